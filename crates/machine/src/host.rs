@@ -40,8 +40,8 @@ pub(crate) struct Part {
 pub(crate) fn read(root: &Path) -> Result<Host, Error> {
     let sys = Folder(root.join("sys/devices/system"));
     let Some(online) = sys.cpus("cpu/online").filter(|online| !online.is_empty()) else {
-        let place = sys.0.join("cpu/online").display().to_string();
-        return Err(Error::at(place, "cannot read the list of online CPUs").hint("`host` needs /sys of Linux"));
+        let path = sys.0.join("cpu/online").display().to_string();
+        return Err(Error::at(path, "cannot read the list of online CPUs").hint("`host` needs /sys of Linux"));
     };
     let present = sys.cpus("cpu/present").unwrap_or_default();
     let mut cpus: Vec<HostCpu> = online.iter().map(|cpu| host_cpu(&sys, cpu, &online)).collect();
@@ -129,13 +129,13 @@ fn host_cpu(sys: &Folder, cpu: u32, online: &Bitmap) -> HostCpu {
         }
     }
     part(Kind::Package, topology("core_siblings", "package_cpus"), 0);
-    let is_of = |device: &str| {
+    let belongs_to = |device: &str| {
         let cpus = Folder(sys.0.join("..")).cpus(&format!("{device}/cpus"));
         cpus.is_some_and(|cpus| cpus.contains(cpu))
     };
     let core_type = [("cpu_atom", "IntelAtom"), ("cpu_core", "IntelCore")]
         .into_iter()
-        .find(|(device, _)| is_of(device));
+        .find(|(device, _)| belongs_to(device));
     HostCpu {
         os_index: cpu,
         parts,

@@ -109,12 +109,12 @@ fn cores(out: &mut String, t: &Topology, cpus: &[u32]) {
                 let _ = write!(out, ", {cache} {}", bytes(size));
             }
         }
-        let _ = writeln!(out, ": {}", threads_of(t, run));
+        let _ = writeln!(out, ": {}", format_threads(t, run));
     }
 }
 
 /// Formats the hardware threads of a group of cores: all first threads, then all second threads.
-fn threads_of(t: &Topology, run: &[usize]) -> String {
+fn format_threads(t: &Topology, run: &[usize]) -> String {
     let cpus_at = |rank: usize| -> Vec<u32> { run.iter().map(|&c| t.cores[c][rank]).collect() };
     let ranks: Vec<String> = (0..t.cores[run[0]].len())
         .map(|rank| cpu_list::format(&cpus_at(rank)))

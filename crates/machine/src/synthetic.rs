@@ -87,16 +87,16 @@ fn levels(text: &str) -> Result<(Vec<Level>, Option<&str>), String> {
         ..Level::default()
     }];
     let mut node_indexes = None;
-    for text_of_level in split(text) {
+    for level_text in split(text) {
         let mut width = levels.last().map_or(1, |level| level.width);
-        let attached = text_of_level.strip_prefix('[');
+        let attached = level_text.strip_prefix('[');
         let level = match attached {
             Some(inner) => inner
                 .strip_suffix(']')
-                .ok_or_else(|| format!("{text_of_level:?} has no closing ]"))?,
-            None => text_of_level,
+                .ok_or_else(|| format!("{level_text:?} has no closing ]"))?,
+            None => level_text,
         };
-        let mismatch = || format!("the parentheses of {text_of_level:?} do not match");
+        let mismatch = || format!("the parentheses of {level_text:?} do not match");
         let (head, attributes) = match level.split_once('(') {
             _ if level.split('(').next().is_some_and(|head| head.contains(')')) => return Err(mismatch()),
             Some((head, rest)) => match rest.strip_suffix(')') {
@@ -109,7 +109,7 @@ fn levels(text: &str) -> Result<(Vec<Level>, Option<&str>), String> {
         if attached.is_some() {
             kind = parse_kind(head);
             if kind != Some(Kind::Node) {
-                return Err(format!("{text_of_level:?} attaches {head:?}, expected numa"));
+                return Err(format!("{level_text:?} attaches {head:?}, expected numa"));
             }
         } else if !head.is_empty() {
             let count = match head.rsplit_once(':') {
@@ -122,15 +122,15 @@ fn levels(text: &str) -> Result<(Vec<Level>, Option<&str>), String> {
                 None => head,
             };
             match number(count) {
-                Some(0) => return Err(format!("the number of objects in {text_of_level:?} is 0")),
+                Some(0) => return Err(format!("the number of objects in {level_text:?} is 0")),
                 Some(count) if count > u64::from(MAX_CPUS / width) => {
                     return Err(format!("{text:?} has more than {MAX_CPUS} CPUs"));
                 }
                 Some(count) => width *= count as u32,
-                None => return Err(format!("{text_of_level:?} has no number of objects")),
+                None => return Err(format!("{level_text:?} has no number of objects")),
             }
         } else if levels.len() > 1 {
-            return Err(format!("{text_of_level:?} has no number of objects"));
+            return Err(format!("{level_text:?} has no number of objects"));
         }
         let mut new = Level {
             kind,

@@ -8,7 +8,7 @@
 use report::Summary;
 use std::hint::black_box;
 use std::time::Instant;
-use trace::{Event, Hash, Header, Place, Record, Sink, TaskState, Writer};
+use trace::{CpuPosition, Event, Hash, Header, Record, Sink, TaskState, Writer};
 
 fn stream(cpus: u32, tasks: u32, switches: u32, with_wakeups: bool) -> Vec<Record> {
     let mut records = Vec::new();
@@ -93,20 +93,20 @@ fn main() {
             records.len(),
             size_of::<Record>()
         );
-        let places: Vec<Place> = (0..cpus)
-            .map(|i| Place {
+        let positions: Vec<CpuPosition> = (0..cpus)
+            .map(|i| CpuPosition {
                 core: i / 2,
                 llc: i / 16,
                 node: i / 32,
             })
             .collect();
         let header = Header {
-            cpus: places.clone(),
+            cpus: positions.clone(),
             ..Header::default()
         };
         let mut hash = Hash::default();
         measure("  hash", &records, &mut hash);
-        measure("  summary", &records, &mut Summary::new(&places));
+        measure("  summary", &records, &mut Summary::new(&positions));
         measure("  write a trace", &records, &mut Writer::new(std::io::sink(), &header));
         black_box(hash.value());
     }

@@ -321,20 +321,18 @@ mod tests {
 
     #[test]
     fn names_are_unique_in_every_list() {
-        let places: [(&str, Name); 5] = [
+        let lists: [(&str, Name); 5] = [
             ("table", |f| f.table.map(|column| column.head)),
             ("details", |f| f.details.map(|line| line.label)),
             ("compare", |f| f.compare),
             ("measure", |f| f.measure.map(|measure| measure.name)),
             ("live", |f| f.live.map(|live| live.name)),
         ];
-        for (place, name) in places {
+        for (list, name) in lists {
             let mut names: Vec<&str> = FIGURES.iter().filter_map(name).collect();
-            assert!(!names.is_empty(), "{place} shows nothing");
+            assert!(!names.is_empty(), "{list} shows nothing");
             names.sort_unstable();
-            names
-                .windows(2)
-                .for_each(|pair| assert_ne!(pair[0], pair[1], "{place}"));
+            names.windows(2).for_each(|pair| assert_ne!(pair[0], pair[1], "{list}"));
         }
     }
 

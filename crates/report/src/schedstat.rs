@@ -13,7 +13,7 @@
 //! counted only if they switched tasks.
 
 use std::fmt::Write;
-use trace::{ByNumber, Event, Place, Record, Shared, Sink};
+use trace::{ByNumber, CpuPosition, Event, Record, Shared, Sink};
 
 /// Number of load balancing fields in a domain's line before and after the field with wake-ups.
 const BALANCING: (usize, usize) = (42, 2);
@@ -43,16 +43,16 @@ struct Task {
 
 /// Sink that counts the fields of schedstat.
 pub struct Schedstat {
-    places: Vec<Place>,
+    positions: Vec<CpuPosition>,
     cpus: Vec<Cpu>,
     tasks: ByNumber<Task>,
 }
 
 impl Schedstat {
-    pub fn new(places: &[Place]) -> Schedstat {
+    pub fn new(positions: &[CpuPosition]) -> Schedstat {
         Schedstat {
-            places: places.to_vec(),
-            cpus: vec![Cpu::default(); places.len()],
+            positions: positions.to_vec(),
+            cpus: vec![Cpu::default(); positions.len()],
             tasks: ByNumber::new(),
         }
     }
@@ -68,7 +68,7 @@ impl Schedstat {
                     task.waits = Some((target, time));
                 }
                 if !new {
-                    let shared = self.places[waker as usize].shared(self.places[target as usize]);
+                    let shared = self.positions[waker as usize].shared(self.positions[target as usize]);
                     let waker_cpu = &mut self.cpus[waker as usize];
                     waker_cpu.wakeups += 1;
                     match waker == target {
@@ -119,8 +119,8 @@ impl Schedstat {
         let names = ["SMT", "MC", "PKG", "NUMA"];
         let mut domains: Vec<(&'static str, Shared, Vec<usize>)> = Vec::new();
         for (name, level) in names.into_iter().zip(Shared::ALL) {
-            let within = |&other: &usize| self.places[cpu].shared(self.places[other]) as usize <= level as usize;
-            let span: Vec<usize> = (0..self.places.len()).filter(within).collect();
+            let within = |&other: &usize| self.positions[cpu].shared(self.positions[other]) as usize <= level as usize;
+            let span: Vec<usize> = (0..self.positions.len()).filter(within).collect();
             // The kernel has no domain that contains the same CPUs as the one below.
             if span.len() > domains.last().map_or(1, |(_, _, below)| below.len()) {
                 domains.push((name, level, span));
@@ -169,7 +169,7 @@ impl Schedstat {
                 let _ = writeln!(
                     out,
                     "domain{index} {name} {}{} {woken}{}",
-                    mask(&span, self.places.len()),
+                    mask(&span, self.positions.len()),
                     " -".repeat(BALANCING.0),
                     " -".repeat(BALANCING.1)
                 );

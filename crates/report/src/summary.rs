@@ -9,13 +9,13 @@ use crate::result::{CallbackResult, LockResult, Migrations, Run, Status, TaskRes
 use crate::score::{Measured, Score, score};
 use crate::task::{RunState, Task};
 use std::cmp::Reverse;
-use trace::{ByNumber, Event, Place, Record, Shared, Sink};
+use trace::{ByNumber, CpuPosition, Event, Record, Shared, Sink};
 
 const IDLE: u32 = 0;
 
 /// State of one CPU.
 struct Cpu {
-    place: Place,
+    position: CpuPosition,
     /// The running task; 0 is idle.
     pid: u32,
     /// Time since when the task runs.
@@ -83,9 +83,9 @@ pub struct Summary {
 
 impl Summary {
     /// Returns a summary for a machine with these CPUs.
-    pub fn new(cpus: &[Place]) -> Summary {
-        let cpu = |&place| Cpu {
-            place,
+    pub fn new(cpus: &[CpuPosition]) -> Summary {
+        let cpu = |&position| Cpu {
+            position,
             pid: IDLE,
             since: 0,
             offline_since: None,
@@ -180,7 +180,7 @@ impl Summary {
             }
             Event::Migrate { pid, from, to, .. } => {
                 self.tasks.entry(pid).migrations += 1;
-                let (from, to) = (self.cpus[from as usize].place, self.cpus[to as usize].place);
+                let (from, to) = (self.cpus[from as usize].position, self.cpus[to as usize].position);
                 let counter = match from.shared(to) {
                     Shared::Core => &mut self.migrations.core,
                     Shared::Llc => &mut self.migrations.llc,

@@ -22,7 +22,7 @@ pub const VERSION: u32 = 2;
 pub struct DecodeError {
     /// Index of the first byte of the offending item.
     pub at: usize,
-    pub what: &'static str,
+    pub problem: &'static str,
 }
 
 /// Appends records to a buffer. Each time is stored relative to that of the record before.
@@ -91,7 +91,7 @@ impl<'a> Decoder<'a> {
         let Some(&(layout, has_text)) = LAYOUT.get(usize::from(tag)) else {
             return Err(DecodeError {
                 at: start,
-                what: "an unknown kind of event",
+                problem: "an unknown kind of event",
             });
         };
         let zigzag = self.bytes.varint()?;
@@ -105,7 +105,7 @@ impl<'a> Decoder<'a> {
         let text = if has_text { Some(self.bytes.text()?) } else { None };
         let event = Form { tag, flag, words, text }
             .event()
-            .map_err(|what| DecodeError { at: start, what })?;
+            .map_err(|problem| DecodeError { at: start, problem })?;
         self.time = time;
         Ok(Some(Record { time, cpu, event }))
     }
@@ -125,7 +125,7 @@ impl<'a> Bytes<'a> {
     fn byte(&mut self) -> Result<u8, DecodeError> {
         let byte = *self.bytes.get(self.at).ok_or(DecodeError {
             at: self.at,
-            what: "the data ends within an item",
+            problem: "the data ends within an item",
         })?;
         self.at += 1;
         Ok(byte)
@@ -147,7 +147,7 @@ impl<'a> Bytes<'a> {
         }
         Err(DecodeError {
             at: start,
-            what: "a number is over 64 bits",
+            problem: "a number is over 64 bits",
         })
     }
 
@@ -155,7 +155,7 @@ impl<'a> Bytes<'a> {
         let at = self.at;
         u32::try_from(self.varint()?).map_err(|_| DecodeError {
             at,
-            what: "a number is over 32 bits",
+            problem: "a number is over 32 bits",
         })
     }
 
@@ -166,12 +166,12 @@ impl<'a> Bytes<'a> {
         let text = usize::try_from(len).ok().and_then(|len| rest.get(..len));
         let text = text.ok_or(DecodeError {
             at,
-            what: "a text is longer than the data",
+            problem: "a text is longer than the data",
         })?;
         self.at += text.len();
         std::str::from_utf8(text).map_err(|_| DecodeError {
             at,
-            what: "a text is not UTF-8",
+            problem: "a text is not UTF-8",
         })
     }
 }
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn errors_name_the_byte() {
-        let error = |bytes: &[u8]| decode(bytes).map_err(|e| (e.at, e.what)).unwrap_err();
+        let error = |bytes: &[u8]| decode(bytes).map_err(|e| (e.at, e.problem)).unwrap_err();
         assert_eq!(error(&[31]), (0, "an unknown kind of event"));
         assert_eq!(error(&[2, 0]), (2, "the data ends within an item"));
         assert_eq!(

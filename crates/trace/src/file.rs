@@ -168,10 +168,10 @@ pub enum ReadError {
         "trace: the file has format version {found}, but this program reads only version {VERSION}; record the run again"
     )]
     Version { found: u32 },
-    #[error("trace: the file ends at byte {offset}, within {what}; if the run was interrupted, record it again")]
-    Truncated { offset: u64, what: &'static str },
-    #[error("trace: damaged at byte {offset}: {what}")]
-    Damaged { offset: u64, what: String },
+    #[error("trace: the file ends at byte {offset}, within {item}; if the run was interrupted, record it again")]
+    Truncated { offset: u64, item: &'static str },
+    #[error("trace: damaged at byte {offset}: {problem}")]
+    Damaged { offset: u64, problem: String },
 }
 
 /// Reads a trace file as an iterator over its records. After an error, the iterator ends. The
@@ -261,24 +261,24 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], ReadError> {
+    fn array<const N: usize>(&mut self, item: &'static str) -> Result<[u8; N], ReadError> {
         let mut bytes = Vec::new();
         self.read_up_to(N, &mut bytes)?;
         bytes.try_into().map_err(|_| ReadError::Truncated {
             offset: self.offset,
-            what,
+            item,
         })
     }
 
     /// Reads a block's length, checksum and body into `self.block`.
-    fn read_block(&mut self, what: &'static str) -> Result<(), ReadError> {
+    fn read_block(&mut self, item: &'static str) -> Result<(), ReadError> {
         let start = self.offset;
-        let len = u32::from_le_bytes(self.array(what)?) as usize;
+        let len = u32::from_le_bytes(self.array(item)?) as usize;
         if len > BLOCK_MAX {
-            let what = format!("{what} has {len} bytes, more than the maximum of {BLOCK_MAX}");
-            return Err(ReadError::Damaged { offset: start, what });
+            let problem = format!("{item} has {len} bytes, more than the maximum of {BLOCK_MAX}");
+            return Err(ReadError::Damaged { offset: start, problem });
         }
-        let checksum = u64::from_le_bytes(self.array(what)?);
+        let checksum = u64::from_le_bytes(self.array(item)?);
         self.block_offset = self.offset;
         let mut block = std::mem::take(&mut self.block);
         let read = self.read_up_to(len, &mut block);
@@ -287,14 +287,14 @@ impl<R: Read> Reader<R> {
         if self.block.len() < len {
             return Err(ReadError::Truncated {
                 offset: self.offset,
-                what,
+                item,
             });
         }
         if Hash::checksum(&self.block) != checksum {
-            let what = format!("{what} does not match its checksum");
+            let problem = format!("{item} does not match its checksum");
             return Err(ReadError::Damaged {
                 offset: self.block_offset,
-                what,
+                problem,
             });
         }
         (self.at, self.time) = (0, 0);
@@ -304,7 +304,7 @@ impl<R: Read> Reader<R> {
     fn damaged(&self, error: DecodeError) -> ReadError {
         ReadError::Damaged {
             offset: self.block_offset + error.at as u64,
-            what: error.what.to_owned(),
+            problem: error.problem.to_owned(),
         }
     }
 
@@ -317,7 +317,7 @@ impl<R: Read> Reader<R> {
             count: word(0),
             hash: word(1),
         };
-        let error = |what: String| Err(ReadError::Damaged { offset: start, what });
+        let error = |problem: String| Err(ReadError::Damaged { offset: start, problem });
         if trailer.encode()[1..] != body {
             return error("the last item does not match its checksum".into());
         }
@@ -339,7 +339,7 @@ impl<R: Read> Reader<R> {
         if !more.is_empty() {
             return Err(ReadError::Damaged {
                 offset: self.offset - 1,
-                what: "bytes after the end".into(),
+                problem: "bytes after the end".into(),
             });
         }
         self.trailer = Some(trailer);
@@ -353,7 +353,7 @@ impl<R: Read> Reader<R> {
         self.at = 0;
         self.result = Some(text.map_err(|_| ReadError::Damaged {
             offset: self.block_offset,
-            what: "the result is not UTF-8".into(),
+            problem: "the result is not UTF-8".into(),
         })?);
         Ok(())
     }
@@ -368,10 +368,10 @@ impl<R: Read> Reader<R> {
                 b'R' => self.read_result()?,
                 b'E' => return self.read_end().map(|()| None),
                 _ => {
-                    let what = format!("a block or the last item must begin here, found byte {kind:#04x}");
+                    let problem = format!("a block or the last item must begin here, found byte {kind:#04x}");
                     return Err(ReadError::Damaged {
                         offset: self.offset - 1,
-                        what,
+                        problem,
                     });
                 }
             }
@@ -380,19 +380,19 @@ impl<R: Read> Reader<R> {
         let record = decoder.get().map_err(|e| self.damaged(e))?;
         if let Some(record) = &record {
             if let Some(cpu) = cpu_beyond(record, self.header.cpus.len()) {
-                let what = format!(
+                let problem = format!(
                     "the record names CPU {cpu}, but the machine has {} CPUs",
                     self.header.cpus.len()
                 );
                 return Err(ReadError::Damaged {
                     offset: self.block_offset + self.at as u64,
-                    what,
+                    problem,
                 });
             }
             if record.time > TIME_MAX {
                 return Err(ReadError::Damaged {
                     offset: self.block_offset + self.at as u64,
-                    what: format!(
+                    problem: format!(
                         "the record's time of {} ns is after the latest possible time, {TIME_MAX} ns",
                         record.time
                     ),

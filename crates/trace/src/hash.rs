@@ -71,10 +71,10 @@ impl Hash {
 
     #[inline(always)]
     fn tuple(&mut self, record: &Record, kind: u64, first: u64, second: u64) {
-        let head = kind | u64::from(record.cpu) << 32;
-        let when = fold(record.time ^ K[0], head ^ K[1]);
-        let what = fold(first ^ K[2], second ^ K[3]);
-        self.chain(when, what);
+        let kind_cpu = kind | u64::from(record.cpu) << 32;
+        let head = fold(record.time ^ K[0], kind_cpu ^ K[1]);
+        let body = fold(first ^ K[2], second ^ K[3]);
+        self.chain(head, body);
         self.count += 1;
     }
 

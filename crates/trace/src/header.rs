@@ -6,7 +6,7 @@ use crate::encode::{Bytes, DecodeError, put_text, put_varint};
 /// Position of a CPU in the machine. CPUs with equal numbers share the core, LLC or node; the
 /// numbers have no other meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct CpuPosition {
     pub core: u32,
     pub llc: u32,
     pub node: u32,
@@ -27,10 +27,10 @@ impl Shared {
     pub const ALL: [Shared; 4] = [Shared::Core, Shared::Llc, Shared::Node, Shared::Machine];
 }
 
-impl Place {
+impl CpuPosition {
     /// Returns the smallest part of the machine that contains this CPU and another.
     #[inline]
-    pub fn shared(self, other: Place) -> Shared {
+    pub fn shared(self, other: CpuPosition) -> Shared {
         if self.node != other.node {
             Shared::Machine
         } else if self.llc != other.llc {
@@ -48,7 +48,7 @@ impl Place {
 pub struct Header {
     pub machine: String,
     /// Position of each CPU, by CPU number.
-    pub cpus: Vec<Place>,
+    pub cpus: Vec<CpuPosition>,
     pub workload: String,
     pub policy: String,
     pub seed: u64,
@@ -70,8 +70,8 @@ impl Header {
         put_varint(self.seed, &mut out);
         put_varint(u64::from(self.hz), &mut out);
         put_varint(self.cpus.len() as u64, &mut out);
-        for place in &self.cpus {
-            for number in [place.core, place.llc, place.node] {
+        for position in &self.cpus {
+            for number in [position.core, position.llc, position.node] {
                 put_varint(u64::from(number), &mut out);
             }
         }
@@ -95,7 +95,7 @@ impl Header {
         // The counts may be damaged, so no memory is reserved for them. Every item takes at least a
         // byte, and the bytes end before memory does.
         for _ in 0..from.varint()? {
-            header.cpus.push(Place {
+            header.cpus.push(CpuPosition {
                 core: from.u32()?,
                 llc: from.u32()?,
                 node: from.u32()?,
@@ -109,7 +109,7 @@ impl Header {
         if !from.is_empty() {
             return Err(DecodeError {
                 at: from.at,
-                what: "the header goes on after its last item",
+                problem: "the header goes on after its last item",
             });
         }
         Ok(header)
@@ -125,7 +125,7 @@ mod tests {
         let header = Header {
             machine: "numa16".into(),
             cpus: (0..16)
-                .map(|i| Place {
+                .map(|i| CpuPosition {
                     core: i,
                     llc: i / 4,
                     node: i / 8,

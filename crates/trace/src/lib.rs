@@ -35,5 +35,5 @@ pub use event::{Event, MigrateReason, Record, Sink, TaskState, built_in_dsq, dsq
 pub use file::{ReadError, Reader, Trailer, Writer};
 pub use follow::Follow;
 pub use hash::Hash;
-pub use header::{Header, Place, Shared};
+pub use header::{CpuPosition, Header, Shared};
 pub use tee::Tee;

@@ -8,7 +8,7 @@ use report::{Run, RunResult, Summary};
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use trace::{Event, Hash, Header, Place, Reader, Record, Sink, Tee, recording};
+use trace::{CpuPosition, Event, Hash, Header, Reader, Record, Sink, Tee, recording};
 
 /// Records are handed on so many at a time.
 const BATCH: usize = 4096;
@@ -43,8 +43,8 @@ pub struct End {
 }
 
 /// The CPUs of a machine, as a trace tells of them.
-pub fn places(machine: &MachineSpec) -> Vec<Place> {
-    let place = |cpu: &machine::Cpu| Place {
+pub fn places(machine: &MachineSpec) -> Vec<CpuPosition> {
+    let place = |cpu: &machine::Cpu| CpuPosition {
         core: cpu.core,
         llc: cpu.llc,
         node: cpu.node,
@@ -94,7 +94,7 @@ impl Traced {
             }
             Some(machine) => (machine.name.clone(), places(machine)),
             None => {
-                let place = |core| Place { core, llc: 0, node: 0 };
+                let place = |core| CpuPosition { core, llc: 0, node: 0 };
                 ("recorded".to_owned(), (0..nr_cpus as u32).map(place).collect())
             }
         };

@@ -88,7 +88,7 @@ pub(crate) fn check(workload: &Workload) -> Checked {
         endless(workload, program).map_err(in_program)?;
         locks(workload, program).map_err(in_program)?;
     }
-    ends_of_waits(workload)
+    wakers_exist(workload)
 }
 
 /// Checks the paths and weights of the cgroups.
@@ -129,19 +129,19 @@ fn disturbances(workload: &Workload) -> Checked {
         ));
     }
     let path = |cgroup: u32| workload.cgroups.get(cgroup as usize).map(|cgroup| cgroup.path.as_str());
-    for Disturbance { at_ns, what } in &workload.disturbances {
+    for Disturbance { at_ns, what: action } in &workload.disturbances {
         too_long("a disturbance's time", *at_ns)?;
-        if let Action::Irq { ns, period_ns, .. } = what {
+        if let Action::Irq { ns, period_ns, .. } = action {
             too_long("an interrupt", *ns.max(period_ns))?;
         }
-        match what.cgroup().map(|cgroup| (cgroup, path(cgroup))) {
+        match action.cgroup().map(|cgroup| (cgroup, path(cgroup))) {
             Some((_, None)) => {
                 return Err(wrong(
                     "a disturbance names a cgroup that does not exist",
                     "use the index of a cgroup in `cgroups`",
                 ));
             }
-            Some((0, _)) if !matches!(what, Action::Attach { .. }) => {
+            Some((0, _)) if !matches!(action, Action::Attach { .. }) => {
                 return Err(wrong(
                     "a disturbance changes the root cgroup",
                     "the root has no weight and no limits and cannot be removed; only attach tasks to it",
@@ -149,7 +149,7 @@ fn disturbances(workload: &Workload) -> Checked {
             }
             _ => {}
         }
-        if let Action::Make { cgroup } = *what
+        if let Action::Make { cgroup } = *action
             && workload.is_made_later(cgroup)
             && let Some(task) = workload.tasks.iter().find(|task| task.spawn && task.cgroup == cgroup)
         {
@@ -482,7 +482,7 @@ fn locks(workload: &Workload, program: &Program) -> Result<(), (usize, Finding)>
 }
 
 /// Checks that some task can end each wait, and that some task receives what is sent.
-fn ends_of_waits(workload: &Workload) -> Checked {
+fn wakers_exist(workload: &Workload) -> Checked {
     let used: BTreeSet<u32> = workload.tasks.iter().map(|t| t.program).collect();
     let mut waits: BTreeMap<ResourceId, (usize, usize)> = BTreeMap::new();
     let mut sends: BTreeMap<ResourceId, (usize, usize)> = BTreeMap::new();

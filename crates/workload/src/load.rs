@@ -162,7 +162,7 @@ mod tests {
             .records;
         let mut file = Vec::new();
         let header = trace::Header {
-            cpus: vec![trace::Place::default(); 2],
+            cpus: vec![trace::CpuPosition::default(); 2],
             ..trace::Header::default()
         };
         let mut writer = trace::Writer::new(&mut file, &header);

@@ -7,7 +7,7 @@ use super::shared::{Entry, Kind, Shared};
 use crate::kernel as running;
 use report::{Counted, Run, Summary};
 use std::collections::{BTreeMap, BTreeSet};
-use trace::{Event, Place, Record, Sink};
+use trace::{CpuPosition, Event, Record, Sink};
 use workload::{Op, Policy};
 
 /// Others' share of the machine, percent, from which on it is told.
@@ -28,7 +28,7 @@ pub fn alive(shared: &Shared) -> BTreeSet<u32> {
 
 /// Puts it together, but for the looks.
 pub fn executed(world: &World, ended: &Ended) -> Executed {
-    let places = vec![Place::default(); world.cpus.len()];
+    let places = vec![CpuPosition::default(); world.cpus.len()];
     let mut summary = Summary::new(&places);
     let mut counts = ended.alive.clone();
     let mut before: BTreeMap<u32, Counted> = BTreeMap::new();

@@ -200,7 +200,7 @@ fn a_machine_file_can_refer_to_xml() {
 fn placement_of_memory_is_read() {
     let costs = |keys: &str| {
         let text = format!("description = \"d\"\nhz = 100\ntopology = \"node:2 core:2 pu:1\"\n{keys}\n");
-        file("where_memory_is", &text).map(|d| (d.spec.costs.flat_memory, d.spec.topology.kernel_node))
+        file("memory", &text).map(|d| (d.spec.costs.flat_memory, d.spec.topology.kernel_node))
     };
     assert_eq!(costs("").unwrap(), (false, None));
     assert_eq!(costs("memory = \"first-touch\"").unwrap(), (false, None));
@@ -221,7 +221,7 @@ fn placement_of_memory_is_read() {
 fn placement_of_task_structs_is_read() {
     let sets = |keys: &str| {
         let text = format!("description = \"d\"\nhz = 100\ntopology = \"l2:2(size=2MiB) core:1 pu:1\"\n{keys}\n");
-        file("how_far_task_structs_are_apart", &text).map(|d| d.spec.topology.task_sets)
+        file("task_structs", &text).map(|d| d.spec.topology.task_sets)
     };
     let section = |keys: &str| sets(&format!("[task_struct]\n{keys}\nways = 8"));
     let line = "line = { ns = { same = 0, core = 1, llc = 2, node = 3, remote = 4 }, source = \"s\" }";
@@ -242,7 +242,7 @@ fn placement_of_task_structs_is_read() {
 fn native_policies_are_read() {
     let native = |keys: &str| {
         let text = format!("description = \"d\"\nhz = 100\ntopology = \"core:2 pu:1\"\n{keys}\n");
-        file("what_policies_stand_for", &text).map(|d| d.spec.costs.native)
+        file("native_policies", &text).map(|d| d.spec.costs.native)
     };
     assert_eq!(native(""), Ok(false));
     assert_eq!(native("policies = \"bpf\""), Ok(false));

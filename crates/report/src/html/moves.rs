@@ -2,7 +2,7 @@
 //! Counts of migrations by CPUs, reason and distance.
 
 use serde::Serialize;
-use trace::{MigrateReason, Place};
+use trace::{CpuPosition, MigrateReason};
 
 pub const REASONS: [&str; 5] = ["wake-up", "fork", "exec", "balance", "affinity"];
 pub const DISTANCES: [&str; 4] = ["same core", "same LLC", "same node", "other node"];
@@ -10,7 +10,7 @@ pub const DISTANCES: [&str; 4] = ["same core", "same LLC", "same node", "other n
 /// Migrations of one run.
 #[derive(Clone, Debug)]
 pub struct Moves {
-    places: Vec<Place>,
+    positions: Vec<CpuPosition>,
     /// Number of migrations, indexed by source and target CPU.
     matrix: Vec<u32>,
     /// Number of migrations, indexed by reason and distance.
@@ -22,16 +22,16 @@ pub struct Moves {
 pub struct Cell(pub u32, pub u32, pub u32);
 
 impl Moves {
-    pub fn new(places: &[Place]) -> Moves {
+    pub fn new(positions: &[CpuPosition]) -> Moves {
         Moves {
-            places: places.to_vec(),
-            matrix: vec![0; places.len() * places.len()],
+            positions: positions.to_vec(),
+            matrix: vec![0; positions.len() * positions.len()],
             by_reason: [[0; 4]; 5],
         }
     }
 
     pub fn add(&mut self, from: u32, to: u32, reason: MigrateReason) {
-        let cell = &mut self.matrix[from as usize * self.places.len() + to as usize];
+        let cell = &mut self.matrix[from as usize * self.positions.len() + to as usize];
         *cell = cell.saturating_add(1);
         let reason = match reason {
             MigrateReason::Wakeup => 0,
@@ -45,7 +45,7 @@ impl Moves {
 
     /// Returns all pairs of CPUs with migrations.
     pub fn cells(&self) -> Vec<Cell> {
-        let n = self.places.len() as u32;
+        let n = self.positions.len() as u32;
         let cells = self.matrix.iter().zip(0u32..);
         cells
             .filter(|&(&number, _)| number > 0)
@@ -54,7 +54,7 @@ impl Moves {
     }
 
     fn distance(&self, from: u32, to: u32) -> usize {
-        let (from, to) = (self.places[from as usize], self.places[to as usize]);
+        let (from, to) = (self.positions[from as usize], self.positions[to as usize]);
         match () {
             () if from.node != to.node => 3,
             () if from.llc != to.llc => 2,
@@ -70,14 +70,14 @@ mod tests {
 
     #[test]
     fn migrations_are_counted_by_cpus_reason_and_distance() {
-        let places: Vec<Place> = (0..8)
-            .map(|cpu| Place {
+        let positions: Vec<CpuPosition> = (0..8)
+            .map(|cpu| CpuPosition {
                 core: cpu / 2,
                 llc: cpu / 4,
                 node: 0,
             })
             .collect();
-        let mut moves = Moves::new(&places);
+        let mut moves = Moves::new(&positions);
         moves.add(0, 1, MigrateReason::Wakeup);
         moves.add(0, 1, MigrateReason::Balance);
         moves.add(7, 0, MigrateReason::Balance);

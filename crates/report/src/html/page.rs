@@ -49,7 +49,7 @@ pub fn page(runs: &[Run]) -> String {
                 main {
                     header.top {
                         h1 { (title) }
-                        p.facts { (facts(runs)) }
+                        p.facts { (common_properties(runs)) }
                     }
                     (verdict_card(&verdict))
                     section #summary aria-labelledby="summary-h" {
@@ -148,22 +148,22 @@ fn title(runs: &[Run]) -> String {
 }
 
 /// Returns a line of facts that hold for all runs.
-fn facts(runs: &[Run]) -> String {
+fn common_properties(runs: &[Run]) -> String {
     let Some(first) = runs.first() else {
         return String::new();
     };
-    let places = &first.scan.header.cpus;
-    let distinct = |part: fn(&trace::Place) -> u32| {
-        let mut all: Vec<u32> = places.iter().map(part).collect();
+    let cpus = &first.scan.header.cpus;
+    let distinct = |part: fn(&trace::CpuPosition) -> u32| {
+        let mut all: Vec<u32> = cpus.iter().map(part).collect();
         all.sort_unstable();
         all.dedup();
         all.len()
     };
     let plural = |n: usize, unit: &str| format!("{n} {unit}{}", if n == 1 { "" } else { "s" });
     let mut parts = vec![plural(runs.len(), "run")];
-    if runs.iter().all(|run| run.scan.header.cpus == *places) {
+    if runs.iter().all(|run| run.scan.header.cpus == *cpus) {
         let (llcs, nodes) = (distinct(|p| p.llc), distinct(|p| p.node));
-        let shape = [plural(places.len(), "CPU"), plural(llcs, "LLC"), plural(nodes, "node")];
+        let shape = [plural(cpus.len(), "CPU"), plural(llcs, "LLC"), plural(nodes, "node")];
         parts.push(shape.join(", "));
     }
     let ends = runs.iter().map(|run| run.result.simulated_ns);
@@ -223,7 +223,7 @@ fn verdict_card(verdict: &Verdict) -> Markup {
 }
 
 fn sections(runs: &[Run], labels: &[String]) -> Vec<Section> {
-    let each = |class: &str| {
+    let figure_per_run = |class: &str| {
         html! {
             @for (i, label) in labels.iter().enumerate() {
                 figure.(class) data-run=(i) { figcaption { (chip(i, label)) } div.plot {} }
@@ -236,7 +236,7 @@ fn sections(runs: &[Run], labels: &[String]) -> Vec<Section> {
         about: "The task that ran on each CPU. When zoomed out, the filled height of a row is the share of time that the CPU was busy. \
                 When zoomed in, every task's turn is visible. Drag to move; use Ctrl and the mouse wheel, or + and −, to zoom; \
                 drag with Shift to zoom into a part. All charts over time show the same window of time.",
-        body: html! { div #tl-tools {} (each("tl")) },
+        body: html! { div #tl-tools {} (figure_per_run("tl")) },
     }];
     sections.push(Section {
         id: "queues",
@@ -249,14 +249,14 @@ fn sections(runs: &[Run], labels: &[String]) -> Vec<Section> {
                 figure { figcaption { "Spread between CPUs" } div.plot data-plot="spread" {} }
             }
             h3 { "Deviation of each CPU's runqueue from the mean, and migrations of runnable tasks" }
-            (each("deviation"))
+            (figure_per_run("deviation"))
         },
     });
     sections.push(Section {
         id: "migrations",
         head: "Migrations",
         about: "Number of migrations from one CPU (row) to another (column). Thin lines separate LLCs, thick lines NUMA nodes. All runs have the same colour scale.",
-        body: html! { div #heat-tools {} div.heats { (each("heat")) } (tables::migrations(runs, labels)) },
+        body: html! { div #heat-tools {} div.heats { (figure_per_run("heat")) } (tables::migrations(runs, labels)) },
     });
     sections.push(Section {
         id: "latency",

@@ -3,13 +3,13 @@
 
 use report::{Better, ExitRecord, LostTasks, Run, RunResult, Status, Summary, details, table};
 use trace::event::MigrateReason;
-use trace::{Event, Hash, Place, Record, Sink, TaskState};
+use trace::{CpuPosition, Event, Hash, Record, Sink, TaskState};
 
 /// Returns the result of a run in which 40 tasks take turns on CPUs 0 to 2, each woken `latency` ns
 /// before it runs, and two others share CPU 3.
 fn run(policy: &str, latency: u64) -> RunResult {
-    let places: Vec<Place> = (0..4)
-        .map(|i| Place {
+    let positions: Vec<CpuPosition> = (0..4)
+        .map(|i| CpuPosition {
             core: i,
             llc: i / 2,
             node: 0,
@@ -144,7 +144,7 @@ fn run(policy: &str, latency: u64) -> RunResult {
         }
     }
     records.sort_by_key(|r| r.time);
-    let (mut summary, mut hash) = (Summary::new(&places), Hash::default());
+    let (mut summary, mut hash) = (Summary::new(&positions), Hash::default());
     for batch in records.chunks(100) {
         summary.take(batch);
         hash.take(batch);
@@ -287,7 +287,7 @@ fn scores_are_in_the_workload_s_unit() {
 
 #[test]
 fn empty_results_are_printed() {
-    let empty = Summary::new(&[Place::default()]).result(Run {
+    let empty = Summary::new(&[CpuPosition::default()]).result(Run {
         policy: "p".into(),
         ..Run::default()
     });

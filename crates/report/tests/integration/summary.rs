@@ -5,13 +5,13 @@
 use TaskState::{Dead, Interruptible, Running};
 use report::{Run, RunResult, Summary};
 use trace::event::MigrateReason;
-use trace::{Event, Place, Record, Sink, TaskState};
+use trace::{CpuPosition, Event, Record, Sink, TaskState};
 
 /// Returns 8 CPUs with two threads per core. CPUs 0-3 are node 0 and share an LLC. CPUs 4-7 are
 /// node 1, with an LLC per core.
-fn places() -> Vec<Place> {
+fn positions() -> Vec<CpuPosition> {
     (0..8)
-        .map(|i| Place {
+        .map(|i| CpuPosition {
             core: i / 2,
             llc: [0, 0, 0, 0, 1, 1, 2, 2][i as usize],
             node: i / 4,
@@ -58,7 +58,7 @@ fn new(pid: u32, comm: &str) -> Record {
 }
 
 fn result_at(end: u64, records: &[Record], run: Run) -> RunResult {
-    let mut summary = Summary::new(&places());
+    let mut summary = Summary::new(&positions());
     summary.take(records);
     summary.result(Run {
         simulated_ns: end,
@@ -397,7 +397,7 @@ fn batch_sizes_do_not_change_the_result() {
         switch(9, 0, 0, Running, 5),
         switch(50, 0, 5, Interruptible, 0),
     ];
-    let mut summary = Summary::new(&places());
+    let mut summary = Summary::new(&positions());
     records.chunks(1).for_each(|one| summary.take(one));
     let one_by_one = summary.result(Run {
         simulated_ns: 80,

@@ -4,7 +4,7 @@
 
 use report::{Latency, Schedstat, Timehist};
 use trace::event::MigrateReason;
-use trace::{Event, Place, Record, Sink, TaskState};
+use trace::{CpuPosition, Event, Record, Sink, TaskState};
 
 /// Returns the records of a run on four CPUs with two LLCs. Times are in us.
 fn records() -> Vec<Record> {
@@ -88,17 +88,17 @@ fn timehist_matches_golden() {
 
 #[test]
 fn schedstat_matches_golden() {
-    let place = |core| Place {
+    let position = |core| CpuPosition {
         core,
         llc: core / 2,
         node: 0,
     };
-    let mut schedstat = Schedstat::new(&[0, 1, 2, 3].map(place));
+    let mut schedstat = Schedstat::new(&[0, 1, 2, 3].map(position));
     schedstat.take(&records());
     golden::check!("schedstat.txt", &schedstat.finish(END, 1000));
     // A machine with SMT siblings and so many CPUs that a bitmap has several words.
-    let many: Vec<Place> = (0..72)
-        .map(|cpu| Place {
+    let many: Vec<CpuPosition> = (0..72)
+        .map(|cpu| CpuPosition {
             core: cpu / 2,
             llc: cpu / 8,
             node: cpu / 36,

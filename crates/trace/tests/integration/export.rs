@@ -3,7 +3,7 @@
 
 use trace::event::MigrateReason;
 use trace::export::Ftrace;
-use trace::{Event, Header, Place, Record, Sink, TaskState, built_in_dsq, recording};
+use trace::{CpuPosition, Event, Header, Record, Sink, TaskState, built_in_dsq, recording};
 
 /// Returns the records of a small run on two CPUs with a common LLC. Task 2 is forked, woken by
 /// task 1 and by an interrupt, and migrated. A policy's callback and a lock wait are included.
@@ -87,10 +87,10 @@ fn records() -> Vec<Record> {
 }
 
 fn header() -> Header {
-    let place = |core| Place { core, llc: 0, node: 0 };
+    let position = |core| CpuPosition { core, llc: 0, node: 0 };
     Header {
         machine: "smp2".into(),
-        cpus: vec![place(0), place(1)],
+        cpus: vec![position(0), position(1)],
         workload: "small".into(),
         policy: "fifo".into(),
         ops: vec!["enqueue".into()],

@@ -3,13 +3,13 @@
 //! panic.
 
 use std::io::{self, Read, Write};
-use trace::{Event, Hash, Header, Place, ReadError, Reader, Record, Sink, TaskState, Trailer, Writer};
+use trace::{CpuPosition, Event, Hash, Header, ReadError, Reader, Record, Sink, TaskState, Trailer, Writer};
 
 fn header() -> Header {
     Header {
         machine: "smp4".into(),
         cpus: (0..4)
-            .map(|i| Place {
+            .map(|i| CpuPosition {
                 core: i,
                 llc: 0,
                 node: 0,

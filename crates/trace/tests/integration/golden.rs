@@ -2,7 +2,7 @@
 //! Tests that compare drawings and encoded traces with committed texts.
 
 use std::fmt::Write;
-use trace::{Draw, DrawOptions, Event, Header, Place, Reader, Record, Sink, TaskState, Writer};
+use trace::{CpuPosition, Draw, DrawOptions, Event, Header, Reader, Record, Sink, TaskState, Writer};
 
 fn task(pid: u32, comm: &str) -> Record {
     Record {
@@ -136,7 +136,7 @@ fn many_tasks_are_drawn_with_numbered_labels() {
 fn the_bytes_of_a_file_match_golden() {
     let header = Header {
         machine: "uni".into(),
-        cpus: vec![Place::default()],
+        cpus: vec![CpuPosition::default()],
         workload: "w".into(),
         policy: "p".into(),
         seed: 300,

@@ -37,12 +37,12 @@ pub fn build(
         duration_ns: global.duration_ns,
         ..Workload::default()
     };
-    let mut places = Vec::new();
+    let mut positions = Vec::new();
     let mut specs = Vec::new();
     for task in tasks {
-        let (program, place, spec) = programs.task(global, task, workload.programs.len() as u32)?;
+        let (program, position, spec) = programs.task(global, task, workload.programs.len() as u32)?;
         workload.programs.push(program);
-        places.push(place);
+        positions.push(position);
         for _ in 0..task.instances {
             workload.tasks.push(spec.clone());
         }
@@ -60,8 +60,8 @@ pub fn build(
         match finding.op {
             None => error,
             // A step after the last one is the end of the task.
-            Some((program, op)) => match places.get(program) {
-                Some(places) => error.position(*places.get(op).unwrap_or(&tasks[program].at)),
+            Some((program, op)) => match positions.get(program) {
+                Some(positions) => error.position(*positions.get(op).unwrap_or(&tasks[program].at)),
                 // The error is in a program that a disturbance added.
                 None => error,
             },
@@ -130,12 +130,12 @@ struct Programs<'a> {
 
 /// A program under construction, with the position in the file of each of its steps.
 #[derive(Default)]
-struct Placed {
+struct TrackedBuilder {
     builder: Builder,
-    places: Vec<Position>,
+    positions: Vec<Position>,
 }
 
-impl Placed {
+impl TrackedBuilder {
     fn op(&mut self, op: Op, at: Position) {
         self.builder.op(op);
         self.mark(at);
@@ -153,7 +153,7 @@ impl Placed {
     }
 
     fn mark(&mut self, at: Position) {
-        self.places.resize(self.builder.len(), at);
+        self.positions.resize(self.builder.len(), at);
     }
 }
 
@@ -175,11 +175,11 @@ impl Programs<'_> {
         let policy = policy.unwrap_or(Policy::Normal { nice: 0 });
         let cgroup = self.cgroup(task.set.taskgroup, Name::from_policy(policy))?;
         // If all phases have the same affinity, it is the affinity of the task.
-        let of_phase = |phase: &Phase| phase.set.cpus.clone().or_else(|| task.set.cpus.clone());
-        let first = of_phase(&task.phases[0]);
-        let steady = task.phases.iter().all(|phase| of_phase(phase) == first);
+        let affinity = |phase: &Phase| phase.set.cpus.clone().or_else(|| task.set.cpus.clone());
+        let first = affinity(&task.phases[0]);
+        let steady = task.phases.iter().all(|phase| affinity(phase) == first);
 
-        let mut out = Placed::default();
+        let mut out = TrackedBuilder::default();
         if task.delay_ns > 0 {
             out.op(Op::Sleep(Dist::Fixed(task.delay_ns)), task.at);
         }
@@ -200,7 +200,7 @@ impl Programs<'_> {
                 out.op(Op::Phase(index as u32), phase.at);
             }
             if !steady {
-                out.op(Op::SetAffinity(of_phase(phase)), phase.at);
+                out.op(Op::SetAffinity(affinity(phase)), phase.at);
             }
             if let Some(policy) = phase.set.sched.resolve(self.file, current)? {
                 self.unambiguous(task, phase, current)?;
@@ -251,7 +251,7 @@ impl Programs<'_> {
                 .footprint
                 .unwrap_or_else(|| footprint(&built, global.mem_buffer_size)),
         };
-        Ok((built, out.places, spec))
+        Ok((built, out.positions, spec))
     }
 
     /// Returns the timers of a task: name, and whether it is absolute. One absolute use makes a

@@ -10,7 +10,7 @@ use crate::program::{Cgroup, Dist, Op, Policy, TaskSpec, Workload};
 use input::{Error, Position};
 
 /// Keys that need a "taskgroup", in the order in which those of one object take effect.
-const OF_CGROUPS: [&str; 8] = [
+const CGROUP_KEYS: [&str; 8] = [
     "mkdir",
     "weight",
     "idle",
@@ -76,16 +76,16 @@ pub fn read(file: File, section: &Member, workload: &mut Workload) -> Result<(),
         };
         let fields = file.fields(&member, &KEYS)?;
         let at_ns = file.usec(fields.need(file, &member, "at")?)?;
-        let mut what = one(file, &fields, &mut workload.cgroups)?;
+        let mut actions = read_actions(file, &fields, &mut workload.cgroups)?;
         let noise = noise(file, &member, &fields)?;
         if let Some(noise) = &noise {
-            what.extend(noise.irqs());
+            actions.extend(noise.irqs());
             noise.add_tasks(at_ns, workload);
         }
-        if what.is_empty() && noise.is_none() {
+        if actions.is_empty() && noise.is_none() {
             return Err(nothing(file, fields.at));
         }
-        all.extend(what.into_iter().map(|what| Disturbance { at_ns, what }));
+        all.extend(actions.into_iter().map(|action| Disturbance { at_ns, what: action }));
     }
     // The sort is stable, so disturbances at the same time keep their order.
     all.sort_by_key(|disturbance| disturbance.at_ns);
@@ -94,20 +94,20 @@ pub fn read(file: File, section: &Member, workload: &mut Workload) -> Result<(),
 }
 
 /// Reads the hotplug and cgroup actions of one object.
-fn one(file: File, fields: &Fields, cgroups: &mut Vec<Cgroup>) -> Result<Vec<Action>, Error> {
-    let mut what = Vec::new();
+fn read_actions(file: File, fields: &Fields, cgroups: &mut Vec<Cgroup>) -> Result<Vec<Action>, Error> {
+    let mut actions = Vec::new();
     for (key, online) in [("offline", false), ("online", true)] {
         if let Some(member) = fields.get(key) {
             let cpu = file.int(member, "", 0..=0xffff)? as u32;
-            what.push(Action::Hotplug { cpu, online });
+            actions.push(Action::Hotplug { cpu, online });
         }
     }
-    let of_cgroups: Vec<&Member> = OF_CGROUPS.iter().filter_map(|key| fields.get(key)).collect();
-    match (fields.get("taskgroup"), of_cgroups.first()) {
+    let members: Vec<&Member> = CGROUP_KEYS.iter().filter_map(|key| fields.get(key)).collect();
+    match (fields.get("taskgroup"), members.first()) {
         (Some(group), Some(_)) => {
             let cgroup = index(file.string(group)?, cgroups);
-            for member in of_cgroups {
-                what.extend(of_cgroup(file, fields, member, cgroup)?);
+            for member in members {
+                actions.extend(cgroup_action(file, fields, member, cgroup)?);
             }
         }
         (Some(group), None) => {
@@ -122,7 +122,7 @@ fn one(file: File, fields: &Fields, cgroups: &mut Vec<Cgroup>) -> Result<Vec<Act
         }
         (None, None) => {}
     }
-    Ok(what)
+    Ok(actions)
 }
 
 /// Repeated use of CPU time by interrupts or by tasks outside of the workload.
@@ -249,7 +249,7 @@ fn nothing(file: File, at: Position) -> Error {
 }
 
 /// Reads the action of one key that changes a cgroup.
-fn of_cgroup(file: File, fields: &Fields, member: &Member, cgroup: u32) -> Result<Option<Action>, Error> {
+fn cgroup_action(file: File, fields: &Fields, member: &Member, cgroup: u32) -> Result<Option<Action>, Error> {
     Ok(Some(match member.key.as_str() {
         "mkdir" | "rmdir" if !file.bool(member)? => return Ok(None),
         "mkdir" => Action::Make { cgroup },

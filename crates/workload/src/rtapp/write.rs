@@ -142,7 +142,7 @@ impl Shape {
         let ops = &program.ops;
         let mut at = 0;
         let mut delay_us = 0;
-        let end_of = |at: usize| loop_end(ops, at).filter(|end| end + 1 == ops.len());
+        let final_loop_end = |at: usize| loop_end(ops, at).filter(|end| end + 1 == ops.len());
         let timers = |from: usize| {
             let starts = ops[from..].iter().take_while(|op| {
                 matches!(
@@ -161,13 +161,13 @@ impl Shape {
         if let Some(Op::Sleep(Dist::Fixed(ns))) = ops.first()
             && ns.is_multiple_of(1000)
             && *ns > 0
-            && (timers(1) > 0 || end_of(1).is_some())
+            && (timers(1) > 0 || final_loop_end(1).is_some())
         {
             delay_us = ns / 1000;
             at = 1;
         }
         at += timers(at);
-        if let Some(end) = end_of(at)
+        if let Some(end) = final_loop_end(at)
             && let Op::LoopBack { times, .. } = ops[end]
         {
             return Some(Shape {

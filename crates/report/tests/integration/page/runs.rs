@@ -3,7 +3,7 @@
 
 use report::html::{Predicted, Run, Scan};
 use report::{ExitRecord, RunResult, Summary};
-use trace::{Event, Header, MigrateReason, Place, Record, Sink, TaskState, Tee};
+use trace::{CpuPosition, Event, Header, MigrateReason, Record, Sink, TaskState, Tee};
 
 /// Parameters of a synthetic run. Tasks take turns of `turn_ns` and are woken `late_ns` before
 /// their turns.
@@ -30,14 +30,14 @@ impl Default for Shape {
 }
 
 pub fn header(shape: &Shape) -> Header {
-    let place = |cpu: u32| Place {
+    let position = |cpu: u32| CpuPosition {
         core: cpu,
         llc: cpu / 3,
         node: cpu / 6,
     };
     Header {
         machine: "made-up".to_owned(),
-        cpus: (0..shape.nr_cpus).map(place).collect(),
+        cpus: (0..shape.nr_cpus).map(position).collect(),
         workload: "closed:n=40,compute=250ms".to_owned(),
         policy: shape.policy.to_owned(),
         seed: 1,

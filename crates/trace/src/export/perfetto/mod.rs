@@ -105,7 +105,7 @@ impl<W: Write> Perfetto<W> {
             "Runnable tasks by LLC",
             "Tasks that run or wait on the CPUs of a last-level cache",
         );
-        let numbers: BTreeSet<u32> = header.cpus.iter().map(|place| place.llc).collect();
+        let numbers: BTreeSet<u32> = header.cpus.iter().map(|cpu| cpu.llc).collect();
         let llc_queues = numbers
             .into_iter()
             .map(|llc| (llc, (tracks.counter(llcs, format!("LLC {llc}"), "tasks", llc), 0)))
@@ -282,8 +282,8 @@ impl<W: Write> Perfetto<W> {
                     dest_cpu: Some(to as i32),
                 };
                 self.ftrace(record, Ftrace::SchedMigrateTask(migrate));
-                let places = &self.header.cpus;
-                let shared = places[from as usize].shared(places[to as usize]);
+                let positions = &self.header.cpus;
+                let shared = positions[from as usize].shared(positions[to as usize]);
                 self.tracks.add(time, self.migrations[shared as usize], 1);
             }
             Event::TaskNew {

@@ -4,7 +4,7 @@
 
 use super::proto::{SEQ_INCREMENTAL_STATE_CLEARED, TYPE_COUNTER, TYPE_SLICE_BEGIN, TYPE_SLICE_END, TracePacket};
 use super::*;
-use crate::header::Place;
+use crate::header::CpuPosition;
 
 #[derive(Clone, PartialEq, Message)]
 struct Trace {
@@ -13,9 +13,9 @@ struct Trace {
 }
 
 fn exported(records: &[(u64, u32, Event)]) -> Vec<TracePacket> {
-    let place = |core| Place { core, llc: 0, node: 0 };
+    let position = |core| CpuPosition { core, llc: 0, node: 0 };
     let header = Header {
-        cpus: vec![place(0), place(1)],
+        cpus: vec![position(0), position(1)],
         ops: vec!["init".into(), "enqueue".into()],
         hz: 1000,
         ..Header::default()

@@ -4,10 +4,12 @@
 //!
 //! To add a figure, add a row. For example, this row
 //!
-//!     /// Wake-ups of tasks.
-//!     wakeups: u64, Known::Always, |run| run.counts.wakeups => [
-//!     .   Figure::new("wake-ups", Unit::Count, |r| Some(r.wakeups as f64)).details("wake-ups").measure("wakeups", 1.0),
-//!     ];
+//! ```text
+//! /// Wake-ups of tasks.
+//! wakeups: u64, Known::Always, |run| run.counts.wakeups => [
+//!     Figure::new("wake-ups", Unit::Count, |r| Some(r.wakeups as f64)).details("wake-ups").measure("wakeups", 1.0),
+//! ];
+//! ```
 //!
 //! - adds the field `wakeups` to [`RunResult`] and to the JSON, documented by the comment,
 //! - declares that runs on a real machine have a value, too (`Known::Simulated` declares that they

@@ -3,10 +3,12 @@
 //!
 //! All fixed-size numbers are little-endian.
 //!
-//!     "WTRACE\r\n"  version u32  length u32  checksum u64  header            the run
-//!     'B'           length u32   checksum u64  records                       a block; any number of them
-//!     'R'           length u32   checksum u64  text                          the run's result; optional
-//!     'E'           count u64    hash u64      checksum u64                  the end
+//! ```text
+//! "WTRACE\r\n"  version u32  length u32  checksum u64  header            the run
+//! 'B'           length u32   checksum u64  records                       a block; any number of them
+//! 'R'           length u32   checksum u64  text                          the run's result; optional
+//! 'E'           count u64    hash u64      checksum u64                  the end
+//! ```
 //!
 //! The first time in a block is relative to 0, so each block can be decoded on its own. `hash` is
 //! the trace hash of the run, which the reader recomputes. The last checksum covers count and hash.

@@ -8,7 +8,9 @@
 //! connection and also creates two threads. When all exist, the clients start together and the
 //! measurement begins.
 //!
-//!     client-send --socket--> server-recv --semaphore--> server-send --sockets--> client-recv of the 19 other users
+//! ```text
+//! client-send --socket--> server-recv --semaphore--> server-send --sockets--> client-recv of the 19 other users
+//! ```
 //!
 //! So each receiving client has 19 writers. Buffers of sockets are finite, so writers also have to
 //! wait. Messages are counted when clients receive them.

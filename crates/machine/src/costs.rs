@@ -56,7 +56,7 @@ pub struct Costs {
     pub schedule_ns: u32,
     /// try_to_wake_up without the class's select_task_rq, in ns. The waker pays it.
     pub wakeup_ns: u32,
-    /// One scheduler tick, in ns.
+    /// A scheduler tick, in ns.
     pub tick_ns: u32,
     /// Sending an IPI, in ns. The sender pays it.
     pub ipi_send_ns: u32,
@@ -117,7 +117,7 @@ impl Costs {
 }
 
 impl Default for Costs {
-    /// Costs of a current x86 server with about 3 GHz. Machines override the values that they know
+    /// Costs of a current x86 server at about 3 GHz. Machines override the values that they know
     /// better.
     fn default() -> Costs {
         let line = ByDistance {

@@ -14,7 +14,7 @@ pub struct Cpu {
     pub package: u32,
     /// Computing speed relative to the fastest CPU, which has 1024 (arch_scale_cpu_capacity).
     pub capacity: u32,
-    /// Sizes of the caches that this CPU uses, in bytes; 0 if there is none.
+    /// Sizes of the caches that this CPU uses, in bytes; 0 for a missing cache.
     pub l1d_bytes: u64,
     pub l2_bytes: u64,
     pub llc_bytes: u64,
@@ -44,7 +44,7 @@ impl TaskSets {
 /// Distance between two CPUs, nearest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Distance {
-    /// The same CPU.
+    /// Both are the same CPU.
     Same,
     /// Hardware threads of one core.
     Core,

@@ -71,7 +71,7 @@ pub struct Scaled {
     pub scale: f64,
 }
 
-/// One row of [`crate::FIGURES`]. Each `Option` is a place that can show the figure; `None` means
+/// A row of [`crate::FIGURES`]. Each `Option` is a place that can show the figure; `None` means
 /// that it does not.
 #[derive(Clone, Copy, Debug)]
 pub struct Figure {

@@ -30,7 +30,7 @@ impl Surface {
     /// newline.
     pub fn line(&self, text: &str, separator: &str) -> String {
         match self.width {
-            Some(width) => fold(text, separator, width),
+            Some(width) => wrap(text, separator, width),
             None => format!("{text}\n"),
         }
     }
@@ -171,7 +171,7 @@ impl Grid {
             hidden.sort_unstable();
             let names: Vec<String> = hidden.iter().map(|&index| self.name(index)).collect();
             let note = format!("not shown at this width: {}", names.join(", "));
-            text += &fold(&note, " ", width);
+            text += &wrap(&note, " ", width);
         }
         text
     }
@@ -262,18 +262,18 @@ impl Grid {
                     .collect();
                 if index == 0 {
                     for line in &lines {
-                        out += &paint(&cut(line, width), cell.mark, colour);
+                        out += &colourize(&break_at_width(line, width), cell.mark, colour);
                         out.push('\n');
                     }
                 } else if !lines.is_empty() {
                     let value = lines.join(" ");
                     if 2 + longest + 2 + value.width() <= width {
                         let blanks = " ".repeat(longest - names[index].width() + 2);
-                        out += &format!("  {}{blanks}{}\n", names[index], paint(&value, cell.mark, colour));
+                        out += &format!("  {}{blanks}{}\n", names[index], colourize(&value, cell.mark, colour));
                     } else {
-                        out += &format!("  {}\n", cut(&names[index], width.saturating_sub(2)));
-                        let value = cut(&value, width.saturating_sub(4));
-                        out += &format!("    {}\n", paint(&value, cell.mark, colour));
+                        out += &format!("  {}\n", break_at_width(&names[index], width.saturating_sub(2)));
+                        let value = break_at_width(&value, width.saturating_sub(4));
+                        out += &format!("    {}\n", colourize(&value, cell.mark, colour));
                     }
                 }
             }
@@ -283,7 +283,7 @@ impl Grid {
 }
 
 /// Colours a text, which must not contain a newline.
-fn paint(text: &str, mark: Mark, colour: bool) -> String {
+fn colourize(text: &str, mark: Mark, colour: bool) -> String {
     match mark {
         Mark::Best if colour => format!("\x1b[1;32m{text}\x1b[0m"),
         Mark::Failed if colour => format!("\x1b[31m{text}\x1b[0m"),
@@ -292,7 +292,7 @@ fn paint(text: &str, mark: Mark, colour: bool) -> String {
 }
 
 /// Breaks a text at exactly `width`, anywhere within words.
-fn cut(text: &str, width: usize) -> String {
+fn break_at_width(text: &str, width: usize) -> String {
     let mut out = String::new();
     let mut used = 0;
     for c in text.chars() {
@@ -309,7 +309,7 @@ fn cut(text: &str, width: usize) -> String {
 
 /// Breaks a text into lines of at most `width`, only behind `separator`. A longer part gets a line
 /// of its own. Ends with a newline.
-fn fold(text: &str, separator: &str, width: usize) -> String {
+fn wrap(text: &str, separator: &str, width: usize) -> String {
     let mut out = String::new();
     let mut used = 0;
     for part in text.split_inclusive(separator) {
@@ -337,7 +337,7 @@ pub fn list(rows: &[(String, String)], surface: Surface) -> String {
         let about = escape::line(about);
         let about = match surface.width {
             // The description keeps its own column only if that has at least ten characters.
-            Some(width) if width >= column + 10 => fold(&about, " ", width - column),
+            Some(width) if width >= column + 10 => wrap(&about, " ", width - column),
             _ => format!("{about}\n"),
         };
         let about = about.trim_end().replace('\n', &format!("\n{}", " ".repeat(column)));

@@ -43,6 +43,6 @@ pub use result::{
 };
 pub use schedstat::Schedstat;
 pub use score::Better;
-pub use summary::{Counted, Summary};
+pub use summary::{Summary, TaskCounters};
 pub use table::table;
 pub use timehist::Timehist;

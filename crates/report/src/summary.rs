@@ -25,7 +25,7 @@ struct Cpu {
 
 /// Counters that a real kernel keeps for a task without tracing (getrusage, schedstat).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counted {
+pub struct TaskCounters {
     pub cpu_ns: u64,
     /// Number of switches away from the task because it had to wait. A wake-up follows each.
     pub voluntary: u64,
@@ -102,25 +102,25 @@ impl Summary {
     }
 
     /// Adds a wake-up with a measured latency. It is used if there are no records of switches.
-    pub fn woken(&mut self, pid: u32, latency_ns: u64) {
+    pub fn add_wakeup(&mut self, pid: u32, latency_ns: u64) {
         self.wakeup.add(latency_ns);
         self.tasks.entry(pid).wakeup.add(latency_ns);
     }
 
     /// Adds the counters that a real kernel kept for a task. A `TaskNew` record must have
     /// introduced the task.
-    pub fn counted(&mut self, pid: u32, began_ns: u64, counted: Counted) {
-        self.busy_ns += u128::from(counted.cpu_ns);
-        self.switches = self.switches.saturating_add(counted.voluntary + counted.involuntary);
-        self.wakeups = self.wakeups.saturating_add(counted.voluntary);
+    pub fn add_counters(&mut self, pid: u32, began_ns: u64, counters: TaskCounters) {
+        self.busy_ns += u128::from(counters.cpu_ns);
+        self.switches = self.switches.saturating_add(counters.voluntary + counters.involuntary);
+        self.wakeups = self.wakeups.saturating_add(counters.voluntary);
         let task = self.tasks.entry(pid);
-        task.cpu_ns = task.cpu_ns.saturating_add(counted.cpu_ns);
-        task.wait_ns = task.wait_ns.saturating_add(counted.wait_ns);
-        task.waits = task.waits.saturating_add(counted.waits);
-        task.switches = task.switches.saturating_add(counted.voluntary + counted.involuntary);
-        task.preemptions = task.preemptions.saturating_add(counted.involuntary);
-        task.migrations = task.migrations.saturating_add(counted.migrations);
-        task.slept = counted.voluntary > 0;
+        task.cpu_ns = task.cpu_ns.saturating_add(counters.cpu_ns);
+        task.wait_ns = task.wait_ns.saturating_add(counters.wait_ns);
+        task.waits = task.waits.saturating_add(counters.waits);
+        task.switches = task.switches.saturating_add(counters.voluntary + counters.involuntary);
+        task.preemptions = task.preemptions.saturating_add(counters.involuntary);
+        task.migrations = task.migrations.saturating_add(counters.migrations);
+        task.slept = counters.voluntary > 0;
         task.began = Some(began_ns);
     }
 

@@ -44,7 +44,7 @@ pub(crate) fn count(n: u64) -> String {
     tenths(n.saturating_mul(10))
 }
 
-/// Formats a percentage with two decimals. The value has at most three, so that integer rounding is
+/// Formats a percentage with two decimals. The value has at most three decimals, so that integer rounding is
 /// exact.
 pub(crate) fn percent(value: f64) -> String {
     let hundredths = ((value * 1000.0).round() as u64 + 5) / 10;

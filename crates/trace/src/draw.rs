@@ -79,7 +79,7 @@ struct Row {
     cells: Vec<u32>,
 }
 
-/// One switch of the list.
+/// A switch in the list.
 struct Line {
     time: u64,
     cpu: u32,
@@ -130,8 +130,8 @@ impl Draw {
         })
     }
 
-    /// Finishes the drawing and returns its text. `end` is the time at which the run ended; up to
-    /// then, the state after the last record is drawn.
+    /// Finishes the drawing and returns its text. `end` is the time at which the run ended. From the
+    /// last record to `end`, the CPUs are drawn in their last state.
     pub fn finish(mut self, end: u64) -> String {
         let end = end.min(self.options.to);
         for row in &mut self.rows {

@@ -194,7 +194,7 @@ pub(crate) fn put_text(text: &str, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
     use crate::event::{Event, TaskState};
-    use crate::form::one_of_each;
+    use crate::form::sample_events;
 
     fn decode(bytes: &[u8]) -> Result<Vec<Record>, DecodeError> {
         let mut decoder = Decoder::new(bytes, 0, 0);
@@ -210,7 +210,7 @@ mod tests {
         // The times jump to both ends of the range, because the encoding must be exact even for
         // unordered times.
         let times = [0, 1, u64::MAX, 3, 1 << 63, 0, 127, 128];
-        let records: Vec<Record> = one_of_each()
+        let records: Vec<Record> = sample_events()
             .into_iter()
             .enumerate()
             .map(|(i, event)| Record {

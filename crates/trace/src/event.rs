@@ -86,7 +86,7 @@ pub enum Event {
     /// A DSQ now holds `nr` tasks. `dsq` is the id of a policy's DSQ, or the number that
     /// [`built_in_dsq`] returns for a built-in one.
     DsqLength { dsq: u64, nr: u32 },
-    /// One run of load balancing moved this many tasks.
+    /// Load balancing ran and moved this many tasks.
     Balance { moved: u32 },
     /// A task's program completed `count` operations (`Work::Done`). `response_ns` is the time
     /// since the request began (`Work::Begin`), or 0 if none was begun.
@@ -116,7 +116,7 @@ impl Event {
 const BUILT_IN: u64 = 1 << 63;
 
 /// Returns the number that records use for a built-in DSQ. `id` is the id of its kind (such as
-/// `SCX_DSQ_LOCAL`); `which` is its CPU or node.
+/// `SCX_DSQ_LOCAL`); `owner` is its CPU or node.
 pub fn built_in_dsq(id: u64, owner: u32) -> u64 {
     debug_assert!(id & BUILT_IN != 0 && id & !BUILT_IN < 8);
     id | u64::from(owner) << 8

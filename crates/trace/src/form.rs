@@ -252,7 +252,7 @@ fn flag_reason(flag: u8) -> Result<MigrateReason, &'static str> {
 
 /// Returns one event of every kind, with extreme values, for the tests of this crate's encodings.
 #[cfg(test)]
-pub(crate) fn one_of_each() -> Vec<Event> {
+pub(crate) fn sample_events() -> Vec<Event> {
     use crate::event::{MigrateReason as M, TaskState as S};
     let mut events = vec![
         Event::TaskNew {
@@ -352,18 +352,18 @@ mod tests {
     #[test]
     fn every_event_converts_to_its_form_and_back() {
         let mut tags = std::collections::BTreeSet::new();
-        for event in one_of_each() {
+        for event in sample_events() {
             let form = Form::from_event(&event);
             assert_eq!(form.event().as_ref(), Ok(&event));
             tags.insert(form.tag);
         }
-        assert_eq!(tags.len(), LAYOUT.len(), "one_of_each misses a kind");
+        assert_eq!(tags.len(), LAYOUT.len(), "sample_events misses a kind");
     }
 
     #[test]
     fn packed_words_equal_those_of_the_form() {
         let mut packed = 0;
-        for event in one_of_each() {
+        for event in sample_events() {
             if let Some(words) = Form::packed(&event) {
                 let form = Form::from_event(&event);
                 let kind = u64::from(form.tag) | u64::from(form.flag) << 8;
@@ -378,7 +378,7 @@ mod tests {
 
     #[test]
     fn words_outside_the_layout_are_zero() {
-        for event in one_of_each() {
+        for event in sample_events() {
             let form = Form::from_event(&event);
             let (used, text) = LAYOUT[form.tag as usize];
             assert_eq!(form.text.is_some(), text, "{event:?}");

@@ -134,7 +134,7 @@ impl fmt::Display for Hash {
 mod tests {
     use super::*;
     use crate::event::{Event, TaskState};
-    use crate::form::one_of_each;
+    use crate::form::sample_events;
     use std::collections::BTreeSet;
 
     fn hash(records: &[Record]) -> u64 {
@@ -145,7 +145,7 @@ mod tests {
 
     fn all() -> Vec<Record> {
         (0u64..)
-            .zip(one_of_each())
+            .zip(sample_events())
             .map(|(i, event)| Record {
                 time: i * 1000,
                 cpu: i as u32 % 4,
@@ -230,7 +230,7 @@ mod tests {
             },
         ];
         variants.extend(
-            one_of_each()
+            sample_events()
                 .into_iter()
                 .filter(|event| !event.is_detail())
                 .map(|event| Record { time: 9, cpu: 9, event }),

@@ -20,7 +20,7 @@ pub const MAX_NS: u64 = 1 << 60;
 
 type Checked = Result<(), Finding>;
 
-fn wrong(message: impl Into<String>, hint: impl Into<String>) -> Finding {
+fn new_finding(message: impl Into<String>, hint: impl Into<String>) -> Finding {
     Finding {
         op: None,
         message: message.into(),
@@ -96,7 +96,7 @@ fn cgroups(workload: &Workload) -> Checked {
     match workload.cgroups.first() {
         Some(root) if root.path == "/" => {}
         _ => {
-            return Err(wrong(
+            return Err(new_finding(
                 "the first cgroup is not the root",
                 "make cgroup 0 the root, \"/\"",
             ));
@@ -104,13 +104,13 @@ fn cgroups(workload: &Workload) -> Checked {
     }
     for cgroup in &workload.cgroups {
         if !cgroup.path.starts_with('/') {
-            return Err(wrong(
+            return Err(new_finding(
                 format!("the path of cgroup '{}' is not absolute", cgroup.path),
                 "start the path with '/'",
             ));
         }
         if !(1..=10_000).contains(&cgroup.weight) {
-            return Err(wrong(
+            return Err(new_finding(
                 format!("weight {} of cgroup '{}' is out of range", cgroup.weight, cgroup.path),
                 "use a cpu.weight of 1..=10000; the default is 100",
             ));
@@ -123,7 +123,7 @@ fn cgroups(workload: &Workload) -> Checked {
 /// in a cgroup that is created later.
 fn disturbances(workload: &Workload) -> Checked {
     if !workload.disturbances.is_sorted_by_key(|disturbance| disturbance.at_ns) {
-        return Err(wrong(
+        return Err(new_finding(
             "the disturbances are not ordered by time",
             "sort them by their time",
         ));
@@ -136,13 +136,13 @@ fn disturbances(workload: &Workload) -> Checked {
         }
         match action.cgroup().map(|cgroup| (cgroup, path(cgroup))) {
             Some((_, None)) => {
-                return Err(wrong(
+                return Err(new_finding(
                     "a disturbance names a cgroup that does not exist",
                     "use the index of a cgroup in `cgroups`",
                 ));
             }
             Some((0, _)) if !matches!(action, Action::Attach { .. }) => {
-                return Err(wrong(
+                return Err(new_finding(
                     "a disturbance changes the root cgroup",
                     "the root has no weight and no limits and cannot be removed; only attach tasks to it",
                 ));
@@ -154,7 +154,7 @@ fn disturbances(workload: &Workload) -> Checked {
             && let Some(task) = workload.tasks.iter().find(|task| task.spawn && task.cgroup == cgroup)
         {
             let path = path(cgroup).unwrap_or("?");
-            return Err(wrong(
+            return Err(new_finding(
                 format!("task '{}' starts in cgroup '{path}', which is created later", task.comm),
                 "start the task in another cgroup and attach it later, or remove \"mkdir\"",
             ));
@@ -169,13 +169,13 @@ fn tasks(workload: &Workload) -> Checked {
         let in_task = |message: &str| format!("task '{}': {message}", task.comm);
         too_long("a start time", task.start_ns)?;
         if task.program as usize >= workload.programs.len() {
-            return Err(wrong(
+            return Err(new_finding(
                 in_task("its program does not exist"),
                 "use the index of a program in `programs`",
             ));
         }
         if task.cgroup as usize >= workload.cgroups.len() {
-            return Err(wrong(
+            return Err(new_finding(
                 in_task("its cgroup does not exist"),
                 "use the index of a cgroup in `cgroups`",
             ));
@@ -186,13 +186,13 @@ fn tasks(workload: &Workload) -> Checked {
         })?;
         if let Some(cpus) = &task.cpus {
             if cpus.is_empty() {
-                return Err(wrong(
+                return Err(new_finding(
                     in_task("no CPU is allowed"),
                     "name at least one CPU, or leave `cpus` out to allow all",
                 ));
             }
             if task.start_cpu.is_some_and(|cpu| !cpus.contains(&cpu)) {
-                return Err(wrong(
+                return Err(new_finding(
                     in_task("the CPU on which it starts is not allowed"),
                     "make `start_cpu` one of `cpus`",
                 ));
@@ -200,7 +200,7 @@ fn tasks(workload: &Workload) -> Checked {
         }
     }
     if !workload.tasks.iter().any(|task| task.spawn) {
-        return Err(wrong("no task starts", "give at least one task an instance"));
+        return Err(new_finding("no task starts", "give at least one task an instance"));
     }
     Ok(())
 }
@@ -210,7 +210,7 @@ pub(crate) fn policy(policy: Policy) -> Checked {
     match policy {
         Policy::Normal { nice } | Policy::Batch { nice } | Policy::Ext { nice } => {
             if !(-20..=19).contains(&nice) {
-                return Err(wrong(
+                return Err(new_finding(
                     format!("nice {nice} is out of range"),
                     "use a nice value of -20..=19",
                 ));
@@ -218,7 +218,7 @@ pub(crate) fn policy(policy: Policy) -> Checked {
         }
         Policy::Fifo { rt_priority } | Policy::RoundRobin { rt_priority } => {
             if !(1..=99).contains(&rt_priority) {
-                return Err(wrong(
+                return Err(new_finding(
                     format!("real-time priority {rt_priority} is out of range"),
                     "use 1..=99 for SCHED_FIFO and SCHED_RR; 99 is the highest",
                 ));
@@ -232,11 +232,11 @@ pub(crate) fn policy(policy: Policy) -> Checked {
 /// Checks the parameters of a resource.
 fn resource_values(resource: &Resource) -> Checked {
     match resource {
-        Resource::Barrier { name, participants: 0 } => Err(wrong(
+        Resource::Barrier { name, participants: 0 } => Err(new_finding(
             format!("barrier '{name}' has no participants"),
             "use it in at least one task that is created",
         )),
-        Resource::Channel { name, capacity: 0, .. } => Err(wrong(
+        Resource::Channel { name, capacity: 0, .. } => Err(new_finding(
             format!("the capacity of '{name}' is 0"),
             "give it at least one byte; a pipe has 65536",
         )),
@@ -247,7 +247,7 @@ fn resource_values(resource: &Resource) -> Checked {
 /// Returns an error if a time exceeds [`MAX_NS`].
 fn too_long(name: &str, ns: u64) -> Checked {
     match ns > MAX_NS {
-        true => Err(wrong(
+        true => Err(new_finding(
             format!("{name} of {ns} ns is too long"),
             format!("use at most {MAX_NS} ns, which is 36 years"),
         )),
@@ -265,7 +265,7 @@ fn dist(dist: &Dist) -> Checked {
         Dist::Trace(values) => values.iter().copied().max().unwrap_or(0),
     };
     too_long("a length", longest)?;
-    let bad = |message: &str, hint: &str| Err(wrong(format!("distribution: {message}"), hint));
+    let bad = |message: &str, hint: &str| Err(new_finding(format!("distribution: {message}"), hint));
     match dist {
         Dist::Uniform { lo, hi } if lo > hi => bad("lo is above hi", "swap them"),
         Dist::HyperExponential { permille_a, .. } if *permille_a > 1000 => {
@@ -293,11 +293,11 @@ fn takes_time(dist: &Dist) -> bool {
 fn operands(workload: &Workload, program: &Program, pc: usize, op: &Op) -> Checked {
     let resource = |id: ResourceId, kind: &str, fits: fn(&Resource) -> bool| match workload.resources.get(id as usize) {
         Some(resource) if fits(resource) => Ok(()),
-        Some(resource) => Err(wrong(
+        Some(resource) => Err(new_finding(
             format!("'{}' is not a {kind}", resource.name()),
             format!("use the name of a {kind}"),
         )),
-        None => Err(wrong(
+        None => Err(new_finding(
             format!("the {kind} does not exist"),
             "use the index of a resource in `resources`",
         )),
@@ -322,35 +322,37 @@ fn operands(workload: &Workload, program: &Program, pc: usize, op: &Op) -> Check
         Op::Send { channel: id, bytes } => {
             channel(*id)?;
             match &workload.resources[*id as usize] {
-                Resource::Channel { name, capacity, .. } if *bytes == 0 || u64::from(*bytes) > *capacity => Err(wrong(
-                    format!("a message of {bytes} bytes does not fit '{name}'"),
-                    format!("use 1 to {capacity} bytes, the capacity"),
-                )),
+                Resource::Channel { name, capacity, .. } if *bytes == 0 || u64::from(*bytes) > *capacity => {
+                    Err(new_finding(
+                        format!("a message of {bytes} bytes does not fit '{name}'"),
+                        format!("use 1 to {capacity} bytes, the capacity"),
+                    ))
+                }
                 _ => Ok(()),
             }
         }
-        Op::Fork { task, .. } if *task as usize >= workload.tasks.len() => Err(wrong(
+        Op::Fork { task, .. } if *task as usize >= workload.tasks.len() => Err(new_finding(
             "the forked task does not exist",
             "use the index of a task in `tasks`",
         )),
-        Op::SetAffinity(Some(cpus)) if cpus.is_empty() => Err(wrong(
+        Op::SetAffinity(Some(cpus)) if cpus.is_empty() => Err(new_finding(
             "the affinity contains no CPU",
             "name at least one CPU, or use None for all",
         )),
         Op::SetPolicy(to) => policy(*to),
-        Op::SetCgroup(id) if *id as usize >= workload.cgroups.len() => Err(wrong(
+        Op::SetCgroup(id) if *id as usize >= workload.cgroups.len() => Err(new_finding(
             "the cgroup does not exist",
             "use the index of a cgroup in `cgroups`",
         )),
-        Op::Done { count: 0 } => Err(wrong("0 operations are completed", "use a `count` of at least 1")),
+        Op::Done { count: 0 } => Err(new_finding("0 operations are completed", "use a `count` of at least 1")),
         Op::LoopInit { counter } | Op::LoopBack { counter, .. } if *counter >= program.counters => {
-            Err(wrong("the loop counter does not exist", "raise `counters`"))
+            Err(new_finding("the loop counter does not exist", "raise `counters`"))
         }
-        Op::LoopBack { target, .. } if *target as usize > pc => Err(wrong(
+        Op::LoopBack { target, .. } if *target as usize > pc => Err(new_finding(
             "a loop jumps forward",
             "make `target` the loop's step or one before it",
         )),
-        Op::LoopBack { times: Some(0), .. } => Err(wrong(
+        Op::LoopBack { times: Some(0), .. } => Err(new_finding(
             "a loop has 0 rounds",
             "use at least 1: the body is executed before the rounds are counted",
         )),
@@ -410,7 +412,7 @@ fn endless(workload: &Workload, program: &Program) -> Result<(), (usize, Finding
         if !program.ops[*target as usize..pc].iter().any(passes) {
             return Err((
                 pc,
-                wrong(
+                new_finding(
                     "an endless loop in which no time passes",
                     "add a run, a sleep or a wait, or limit the number of rounds",
                 ),
@@ -437,16 +439,15 @@ fn locks(workload: &Workload, program: &Program) -> Result<(), (usize, Finding)>
         at_step.push(held.clone());
         let finding = match op {
             Op::Lock(id) => (!held.insert(*id)).then(|| {
-                wrong(
+                new_finding(
                     format!("'{}' is locked by a task that already holds it", name(*id)),
                     "unlock it first, because the task would wait for itself",
                 )
             }),
-            Op::Unlock(id) => {
-                (!held.remove(id)).then(|| wrong(format!("'{}' is unlocked but not held", name(*id)), "lock it first"))
-            }
+            Op::Unlock(id) => (!held.remove(id))
+                .then(|| new_finding(format!("'{}' is unlocked but not held", name(*id)), "lock it first")),
             Op::CondWait { mutex, .. } | Op::Sync { mutex, .. } => (!held.contains(mutex)).then(|| {
-                wrong(
+                new_finding(
                     format!("waits with mutex '{}', which the task does not hold", name(*mutex)),
                     "lock the mutex before and unlock it after, as for pthread_cond_wait",
                 )
@@ -454,7 +455,7 @@ fn locks(workload: &Workload, program: &Program) -> Result<(), (usize, Finding)>
             Op::LoopBack { target, times, .. } => {
                 let differs = at_step[*target as usize].symmetric_difference(&held).next();
                 match (differs, times) {
-                    (Some(id), _) => Some(wrong(
+                    (Some(id), _) => Some(new_finding(
                         format!("'{}' is not held in every round of a loop", name(*id)),
                         "lock and unlock it within the same round",
                     )),
@@ -472,7 +473,7 @@ fn locks(workload: &Workload, program: &Program) -> Result<(), (usize, Finding)>
     match held.first() {
         Some(id) => Err((
             program.ops.len(),
-            wrong(
+            new_finding(
                 format!("the task ends while it holds '{}'", name(*id)),
                 "unlock it, because no other task can",
             ),

@@ -2,7 +2,7 @@
 //! Disturbances: events that are caused by no task, such as CPUs going offline, cgroups being
 //! changed by an administrator, and interrupts. A workload lists them with their times.
 
-/// One disturbance.
+/// A disturbance and its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disturbance {
     /// Time in ns since the start.

@@ -27,7 +27,7 @@ pub enum Dist {
     Exponential {
         mean: u64,
     },
-    /// One of two exponential distributions: `mean_a` with probability `permille_a`/1000, otherwise
+    /// A mixture of two exponential distributions: `mean_a` with probability `permille_a`/1000, otherwise
     /// `mean_b`.
     HyperExponential {
         permille_a: u32,
@@ -72,7 +72,7 @@ pub enum Policy {
     },
 }
 
-/// One step of a program. A step takes only the time that it states and the time that the kernel
+/// A step of a program. It takes only the time that it states and the time that the kernel
 /// charges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
@@ -130,7 +130,7 @@ pub enum Op {
         channel: ResourceId,
         bytes: u32,
     },
-    /// Read one message. Blocks while there is none.
+    /// Read one message. Blocks while the channel is empty.
     Recv(ResourceId),
     Yield,
     /// Create the task that `Workload::tasks[task]` describes. Its `start_ns` counts from now. A

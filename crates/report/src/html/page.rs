@@ -255,7 +255,8 @@ fn sections(runs: &[Run], labels: &[String]) -> Vec<Section> {
     sections.push(Section {
         id: "migrations",
         head: "Migrations",
-        about: "Number of migrations from one CPU (row) to another (column). Thin lines separate LLCs, thick lines NUMA nodes. All runs have the same colour scale.",
+        about: "Number of migrations from one CPU (row) to another (column). Thin lines separate LLCs, thick lines NUMA \
+                nodes. All runs have the same colour scale.",
         body: html! { div #heat-tools {} div.heats { (figure_per_run("heat")) } (tables::migrations(runs, labels)) },
     });
     sections.push(Section {

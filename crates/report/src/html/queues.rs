@@ -57,14 +57,14 @@ impl Queues {
     }
 
     /// Counts a run of load balancing and the tasks it moved.
-    pub fn balanced(&mut self, now: u64, moved: u64) {
+    pub fn add_balance_run(&mut self, now: u64, moved: u64) {
         let balance = self.balance(now);
         balance.runs += 1;
         balance.moved += moved;
     }
 
     /// Counts a migration of a runnable task.
-    pub fn pulled(&mut self, now: u64) {
+    pub fn add_migration(&mut self, now: u64) {
         self.balance(now).pulled += 1;
     }
 
@@ -219,8 +219,8 @@ mod tests {
             queues.add((i % 4) as usize, now + 5_000, -1);
             task_ns += 5_000;
             if i % 100 == 0 {
-                queues.balanced(now, 3);
-                queues.pulled(now);
+                queues.add_balance_run(now, 3);
+                queues.add_migration(now);
             }
         }
         queues.finish(1_000_000_000);
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn events_at_the_end_are_in_the_last_bin() {
         let mut queues = Queues::new(1);
-        queues.balanced(2048, 7);
+        queues.add_balance_run(2048, 7);
         queues.finish(2048);
         assert_eq!((queues.bins(), queues.balances()[1].moved), (2, 7));
         Queues::new(1).finish(0);

@@ -233,10 +233,10 @@ impl Scan {
                 let queued = live.queued;
                 self.queue(pid, time, to, queued);
                 if reason == MigrateReason::Balance {
-                    self.queues.pulled(time);
+                    self.queues.add_migration(time);
                 }
             }
-            Event::Balance { moved } => self.queues.balanced(time, u64::from(moved)),
+            Event::Balance { moved } => self.queues.add_balance_run(time, u64::from(moved)),
             Event::Callback { op, insns, .. } => {
                 let op = usize::from(op);
                 if op >= self.callbacks.len() {

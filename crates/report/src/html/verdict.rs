@@ -18,7 +18,7 @@ use crate::units;
 const LEVEL_PERCENT: f64 = 1.0;
 /// Idle CPU time while tasks waited, in percent of all CPU time, from which a run gets a remark.
 const IDLE_PERCENT: f64 = 1.0;
-/// The same, from which it is also reported as a problem.
+/// Idle CPU time while tasks waited, in percent, from which it is also reported as a problem.
 const WASTE_PERCENT: f64 = 5.0;
 /// Overhead in percent from which a run gets a remark.
 const OVERHEAD_PERCENT: f64 = 5.0;
@@ -63,7 +63,7 @@ pub fn verdict(runs: &[Run], labels: &[String]) -> Verdict {
     let comparable = same(|r| &r.machine) && same(|r| &r.workload);
     let mut verdict = Verdict {
         headline: match results.as_slice() {
-            [one] => alone(one, score, &labels[0]),
+            [one] => describe_single_run(one, score, &labels[0]),
             _ if comparable => ranking(&results, score, labels),
             _ => "These runs have different machines or workloads, so they are not ranked.".to_owned(),
         },
@@ -81,7 +81,7 @@ pub fn verdict(runs: &[Run], labels: &[String]) -> Verdict {
     verdict
 }
 
-fn alone(result: &RunResult, score: &Column, label: &str) -> String {
+fn describe_single_run(result: &RunResult, score: &Column, label: &str) -> String {
     if result.status == Status::Refused {
         return format!("{label} was refused, so there was no run");
     }

@@ -65,7 +65,7 @@ const FORMAT_HINT: &str =
 const LOST_HINT: &str = "record all CPUs (-a) with larger buffers (perf record -m 16M, trace-cmd record -b 100000)";
 /// Maximum number of characters in a task's name.
 const COMM_LEN: usize = 15;
-/// One in this many switches may be missing.
+/// Number of switches among which one may be missing.
 const SWITCHES_PER_MISSING: u32 = 10;
 
 /// Reads the text of a recording.

@@ -16,7 +16,7 @@ pub enum Unit {
     Times,
     /// Bytes. The suffixes k, m and g are powers of 1024.
     Bytes,
-    /// One of these words.
+    /// A word from this list.
     Choice(&'static [&'static str]),
 }
 
@@ -25,7 +25,7 @@ pub enum Unit {
 pub struct Parameter {
     pub name: &'static str,
     pub unit: Unit,
-    /// Default value in the user's notation; empty if there is none.
+    /// Default value in the user's notation; empty for no default.
     pub default: &'static str,
     /// Lowest and highest value in the user's notation. Unused for choices.
     pub range: (&'static str, &'static str),

@@ -8,7 +8,7 @@ use crate::builder::Builder;
 use crate::program::{Op, Score, Workload};
 use input::Error;
 
-/// The same generator under the name that it has in the literature.
+/// The generator under its name in the literature.
 pub const LOOP_YIELD: Generator = Generator {
     name: "loop_yield",
     ..GENERATOR

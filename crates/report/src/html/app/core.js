@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Shared parts of all drawings: the data, the theme, the shown window of time and runs, and formats for numbers.
+// Shared parts of all drawings: the data, the theme, the shown window of time and runs, and formats
+// for numbers.
 "use strict";
 const wt = (() => {
   const runs = JSON.parse(document.getElementById("data").textContent).runs;
-  // CPUs are ordered by node, LLC and core, so that CPUs that share hardware are next to each other.
+  // CPUs are ordered by node, LLC and core, so that CPUs that share hardware are next to each
+  // other.
   for (const run of runs) {
     const near = (a, b) => [2, 1, 0].map((level) => run.places[a][level] - run.places[b][level]).find((difference) => difference) || a - b;
     run.order = run.places.map((_, cpu) => cpu).sort(near);
@@ -37,7 +39,8 @@ const wt = (() => {
     }
   }
 
-  // Formats a time: 12.3 µs. With `step`, it has enough digits to distinguish times that differ by `step` ns.
+  // Formats a time: 12.3 µs. With `step`, it has enough digits to distinguish times that differ by
+  // `step` ns.
   function time(ns, step) {
     const size = Math.abs(ns);
     const [unit, name] = size < 999.5 ? [1, "ns"] : size < 999500 ? [1e3, "µs"] : size < 999.5e6 ? [1e6, "ms"] : [1e9, "s"];
@@ -168,7 +171,8 @@ const wt = (() => {
     notify("runs");
   }
 
-  // Sets the size of a canvas in CSS pixels, with the screen's resolution. Returns its cleared context.
+  // Sets the size of a canvas in CSS pixels, with the screen's resolution. Returns its cleared
+  // context.
   function surface(canvas, width, height) {
     const scale = Math.max(wt.printing ? 2 : 1, devicePixelRatio || 1);
     const [w, h] = [Math.round(width * scale), Math.round(height * scale)];

@@ -27,7 +27,8 @@ wt.heat = (() => {
   const diverging = () => steps(["--low", "--zero", "--high"]);
   const pick = (made, share) => made[Math.round(Math.max(0, Math.min(1, share)) * STEPS)];
 
-  // Returns the CPUs, LLCs or nodes and a matrix of the migrations between them. The diagonal has those within one LLC or node.
+  // Returns the CPUs, LLCs or nodes and a matrix of the migrations between them. The diagonal has
+  // those within one LLC or node.
   function gather(run) {
     const part = { cpu: (cpu) => cpu, llc: (cpu) => run.places[cpu][1], node: (cpu) => run.places[cpu][2] }[level];
     const ids = [...new Set(run.order.map(part))];

@@ -4,7 +4,8 @@
 (async () => {
   const button = document.getElementById("theme");
   const words = { auto: "Auto", light: "Light", dark: "Dark" };
-  // Reads or stores the chosen theme. Browsers may deny storage to pages from files; the choice is then not kept.
+  // Reads or stores the chosen theme. Browsers may deny storage to pages from files; the choice is
+  // then not kept.
   const stored = (value) => {
     try {
       if (value === undefined) return localStorage.getItem("windtunnel-theme");

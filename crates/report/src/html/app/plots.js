@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Line plots, drawn with uPlot: runqueue lengths over time, distributions of latencies and of response times.
+// Line plots, drawn with uPlot: runqueue lengths over time, distributions of latencies and of
+// response times.
 "use strict";
 wt.plots = (() => {
   const { view, element, runs } = wt;
@@ -7,7 +8,7 @@ wt.plots = (() => {
   const COLUMNS = 280;
   // Machines with at most this many CPUs have a line for each CPU. Larger ones have a strip.
   const LINES = 8;
-  // The same as in the timeline, so that times are aligned.
+  // Width of the left margin. It equals the timeline's, so that times are aligned.
   const GUTTER = 74;
   const made = [];
   let hovered = null;
@@ -40,8 +41,8 @@ wt.plots = (() => {
   };
   const bottom = (more = {}) => axis({ values: times, space: 90, size: 28, ...more });
 
-  // Creates a chart in `plot`. `options` and `data` are called again for each theme. `tip` returns the tooltip's [head, rows] for
-  // an index.
+  // Creates a chart in `plot`. `options` and `data` are called again for each theme. `tip` returns
+  // the tooltip's [head, rows] for an index.
   function chart(plot, { height, options, data, tip, label, overTime }) {
     plot.tabIndex = 0;
     plot.setAttribute("role", "img");
@@ -103,7 +104,8 @@ wt.plots = (() => {
     .filter(([i, value]) => !wt.hidden.has(i) && value !== null && value !== undefined)
     .map(([i, value]) => [runs[i].label, format(value), wt.colour(i)]);
 
-  // Unpacks the mean queue lengths and sums them up to each bin. The mean over any range is then a difference of two sums.
+  // Unpacks the mean queue lengths and sums them up to each bin. The mean over any range is then a
+  // difference of two sums.
   async function queues(run) {
     const read = new wt.Varints(await wt.unpack(run.queues.means));
     run.sums = run.places.map(() => {
@@ -198,7 +200,8 @@ wt.plots = (() => {
   }
   const signed = (v) => (v === null || v === undefined ? "–" : (v < 0 ? "−" : "+") + Math.abs(v).toFixed(2));
 
-  // Draws the migrations of runnable tasks: per run of load balancing if the kernel's class balances, otherwise all of them.
+  // Draws the migrations of runnable tasks: per run of load balancing if the kernel's class
+  // balances, otherwise all of them.
   function moves(plot, run) {
     const all = run.queues.balance, byRuns = all.some(([, n]) => n > 0);
     const pulled = all.reduce((sum, [,,, n]) => sum + n, 0);
@@ -293,8 +296,8 @@ wt.plots = (() => {
         element("table", {}, element("thead", {}, element("tr", {}, ...head)), body)));
   }
 
-  // Draws a histogram with equal bins. It extends to the 99.9th percentile of all runs and to all predictions. The number of longer
-  // responses is written below it.
+  // Draws a histogram with equal bins. It extends to the 99.9th percentile of all runs and to all
+  // predictions. The number of longer responses is written below it.
   function response(plot) {
     if (!plot) return;
     const all = runs.flatMap((run) => run.response).sort((a, b) => a[0] - b[0]);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The timeline: a canvas with one row per CPU. Each pixel column shows how much of its time belongs to each colour. The times
-// are summed from the segments. If too many segments are visible, they are taken from bins that are computed once.
+// The timeline: a canvas with one row per CPU. Each pixel column shows how much of its time belongs
+// to each colour. The times are summed from the segments. If too many segments are visible, they
+// are taken from bins that are computed once.
 "use strict";
 wt.timeline = (() => {
   const { view, element } = wt;
   const GROUPS = 8;
-  // If more segments are visible, the bins are used.
+  // Maximum number of visible segments from which times are summed. Beyond it, the bins are used.
   const WALK = 200000;
   // Number of bins for a whole run, over all CPUs.
   const BINS = 1 << 19;
@@ -38,8 +39,8 @@ wt.timeline = (() => {
     return { named, cpus };
   }
 
-  // Chooses a colour for each task: by name, starting with the names that used the most CPU time, or by pid if there is only
-  // one name.
+  // Chooses a colour for each task: by name, starting with the names that used the most CPU time,
+  // or by pid if there is only one name.
   function paint(data) {
     const sums = new Map();
     for (const task of data.named.slice(2)) sums.set(stem(task.comm), (sums.get(stem(task.comm)) || 0) + task.ns);
@@ -61,8 +62,8 @@ wt.timeline = (() => {
     return low;
   }
 
-  // Adds the time of each colour in [from, to) to `sums`, which is indexed by column * (GROUPS + 1) + colour. The last colour
-  // is offline time.
+  // Adds the time of each colour in [from, to) to `sums`, which is indexed by column * (GROUPS + 1)
+  // + colour. The last colour is offline time.
   function walk(data, row, from, to, columns, sums) {
     const scale = columns / (to - from);
     let i = find(row, from);
@@ -155,8 +156,8 @@ wt.timeline = (() => {
     return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
   }
 
-  // Draws all rows as one image with one column per pixel of the screen. The colours fill a column from below by their shares of
-  // time; idle time stays empty.
+  // Draws all rows as one image with one column per pixel of the screen. The colours fill a column
+  // from below by their shares of time; idle time stays empty.
   function drawRows(context, chart, past, rows, height, gap) {
     const { canvas, run, data, geometry } = chart, scale = canvas.width / geometry.width, n = GROUPS + 1;
     const columns = Math.max(1, Math.round(geometry.columns * scale)), tall = Math.max(1, Math.round(rows * height * scale));
@@ -310,7 +311,8 @@ wt.timeline = (() => {
     }, { passive: false });
   }
 
-  // Handles keys: up and down choose a CPU; full stop and comma move to the next and the previous turn.
+  // Handles keys: up and down choose a CPU; full stop and comma move to the next and the previous
+  // turn.
   function keys(chart, event) {
     if (wt.viewKeys(event)) return;
     const steps = { ArrowUp: -1, ArrowDown: 1, ".": 0, ",": 0 };

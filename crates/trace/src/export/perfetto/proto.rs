@@ -6,7 +6,7 @@
 
 use prost::{Message, Oneof};
 
-/// One packet of the file. The file is a `Trace` message with `repeated TracePacket packet = 1`.
+/// A packet of the file. The file is a `Trace` message with `repeated TracePacket packet = 1`.
 #[derive(Clone, PartialEq, Message)]
 pub struct TracePacket {
     #[prost(uint64, optional, tag = "8")]

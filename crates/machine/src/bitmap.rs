@@ -36,7 +36,7 @@ impl Bitmap {
             };
             let value = value.ok_or_else(|| format!("contains {word:?}, which is not a word of 32 bits"))?;
             if value != 0 && n as u32 * 32 >= MAX_INDEX || n > MAX_INDEX as usize {
-                return Err(format!("contains an index above {MAX_INDEX}"));
+                return Err(format!("contains an index that is not below {MAX_INDEX}"));
             }
             if value != 0 {
                 let len = bitmap.0.len().max(n / 2 + 1);

@@ -38,7 +38,7 @@ pub(crate) struct Part {
 /// # Errors
 /// Fails if the online CPUs cannot be read.
 pub(crate) fn read(root: &Path) -> Result<Host, Error> {
-    let sys = Folder(root.join("sys/devices/system"));
+    let sys = SysDirectory(root.join("sys/devices/system"));
     let Some(online) = sys.cpus("cpu/online").filter(|online| !online.is_empty()) else {
         let path = sys.0.join("cpu/online").display().to_string();
         return Err(Error::at(path, "cannot read the list of online CPUs").hint("`host` needs /sys of Linux"));
@@ -74,9 +74,9 @@ pub(crate) fn read(root: &Path) -> Result<Host, Error> {
 }
 
 /// A directory below /sys.
-struct Folder(PathBuf);
+struct SysDirectory(PathBuf);
 
-impl Folder {
+impl SysDirectory {
     fn text(&self, file: &str) -> Option<String> {
         let text = std::fs::read_to_string(self.0.join(file)).ok()?;
         Some(text.trim().to_owned())
@@ -96,7 +96,7 @@ impl Folder {
     }
 }
 
-fn host_cpu(sys: &Folder, cpu: u32, online: &Bitmap) -> HostCpu {
+fn host_cpu(sys: &SysDirectory, cpu: u32, online: &Bitmap) -> HostCpu {
     let own = format!("cpu/cpu{cpu}");
     let shared = |file: String| {
         let cpus = sys.cpus(&file)?;
@@ -130,7 +130,7 @@ fn host_cpu(sys: &Folder, cpu: u32, online: &Bitmap) -> HostCpu {
     }
     part(Kind::Package, topology("core_siblings", "package_cpus"), 0);
     let belongs_to = |device: &str| {
-        let cpus = Folder(sys.0.join("..")).cpus(&format!("{device}/cpus"));
+        let cpus = SysDirectory(sys.0.join("..")).cpus(&format!("{device}/cpus"));
         cpus.is_some_and(|cpus| cpus.contains(cpu))
     };
     let core_type = [("cpu_atom", "IntelAtom"), ("cpu_core", "IntelCore")]
@@ -217,7 +217,7 @@ mod tests {
         host.unwrap()
     }
 
-    /// Returns a host with two nodes. Each has one core with two threads, whose CPU numbers
+    /// Returns a host with two nodes. Each has one core with two threads, and the CPU numbers
     /// interleave. CPU 4 is offline.
     fn two_nodes() -> Host {
         let mut files = vec![

@@ -147,7 +147,9 @@ impl Topology {
                 nodes.flatten().all(|&cpu| self.cpus[cpu as usize].llc as usize == llc)
             };
             if !one_node && !whole_nodes() {
-                return Some(format!("last-level cache {llc} contains only parts of several nodes"));
+                return Some(format!(
+                    "last-level cache {llc} contains CPUs of several nodes, but not all of their CPUs"
+                ));
             }
         }
         None

@@ -181,7 +181,7 @@ impl Figure {
 }
 
 impl Unit {
-    /// Returns the function that formats a value for a table whose heading names the unit.
+    /// Returns the function that formats a value for a table with the unit in its heading.
     pub(crate) fn cell(self) -> fn(f64) -> String {
         match self {
             Unit::Duration | Unit::TotalTime => |ns| units::time(ns as u64),

@@ -78,7 +78,7 @@ figures! {
         /// Policy parameters that were set, for example `slice_ns=2000000`.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub settings: Vec<String>,
-        /// The Linux release whose symbols the policy saw; empty for the default release.
+        /// Linux release of the symbols that the policy saw. Empty for the default release.
         #[serde(skip_serializing_if = "String::is_empty")]
         pub kernel: String,
         pub seed: u64,

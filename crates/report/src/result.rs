@@ -15,7 +15,7 @@ pub struct Run {
     pub workload: String,
     /// Policy parameters that were set, for example `slice_ns=2000000`.
     pub settings: Vec<String>,
-    /// The Linux release whose symbols the policy saw; empty for the default release.
+    /// Linux release of the symbols that the policy saw. Empty for the default release.
     pub kernel: String,
     pub seed: u64,
     /// Time at which the run ended, in ns. Runs begin at 0.

@@ -44,8 +44,8 @@ pub(crate) fn count(n: u64) -> String {
     tenths(n.saturating_mul(10))
 }
 
-/// Formats a percentage with two decimals. The value has at most three decimals, so that integer rounding is
-/// exact.
+/// Formats a percentage with two decimals. The value has at most three decimals, so that integer
+/// rounding is exact.
 pub(crate) fn percent(value: f64) -> String {
     let hundredths = ((value * 1000.0).round() as u64 + 5) / 10;
     format!("{}.{:02}", hundredths / 100, hundredths % 100)

@@ -130,8 +130,8 @@ impl Draw {
         })
     }
 
-    /// Finishes the drawing and returns its text. `end` is the time at which the run ended. From the
-    /// last record to `end`, the CPUs are drawn in their last state.
+    /// Finishes the drawing and returns its text. `end` is the time at which the run ended. From
+    /// the last record to `end`, the CPUs are drawn in their last state.
     pub fn finish(mut self, end: u64) -> String {
         let end = end.min(self.options.to);
         for row in &mut self.rows {
@@ -194,8 +194,7 @@ impl Draw {
         let mut line = format!("{:<margin$}", "cpu");
         for column in (first..first + columns).filter(|column| column % every == 0) {
             let at = margin + (column - first) * cell;
-            // A mark whose time does not fit into the line is left out, because the line would
-            // wrap.
+            // A mark without room for its time is left out, because the line would wrap.
             if at + 1 + time(column).len() > self.options.width && column > first {
                 break;
             }

@@ -32,7 +32,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Returns an encoder whose first record is relative to time 0.
+    /// Returns an encoder that stores the first record relative to time 0.
     pub fn new() -> Encoder {
         Encoder::default()
     }

@@ -51,7 +51,7 @@ impl Follow {
         self.runnable[cpu as usize]
     }
 
-    /// Returns the CPUs whose number of runnable tasks changed with the last record. A CPU can
+    /// Returns the CPUs on which the last record changed the number of runnable tasks. A CPU can
     /// occur twice.
     pub fn changed(&self) -> &[u32] {
         &self.changed

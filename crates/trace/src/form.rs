@@ -2,7 +2,7 @@
 //! The canonical form of an event: a tag, a flag, up to four numbers and a text.
 //!
 //! Hash and encoding are both computed from this form, so they cannot disagree about an event's
-//! meaning. A tag keeps its meaning for ever; an event with a new meaning gets a new tag.
+//! meaning. A tag never changes its meaning. An event with a new meaning gets a new tag.
 
 use crate::event::{Event, MigrateReason, TaskState};
 

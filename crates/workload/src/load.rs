@@ -35,7 +35,7 @@ pub fn load(spec: &str, search: &[&Path]) -> Result<Workload, Error> {
     let as_it_is = Some(PathBuf::from(spec)).filter(|_| ends_in_json);
     let candidates = as_it_is
         .into_iter()
-        .chain(search.iter().map(|folder| folder.join(&name)));
+        .chain(search.iter().map(|directory| directory.join(&name)));
     for path in candidates {
         if path.is_file() {
             return read_file(&path);
@@ -66,8 +66,8 @@ pub fn load(spec: &str, search: &[&Path]) -> Result<Workload, Error> {
 /// by name. If several directories contain a name, the first one is used.
 pub fn files(search: &[&Path]) -> Vec<(String, PathBuf)> {
     let mut found: Vec<(String, PathBuf)> = Vec::new();
-    for folder in search {
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+    for directory in search {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
             let path = entry.path();
             let json = path.extension().is_some_and(|ending| ending == "json");
             let name = path
@@ -151,9 +151,9 @@ mod tests {
 
     #[test]
     fn recordings_are_replayed() {
-        let folder = std::env::temp_dir().join(format!("workload-replay-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let path = |name: &str| folder.join(name).display().to_string();
+        let directory = std::env::temp_dir().join(format!("workload-replay-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let path = |name: &str| directory.join(name).display().to_string();
         let line = "a 1 [000] 1.000001: sched_switch: a:1 [120] S ==> swapper/0:0 [120]\n";
         std::fs::write(path("perf.txt"), format!("b 2 [001] 1.000000: other:\n{line}")).unwrap();
         std::fs::write(path("broken.txt"), format!("{line}what?\n")).unwrap();
@@ -181,22 +181,22 @@ mod tests {
                 .to_string()
                 .contains("use a recording")
         );
-        std::fs::remove_dir_all(&folder).unwrap();
+        std::fs::remove_dir_all(&directory).unwrap();
     }
 
     #[test]
     fn files_are_preferred_to_generators() {
-        let folder = std::env::temp_dir().join(format!("workload-load-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let write = |name: &str, text: &[u8]| std::fs::write(folder.join(name), text).unwrap();
+        let directory = std::env::temp_dir().join(format!("workload-load-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let write = |name: &str, text: &[u8]| std::fs::write(directory.join(name), text).unwrap();
         write("yield.json", br#"{"tasks": {"y": {"yield": ""}}}"#);
         write("broken.json", b"{\n \"tasks\": 5}");
         write("binary.json", b"\xff\xfe");
-        let search = [folder.as_path()];
+        let search = [directory.as_path()];
         let message = |spec: &str| load(spec, &search).unwrap_err().to_string();
         assert_eq!(load("yield", &search).unwrap().tasks[0].comm, "y");
         assert_eq!(load("yield.json", &search).unwrap().name, "yield");
-        let path = folder.join("yield.json").display().to_string();
+        let path = directory.join("yield.json").display().to_string();
         assert_eq!(load(&path, &[]).unwrap().tasks.len(), 1);
         assert_eq!(load("yield", &[]).unwrap().tasks[0].comm, "yield");
         assert_eq!(load("yield:n=3", &search).unwrap().tasks.len(), 3);
@@ -207,6 +207,6 @@ mod tests {
         assert!(message("hackbenc:groups=1").contains("did you mean 'hackbench'?"));
         let names: Vec<String> = files(&search).into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["binary", "broken", "yield"]);
-        std::fs::remove_dir_all(&folder).unwrap();
+        std::fs::remove_dir_all(&directory).unwrap();
     }
 }

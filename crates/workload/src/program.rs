@@ -27,8 +27,8 @@ pub enum Dist {
     Exponential {
         mean: u64,
     },
-    /// A mixture of two exponential distributions: `mean_a` with probability `permille_a`/1000, otherwise
-    /// `mean_b`.
+    /// A mixture of two exponential distributions: `mean_a` with probability `permille_a`/1000,
+    /// otherwise `mean_b`.
     HyperExponential {
         permille_a: u32,
         mean_a: u64,
@@ -161,7 +161,7 @@ pub enum Op {
     Begin {
         arrival: bool,
     },
-    /// Begin a request whose response time counts from the task's last wake-up.
+    /// Begin a request. Its response time counts from the task's last wake-up.
     BeginWoken,
     /// End the current request and count `count` completed operations.
     Done {

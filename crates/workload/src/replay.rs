@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Replay: converts a recording into a workload whose tasks do the same work.
+//! Replay: converts a recording into a workload with tasks that do the same work.
 //!
 //! Each task computes as much as in the recording. It sleeps as long as it did if no other task
 //! woke it, and otherwise waits for its waker. A different scheduler thus changes how long tasks

@@ -44,7 +44,7 @@ impl Tasks {
         self
     }
 
-    /// Adds `n` tasks whose names are `comm` and a number.
+    /// Adds `n` tasks. Their names are `comm` and a number.
     #[must_use]
     pub fn add_many(self, n: u32, comm: &str, ops: &[Op]) -> Tasks {
         (0..n).fold(self, |tasks, i| tasks.add(&format!("{comm}{i}"), ops.to_vec()))

@@ -46,7 +46,7 @@ struct Live {
     /// Index into [`Scan::named`]; 0 if the task has no entry yet.
     named: u32,
     task: Task,
-    /// CPU to whose runqueue the task belongs, if `queued`.
+    /// CPU with the task on its runqueue, if `queued`.
     cpu: u32,
     queued: bool,
 }
@@ -174,7 +174,7 @@ impl Scan {
         }
     }
 
-    /// Counts a wake-up whose task got a CPU.
+    /// Counts a wake-up that ended because the task got a CPU.
     fn add_wakeup(&mut self, latency: u64, time: u64, cpu: u32, task: u32) {
         self.wakeup.add(latency);
         let wakeup = Wakeup {

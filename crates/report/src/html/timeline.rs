@@ -47,7 +47,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Returns the timeline of a machine whose CPUs are all idle. It will have at most about
+    /// Returns the timeline of a machine with idle CPUs. It will have at most about
     /// `budget` segments.
     pub fn new(nr_cpus: usize, budget: usize) -> Timeline {
         let row = Row {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reader of the kernel's ring buffer pages (`trace_pipe_raw`), whose times have nanoseconds.
+//! Reader of the kernel's ring buffer pages (`trace_pipe_raw`). Their times have nanoseconds.
 //!
 //! ```text
 //! page:   time of the first event (u64) | bytes in use, flags above (u64) | events ...

@@ -170,7 +170,7 @@ b 2 [000] 1.000009: sched:sched_waking: comm=e pid=5 prio=120 target_cpu=000
 }
 
 #[test]
-fn a_task_first_seen_on_a_silent_cpu_moved_there_after_its_last_event_elsewhere() {
+fn a_task_first_seen_on_a_silent_cpu_was_switched_in_after_its_last_event_on_another_cpu() {
     let text = "\
 a 1 [000] 1.000000: sched:sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=R ==> next_comm=b next_pid=2 next_prio=120
 a 1 [001] 1.000009: sched:sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120

@@ -23,7 +23,7 @@ pub const GENERATOR: Generator = Generator {
             unit: Unit::Choice(&["none", "semaphore", "network"]),
             default: "none",
             range: ("", ""),
-            meaning: "what the interactive task waits for: a timer (none), a semaphore or a socket",
+            meaning: "resource for which the interactive task waits: a timer (none), a semaphore or a socket",
         },
         Parameter {
             name: "interactive",

@@ -22,7 +22,7 @@ pub const GENERATOR: Generator = Generator {
             unit: Unit::Choice(&["fork", "exec", "shell"]),
             default: "fork",
             range: ("", ""),
-            meaning: "what the child does: exits (fork), executes a program (exec), or executes a shell that executes a program (shell)",
+            meaning: "action of the child: exit (fork), execute a program (exec), or execute a shell that executes a program (shell)",
         },
         Parameter {
             name: "n",

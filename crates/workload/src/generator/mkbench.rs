@@ -145,7 +145,7 @@ fn lengths(n: u64, mean: u64) -> Vec<u64> {
     (0..n).map(|file| quantile(file * stride % n)).collect()
 }
 
-/// Returns the largest integer whose cube is at most `n`.
+/// Returns the cube root of `n`, rounded down.
 fn cube_root(n: u128) -> u128 {
     let (mut low, mut high) = (0, 1 << 42);
     while low + 1 < high {

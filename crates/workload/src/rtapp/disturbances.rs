@@ -58,7 +58,7 @@ pub fn refuse(workload: &Workload) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads the section into a workload whose tasks have been read.
+/// Reads the section into a workload. The tasks must have been read before.
 pub fn read(file: File, section: &Member, workload: &mut Workload) -> Result<(), Error> {
     let Value::Array(items) = &section.node.value else {
         let found = section.node.value.kind();

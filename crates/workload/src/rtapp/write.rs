@@ -596,8 +596,8 @@ fn global(workload: &Workload, buffer: u64) -> Result<String, Error> {
     Ok(text)
 }
 
-/// Returns the size of the `mem` buffer, which all tasks share. A task whose footprint is below the
-/// bytes it writes reveals it.
+/// Returns the size of the `mem` buffer, which all tasks share. If a task writes more bytes than its
+/// footprint, the footprint was limited by the buffer and equals its size.
 fn mem_buffer(workload: &Workload, groups: &[Group]) -> u64 {
     let cut = |group: &&Group| group.spec.footprint_bytes < written(workload, group);
     let cut = groups.iter().find(cut).map(|group| group.spec.footprint_bytes);

@@ -5,9 +5,9 @@
 use std::path::{Path, PathBuf};
 use workload::{Error, Policy, Workload, rtapp, to_rtapp_json};
 
-fn json_files(folder: &Path) -> Vec<PathBuf> {
+fn json_files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let Ok(entries) = std::fs::read_dir(folder) else {
+    let Ok(entries) = std::fs::read_dir(directory) else {
         return found;
     };
     for entry in entries.flatten() {
@@ -42,12 +42,12 @@ fn is_old_format(path: &Path) -> bool {
 
 #[test]
 fn examples_of_rt_app_load() {
-    let folder = Path::new("/usr/share/doc/rt-app/examples");
-    if !folder.exists() {
+    let directory = Path::new("/usr/share/doc/rt-app/examples");
+    if !directory.exists() {
         eprintln!("rt-app is not installed, so its examples are not tested");
         return;
     }
-    let files = json_files(folder);
+    let files = json_files(directory);
     let mut loaded = 0;
     for path in files.iter().filter(|path| !is_old_format(path)) {
         let workload = read(path).unwrap_or_else(|error| panic!("{error}"));
@@ -66,8 +66,8 @@ fn examples_of_rt_app_load() {
 }
 
 fn ours(name: &str) -> Workload {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
-    workload::load(name, &[&folder]).unwrap_or_else(|error| panic!("{error}"))
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
+    workload::load(name, &[&directory]).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn chromium() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("CHROMIUM") {
         return Some(named.into());
     }
-    let folders: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH")?).collect();
+    let directories: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH")?).collect();
     let names = [
         "chromium-headless-shell",
         "chromium",
@@ -32,7 +32,7 @@ fn chromium() -> Option<PathBuf> {
     ];
     let found = names
         .iter()
-        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
+        .flat_map(|name| directories.iter().map(move |directory| directory.join(name)));
     found.into_iter().find(|path| path.is_file())
 }
 
@@ -45,16 +45,16 @@ fn probe(html: &str, name: &str, more: &[&str]) -> Option<serde_json::Map<String
     };
     let html = html.replacen("<head>", &format!("<head>{LISTEN}"), 1);
     let html = html.replacen("</body>", &format!("<script>{PROBE}</script></body>"), 1);
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     // Files of an earlier run are removed, because they contain the chosen theme.
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).expect("a folder");
-    let path = folder.join("page.html");
+    let _ = std::fs::remove_dir_all(&directory);
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let path = directory.join("page.html");
     std::fs::write(&path, html).expect("a page");
     let ran = Command::new(chromium)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1280,900"])
         .args(["--virtual-time-budget=20000", "--enable-logging=stderr", "--dump-dom"])
-        .arg(format!("--user-data-dir={}", folder.join("profile").display()))
+        .arg(format!("--user-data-dir={}", directory.join("profile").display()))
         .args(more)
         .arg(format!("file://{}", path.display()))
         .output()

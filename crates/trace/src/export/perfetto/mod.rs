@@ -58,7 +58,7 @@ pub struct Perfetto<W: Write> {
     runnable: Vec<u32>,
     migrations: [Track; 4],
     callbacks: PerCpu,
-    balancer: PerCpu,
+    balance_runs: PerCpu,
     moved: Track,
     /// The group of DSQ tracks, and the track of each DSQ.
     dsqs: (Track, HashMap<u64, Track>),
@@ -127,11 +127,11 @@ impl<W: Write> Perfetto<W> {
                 shared as u32,
             )
         });
-        let balancer = tracks.group(
+        let balance_runs = tracks.group(
             "Load balancing",
             "Runs of load balancing and the number of tasks they moved",
         );
-        let moved = tracks.counter(balancer, "tasks moved so far".into(), "tasks", u32::MAX >> 1);
+        let moved = tracks.counter(balance_runs, "tasks moved so far".into(), "tasks", u32::MAX >> 1);
         let machine = tracks.group(
             "Machine and policy",
             "CPU hotplug, loading and end of the policy, output of bpf_printk",
@@ -149,7 +149,7 @@ impl<W: Write> Perfetto<W> {
             runnable: vec![0; nr_cpus],
             migrations,
             callbacks: PerCpu::new(callbacks),
-            balancer: PerCpu::new(balancer),
+            balance_runs: PerCpu::new(balance_runs),
             moved,
             dsqs: (dsqs, HashMap::new()),
             machine,
@@ -324,7 +324,7 @@ impl<W: Write> Perfetto<W> {
                 self.tracks.set(time, track, i64::from(nr));
             }
             Event::Balance { moved } => {
-                let track = self.balancer.track(cpu, &mut self.tracks);
+                let track = self.balance_runs.track(cpu, &mut self.tracks);
                 self.tracks
                     .instant(time, track, "balance", Some(("moved", u64::from(moved))));
                 self.tracks.add(time, self.moved, i64::from(moved));

@@ -33,7 +33,7 @@ pub(super) struct Tracks {
     pub packets: Vec<TracePacket>,
     /// State of the counters, indexed by uuid. Entries of other tracks are unused.
     counters: Vec<Counter>,
-    /// Counters that changed at `time` and whose new value is not emitted yet.
+    /// Counters that changed at `time`, if the new value is not emitted yet.
     changed: Vec<Track>,
     time: u64,
     names: HashMap<String, u64>,
@@ -204,7 +204,8 @@ impl Tracks {
         self.emit_named(time, track, TYPE_INSTANT, name, argument);
     }
 
-    /// Adds an instant whose text is not interned, because it is unlikely to occur again.
+    /// Adds an instant with a text that is not interned, because the text is unlikely to occur
+    /// again.
     pub fn instant_with_text(&mut self, time: u64, track: Track, text: &str) {
         let event = TrackEvent {
             r#type: TYPE_INSTANT,

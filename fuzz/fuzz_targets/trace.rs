@@ -24,7 +24,7 @@ fuzz_target!(|bytes: &[u8]| {
     for (kind, part) in [(None, header), (Some(b'B'), block)] {
         file.extend(kind);
         file.extend((part.len() as u32).to_le_bytes());
-        file.extend(Hash::of_bytes(part).to_le_bytes());
+        file.extend(Hash::checksum(part).to_le_bytes());
         file.extend(part);
     }
     for bytes in [bytes, &file] {

@@ -1,40 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Sets of CPUs and NUMA nodes in hwloc's notation: words of 32 bits in hex, highest first.
+//! Sets of CPUs or NUMA nodes in hwloc's notation: hexadecimal words of 32 bits, highest word
+//! first.
 
 use crate::MAX_CPUS;
 use std::fmt;
 
-/// Highest index of a CPU or node: offline CPUs may leave gaps.
+/// Limit of the index of a CPU or node. It is above the number of CPUs, because offline CPUs can
+/// leave gaps.
 pub(crate) const MAX_INDEX: u32 = MAX_CPUS * 2;
 
-/// A set of indexes, 64 a word, without trailing zero words.
+/// A set of indexes, 64 per word, without zero words at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Bitmap(Vec<u64>);
 
 impl Bitmap {
-    /// Reads hwloc's notation.
+    /// Parses hwloc's notation.
     ///
     /// # Errors
-    /// Says what `text` holds that is no bitmap below [`MAX_INDEX`].
+    /// Returns what is wrong if `text` is no bitmap of indexes below [`MAX_INDEX`].
     pub(crate) fn parse(text: &str) -> Result<Bitmap, String> {
         if text.starts_with("0xf...f") {
-            return Err("has no end".into());
+            return Err("is infinite".into());
         }
         if let Some(bad) = text.chars().find(|c| !(c.is_ascii_hexdigit() || "x,".contains(*c))) {
-            return Err(format!("holds {bad:?}: not a bitmap"));
+            return Err(format!("contains {bad:?}, which is not part of a bitmap"));
         }
         let mut bitmap = Bitmap::default();
         let highest = text.matches(',').count();
         for (n, word) in text.rsplit(',').enumerate() {
-            // hwloc leaves out zero words inside: 0x1,,0x0.
+            // hwloc omits zero words between others: 0x1,,0x0.
             let value = match word.strip_prefix("0x") {
                 None if word.is_empty() && n != highest => Some(0),
                 Some(digits) if digits.len() <= 8 => u32::from_str_radix(digits, 16).ok(),
                 _ => None,
             };
-            let value = value.ok_or_else(|| format!("holds {word:?}: not a word of 32 bits"))?;
+            let value = value.ok_or_else(|| format!("contains {word:?}, which is not a word of 32 bits"))?;
             if value != 0 && n as u32 * 32 >= MAX_INDEX || n > MAX_INDEX as usize {
-                return Err(format!("goes beyond {MAX_INDEX}"));
+                return Err(format!("contains an index that is not below {MAX_INDEX}"));
             }
             if value != 0 {
                 let len = bitmap.0.len().max(n / 2 + 1);
@@ -103,7 +105,7 @@ impl FromIterator<u32> for Bitmap {
     }
 }
 
-/// Writes hwloc's notation.
+/// Formats the set in hwloc's notation.
 impl fmt::Display for Bitmap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words: Vec<u32> = self

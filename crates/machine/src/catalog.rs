@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Finding a machine by what the user wrote, and the named machines.
+//! The catalog of named machines, and loading of a machine from what the user specifies.
 
 use crate::costs::Costs;
 use crate::definition::Definition;
@@ -9,7 +9,7 @@ use input::{Error, Source, suggest};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The machines that come with the command, so that it works from anywhere.
+/// The machines that are built in, so that the command works without the repository.
 const BUILT_IN: [(&str, &str); 11] = [
     ("epyc-2s", include_str!("../../../machines/epyc-2s.toml")),
     ("hybrid", include_str!("../../../machines/hybrid.toml")),
@@ -24,13 +24,14 @@ const BUILT_IN: [(&str, &str); 11] = [
     ("x6-2", include_str!("../../../machines/x6-2.toml")),
 ];
 
-/// Ticks per second of a machine whose description has none: Debian's and most distributions'.
+/// Ticks per second if the description does not contain them. Debian and most other distributions
+/// use this value.
 const DEFAULT_HZ: u32 = 250;
 
-const KINDS: &str = "a machine is a name (`machine list`), a machine file (NAME.toml), an hwloc XML \
+const KINDS: &str = "use a name (`machine list`), a machine file (NAME.toml), an hwloc XML \
      file (`lstopo --of xml FILE`), an hwloc synthetic string (\"node:2 core:8 pu:2\"), or `host`";
 
-/// One line of `machine list`.
+/// A row of `machine list`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     pub name: String,
@@ -40,25 +41,30 @@ pub struct Listed {
     pub llcs: u32,
 }
 
-/// The machine that `spec` describes, ready to simulate.
+/// Loads a machine.
 ///
-/// `spec` is a name (`NAME.toml` in a folder of `search`, in their order, else built in), a
-/// path of a machine file or of an hwloc XML file, an hwloc synthetic string, or `host`.
+/// `spec` is one of
+///
+/// - the name of a file `NAME.toml` in a directory of `search` (the first one is used) or of a
+///   built-in machine,
+/// - the path of a machine file or of an hwloc XML file,
+/// - an hwloc synthetic string,
+/// - `host`.
 ///
 /// # Errors
-/// Names the place (file and line where there is one) and what was expected there.
+/// The error contains the position, with file and line if there are any, and what was expected.
 pub fn load(spec: &str, search: &[&Path]) -> Result<MachineSpec, Error> {
     define(spec, search).map(|definition| definition.spec)
 }
 
-/// As [`load`], with where everything comes from.
+/// Loads a machine as [`load`] does, together with the sources of its numbers.
 ///
 /// # Errors
-/// As [`load`].
+/// The same as those of [`load`].
 pub fn define(spec: &str, search: &[&Path]) -> Result<Definition, Error> {
     let spec = spec.trim();
     if spec.is_empty() {
-        return Err(Error::at("machine", "an empty description").hint(KINDS));
+        return Err(Error::at("machine", "the machine is empty").hint(KINDS));
     }
     if spec == "host" {
         return this_machine();
@@ -80,8 +86,8 @@ pub fn define(spec: &str, search: &[&Path]) -> Result<Definition, Error> {
             }
         }
         if let Some((name, text)) = BUILT_IN.iter().find(|(name, _)| *name == spec) {
-            let place = format!("machines/{name}.toml");
-            let mut definition = file::parse(name, &Source::new(place, *text), None)?;
+            let path = format!("machines/{name}.toml");
+            let mut definition = file::parse(name, &Source::new(path, *text), None)?;
             definition.origin = "built in".into();
             return Ok(definition);
         }
@@ -97,28 +103,28 @@ pub fn define(spec: &str, search: &[&Path]) -> Result<Definition, Error> {
     })
 }
 
-/// A machine from the text of a machine file. A topology in another file is not read.
+/// Loads a machine from the text of a machine file. The text cannot refer to another file.
 ///
 /// # Errors
-/// As [`load`].
+/// The same as those of [`load`].
 pub fn from_toml(name: &str, text: &str) -> Result<Definition, Error> {
     file::parse(name, &Source::new(name, text), None)
 }
 
-/// A machine from the text of an hwloc XML file.
+/// Loads a machine from the text of an hwloc XML file.
 ///
 /// # Errors
-/// As [`load`].
+/// The same as those of [`load`].
 pub fn from_xml(name: &str, text: &str) -> Result<Definition, Error> {
     let found = xml::parse(name, text)?.number(name)?;
     let description = described(&found, "hwloc topology");
     Ok(from_hwloc(name, description, name, DEFAULT_HZ, found))
 }
 
-/// A machine from an hwloc synthetic string.
+/// Loads a machine from an hwloc synthetic string.
 ///
 /// # Errors
-/// As [`load`].
+/// The same as those of [`load`].
 pub fn from_synthetic(text: &str) -> Result<Definition, Error> {
     let found = synthetic::parse("machine", text)?.number("machine")?;
     let description = described(&found, "hwloc synthetic machine");
@@ -126,8 +132,8 @@ pub fn from_synthetic(text: &str) -> Result<Definition, Error> {
     Ok(from_hwloc(text, description, origin, DEFAULT_HZ, found))
 }
 
-/// The named machines, by name: those of the `search` folders and the built-in ones; and what is
-/// wrong with the files that are no machines.
+/// Returns all named machines sorted by name, both built-in ones and files in the `search`
+/// directories, and the errors of invalid files.
 pub fn list(search: &[&Path]) -> (Vec<Listed>, Vec<Error>) {
     let (mut listed, mut errors) = (Vec::new(), Vec::new());
     for name in names(search) {
@@ -145,7 +151,7 @@ pub fn list(search: &[&Path]) -> (Vec<Listed>, Vec<Error>) {
     (listed, errors)
 }
 
-/// All known names, sorted.
+/// Returns all names, sorted.
 fn names(search: &[&Path]) -> Vec<String> {
     let mut names: Vec<String> = BUILT_IN.iter().map(|(name, _)| (*name).to_owned()).collect();
     for dir in search {
@@ -197,9 +203,9 @@ fn this_machine() -> Result<Definition, Error> {
             .and_then(|hz| hz.parse().ok())
     });
     if hz.is_none() {
-        found
-            .notes
-            .push(format!("this kernel's CONFIG_HZ is not readable: {DEFAULT_HZ} assumed"));
+        found.notes.push(format!(
+            "CONFIG_HZ of this kernel cannot be read, so {DEFAULT_HZ} is assumed"
+        ));
     }
     let description = described(&found, "this machine");
     Ok(from_hwloc("host", description, "host", hz.unwrap_or(DEFAULT_HZ), found))

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The cost table: what the operations of a kernel take on one machine.
+//! The cost table: the time that operations of the kernel take on a machine.
 
 use crate::topology::Distance;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// A cost that depends on how far apart two CPUs are, in ns.
+/// A cost in ns that depends on the distance between two CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ByDistance {
@@ -17,6 +17,7 @@ pub struct ByDistance {
 }
 
 impl ByDistance {
+    /// Returns the cost for a distance.
     pub fn at(&self, distance: Distance) -> u64 {
         u64::from(match distance {
             Distance::Same => self.same,
@@ -29,73 +30,81 @@ impl ByDistance {
 }
 
 impl ByDistance {
-    /// The fields by name, nearest first.
+    /// Names of the fields, nearest first.
     pub const NAMES: [&'static str; 5] = ["same", "core", "llc", "node", "remote"];
 
-    /// The values in the order of [`ByDistance::NAMES`].
+    /// Returns the values in the order of [`ByDistance::NAMES`].
     pub fn values(&self) -> [u32; 5] {
         [self.same, self.core, self.llc, self.node, self.remote]
     }
 }
 
-/// Costs of one machine. Integers only; each value's source stands beside it in the machine's file.
+/// Costs of one machine, as integers. Each value has a source in the machine's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Costs {
-    /// One executed BPF instruction, in picoseconds.
+    /// Execution of one BPF instruction, in picoseconds.
     pub bpf_insn_ps: u32,
-    /// A call of a BPF program from the kernel (trampoline, argument set-up), ns.
+    /// Call of a BPF program by the kernel (trampoline and set-up of arguments), in ns.
     pub callback_ns: u32,
-    /// A helper or kfunc without an entry in `kfuncs`, ns.
+    /// Call of a helper or kfunc without an entry in `kfuncs`, in ns.
     pub kfunc_ns: u32,
-    /// Helpers and kfuncs by name, ns.
+    /// Calls of single helpers and kfuncs by name, in ns.
     pub kfuncs: BTreeMap<String, u32>,
-    /// switch_to and the mm switch, ns.
+    /// switch_to and the switch of the mm, in ns.
     pub context_switch_ns: u32,
-    /// schedule() and pick_next_task without the switch, ns.
+    /// schedule() and pick_next_task without the switch, in ns.
     pub schedule_ns: u32,
-    /// try_to_wake_up without select_task_rq callbacks, ns, paid by the waker.
+    /// try_to_wake_up without the class's select_task_rq, in ns. The waker pays it.
     pub wakeup_ns: u32,
-    /// One scheduler tick, ns.
+    /// A scheduler tick, in ns.
     pub tick_ns: u32,
-    /// Sending an IPI, ns, paid by the sender.
+    /// Sending an IPI, in ns. The sender pays it.
     pub ipi_send_ns: u32,
-    /// From sending an IPI to its handler running, by distance, ns.
+    /// Time in ns from sending an IPI until its handler runs, by distance.
     pub ipi_latency: ByDistance,
-    /// Leaving the idle state, ns.
+    /// Leaving the idle state, in ns.
     pub idle_exit_ns: u32,
-    /// fork, exec and exit, ns of the calling task.
+    /// fork, in ns of the calling task.
     pub fork_ns: u32,
+    /// exec, in ns of the calling task.
     pub exec_ns: u32,
+    /// exit, in ns of the calling task.
     pub exit_ns: u32,
-    /// A system call that neither blocks nor wakes, ns.
+    /// A system call that neither blocks nor wakes a task, in ns.
     pub syscall_ns: u32,
-    /// Writing or reading one small message of a pipe or socket, without blocking or waking, ns.
+    /// Writing or reading a small message of a pipe or socket without blocking and waking, in ns.
     pub message_ns: u32,
-    /// A segment of TCP within the host, besides the message, ns: through TCP, IP and the loopback device to the reader's socket.
+    /// Passing one TCP segment within the host through TCP, IP and the loopback device to the
+    /// reader's socket, in ns. It is added to the cost of the message.
     pub tcp_segment_ns: u32,
-    /// Hand-over of a contended lock to a waiter by distance, ns.
+    /// Handing a contended lock over to a waiter, by the distance to it.
     pub lock_handover: ByDistance,
-    /// Uncontended acquisition when the lock's line was last held by distance, ns.
+    /// Acquiring an uncontended lock, by the distance to the CPU that last held it.
     pub lock_acquire: ByDistance,
-    /// Transfer of a cache line last touched by distance, ns.
+    /// Transfer of a cache line, by the distance to the CPU that last accessed it.
     pub cache_line: ByDistance,
-    /// Reloading a byte of a task's footprint into a core's private cache from the last-level cache, in picoseconds.
+    /// Reloading one byte of a task's footprint from the last-level cache into the private cache of
+    /// a core, in picoseconds.
     pub reload_llc_ps: u32,
-    /// The same from memory of the own node.
+    /// Reloading one byte from memory of the same node, in picoseconds.
     pub reload_memory_ps: u32,
-    /// The same from memory of a node at distance 20; farther ones in proportion.
+    /// Reloading one byte from memory of a node at distance 20, in picoseconds. The cost of other
+    /// nodes is proportional to their distance.
     pub reload_remote_ps: u32,
-    /// The kernel does not place memory: a task's is on any node, wherever it runs.
+    /// Whether the kernel does not place memory by node. The memory of a task is then spread over
+    /// all nodes.
     pub flat_memory: bool,
-    /// Policies stand for schedulers in C. On a machine older than BPF a policy says what the kernel of that time decided, not
-    /// what deciding would have cost as BPF: a callback is a function of the kernel, and what a policy calls is what C code has
-    /// in its place. A task's storage is a field of its task_struct, the clock is jiffies, a DSQ is a list. Locks, cache lines
-    /// and IPIs cost what they cost everywhere.
+    /// Whether policies represent schedulers written in C. On machines that are older than BPF, a
+    /// policy makes the decisions of the kernel of that time, but their cost must not be that of
+    /// BPF. A callback then costs as much as a kernel function, and a helper or kfunc as much as
+    /// the C code in its place: a task's storage is a field of task_struct, the clock is jiffies,
+    /// and a DSQ is a list. Locks, cache lines and IPIs have their usual costs.
     pub native: bool,
 }
 
 impl Costs {
-    /// Time of a call of a helper or kfunc, ns. A scheduler in C executes `native` instructions in its place, if it calls nothing.
+    /// Returns the cost of calling a helper or kfunc, in ns. `native` is the number of instructions
+    /// that a scheduler in C executes instead, if it calls no function.
     pub fn function_ns(&self, name: &str, native: Option<u32>) -> u32 {
         if let Some(&ns) = self.kfuncs.get(name) {
             return ns;
@@ -108,7 +117,8 @@ impl Costs {
 }
 
 impl Default for Costs {
-    /// A current x86 server at about 3 GHz; machines override what they know better.
+    /// Costs of a current x86 server at about 3 GHz. Machines override the values that they know
+    /// better.
     fn default() -> Costs {
         let line = ByDistance {
             same: 0,
@@ -159,34 +169,36 @@ impl Default for Costs {
     }
 }
 
-/// Where one constant of the table lives.
+/// Accessor of one constant in the table.
 #[derive(Clone, Copy)]
 pub enum Slot {
-    /// Picoseconds.
+    /// A constant in picoseconds.
     Ps(fn(&mut Costs) -> &mut u32),
-    /// Nanoseconds.
+    /// A constant in nanoseconds.
     Ns(fn(&mut Costs) -> &mut u32),
-    /// Nanoseconds by distance.
+    /// A constant in nanoseconds for each distance.
     ByDistance(fn(&mut Costs) -> &mut ByDistance),
 }
 
-/// One line of the cost table: its name in machine files and in `machine show`, and the source
-/// of its value in [`Costs::default`].
+/// Declaration of one constant: its name in machine files and in `machine show`, its accessor, and
+/// the source of its default.
 pub struct Constant {
     pub name: &'static str,
     pub slot: Slot,
     pub default_source: &'static str,
 }
 
-/// Name of what a line of a task_struct costs, which only machines have whose task_structs compete ([`crate::TaskSets`]).
+/// Name of the cost of the cache line of a task_struct. Only machines with [`crate::TaskSets`] have
+/// it.
 pub const TASK_LINE: &str = "task_struct.line";
 
-/// Every constant but those of single kfuncs and [`TASK_LINE`], in the order they are shown in.
+/// All constants except those of single kfuncs and [`TASK_LINE`], in the order in which they are
+/// printed.
 pub const CONSTANTS: [Constant; 22] = [
     Constant {
         name: "bpf_insn",
         slot: Slot::Ps(|c| &mut c.bpf_insn_ps),
-        default_source: "estimate: one instruction a cycle at 3 GHz, branchy kernel code",
+        default_source: "estimate: one instruction per cycle at 3 GHz, branchy kernel code",
     },
     Constant {
         name: "callback",
@@ -201,7 +213,7 @@ pub const CONSTANTS: [Constant; 22] = [
     Constant {
         name: "context_switch",
         slot: Slot::Ns(|c| &mut c.context_switch_ns),
-        default_source: "estimate: lat_ctx 2p/0K on current servers gives 1-2 us with the wake-up",
+        default_source: "estimate: lat_ctx 2p/0K on current servers is 1-2 us, including the wake-up",
     },
     Constant {
         name: "schedule",
@@ -211,7 +223,7 @@ pub const CONSTANTS: [Constant; 22] = [
     Constant {
         name: "wakeup",
         slot: Slot::Ns(|c| &mut c.wakeup_ns),
-        default_source: "estimate: try_to_wake_up with its two atomics, 900 cycles",
+        default_source: "estimate: try_to_wake_up with its two atomic instructions, 900 cycles",
     },
     Constant {
         name: "tick",
@@ -261,17 +273,17 @@ pub const CONSTANTS: [Constant; 22] = [
     Constant {
         name: "tcp_segment",
         slot: Slot::Ns(|c| &mut c.tcp_segment_ns),
-        default_source: "estimate: lmbench lat_tcp less lat_pipe there and back on current servers is 8-12 us, acknowledgements with data",
+        default_source: "estimate: lmbench lat_tcp minus lat_pipe on current servers is 8-12 us for a round trip with piggybacked acknowledgements",
     },
     Constant {
         name: "lock_handover",
         slot: Slot::ByDistance(|c| &mut c.lock_handover),
-        default_source: "estimate: one dirty-line transfer",
+        default_source: "estimate: transfer of one dirty cache line",
     },
     Constant {
         name: "lock_acquire",
         slot: Slot::ByDistance(|c| &mut c.lock_acquire),
-        default_source: "estimate: a locked instruction and one line transfer",
+        default_source: "estimate: a locked instruction and the transfer of one cache line",
     },
     Constant {
         name: "cache_line",
@@ -281,12 +293,12 @@ pub const CONSTANTS: [Constant; 22] = [
     Constant {
         name: "reload_llc",
         slot: Slot::Ps(|c| &mut c.reload_llc_ps),
-        default_source: "estimate: per byte; one core reads 15-20 GB/s out of the L3 of current servers",
+        default_source: "estimate: per byte; one core reads 15-20 GB/s from the L3 of current servers",
     },
     Constant {
         name: "reload_memory",
         slot: Slot::Ps(|c| &mut c.reload_memory_ps),
-        default_source: "estimate: per byte; one core reads 8-12 GB/s of local memory with some misses on the way at a time",
+        default_source: "estimate: per byte; one core with several outstanding misses reads 8-12 GB/s from local memory",
     },
     Constant {
         name: "reload_remote",
@@ -300,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_costs_what_stands_in_its_place() {
+    fn a_call_costs_as_much_as_the_native_code_in_its_place() {
         let mut costs = Costs {
             bpf_insn_ps: 1500,
             kfunc_ns: 40,
@@ -313,7 +325,7 @@ mod tests {
         assert_eq!(
             costs.function_ns("scx_bpf_now", Some(2)),
             9,
-            "the machine's own entry comes first"
+            "the machine's own entry has precedence"
         );
         assert_eq!(costs.function_ns("scx_bpf_kick_cpu", None), 40);
     }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A machine together with where its numbers come from.
+//! A loaded machine together with the sources of its numbers.
 
 use crate::MachineSpec;
 use std::collections::BTreeMap;
 
-/// A loaded machine and the story behind it, for people.
+/// A loaded machine and the origin of its contents.
 #[derive(Clone, Debug)]
 pub struct Definition {
     pub spec: MachineSpec,
-    /// Where the machine was read from: a file, `built in`, an hwloc string, `host`.
+    /// Origin of the machine: a file, `built in`, an hwloc string, or `host`.
     pub origin: String,
-    /// What was left out or assumed while reading, a sentence each.
+    /// Sentences about parts that were ignored and values that were assumed.
     pub notes: Vec<String>,
-    /// Source of each constant of the cost table by its name in machine files; what a machine
-    /// does not set itself has no entry and stands at the default.
+    /// Source of each constant in the cost table, by its name in machine files. Constants without
+    /// an entry have their defaults.
     pub cost_sources: BTreeMap<String, String>,
 }

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Machine files: `machines/NAME.toml`.
+//! Parser for machine files, `machines/NAME.toml`.
 //!
 //! ```toml
 //! description = "two sockets of 8 cores"
 //! hz = 250
-//! cpuperf_min = 256                         # how slow a policy can make CPUs, of 1024; default 1024: frequencies are fixed
+//! cpuperf_min = 256                         # lowest speed a policy can set; default: 1024
 //! topology = "pack:2 [numa] l3:1(size=25952256) core:8 pu:2(indexes=2*16:16*1)"
 //! distances = [[10, 21], [21, 10]]          # SLIT; optional
-//! memory = "flat"                           # tasks' is not placed by node; default "first-touch"
-//! kernel_node = 0                           # all of the kernel's is there; default: where it is used
-//! policies = "native"                       # they stand for schedulers in C; default "bpf"
+//! memory = "flat"                           # not placed by node; default: "first-touch"
+//! kernel_node = 0                           # node of all kernel data; default: the node that uses them
+//! policies = "native"                       # they represent C schedulers; default: "bpf"
 //!
-//! [task_struct]                             # so far apart they compete for an L2 of so many ways; default: they do not
-//! apart = "8 KiB"
-//! ways = 8
+//! [task_struct]                             # they compete for L2 sets; default: they do not
+//! apart = "8 KiB"                           # distance from one task_struct to the next
+//! ways = 8                                  # ways of the L2
 //! line = { ns = { same = 0, core = 20, llc = 20, node = 200, remote = 200 }, source = "..." }
 //!
-//! [costs]                                   # what is missing stands at Costs::default()
+//! [costs]                                   # missing constants are those of Costs::default()
 //! context_switch = { ns = 600, source = "lat_ctx" }
 //! bpf_insn = { ps = 350, source = "..." }
 //! cache_line = { ns = { same = 0, core = 5, llc = 25, node = 60, remote = 120 }, source = "..." }
@@ -24,24 +24,25 @@
 //! scx_bpf_kick_cpu = { ns = 40, source = "..." }
 //! ```
 //!
-//! `topology` is one of: an hwloc synthetic string; `{ xml = "FILE" }`, hwloc XML beside the
-//! machine file; `{ inline = '''TEXT''' }`, the XML itself; absent, with `[[cpus]]` groups instead, for machines hwloc strings cannot say:
+//! `topology` is an hwloc synthetic string, `{ xml = "FILE" }` with an hwloc XML file relative to
+//! the machine file, or `{ inline = '''TEXT''' }` with the XML itself. Machines that hwloc's
+//! strings cannot describe have `[[cpus]]` groups instead:
 //!
 //! ```toml
-//! [[cpus]]                                  # CPU ids run on from group to group
-//! cores = 6                                 # threads of a core get adjacent ids
-//! threads = 2                               # default 1
-//! capacity = 1024                           # default 1024, the fastest
-//! package = 0                               # default 0
-//! node = 0                                  # default 0
-//! llc = 0                                   # default: one for each group
-//! l1d = "48 KiB"                            # caches as one CPU sees them; default none
+//! [[cpus]]                                  # CPU ids count up through all groups
+//! cores = 6                                 # threads of a core have consecutive ids
+//! threads = 2                               # default: 1
+//! capacity = 1024                           # default: 1024, the fastest
+//! package = 0                               # default: 0
+//! node = 0                                  # default: 0
+//! llc = 0                                   # default: one LLC per group
+//! l1d = "48 KiB"                            # cache sizes as one CPU sees them; default: none
 //! l2 = "1280 KiB"
 //! llc_size = "24 MiB"
 //! ```
 //!
-//! With `topology`, `[[kind]]` entries (`cpus = "4-7"`, `capacity = 600`) set capacities.
-//! Unknown keys are errors: a misspelt constant would silently stand at its default.
+//! With `topology`, `[[kind]]` entries (`cpus = "4-7"`, `capacity = 600`) set capacities. Unknown
+//! keys are errors, because a misspelt constant would otherwise silently have its default.
 
 use crate::costs::{ByDistance, CONSTANTS, Costs, Slot, TASK_LINE};
 use crate::definition::Definition;
@@ -58,12 +59,13 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use toml::Spanned;
 
-/// Largest machine file that is read, in bytes.
+/// Maximum size of a machine file in bytes.
 pub(crate) const MAX_BYTES: u64 = 8 << 20;
-/// Most sets of task_structs in an L2: the simulation keeps the lines of each set of each core.
+/// Maximum number of task_struct sets in an L2. The simulation stores the cache lines of each set
+/// of each core.
 const MAX_SETS: u64 = 4096;
 
-/// A machine file as it is written.
+/// Contents of a machine file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -147,7 +149,7 @@ enum Bytes {
     Text(String),
 }
 
-/// A cost in nanoseconds.
+/// A cost in nanoseconds with its source.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Ns<T> {
@@ -155,7 +157,7 @@ struct Ns<T> {
     source: Spanned<String>,
 }
 
-/// A cost in picoseconds.
+/// A cost in picoseconds with its source.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Ps {
@@ -163,7 +165,7 @@ struct Ps {
     source: Spanned<String>,
 }
 
-/// `[costs]`: the table with what the file sets, and where each value comes from.
+/// The section `[costs]`: the table with the file's values, and their sources.
 #[derive(Default)]
 struct WrittenCosts {
     costs: Costs,
@@ -171,17 +173,18 @@ struct WrittenCosts {
     unknown: Option<Spanned<String>>,
 }
 
-/// Reads the machine file in `source`; `dir` is its folder (none for the built-in machines, which refer to no other file).
+/// Parses a machine file. `dir` is its directory; built-in machines have none and cannot refer to
+/// files.
 pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<Definition, Error> {
     let written: Written = source.toml().map_err(|error: Error| match error.message.as_str() {
-        "the key 'source' is missing" => error.hint("every cost says where it comes from, if only \"estimate: ...\""),
+        "the key 'source' is missing" => error.hint("add a source to every cost, at least \"estimate: ...\""),
         _ => error,
     })?;
     let file = File { source };
     let description = written.description.get_ref();
     if description.is_empty() || description.contains('\n') {
         let at = written.description.span().start;
-        return Err(source.error(at, "description is not one line of text"));
+        return Err(source.error(at, "the description must be one line of text"));
     }
     let hz = file.number("hz", &written.hz, 10..=10_000)?;
     let cpuperf_min = file.optional("cpuperf_min", &written.cpuperf_min, 1..=1024, 1024)?;
@@ -190,13 +193,13 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
         (None, Some(groups)) => file.groups(groups)?,
         (Some(_), Some(groups)) => {
             return Err(source
-                .error(groups.span().start, "both topology and [[cpus]]")
-                .hint("one of them says what the machine is"));
+                .error(groups.span().start, "the file has both topology and [[cpus]]")
+                .hint("use only one of them"));
         }
         (None, None) => {
             return Err(source
-                .error(0, "neither topology nor [[cpus]]")
-                .hint("topology = \"node:2 core:8 pu:2\", topology = { xml = \"FILE\" }, or [[cpus]] groups"));
+                .error(0, "the file has neither topology nor [[cpus]]")
+                .hint("add topology = \"node:2 core:8 pu:2\", topology = { xml = \"FILE\" }, or [[cpus]] groups"));
         }
     };
     for kind in &written.kind {
@@ -208,7 +211,7 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
         let at = kind.or(written.cpus.as_ref().map(|cpus| cpus.span().start));
         return Err(source
             .error(at.unwrap_or(0), format!("the fastest CPU has capacity {fastest}"))
-            .hint("capacities are relative: the fastest kind is 1024"));
+            .hint("set it to 1024, because capacities are relative to the fastest CPU"));
     }
     if let Some(distances) = &written.distances {
         let matrix = file.distances(distances, found.topology.nodes.len())?;
@@ -251,7 +254,7 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
     })
 }
 
-/// The file being read, for the places of errors.
+/// The file that is parsed. Errors contain positions in it.
 struct File<'a> {
     source: &'a Source,
 }
@@ -282,42 +285,43 @@ impl File<'_> {
             Bytes::Number(bytes) => return Ok(u64::from(*bytes)),
             Bytes::Text(text) => text,
         };
-        // Units of 1000 are refused: caches are sold in kB and have KiB.
+        // Units of 1000 are refused: caches are advertised in kB, but their sizes are in KiB.
         let bytes = size::parse(text).ok().filter(|_| text.ends_with("iB"));
         bytes.ok_or_else(|| {
             self.source
                 .error(value.span().start, format!("{key} {text:?} is not a size"))
-                .hint("a size reads like \"32 KiB\" or \"8 MiB\"")
+                .hint("write a size such as \"32 KiB\" or \"8 MiB\"")
         })
     }
 
-    /// Returns an entry's `source`: where a constant comes from must be said.
+    /// Returns the source of a constant, which must not be empty.
     fn source_text(&self, text: &Spanned<String>) -> Result<String, Error> {
         match text.get_ref().trim() {
-            "" => Err(self.source.error(text.span().start, "source is empty")),
+            "" => Err(self.source.error(text.span().start, "the source is empty")),
             text => Ok(text.to_owned()),
         }
     }
 
+    /// Reads the topology from any of its three forms.
     fn topology(&self, value: &Spanned<WrittenTopology>, dir: Option<&Path>) -> Result<Found, Error> {
         let at = value.span().start;
-        let place = |at: usize| {
+        let location = |at: usize| {
             let position = self.source.position(at);
             format!("{}:{}:{}", self.source.place, position.line, position.column)
         };
         let file = match value.get_ref() {
             WrittenTopology::Synthetic(text) => {
-                let place = place(at);
-                return synthetic::parse(&place, text)?.number(&place);
+                let location = location(at);
+                return synthetic::parse(&location, text)?.number(&location);
             }
             WrittenTopology::Xml(file) => file,
         };
         let path = match (&file.xml, &file.inline) {
-            (Some(_), Some(_)) => return Err(self.source.error(at, "both xml and inline")),
-            (None, None) => return Err(self.source.error(at, "topology has neither xml nor inline")),
+            (Some(_), Some(_)) => return Err(self.source.error(at, "the topology has both xml and inline")),
+            (None, None) => return Err(self.source.error(at, "the topology has neither xml nor inline")),
             (None, Some(text)) => {
-                let place = format!("{} (inline)", place(text.span().start));
-                return xml::parse(&place, text.get_ref())?.number(&place);
+                let location = format!("{} (inline)", location(text.span().start));
+                return xml::parse(&location, text.get_ref())?.number(&location);
             }
             (Some(path), None) => path,
         };
@@ -329,6 +333,7 @@ impl File<'_> {
         xml::parse(&file.place, &file.text)?.number(&file.place)
     }
 
+    /// Builds a topology from `[[cpus]]` groups.
     fn groups(&self, groups: &Spanned<Vec<Spanned<Group>>>) -> Result<Found, Error> {
         let mut cpus = Vec::new();
         let mut cores = 0;
@@ -341,7 +346,8 @@ impl File<'_> {
             };
             let group_cores = self.number("cores", &group.cores, 1..=MAX_CPUS)?;
             let threads = self.optional("threads", &group.threads, 1..=8, 1)?;
-            // A group without an llc label has one of its own, past every label a file may use.
+            // A group without an llc label gets its own LLC. The label is above all labels that a
+            // file can contain.
             let llc = self.optional("llc", &group.llc, label.clone(), MAX_CPUS + number as u32)?;
             let package = self.optional("package", &group.package, label.clone(), 0)?;
             let llc_at = group.llc.as_ref().map_or(spanned.span(), |llc| llc.span()).start;
@@ -359,7 +365,7 @@ impl File<'_> {
                 llc_bytes: bytes("llc_size", &group.llc_size)?,
             };
             if cpus.len() as u64 + u64::from(group_cores) * u64::from(threads) > u64::from(MAX_CPUS) {
-                let message = format!("more than the {MAX_CPUS} CPUs supported");
+                let message = format!("the machine has more than {MAX_CPUS} CPUs");
                 return Err(self.source.error(group.cores.span().start, message));
             }
             for _ in 0..group_cores {
@@ -372,7 +378,7 @@ impl File<'_> {
             }
         }
         if cpus.is_empty() {
-            return Err(self.source.error(groups.span().start, "no [[cpus]] group"));
+            return Err(self.source.error(groups.span().start, "there is no [[cpus]] group"));
         }
         Ok(Found {
             topology: Topology::new(cpus, Vec::new()),
@@ -381,7 +387,7 @@ impl File<'_> {
         })
     }
 
-    /// Gives the CPUs of a `[[kind]]` their capacity.
+    /// Sets the capacity of the CPUs of a `[[kind]]`.
     fn kind(&self, kind: &Kind, topology: &mut Topology) -> Result<(), Error> {
         let capacity = self.number("capacity", &kind.capacity, 1..=1024)?;
         let cpus = cpu_list::parse(kind.cpus.get_ref(), topology.nr_cpus()).map_err(|message| {
@@ -394,11 +400,15 @@ impl File<'_> {
         Ok(())
     }
 
+    /// Reads the matrix of node distances.
     fn distances(&self, rows: &Matrix, nodes: usize) -> Result<Vec<Vec<u32>>, Error> {
         let shape = |at: usize, values: usize| {
             self.source
-                .error(at, format!("{values} distances for a machine of {nodes} nodes"))
-                .hint("a square matrix, one row a node: distances = [[10, 20], [20, 10]]")
+                .error(
+                    at,
+                    format!("found {values} distances, but the machine has {nodes} nodes"),
+                )
+                .hint("write a square matrix with one row per node: distances = [[10, 20], [20, 10]]")
         };
         let mut matrix = Vec::with_capacity(nodes);
         for (from, row) in rows.get_ref().iter().enumerate() {
@@ -409,11 +419,11 @@ impl File<'_> {
             for (to, value) in row.get_ref().iter().enumerate() {
                 let distance = self.number("a distance", value, 10..=255)?;
                 if (from == to) != (distance == 10) {
-                    let message = format!("distance {distance} from node {from} to {to}");
+                    let message = format!("the distance from node {from} to node {to} is {distance}");
                     return Err(self
                         .source
                         .error(value.span().start, message)
-                        .hint("10 is a node's distance to itself and to no other (ACPI SLIT)"));
+                        .hint("use 10 for a node's distance to itself, and more for all others (ACPI SLIT)"));
                 }
                 out.push(distance);
             }
@@ -425,6 +435,7 @@ impl File<'_> {
         Ok(matrix)
     }
 
+    /// Reads the section `[task_struct]`.
     fn task_sets(&self, written: &TaskStruct, topology: &Topology) -> Result<TaskSets, Error> {
         let at = written.apart.span().start;
         let bytes = self.bytes("apart", &written.apart)?;
@@ -432,7 +443,7 @@ impl File<'_> {
             return Err(self
                 .source
                 .error(at, format!("apart is {bytes}"))
-                .hint("a power of two: structures compete when they begin at the same place of a cache's way"));
+                .hint("use a power of two, because only such distances map task_structs to the same cache sets"));
         }
         let sets = TaskSets {
             apart: bytes,
@@ -442,15 +453,15 @@ impl File<'_> {
         let cpus = topology.cpus.iter();
         let most = cpus.map(|cpu| sets.count(cpu.l2_bytes)).max().unwrap_or(1);
         if most > MAX_SETS {
-            let message = format!("an L2 has {most} sets of task_structs that are {bytes} bytes apart");
-            let hint = format!("at most {MAX_SETS}: use a larger distance, more ways or a smaller L2");
+            let message = format!("an L2 has {most} sets for task_structs that are {bytes} bytes apart");
+            let hint = format!("at most {MAX_SETS} are possible; use a larger distance, more ways or a smaller L2");
             return Err(self.source.error(at, message).hint(hint));
         }
         Ok(sets)
     }
 }
 
-/// Labels of a file to dense ids, in order of appearance.
+/// Dense ids for the labels in a file, in order of their first use.
 #[derive(Default)]
 struct Labels {
     llcs: Vec<(u32, u32)>,
@@ -459,6 +470,7 @@ struct Labels {
 }
 
 impl Labels {
+    /// Returns the id of a label, and adds the label if it is new.
     fn dense<T: PartialEq>(known: &mut Vec<T>, label: T) -> u32 {
         let id = known.iter().position(|k| *k == label).unwrap_or(known.len());
         if id == known.len() {
@@ -467,7 +479,7 @@ impl Labels {
         id as u32
     }
 
-    /// None if the label was used in another package.
+    /// Returns the id of an LLC, or `None` if its label was used in another package.
     fn llc(&mut self, label: u32, package: u32) -> Option<u32> {
         if self.llcs.iter().any(|&(l, p)| l == label && p != package) {
             return None;
@@ -508,7 +520,7 @@ impl<'de> Deserialize<'de> for WrittenTopology {
     }
 }
 
-/// Reads each constant as the table of [`CONSTANTS`] says.
+/// Reads each constant with the accessor in [`CONSTANTS`].
 impl<'de> Deserialize<'de> for WrittenCosts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<WrittenCosts, D::Error> {
         struct CostsVisitor;

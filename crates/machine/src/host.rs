@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reads the machine this process runs on from /sys and /proc.
+//! Description of the host, read from /sys and /proc.
 
 use crate::bitmap::{Bitmap, MAX_INDEX};
 use crate::parts::{CpuParts, Distances, Kind, Parts, Speed};
@@ -8,44 +8,44 @@ use input::cpu_list;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A host as Linux describes it.
+/// The host as Linux describes it.
 pub(crate) struct Host {
     pub cpus: Vec<HostCpu>,
     pub offline: Bitmap,
-    /// CPUs and distances of the NUMA nodes by OS index.
+    /// CPUs and distances of each NUMA node, by the node's OS index.
     pub nodes: BTreeMap<u32, (Bitmap, Vec<u64>)>,
     pub model: Option<String>,
 }
 
 pub(crate) struct HostCpu {
     pub os_index: u32,
-    /// Cores, caches and packages that contain the CPU, from the inside out.
+    /// Cores, caches and packages that contain the CPU, innermost first.
     pub parts: Vec<Part>,
     pub speed: Speed,
 }
 
-/// A core, cache or package and its online CPUs.
+/// A core, cache or package, and its online CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub kind: Kind,
     pub cpus: Bitmap,
-    /// Size of a cache; 0 otherwise.
+    /// Size of a cache in bytes; 0 for other parts.
     pub bytes: u64,
 }
 
-/// Reads the host whose /sys and /proc are below `root`.
+/// Reads the host from the /sys and /proc below `root`.
 ///
 /// # Errors
-/// If the host does not say which CPUs are online.
+/// Fails if the online CPUs cannot be read.
 pub(crate) fn read(root: &Path) -> Result<Host, Error> {
-    let sys = Folder(root.join("sys/devices/system"));
+    let sys = SysDirectory(root.join("sys/devices/system"));
     let Some(online) = sys.cpus("cpu/online").filter(|online| !online.is_empty()) else {
-        let place = sys.0.join("cpu/online").display().to_string();
-        return Err(Error::at(place, "cannot read which CPUs are online").hint("`host` needs Linux's /sys"));
+        let path = sys.0.join("cpu/online").display().to_string();
+        return Err(Error::at(path, "cannot read the list of online CPUs").hint("`host` needs /sys of Linux"));
     };
     let present = sys.cpus("cpu/present").unwrap_or_default();
     let mut cpus: Vec<HostCpu> = online.iter().map(|cpu| host_cpu(&sys, cpu, &online)).collect();
-    one_frequency_a_core_type(&mut cpus);
+    equalize_frequencies(&mut cpus);
     let mut nodes = BTreeMap::new();
     for node in sys.cpus("node/online").unwrap_or_default().iter() {
         let Some(cpus) = sys.cpus(&format!("node/node{node}/cpulist")) else {
@@ -73,10 +73,10 @@ pub(crate) fn read(root: &Path) -> Result<Host, Error> {
     })
 }
 
-/// A folder of /sys.
-struct Folder(PathBuf);
+/// A directory below /sys.
+struct SysDirectory(PathBuf);
 
-impl Folder {
+impl SysDirectory {
     fn text(&self, file: &str) -> Option<String> {
         let text = std::fs::read_to_string(self.0.join(file)).ok()?;
         Some(text.trim().to_owned())
@@ -86,7 +86,7 @@ impl Folder {
         self.text(file)?.parse().ok()
     }
 
-    /// A file with a CPU list; memory-only nodes have an empty one.
+    /// Reads a file with a list of CPUs. The list is empty for nodes that have only memory.
     fn cpus(&self, file: &str) -> Option<Bitmap> {
         let text = self.text(file)?;
         if text.is_empty() {
@@ -96,14 +96,14 @@ impl Folder {
     }
 }
 
-fn host_cpu(sys: &Folder, cpu: u32, online: &Bitmap) -> HostCpu {
+fn host_cpu(sys: &SysDirectory, cpu: u32, online: &Bitmap) -> HostCpu {
     let own = format!("cpu/cpu{cpu}");
     let shared = |file: String| {
         let cpus = sys.cpus(&file)?;
         let cpus: Bitmap = cpus.iter().filter(|&cpu| online.contains(cpu)).collect();
         Some(cpus).filter(|cpus| cpus.contains(cpu))
     };
-    // The names before and since Linux 5.3.
+    // The first name is used before Linux 5.3, the second one since then.
     let topology = |old: &str, new: &str| {
         let list = |name: &str| shared(format!("{own}/topology/{name}_list"));
         list(new).or_else(|| list(old))
@@ -129,13 +129,13 @@ fn host_cpu(sys: &Folder, cpu: u32, online: &Bitmap) -> HostCpu {
         }
     }
     part(Kind::Package, topology("core_siblings", "package_cpus"), 0);
-    let is_of = |device: &str| {
-        let cpus = Folder(sys.0.join("..")).cpus(&format!("{device}/cpus"));
+    let belongs_to = |device: &str| {
+        let cpus = SysDirectory(sys.0.join("..")).cpus(&format!("{device}/cpus"));
         cpus.is_some_and(|cpus| cpus.contains(cpu))
     };
     let core_type = [("cpu_atom", "IntelAtom"), ("cpu_core", "IntelCore")]
         .into_iter()
-        .find(|(device, _)| is_of(device));
+        .find(|(device, _)| belongs_to(device));
     HostCpu {
         os_index: cpu,
         parts,
@@ -149,8 +149,9 @@ fn host_cpu(sys: &Folder, cpu: u32, online: &Bitmap) -> HostCpu {
     }
 }
 
-/// Gives the CPUs of each core type the frequency of the fastest: they differ in turbo frequency only.
-fn one_frequency_a_core_type(cpus: &mut [HostCpu]) {
+/// Sets the frequency of each CPU to the highest of its core type, because CPUs of one type differ
+/// only in their turbo frequency.
+fn equalize_frequencies(cpus: &mut [HostCpu]) {
     let mut fastest: BTreeMap<Option<String>, Option<u64>> = BTreeMap::new();
     for Speed { core_type, max_mhz, .. } in cpus.iter().map(|cpu| &cpu.speed) {
         let fastest = fastest.entry(core_type.clone()).or_default();
@@ -162,7 +163,7 @@ fn one_frequency_a_core_type(cpus: &mut [HostCpu]) {
 }
 
 impl Host {
-    /// The host as every source describes a machine.
+    /// Converts the host into the common description of machines.
     pub(crate) fn parts(&self) -> Parts {
         let cpus = self.cpus.iter().map(|cpu| {
             let mut parts = CpuParts::new(cpu.os_index);
@@ -201,7 +202,7 @@ mod tests {
     use crate::topology::Topology;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// Writes a /sys with these files below cpu/ and node/, and reads it.
+    /// Creates a /sys with these files in the directories cpu/ and node/, and reads it.
     fn host(files: &[(&str, &str)]) -> Host {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -216,7 +217,8 @@ mod tests {
         host.unwrap()
     }
 
-    /// Two nodes of one core with two threads each, whose numbers interleave; CPU 4 is offline.
+    /// Returns a host with two nodes. Each has one core with two threads, and the CPU numbers
+    /// interleave. CPU 4 is offline.
     fn two_nodes() -> Host {
         let mut files = vec![
             ("system/cpu/online".to_owned(), "0-3"),
@@ -259,11 +261,14 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_machine_are_found_in_sys() {
+    fn parts_are_read_from_sys() {
         let host = two_nodes();
         let found = host.parts().number("host").unwrap();
         let t = found.topology;
-        assert_eq!(found.notes, ["1 offline CPUs left out; CPU ids are dense"]);
+        assert_eq!(
+            found.notes,
+            ["1 offline CPUs are ignored; the other CPUs are renumbered"]
+        );
         assert_eq!(t.cores, [[0, 2], [1, 3]]);
         assert_eq!((&t.llcs, &t.nodes, &t.packages), (&t.cores, &t.cores, &t.cores));
         assert_eq!(t.node_distances, [[10, 17], [17, 10]]);
@@ -274,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_xml_of_a_host_describes_the_same_machine() {
+    fn the_xml_of_a_host_describes_the_same_topology() {
         let hybrid = hybrid();
         for host in [two_nodes(), hybrid] {
             let xml = host.xml();
@@ -289,7 +294,8 @@ mod tests {
         }
     }
 
-    /// A performance core and an efficiency core without caches; the performance core's frequencies differ.
+    /// Returns a host with a performance core and an efficiency core without caches. The threads of
+    /// the performance core have different frequencies.
     fn hybrid() -> Host {
         host(&[
             ("system/cpu/online", "0-2"),
@@ -312,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_sys_is_no_host() {
+    fn a_directory_without_sys_is_an_error() {
         let error = read(Path::new("/nowhere")).map(|_| ()).unwrap_err().to_string();
         assert!(
             error.starts_with("/nowhere/sys/devices/system/cpu/online: cannot read"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Writes the host as hwloc XML, which machine files take and `lstopo -i FILE` shows. The name of the host and of its
-//! kernel are left out.
+//! Conversion of the host's topology into hwloc XML, which machine files accept and `lstopo -i
+//! FILE` displays. The names of the host and of its kernel are not included.
 
 use crate::bitmap::Bitmap;
 use crate::host::{Host, Part};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 impl Host {
-    /// Returns the host as hwloc XML.
+    /// Returns the host's topology as hwloc XML.
     pub(crate) fn xml(&self) -> String {
         let online: Bitmap = self.cpus.iter().map(|cpu| cpu.os_index).collect();
         let part = |kind, cpus| Part { kind, cpus, bytes: 0 };
@@ -19,7 +19,8 @@ impl Host {
             parts.extend(cpu.parts.iter().cloned());
             parts.push(part(Kind::Pu, Bitmap::single(cpu.os_index)));
         }
-        // A NUMA node is a child of the part with the same CPUs. If no part has them, a group is added.
+        // A NUMA node is a child of the part with the same CPUs. If there is no such part, a group
+        // is added.
         let mut nodes: BTreeMap<Bitmap, Vec<u32>> = BTreeMap::new();
         for (&node, (cpus, _)) in self.nodes.iter().filter(|(_, (cpus, _))| !cpus.is_empty()) {
             if parts.iter().all(|part| part.cpus != *cpus) {
@@ -27,8 +28,8 @@ impl Host {
             }
             nodes.entry(cpus.clone()).or_default().push(node);
         }
-        // Large parts before the small ones inside them; of parts with the same CPUs a cache is in a package, a core in a
-        // cache, and a cache of a low level in one of a high level.
+        // Parts precede the smaller parts that they contain. Parts with the same CPUs are ordered
+        // package, caches by descending level, core.
         let level = |kind| if let Kind::Cache(level) = kind { level } else { 0 };
         let kind = |kind| {
             if let Kind::Cache(_) = kind {
@@ -57,16 +58,18 @@ impl Host {
     }
 }
 
+/// Writer of the XML.
 struct Writer<'a> {
     host: &'a Host,
-    /// NUMA nodes to write, by their CPUs.
+    /// NUMA nodes that are not yet written, by their CPUs.
     nodes: BTreeMap<Bitmap, Vec<u32>>,
     next_index: u32,
     out: String,
 }
 
 impl Writer<'_> {
-    /// Writes parts, large ones first, each with those inside it.
+    /// Writes parts, each followed by the parts that it contains. `parts` is ordered by size,
+    /// largest first.
     fn parts(&mut self, mut parts: Vec<Part>, depth: usize) {
         let mut outermost: Vec<(Part, Vec<Part>)> = Vec::new();
         while !parts.is_empty() {
@@ -119,13 +122,13 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes a start tag without its end.
+    /// Writes a start tag without its closing bracket.
     fn object(&mut self, name: &str, cpus: &Bitmap, complete: &Bitmap, node: Option<u32>, more: &str, depth: usize) {
         let near = self
             .host
             .nodes
             .iter()
-            .filter(|(_, (of_node, _))| of_node.intersects(cpus));
+            .filter(|(_, (node_cpus, _))| node_cpus.intersects(cpus));
         let nodes: Bitmap = match node {
             Some(node) => Bitmap::single(node),
             None => near.map(|(&node, _)| node).collect(),
@@ -160,7 +163,7 @@ impl Writer<'_> {
         );
     }
 
-    /// Writes the CPUs of each speed.
+    /// Writes the groups of CPUs with equal speed.
     fn kinds(&mut self) {
         let mut kinds: BTreeMap<&Speed, Vec<u32>> = BTreeMap::new();
         for cpu in &self.host.cpus {

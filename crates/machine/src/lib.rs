@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a machine is: its topology, tick rate and cost table. Nothing here simulates.
+//! Descriptions of machines: topology, tick rate and cost table. Nothing is simulated here.
 //!
-//! A [`MachineSpec`] comes from a name in `machines/`, an hwloc XML file, an hwloc synthetic
-//! string or the host. The kernel crate reads it and never changes it.
+//! A [`MachineSpec`] is loaded from a name in `machines/`, an hwloc XML file, an hwloc synthetic
+//! string, or the host. The kernel crate reads it and never changes it.
 //!
-//! [`load`] is all a simulation needs. [`define`] also tells where each constant of the cost
-//! table comes from, which [`show`](show::show) prints; [`list`](catalog::list) lists the named
-//! machines.
+//! [`load`] returns everything that a simulation needs. [`define`] also returns the source of each
+//! constant, which [`show`](show::show) prints. [`list`](catalog::list) returns the named machines.
 
 mod bitmap;
 pub mod catalog;
@@ -29,28 +28,29 @@ pub use input::Error;
 pub use show::{list_rows, show};
 pub use topology::{Cpu, Distance, TaskSets, Topology};
 
-/// This machine's topology as hwloc XML, as machine files take it (`topology = { inline = "..." }`).
+/// Returns the host's topology as hwloc XML, for machine files (`topology = { inline = "..." }`).
 ///
 /// # Errors
-/// /sys does not describe it.
+/// Fails if /sys does not describe the topology.
 pub fn host_xml() -> Result<String, Error> {
     Ok(host::read(std::path::Path::new("/"))?.xml())
 }
 
-/// The most CPUs a machine may have: NR_CPUS of the largest x86 kernel configuration.
+/// Maximum number of CPUs of a machine: NR_CPUS in the largest x86 kernel configuration.
 pub const MAX_CPUS: u32 = 8192;
 
-/// A machine to simulate.
+/// Description of a machine to simulate.
 #[derive(Clone, Debug)]
 pub struct MachineSpec {
-    /// The name it is listed under, or the hwloc source it was read from.
+    /// Name in the list of machines, or the hwloc source.
     pub name: String,
-    /// One line for `machine list`.
+    /// Description in one line, for `machine list`.
     pub description: String,
     pub topology: Topology,
     /// Scheduler ticks per second (CONFIG_HZ).
     pub hz: u32,
-    /// The lowest performance level, 1..=1024, to which cpufreq takes a CPU that a policy wants slow; 1024: none does.
+    /// Lowest performance level, 1..=1024, to which a policy can set a CPU; 1024 means that all
+    /// CPUs have a fixed speed.
     pub cpuperf_min: u32,
     pub costs: Costs,
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The cores, caches, nodes and packages that contain each CPU, as every source describes them, numbered densely.
+//! The cores, caches, nodes and packages that contain each CPU. All sources of machines are
+//! converted into this form, and the parts are then numbered densely.
 //!
-//! CPU ids follow the order of the OS indexes. The last-level cache of a CPU is the highest cache above it; a CPU without
-//! a cache beyond its L1 shares its package (within its node). Memory-only nodes have no effect on scheduling and are
-//! left out.
+//! CPU ids follow the order of the OS indexes. A CPU's last-level cache is the one of the highest
+//! level. If a CPU has no cache above L1, all CPUs of the package (within the node) count as
+//! sharing an LLC. Nodes without CPUs are ignored, because they do not affect scheduling.
 
 use crate::MAX_CPUS;
 use crate::synthetic;
@@ -11,15 +12,15 @@ use crate::topology::{Cpu, Topology};
 use input::Error;
 use std::collections::BTreeMap;
 
-/// A topology and what was left out of it or assumed, a sentence each.
+/// A topology, with sentences about parts that were ignored and values that were assumed.
 pub(crate) struct Found {
     pub topology: Topology,
     pub notes: Vec<String>,
-    /// The processor's name, where the source has it.
+    /// Name of the processor, if the source contains it.
     pub model: Option<String>,
 }
 
-/// A kind of part of a machine.
+/// Kind of a part of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Machine,
@@ -28,15 +29,15 @@ pub(crate) enum Kind {
     Die,
     /// A NUMA node.
     Node,
-    /// A data or unified cache of this level, 1..=5.
+    /// A data or unified cache of the given level, 1..=5.
     Cache(u8),
     InstructionCache,
     Core,
-    /// A hardware thread: one CPU of Linux.
+    /// A hardware thread, which is a CPU for Linux.
     Pu,
 }
 
-/// The parts that contain one CPU. Parts of one kind have the same key for the same part.
+/// The parts that contain one CPU. Two CPUs in the same part have the same key for it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CpuParts {
     pub os_index: u32,
@@ -44,7 +45,7 @@ pub(crate) struct CpuParts {
     llc: Option<u64>,
     llc_level: u8,
     package: Option<u64>,
-    /// OS index of the NUMA node.
+    /// OS index of the CPU's NUMA node.
     pub node: Option<u32>,
     l1d_bytes: u64,
     l2_bytes: u64,
@@ -60,7 +61,7 @@ impl CpuParts {
         }
     }
 
-    /// Adds a part that contains the CPU. Parts are added from the inside out.
+    /// Adds a part that contains the CPU. Parts must be added from the innermost to the outermost.
     pub(crate) fn add(&mut self, kind: Kind, key: u64, bytes: u64) {
         match kind {
             Kind::Core => self.core = Some(key),
@@ -79,18 +80,18 @@ impl CpuParts {
     }
 }
 
-/// The speed of a CPU, as far as the source describes it.
+/// Speed of a CPU, as far as the source contains it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Speed {
-    /// Relative capacity, as ARM kernels export it.
+    /// Relative capacity, which ARM kernels export.
     pub capacity: Option<u64>,
     /// `IntelAtom` or `IntelCore`.
     pub core_type: Option<String>,
-    /// Highest frequency, MHz.
+    /// Highest frequency in MHz.
     pub max_mhz: Option<u64>,
 }
 
-/// SLIT distances between the NUMA nodes with these OS indexes, row by row.
+/// SLIT distances between NUMA nodes, row by row. `nodes` contains their OS indexes.
 pub(crate) struct Distances {
     pub nodes: Vec<u32>,
     pub values: Vec<u64>,
@@ -99,52 +100,55 @@ pub(crate) struct Distances {
 /// A machine as its source describes it.
 #[derive(Default)]
 pub(crate) struct Parts {
-    /// CPUs that are online, in the order of their OS indexes.
+    /// Online CPUs, ordered by OS index.
     pub cpus: Vec<CpuParts>,
-    /// Number of CPUs that exist and are offline.
+    /// Number of offline CPUs.
     pub offline: usize,
-    /// Candidates, best first; the first one that covers all nodes is taken.
+    /// Candidates for the node distances, best first. The first one that contains all nodes is
+    /// used.
     pub distances: Vec<Distances>,
     pub model: Option<String>,
 }
 
 impl Parts {
-    /// Numbers the parts and checks that they lie inside each other.
+    /// Numbers the parts, and checks that they are properly nested.
     ///
     /// # Errors
-    /// Without CPUs, with too many of them, or if parts overlap.
+    /// Fails if there are no CPUs or too many, and if parts overlap.
     pub(crate) fn number(self, place: &str) -> Result<Found, Error> {
         let nr_cpus = self.cpus.len();
         if nr_cpus == 0 {
-            return Err(Error::at(place, "this topology has no CPU").hint(synthetic::HINT));
+            return Err(Error::at(place, "the topology has no CPU").hint(synthetic::HINT));
         }
         if nr_cpus > MAX_CPUS as usize {
-            let message = format!("{nr_cpus} CPUs are more than the {MAX_CPUS} supported");
+            let message = format!("the topology has {nr_cpus} CPUs, but at most {MAX_CPUS} are supported");
             return Err(Error::at(place, message));
         }
         let mut notes = Vec::new();
         if self.offline > 0 {
-            notes.push(format!("{} offline CPUs left out; CPU ids are dense", self.offline));
+            notes.push(format!(
+                "{} offline CPUs are ignored; the other CPUs are renumbered",
+                self.offline
+            ));
         }
         let capacities = capacities(&self.cpus, &mut notes);
         let topology = topology(&self.cpus, &capacities, &self.distances, &mut notes);
-        if let Some(problem) = topology.not_nested() {
-            return Err(
-                Error::at(place, problem).hint("the CPU sets of cores, caches and NUMA nodes lie inside each other")
-            );
+        if let Some(problem) = topology.nesting_error() {
+            return Err(Error::at(place, problem)
+                .hint("make each CPU set of a core, cache or NUMA node contain or exclude the others completely"));
         }
         let model = self.model.map(|m| m.split_whitespace().collect::<Vec<_>>().join(" "));
         Ok(Found { topology, notes, model })
     }
 }
 
-/// Gives parts dense ids in the order of each part's first CPU, and nodes in the order of their OS indexes.
+/// Numbers the parts densely, in the order of their first CPUs. Nodes are ordered by OS index.
 fn topology(parts: &[CpuParts], capacities: &[u32], distances: &[Distances], notes: &mut Vec<String>) -> Topology {
     fn dense<K: Ord>(ids: &mut BTreeMap<K, u32>, key: K) -> u32 {
         let next = ids.len() as u32;
         *ids.entry(key).or_insert(next)
     }
-    // A CPU whose node has no memory shows no node: its package then stands for its node.
+    // A CPU of a node without memory has no node here. Its package is used as its node.
     let node_key = |c: &CpuParts| match c.node {
         Some(os_index) => (0, u64::from(os_index)),
         None => (1, c.package.unwrap_or(0)),
@@ -154,14 +158,14 @@ fn topology(parts: &[CpuParts], capacities: &[u32], distances: &[Distances], not
         *id = dense_id as u32;
     }
     if node_ids.keys().any(|&(kind, _)| kind == 1) {
-        notes.push("CPUs without a NUMA node of their own: their package stands for it".into());
+        notes.push("some CPUs have no NUMA node, so their package is used as their node".into());
     }
     let (mut cores, mut llcs, mut packages) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     let mut threads: BTreeMap<u32, u32> = BTreeMap::new();
     let mut cpus = Vec::with_capacity(parts.len());
     for (c, &capacity) in parts.iter().zip(capacities) {
         let node = node_ids[&node_key(c)];
-        // Without packages in the description, nodes are the sockets.
+        // If the source has no packages, each node is a package.
         let package_key = c.package.map_or((1, u64::from(node)), |id| (0, id));
         let package = dense(&mut packages, package_key);
         let core = dense(&mut cores, c.core.map_or((1, u64::from(c.os_index)), |id| (0, id)));
@@ -188,7 +192,8 @@ fn topology(parts: &[CpuParts], capacities: &[u32], distances: &[Distances], not
     Topology::new(cpus, matrix.unwrap_or_default())
 }
 
-/// Returns a matrix by dense node ids; `None` if it does not cover all `n` nodes or is no SLIT.
+/// Returns the distances as a matrix indexed by dense node ids, or `None` if some of the `n` nodes
+/// are missing or the values are no SLIT.
 fn square(matrix: &Distances, node_ids: &BTreeMap<(u8, u64), u32>, n: usize) -> Option<Vec<Vec<u32>>> {
     if matrix.values.len() < n * n {
         return None;
@@ -203,15 +208,17 @@ fn square(matrix: &Distances, node_ids: &BTreeMap<(u8, u64), u32>, n: usize) -> 
             }
         }
     }
-    // As Linux does with an ACPI SLIT: 10 is the distance to itself, and no other is as near.
+    // Linux has the same condition for an ACPI SLIT: 10 is the distance of a node to itself, and
+    // all other distances are larger.
     let valid = |i: usize, j: usize| (out[i][j] == 10) == (i == j) && out[i][j] >= 10;
     (0..n).all(|i| (0..n).all(|j| valid(i, j))).then_some(out)
 }
 
-/// Returns the capacity of each CPU, 1024 = the fastest.
+/// Returns the capacity of each CPU; the fastest has 1024.
 ///
-/// ARM kernels export the capacity. Intel's hybrid parts have a core type and frequencies only; their E cores do about
-/// 3/4 of a P core's work per cycle. CPUs that merely differ in turbo frequency are equal to Linux and to us.
+/// ARM kernels export capacities. For Intel's hybrid processors, only core types and frequencies
+/// are known; an E core does about 3/4 of a P core's work per cycle. CPUs that differ only in turbo
+/// frequency have equal capacities, as in Linux.
 fn capacities(cpus: &[CpuParts], notes: &mut Vec<String>) -> Vec<u32> {
     let weight = |speed: &Speed| match (speed.capacity, &speed.core_type) {
         (Some(capacity), _) => capacity.clamp(1, 1 << 20),
@@ -234,7 +241,7 @@ fn capacities(cpus: &[CpuParts], notes: &mut Vec<String>) -> Vec<u32> {
     let capacities: Vec<u32> = weights.iter().map(relative).collect();
     if hybrid && capacities.iter().any(|&c| c < 1024) {
         notes.push(
-            "capacities estimated from core type and top frequency (an E core does 3/4 of a P \
+            "capacities are estimated from core type and highest frequency (an E core does 3/4 of a P \
              core's work per cycle)"
                 .into(),
         );

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Machines by their numbers alone: equal CPUs in equal groups, for experiments and tests that are not about a model.
+//! Regular machines, which consist of equal CPUs in equal groups. Experiments and tests use them if
+//! they do not need a particular machine.
 
 use crate::costs::{ByDistance, CONSTANTS, Costs, Slot};
 use crate::topology::{Cpu, Topology};
 use crate::{MAX_CPUS, MachineSpec};
 
 impl MachineSpec {
-    /// `nodes` packages, each a NUMA node, of `llcs` last-level caches of `cores` cores of `threads` hardware threads.
-    /// Threads of a core have neighbouring numbers. 1000 ticks a second, default costs.
+    /// Returns a machine with `nodes` packages, each of which is a NUMA node with `llcs` last-level
+    /// caches. Each LLC has `cores` cores with `threads` hardware threads. Threads of a core have
+    /// consecutive numbers. The machine has 1000 ticks per second and default costs.
     ///
     /// # Panics
-    /// If that makes no CPU, or more than [`MAX_CPUS`].
+    /// If there are no CPUs, or more than [`MAX_CPUS`].
     pub fn regular(nodes: u32, llcs: u32, cores: u32, threads: u32) -> MachineSpec {
         let nr_cpus = nodes * llcs * cores * threads;
         assert!((1..=MAX_CPUS).contains(&nr_cpus), "{nr_cpus} CPUs");
@@ -35,15 +37,15 @@ impl MachineSpec {
         }
     }
 
-    /// `nr_cpus` single-threaded cores that share one last-level cache.
+    /// Returns a machine with `nr_cpus` single-threaded cores that share a last-level cache.
     ///
     /// # Panics
-    /// As [`MachineSpec::regular`].
+    /// The same as those of [`MachineSpec::regular`].
     pub fn smp(nr_cpus: u32) -> MachineSpec {
         MachineSpec::regular(1, 1, nr_cpus, 1)
     }
 
-    /// The same machine, on which the kernel's own work takes no time.
+    /// Returns the machine with all costs set to 0, so that the kernel's own work takes no time.
     pub fn free(mut self) -> MachineSpec {
         self.costs = Costs::none();
         self
@@ -51,7 +53,8 @@ impl MachineSpec {
 }
 
 impl Costs {
-    /// Everything is free: schedules show what was decided, not what deciding costs.
+    /// Returns a table in which all costs are 0. Schedules then show only the decisions, not their
+    /// costs.
     pub fn none() -> Costs {
         let mut costs = Costs::default();
         for constant in &CONSTANTS {
@@ -88,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_to_pay() {
+    fn a_free_machine_has_no_costs() {
         let mut costs = MachineSpec::smp(1).free().costs;
         for constant in &CONSTANTS {
             match constant.slot {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A machine as text: the tree of what contains what, and the cost table with its sources.
+//! Text output of a machine: its parts as a tree, and its cost table with sources.
 
 use crate::catalog::Listed;
 use crate::costs::{ByDistance, CONSTANTS, Slot, TASK_LINE};
@@ -8,7 +8,7 @@ use crate::topology::Topology;
 use input::cpu_list;
 use std::fmt::Write;
 
-/// The text of `machine show`.
+/// Returns the text of `machine show`.
 pub fn show(definition: &Definition) -> String {
     let spec = &definition.spec;
     let t = &spec.topology;
@@ -50,7 +50,7 @@ pub fn show(definition: &Definition) -> String {
     out
 }
 
-/// The rows of `machine list`: name and shape in columns, and the description.
+/// Returns the rows of `machine list`: name and numbers of parts in columns, and the description.
 pub fn list_rows(machines: &[Listed]) -> Vec<(String, String)> {
     let width = machines.iter().map(|m| m.name.len()).max().unwrap_or(0).max(4);
     let head = format!("{:<width$}  {:>4}  {:>5}  {:>4}", "name", "CPUs", "nodes", "LLCs");
@@ -62,7 +62,7 @@ pub fn list_rows(machines: &[Listed]) -> Vec<(String, String)> {
     std::iter::once((head, "description".to_owned())).chain(rows).collect()
 }
 
-/// Packages, their nodes, their LLCs, and runs of equal cores.
+/// Writes the packages, their nodes, the nodes' LLCs, and groups of equal cores.
 fn tree(out: &mut String, t: &Topology) {
     for (package, cpus) in t.packages.iter().enumerate() {
         let _ = writeln!(out, "package {package}: {}", named(cpus));
@@ -82,7 +82,7 @@ fn tree(out: &mut String, t: &Topology) {
     }
 }
 
-/// One line for each run of cores that differ in nothing but their number.
+/// Writes one line for each group of consecutive cores that differ only in their number.
 fn cores(out: &mut String, t: &Topology, cpus: &[u32]) {
     let shape = |core: usize| {
         let cpu = &t.cpus[t.cores[core][0] as usize];
@@ -104,26 +104,26 @@ fn cores(out: &mut String, t: &Topology, cpus: &[u32]) {
         if capacity != 1024 {
             let _ = write!(out, ", capacity {capacity}");
         }
-        for (what, size) in [("L2", l2), ("L1d", l1d)] {
+        for (cache, size) in [("L2", l2), ("L1d", l1d)] {
             if size > 0 {
-                let _ = write!(out, ", {what} {}", bytes(size));
+                let _ = write!(out, ", {cache} {}", bytes(size));
             }
         }
-        let _ = writeln!(out, ": {}", threads_of(t, run));
+        let _ = writeln!(out, ": {}", format_threads(t, run));
     }
 }
 
-/// The hardware threads of a run of cores: first threads, then second ones.
-fn threads_of(t: &Topology, run: &[usize]) -> String {
-    let of_rank = |rank: usize| -> Vec<u32> { run.iter().map(|&c| t.cores[c][rank]).collect() };
+/// Formats the hardware threads of a group of cores: all first threads, then all second threads.
+fn format_threads(t: &Topology, run: &[usize]) -> String {
+    let cpus_at = |rank: usize| -> Vec<u32> { run.iter().map(|&c| t.cores[c][rank]).collect() };
     let ranks: Vec<String> = (0..t.cores[run[0]].len())
-        .map(|rank| cpu_list::format(&of_rank(rank)))
+        .map(|rank| cpu_list::format(&cpus_at(rank)))
         .collect();
     let cpus = if run.len() * ranks.len() == 1 { "CPU" } else { "CPUs" };
     format!("{cpus} {}", ranks.join(" + "))
 }
 
-/// The groups that have some of `cpus`, with those of their CPUs.
+/// Returns the groups that contain any of `cpus`, each with those of `cpus` that it contains.
 fn within(groups: &[Vec<u32>], cpus: &[u32]) -> Vec<(usize, Vec<u32>)> {
     groups
         .iter()
@@ -142,35 +142,35 @@ fn within(groups: &[Vec<u32>], cpus: &[u32]) -> Vec<(usize, Vec<u32>)> {
         .collect()
 }
 
-/// The cost tables of machines as a page for people, each constant with its source.
+/// Returns a Markdown page with the cost tables of machines and the sources of all constants.
 pub fn costs_page(definitions: &[Definition]) -> String {
     let mut out = String::from(
-        "# What things cost on the machines known by name\n\nWritten from `machines/*.toml` by the tests of `crates/machine`; \
-         what each constant is charged for is in [model.md](model.md).\n",
+        "# Costs of the named machines\n\nThe tests of `crates/machine` generate this page from `machines/*.toml`. \
+         [model.md](model.md) describes when each constant is charged.\n",
     );
     for definition in definitions {
         let spec = &definition.spec;
         let _ = write!(out, "\n## {}\n\n{}.", spec.name, spec.description);
         if spec.costs.flat_memory {
-            out.push_str(" Tasks' memory is on any node.");
+            out.push_str(" The memory of tasks is not placed by node.");
         }
         if spec.costs.native {
-            out.push_str(" Policies stand for schedulers in C.");
+            out.push_str(" Policies represent schedulers in C.");
         }
         if let Some(node) = spec.topology.kernel_node {
-            let _ = write!(out, " All data of the kernel are on node {node}.");
+            let _ = write!(out, " All of the kernel's data are on node {node}.");
         }
         if let Some(sets) = spec.topology.task_sets {
             let _ = write!(
                 out,
-                " task_structs are {} apart, in L2s of {} ways.",
+                " task_structs are {} apart and compete for L2s with {} ways.",
                 bytes(sets.apart),
                 sets.ways
             );
         }
         out.push_str("\n\n| constant | value | source |\n|---|---|---|\n");
         for (name, amount, source) in cost_rows(definition) {
-            let per = if name.starts_with("reload_") { " a byte" } else { "" };
+            let per = if name.starts_with("reload_") { " per byte" } else { "" };
             let _ = writeln!(out, "| `{name}` | {amount}{per} | {} |", source.replace('|', "\\|"));
         }
     }
@@ -186,7 +186,7 @@ fn costs(out: &mut String, definition: &Definition) {
     }
 }
 
-/// Name, value and source of each constant.
+/// Returns the name, value and source of each constant.
 fn cost_rows(definition: &Definition) -> Vec<(String, String, String)> {
     let mut table = definition.spec.costs.clone();
     let mut rows: Vec<(String, String, String)> = Vec::new();
@@ -231,11 +231,11 @@ fn named(cpus: &[u32]) -> String {
     )
 }
 
-fn counted(n: usize, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+fn counted(n: usize, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
-/// Sizes in the largest unit that leaves no rest.
+/// Formats a size in the largest unit that divides it.
 fn bytes(n: u64) -> String {
     match n {
         n if n.is_multiple_of(1 << 20) => format!("{} MiB", n >> 20),

@@ -1,36 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reads hwloc's synthetic strings: `pack:2 [numa(memory=1GiB)] l3:1(size=24MiB) core:8 pu:2(indexes=2*16:16*1)`.
+//! Parser for hwloc's synthetic strings: `pack:2 [numa(memory=1GiB)] l3:1(size=24MiB) core:8
+//! pu:2(indexes=2*16:16*1)`.
 //!
-//! Each level says how many objects of one type every object of the level before contains; the last level is the CPUs.
-//! A string of numbers alone (`2 8 2`) leaves the types to hwloc's rules. `[numa]` attaches a NUMA node to each object of
-//! the level before it. Sizes, default sizes, types, abbreviations and index lists mean what hwloc(7) says, "Synthetic
-//! topologies". An index list that hwloc would ignore because it does not fit is an error here.
+//! Each level has a type and the number of such objects in every object of the previous level. The
+//! last level is the CPUs. In a string of only numbers (`2 8 2`), hwloc's rules choose the types.
+//! `[numa]` attaches a NUMA node to each object of the previous level.
+//!
+//! Sizes, default sizes, types, abbreviations and index lists have the meaning that hwloc(7)
+//! describes in "Synthetic topologies". In contrast to hwloc, which ignores an index list that does
+//! not fit, this parser reports an error.
 
 use crate::MAX_CPUS;
 use crate::parts::{CpuParts, Kind, Parts};
 use input::Error;
 use std::collections::BTreeSet;
 
-/// Longest string, in bytes: an index list of the largest machine fits.
+/// Maximum length of a string in bytes. An index list of the largest machine fits.
 const MAX_BYTES: usize = 1 << 16;
-/// Most levels, the machine included.
+/// Maximum number of levels, including the machine.
 const MAX_LEVELS: usize = 127;
 
-pub(crate) const HINT: &str = "a synthetic machine reads like \"pack:2 l3:4 core:8 pu:2\": levels from the \
+pub(crate) const HINT: &str = "write a synthetic machine such as \"pack:2 l3:4 core:8 pu:2\": levels from the \
      outside in, `pu` last (hwloc(7), \"Synthetic topologies\"; try `lstopo -i \"...\"`)";
 
-/// A level: the same number of objects in each object of the level before.
+/// A level. Each object of the previous level contains the same number of its objects.
 #[derive(Default)]
 struct Level {
-    /// `None` in a string of numbers alone, until all levels are known.
+    /// Type of the objects; `None` in a string of only numbers, until all levels are known.
     kind: Option<Kind>,
     /// Number of objects in the whole machine.
     width: u32,
-    /// Size of a cache; 0 for the default.
+    /// Size of a cache in bytes; 0 means the default.
     bytes: u64,
     /// OS indexes of the objects.
     indexes: Option<Vec<u32>>,
-    /// NUMA nodes attached to each object.
+    /// Number of NUMA nodes attached to each object.
     attached: u32,
 }
 
@@ -49,23 +53,21 @@ impl Level {
     }
 }
 
-/// Reads a synthetic string. `place` is used in messages.
+/// Parses a synthetic string. `place` is the position for errors.
 ///
 /// # Errors
-/// Names the level that hwloc would refuse, or an index list that does not fit.
+/// Names a level that hwloc would refuse, or an index list that does not fit.
 pub(crate) fn parse(place: &str, text: &str) -> Result<Parts, Error> {
     let error = |message: String| Error::at(place, message).hint(HINT);
     if text.len() > MAX_BYTES {
-        return Err(error(format!("a synthetic string of more than {MAX_BYTES} bytes")));
+        return Err(error(format!("the synthetic string has more than {MAX_BYTES} bytes")));
     }
     let (mut levels, node_indexes) = levels(text).map_err(error)?;
     let unfit = |message: String| error(format!("{text:?} is not an hwloc synthetic machine: {message}"));
     name_levels(&mut levels).map_err(unfit)?;
     let nr_nodes: u64 = levels.iter().map(|l| u64::from(l.attached) * u64::from(l.width)).sum();
     if nr_nodes > u64::from(MAX_CPUS) {
-        return Err(error(format!(
-            "{text:?} has more than the {MAX_CPUS} NUMA nodes supported"
-        )));
+        return Err(error(format!("{text:?} has more than {MAX_CPUS} NUMA nodes")));
     }
     let node_indexes = match node_indexes {
         Some(list) => {
@@ -77,7 +79,7 @@ pub(crate) fn parse(place: &str, text: &str) -> Result<Parts, Error> {
     Ok(parts(&levels, node_indexes.as_deref()))
 }
 
-/// Reads the levels, the machine first, and the index list of attached NUMA nodes.
+/// Parses the levels, starting with the machine, and the index list of attached NUMA nodes.
 fn levels(text: &str) -> Result<(Vec<Level>, Option<&str>), String> {
     let mut levels = vec![Level {
         kind: Some(Kind::Machine),
@@ -85,16 +87,16 @@ fn levels(text: &str) -> Result<(Vec<Level>, Option<&str>), String> {
         ..Level::default()
     }];
     let mut node_indexes = None;
-    for text_of_level in split(text) {
+    for level_text in split(text) {
         let mut width = levels.last().map_or(1, |level| level.width);
-        let attached = text_of_level.strip_prefix('[');
+        let attached = level_text.strip_prefix('[');
         let level = match attached {
             Some(inner) => inner
                 .strip_suffix(']')
-                .ok_or_else(|| format!("{text_of_level:?} has no closing ]"))?,
-            None => text_of_level,
+                .ok_or_else(|| format!("{level_text:?} has no closing ]"))?,
+            None => level_text,
         };
-        let mismatch = || format!("the parentheses of {text_of_level:?} do not match");
+        let mismatch = || format!("the parentheses of {level_text:?} do not match");
         let (head, attributes) = match level.split_once('(') {
             _ if level.split('(').next().is_some_and(|head| head.contains(')')) => return Err(mismatch()),
             Some((head, rest)) => match rest.strip_suffix(')') {
@@ -105,43 +107,43 @@ fn levels(text: &str) -> Result<(Vec<Level>, Option<&str>), String> {
         };
         let mut kind = None;
         if attached.is_some() {
-            kind = kind_of(head);
+            kind = parse_kind(head);
             if kind != Some(Kind::Node) {
-                return Err(format!("{text_of_level:?} attaches {head:?}, expected numa"));
+                return Err(format!("{level_text:?} attaches {head:?}, expected numa"));
             }
         } else if !head.is_empty() {
             let count = match head.rsplit_once(':') {
                 Some((name, count)) => {
-                    kind = Some(kind_of(name).ok_or_else(|| {
-                        format!("{head:?} is not an hwloc synthetic machine: {name:?} is no type of object")
+                    kind = Some(parse_kind(name).ok_or_else(|| {
+                        format!("{head:?} is not an hwloc synthetic machine: {name:?} is not a type of object")
                     })?);
                     count
                 }
                 None => head,
             };
             match number(count) {
-                Some(0) => return Err(format!("{text_of_level:?} asks for no objects")),
+                Some(0) => return Err(format!("the number of objects in {level_text:?} is 0")),
                 Some(count) if count > u64::from(MAX_CPUS / width) => {
-                    return Err(format!("{text:?} has more than the {MAX_CPUS} CPUs supported"));
+                    return Err(format!("{text:?} has more than {MAX_CPUS} CPUs"));
                 }
                 Some(count) => width *= count as u32,
-                None => return Err(format!("{text_of_level:?} has no number of objects")),
+                None => return Err(format!("{level_text:?} has no number of objects")),
             }
         } else if levels.len() > 1 {
-            return Err(format!("{text_of_level:?} has no number of objects"));
+            return Err(format!("{level_text:?} has no number of objects"));
         }
         let mut new = Level {
             kind,
             width,
             ..Level::default()
         };
-        let of_level = |message: String| format!("{message} of {head:?}");
+        let in_level = |message: String| format!("{message} of {head:?}");
         for attribute in attributes.split_ascii_whitespace() {
             let is_cache = matches!(kind, Some(Kind::Cache(_) | Kind::InstructionCache));
             match attribute.split_once('=') {
-                Some(("size", text)) if is_cache => new.bytes = size(text).map_err(of_level)?,
-                // Without a type it may turn out to be a cache: then this is its size.
-                Some(("memory", text)) if !is_cache => new.bytes = size(text).map_err(of_level)?,
+                Some(("size", text)) if is_cache => new.bytes = size(text).map_err(in_level)?,
+                // In a string of only numbers, the level may become a cache. Then this is its size.
+                Some(("memory", text)) if !is_cache => new.bytes = size(text).map_err(in_level)?,
                 Some(("indexes", list)) if attached.is_some() => node_indexes = Some(list),
                 Some(("indexes", list)) => {
                     let indexes = indexes(list, width);
@@ -168,7 +170,7 @@ fn levels(text: &str) -> Result<(Vec<Level>, Option<&str>), String> {
     Ok((levels, node_indexes))
 }
 
-/// Splits a string at white space outside of parentheses.
+/// Splits a string at white space, except within parentheses.
 fn split(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0;
     text.split(move |c: char| {
@@ -182,10 +184,10 @@ fn split(text: &str) -> impl Iterator<Item = &str> {
     .filter(|level| !level.is_empty())
 }
 
-/// Returns the type of object that hwloc understands by a name or its abbreviation.
-fn kind_of(name: &str) -> Option<Kind> {
+/// Returns the type with a name or abbreviation, according to hwloc's rules.
+fn parse_kind(name: &str) -> Option<Kind> {
     let name = name.to_ascii_lowercase();
-    // A type may be abbreviated to so many letters.
+    // Full name, shortest abbreviation in letters, and type.
     const TYPES: [(&str, usize, Kind); 9] = [
         ("numanode", 2, Kind::Node),
         ("node", 2, Kind::Node),
@@ -201,7 +203,7 @@ fn kind_of(name: &str) -> Option<Kind> {
     if let Some(&(_, _, kind)) = TYPES.iter().find(matches) {
         return Some(kind);
     }
-    // A group may have a depth: group2.
+    // A group may have a depth, such as group2.
     let group = name.trim_end_matches(|c: char| c.is_ascii_digit());
     if group.len() >= 2 && "group".starts_with(group) {
         return Some(Kind::Group);
@@ -220,7 +222,7 @@ fn kind_of(name: &str) -> Option<Kind> {
     "cache".starts_with(suffix).then_some(kind)
 }
 
-/// Checks the types of the levels, or chooses them in a string of numbers alone.
+/// Checks the types of the levels. In a string of only numbers, chooses them.
 fn name_levels(levels: &mut [Level]) -> Result<(), String> {
     let Some((last, inner)) = levels[1..].split_last_mut() else {
         return Err("it has no level".into());
@@ -252,8 +254,9 @@ fn name_levels(levels: &mut [Level]) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the types of `n` levels between machine and CPUs, outermost first, as hwloc chooses them: a NUMA node (if
-/// `node`), a package, a core, up to four caches, and groups for the rest.
+/// Returns the types that hwloc chooses for `n` levels between the machine and the CPUs, outermost
+/// first: a package, a NUMA node (if `node` is set), a core, up to four caches, and groups for the
+/// remaining levels.
 fn usual_kinds(n: usize, node: bool) -> Vec<Kind> {
     let node = usize::from(node);
     let package = usize::from(n > node);
@@ -274,10 +277,11 @@ fn usual_kinds(n: usize, node: bool) -> Vec<Kind> {
     kinds
 }
 
-/// Puts each CPU into the objects of all levels.
+/// Determines the objects of all levels that contain each CPU.
 fn parts(levels: &[Level], node_indexes: Option<&[u32]>) -> Parts {
     let nr_cpus = levels.last().map_or(0, |level| level.width);
-    // Caches of one level that contain the same CPUs are one cache, with the size of the innermost.
+    // Caches of the same level with the same CPUs are one cache. Its size is that of the innermost
+    // one.
     let is_first = |n: usize| {
         let same = |other: &Level| (other.kind, other.width) == (levels[n].kind, levels[n].width);
         !levels[n + 1..].iter().any(same)
@@ -304,7 +308,7 @@ fn parts(levels: &[Level], node_indexes: Option<&[u32]>) -> Parts {
                 None => {}
             }
         }
-        // Without any NUMA node, there is one for the machine.
+        // If there are no NUMA nodes, the whole machine is one node.
         parts.node.get_or_insert(0);
         cpus.push(parts);
     }
@@ -315,16 +319,17 @@ fn parts(levels: &[Level], node_indexes: Option<&[u32]>) -> Parts {
     }
 }
 
-/// Returns the attached NUMA node of each CPU: that of the smallest object, of equals the lowest. Empty without attached
-/// nodes.
+/// Returns the attached NUMA node of each CPU: the node of the smallest object, and of several such
+/// nodes the one with the lowest index. Returns nothing if no nodes are attached.
 fn attached_nodes(levels: &[Level], nr_cpus: u32, node_indexes: Option<&[u32]>) -> Vec<u32> {
     if levels.iter().all(|level| level.attached == 0) {
         return Vec::new();
     }
-    // Size of the object and OS index.
+    // For each CPU the size of the object and the OS index of its node.
     let mut best = vec![(u32::MAX, 0); nr_cpus as usize];
     let mut next = 0;
-    // hwloc numbers the nodes of an object when all of its CPUs are numbered, innermost object first.
+    // hwloc numbers the nodes of an object when it has numbered all of the object's CPUs, innermost
+    // object first.
     for end in 1..=nr_cpus {
         for level in levels.iter().rev().filter(|level| end % level.cpus(nr_cpus) == 0) {
             let size = level.cpus(nr_cpus);
@@ -340,9 +345,11 @@ fn attached_nodes(levels: &[Level], nr_cpus: u32, node_indexes: Option<&[u32]>) 
     best.into_iter().map(|(_, node)| node).collect()
 }
 
-/// Reads an index for each of `objects`, each its own: a list `0,2,1,3`, or interleaving loops `STEP*TIMES:STEP*TIMES`.
-/// A loop counts from 0 to TIMES - 1, one further every STEP objects; the loops' values are the digits of the index,
-/// lowest first. A last loop over neighbours may be left out.
+/// Parses the indexes of `objects` objects, which must be distinct. The text is a list `0,2,1,3`,
+/// or interleaving loops `STEP*TIMES:STEP*TIMES`.
+///
+/// A loop counts from 0 to TIMES - 1 and advances after every STEP objects. The loops' values are
+/// the digits of the index, lowest digit first. A last loop with step 1 may be omitted.
 fn indexes(list: &str, objects: u32) -> Result<Vec<u32>, String> {
     let small = |text: &str| {
         let number = number(text).filter(|&n| n <= u64::from(MAX_CPUS));
@@ -350,7 +357,7 @@ fn indexes(list: &str, objects: u32) -> Result<Vec<u32>, String> {
             .map(|n| n as u32)
             .ok_or_else(|| format!("{text:?} is not a number up to {MAX_CPUS}"))
     };
-    let misfit = || format!("the loops do not make {objects} indexes");
+    let misfit = || format!("the loops do not produce {objects} indexes");
     let mut values: Vec<u32>;
     if list.contains('*') {
         let mut loops = Vec::new();
@@ -382,18 +389,20 @@ fn indexes(list: &str, objects: u32) -> Result<Vec<u32>, String> {
         values = list.split(',').map(small).collect::<Result<_, _>>()?;
     }
     if values.len() != objects as usize {
-        return Err(format!("{} indexes for {objects} objects", values.len()));
+        return Err(format!("found {} indexes for {objects} objects", values.len()));
     }
     if let Some(largest) = values.iter().max().filter(|&&largest| largest >= MAX_CPUS) {
-        return Err(format!("index {largest} is more than the {MAX_CPUS} CPUs supported"));
+        return Err(format!(
+            "index {largest} is not below {MAX_CPUS}, the largest number of CPUs"
+        ));
     }
     if values.iter().collect::<BTreeSet<_>>().len() != values.len() {
-        return Err("an index is there twice".into());
+        return Err("an index occurs twice".into());
     }
     Ok(values)
 }
 
-/// Reads a size in bytes, with a unit of hwloc's: `32KiB`, `8MB`, `33554432`.
+/// Parses a size in bytes with hwloc's units: `32KiB`, `8MB`, `33554432`.
 fn size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit: u64 = match text[digits.len()..].to_ascii_lowercase().as_str() {
@@ -408,15 +417,15 @@ fn size(text: &str) -> Result<u64, String> {
         "tib" => 1 << 40,
         unit => {
             return Err(format!(
-                "{text:?} has the unit {unit:?}, expected KiB, MiB, GiB or TiB: size"
+                "{text:?} has the unit {unit:?}, expected KiB, MiB, GiB or TiB, as the size"
             ));
         }
     };
     let bytes = number(digits).and_then(|n| n.checked_mul(unit));
-    bytes.ok_or_else(|| format!("{text:?} is not a number of bytes below 2^64: size"))
+    bytes.ok_or_else(|| format!("{text:?} is not a number of bytes below 2^64, as the size"))
 }
 
-/// Reads a decimal number. A leading zero is refused, because hwloc reads the number as octal.
+/// Parses a decimal number. A leading zero is refused, because hwloc would read an octal number.
 fn number(text: &str) -> Option<u64> {
     let decimal = text.bytes().all(|b| b.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     if decimal { text.parse().ok() } else { None }
@@ -426,11 +435,11 @@ fn number(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn said(text: &str) -> String {
+    fn message(text: &str) -> String {
         parse("m", text).map_or_else(|e| e.message, |_| "fine".into())
     }
 
-    /// OS index, core and NUMA node of each CPU.
+    /// Returns the OS index, core and NUMA node of each CPU.
     fn cpus(text: &str) -> Vec<(u32, u32, u32)> {
         let parts = parse("m", text).unwrap();
         let os: Vec<u32> = parts.cpus.iter().map(|cpu| cpu.os_index).collect();
@@ -453,54 +462,57 @@ mod tests {
             "(memory=1GiB) pack:2 [numa(memory=1GiB)] l3:2(size=32MiB indexes=3,2,1,0) core:1 pu:2",
             "pack:2 [numa(indexes=1,0)] core:2 pu:2(indexes=2*4:4*1)",
         ] {
-            assert_eq!(said(text), "fine", "{text}");
+            assert_eq!(message(text), "fine", "{text}");
         }
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
-        let unfit = |text: &str, message: &str| {
+    fn errors_say_what_is_wrong() {
+        let unfit = |text: &str, reason: &str| {
             assert_eq!(
-                said(text),
-                format!("{text:?} is not an hwloc synthetic machine: {message}")
+                message(text),
+                format!("{text:?} is not an hwloc synthetic machine: {reason}")
             );
         };
         unfit("", "it has no level");
         unfit("node:2", "its last level is Node, expected pu");
-        unfit("garbage:4", "\"garbage\" is no type of object");
+        unfit("garbage:4", "\"garbage\" is not a type of object");
         unfit("core:2 2 pu:2", "some levels have a type and others have none");
         unfit("core:2 core:2 pu:1", "it has 2 levels of Core, expected one");
         unfit("node:2 [numa] pu:1", "it has NUMA nodes both as a level and attached");
-        assert_eq!(said("core:0 pu:1"), "\"core:0\" asks for no objects");
-        assert_eq!(said("core: pu:1"), "\"core:\" has no number of objects");
-        assert_eq!(said("core:010 pu:1"), "\"core:010\" has no number of objects");
-        assert_eq!(said("pu:2(size=3"), "the parentheses of \"pu:2(size=3\" do not match");
-        assert!(said("pu:2((size=3))").ends_with("do not match"));
-        assert!(said("nod)e:2 core:2147483647 pu:56").ends_with("do not match"));
-        assert!(said("node:4294967296 core:4294967296").ends_with("CPUs supported"));
+        assert_eq!(message("core:0 pu:1"), "the number of objects in \"core:0\" is 0");
+        assert_eq!(message("core: pu:1"), "\"core:\" has no number of objects");
+        assert_eq!(message("core:010 pu:1"), "\"core:010\" has no number of objects");
         assert_eq!(
-            said("core:2 [pack] pu:1"),
+            message("pu:2(size=3"),
+            "the parentheses of \"pu:2(size=3\" do not match"
+        );
+        assert!(message("pu:2((size=3))").ends_with("do not match"));
+        assert!(message("nod)e:2 core:2147483647 pu:56").ends_with("do not match"));
+        assert!(message("node:4294967296 core:4294967296").ends_with("has more than 8192 CPUs"));
+        assert_eq!(
+            message("core:2 [pack] pu:1"),
             "\"[pack]\" attaches \"pack\", expected numa"
         );
         assert_eq!(
-            said("core:2 pu:1(size=3)"),
+            message("core:2 pu:1(size=3)"),
             "\"size=3\" of \"pu:1\": expected memory= or indexes="
         );
-        assert!(said("l2:2(size=3XB) pu:1").contains("\"3XB\" has the unit \"xb\""));
-        assert!(said("l2:2(size=99999999999TiB) pu:1").contains("is not a number of bytes"));
-        assert!(said(&format!("{}pu:1", "group:1 ".repeat(126))).ends_with("levels"));
-        assert!(said(&format!("core:8192 {}pu:1", "[numa] ".repeat(2))).ends_with("NUMA nodes supported"));
+        assert!(message("l2:2(size=3XB) pu:1").contains("\"3XB\" has the unit \"xb\""));
+        assert!(message("l2:2(size=99999999999TiB) pu:1").contains("is not a number of bytes"));
+        assert!(message(&format!("{}pu:1", "group:1 ".repeat(126))).ends_with("levels"));
+        assert!(message(&format!("core:8192 {}pu:1", "[numa] ".repeat(2))).ends_with("has more than 8192 NUMA nodes"));
         for (list, expected) in [
-            ("0,1", "2 indexes for 4 objects"),
-            ("0,1,2,2", "an index is there twice"),
+            ("0,1", "found 2 indexes for 4 objects"),
+            ("0,1,2,2", "an index occurs twice"),
             ("0,1,2,9999", "\"9999\" is not a number up to 8192"),
-            ("2*2:2*2", "an index is there twice"),
-            ("2*1:3*2", "an index is there twice"),
-            ("2*1", "the loops do not make 4 indexes"),
+            ("2*2:2*2", "an index occurs twice"),
+            ("2*1:3*2", "an index occurs twice"),
+            ("2*1", "the loops do not produce 4 indexes"),
             ("core*2", "\"core\" is not a number up to 8192"),
         ] {
             assert_eq!(
-                said(&format!("core:2 pu:2(indexes={list})")),
+                message(&format!("core:2 pu:2(indexes={list})")),
                 format!("indexes={list} of \"pu:2\": {expected}")
             );
         }

@@ -1,84 +1,90 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPUs and what they share.
+//! The topology of a machine: its CPUs, and the cores, caches and nodes that they share.
 
 use crate::costs::ByDistance;
 
-/// One logical CPU. Ids of cores, LLCs, nodes and packages are dense and start at 0.
+/// A logical CPU. Ids of cores, LLCs, nodes and packages are dense and start at 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cpu {
     pub core: u32,
-    /// Position among the hardware threads of its core; 0 is the first.
+    /// Number of the hardware thread within its core, starting at 0.
     pub thread: u32,
     pub llc: u32,
     pub node: u32,
     pub package: u32,
-    /// Computing speed relative to the fastest CPU, 1024 = fastest (arch_scale_cpu_capacity).
+    /// Computing speed relative to the fastest CPU, which has 1024 (arch_scale_cpu_capacity).
     pub capacity: u32,
-    /// Cache sizes in bytes as this CPU sees them; 0 where there is none.
+    /// Sizes of the caches that this CPU uses, in bytes; 0 for a missing cache.
     pub l1d_bytes: u64,
     pub l2_bytes: u64,
     pub llc_bytes: u64,
 }
 
-/// task_structs lie at multiples of a power of two, so that an L2 keeps what is looked at of few of them.
+/// Placement of task_structs at multiples of a power of two. They map to the same sets of an L2,
+/// which can therefore cache only a few of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskSets {
-    /// Bytes from one task_struct to the next.
+    /// Distance in bytes from one task_struct to the next.
     pub apart: u64,
-    /// Ways of the L2.
+    /// Number of ways of the L2.
     pub ways: u32,
-    /// Transfer of the one line that a choice looks at, last written by distance, ns.
+    /// Cost in ns of transferring the one cache line that a scheduling decision reads, by the
+    /// distance to the CPU that last wrote it.
     pub line: ByDistance,
 }
 
 impl TaskSets {
-    /// Sets of an L2 of so many bytes in which task_structs begin: 1 or more.
+    /// Returns the number of sets in an L2 of `l2_bytes` to which the starts of task_structs map;
+    /// at least 1.
     pub fn count(&self, l2_bytes: u64) -> u64 {
         (l2_bytes / self.apart / u64::from(self.ways)).max(1)
     }
 }
 
-/// How far apart two CPUs are, nearest first.
+/// Distance between two CPUs, nearest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Distance {
-    /// The same CPU.
+    /// Both are the same CPU.
     Same,
     /// Hardware threads of one core.
     Core,
     /// Cores that share a last-level cache.
     Llc,
-    /// CPUs of one NUMA node in different LLCs.
+    /// CPUs in one NUMA node with different LLCs.
     Node,
     /// Different NUMA nodes.
     Remote,
 }
 
-/// The CPUs of a machine, in CPU id order, and the node distances.
+/// The CPUs of a machine, ordered by id, and the distances between nodes.
 #[derive(Clone, Debug)]
 pub struct Topology {
     pub cpus: Vec<Cpu>,
-    /// CPU ids of each core, LLC, node and package, ascending.
+    /// CPU ids of each core, in ascending order. The next fields are the same for LLCs, nodes and
+    /// packages.
     pub cores: Vec<Vec<u32>>,
     pub llcs: Vec<Vec<u32>>,
     pub nodes: Vec<Vec<u32>>,
     pub packages: Vec<Vec<u32>>,
-    /// SLIT distances between nodes, 10 = local.
+    /// SLIT distances between nodes; 10 is the distance within a node.
     pub node_distances: Vec<Vec<u32>>,
-    /// All data of the kernel are on this node, and caches get what others share from memory; `None`, as made: data are where
-    /// they are used, and what others share comes from the nearest cache.
+    /// Node that contains all of the kernel's data. Shared cache lines are then transferred through
+    /// memory. By default (`None`), data are on the node that uses them, and shared lines come from
+    /// the nearest cache.
     pub kernel_node: Option<u32>,
-    /// Which task_structs the L2s have room for; `None`, as made: all.
+    /// Limits how many task_structs an L2 can cache. By default (`None`), there is no limit.
     pub task_sets: Option<TaskSets>,
-    /// node, LLC and core of each CPU in one word, see [`Topology::distance`].
-    places: Vec<u64>,
+    /// Node, LLC and core of each CPU, packed into one word for [`Topology::distance`].
+    packed_ids: Vec<u64>,
 }
 
-/// Bits of one id in a word of `places`; there are at most [`crate::MAX_CPUS`] of anything.
+/// Number of bits for each id in a word of `packed_ids`. No id exceeds [`crate::MAX_CPUS`].
 const ID_BITS: u32 = 20;
 const ID_MASK: u64 = (1 << ID_BITS) - 1;
 
 impl Topology {
-    /// Groups the CPUs by their ids. `node_distances` may be empty: then 10 local and 20 remote.
+    /// Groups the CPUs by their ids. If `node_distances` is empty, distances are 10 within nodes
+    /// and 20 between nodes.
     pub fn new(cpus: Vec<Cpu>, node_distances: Vec<Vec<u32>>) -> Topology {
         fn group(cpus: &[Cpu], id: impl Fn(&Cpu) -> u32) -> Vec<Vec<u32>> {
             let mut groups: Vec<Vec<u32>> = Vec::new();
@@ -107,7 +113,7 @@ impl Topology {
             node_distances,
             kernel_node: None,
             task_sets: None,
-            places: cpus
+            packed_ids: cpus
                 .iter()
                 .map(|c| {
                     let (core, llc, node) = (c.core.into(), c.llc.into(), c.node.into());
@@ -119,12 +125,13 @@ impl Topology {
         }
     }
 
-    /// Returns what does not lie inside each other: a core's CPUs share a cache and a node; a cache lies in a node, or a
-    /// node in a cache. Scheduling domains rely on it.
-    pub(crate) fn not_nested(&self) -> Option<String> {
-        let cpus_of = |cpus: &[u32]| cpus.iter().map(|&cpu| &self.cpus[cpu as usize]).collect::<Vec<_>>();
+    /// Returns a violation of nesting, if there is one. A core's threads must share an LLC and a
+    /// node. An LLC must be within a node, or consist of whole nodes. Scheduling domains rely on
+    /// this.
+    pub(crate) fn nesting_error(&self) -> Option<String> {
+        let infos = |cpus: &[u32]| cpus.iter().map(|&cpu| &self.cpus[cpu as usize]).collect::<Vec<_>>();
         for (core, cpus) in self.cores.iter().enumerate() {
-            let cpus = cpus_of(cpus);
+            let cpus = infos(cpus);
             if cpus
                 .windows(2)
                 .any(|two| (two[0].llc, two[0].node) != (two[1].llc, two[1].node))
@@ -133,14 +140,16 @@ impl Topology {
             }
         }
         for (llc, cpus) in self.llcs.iter().enumerate() {
-            let cpus = cpus_of(cpus);
+            let cpus = infos(cpus);
             let one_node = cpus.windows(2).all(|two| two[0].node == two[1].node);
             let whole_nodes = || {
                 let nodes = cpus.iter().map(|cpu| &self.nodes[cpu.node as usize]);
                 nodes.flatten().all(|&cpu| self.cpus[cpu as usize].llc as usize == llc)
             };
             if !one_node && !whole_nodes() {
-                return Some(format!("last-level cache {llc} has parts of several nodes"));
+                return Some(format!(
+                    "last-level cache {llc} contains CPUs of several nodes, but not all of their CPUs"
+                ));
             }
         }
         None
@@ -150,10 +159,10 @@ impl Topology {
         self.cpus.len() as u32
     }
 
-    /// How far apart two CPUs are. O(1): one load per CPU and a few tests.
+    /// Returns the distance between two CPUs in constant time.
     #[inline]
     pub fn distance(&self, a: u32, b: u32) -> Distance {
-        let differ = self.places[a as usize] ^ self.places[b as usize];
+        let differ = self.packed_ids[a as usize] ^ self.packed_ids[b as usize];
         if a == b {
             Distance::Same
         } else if differ & ID_MASK == 0 {
@@ -167,27 +176,28 @@ impl Topology {
         }
     }
 
-    /// The hardware threads of a CPU's core, itself included, ascending.
+    /// Returns the hardware threads of a CPU's core in ascending order, including the CPU itself.
     pub fn siblings(&self, cpu: u32) -> &[u32] {
         &self.cores[self.cpus[cpu as usize].core as usize]
     }
 
-    /// The CPUs that share a CPU's last-level cache, itself included, ascending.
+    /// Returns the CPUs that share a CPU's last-level cache in ascending order, including the CPU
+    /// itself.
     pub fn llc_cpus(&self, cpu: u32) -> &[u32] {
         &self.llcs[self.cpus[cpu as usize].llc as usize]
     }
 
-    /// The CPUs of a CPU's NUMA node, itself included, ascending.
+    /// Returns the CPUs of a CPU's NUMA node in ascending order, including the CPU itself.
     pub fn node_cpus(&self, cpu: u32) -> &[u32] {
         &self.nodes[self.cpus[cpu as usize].node as usize]
     }
 
-    /// The CPUs of a CPU's package, itself included, ascending.
+    /// Returns the CPUs of a CPU's package in ascending order, including the CPU itself.
     pub fn package_cpus(&self, cpu: u32) -> &[u32] {
         &self.packages[self.cpus[cpu as usize].package as usize]
     }
 
-    /// SLIT distance between the nodes of two CPUs, 10 = the same node.
+    /// Returns the SLIT distance between the nodes of two CPUs; 10 is the same node.
     pub fn node_distance(&self, a: u32, b: u32) -> u32 {
         let (a, b) = (self.cpus[a as usize].node, self.cpus[b as usize].node);
         self.node_distances[a as usize][b as usize]

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reads hwloc's XML format, version 2.
+//! Parser for hwloc's XML format, version 2.
 //!
-//! Only the object tree, the distances between NUMA nodes, the CPU kinds and the processor's name matter here. The tree is
-//! checked on the way: objects contain each other by type and by CPU set. CPUs whose cpuset is empty are offline and do not
-//! exist here. I/O devices and instruction caches are skipped.
+//! It reads the tree of objects, the distances between NUMA nodes, the CPU kinds and the
+//! processor's name. It checks that objects contain each other according to their types and CPU
+//! sets. CPUs with an empty cpuset are offline and ignored. I/O devices and instruction caches are
+//! skipped.
 
 use crate::MAX_CPUS;
 use crate::bitmap::{Bitmap, MAX_INDEX};
@@ -12,28 +13,28 @@ use input::Error;
 use roxmltree::{Document, Node, ParsingOptions};
 use std::collections::BTreeMap;
 
-/// Largest file that is read, in bytes; the XML of a 4096-CPU machine has about 4 MB.
+/// Maximum size of a file in bytes. The XML of a machine with 4096 CPUs has about 4 MB.
 pub(crate) const MAX_BYTES: u64 = 64 << 20;
-/// The only declaration that hwloc writes. Others could define entities.
+/// The only declaration that hwloc writes. Others are refused, because they could define entities.
 const DOCTYPE: &str = "<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">";
-/// Deepest nesting of objects; real machines stay below 30 with their I/O trees.
+/// Maximum nesting of objects. Real machines, including their I/O trees, have fewer than 30 levels.
 const MAX_DEPTH: usize = 100;
-/// Information of a CPU kind about the speed of its CPUs.
+/// Properties of a CPU kind that describe the speed of its CPUs.
 const SPEEDS: [&str; 3] = ["LinuxCapacity", "CoreType", "FrequencyMaxMHz"];
-const HINT: &str = "an hwloc XML file is written by `lstopo --of xml FILE`";
+const HINT: &str = "create the file with `lstopo --of xml FILE`";
 
-/// Reads hwloc XML. `place` is the file's name in messages.
+/// Parses hwloc XML. `place` is the name of the file for errors.
 ///
 /// # Errors
-/// Names the line that is not XML, or not what hwloc would write there.
+/// Names the line that is not valid XML or does not conform to hwloc's format.
 pub(crate) fn parse(place: &str, text: &str) -> Result<Parts, Error> {
-    // The declaration is replaced by as many spaces, so that lines and columns stay.
+    // The declaration is replaced by spaces, so that line and column numbers do not change.
     let text = text.replacen(DOCTYPE, &" ".repeat(DOCTYPE.len()), 1);
     let document = Document::parse_with_options(&text, ParsingOptions::default()).map_err(|error| {
         let (line, position) = (error.pos().row, format!(" at {}", error.pos()));
         let message = match error {
-            roxmltree::Error::DtdDetected => format!("a declaration other than {DOCTYPE}"),
-            _ => format!("not XML: {}", error.to_string().replace(&position, "")),
+            roxmltree::Error::DtdDetected => format!("the declaration is not {DOCTYPE}"),
+            _ => format!("this is not valid XML: {}", error.to_string().replace(&position, "")),
         };
         Error::at(format!("{place}:{line}"), message).hint(HINT)
     })?;
@@ -48,13 +49,13 @@ pub(crate) fn parse(place: &str, text: &str) -> Result<Parts, Error> {
     reader.topology(document.root_element())
 }
 
-/// Class of an object, which decides what may contain it.
+/// Class of an object, which determines the objects that may contain it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Part(Kind),
-    /// Memory-side caches.
+    /// A memory-side cache.
     Memory,
-    /// I/O devices and what users add: no CPU sets.
+    /// An I/O device or an object added by the user. It has no CPU sets.
     Other,
 }
 
@@ -79,30 +80,32 @@ fn class(kind: &str) -> Option<Class> {
     }))
 }
 
-/// An object of the file and what its children must fit.
+/// An object, with what is needed to check its children.
 struct Object {
     class: Class,
     cpuset: Bitmap,
-    /// The CPU set with offline CPUs.
+    /// The CPU set including offline CPUs.
     complete: Bitmap,
-    /// CPUs of the children so far, and the first CPU of the last one.
+    /// CPUs of all children so far.
     children: Bitmap,
+    /// First CPU of the last child.
     last_first: Option<u32>,
 }
 
-/// A NUMA node: the number of its CPUs and the CPUs.
+/// The CPUs of a NUMA node and their number.
 struct Memory {
     cpus: usize,
     cpuset: Bitmap,
 }
 
+/// State of the parser.
 struct Reader<'a, 'input> {
     place: &'a str,
     document: &'a Document<'input>,
-    /// Kind, key and size of the objects around the current one.
+    /// Type, key and size of the objects that contain the current one.
     path: Vec<(Kind, u64, u64)>,
     cpus: Vec<CpuParts>,
-    /// NUMA nodes by OS index.
+    /// NUMA nodes by OS index; `None` for an offline node.
     nodes: BTreeMap<u32, Option<Memory>>,
     model: Option<String>,
 }
@@ -113,12 +116,13 @@ impl<'a, 'input> Reader<'a, 'input> {
         Error::at(format!("{}:{line}", self.place), message).hint(HINT)
     }
 
-    /// An error at an attribute, or at its element if the attribute is missing.
+    /// Returns an error at an attribute, or at its element if the attribute is missing.
     fn attribute_error(&self, node: Node, name: &str, message: impl Into<String>) -> Error {
         let at = node.attribute_node(name).map_or(node.range(), |a| a.range()).start;
         self.error(at, message)
     }
 
+    /// Reads the root element.
     fn topology(mut self, root: Node<'a, 'input>) -> Result<Parts, Error> {
         let at = root.range().start;
         if root.tag_name().name() != "topology" {
@@ -131,20 +135,23 @@ impl<'a, 'input> Reader<'a, 'input> {
         let version = root.attribute("version").unwrap_or("1");
         if !version.starts_with("2.") {
             return Err(self
-                .error(at, format!("the format of hwloc {version}, expected that of 2"))
-                .hint("`lstopo -i OLD.xml NEW.xml` of hwloc 2 converts"));
+                .error(
+                    at,
+                    format!("the file has the format of hwloc {version}, expected hwloc 2"),
+                )
+                .hint("convert the file with `lstopo -i OLD.xml NEW.xml` of hwloc 2"));
         }
         let mut machine = None;
         for object in objects(root) {
             if machine.is_some() {
-                return Err(self.error(object.range().start, "a second root object"));
+                return Err(self.error(object.range().start, "the file has a second root object"));
             }
             let read = self.object(object, None, 0)?;
             machine = Some(read);
         }
-        let machine = machine.ok_or_else(|| self.error(at, "a <topology> without an object"))?;
+        let machine = machine.ok_or_else(|| self.error(at, "the <topology> contains no object"))?;
         if self.nodes.is_empty() {
-            return Err(self.error(at, "a <topology> without a NUMANode"));
+            return Err(self.error(at, "the <topology> contains no NUMANode"));
         }
         let speeds = self.speeds(root)?;
         let distances = self.distances(root)?;
@@ -154,8 +161,9 @@ impl<'a, 'input> Reader<'a, 'input> {
                 .iter()
                 .filter_map(|(&index, memory)| Some((index, memory.as_ref()?)));
             let local = nodes.filter(|(_, memory)| memory.cpuset.contains(cpu.os_index));
-            // The most local one, the lowest of equals: beside a socket's DRAM there may be high-bandwidth memory, which
-            // Linux gives no CPUs.
+            // A CPU belongs to the most local node, and to the one with the lowest index if there
+            // are several. A socket can have high-bandwidth memory in addition to DRAM; Linux
+            // assigns no CPUs to the former.
             cpu.node = local
                 .map(|(index, memory)| (memory.cpus, index))
                 .min()
@@ -177,29 +185,29 @@ impl<'a, 'input> Reader<'a, 'input> {
         })
     }
 
-    /// Reads an `<object>` and all inside it.
+    /// Reads an `<object>` and all objects in it.
     fn object(&mut self, node: Node<'a, 'input>, parent: Option<&mut Object>, depth: usize) -> Result<Object, Error> {
         let at = node.range().start;
         if depth > MAX_DEPTH {
-            return Err(self.error(at, "elements nested too deeply"));
+            return Err(self.error(at, "the elements are nested too deeply"));
         }
         let kind = node
             .attribute("type")
-            .ok_or_else(|| self.error(at, "an <object> without a type"))?;
-        let class =
-            class(kind).ok_or_else(|| self.attribute_error(node, "type", format!("{kind:?} is no type of object")))?;
+            .ok_or_else(|| self.error(at, "an <object> has no type"))?;
+        let class = class(kind)
+            .ok_or_else(|| self.attribute_error(node, "type", format!("{kind:?} is not a type of object")))?;
         let mut object = self.sets(node, class, kind)?;
         match parent {
             None if class != Class::Part(Kind::Machine) => {
                 return Err(self.attribute_error(node, "type", "the root object is not a Machine"));
             }
             None if object.cpuset.is_empty() => {
-                return Err(self.attribute_error(node, "cpuset", "a machine without a CPU"));
+                return Err(self.attribute_error(node, "cpuset", "the machine has no CPU"));
             }
             None => {}
             Some(parent) => {
                 adopt(parent, &object).map_err(|(name, message)| self.attribute_error(node, name, message))?;
-                // Memory has the CPUs of the part of the machine it is in.
+                // Memory belongs to the CPUs of the part that contains it.
                 if matches!(class, Class::Part(Kind::Node) | Class::Memory) {
                     object.cpuset = parent.cpuset.clone();
                 }
@@ -227,7 +235,7 @@ impl<'a, 'input> Reader<'a, 'input> {
         Ok(object)
     }
 
-    /// Reads an object's CPU sets.
+    /// Reads the CPU sets of an object.
     fn sets(&self, node: Node, class: Class, kind: &str) -> Result<Object, Error> {
         let set = |name: &str| match node.attribute(name) {
             Some(text) => Bitmap::parse(text)
@@ -237,12 +245,14 @@ impl<'a, 'input> Reader<'a, 'input> {
         };
         let (cpuset, complete) = match (class, set("cpuset")?, set("complete_cpuset")?) {
             (Class::Other, None, None) => Default::default(),
-            (Class::Other, ..) => return Err(self.attribute_error(node, "cpuset", format!("a {kind} with a cpuset"))),
+            (Class::Other, ..) => {
+                return Err(self.attribute_error(node, "cpuset", format!("a {kind} must not have a cpuset")));
+            }
             (_, Some(cpuset), Some(complete)) => (cpuset, complete),
-            _ => return Err(self.error(node.range().start, "an object without a cpuset and complete_cpuset")),
+            _ => return Err(self.error(node.range().start, "an object has no cpuset or no complete_cpuset")),
         };
         if !cpuset.is_within(&complete) {
-            return Err(self.attribute_error(node, "cpuset", "cpuset goes beyond complete_cpuset"));
+            return Err(self.attribute_error(node, "cpuset", "cpuset is not part of complete_cpuset"));
         }
         Ok(Object {
             class,
@@ -266,7 +276,7 @@ impl<'a, 'input> Reader<'a, 'input> {
     fn cpu(&mut self, node: Node, object: &Object) -> Result<(), Error> {
         let index = self.os_index(node)?;
         if object.complete != Bitmap::single(index) {
-            return Err(self.attribute_error(node, "os_index", "the cpuset of a PU is not its os_index"));
+            return Err(self.attribute_error(node, "os_index", "the cpuset of a PU does not match its os_index"));
         }
         if !object.cpuset.is_empty() {
             let mut parts = CpuParts::new(index);
@@ -282,19 +292,23 @@ impl<'a, 'input> Reader<'a, 'input> {
         let index = self.os_index(node)?;
         let nodeset = node
             .attribute("nodeset")
-            .ok_or_else(|| self.error(node.range().start, "a NUMANode without a nodeset"))?;
+            .ok_or_else(|| self.error(node.range().start, "a NUMANode has no nodeset"))?;
         let nodeset = Bitmap::parse(nodeset)
             .map_err(|message| self.attribute_error(node, "nodeset", format!("nodeset {message}")))?;
         if !nodeset.is_within(&Bitmap::single(index)) {
-            return Err(self.attribute_error(node, "os_index", "the nodeset of a NUMANode is not its os_index"));
+            return Err(self.attribute_error(
+                node,
+                "os_index",
+                "the nodeset of a NUMANode does not match its os_index",
+            ));
         }
-        // A node with an empty nodeset is offline.
+        // An offline node has an empty nodeset.
         let memory = (!nodeset.is_empty()).then(|| Memory {
             cpus: object.cpuset.len(),
             cpuset: object.cpuset.clone(),
         });
         if self.nodes.insert(index, memory).is_some() {
-            return Err(self.attribute_error(node, "os_index", "a second NUMANode with this os_index"));
+            return Err(self.attribute_error(node, "os_index", "there is a second NUMANode with this os_index"));
         }
         Ok(())
     }
@@ -314,7 +328,8 @@ impl<'a, 'input> Reader<'a, 'input> {
         }
     }
 
-    /// Reads what the CPU kinds say of the CPU with each OS index, in the order of [`SPEEDS`]. The first value counts.
+    /// Returns the properties of the CPU with each OS index, in the order of [`SPEEDS`]. If there
+    /// are several values, the first is used.
     fn speeds(&self, root: Node<'a, 'input>) -> Result<Vec<[Option<&'a str>; 3]>, Error> {
         let mut speeds = vec![[None; 3]; MAX_INDEX as usize];
         for kind in root.children().filter(|child| child.has_tag_name("cpukind")) {
@@ -340,23 +355,29 @@ impl<'a, 'input> Reader<'a, 'input> {
             let at = element.range().start;
             let text = element
                 .attribute("nbobjs")
-                .ok_or_else(|| self.error(at, "<distances2> without nbobjs"))?;
+                .ok_or_else(|| self.error(at, "<distances2> has no nbobjs"))?;
             let n = text.parse::<usize>().ok().filter(|&n| n <= MAX_CPUS as usize);
             let n = n.ok_or_else(|| {
-                self.attribute_error(element, "nbobjs", format!("{text} of them: not up to {MAX_CPUS}"))
+                self.attribute_error(
+                    element,
+                    "nbobjs",
+                    format!("nbobjs is {text}, expected a number up to {MAX_CPUS}"),
+                )
             })?;
             let numbers = |name: &str, count: usize| {
                 let lists = element.children().filter(|child| child.has_tag_name(name));
                 let texts = lists.filter_map(|list| list.text()).flat_map(str::split_whitespace);
                 let values: Result<Vec<u64>, _> = texts.map(str::parse).collect();
                 let values = values.ok().filter(|values| values.len() == count);
-                values.ok_or_else(|| self.error(at, format!("<{name}> of <distances2> are not {count} numbers")))
+                values.ok_or_else(|| self.error(at, format!("<{name}> in <distances2> must contain {count} numbers")))
             };
             let (nodes, values) = (numbers("indexes", n)?, numbers("u64values", n * n)?);
-            // "NUMALatency" is the SLIT; bandwidth matrices grow the other way.
+            // "NUMALatency" is the SLIT. Bandwidths are not used, because larger values mean nearer
+            // nodes.
             let latency = element.attribute("name").is_none_or(|name| name == "NUMALatency");
-            let of_nodes = element.attribute("type") == Some("NUMANode") && element.attribute("indexing") == Some("os");
-            if latency && of_nodes {
+            let between_nodes =
+                element.attribute("type") == Some("NUMANode") && element.attribute("indexing") == Some("os");
+            if latency && between_nodes {
                 let nodes = nodes
                     .into_iter()
                     .map(|node| u32::try_from(node).unwrap_or(u32::MAX))
@@ -372,35 +393,42 @@ fn objects<'a, 'input>(node: Node<'a, 'input>) -> impl Iterator<Item = Node<'a, 
     node.children().filter(|child| child.has_tag_name("object"))
 }
 
-/// Takes `child` as the next one inside `parent`. An error is an attribute of the child and what is wrong with it.
+/// Checks that `child` may follow as the next object in `parent`. The error is the name of one of
+/// the child's attributes and what is wrong with it.
 fn adopt(parent: &mut Object, child: &Object) -> Result<(), (&'static str, &'static str)> {
     let (outer, inner) = match (parent.class, child.class) {
         (_, Class::Other) => return Ok(()),
         (Class::Other | Class::Memory | Class::Part(Kind::Node), Class::Part(kind)) if kind != Kind::Node => {
-            return Err(("type", "CPUs or memory inside of a device or of memory"));
+            return Err(("type", "a device or memory must not contain CPUs or memory"));
         }
-        (Class::Other, _) => return Err(("type", "CPUs or memory inside of a device or of memory")),
+        (Class::Other, _) => return Err(("type", "a device or memory must not contain CPUs or memory")),
         (_, Class::Memory | Class::Part(Kind::Node)) if !child.complete.is_within(&parent.complete) => {
-            return Err(("complete_cpuset", "memory of CPUs outside of the object around it"));
+            return Err((
+                "complete_cpuset",
+                "the CPUs of the memory are not part of the parent object",
+            ));
         }
         (Class::Part(outer), Class::Part(inner)) if inner != Kind::Node => (outer, inner),
         _ => return Ok(()),
     };
     if inner == Kind::Machine || outer == Kind::Pu {
-        return Err(("type", "an object inside of a smaller one"));
+        return Err(("type", "the parent object's type is too small to contain this object"));
     }
     if !child.cpuset.is_within(&parent.cpuset) {
-        return Err(("cpuset", "cpuset goes beyond that of the object around it"));
+        return Err(("cpuset", "cpuset is not part of the parent's cpuset"));
     }
     if !child.complete.is_within(&parent.complete) {
-        return Err(("complete_cpuset", "complete_cpuset goes beyond that around it"));
+        return Err((
+            "complete_cpuset",
+            "complete_cpuset is not part of the parent's complete_cpuset",
+        ));
     }
     if child.complete.intersects(&parent.children) {
-        return Err(("cpuset", "cpuset has CPUs of an object before"));
+        return Err(("cpuset", "cpuset contains CPUs of a previous object"));
     }
     let first = child.complete.first();
     if first.is_none() || first < parent.last_first {
-        return Err(("complete_cpuset", "objects are not in the order of their CPUs"));
+        return Err(("complete_cpuset", "the objects are not ordered by their CPUs"));
     }
     parent.last_first = first;
     parent.children.insert_all(&child.complete);
@@ -426,7 +454,8 @@ mod tests {
         format!("{}: {}", e.place, e.message)
     }
 
-    /// Returns the error for objects within a machine of CPUs 0 and 1, on the file's third line.
+    /// Returns the error for objects on the file's third line, inside of a machine with CPUs 0 and
+    /// 1.
     fn inside(objects: &str) -> String {
         let text = format!(
             "<topology version=\"2.0\">\n{}\n{objects}</object></topology>",
@@ -436,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn well_formed() {
+    fn well_formed_files_are_read() {
         let text = format!(
             "<?xml version=\"1.0\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n\
              <topology version=\"2.0\"><!-- x -->{}</object>\
@@ -453,28 +482,40 @@ mod tests {
     }
 
     #[test]
-    fn malformed() {
-        assert_eq!(message(""), "m.xml:1: not XML: the document does not have a root node");
-        assert_eq!(message("hello"), "m.xml:1: not XML: unknown token");
+    fn malformed_files_are_errors() {
+        assert_eq!(
+            message(""),
+            "m.xml:1: this is not valid XML: the document does not have a root node"
+        );
+        assert_eq!(message("hello"), "m.xml:1: this is not valid XML: unknown token");
         assert_eq!(
             message("<html/>"),
             "m.xml:1: the top-level element is <html>, expected <topology>"
         );
         assert_eq!(
             message("<topology/>"),
-            "m.xml:1: the format of hwloc 1, expected that of 2"
+            "m.xml:1: the file has the format of hwloc 1, expected hwloc 2"
         );
         assert!(message("<!DOCTYPE topology>").ends_with("<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">"));
         let top = "<topology version=\"2.0\">\n";
         let with = |rest: &str| message(&format!("{top}{rest}"));
-        assert_eq!(with("<a>\n</b>"), "m.xml:3: not XML: expected 'a' tag, not 'b'");
-        assert_eq!(with("<b a=b>"), "m.xml:2: not XML: expected a quote not 'b'");
+        assert_eq!(
+            with("<a>\n</b>"),
+            "m.xml:3: this is not valid XML: expected 'a' tag, not 'b'"
+        );
+        assert_eq!(
+            with("<b a=b>"),
+            "m.xml:2: this is not valid XML: expected a quote not 'b'"
+        );
         assert_eq!(
             with("<b a=\"1\" a=\"1\">"),
-            "m.xml:2: not XML: attribute 'a' is already defined"
+            "m.xml:2: this is not valid XML: attribute 'a' is already defined"
         );
-        assert_eq!(with("</topology>\n<a/>"), "m.xml:3: not XML: unknown token");
-        assert_eq!(with("</topology>"), "m.xml:1: a <topology> without an object");
+        assert_eq!(
+            with("</topology>\n<a/>"),
+            "m.xml:3: this is not valid XML: unknown token"
+        );
+        assert_eq!(with("</topology>"), "m.xml:1: the <topology> contains no object");
         let deep = "<object type=\"Group\" cpuset=\"0x3\" complete_cpuset=\"0x3\">".repeat(200);
         let ends = "</object>".repeat(201);
         assert!(with(&format!("{}{deep}{ends}</topology>", machine())).ends_with("too deeply"));
@@ -495,23 +536,26 @@ mod tests {
                 pu(4_000_000_000, "0x1"),
                 "m.xml:3: os_index 4000000000 is not a number below 16384",
             ),
-            (pu(1, "0x1"), "m.xml:3: the cpuset of a PU is not its os_index"),
-            (pu(2, "0x4"), "m.xml:3: cpuset goes beyond that of the object around it"),
-            (pu(0, "0xz"), "m.xml:3: cpuset holds 'z': not a bitmap"),
-            (pu(0, "0xf...f"), "m.xml:3: cpuset has no end"),
+            (pu(1, "0x1"), "m.xml:3: the cpuset of a PU does not match its os_index"),
+            (pu(2, "0x4"), "m.xml:3: cpuset is not part of the parent's cpuset"),
+            (
+                pu(0, "0xz"),
+                "m.xml:3: cpuset contains 'z', which is not part of a bitmap",
+            ),
+            (pu(0, "0xf...f"), "m.xml:3: cpuset is infinite"),
             (
                 pu(1, "0x2") + &pu(0, "0x1"),
-                "m.xml:3: objects are not in the order of their CPUs",
+                "m.xml:3: the objects are not ordered by their CPUs",
             ),
             (
                 pu(0, "0x1") + &pu(0, "0x1").replace("10", "11"),
-                "m.xml:3: cpuset has CPUs of an object before",
+                "m.xml:3: cpuset contains CPUs of a previous object",
             ),
-            ("<object cpuset=\"0x1\"/>".into(), "m.xml:3: an <object> without a type"),
-            ("<object type=\"Core\"/>".into(), "m.xml:3: an object without a cpuset"),
+            ("<object cpuset=\"0x1\"/>".into(), "m.xml:3: an <object> has no type"),
+            ("<object type=\"Core\"/>".into(), "m.xml:3: an object has no cpuset"),
         ] {
-            let said = inside(&objects);
-            assert!(said.starts_with(expected), "{objects}\n{said}");
+            let error = inside(&objects);
+            assert!(error.starts_with(expected), "{objects}\n{error}");
         }
     }
 }

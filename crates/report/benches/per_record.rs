@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! ns per record of what is always on (hash, summary) and of writing a trace.
+//! Benchmark of the sinks: ns per record for the hash and the summary, which are always active, and
+//! for writing a trace. Run it with `cargo bench -p report`.
 //!
-//! The stream is that of tasks that run and sleep: per context switch one Switch, and for every
-//! other a Waking and a Wakeup. `cargo bench -p report`
+//! The records are those of tasks that run and sleep. Each context switch is a Switch record, and
+//! every other one is preceded by a Waking and a Wakeup record.
 
 use report::Summary;
 use std::hint::black_box;
 use std::time::Instant;
-use trace::{Event, Hash, Header, Place, Record, Sink, TaskState, Writer};
+use trace::{CpuPosition, Event, Hash, Header, Record, Sink, TaskState, Writer};
 
 fn stream(cpus: u32, tasks: u32, switches: u32, with_wakeups: bool) -> Vec<Record> {
     let mut records = Vec::new();
     let mut on = vec![0; cpus as usize];
     for i in 0..switches {
         let (time, cpu) = (u64::from(i) * 1_600, i % cpus);
-        // A stride that visits all tasks, out of order.
+        // A stride that visits all tasks, but not in order.
         let next = if i % 4 == 3 {
             0
         } else {
@@ -51,7 +52,8 @@ fn stream(cpus: u32, tasks: u32, switches: u32, with_wakeups: bool) -> Vec<Recor
     records
 }
 
-/// The best of several rounds: what the code costs, not what else the host does.
+/// Prints the best of several rounds. The best one contains the least disturbance by other programs
+/// on the host.
 fn measure(name: &str, records: &[Record], sink: &mut dyn Sink) {
     let switches = records
         .iter()
@@ -91,20 +93,20 @@ fn main() {
             records.len(),
             size_of::<Record>()
         );
-        let places: Vec<Place> = (0..cpus)
-            .map(|i| Place {
+        let positions: Vec<CpuPosition> = (0..cpus)
+            .map(|i| CpuPosition {
                 core: i / 2,
                 llc: i / 16,
                 node: i / 32,
             })
             .collect();
         let header = Header {
-            cpus: places.clone(),
+            cpus: positions.clone(),
             ..Header::default()
         };
         let mut hash = Hash::default();
         measure("  hash", &records, &mut hash);
-        measure("  summary", &records, &mut Summary::new(&places));
+        measure("  summary", &records, &mut Summary::new(&positions));
         measure("  write a trace", &records, &mut Writer::new(std::io::sink(), &header));
         black_box(hash.value());
     }

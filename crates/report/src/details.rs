@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One result in full, for people.
+//! The complete text of one result.
 
 use crate::figures::{FIGURES, RunResult};
 use crate::fit::{Grid, Surface};
@@ -7,7 +7,7 @@ use crate::units::{count, percent, tenths, time};
 use std::fmt::Write;
 use trace::escape;
 
-/// Everything a result says, in sections; those without content are left out. Ends with a newline.
+/// Returns all figures of a result in sections. Empty sections are left out. Ends with a newline.
 pub fn details(r: &RunResult, surface: impl Into<Surface>) -> String {
     let surface = surface.into();
     let policy = escape::line(&r.policy);
@@ -125,7 +125,8 @@ pub fn details(r: &RunResult, surface: impl Into<Surface>) -> String {
     out
 }
 
-/// A table whose first column is a name and the others are numbers; nothing if it has no rows.
+/// Adds a table with names in the first column and numbers in the others. Adds nothing if there are
+/// no rows.
 fn section(out: &mut String, surface: Surface, heads: &[&str], rows: impl Iterator<Item = Vec<String>>) {
     let mut grid = Grid::plain();
     for (index, head) in heads.iter().enumerate() {

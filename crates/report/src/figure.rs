@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One figure of a run's result: its meaning, unit, value, and the places that show it.
+//! Definition of one figure of a run's result: its meaning, unit, value, and the places that show
+//! it.
 //!
-//! The table of all figures is [`crate::FIGURES`].
+//! The list of all figures is [`crate::FIGURES`].
 
 use crate::figures::RunResult;
 use crate::score::Better;
 use crate::units;
 
-/// The number that makes a value of the next larger unit out of nanoseconds.
+/// Divisors that convert nanoseconds into larger units.
 pub const US: f64 = 1e3;
 pub const MS: f64 = 1e6;
 pub const S: f64 = 1e9;
 
-/// What a figure counts. The unit decides how a value is written and which changes of it can be named.
+/// Unit of a figure. It decides how a value is written and how a change is described.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// The workload's result in the unit that the result names.
+    /// The workload's score, in the unit that the result names.
     Score,
-    /// Length of one thing, ns: "longer" and "shorter" fit.
+    /// Length of a time span in ns. Changes are "longer" and "shorter".
     Duration,
-    /// Sum of times, ns: "more" and "less" fit.
+    /// Sum of times in ns. Changes are "more" and "less".
     TotalTime,
     Count,
     Percent,
@@ -27,69 +28,75 @@ pub enum Unit {
     Index,
 }
 
-/// A result's field: its key in the JSON, and whether a run on a real machine fills it.
+/// A field of a result: its JSON key, and which runs have a value for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     pub key: &'static str,
     pub known: Known,
 }
 
-/// The runs that a field is known of.
+/// The kinds of runs that have a value for a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
     /// Simulated runs and runs on a real machine.
     Always,
-    /// Simulated runs only: a real machine does not count it.
+    /// Only simulated runs, because a real machine does not count it.
     Simulated,
 }
 
-/// The heading of a column of the run table.
+/// A column of the run table.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// The heading, with line breaks.
+    /// Heading, which may contain line breaks.
     pub head: &'static str,
-    /// Columns with the highest rank are left out first on a narrow terminal ([`crate::fit::Grid`]).
+    /// On a narrow terminal, columns with the highest rank are left out first
+    /// ([`crate::fit::Grid`]).
     pub rank: usize,
 }
 
-/// A line of a result's details.
+/// A line in a result's details.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
     pub label: &'static str,
-    /// Returns the text, or `None` if the line has nothing to say.
+    /// Returns the text, or `None` if the line is to be left out. Without a function, the line
+    /// shows the figure's value.
     text: Option<fn(&RunResult) -> Option<String>>,
 }
 
-/// A name for the figure in units of `scale`.
+/// Name of a figure that is shown in a unit other than its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scaled {
     pub name: &'static str,
-    /// The value is divided by this.
+    /// Divisor that converts the value into the shown unit.
     pub scale: f64,
 }
 
-/// One row of [`crate::FIGURES`]. A place that is `None` does not show the figure.
+/// A row of [`crate::FIGURES`]. Each `Option` is a place that can show the figure; `None` means
+/// that it does not.
 #[derive(Clone, Copy, Debug)]
 pub struct Figure {
-    /// The meaning as a noun phrase, for lists and sentences.
+    /// Meaning as a noun phrase, for lists and sentences.
     pub about: &'static str,
     pub unit: Unit,
-    /// Which value is the better one; `None` if neither is by itself. A score's direction is in the result.
+    /// Which of two values is better, or `None` if neither is. The result itself contains the
+    /// direction of its score.
     pub better: Option<Better>,
-    /// The value; `None` if the run has none.
+    /// Returns the value, or `None` if the run has none.
     pub value: fn(&RunResult) -> Option<f64>,
-    /// The column of the run table and of the page's summary.
+    /// Column in the run table and in the page's summary.
     pub table: Option<Column>,
+    /// Line in the details of a result.
     pub details: Option<Line>,
-    /// The name in `windtunnel compare`: rows, verdict, `--fail-if`.
+    /// Name in the rows, the verdict and `--fail-if` of `windtunnel compare`.
     pub compare: Option<&'static str>,
-    /// The name of the measure in experiments.
+    /// Name as a measure in experiments.
     pub measure: Option<Scaled>,
-    /// The label in `windtunnel live compare`; `{score unit}` and `{operations}` stand for the result's words.
+    /// Label in `windtunnel live compare`. `{score unit}` and `{operations}` are replaced by the
+    /// result's units.
     pub live: Option<Scaled>,
 }
 
-/// Figures are rows of one table, so a figure equals only itself.
+/// Every figure is a row of one static table, so figures are compared by address.
 impl PartialEq for Figure {
     fn eq(&self, other: &Figure) -> bool {
         std::ptr::eq(self, other)
@@ -97,7 +104,7 @@ impl PartialEq for Figure {
 }
 
 impl Figure {
-    /// A figure that no place shows yet.
+    /// Returns a figure that is not shown anywhere yet.
     pub(crate) const fn new(about: &'static str, unit: Unit, value: fn(&RunResult) -> Option<f64>) -> Figure {
         Figure {
             about,
@@ -112,24 +119,25 @@ impl Figure {
         }
     }
 
-    /// A lower value is the better one.
+    /// Declares that lower values are better.
     pub(crate) const fn lower(mut self) -> Figure {
         self.better = Some(Better::Lower);
         self
     }
 
+    /// Shows the value as a column of the run table.
     pub(crate) const fn table(mut self, head: &'static str, rank: usize) -> Figure {
         self.table = Some(Column { head, rank });
         self
     }
 
-    /// Shows the value in the details.
+    /// Shows the value as a line of the details.
     pub(crate) const fn details(mut self, label: &'static str) -> Figure {
         self.details = Some(Line { label, text: None });
         self
     }
 
-    /// Shows `text` in the details.
+    /// Shows the result of `text` as a line of the details.
     pub(crate) const fn details_as(mut self, label: &'static str, text: fn(&RunResult) -> Option<String>) -> Figure {
         self.details = Some(Line {
             label,
@@ -138,22 +146,25 @@ impl Figure {
         self
     }
 
+    /// Shows the value in `windtunnel compare`.
     pub(crate) const fn compare(mut self, name: &'static str) -> Figure {
         self.compare = Some(name);
         self
     }
 
+    /// Makes the value a measure of experiments.
     pub(crate) const fn measure(mut self, name: &'static str, scale: f64) -> Figure {
         self.measure = Some(Scaled { name, scale });
         self
     }
 
+    /// Shows the value in `windtunnel live compare`.
     pub(crate) const fn live(mut self, name: &'static str, scale: f64) -> Figure {
         self.live = Some(Scaled { name, scale });
         self
     }
 
-    /// Whether the value grows with the run and with the number of CPUs.
+    /// Returns whether the value grows with the length of the run and the number of CPUs.
     pub fn is_total(&self) -> bool {
         matches!(self.unit, Unit::Count | Unit::TotalTime)
     }
@@ -170,7 +181,7 @@ impl Figure {
 }
 
 impl Unit {
-    /// Returns how a table writes a value below a heading that names the unit.
+    /// Returns the function that formats a value for a table with the unit in its heading.
     pub(crate) fn cell(self) -> fn(f64) -> String {
         match self {
             Unit::Duration | Unit::TotalTime => |ns| units::time(ns as u64),
@@ -180,7 +191,7 @@ impl Unit {
         }
     }
 
-    /// Returns a value with its unit.
+    /// Formats a value with its unit.
     fn phrase(self, value: f64) -> String {
         let text = self.cell()(value);
         match self {

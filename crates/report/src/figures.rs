@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The table of figures: what a run's result says, in the order of the JSON and of every list.
+//! The table of figures: the contents of a run's result, in the order of the JSON and of every
+//! list.
 //!
-//! A row adds a figure everywhere. For example, this row
+//! To add a figure, add a row. For example, this row
 //!
 //! ```text
 //! /// Wake-ups of tasks.
@@ -10,13 +11,14 @@
 //! ];
 //! ```
 //!
-//! - adds the field `wakeups` to [`RunResult`] and to the JSON, with the comment as its documentation,
-//! - says that runs on a real machine know it too (`Known::Simulated`: only the simulator does),
-//! - computes it from what is left when a run has ended ([`Ended`]),
-//! - and shows it in the details and as a measure of experiments. [`Figure`] lists the places.
+//! - adds the field `wakeups` to [`RunResult`] and to the JSON, documented by the comment,
+//! - declares that runs on a real machine have a value, too (`Known::Simulated` declares that they
+//!   have none),
+//! - computes the value when a run has ended ([`Ended`]),
+//! - shows the value in the details and as a measure of experiments ([`Figure`] lists all places).
 //!
-//! A field can have several figures, as percentiles do, or none. Something new to count is a field of
-//! [`crate::Summary`] and an arm of its `add`.
+//! A field can have several figures, as percentiles have, or none. To count something new, add a
+//! field to [`crate::Summary`] and an arm to its `add`.
 
 use crate::figure::{Field, Figure, Known, MS, S, US, Unit};
 use crate::jain;
@@ -39,7 +41,8 @@ macro_rules! figures {
             $key:ident: $type:ty, $known:expr, |$run:ident| $value:expr => [$($figure:expr),* $(,)?];
         )*
     ) => {
-        /// The result of one policy on one machine under one workload. Field names are the JSON's; they stay.
+        /// The result of one policy on one machine under one workload. The field names are JSON
+        /// keys and do not change.
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
         #[serde(default)]
         pub struct RunResult {
@@ -48,14 +51,14 @@ macro_rules! figures {
             $($after)*
         }
 
-        /// The fields of a [`RunResult`] that are computed from a run.
+        /// The fields of a [`RunResult`] that are computed from a run, in order.
         pub static FIELDS: &[Field] = &[$( Field { key: stringify!($key), known: $known } ),*];
 
-        /// Every figure, in the order in which lists show them.
+        /// All figures, in the order in which lists show them.
         pub static FIGURES: &[Figure] = &[$( $( $figure, )* )*];
 
         impl RunResult {
-            /// Computes the fields of the table; the others keep their defaults.
+            /// Computes the fields of the table. All other fields have their defaults.
             pub(crate) fn computed(ended: &Ended) -> RunResult {
                 RunResult {
                     $( $key: { let $run = ended; $value }, )*
@@ -72,10 +75,10 @@ figures! {
         pub machine: String,
         pub cpus: u64,
         pub workload: String,
-        /// The policy's parameters that were set: `slice_ns=2000000`.
+        /// Policy parameters that were set, for example `slice_ns=2000000`.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub settings: Vec<String>,
-        /// The release of Linux whose symbols the policy found, if it was not the usual one.
+        /// Linux release of the symbols that the policy saw. Empty for the default release.
         #[serde(skip_serializing_if = "String::is_empty")]
         pub kernel: String,
         pub seed: u64,
@@ -84,31 +87,35 @@ figures! {
     }
 
     after {
-        /// In checked mode: the number of checks. Their price is in `wall_ns`; simulated time is the same.
+        /// Number of checks by the sanitizer (`--check`). Checks take wall-clock time, but no
+        /// simulated time.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub checked: Option<CheckedResult>,
         pub status: Status,
-        /// Tasks of the workload that are missing because ops.init_task() refused them.
+        /// Number of workload tasks that do not exist because ops.init_task() refused them.
         pub failed_forks: u64,
-        /// Tasks that the policy seems to have lost; a policy that has any wins no comparison.
+        /// Tasks that the policy has probably lost. A policy that has lost tasks is never marked as
+        /// the best.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub lost_tasks: Option<LostTasks>,
-        /// The user ended the run at `simulated_ns`: figures are of that time, and no result of the workload.
+        /// Whether the user stopped the run at `simulated_ns`. The figures then cover the time up
+        /// to there and are not the workload's final result.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         pub interrupted: bool,
         pub exit: Option<ExitRecord>,
     }
 
-    /// The workload's result in its own unit; `None` if the run has none: it ended before the workload, or did nothing.
+    /// The workload's result in its own unit. `None` if the policy ended before the workload did,
+    /// or if the workload did nothing.
     score: Option<f64>, Known::Always, |run| run.score.value => [
-        // The run table heads the score's column by the workload's unit (`table::score_column`).
+        // The run table names this column after the workload's unit (`table::score_column`).
         Figure::new("the workload's result in its own unit", Unit::Score, |r| r.score)
             .details_as("score", score_line).compare("score").measure("score", 1.0).live("score, {score unit}", 1.0),
         Figure::new("simulated time", Unit::Duration, |r| Some(r.simulated_ns as f64))
             .measure("time_s", S).live("time of the run, s", S),
     ];
 
-    /// `messages/s`, `s`, `us/op`, `switches/s`, `ms` (mean response time).
+    /// Unit of the score: `messages/s`, `s`, `us/op`, `switches/s` or `ms` (mean response time).
     score_unit: String, Known::Always, |run| run.score.unit.clone() => [];
 
     score_better: Better, Known::Always, |run| run.score.better => [];
@@ -120,9 +127,9 @@ figures! {
             .live("{operations}/s", 1.0),
     ];
 
-    /// From waking (or, without one, wakeup) to the switch to the task. A wake-up that still
-    /// waits when the run ends counts with what it has waited.
-    wakeup_latency_ns: Percentiles, Known::Always, |run| Percentiles::of(&run.counts.wakeup) => [
+    /// Time from sched_waking (or sched_wakeup, if there is no sched_waking) to the switch to the
+    /// task. A wake-up that still waits at the end of the run counts with the time it has waited.
+    wakeup_latency_ns: Percentiles, Known::Always, |run| Percentiles::from_histogram(&run.counts.wakeup) => [
         Figure::new("median wake-up latency", Unit::Duration, |r| r.wakeup_latency_ns.known(|p| p.p50)).lower()
             .table("wake-up\np50", 4).compare("p50_wakeup").live("wake-up latency p50, us", US),
         Figure::new("p99 wake-up latency", Unit::Duration, |r| r.wakeup_latency_ns.known(|p| p.p99)).lower()
@@ -132,8 +139,8 @@ figures! {
             .compare("p999_wakeup"),
     ];
 
-    /// From the beginning of a request to its end.
-    response_ns: Percentiles, Known::Always, |run| Percentiles::of(&run.counts.response) => [
+    /// Time from the beginning of a request to its end.
+    response_ns: Percentiles, Known::Always, |run| Percentiles::from_histogram(&run.counts.response) => [
         Figure::new("mean response time", Unit::Duration, |r| r.response_ns.known(|p| p.mean)).lower()
             .details_as("response time", |r| percentiles(&r.response_ns))
             .compare("mean_response").live("response mean, us", US),
@@ -141,9 +148,10 @@ figures! {
             .compare("p99_response").live("response p99, us", US),
     ];
 
-    /// Every sched_switch, those from and to idle included, as the kernel's nr_switches.
+    /// Number of sched_switch events, including those from and to idle, like the kernel's
+    /// nr_switches.
     context_switches: u64, Known::Always, |run| run.counts.switches => [
-        Figure::new("context switches, those from and to idle included", Unit::Count, |r| {
+        Figure::new("context switches, including those from and to idle", Unit::Count, |r| {
                 Some(r.context_switches as f64)
             })
             .table("context\nswitches", 5)
@@ -153,14 +161,14 @@ figures! {
             .compare("switches").measure("switches", 1.0).live("context switches", 1.0),
     ];
 
-    /// Switches away from a task that was still runnable.
+    /// Number of switches away from a task that was still runnable.
     preemptions: u64, Known::Always, |run| run.tasks.iter().map(|(_, task)| task.preemptions).sum() => [
-        Figure::new("switches away from a task that was still runnable", Unit::Count, |r| Some(r.preemptions as f64))
+        Figure::new("switches away from a still runnable task", Unit::Count, |r| Some(r.preemptions as f64))
             .measure("preemptions", 1.0).live("preemptions", 1.0),
     ];
 
     migrations: u64, Known::Always, |run| run.counts.migrations.total() => [
-        Figure::new("tasks that changed their CPU", Unit::Count, |r| Some(r.migrations as f64))
+        Figure::new("migrations of tasks between CPUs", Unit::Count, |r| Some(r.migrations as f64))
             .table("migra-\ntions", 7).details_as("migrations", migrations_line)
             .compare("migrations").measure("migrations", 1.0).live("migrations", 1.0),
     ];
@@ -172,38 +180,39 @@ figures! {
     ];
 
     ipis: u64, Known::Simulated, |run| run.counts.ipis => [
-        Figure::new("interprocessor interrupts", Unit::Count, |r| Some(r.ipis as f64))
+        Figure::new("inter-processor interrupts", Unit::Count, |r| Some(r.ipis as f64))
             .details("IPIs").measure("ipis", 1.0),
     ];
 
     balance_moves: u64, Known::Simulated, |run| run.counts.balance_moves => [
-        Figure::new("tasks that balancers moved", Unit::Count, |r| Some(r.balance_moves as f64))
+        Figure::new("tasks moved by load balancing", Unit::Count, |r| Some(r.balance_moves as f64))
             .details("balance moves").measure("balance_moves", 1.0),
     ];
 
-    /// CPU time not idle, of the time of all CPUs that were online.
+    /// CPU time that was not idle, in percent of the time of all CPUs while they were online.
     busy_percent: f64, Known::Always, |run| result::percent(run.counts.busy_ns, run.cpu_ns) => [
         Figure::new("CPU time not idle", Unit::Percent, |r| Some(r.busy_percent))
             .table("CPU\nbusy %", 6).details("CPU busy")
             .compare("busy").measure("busy_percent", 1.0).live("busy, %", 1.0),
     ];
 
-    /// Time of the kernel and the policy, of the same.
+    /// CPU time of the kernel and the policy, in percent of the time of all online CPUs.
     overhead_percent: f64, Known::Simulated, |run| result::percent(run.counts.overhead_ns.into(), run.cpu_ns) => [
-        Figure::new("CPU time of kernel and policy", Unit::Percent, |r| Some(r.overhead_percent)).lower()
+        Figure::new("CPU time of kernel and policy, in percent", Unit::Percent, |r| Some(r.overhead_percent)).lower()
             .table("overhead\n%", 3)
             .details_as("overhead", |r| Some(format!("{} %, {}", percent(r.overhead_percent), time(r.overhead_ns))))
             .compare("overhead").measure("overhead_percent", 1.0),
     ];
 
     overhead_ns: u64, Known::Simulated, |run| run.counts.overhead_ns => [
-        Figure::new("CPU time of kernel and policy, as a time", Unit::TotalTime, |r| Some(r.overhead_ns as f64)).lower()
+        Figure::new("CPU time of kernel and policy", Unit::TotalTime, |r| Some(r.overhead_ns as f64)).lower()
             .measure("overhead_ms", MS),
     ];
 
-    /// Task time that went into reloading caches, of the same; it is busy time.
+    /// Time in which tasks reloaded caches, in percent of the time of all online CPUs. It is part
+    /// of the busy time.
     reload_percent: f64, Known::Simulated, |run| result::percent(run.run.reload_ns.into(), run.cpu_ns) => [
-        Figure::new("task time that went into reloading caches", Unit::Percent, |r| Some(r.reload_percent)).lower()
+        Figure::new("time in which tasks reloaded caches", Unit::Percent, |r| Some(r.reload_percent)).lower()
             .details_as("cache reload", |r| {
                 (r.reload_ns > 0).then(|| format!("{} %, {}", percent(r.reload_percent), time(r.reload_ns)))
             }),
@@ -211,10 +220,10 @@ figures! {
 
     reload_ns: u64, Known::Simulated, |run| run.run.reload_ns => [];
 
-    /// Cache lines of kernel and policy data that came from another cache or were invalidated there. Their time is
-    /// overhead.
+    /// Number of cache lines of kernel and policy data that were fetched from another CPU's cache
+    /// or invalidated there. The time is part of the overhead.
     line_transfers: u64, Known::Simulated, |run| run.run.line_transfers => [
-        Figure::new("cache lines that changed their cache", Unit::Count, |r| Some(r.line_transfers as f64)).lower()
+        Figure::new("cache lines transferred between caches", Unit::Count, |r| Some(r.line_transfers as f64)).lower()
             .details_as("cache lines", |r| {
                 let text = || format!("{} transfers, {}", count(r.line_transfers), time(r.line_transfer_ns));
                 (r.line_transfers > 0).then(text)
@@ -223,7 +232,8 @@ figures! {
 
     line_transfer_ns: u64, Known::Simulated, |run| run.run.line_transfer_ns => [];
 
-    /// CPU time that was idle, beyond the checker's bound, while an allowed task waited.
+    /// Idle CPU time during which an allowed task waited. Short times below the checker's bound are
+    /// not counted.
     idle_while_waiting_ns: u64, Known::Simulated, |run| run.run.idle_while_waiting_ns => [
         Figure::new("CPU time idle while an allowed task waited", Unit::TotalTime, |r| {
                 Some(r.idle_while_waiting_ns as f64)
@@ -242,22 +252,23 @@ figures! {
 
     callbacks: Vec<CallbackResult>, Known::Simulated, |run| run.callbacks() => [];
 
-    /// Most waited for first.
+    /// Locks with the longest total waiting time first.
     locks: Vec<LockResult>, Known::Simulated, |run| run.locks.iter().take(RunResult::TASKS).cloned().collect() => [];
 
     fairness: Vec<Fairness>, Known::Always, |run| jain::fairness(run.tasks, run.run.simulated_ns) => [];
 
-    /// Most CPU time first; no more than [`RunResult::TASKS`] of `tasks_total`.
+    /// Tasks with the most CPU time first, at most [`RunResult::TASKS`] of the `tasks_total`.
     tasks: Vec<TaskResult>, Known::Always, |run| run.longest_running() => [
-        Figure::new("Jain's index of tasks that are called alike", Unit::Index, fairness_of_namesakes)
+        Figure::new("Jain's fairness index of tasks with the same name", Unit::Index, fairness_by_name)
             .live("fairness (Jain)", 1.0),
     ];
 
-    /// 16 hexadecimal digits; equal when every record was.
+    /// Hash of the records, 16 hexadecimal digits. Runs with equal records have equal hashes.
     trace_hash: String, Known::Simulated, |run| format!("{:016x}", run.run.trace_hash) => [];
 }
 
-/// The score, unless it is the throughput, which has a line of its own.
+/// Returns the line with the score. There is none if the score is the throughput, which has its own
+/// line.
 fn score_line(r: &RunResult) -> Option<String> {
     let score = r.score.filter(|_| r.score_unit != format!("{}/s", r.throughput.unit))?;
     let better = match r.score_better {
@@ -284,10 +295,12 @@ fn migrations_line(r: &RunResult) -> Option<String> {
     Some(format!("{all} (core {core}, LLC {llc}, node {node}, remote {remote})"))
 }
 
-/// Returns Jain's index of the CPU times of the largest group of tasks with the same name, numbers aside.
+/// Returns Jain's index of the CPU times of tasks with the same name. Trailing digits of names are
+/// ignored; the largest such group is used.
 ///
-/// `RunResult::fairness` is stricter than fits a real machine: threads sleep when they begin, simulated tasks do not.
-fn fairness_of_namesakes(r: &RunResult) -> Option<f64> {
+/// `RunResult::fairness` does not fit real machines: it excludes tasks that ever slept, and real
+/// threads sleep when they start.
+fn fairness_by_name(r: &RunResult) -> Option<f64> {
     let mut groups: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for task in &r.tasks {
         let name = task.comm.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-');
@@ -309,26 +322,24 @@ mod tests {
     type Name = fn(&Figure) -> Option<&str>;
 
     #[test]
-    fn names_are_unique_in_every_place() {
-        let places: [(&str, Name); 5] = [
+    fn names_are_unique_in_every_list() {
+        let lists: [(&str, Name); 5] = [
             ("table", |f| f.table.map(|column| column.head)),
             ("details", |f| f.details.map(|line| line.label)),
             ("compare", |f| f.compare),
             ("measure", |f| f.measure.map(|measure| measure.name)),
             ("live", |f| f.live.map(|live| live.name)),
         ];
-        for (place, name) in places {
+        for (list, name) in lists {
             let mut names: Vec<&str> = FIGURES.iter().filter_map(name).collect();
-            assert!(!names.is_empty(), "{place} shows nothing");
+            assert!(!names.is_empty(), "{list} shows nothing");
             names.sort_unstable();
-            names
-                .windows(2)
-                .for_each(|pair| assert_ne!(pair[0], pair[1], "{place}"));
+            names.windows(2).for_each(|pair| assert_ne!(pair[0], pair[1], "{list}"));
         }
     }
 
     #[test]
-    fn a_figure_is_shown_somewhere() {
+    fn every_figure_is_shown_somewhere() {
         for figure in FIGURES {
             let shown = figure.table.is_some()
                 || figure.details.is_some()
@@ -350,8 +361,8 @@ mod tests {
             tasks: vec![task("hog-1", 30), task("main", 7), task("hog-2", 10), task("nap1", 1)],
             ..RunResult::default()
         };
-        assert_eq!(fairness_of_namesakes(&r), Some(0.8));
+        assert_eq!(fairness_by_name(&r), Some(0.8));
         r.tasks.remove(0);
-        assert_eq!(fairness_of_namesakes(&r), None);
+        assert_eq!(fairness_by_name(&r), None);
     }
 }

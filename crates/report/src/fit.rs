@@ -1,38 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tables that fit what they are shown on.
+//! Tables that adapt to where they are shown.
 //!
-//! A file gets every column as Markdown. A terminal gets box characters and never a line that wraps: columns that matter least are
-//! left out and named below the table, and where not even three columns fit, each row becomes a block of lines. A best value is
-//! green and a failure red where there are colours; the `*` of a best value is there in any case.
+//! In a file, a table is Markdown and has all columns. On a terminal, it has box characters, and no
+//! line is wider than the terminal: the least important columns are left out and named below the
+//! table. If not even three columns fit, each row becomes a block of lines.
+//!
+//! If colours are enabled, the best values are green and failures are red. Best values also have a
+//! `*`.
 
 use comfy_table::{Attribute, Cell, CellAlignment, Color, Table, presets};
 use trace::escape;
 use unicode_width::UnicodeWidthStr;
 
-/// Columns that are left at least; with fewer, rows become blocks.
+/// Minimum number of columns. If fewer fit, rows are printed as blocks.
 const COLUMNS_MIN: usize = 3;
 
-/// The surface that a table is drawn on.
+/// The terminal or file on which a table is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Surface {
-    /// Draw with box characters, else Markdown.
+    /// Whether the table has box characters; otherwise it is Markdown.
     pub terminal: bool,
-    /// Characters of a line; `None`: as many as there are.
+    /// Maximum number of characters per line; `None` means unlimited.
     pub width: Option<usize>,
     pub colour: bool,
 }
 
 impl Surface {
-    /// Returns a text of one line, broken behind `separator` wherever it is wider than the surface. Ends with a newline.
+    /// Breaks a text behind any `separator` where it would be wider than the surface. Ends with a
+    /// newline.
     pub fn line(&self, text: &str, separator: &str) -> String {
         match self.width {
-            Some(width) => fold(text, separator, width),
+            Some(width) => wrap(text, separator, width),
             None => format!("{text}\n"),
         }
     }
 }
 
-/// A terminal of any width, or a file.
+/// Returns an unlimited terminal (`true`) or a file.
 impl From<bool> for Surface {
     fn from(terminal: bool) -> Surface {
         Surface {
@@ -42,6 +46,7 @@ impl From<bool> for Surface {
     }
 }
 
+/// Meaning of a cell that is shown by colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mark {
     #[default]
@@ -50,7 +55,7 @@ pub enum Mark {
     Failed,
 }
 
-/// A cell: text that may have several lines, and what it stands for.
+/// A cell: its text, which may have several lines, and its mark.
 #[derive(Clone, Debug, Default)]
 pub struct Text {
     text: String,
@@ -58,7 +63,7 @@ pub struct Text {
 }
 
 impl Text {
-    /// Control characters but newlines are escaped.
+    /// Returns a cell. Control characters other than newlines are escaped.
     pub fn new(text: &str, mark: Mark) -> Text {
         let lines: Vec<_> = text.split('\n').map(escape::line).collect();
         Text {
@@ -80,19 +85,20 @@ impl From<String> for Text {
     }
 }
 
+/// A column of a table.
 struct Column {
     head: String,
     right: bool,
-    /// Columns with the highest rank are left out first, those with 0 never.
+    /// Columns with the highest rank are left out first. Columns with rank 0 are never left out.
     rank: usize,
 }
 
-/// A table. The first column names the rows.
+/// A table. Its first column contains the names of the rows.
 #[derive(Default)]
 pub struct Grid {
     columns: Vec<Column>,
     rows: Vec<Vec<Text>>,
-    /// No lines between columns, in a file either.
+    /// Whether there are no lines between columns, not even in Markdown.
     plain: bool,
 }
 
@@ -101,7 +107,7 @@ impl Grid {
         Grid::default()
     }
 
-    /// A table without lines and boxes.
+    /// Returns a table without lines and boxes.
     pub fn plain() -> Grid {
         Grid {
             plain: true,
@@ -109,12 +115,12 @@ impl Grid {
         }
     }
 
-    /// Adds a column of names.
+    /// Adds a left-aligned column, for names.
     pub fn left(&mut self, head: &str, rank: usize) {
         self.column(head, false, rank);
     }
 
-    /// Adds a column of numbers.
+    /// Adds a right-aligned column, for numbers.
     pub fn right(&mut self, head: &str, rank: usize) {
         self.column(head, true, rank);
     }
@@ -127,7 +133,7 @@ impl Grid {
         });
     }
 
-    /// Adds a row: a cell for each column.
+    /// Adds a row, with one cell for each column.
     pub fn row<T: Into<Text>>(&mut self, cells: impl IntoIterator<Item = T>) {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
@@ -136,13 +142,13 @@ impl Grid {
         self.rows.is_empty()
     }
 
-    /// Whether all columns fit.
+    /// Returns whether all columns fit on the surface.
     pub fn fits(&self, surface: Surface) -> bool {
         let all: Vec<usize> = (0..self.columns.len()).collect();
         surface.width.is_none_or(|width| self.width(&all, surface) <= width)
     }
 
-    /// The text. Ends with a newline.
+    /// Returns the text of the table. It ends with a newline.
     pub fn render(&self, surface: Surface) -> String {
         let mut shown: Vec<usize> = (0..self.columns.len()).collect();
         let Some(width) = surface.width else {
@@ -165,12 +171,12 @@ impl Grid {
             hidden.sort_unstable();
             let names: Vec<String> = hidden.iter().map(|&index| self.name(index)).collect();
             let note = format!("not shown at this width: {}", names.join(", "));
-            text += &fold(&note, " ", width);
+            text += &wrap(&note, " ", width);
         }
         text
     }
 
-    /// A head in one line.
+    /// Returns the heading of a column without line breaks.
     fn name(&self, index: usize) -> String {
         self.columns[index].head.replace("-\n", "").replace('\n', " ")
     }
@@ -183,7 +189,7 @@ impl Grid {
         self.table(shown, colourless).1
     }
 
-    /// The text of these columns and the width of its longest line.
+    /// Draws the table with the given columns. Returns the text and the width of its longest line.
     fn table(&self, shown: &[usize], surface: Surface) -> (String, usize) {
         let mut table = Table::new();
         table.force_no_tty();
@@ -228,7 +234,8 @@ impl Grid {
         let (mut text, mut width) = (String::new(), 0);
         for line in table.lines() {
             let line = match self.plain {
-                // Cells are padded by a space on both sides; the text starts at the margin.
+                // Every cell has a space on both sides. The first one is removed, so that the text
+                // starts at the margin.
                 true => line.strip_prefix(' ').unwrap_or(&line).trim_end(),
                 false => line.trim_end(),
             };
@@ -239,7 +246,8 @@ impl Grid {
         (text, width)
     }
 
-    /// A block of lines for each row: its name, and `head  value` for each other cell.
+    /// Prints each row as a block of lines: the row's name, then `heading  value` for each other
+    /// cell.
     fn blocks(&self, width: usize, colour: bool) -> String {
         let names: Vec<String> = (0..self.columns.len()).map(|index| self.name(index)).collect();
         let longest = names.iter().skip(1).map(|name| name.width()).max().unwrap_or(0);
@@ -254,18 +262,18 @@ impl Grid {
                     .collect();
                 if index == 0 {
                     for line in &lines {
-                        out += &paint(&cut(line, width), cell.mark, colour);
+                        out += &colourize(&break_at_width(line, width), cell.mark, colour);
                         out.push('\n');
                     }
                 } else if !lines.is_empty() {
                     let value = lines.join(" ");
                     if 2 + longest + 2 + value.width() <= width {
                         let blanks = " ".repeat(longest - names[index].width() + 2);
-                        out += &format!("  {}{blanks}{}\n", names[index], paint(&value, cell.mark, colour));
+                        out += &format!("  {}{blanks}{}\n", names[index], colourize(&value, cell.mark, colour));
                     } else {
-                        out += &format!("  {}\n", cut(&names[index], width.saturating_sub(2)));
-                        let value = cut(&value, width.saturating_sub(4));
-                        out += &format!("    {}\n", paint(&value, cell.mark, colour));
+                        out += &format!("  {}\n", break_at_width(&names[index], width.saturating_sub(2)));
+                        let value = break_at_width(&value, width.saturating_sub(4));
+                        out += &format!("    {}\n", colourize(&value, cell.mark, colour));
                     }
                 }
             }
@@ -274,8 +282,8 @@ impl Grid {
     }
 }
 
-/// Colours a text; a newline in it is not to be there.
-fn paint(text: &str, mark: Mark, colour: bool) -> String {
+/// Colours a text, which must not contain a newline.
+fn colourize(text: &str, mark: Mark, colour: bool) -> String {
     match mark {
         Mark::Best if colour => format!("\x1b[1;32m{text}\x1b[0m"),
         Mark::Failed if colour => format!("\x1b[31m{text}\x1b[0m"),
@@ -283,8 +291,8 @@ fn paint(text: &str, mark: Mark, colour: bool) -> String {
     }
 }
 
-/// A text with a line break wherever it would be too wide.
-fn cut(text: &str, width: usize) -> String {
+/// Breaks a text at exactly `width`, anywhere within words.
+fn break_at_width(text: &str, width: usize) -> String {
     let mut out = String::new();
     let mut used = 0;
     for c in text.chars() {
@@ -299,8 +307,9 @@ fn cut(text: &str, width: usize) -> String {
     out
 }
 
-/// Joins the parts of a line, which end with `separator`, into lines of at most `width` where the parts allow it. Ends with a newline.
-fn fold(text: &str, separator: &str, width: usize) -> String {
+/// Breaks a text into lines of at most `width`, only behind `separator`. A longer part gets a line
+/// of its own. Ends with a newline.
+fn wrap(text: &str, separator: &str, width: usize) -> String {
     let mut out = String::new();
     let mut used = 0;
     for part in text.split_inclusive(separator) {
@@ -317,7 +326,8 @@ fn fold(text: &str, separator: &str, width: usize) -> String {
     out
 }
 
-/// A name and what it means a line; on a terminal, what does not fit goes on below where it began.
+/// Prints one line per row: a name and its description. On a terminal, a long description continues
+/// on the next line, aligned with its beginning.
 pub fn list(rows: &[(String, String)], surface: Surface) -> String {
     let names = rows.iter().map(|(name, _)| escape::line(name).into_owned());
     let names: Vec<String> = names.collect();
@@ -326,8 +336,8 @@ pub fn list(rows: &[(String, String)], surface: Surface) -> String {
     for (name, (_, about)) in names.iter().zip(rows) {
         let about = escape::line(about);
         let about = match surface.width {
-            // A column of ten characters or more is worth keeping.
-            Some(width) if width >= column + 10 => fold(&about, " ", width - column),
+            // The description keeps its own column only if that has at least ten characters.
+            Some(width) if width >= column + 10 => wrap(&about, " ", width - column),
             _ => format!("{about}\n"),
         };
         let about = about.trim_end().replace('\n', &format!("\n{}", " ".repeat(column)));
@@ -388,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_important_columns_go_first_and_are_named() {
+    fn the_least_important_columns_are_hidden_first_and_named() {
         let wide = grid().render(on(100));
         assert!(!wide.contains("not shown"), "{wide}");
         assert_eq!(wide, grid().render(true.into()));
@@ -402,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_fits_rows_are_blocks() {
+    fn rows_are_blocks_if_too_few_columns_fit() {
         let text = grid().render(on(22));
         assert!(
             text.starts_with("fifo\n  score per s  12.3k*\n  wake-up p99  3 us\n"),
@@ -411,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_change_no_width() {
+    fn colours_do_not_change_the_width() {
         let coloured = Surface { colour: true, ..on(41) };
         let text = grid().render(coloured);
         assert!(text.contains("\x1b[") && text.contains("12.3k*"), "{text:?}");
@@ -456,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_go_on_below_where_they_began() {
+    fn long_descriptions_continue_aligned() {
         let rows = [
             ("fifo".to_owned(), "first in, first out".to_owned()),
             ("o1".into(), "x".into()),

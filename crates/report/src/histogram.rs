@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A histogram with logarithmic buckets: a bounded relative error in bounded memory.
+//! A histogram with logarithmic buckets. Its relative error and its memory are bounded.
 //!
-//! Each power of two is split into `2^BITS` equal buckets, values under `2^BITS` are exact. A
-//! percentile is told as the middle of its bucket, so its error is at most `1 / 2^(BITS + 1)`:
-//! 0.4 % for `BITS = 7`. Buckets are allocated from the smallest to the largest value seen.
+//! Each power of two is divided into `2^BITS` equal buckets; values below `2^BITS` are exact. A
+//! percentile is reported as the middle of its bucket. Its relative error is therefore at most `1 /
+//! 2^(BITS + 1)`, which is 0.4 % for `BITS = 7`. Memory is allocated only for the buckets between
+//! the smallest and the largest value.
 
-/// Counts values in buckets of `2^BITS` a power of two.
+/// Histogram with `2^BITS` buckets per power of two.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram<const BITS: u32> {
-    /// From bucket `first` on.
+    /// Counters of the buckets, starting with bucket `first`.
     buckets: Vec<u32>,
     first: usize,
-    /// What the 32-bit buckets could not hold: (bucket, multiples of 2^32), few if any.
+    /// Overflows of the 32-bit counters: (bucket, multiples of 2^32). Usually empty.
     carried: Vec<(usize, u64)>,
     count: u64,
     max: u64,
@@ -20,6 +21,7 @@ pub struct Histogram<const BITS: u32> {
 
 impl<const BITS: u32> Histogram<BITS> {
     #[inline]
+    /// Returns the bucket of a value.
     fn index(value: u64) -> usize {
         if value >> BITS == 0 {
             return value as usize;
@@ -28,7 +30,7 @@ impl<const BITS: u32> Histogram<BITS> {
         (u64::from(shift) << BITS) as usize + (value >> shift) as usize
     }
 
-    /// The value in the middle of a bucket.
+    /// Returns the value in the middle of a bucket.
     fn middle(index: usize) -> u64 {
         let index = index as u64;
         if index >> BITS == 0 {
@@ -40,30 +42,31 @@ impl<const BITS: u32> Histogram<BITS> {
     }
 
     #[inline]
+    /// Adds a value.
     pub fn add(&mut self, value: u64) {
         let index = Self::index(value);
         if index.wrapping_sub(self.first) >= self.buckets.len() {
-            self.reach(index);
+            self.allocate_up_to(index);
         }
         let bucket = &mut self.buckets[index - self.first];
         *bucket = bucket.wrapping_add(1);
         if *bucket == 0 {
-            self.carry(index);
+            self.count_overflow(index);
         }
         self.count += 1;
         self.max = self.max.max(value);
         self.sum += u128::from(value);
     }
 
-    /// The counter that [`Histogram::add`] would add to, if it is there.
+    /// Returns the counter that [`Histogram::add`] would increment, if it is allocated.
     #[inline]
     pub(crate) fn counter(&self, value: u64) -> Option<&u32> {
         self.buckets.get(Self::index(value).wrapping_sub(self.first))
     }
 
-    /// Allocates buckets up or down to this one.
+    /// Allocates memory up or down to a bucket.
     #[cold]
-    fn reach(&mut self, index: usize) {
+    fn allocate_up_to(&mut self, index: usize) {
         if self.buckets.is_empty() {
             self.first = index;
         }
@@ -75,8 +78,9 @@ impl<const BITS: u32> Histogram<BITS> {
     }
 
     #[cold]
-    fn carry(&mut self, index: usize) {
-        match self.carried.iter_mut().find(|(of, _)| *of == index) {
+    /// Records that the counter of a bucket has overflowed.
+    fn count_overflow(&mut self, index: usize) {
+        match self.carried.iter_mut().find(|(bucket, _)| *bucket == index) {
             Some((_, times)) => *times += 1,
             None => self.carried.push((index, 1)),
         }
@@ -86,27 +90,28 @@ impl<const BITS: u32> Histogram<BITS> {
         self.count
     }
 
-    /// The largest value, exactly; 0 if there is none.
+    /// Returns the largest value, which is exact, or 0 if there are no values.
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// The mean of all values, exactly, rounded down; 0 if there is none.
+    /// Returns the mean of all values, rounded down, or 0 if there are no values. The sum is exact.
     pub fn mean(&self) -> u64 {
         self.sum.checked_div(u128::from(self.count)).unwrap_or(0) as u64
     }
 
-    /// The middle and the number of values of each bucket that has some, ascending.
+    /// Returns (middle, number of values) for each bucket that is not empty, in ascending order.
     pub(crate) fn filled(&self) -> impl Iterator<Item = (u64, u64)> {
         let filled = (self.first..).zip(&self.buckets).map(|(index, &count)| {
-            let carried = self.carried.iter().find(|(of, _)| *of == index);
+            let carried = self.carried.iter().find(|(bucket, _)| *bucket == index);
             let count = u64::from(count) + carried.map_or(0, |(_, times)| times << 32);
             (Self::middle(index).min(self.max), count)
         });
         filled.filter(|&(_, count)| count > 0)
     }
 
-    /// The least value that `per_million` of a million values do not exceed; 0 if there is none.
+    /// Returns the smallest value that `per_million` of a million values do not exceed, or 0 if
+    /// there are no values.
     pub fn quantile(&self, per_million: u32) -> u64 {
         let rank = (u128::from(self.count) * u128::from(per_million))
             .div_ceil(1_000_000)
@@ -138,12 +143,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_zero() {
+    fn an_empty_histogram_returns_zeros() {
         let h = Histogram::<7>::default();
         assert_eq!((h.quantile(500_000), h.max(), h.mean(), h.count()), (0, 0, 0, 0));
     }
 
-    /// Against sorted values, over the whole range of u64.
+    /// Compares quantiles with exact ones over the whole range of u64.
     #[test]
     fn the_error_is_under_half_a_percent() {
         let mut random = 1u64;
@@ -160,10 +165,10 @@ mod tests {
         values.sort_unstable();
         for per_million in [1_000, 100_000, 500_000, 900_000, 990_000, 999_000, 1_000_000] {
             let exact = values[(values.len() as u64 * u64::from(per_million)).div_ceil(1_000_000) as usize - 1];
-            let told = h.quantile(per_million);
+            let estimate = h.quantile(per_million);
             assert!(
-                u128::from(told.abs_diff(exact)) * 250 <= u128::from(exact),
-                "{per_million}: {told} for {exact}"
+                u128::from(estimate.abs_diff(exact)) * 250 <= u128::from(exact),
+                "{per_million}: {estimate} for {exact}"
             );
         }
     }
@@ -182,16 +187,16 @@ mod tests {
     }
 
     #[test]
-    fn values_may_come_in_any_order() {
+    fn values_may_be_added_in_any_order() {
         let mut h = Histogram::<3>::default();
         [500, 7, 90_000, 0, 500].into_iter().for_each(|value| h.add(value));
-        let told = [200_000, 400_000, 600_000, 800_000, 1_000_000].map(|q| h.quantile(q));
+        let quantiles = [200_000, 400_000, 600_000, 800_000, 1_000_000].map(|q| h.quantile(q));
         let middle = |value| Histogram::<3>::middle(Histogram::<3>::index(value));
-        assert_eq!(told, [0, 7, middle(500), middle(500), middle(90_000).min(90_000)]);
+        assert_eq!(quantiles, [0, 7, middle(500), middle(500), middle(90_000).min(90_000)]);
     }
 
     #[test]
-    fn full_buckets_carry() {
+    fn full_counters_carry_over() {
         let mut h = Histogram::<7> {
             buckets: vec![1, u32::MAX],
             count: 1 << 32,

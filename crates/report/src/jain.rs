@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Fairness among tasks that wanted the same: Jain's index of the CPU time they got.
+//! Jain's fairness index of the CPU times of tasks that all wanted as much CPU time as they could
+//! get.
 
 use crate::result::{Fairness, decimals};
 use crate::task::Task;
 use std::collections::BTreeMap;
 
-/// Largest share in ppm, so that squares can be added: no task runs longer than it lives, but a damaged trace may say so.
+/// Largest share in ppm. It bounds the squares so that their sum cannot overflow. No real task runs
+/// longer than it exists, but a damaged trace can claim that.
 const MAX_SHARE: u128 = 1_000_000_000;
 
-/// CPU time of always runnable tasks per time since they began, in ppm, by priority; priorities that at least two such
-/// tasks have. So tasks begun later do not look starved.
+/// Returns, by priority, the shares of all tasks that were always runnable: CPU time per time since
+/// the task began, in ppm. A task that began late therefore does not look starved. Priorities with
+/// fewer than two such tasks are left out.
 pub(crate) fn shares(tasks: &[(u32, Task)], end: u64) -> BTreeMap<i32, Vec<u64>> {
     let mut groups: BTreeMap<i32, Vec<u64>> = BTreeMap::new();
     for (_, task) in tasks.iter().filter(|(_, task)| task.always_runnable(end)) {
@@ -21,7 +24,7 @@ pub(crate) fn shares(tasks: &[(u32, Task)], end: u64) -> BTreeMap<i32, Vec<u64>>
     groups
 }
 
-/// One entry per priority of [`shares`].
+/// Returns the fairness among the tasks of each priority of [`shares`].
 pub(crate) fn fairness(tasks: &[(u32, Task)], end: u64) -> Vec<Fairness> {
     let fairness = |(prio, shares): (i32, Vec<u64>)| Fairness {
         prio,
@@ -33,12 +36,13 @@ pub(crate) fn fairness(tasks: &[(u32, Task)], end: u64) -> Vec<Fairness> {
     shares(tasks, end).into_iter().map(fairness).collect()
 }
 
-/// Jain's index with four decimals.
+/// Returns Jain's index, rounded to four decimals.
 pub(crate) fn index(shares: &[u64]) -> f64 {
     decimals(jain_myriad(shares), 4)
 }
 
-/// (sum x)^2 / (n sum x^2) in ten-thousandths: 10000 if all are equal, 10000 / n if one has everything.
+/// Returns Jain's index, (sum x)^2 / (n sum x^2), in ten-thousandths. It is 10000 if all shares are
+/// equal, and 10000 / n if one task has everything.
 fn jain_myriad(shares: &[u64]) -> u64 {
     let sum: u128 = shares.iter().map(|&x| u128::from(x)).sum();
     let squares: u128 = shares.iter().map(|&x| u128::from(x) * u128::from(x)).sum();
@@ -62,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn only_tasks_that_wanted_the_same_are_compared() {
+    fn only_always_runnable_tasks_of_equal_priority_are_compared() {
         let task = |prio, cpu_ns, began| Task {
             prio,
             cpu_ns,
@@ -86,7 +90,7 @@ mod tests {
         let tasks: Vec<(u32, Task)> = (1..).zip(tasks).collect();
         let fair = fairness(&tasks, 1000);
         assert_eq!(fair.len(), 1);
-        // 30 % of 1000 ns and 10 % of 500 ns
+        // The shares are 30 % of 1000 ns and 10 % of 500 ns.
         assert_eq!((fair[0].prio, fair[0].tasks, fair[0].jain), (120, 2, 0.8));
         assert_eq!((fair[0].least_percent, fair[0].most_percent), (10.0, 30.0));
     }

@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The table of `perf sched latency`, from any trace.
+//! The table of `perf sched latency`, for any trace.
 //!
-//! As there, a delay is the time from a wake-up, or from losing the CPU while runnable, to getting one; a task that is met
-//! on a CPU without having been woken had none. Tasks of the same name are one row, the row with the longest mean delay
-//! comes first. Runtime is the time on a CPU (perf takes what sched_stat_runtime says).
+//! As in perf, a delay is the time from a wake-up, or from losing the CPU while runnable, to
+//! getting a CPU. A task that starts to run without a wake-up has no delay. Tasks with the same
+//! name share a row. The row with the longest mean delay is the first.
+//!
+//! Runtime is the time on a CPU, while perf adds up the values of sched_stat_runtime.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use trace::escape;
 use trace::{ByNumber, Event, Follow, Record, Sink, TaskState};
 
+/// Runtime and delays of a task, or of all tasks with the same name.
 #[derive(Clone, Copy, Default)]
 struct Delays {
     runtime_ns: u64,
     count: u64,
     total_ns: u64,
     max_ns: u64,
-    /// When the longest one began.
+    /// Time at which the longest delay began.
     max_start: u64,
 }
 
@@ -25,9 +28,9 @@ enum State {
     #[default]
     Unknown,
     Sleeps,
-    /// Since then.
+    /// Runnable without a CPU since the given time.
     Waits(u64),
-    /// Since then.
+    /// On a CPU since the given time.
     Runs(u64),
 }
 
@@ -37,11 +40,11 @@ struct Task {
     delays: Delays,
 }
 
-/// The sink that measures delays.
+/// Sink that measures the delays of all tasks.
 pub struct Latency {
     follow: Follow,
     tasks: ByNumber<Task>,
-    /// What tasks of a name had that are through: the first one's pid, how many they are.
+    /// Totals of the exited tasks by name: pid of the first one, number of tasks, sums.
     by_name: BTreeMap<String, (u32, u32, Delays)>,
 }
 
@@ -74,7 +77,7 @@ impl Latency {
                         _ => State::Sleeps,
                     };
                     if prev_state == TaskState::Dead {
-                        self.settle(prev);
+                        self.add_to_name(prev);
                     }
                 }
                 if next != 0 {
@@ -97,8 +100,8 @@ impl Latency {
         self.follow.add(record);
     }
 
-    /// Books what a task had under its name.
-    fn settle(&mut self, pid: u32) {
+    /// Adds a task's counters to those of its name.
+    fn add_to_name(&mut self, pid: u32) {
         let task = std::mem::take(self.tasks.entry(pid));
         let Delays {
             runtime_ns,
@@ -121,17 +124,17 @@ impl Latency {
         }
     }
 
-    /// The table of a trace that ended at `end`.
+    /// Returns the table of a trace that ended at `end`.
     pub fn finish(mut self, end: u64) -> String {
         for (pid, mut task) in std::mem::take(&mut self.tasks).into_sorted() {
             if let State::Runs(since) = task.state {
                 task.delays.runtime_ns = task.delays.runtime_ns.saturating_add(end.saturating_sub(since));
             }
             *self.tasks.entry(pid) = task;
-            self.settle(pid);
+            self.add_to_name(pid);
         }
         let mut rows: Vec<_> = self.by_name.into_iter().collect();
-        // Stable: equals stay in the order of their names.
+        // The sort is stable, so rows with equal delays stay ordered by name.
         rows.sort_by_key(|(_, (_, _, delays))| std::cmp::Reverse(delays.total_ns / delays.count));
         let mut out = format!(
             " {line}\n  {:<22}|   Runtime ms  |  Count   | Avg delay ms    | Max delay ms    | Max delay start           | Max delay end          |\n {line}\n",
@@ -171,13 +174,13 @@ impl Latency {
     }
 }
 
-/// ms with three decimals, rounded.
+/// Formats a time in ms with three decimals, rounded.
 pub(crate) fn ms(ns: u64) -> String {
     let us = ns / 1000 + u64::from(ns % 1000 >= 500);
     format!("{}.{:03}", us / 1000, us % 1000)
 }
 
-/// Seconds with six decimals, cut off as perf does.
+/// Formats a time in seconds with six decimals, truncated like perf's.
 pub(crate) fn seconds(ns: u64) -> String {
     format!("{}.{:06}", ns / 1_000_000_000, ns / 1000 % 1_000_000)
 }

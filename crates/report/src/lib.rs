@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A trace becomes numbers and tables.
+//! Turns the records of a run into figures, tables and an HTML page.
 //!
-//! [`Summary`] takes the records of a run as they pass and keeps counters, histograms and one
-//! entry a task. With what the trace does not say ([`Run`]) it becomes a [`RunResult`], which
-//! serialises as the JSON result. Each figure of a result is one row of [`FIGURES`], which says where it is shown.
-//! [`table`] compares several results, [`details`] shows one in full, [`html`] shows runs side by side.
-//! [`Latency`], [`Timehist`] and [`Schedstat`] are sinks for tables as perf and the kernel print them.
-//! All arithmetic is on integers; the few numbers that are fractions in the JSON are rounded to
-//! fixed decimals from integers, so the text is the same on every host.
+//! [`Summary`] counts while the records of a run are produced. It keeps counters, histograms and
+//! one entry per task. Together with the facts that the records do not contain ([`Run`]), it
+//! becomes a [`RunResult`], which is serialized as the JSON result. Each figure of a result is one
+//! row of [`FIGURES`], which lists the places that show it.
+//!
+//! [`table`] compares several results, [`details`] prints one completely, and [`html`] writes a
+//! page that shows runs side by side. [`Latency`], [`Timehist`] and [`Schedstat`] are sinks that
+//! print the tables of perf and the kernel.
+//!
+//! All arithmetic uses integers. The few fractions in the JSON are rounded to fixed decimals from
+//! integers, so the text is equal on every host.
 
 mod details;
 mod figure;
@@ -39,6 +43,6 @@ pub use result::{
 };
 pub use schedstat::Schedstat;
 pub use score::Better;
-pub use summary::{Counted, Summary};
+pub use summary::{Summary, TaskCounters};
 pub use table::table;
 pub use timehist::Timehist;

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tasks that a policy seems to have lost: they wait at the run's end, and have waited much longer than any task before.
+//! Detection of tasks that a policy has probably lost: at the end of the run they wait for a CPU,
+//! and have waited much longer than any task before.
 
 use crate::result::{LostTasks, Waiting};
 
-/// A shorter wait is not suspicious. The default bound of `windtunnel invariants --starvation`, too.
+/// Waiting times up to this length are never suspicious. It is also the default bound of
+/// `windtunnel invariants --starvation`.
 pub const BOUND_NS: u64 = 500_000_000;
-/// On a loaded machine every task waits long in its turn. A wait is suspicious if it is so many times as long as the longest
-/// one that has ended.
+/// On a loaded machine, every task has to wait long. A wait is suspicious only if it is longer than
+/// this multiple of the longest wait that ended.
 const BEYOND_LONGEST: u64 = 2;
 
-/// Returns the tasks among the waiting ones that seem lost. `longest_ended_ns` is the longest wait of the run that ended with
-/// the task on a CPU.
+/// Returns those of the waiting tasks that are probably lost. `longest_ended_ns` is the longest
+/// wait of the run after which the task got a CPU.
 pub fn lost_tasks(waiting: &[Waiting], end_ns: u64, longest_ended_ns: u64) -> Option<LostTasks> {
     let bound = BOUND_NS.max(longest_ended_ns.saturating_mul(BEYOND_LONGEST));
     let waited = |task: &&Waiting| end_ns.saturating_sub(task.since_ns);
@@ -49,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn long_waits_are_normal_where_all_tasks_wait_long() {
+    fn long_waits_are_normal_if_all_tasks_wait_long() {
         let tasks = [waiting(7, 0)];
         assert_eq!(lost_tasks(&tasks, 3000 * MS, 2000 * MS), None);
         assert!(lost_tasks(&tasks, 3000 * MS, 1000 * MS).is_some());

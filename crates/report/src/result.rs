@@ -1,69 +1,73 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The parts of a run's result, as `--json` prints them. Field names are the JSON's; they stay. The result itself,
-//! [`RunResult`], is the table of [`crate::figures`].
+//! The parts of a run's result, as `--json` prints them. The field names are JSON keys and do not
+//! change. The result itself is [`RunResult`], the table of [`crate::figures`].
 
 use crate::figures::RunResult;
 use crate::histogram::Histogram;
 use crate::units;
 use serde::{Deserialize, Serialize};
 
-/// What the trace does not say about a run.
+/// Facts about a run that its records do not contain.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
     pub policy: String,
     pub machine: String,
     pub workload: String,
-    /// Parameters that were set: `slice_ns=2000000`.
+    /// Policy parameters that were set, for example `slice_ns=2000000`.
     pub settings: Vec<String>,
-    /// The release of Linux whose symbols the policy found; empty: the usual one.
+    /// Linux release of the symbols that the policy saw. Empty for the default release.
     pub kernel: String,
     pub seed: u64,
-    /// The run's end; runs begin at 0.
+    /// Time at which the run ended, in ns. Runs begin at 0.
     pub simulated_ns: u64,
     pub wall_ns: u64,
-    /// From the checker beside the machine: CPU time idle beyond its bound while an allowed task waited.
+    /// Idle CPU time, beyond the checker's bound, during which an allowed task waited.
     pub idle_while_waiting_ns: u64,
-    /// [`trace::Hash::value`]
+    /// Value of [`trace::Hash::value`].
     pub trace_hash: u64,
-    /// How far the run came with its policy.
+    /// Whether the policy was loaded, and whether it ran until the end.
     pub status: Status,
     pub exit: Option<ExitRecord>,
-    /// Tasks of the workload that ops.init_task() refused.
+    /// Number of workload tasks that ops.init_task() refused.
     pub failed_forks: u64,
     /// Tasks that waited for a CPU when the run ended, longest first.
     pub waiting: Vec<Waiting>,
-    /// What the workload counts as an operation, plural: `requests`, `loops`.
+    /// Name of the workload's operations in the plural, for example `requests` or `loops`.
     pub unit: String,
-    /// What its result is in one number.
+    /// Kind of score that the workload uses.
     pub score: workload::Score,
-    /// All tasks have exited.
+    /// Whether all tasks have exited.
     pub completed: bool,
-    /// The callbacks' totals where the run has counted them; otherwise they are added up from the records.
+    /// Totals of the callbacks, if the run counted them. Otherwise they are summed from the
+    /// records.
     pub callbacks: Vec<CallbackResult>,
-    /// The same for locks.
+    /// Totals of the locks, if the run counted them. Otherwise they are summed from the records.
     pub lock_waits: Vec<LockResult>,
-    /// Task time that went into reloading caches.
+    /// Time in which tasks reloaded caches.
     pub reload_ns: u64,
-    /// Cache lines of kernel and policy data that came from another cache or were invalidated there, and the time that took.
+    /// Number of cache lines of kernel and policy data that were fetched from another CPU's cache
+    /// or invalidated there.
     pub line_transfers: u64,
+    /// Time of these transfers in ns.
     pub line_transfer_ns: u64,
-    /// Names of callbacks, indexed by `Event::Callback::op`.
+    /// Callback names; `op` of `Event::Callback` is an index into them.
     pub ops: Vec<String>,
-    /// Names of locks, indexed by `Event::LockWait::lock`; missing ones are told by number.
+    /// Lock names; `lock` of `Event::LockWait` is an index into them. Locks without a name are
+    /// printed as numbers.
     pub locks: Vec<String>,
 }
 
-/// How far a run came with its policy.
+/// Whether a policy was loaded, and whether it ran until the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// The policy scheduled the run to its end.
+    /// The policy scheduled the whole run.
     #[default]
     Ran,
-    /// The policy ended before the run ([`RunResult::exit`] has the time). The figures are those up to then, unless
-    /// the run went on under the fair class.
+    /// The policy ended before the run did; [`RunResult::exit`] has the time. The figures cover the
+    /// time up to there, unless the run continued under the fair class.
     Ejected,
-    /// The policy was not loaded. There was no run, and there are no figures.
+    /// The policy could not be loaded. There was no run, and there are no figures.
     Refused,
 }
 
@@ -72,56 +76,59 @@ pub enum Status {
 pub struct Waiting {
     pub pid: u32,
     pub comm: String,
-    /// When the wait began, ns since the run's start.
+    /// Time at which the wait began, in ns since the start of the run.
     pub since_ns: u64,
-    /// The queue that keeps the task, in words; empty if it is not described.
+    /// Description of the queue that contains the task; empty if unknown.
     pub kept: String,
 }
 
-/// Tasks that waited suspiciously long when the run ended, as a policy leaves them that loses tasks.
+/// Tasks that have waited suspiciously long at the end of the run, probably because the policy lost
+/// them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostTasks {
     pub count: u64,
-    /// The longest wait, ns, and its task.
+    /// Length of the longest wait in ns. The next three fields describe its task.
     pub longest_ns: u64,
     pub pid: u32,
     pub comm: String,
-    /// The queue that keeps that task, in words.
+    /// Description of the queue that contains the task.
     pub kept: String,
 }
 
-/// Why a policy ended, as the kernel words it (`struct scx_exit_info`).
+/// The reason for which a policy ended, in the kernel's words (`struct scx_exit_info`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExitRecord {
-    /// Simulated time, ns.
+    /// Simulated time in ns.
     #[serde(default)]
     pub at_ns: u64,
-    /// As `enum scx_exit_kind` spells it: `SCX_EXIT_ERROR_STALL`.
+    /// Name in `enum scx_exit_kind`, for example `SCX_EXIT_ERROR_STALL`.
     pub kind: String,
     pub reason: String,
     pub message: String,
-    /// The callback that ran, if one did.
+    /// The callback that was running, if any.
     pub callback: Option<String>,
-    /// `file:line` of the policy's source, if the object has line information.
+    /// Position in the policy's source as `file:line`, if the object has line information.
     pub source: Option<String>,
-    /// From checked mode: the calls under way, innermost first, and what is known of the address.
+    /// Call stack found by the sanitizer, innermost call first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub backtrace: Vec<String>,
+    /// The sanitizer's notes about the address that was accessed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     pub dump: String,
 }
 
-/// What checked mode has looked at.
+/// Number of checks that the sanitizer made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckedResult {
-    /// Loads, stores and atomics other than to known places of the own stack frame.
+    /// Loads, stores and atomics, except those at constant offsets in the program's own stack
+    /// frame.
     pub accesses: u64,
     /// Calls of helpers and kfuncs.
     pub calls: u64,
 }
 
-/// A distribution of times in ns. All 0 if `count` is.
+/// A distribution of times in ns. All fields are 0 if `count` is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Percentiles {
     pub count: u64,
@@ -132,16 +139,17 @@ pub struct Percentiles {
     pub max: u64,
 }
 
-/// Migrations by the nearest thing that both CPUs share.
+/// Migrations by the smallest part of the machine that contains both CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Migrations {
     pub core: u64,
     pub llc: u64,
     pub node: u64,
-    /// Between NUMA nodes.
+    /// Migrations between NUMA nodes.
     pub remote: u64,
 }
 
+/// Operations that the workload completed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Throughput {
     pub unit: String,
@@ -149,7 +157,7 @@ pub struct Throughput {
     pub per_second: f64,
 }
 
-/// One callback of the policy.
+/// Totals of one callback of the policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CallbackResult {
     pub callback: String,
@@ -159,11 +167,11 @@ pub struct CallbackResult {
     pub insns_max: u64,
 }
 
-/// One lock, as lockstat tells of it.
+/// Totals of one lock, similar to lockstat's.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockResult {
     pub lock: String,
-    /// 0 where only waits are known: figures read from a trace.
+    /// Number of acquisitions. It is 0 if the figures come from a trace, which contains only waits.
     #[serde(default)]
     pub acquisitions: u64,
     pub waits: u64,
@@ -173,32 +181,33 @@ pub struct LockResult {
     pub held_ns: u64,
 }
 
-/// One of the tasks with the most CPU time.
+/// Figures of one of the tasks with the most CPU time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskResult {
     pub pid: u32,
     pub comm: String,
     pub prio: i32,
     pub cpu_ns: u64,
-    /// Runnable without a CPU.
+    /// Time during which the task was runnable without a CPU.
     pub wait_ns: u64,
     pub waits: u64,
     pub switches: u64,
     pub preemptions: u64,
     pub migrations: u64,
-    /// Within 6 %: single tasks get a coarse histogram.
+    /// The value is accurate to 6 %, because tasks have coarse histograms.
     #[serde(default)]
     pub wakeup_latency_p99_ns: u64,
 }
 
-/// How evenly the always runnable tasks of one priority were served.
+/// How evenly CPU time was divided among the always runnable tasks of one priority.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Fairness {
     pub prio: i32,
     pub tasks: u64,
-    /// Jain's index: 1 = all got the same, 1/tasks = one got everything.
+    /// Jain's index: 1 if all tasks got the same, 1/tasks if one task got everything.
     pub jain: f64,
-    /// CPU time of the least and of the best served task, of its time in the run.
+    /// Smallest CPU time of a task, in percent of the task's time in the run. The next field is the
+    /// largest.
     pub least_percent: f64,
     pub most_percent: f64,
 }
@@ -217,21 +226,23 @@ impl CallbackResult {
 }
 
 impl RunResult {
-    /// How many tasks and how many locks a result lists.
+    /// Maximum number of tasks and of locks in a result.
     pub const TASKS: usize = 32;
 
-    /// Whether the policy was refused or ended before the run.
+    /// Returns whether the policy was refused or ended before the run did.
     pub fn failed(&self) -> bool {
         self.status != Status::Ran
     }
 
-    /// Whether the result can be the best of several: the policy scheduled the run to its end, lost no task and
-    /// refused none, and nobody interrupted the run.
+    /// Returns whether the result can be marked as the best of several. The policy must have
+    /// scheduled the whole run, lost no task and refused no task, and the user must not have
+    /// stopped the run.
     pub fn can_win(&self) -> bool {
         !self.failed() && !self.interrupted && self.lost_tasks.is_none() && self.failed_forks == 0
     }
 
-    /// Returns what became of a policy that failed: `refused`, `failed at 1.20 s`, or `ended at 1.20 s` if it wanted to end.
+    /// Returns in short how a failed policy ended: `refused`, `failed at 1.20 s`, or `ended at 1.20
+    /// s` if it exited on its own.
     pub fn fate(&self) -> Option<String> {
         match (self.status, &self.exit) {
             (Status::Ran, _) => None,
@@ -246,7 +257,7 @@ impl RunResult {
         }
     }
 
-    /// Returns what became of a policy that failed, and why: `refused: ops.name is empty (-22)`.
+    /// Returns how a failed policy ended and why: `refused: ops.name is empty (-22)`.
     pub fn failure(&self) -> Option<String> {
         let (fate, exit) = (self.fate()?, self.exit.as_ref()?);
         Some(match exit.reason == fate {
@@ -255,10 +266,10 @@ impl RunResult {
         })
     }
 
-    /// Returns the result as JSON. A policy that was refused has no figures.
+    /// Returns the result as JSON. Figures are left out if the policy was refused.
     ///
     /// # Errors
-    /// None that is known: all field names are text.
+    /// Never fails in practice: serialization requires only that keys are text.
     pub fn to_json(&self) -> Result<serde_json::Value, serde_json::Error> {
         const KEPT: [&str; 9] = [
             "policy", "machine", "cpus", "workload", "settings", "kernel", "seed", "status", "exit",
@@ -272,18 +283,18 @@ impl RunResult {
 }
 
 impl LostTasks {
-    /// Returns the finding in words, without the policy's name.
+    /// Returns a sentence about the lost tasks, without the policy's name.
     pub fn sentence(&self) -> String {
         let tasks = match self.count {
             1 => "1 task waited".to_owned(),
             n => format!("{n} tasks waited"),
         };
-        let place = match self.kept.as_str() {
+        let queue = match self.kept.as_str() {
             "" => String::new(),
             kept => format!(", {kept}"),
         };
         format!(
-            "{tasks} for a CPU when the run ended, {}[{}] for {}{place}",
+            "{tasks} for a CPU when the run ended, {}[{}] for {}{queue}",
             self.comm,
             self.pid,
             units::time(self.longest_ns).trim()
@@ -292,7 +303,7 @@ impl LostTasks {
 }
 
 impl ExitRecord {
-    /// Returns the kernel's reason with the message: `runtime error: non-existent DSQ 0x7`.
+    /// Returns the kernel's reason and the message: `runtime error: non-existent DSQ 0x7`.
     pub fn sentence(&self) -> String {
         match self.message.as_str() {
             "" => self.reason.clone(),
@@ -308,12 +319,12 @@ impl Migrations {
 }
 
 impl Percentiles {
-    /// Returns one of the times in ns; `None` if there was nothing to time.
+    /// Returns one of the times in ns, or `None` if there are no values.
     pub(crate) fn known(&self, time: fn(&Percentiles) -> u64) -> Option<f64> {
         (self.count > 0).then(|| time(self) as f64)
     }
 
-    pub(crate) fn of<const BITS: u32>(histogram: &Histogram<BITS>) -> Percentiles {
+    pub(crate) fn from_histogram<const BITS: u32>(histogram: &Histogram<BITS>) -> Percentiles {
         Percentiles {
             count: histogram.count(),
             mean: histogram.mean(),
@@ -325,18 +336,19 @@ impl Percentiles {
     }
 }
 
-/// `scaled / 10^places` as the float nearest to that decimal, which prints as the decimal itself.
+/// Returns `scaled / 10^places` as the float nearest to that decimal. The float is printed as
+/// exactly that decimal.
 pub(crate) fn decimals(scaled: u64, places: u32) -> f64 {
-    // Both operands are exact below 2^53 and IEEE division rounds correctly, on every host.
+    // Both operands are exact below 2^53, and IEEE division rounds correctly on every host.
     scaled as f64 / 10u64.pow(places) as f64
 }
 
-/// `part / whole` times `scale`, rounded; 0 if there is no whole.
+/// Returns `part / whole * scale`, rounded, or 0 if `whole` is 0.
 pub(crate) fn ratio(part: u128, whole: u128, scale: u64) -> u64 {
     (part * u128::from(scale) + whole / 2).checked_div(whole).unwrap_or(0) as u64
 }
 
-/// A percentage with three decimals.
+/// Returns a percentage with three decimals.
 pub(crate) fn percent(part: u128, whole: u128) -> f64 {
     decimals(ratio(part, whole, 100_000), 3)
 }

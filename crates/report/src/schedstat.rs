@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What `/proc/schedstat` would have counted (version 17, Documentation/scheduler/sched-stats.rst), as far as a trace tells.
+//! Text in the format of `/proc/schedstat` (version 17, Documentation/scheduler/sched-stats.rst),
+//! computed from a trace.
 //!
-//! A line a CPU: calls of sched_yield(), 0, schedule(), of those that left the CPU idle, try_to_wake_up() by this CPU, of
-//! those to this CPU, ns that tasks ran here, ns that they waited here, times that one got the CPU. A line for each
-//! scheduling domain of the CPU below it, from SMT to NUMA, with the wake-ups from here that went to another CPU of it
-//! (field 43). What a trace does not tell is `-`: yields, balancing. schedule() counts where it switched.
+//! Each CPU has a line with calls of sched_yield(), 0, calls of schedule() and those that left the
+//! CPU idle, calls of try_to_wake_up() by this CPU and those that woke a task on this CPU, ns that
+//! tasks ran here, ns that they waited here, and the number of times a task got the CPU.
+//!
+//! Below it, each scheduling domain of the CPU has a line, from SMT to NUMA. It contains the
+//! wake-ups by this CPU that chose another CPU of the domain (field 43).
+//!
+//! Fields that a trace does not contain are `-`: yields and load balancing. Calls of schedule() are
+//! counted only if they switched tasks.
 
 use std::fmt::Write;
-use trace::{ByNumber, Event, Place, Record, Shared, Sink};
+use trace::{ByNumber, CpuPosition, Event, Record, Shared, Sink};
 
-/// Fields of a domain's line that are about balancing, before and after the one about wake-ups.
+/// Number of load balancing fields in a domain's line before and after the field with wake-ups.
 const BALANCING: (usize, usize) = (42, 2);
 
 #[derive(Clone, Default)]
@@ -18,35 +24,35 @@ struct Cpu {
     idles: u64,
     wakeups: u64,
     local: u64,
-    /// To other CPUs, by the nearest thing shared.
+    /// Wake-ups on other CPUs, by the smallest part of the machine that contains both CPUs.
     remote: [u64; 4],
     ran_ns: u64,
     waited_ns: u64,
     slices: u64,
-    /// Who runs, and since when.
+    /// The running task and the time since when it runs.
     running: (u32, u64),
 }
 
 #[derive(Clone, Copy, Default)]
 struct Task {
-    /// Where it waits, and since when.
+    /// The CPU on which the task waits, and since when.
     waits: Option<(u32, u64)>,
-    /// Who is waking it.
+    /// CPU that is waking the task.
     waker: Option<u32>,
 }
 
-/// The sink that counts.
+/// Sink that counts the fields of schedstat.
 pub struct Schedstat {
-    places: Vec<Place>,
+    positions: Vec<CpuPosition>,
     cpus: Vec<Cpu>,
     tasks: ByNumber<Task>,
 }
 
 impl Schedstat {
-    pub fn new(places: &[Place]) -> Schedstat {
+    pub fn new(positions: &[CpuPosition]) -> Schedstat {
         Schedstat {
-            places: places.to_vec(),
-            cpus: vec![Cpu::default(); places.len()],
+            positions: positions.to_vec(),
+            cpus: vec![Cpu::default(); positions.len()],
             tasks: ByNumber::new(),
         }
     }
@@ -62,7 +68,7 @@ impl Schedstat {
                     task.waits = Some((target, time));
                 }
                 if !new {
-                    let shared = self.places[waker as usize].shared(self.places[target as usize]);
+                    let shared = self.positions[waker as usize].shared(self.positions[target as usize]);
                     let waker_cpu = &mut self.cpus[waker as usize];
                     waker_cpu.wakeups += 1;
                     match waker == target {
@@ -80,18 +86,18 @@ impl Schedstat {
                 }
             }
             Event::Switch { prev, prev_state, next } if prev != next => {
-                self.leaves(time, cpu);
+                self.charge_running(time, cpu);
                 if prev != 0 && prev_state == trace::TaskState::Running {
                     self.tasks.entry(prev).waits = Some((cpu, time));
                 }
-                let it = &mut self.cpus[cpu as usize];
-                it.schedules += 1;
-                it.idles += u64::from(next == 0);
-                it.running = (next, time);
+                let stats = &mut self.cpus[cpu as usize];
+                stats.schedules += 1;
+                stats.idles += u64::from(next == 0);
+                stats.running = (next, time);
                 if next != 0 {
-                    it.slices += 1;
+                    stats.slices += 1;
                     if let Some((_, since)) = self.tasks.entry(next).waits.take() {
-                        it.waited_ns = it.waited_ns.saturating_add(time.saturating_sub(since));
+                        stats.waited_ns = stats.waited_ns.saturating_add(time.saturating_sub(since));
                     }
                 }
             }
@@ -99,22 +105,23 @@ impl Schedstat {
         }
     }
 
-    fn leaves(&mut self, time: u64, cpu: u32) {
-        let it = &mut self.cpus[cpu as usize];
-        let (pid, since) = it.running;
+    /// Adds the running time of a CPU's current task.
+    fn charge_running(&mut self, time: u64, cpu: u32) {
+        let stats = &mut self.cpus[cpu as usize];
+        let (pid, since) = stats.running;
         if pid != 0 {
-            it.ran_ns = it.ran_ns.saturating_add(time.saturating_sub(since));
+            stats.ran_ns = stats.ran_ns.saturating_add(time.saturating_sub(since));
         }
     }
 
-    /// The domains of a CPU: name, which wake-ups are its own, and the CPUs.
+    /// Returns the domains of a CPU: name, distance of the wake-ups that count there, and CPUs.
     fn domains(&self, cpu: usize) -> Vec<(&'static str, Shared, Vec<usize>)> {
         let names = ["SMT", "MC", "PKG", "NUMA"];
         let mut domains: Vec<(&'static str, Shared, Vec<usize>)> = Vec::new();
         for (name, level) in names.into_iter().zip(Shared::ALL) {
-            let within = |&other: &usize| self.places[cpu].shared(self.places[other]) as usize <= level as usize;
-            let span: Vec<usize> = (0..self.places.len()).filter(within).collect();
-            // One that has no more CPUs than the one below is none.
+            let within = |&other: &usize| self.positions[cpu].shared(self.positions[other]) as usize <= level as usize;
+            let span: Vec<usize> = (0..self.positions.len()).filter(within).collect();
+            // The kernel has no domain that contains the same CPUs as the one below.
             if span.len() > domains.last().map_or(1, |(_, _, below)| below.len()) {
                 domains.push((name, level, span));
             }
@@ -122,10 +129,11 @@ impl Schedstat {
         domains
     }
 
-    /// The text of a trace that ended at `end`, on a machine with `hz` ticks a second (0: not known).
+    /// Returns the text for a trace that ended at `end`. `hz` is the number of ticks per second, or
+    /// 0 if it is unknown.
     pub fn finish(mut self, end: u64, hz: u32) -> String {
         for cpu in 0..self.cpus.len() as u32 {
-            self.leaves(end, cpu);
+            self.charge_running(end, cpu);
         }
         for (_, task) in std::mem::take(&mut self.tasks).into_sorted() {
             if let Some((cpu, since)) = task.waits {
@@ -161,7 +169,7 @@ impl Schedstat {
                 let _ = writeln!(
                     out,
                     "domain{index} {name} {}{} {woken}{}",
-                    mask(&span, self.places.len()),
+                    mask(&span, self.positions.len()),
                     " -".repeat(BALANCING.0),
                     " -".repeat(BALANCING.1)
                 );
@@ -171,13 +179,14 @@ impl Schedstat {
     }
 }
 
-/// CPUs as the kernel prints bitmaps: hexadecimal words of 32 from high to low.
-fn mask(cpus: &[usize], of: usize) -> String {
-    let mut words = vec![0_u32; of.div_ceil(32)];
+/// Formats a set of CPUs like the kernel's bitmaps: hexadecimal words of 32 bits, highest first.
+/// `nr_cpus` is the size of the bitmap.
+fn mask(cpus: &[usize], nr_cpus: usize) -> String {
+    let mut words = vec![0_u32; nr_cpus.div_ceil(32)];
     for cpu in cpus {
         words[cpu / 32] |= 1 << (cpu % 32);
     }
-    let digits = of.saturating_sub(1) % 32 / 4 + 1;
+    let digits = nr_cpus.saturating_sub(1) % 32 / 4 + 1;
     let mut text = String::new();
     for (index, word) in words.iter().rev().enumerate() {
         let _ = match index {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A run in one number, in its workload's own unit.
+//! The score: the result of a run as one number in its workload's own unit.
 
 use crate::result::{Throughput, decimals, ratio};
 use serde::{Deserialize, Serialize};
 
-/// Which of two scores is the better one.
+/// Whether higher or lower values are better.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
@@ -13,26 +13,28 @@ pub enum Better {
     Lower,
 }
 
-/// What a score is made from.
+/// Measurements from which scores are computed.
 pub(crate) struct Measured<'a> {
-    /// From the measurement's begin to the run's end.
+    /// Time from the begin of the measurement to the end of the run.
     pub ns: u64,
     pub throughput: &'a Throughput,
     pub switches: u64,
-    /// Requests with a response time, and its mean in ns.
+    /// Number of requests with a response time.
     pub responses: u64,
+    /// Mean response time in ns.
     pub response_ns: u64,
-    /// All tasks have exited.
+    /// Whether all tasks have exited.
     pub completed: bool,
 }
 
-/// The number (`None` if the run has none), its unit, and what is better.
+/// A score: the number (`None` if the run has none), its unit, and which values are better.
 pub(crate) struct Score {
     pub value: Option<f64>,
     pub unit: String,
     pub better: Better,
 }
 
+/// Computes the score of the given kind.
 pub(crate) fn score(kind: workload::Score, m: &Measured) -> Score {
     let operations = m.throughput.operations;
     let (value, unit, better) = match kind {
@@ -67,7 +69,7 @@ mod tests {
     use workload::Score as Kind;
 
     #[test]
-    fn each_kind_in_its_unit() {
+    fn every_kind_of_score_has_its_unit() {
         let throughput = Throughput {
             unit: "messages".into(),
             operations: 3000,

@@ -1,40 +1,44 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The sink that counts. Memory: a few histograms, one entry a task, a lock and a callback.
+//! The sink that counts the figures of a run. Its memory is a few histograms and one entry per
+//! task, lock and callback.
 
 use crate::figures::RunResult;
 use crate::histogram::Histogram;
 use crate::lost::lost_tasks;
 use crate::result::{CallbackResult, LockResult, Migrations, Run, Status, TaskResult, Throughput, decimals, ratio};
 use crate::score::{Measured, Score, score};
-use crate::task::{Task, Whereabouts};
+use crate::task::{RunState, Task};
 use std::cmp::Reverse;
-use trace::{ByNumber, Event, Place, Record, Shared, Sink};
+use trace::{ByNumber, CpuPosition, Event, Record, Shared, Sink};
 
 const IDLE: u32 = 0;
 
+/// State of one CPU.
 struct Cpu {
-    place: Place,
-    /// Who has it, and since when.
+    position: CpuPosition,
+    /// The running task; 0 is idle.
     pid: u32,
+    /// Time since when the task runs.
     since: u64,
     offline_since: Option<u64>,
 }
 
-/// What a kernel tells of a task without a trace: getrusage, schedstat.
+/// Counters that a real kernel keeps for a task without tracing (getrusage, schedstat).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counted {
+pub struct TaskCounters {
     pub cpu_ns: u64,
-    /// Switches away from it as it had to wait; it was woken after each.
+    /// Number of switches away from the task because it had to wait. A wake-up follows each.
     pub voluntary: u64,
-    /// Switches away from it while it was still runnable.
+    /// Number of switches away from the task while it was still runnable.
     pub involuntary: u64,
-    /// Runnable without a CPU: the kernel's run_delay.
+    /// Time during which the task was runnable without a CPU (run_delay).
     pub wait_ns: u64,
     pub waits: u64,
     pub migrations: u64,
 }
 
 #[derive(Clone, Default)]
+/// Totals of one callback.
 struct Callback {
     count: u64,
     insns: u64,
@@ -42,13 +46,14 @@ struct Callback {
 }
 
 #[derive(Clone, Debug, Default)]
+/// Totals of one lock. Times are in ns.
 struct Lock {
     waits: u64,
     ns: u64,
     max: u64,
 }
 
-/// Counts what a run's records say. CPU numbers of records must be those of the machine.
+/// Sink that counts the figures of a run. CPU numbers in records must be below the number of CPUs.
 #[derive(Default)]
 pub struct Summary {
     cpus: Vec<Cpu>,
@@ -61,26 +66,26 @@ pub struct Summary {
     pub(crate) switches: u64,
     pub(crate) migrations: Migrations,
     pub(crate) wakeups: u64,
-    /// Whom `Waking` told of last, and who has not run since.
+    /// The task of the last `Waking` record, or IDLE after a switch.
     woken: u32,
     pub(crate) ipis: u64,
     pub(crate) balance_moves: u64,
     operations: u64,
-    /// When what is measured began.
+    /// Time at which the measurement began.
     measured_from: u64,
     pub(crate) wakeup: Histogram<7>,
     pub(crate) response: Histogram<7>,
-    /// The longest wait for a CPU that has ended.
+    /// The longest wait for a CPU that has ended, in ns.
     longest_wait_ns: u64,
-    /// Waits of the batch at hand that are still to be added to the histograms.
+    /// Waits in the current batch of records that are not yet added to the histograms.
     waited: Vec<Waited>,
 }
 
 impl Summary {
-    /// A summary for a machine with these CPUs.
-    pub fn new(cpus: &[Place]) -> Summary {
-        let cpu = |&place| Cpu {
-            place,
+    /// Returns a summary for a machine with these CPUs.
+    pub fn new(cpus: &[CpuPosition]) -> Summary {
+        let cpu = |&position| Cpu {
+            position,
             pid: IDLE,
             since: 0,
             offline_since: None,
@@ -91,34 +96,36 @@ impl Summary {
         }
     }
 
-    /// sched_switch events so far.
+    /// Returns the number of sched_switch events so far.
     pub fn context_switches(&self) -> u64 {
         self.switches
     }
 
-    /// A wake-up whose latency was measured, not read off the records: where there is no trace of every switch.
-    pub fn woken(&mut self, pid: u32, latency_ns: u64) {
+    /// Adds a wake-up with a measured latency. It is used if there are no records of switches.
+    pub fn add_wakeup(&mut self, pid: u32, latency_ns: u64) {
         self.wakeup.add(latency_ns);
         self.tasks.entry(pid).wakeup.add(latency_ns);
     }
 
-    /// What a real kernel counted of a task that `TaskNew` told of.
-    pub fn counted(&mut self, pid: u32, began_ns: u64, counted: Counted) {
-        self.busy_ns += u128::from(counted.cpu_ns);
-        self.switches = self.switches.saturating_add(counted.voluntary + counted.involuntary);
-        self.wakeups = self.wakeups.saturating_add(counted.voluntary);
+    /// Adds the counters that a real kernel kept for a task. A `TaskNew` record must have
+    /// introduced the task.
+    pub fn add_counters(&mut self, pid: u32, began_ns: u64, counters: TaskCounters) {
+        self.busy_ns += u128::from(counters.cpu_ns);
+        self.switches = self.switches.saturating_add(counters.voluntary + counters.involuntary);
+        self.wakeups = self.wakeups.saturating_add(counters.voluntary);
         let task = self.tasks.entry(pid);
-        task.cpu_ns = task.cpu_ns.saturating_add(counted.cpu_ns);
-        task.wait_ns = task.wait_ns.saturating_add(counted.wait_ns);
-        task.waits = task.waits.saturating_add(counted.waits);
-        task.switches = task.switches.saturating_add(counted.voluntary + counted.involuntary);
-        task.preemptions = task.preemptions.saturating_add(counted.involuntary);
-        task.migrations = task.migrations.saturating_add(counted.migrations);
-        task.slept = counted.voluntary > 0;
+        task.cpu_ns = task.cpu_ns.saturating_add(counters.cpu_ns);
+        task.wait_ns = task.wait_ns.saturating_add(counters.wait_ns);
+        task.waits = task.waits.saturating_add(counters.waits);
+        task.switches = task.switches.saturating_add(counters.voluntary + counters.involuntary);
+        task.preemptions = task.preemptions.saturating_add(counters.involuntary);
+        task.migrations = task.migrations.saturating_add(counters.migrations);
+        task.slept = counters.voluntary > 0;
         task.began = Some(began_ns);
     }
 
     #[inline(always)]
+    /// Counts one record.
     fn add(&mut self, record: &Record) {
         let &Record { time, cpu, ref event } = record;
         match *event {
@@ -136,8 +143,8 @@ impl Summary {
                     self.tasks.entry(prev).switch_out(time, ns, prev_state);
                 }
                 if next != IDLE {
-                    let place = self.tasks.place(next);
-                    let task = self.tasks.at(place);
+                    let index = self.tasks.index(next);
+                    let task = self.tasks.at(index);
                     let waited_before = task.wait_ns;
                     let latency = task.switch_in(time);
                     self.longest_wait_ns = self.longest_wait_ns.max(task.wait_ns - waited_before);
@@ -145,7 +152,7 @@ impl Summary {
                         if let Some(counter) = task.wakeup.counter(latency) {
                             prefetch((&raw const *counter).cast());
                         }
-                        self.waited.push((place, latency));
+                        self.waited.push((index, latency));
                     }
                 }
             }
@@ -155,7 +162,7 @@ impl Summary {
             }
             Event::Wakeup { pid, .. } => {
                 self.wakeups += 1;
-                // The same wake-up's other record.
+                // The wake-up was counted at its Waking record.
                 if self.woken != pid {
                     self.tasks.entry(pid).wake(time);
                 }
@@ -173,7 +180,7 @@ impl Summary {
             }
             Event::Migrate { pid, from, to, .. } => {
                 self.tasks.entry(pid).migrations += 1;
-                let (from, to) = (self.cpus[from as usize].place, self.cpus[to as usize].place);
+                let (from, to) = (self.cpus[from as usize].position, self.cpus[to as usize].position);
                 let counter = match from.shared(to) {
                     Shared::Core => &mut self.migrations.core,
                     Shared::Llc => &mut self.migrations.llc,
@@ -196,7 +203,8 @@ impl Summary {
             }
             Event::Ipi { .. } => self.ipis += 1,
             Event::Balance { moved } => self.balance_moves += u64::from(moved),
-            // A pid in use again is a new task; the counters of the run keep the old one's part.
+            // A pid that is used again is a new task. The run's totals keep the counts of the old
+            // one.
             Event::TaskNew {
                 pid, prio, ref comm, ..
             } => {
@@ -227,7 +235,7 @@ impl Summary {
         }
     }
 
-    /// The result: ends what still runs or waits at `run.simulated_ns`.
+    /// Returns the result. Tasks that still run or wait are counted up to `run.simulated_ns`.
     pub fn result(mut self, run: Run) -> RunResult {
         let end = run.simulated_ns;
         for cpu in &self.cpus {
@@ -247,7 +255,7 @@ impl Summary {
                 task.wakeup.add(latency);
                 self.wakeup.add(latency);
             }
-            task.at = Whereabouts::Away;
+            task.state = RunState::Away;
         }
         let figures = RunResult::computed(&Ended::new(&mut self, &tasks, &run));
         RunResult {
@@ -262,7 +270,7 @@ impl Summary {
             wall_ns: run.wall_ns,
             status: run.status,
             failed_forks: run.failed_forks,
-            // What an ended policy leaves waiting needs no further evidence.
+            // If the policy ended early, waiting tasks are no evidence that it lost them.
             lost_tasks: match run.status {
                 Status::Ran => lost_tasks(&run.waiting, end, self.longest_wait_ns),
                 Status::Ejected | Status::Refused => None,
@@ -273,17 +281,17 @@ impl Summary {
     }
 }
 
-/// A run that has ended, as the figures are computed from it.
+/// A run that has ended, with everything from which figures are computed.
 pub(crate) struct Ended<'a> {
     pub run: &'a Run,
     pub counts: &'a Summary,
-    /// Every task with its pid, by pid.
+    /// All tasks with their pids, ordered by pid.
     pub tasks: &'a [(u32, Task)],
-    /// Every lock, most waited for first.
+    /// All locks, the one with the longest total wait first.
     pub locks: Vec<LockResult>,
     pub throughput: Throughput,
     pub score: Score,
-    /// Time of all CPUs while they were online.
+    /// Sum of the times during which the CPUs were online, in ns.
     pub cpu_ns: u128,
 }
 
@@ -293,7 +301,7 @@ impl<'a> Ended<'a> {
             true => lock_results(std::mem::take(&mut counts.locks).into_sorted(), &run.locks),
             false => run.lock_waits.clone(),
         };
-        // Stable: equals stay in the locks' order.
+        // The sort is stable, so equal locks stay ordered by number.
         locks.sort_by_key(|lock| Reverse((lock.wait_ns, lock.acquisitions)));
         let end = run.simulated_ns;
         let measured_ns = end.saturating_sub(counts.measured_from);
@@ -329,7 +337,7 @@ impl<'a> Ended<'a> {
         }
     }
 
-    /// The totals that the run has counted, or else those of the records.
+    /// Returns the totals that the run counted, or else those of the records.
     pub fn callbacks(&self) -> Vec<CallbackResult> {
         match self.run.callbacks.is_empty() {
             true => callback_results(&self.counts.callbacks, &self.run.ops),
@@ -341,7 +349,7 @@ impl<'a> Ended<'a> {
         self.locks.iter().fold(0, |sum, lock| sum.saturating_add(lock.wait_ns))
     }
 
-    /// The tasks with the most CPU time, longest first.
+    /// Returns the tasks with the most CPU time, in descending order.
     pub fn longest_running(&self) -> Vec<TaskResult> {
         let mut tasks: Vec<&(u32, Task)> = self.tasks.iter().collect();
         tasks.sort_by_key(|(_, task)| Reverse(task.cpu_ns));
@@ -388,14 +396,14 @@ fn lock_results(locks: Vec<(u32, Lock)>, names: &[String]) -> Vec<LockResult> {
     locks.into_iter().map(result).collect()
 }
 
-/// More tasks than this are not all in a host's near caches.
+/// With more tasks than this, their entries no longer fit into the host's L1 and L2 caches.
 const MANY_TASKS: usize = 2048;
 
-/// A wait that has ended: the task's place, ns.
+/// A wait that has ended: index of the task's entry, and length in ns.
 type Waited = (u32, u64);
 
 impl Summary {
-    /// Asks the host's caches for what the records are about, which else would be waited for.
+    /// Prefetches the tasks of the next records into the host's caches.
     fn prefetch(&self, records: &[Record]) {
         for record in records {
             if let Event::Switch { next: pid, .. } | Event::Waking { pid, .. } = record.event
@@ -410,9 +418,10 @@ impl Summary {
     }
 }
 
+/// Prefetches the host's cache line at an address.
 fn prefetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch is a hint, whatever the address.
+    // SAFETY: a prefetch is only a hint and valid for every address.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(address.cast());
@@ -429,9 +438,9 @@ impl Sink for Summary {
         for record in records {
             self.add(record);
         }
-        // Put off until the host has fetched the counters.
-        for (place, ns) in self.waited.drain(..) {
-            self.tasks.at(place).wakeup.add(ns);
+        // The histograms are updated here because by now the host has fetched their counters.
+        for (index, ns) in self.waited.drain(..) {
+            self.tasks.at(index).wakeup.add(ns);
             self.wakeup.add(ns);
         }
     }

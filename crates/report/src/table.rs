@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The comparison of several results: a row per policy.
+//! The table that compares several results, with one row per policy.
 
 use crate::figure::Figure;
 use crate::figures::{FIGURES, RunResult};
@@ -9,23 +9,25 @@ use crate::score::Better;
 use crate::units;
 use trace::escape;
 
-/// Names longer than this are continued on a further line.
+/// Longer names continue on a further line.
 const NAME_WIDTH: usize = 24;
 
+/// A column of the comparison.
 pub(crate) struct Column {
     pub head: String,
-    /// Which columns a narrow terminal leaves out first: those with the highest rank ([`Grid`]).
+    /// On a narrow terminal, columns with the highest rank are left out first ([`Grid`]).
     rank: usize,
-    /// Which value is the better one, if either is.
+    /// Whether higher or lower values are better, if either is.
     pub better: Option<Better>,
     value: fn(&RunResult) -> Option<f64>,
     pub text: fn(f64) -> String,
 }
 
-/// Something a run was given: what it is called, and its text.
+/// An input of a run: its label, and the function that returns its text.
 type Input = (&'static str, fn(&RunResult) -> String);
 
-/// The scores; of results in different units, the operations per second.
+/// Returns the column with the scores. If the results' units differ, it contains operations per
+/// second.
 fn score_column(results: &[RunResult]) -> Column {
     let time = |head: &str, text| Column {
         head: head.to_owned(),
@@ -55,7 +57,7 @@ fn score_column(results: &[RunResult]) -> Column {
     }
 }
 
-/// Those of the comparison; the first is the score.
+/// Returns the columns of the comparison. The first one is the score.
 pub(crate) fn columns(results: &[RunResult]) -> Vec<Column> {
     let column = |figure: &Figure| {
         let shown = figure.table?;
@@ -73,7 +75,7 @@ pub(crate) fn columns(results: &[RunResult]) -> Vec<Column> {
 }
 
 impl Column {
-    /// Returns what is compared; `None` if the run has no such value.
+    /// Returns the value to compare, or `None` if the run has none.
     pub fn value(&self, result: &RunResult) -> Option<f64> {
         match result.status {
             Status::Refused => None,
@@ -82,7 +84,8 @@ impl Column {
         }
     }
 
-    /// The best value among the results that can win, if it tells any of them apart.
+    /// Returns the best value among the results that can win, or `None` if all their values are
+    /// equal.
     pub fn best(&self, results: &[RunResult]) -> Option<f64> {
         let winners = results.iter().filter(|r| r.can_win());
         let values: Vec<f64> = winners.filter_map(|r| self.value(r)).collect();
@@ -110,28 +113,30 @@ impl Column {
     }
 }
 
-/// The table, the inputs all results share above it, and below it how policies failed. The best value of a column where one
-/// is better than another has a `*`. Ends with a newline.
+/// Returns the table. Inputs that all results share are printed above it, and failures of policies
+/// below it. The best value of a column has a `*`, if higher or lower values are better. Ends with
+/// a newline.
 pub fn table(results: &[RunResult], surface: impl Into<Surface>) -> String {
     let surface = surface.into();
     let mut shared = Vec::new();
     let escaped = |text: &str| escape::line(text).into_owned();
     let mut names: Vec<String> = results.iter().map(|r| escaped(&r.policy)).collect();
-    // What all results have in common is said once, what they differ in belongs to the row.
+    // Inputs that all results share are printed once. Others are printed with the name of their
+    // row.
     let inputs: [Input; 4] = [
         ("machine", |r| format!("{} ({} CPUs)", r.machine, r.cpus)),
         ("workload", |r| r.workload.clone()),
         ("seed", |r| r.seed.to_string()),
         ("simulated", |r| units::time(r.simulated_ns)),
     ];
-    for (what, input) in inputs {
+    for (label, input) in inputs {
         let values: Vec<String> = results.iter().map(|r| escaped(&input(r))).collect();
         match values.first() {
-            Some(first) if values.iter().all(|v| v == first) => shared.push(format!("{what} {first}")),
+            Some(first) if values.iter().all(|v| v == first) => shared.push(format!("{label} {first}")),
             _ => {
                 let described = names.iter_mut().zip(&values).zip(results);
-                for ((name, value), _) in described.filter(|(_, r)| what != "simulated" || !r.failed()) {
-                    *name += &format!("\n{what} {value}");
+                for ((name, value), _) in described.filter(|(_, r)| label != "simulated" || !r.failed()) {
+                    *name += &format!("\n{label} {value}");
                 }
             }
         }
@@ -143,8 +148,8 @@ pub fn table(results: &[RunResult], surface: impl Into<Surface>) -> String {
     let cells: Vec<Vec<Text>> = columns.iter().map(|c| c.cells(results)).collect();
     for (row, (result, name)) in results.iter().zip(&names).enumerate() {
         let name = match verdict(result) {
-            Some(verdict) => broken(name) + "\n" + &verdict,
-            None => broken(name),
+            Some(verdict) => break_name(name) + "\n" + &verdict,
+            None => break_name(name),
         };
         let mark = if result.can_win() { Mark::Plain } else { Mark::Failed };
         let values = cells.iter().map(|c| c[row].clone());
@@ -162,13 +167,13 @@ pub fn table(results: &[RunResult], surface: impl Into<Surface>) -> String {
             kind => format!(" ({kind})"),
         };
         out += &format!("{} {}{kind}\n", escape::line(&result.policy), escape::text(&failure));
-        let place = [&exit.callback, &exit.source]
+        let location = [&exit.callback, &exit.source]
             .into_iter()
             .flatten()
             .map(|part| escape::line(part))
             .collect::<Vec<_>>();
-        if !place.is_empty() {
-            out += &format!("    in {}\n", place.join(", "));
+        if !location.is_empty() {
+            out += &format!("    in {}\n", location.join(", "));
         }
         for note in &exit.notes {
             out += &format!("    {}\n", escape::text(note));
@@ -181,7 +186,7 @@ pub fn table(results: &[RunResult], surface: impl Into<Surface>) -> String {
     out
 }
 
-/// Why a result cannot be the best one, in a word; `None` if it can.
+/// Returns in short why a result cannot be the best, or `None` if it can.
 fn verdict(result: &RunResult) -> Option<String> {
     let lost = result.lost_tasks.as_ref();
     match result.fate() {
@@ -193,8 +198,8 @@ fn verdict(result: &RunResult) -> Option<String> {
     }
 }
 
-/// A name with line breaks where it is too long, behind punctuation if there is some near.
-fn broken(name: &str) -> String {
+/// Breaks a long name into several lines, behind punctuation if there is any near the limit.
+fn break_name(name: &str) -> String {
     let mut out = Vec::new();
     for line in name.lines() {
         let mut rest: Vec<char> = line.chars().collect();
@@ -217,14 +222,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_names_break_and_lose_nothing() {
-        assert_eq!(broken("scx_simple"), "scx_simple");
+    fn long_names_are_broken_without_losing_characters() {
+        assert_eq!(break_name("scx_simple"), "scx_simple");
         assert_eq!(
-            broken("policies/scx_central_with_options.bpf.o"),
+            break_name("policies/scx_central_with_options.bpf.o"),
             "policies/scx_central_\nwith_options.bpf.o"
         );
         let long = "x".repeat(60);
-        assert_eq!(broken(&long).lines().map(str::len).collect::<Vec<_>>(), [24, 24, 12]);
-        assert_eq!(broken(&long).replace('\n', ""), long);
+        assert_eq!(
+            break_name(&long).lines().map(str::len).collect::<Vec<_>>(),
+            [24, 24, 12]
+        );
+        assert_eq!(break_name(&long).replace('\n', ""), long);
     }
 }

@@ -1,106 +1,109 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is kept of one task while its records pass.
+//! Counters of one task, updated while its records are added.
 
 use crate::histogram::Histogram;
 use trace::TaskState;
 
-/// Where a task is, as far as the trace has told.
+/// State of a task according to the records so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Whereabouts {
-    /// Sleeping, not yet woken for the first time, or gone.
+pub(crate) enum RunState {
+    /// Sleeping, not yet woken for the first time, or exited.
     #[default]
     Away,
-    /// Runnable without a CPU since `Task::since`, after a wake-up.
+    /// Runnable without a CPU since `Task::since`, because it was woken then.
     Woken,
-    /// Runnable without a CPU since `Task::since`, after losing it.
+    /// Runnable without a CPU since `Task::since`, because it was preempted then.
     Preempted,
     OnCpu,
 }
 
-/// One task's counters; all times in ns.
+/// Counters of one task. All times are in ns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Task {
-    pub at: Whereabouts,
+    pub state: RunState,
     pub since: u64,
     pub prio: i32,
     pub cpu_ns: u64,
-    /// Runnable without a CPU.
+    /// Time during which the task was runnable without a CPU.
     pub wait_ns: u64,
-    /// How often it waited.
+    /// Number of waits for a CPU.
     pub waits: u64,
-    /// Times it left a CPU.
+    /// Number of switches away from the task.
     pub switches: u64,
-    /// Those while still runnable.
+    /// Number of switches away from the task while it was still runnable.
     pub preemptions: u64,
     pub migrations: u64,
-    /// First time it was runnable.
+    /// Time at which the task was first runnable.
     pub began: Option<u64>,
     pub exited: bool,
-    /// It has slept at least once.
+    /// Whether the task has slept at least once.
     pub slept: bool,
     pub comm: String,
     pub wakeup: Histogram<3>,
 }
 
 impl Task {
-    /// It is runnable from now on, if it was not already.
+    /// Makes the task runnable, unless it is already.
     #[inline]
     pub fn wake(&mut self, now: u64) {
-        if self.at == Whereabouts::Away {
-            self.at = Whereabouts::Woken;
+        if self.state == RunState::Away {
+            self.state = RunState::Woken;
             self.since = now;
             self.began.get_or_insert(now);
         }
     }
 
-    /// It gets a CPU. Gives the latency, for `wakeup`, if this ends a wake-up.
+    /// Gives a CPU to the task. Returns the wake-up latency, to be added to `wakeup`, if this ends
+    /// a wake-up.
     #[inline]
     pub fn switch_in(&mut self, now: u64) -> Option<u64> {
         let latency = self.stop_waiting(now);
         self.began.get_or_insert(now);
-        self.at = Whereabouts::OnCpu;
+        self.state = RunState::OnCpu;
         latency
     }
 
-    /// It leaves its CPU after `ns` there.
+    /// Takes the CPU from the task, which has run for `ns`.
     #[inline]
     pub fn switch_out(&mut self, now: u64, ns: u64, state: TaskState) {
         self.cpu_ns = self.cpu_ns.saturating_add(ns);
         self.switches += 1;
         self.since = now;
-        self.at = match state {
+        self.state = match state {
             TaskState::Running => {
                 self.preemptions += 1;
-                Whereabouts::Preempted
+                RunState::Preempted
             }
             TaskState::Interruptible | TaskState::Uninterruptible => {
                 self.slept = true;
-                Whereabouts::Away
+                RunState::Away
             }
             TaskState::Dead => {
                 self.exited = true;
-                Whereabouts::Away
+                RunState::Away
             }
         };
     }
 
-    /// Accounts a wait that ends now, or that the run's end cuts off. One after a wake-up is for the caller to add to `wakeup`.
+    /// Ends a wait because the task gets a CPU or because the run ends. Returns the length of the
+    /// wait if it began with a wake-up; the caller adds it to `wakeup`.
     #[inline]
     pub fn stop_waiting(&mut self, now: u64) -> Option<u64> {
-        if !matches!(self.at, Whereabouts::Woken | Whereabouts::Preempted) {
+        if !matches!(self.state, RunState::Woken | RunState::Preempted) {
             return None;
         }
         let waited = now.saturating_sub(self.since);
         self.wait_ns = self.wait_ns.saturating_add(waited);
         self.waits += 1;
-        if self.at == Whereabouts::Preempted {
+        if self.state == RunState::Preempted {
             return None;
         }
         Some(waited)
     }
 
-    /// Runnable from its first moment to the end, and that at least for half of the run: CPU time
-    /// of such tasks is what a policy gave them, not what they asked for.
+    /// Returns whether the task was always runnable from its start to the end, for at least half of
+    /// the run. The CPU time of such a task depends only on the policy, not on how much the task
+    /// asked for.
     pub fn always_runnable(&self, end: u64) -> bool {
         !self.slept
             && !self.exited

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The table of `perf sched timehist`, from any trace: a row each time that a task leaves a CPU.
+//! The table of `perf sched timehist`, for any trace. It has a row for each time that a task leaves
+//! a CPU.
 //!
-//! As there: wait time is how long the task was off the CPU before, sleeping or waiting; sch delay the part of it from the
-//! wake-up to the CPU, so nothing for one that was preempted; run time is how long it ran. What was before the CPU's first
-//! switch is not known and counts as nothing. ms are cut off, not rounded.
+//! The columns are the same as in perf:
+//!
+//! - wait time: how long the task was off the CPU before, sleeping or waiting.
+//! - sch delay: the part of the wait time between the wake-up and the CPU. It is 0 if the task was
+//!   preempted.
+//! - run time: how long the task ran.
+//!
+//! Times before a CPU's first switch are unknown and count as 0. Times in ms are truncated, not
+//! rounded.
 
 use crate::latency::seconds;
 use std::io::{self, Write};
@@ -12,19 +19,20 @@ use trace::{ByNumber, Event, Follow, Record, Sink};
 
 #[derive(Clone, Copy, Default)]
 struct Task {
-    /// When it left a CPU last.
+    /// Time at which the task last left a CPU.
     left: Option<u64>,
-    /// When it was woken, if it has not run since.
+    /// Time at which the task was woken, if it has not run since.
     woken: Option<u64>,
 }
 
-/// Writes the rows while the records pass. After an I/O error it writes nothing more and [`Timehist::finish`] tells the error.
+/// Writes the rows while records are added. After an I/O error it writes nothing more, and
+/// [`Timehist::finish`] returns the error.
 pub struct Timehist<W: Write> {
     to: W,
     failed: Option<io::Error>,
     follow: Follow,
     tasks: ByNumber<Task>,
-    /// When each CPU switched last.
+    /// Time of the last switch on each CPU.
     switched: Vec<Option<u64>>,
 }
 
@@ -45,10 +53,10 @@ impl<W: Write> Timehist<W> {
         }
     }
 
-    /// Writes what is left.
+    /// Flushes the output.
     ///
     /// # Errors
-    /// The first I/O error since [`Timehist::new`].
+    /// Returns the first I/O error since [`Timehist::new`].
     pub fn finish(mut self) -> io::Result<()> {
         match self.failed {
             Some(error) => Err(error),
@@ -73,6 +81,8 @@ impl<W: Write> Timehist<W> {
         self.follow.add(record);
     }
 
+    /// Writes the row of a task that leaves a CPU. `since` is when it got the CPU, if that is
+    /// known.
     fn row(&mut self, time: u64, cpu: u32, pid: u32, since: Option<u64>) {
         let task = self.tasks.entry(pid);
         let (woken, left) = (task.woken.take(), task.left.replace(time));
@@ -102,6 +112,7 @@ impl<W: Write> Timehist<W> {
     }
 }
 
+/// Formats a time in ms with three decimals, truncated.
 fn cut_ms(ns: u64) -> String {
     format!("{}.{:03}", ns / 1_000_000, ns / 1000 % 1000)
 }

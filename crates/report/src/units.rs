@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Numbers as people read them: three digits and a unit.
+//! Short formats for numbers: three digits and a unit.
 
-/// `n / unit` with three digits, `None` if that is 1000 or more.
+/// Returns `n / unit` with three digits, or `None` if that is 1000 or more.
 fn three_digits(n: u64, unit: u64) -> Option<String> {
     for (places, scale) in [(2, 100u128), (1, 10), (0, 1)] {
         let scaled = (u128::from(n) * scale + u128::from(unit) / 2) / u128::from(unit);
@@ -15,7 +15,7 @@ fn three_digits(n: u64, unit: u64) -> Option<String> {
     None
 }
 
-/// `870 ns`, `12.3 us`, `1.05 ms`, `7.00 s`.
+/// Formats a time: `870 ns`, `12.3 us`, `1.05 ms`, `7.00 s`.
 pub(crate) fn time(ns: u64) -> String {
     if ns < 1_000 {
         return format!("{ns} ns");
@@ -27,7 +27,7 @@ pub(crate) fn time(ns: u64) -> String {
     short.unwrap_or_else(|| format!("{} s", (u128::from(ns) + 500_000_000) / 1_000_000_000))
 }
 
-/// `980`, `12.3k`, `4.05M`, `7.00G`; the number is given in tenths.
+/// Formats a number of tenths: `980`, `12.3k`, `4.05M`, `7.00G`.
 pub(crate) fn tenths(n: u64) -> String {
     if n < 10_000 && n.is_multiple_of(10) {
         return (n / 10).to_string();
@@ -39,11 +39,13 @@ pub(crate) fn tenths(n: u64) -> String {
     short.unwrap_or_else(|| (n / 10).to_string())
 }
 
+/// Formats a count in the same way.
 pub(crate) fn count(n: u64) -> String {
     tenths(n.saturating_mul(10))
 }
 
-/// Two decimals. The value has three at most, and is rounded as an integer.
+/// Formats a percentage with two decimals. The value has at most three decimals, so that integer
+/// rounding is exact.
 pub(crate) fn percent(value: f64) -> String {
     let hundredths = ((value * 1000.0).round() as u64 + 5) / 10;
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
@@ -54,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times() {
+    fn times_have_three_digits() {
         let cases = [
             0,
             999,
@@ -68,17 +70,17 @@ mod tests {
             1_050_000,
             7_000_000_000,
         ];
-        let told = [
+        let expected = [
             "0 ns", "999 ns", "1.00 us", "9.99 us", "10.0 us", "99.9 us", "100 us", "999 us", "1.00 ms", "1.05 ms",
             "7.00 s",
         ];
-        assert_eq!(cases.map(time), told);
+        assert_eq!(cases.map(time), expected);
         assert_eq!(time(5_000_000_000_000), "5000 s");
         assert_eq!(time(u64::MAX), "18446744074 s");
     }
 
     #[test]
-    fn counts() {
+    fn counts_have_three_digits() {
         assert_eq!(
             [0, 7, 999, 1_000, 12_345, 4_050_000].map(count),
             ["0", "7", "999", "1.00k", "12.3k", "4.05M"]
@@ -88,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn percents() {
+    fn percentages_have_two_decimals() {
         assert_eq!(
             [0.0, 0.004, 0.005, 33.333, 66.667, 100.0].map(percent),
             ["0.00", "0.00", "0.01", "33.33", "66.67", "100.00"]

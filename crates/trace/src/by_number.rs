@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! From numbers that are mostly small and dense (pids, locks) to entries, without hashing.
+//! A map with numeric keys (pids, locks) that needs no hashing, because most keys are small and
+//! dense.
 
 use std::collections::BTreeMap;
 
-/// Numbers under this index a vector: the kernel's PID_MAX_LIMIT. What a damaged or foreign trace
-/// has above goes into a tree, so that a wild number does not claim gigabytes.
+/// Keys below this limit index a vector. It is the kernel's PID_MAX_LIMIT. Larger keys, which only
+/// a damaged or foreign trace has, go into a tree: a vector for them would take gigabytes.
 const DENSE: u32 = 1 << 22;
 
-/// Entries by number, made when first asked for.
+/// Map from numbers to entries. An entry is created with its default value when it is first
+/// requested.
 #[derive(Clone, Debug)]
 pub struct ByNumber<T> {
-    /// Index into `entries` plus 1; 0 = none.
+    /// For each number its index in `entries` plus 1, or 0 if it has no entry.
     slots: Vec<u32>,
     sparse: BTreeMap<u32, u32>,
     entries: Vec<(u32, T)>,
@@ -31,25 +33,27 @@ impl<T: Default> ByNumber<T> {
         ByNumber::default()
     }
 
+    /// Returns the entry of a number, and creates it if it is missing.
     #[inline]
     pub fn entry(&mut self, number: u32) -> &mut T {
-        let place = self.place(number);
-        self.at(place)
+        let index = self.index(number);
+        self.at(index)
     }
 
-    /// Where the entry of a number is, which is made if need be.
+    /// Returns the index of a number's entry for use with [`ByNumber::at`], and creates the entry
+    /// if it is missing.
     #[inline]
-    pub fn place(&mut self, number: u32) -> u32 {
+    pub fn index(&mut self, number: u32) -> u32 {
         match self.slots.get(number as usize) {
             Some(&slot) if slot != 0 => slot - 1,
             _ => self.make(number),
         }
     }
 
-    /// The entry at a place.
+    /// Returns the entry at an index that [`ByNumber::index`] returned.
     #[inline]
-    pub fn at(&mut self, place: u32) -> &mut T {
-        &mut self.entries[place as usize].1
+    pub fn at(&mut self, index: u32) -> &mut T {
+        &mut self.entries[index as usize].1
     }
 
     #[cold]
@@ -69,7 +73,7 @@ impl<T: Default> ByNumber<T> {
         new
     }
 
-    /// An entry that was asked for before.
+    /// Returns the entry of a number, or `None` if it was never created.
     #[inline]
     pub fn get(&self, number: u32) -> Option<&T> {
         let index = match self.slots.get(number as usize) {
@@ -79,7 +83,7 @@ impl<T: Default> ByNumber<T> {
         Some(&self.entries[index as usize].1)
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -88,7 +92,7 @@ impl<T: Default> ByNumber<T> {
         self.entries.is_empty()
     }
 
-    /// All entries, by number.
+    /// Returns all entries, sorted by number.
     pub fn into_sorted(mut self) -> Vec<(u32, T)> {
         self.entries.sort_unstable_by_key(|&(number, _)| number);
         self.entries

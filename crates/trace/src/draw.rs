@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The schedule as text: a row per CPU, a column per fixed step of time.
+//! A drawing of the schedule as text: one row per CPU, one column per fixed step of time.
 //!
-//! A cell shows the task that had the CPU for the most of its step (of equals, the one that came
-//! first); `.` is idle, `x` offline. What is shorter than a step can vanish; the list form, one
-//! line per switch, shows everything and is meant for short windows.
+//! A cell shows the task that used the CPU for the largest part of the step; if several tasks used
+//! it equally long, the first one. `.` is an idle CPU and `x` one that is offline. Anything shorter
+//! than a step can be invisible. The list form prints one line per switch instead; it shows
+//! everything and is meant for short windows.
 
 use crate::escape;
 use crate::event::{Event, Record, Sink, TaskState};
@@ -11,37 +12,41 @@ use crate::label::Labels;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// More columns than anybody reads; bounds the memory of a drawing.
+/// Maximum number of columns. It bounds the memory of a drawing.
 const COLUMNS_MAX: u64 = 20_000;
-/// Lines the list form keeps.
+/// Maximum number of switches in the list.
 const LIST_MAX: usize = 10_000;
 
 const IDLE: u32 = 0;
 const OFFLINE: u32 = u32::MAX;
 
-/// The window to draw. Times in ns since the run's start.
+/// The window of time to draw. Times are in ns since the start of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DrawOptions {
     pub from: u64,
     pub to: u64,
     /// Time per column.
     pub step: u64,
-    /// Characters per line; longer windows continue in a further band of rows.
+    /// Characters per line. A longer window continues below in another band of rows.
     pub width: usize,
-    /// Also list the switches.
+    /// Whether the switches are also listed.
     pub list: bool,
 }
 
+/// Reason why a window cannot be drawn.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DrawError {
     #[error("the window to draw is empty: it goes from {from} ns to {to} ns")]
     Empty { from: u64, to: u64 },
-    #[error("{columns} columns to draw, at most {COLUMNS_MAX} are possible; take a step of at least {step} ns")]
+    #[error(
+        "the window to draw has {columns} columns, more than the maximum of {COLUMNS_MAX}; use a step of at least {step} ns"
+    )]
     TooMany { columns: u64, step: u64 },
 }
 
 impl DrawOptions {
-    /// A window in about `columns` columns: the step is rounded up to 1, 2 or 5 times a power of ten.
+    /// Returns options for a window of about `columns` columns. The step is rounded up to 1, 2 or 5
+    /// times a power of ten.
     pub fn columns(from: u64, to: u64, columns: u64) -> DrawOptions {
         let least = to.saturating_sub(from).div_ceil(columns.max(1));
         let mut unit = 1u64;
@@ -62,17 +67,19 @@ impl DrawOptions {
     }
 }
 
-/// One CPU while the records pass.
+/// Drawing state of one CPU.
 struct Row {
-    /// Who has the CPU, and since when (not before the window).
+    /// Pid of the task that runs on the CPU.
     pid: u32,
+    /// Time in ns up to which the columns are filled; at least the start of the window.
     since: u64,
-    /// Time per task within the column being filled.
+    /// Time in ns per task within the column being filled.
     column: Vec<(u32, u64)>,
-    /// Finished columns.
+    /// Pid shown in each finished column.
     cells: Vec<u32>,
 }
 
+/// A switch in the list.
 struct Line {
     time: u64,
     cpu: u32,
@@ -81,7 +88,7 @@ struct Line {
     next: u32,
 }
 
-/// Draws the window of its options. Memory is bounded by the window and the number of tasks.
+/// Draws one window of time. Its memory is bounded by the window and the number of tasks.
 pub struct Draw {
     options: DrawOptions,
     rows: Vec<Row>,
@@ -91,10 +98,10 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// Returns a drawing of the first `cpus` CPUs of a machine. What happens on others is not drawn.
+    /// Returns a drawing of the machine's first `cpus` CPUs. Records of other CPUs are ignored.
     ///
     /// # Errors
-    /// An empty window, or too many columns.
+    /// Fails if the window is empty or has too many columns.
     pub fn new(options: DrawOptions, cpus: usize) -> Result<Draw, DrawError> {
         let DrawOptions { from, to, step, .. } = options;
         if to <= from {
@@ -123,7 +130,8 @@ impl Draw {
         })
     }
 
-    /// The drawing, with CPUs as they were after the last record up to `end`, the end of the run.
+    /// Finishes the drawing and returns its text. `end` is the time at which the run ended. From
+    /// the last record to `end`, the CPUs are drawn in their last state.
     pub fn finish(mut self, end: u64) -> String {
         let end = end.min(self.options.to);
         for row in &mut self.rows {
@@ -145,7 +153,7 @@ impl Draw {
                     let label = match pid {
                         IDLE => ".",
                         OFFLINE => "x",
-                        pid => labels.of(pid),
+                        pid => labels.get(pid),
                     };
                     let _ = write!(line, "{label:<cell$}");
                 }
@@ -174,7 +182,8 @@ impl Draw {
             .collect()
     }
 
-    /// `cpu  |0us        |10us`: a mark every so many columns that the times fit between.
+    /// Writes the time axis: `cpu  |0us        |10us`. Marks are far enough apart for their times
+    /// to fit between them.
     fn axis(&self, first: usize, columns: usize, cell: usize, margin: usize, out: &mut String) {
         let time = |column: usize| short_time(self.options.from + column as u64 * self.options.step);
         let longest = time(first).len().max(time(first + columns).len()) + 2;
@@ -185,7 +194,7 @@ impl Draw {
         let mut line = format!("{:<margin$}", "cpu");
         for column in (first..first + columns).filter(|column| column % every == 0) {
             let at = margin + (column - first) * cell;
-            // A mark without room for its time would make the line wrap.
+            // A mark without room for its time is left out, because the line would wrap.
             if at + 1 + time(column).len() > self.options.width && column > first {
                 break;
             }
@@ -195,6 +204,7 @@ impl Draw {
         let _ = writeln!(out, "{}", line.trim_end());
     }
 
+    /// Writes the meaning of columns and labels.
     fn legend(&self, labels: &Labels, out: &mut String) {
         let _ = write!(out, "one column = {}, . = idle", short_time(self.options.step));
         if self.rows.iter().any(|row| row.cells.contains(&OFFLINE)) {
@@ -225,7 +235,7 @@ impl Draw {
         };
         let _ = writeln!(out, "{:>16}  {:>3}  switch", "time us", "cpu");
         for line in &self.list {
-            // As sched_switch prints it.
+            // The letters that sched_switch prints.
             let state = match line.prev_state {
                 TaskState::Running => 'R',
                 TaskState::Interruptible => 'S',
@@ -245,6 +255,7 @@ impl Draw {
         }
     }
 
+    /// Changes the running task of a CPU at a time.
     fn set(&mut self, time: u64, cpu: u32, pid: u32) {
         let Some(row) = self.rows.get_mut(cpu as usize) else {
             return;
@@ -255,7 +266,7 @@ impl Draw {
 }
 
 impl Row {
-    /// Gives the time up to `now` to the task that has the CPU.
+    /// Attributes the time up to `now` to the running task.
     fn advance(&mut self, now: u64, options: &DrawOptions) {
         while self.since < now {
             let next = options.from + (self.cells.len() as u64 + 1).saturating_mul(options.step);
@@ -311,7 +322,8 @@ impl Sink for Draw {
     }
 }
 
-/// A time in the largest unit that needs at most three decimals: `0`, `15us`, `1.5ms`, `2s`.
+/// Formats a time in the largest unit that needs at most three decimals: `0`, `15us`, `1.5ms`,
+/// `2s`.
 fn short_time(ns: u64) -> String {
     for (unit, name) in [(1_000_000_000u64, "s"), (1_000_000, "ms"), (1_000, "us")] {
         if ns >= unit && ns.is_multiple_of(unit / 1000) {
@@ -379,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_says_what_it_leaves_out() {
+    fn the_list_reports_how_many_switches_it_omits() {
         let mut options = DrawOptions::columns(0, 1_000_000, 10);
         options.list = true;
         let mut draw = Draw::new(options, 1).unwrap();

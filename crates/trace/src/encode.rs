@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Records as bytes: exact, compact, the same on every host.
+//! The binary encoding of records: exact, compact and equal on every host.
 //!
-//! A record is one byte of tag and flag (tag in the low 5 bits), the difference of its time to
-//! the record before it (zigzag varint, so any order of times survives), its CPU (varint), then
-//! the tag's numbers (varints) and text (varint length, UTF-8). A Switch takes about 7 bytes.
+//! An encoded record consists of
+//!
+//! - one byte with the tag (low 5 bits) and the flag,
+//! - the difference of its time from the previous record's time (zigzag varint, so times may also
+//!   go back),
+//! - its CPU (varint),
+//! - the tag's numbers (varints) and its text (varint length, UTF-8).
+//!
+//! A Switch takes about 7 bytes.
 
 use crate::event::Record;
 use crate::form::{Form, LAYOUT};
@@ -11,28 +17,29 @@ use crate::form::{Form, LAYOUT};
 /// Version of the encoding and of the file format; a reader refuses any other.
 pub const VERSION: u32 = 2;
 
-/// Why bytes are no record.
+/// Reason why bytes cannot be decoded as a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError {
-    /// Index of the byte where the offending item begins.
+    /// Index of the first byte of the offending item.
     pub at: usize,
-    pub what: &'static str,
+    pub problem: &'static str,
 }
 
-/// Appends records to a buffer, each relative to the one before.
+/// Appends records to a buffer. Each time is stored relative to that of the record before.
 #[derive(Clone, Debug, Default)]
 pub struct Encoder {
     time: u64,
 }
 
 impl Encoder {
-    /// An encoder whose first record is relative to time 0.
+    /// Returns an encoder that stores the first record relative to time 0.
     pub fn new() -> Encoder {
         Encoder::default()
     }
 
+    /// Appends a record to `out`.
     pub fn put(&mut self, record: &Record, out: &mut Vec<u8>) {
-        let form = Form::of(&record.event);
+        let form = Form::from_event(&record.event);
         out.push(form.tag | form.flag << 5);
         let delta = record.time.wrapping_sub(self.time) as i64;
         self.time = record.time;
@@ -47,14 +54,15 @@ impl Encoder {
     }
 }
 
-/// Takes records out of bytes that an [`Encoder`] made.
+/// Decodes the bytes that an [`Encoder`] produced.
 pub struct Decoder<'a> {
     bytes: Bytes<'a>,
     time: u64,
 }
 
 impl<'a> Decoder<'a> {
-    /// Decodes `bytes` from index `at` on, with the first record relative to `time`.
+    /// Returns a decoder of `bytes` that starts at index `at`. The first record's time is relative
+    /// to `time`.
     pub fn new(bytes: &'a [u8], at: usize, time: u64) -> Decoder<'a> {
         Decoder {
             bytes: Bytes { bytes, at },
@@ -62,17 +70,17 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Index of the next byte.
+    /// Returns the index of the next byte to decode.
     pub fn at(&self) -> usize {
         self.bytes.at
     }
 
-    /// Time of the record decoded last.
+    /// Returns the time of the last decoded record.
     pub fn time(&self) -> u64 {
         self.time
     }
 
-    /// The next record, `None` at the end of the bytes.
+    /// Decodes the next record. Returns `None` at the end of the bytes.
     pub fn get(&mut self) -> Result<Option<Record>, DecodeError> {
         let start = self.bytes.at;
         if self.bytes.is_empty() {
@@ -83,7 +91,7 @@ impl<'a> Decoder<'a> {
         let Some(&(layout, has_text)) = LAYOUT.get(usize::from(tag)) else {
             return Err(DecodeError {
                 at: start,
-                what: "an unknown kind of event",
+                problem: "an unknown kind of event",
             });
         };
         let zigzag = self.bytes.varint()?;
@@ -97,13 +105,13 @@ impl<'a> Decoder<'a> {
         let text = if has_text { Some(self.bytes.text()?) } else { None };
         let event = Form { tag, flag, words, text }
             .event()
-            .map_err(|what| DecodeError { at: start, what })?;
+            .map_err(|problem| DecodeError { at: start, problem })?;
         self.time = time;
         Ok(Some(Record { time, cpu, event }))
     }
 }
 
-/// A cursor over bytes that never leaves them.
+/// A cursor over bytes. Reading past the end is an error.
 pub(crate) struct Bytes<'a> {
     pub bytes: &'a [u8],
     pub at: usize,
@@ -117,7 +125,7 @@ impl<'a> Bytes<'a> {
     fn byte(&mut self) -> Result<u8, DecodeError> {
         let byte = *self.bytes.get(self.at).ok_or(DecodeError {
             at: self.at,
-            what: "the data ends within an item",
+            problem: "the data ends within an item",
         })?;
         self.at += 1;
         Ok(byte)
@@ -139,7 +147,7 @@ impl<'a> Bytes<'a> {
         }
         Err(DecodeError {
             at: start,
-            what: "a number is over 64 bits",
+            problem: "a number is over 64 bits",
         })
     }
 
@@ -147,7 +155,7 @@ impl<'a> Bytes<'a> {
         let at = self.at;
         u32::try_from(self.varint()?).map_err(|_| DecodeError {
             at,
-            what: "a number is over 32 bits",
+            problem: "a number is over 32 bits",
         })
     }
 
@@ -158,12 +166,12 @@ impl<'a> Bytes<'a> {
         let text = usize::try_from(len).ok().and_then(|len| rest.get(..len));
         let text = text.ok_or(DecodeError {
             at,
-            what: "a text is longer than the data",
+            problem: "a text is longer than the data",
         })?;
         self.at += text.len();
         std::str::from_utf8(text).map_err(|_| DecodeError {
             at,
-            what: "a text is not UTF-8",
+            problem: "a text is not UTF-8",
         })
     }
 }
@@ -186,7 +194,7 @@ pub(crate) fn put_text(text: &str, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
     use crate::event::{Event, TaskState};
-    use crate::form::one_of_each;
+    use crate::form::sample_events;
 
     fn decode(bytes: &[u8]) -> Result<Vec<Record>, DecodeError> {
         let mut decoder = Decoder::new(bytes, 0, 0);
@@ -198,10 +206,11 @@ mod tests {
     }
 
     #[test]
-    fn every_record_comes_back() {
-        // Times jump to both ends: the encoding is exact, even out of order.
+    fn every_record_is_decoded_unchanged() {
+        // The times jump to both ends of the range, because the encoding must be exact even for
+        // unordered times.
         let times = [0, 1, u64::MAX, 3, 1 << 63, 0, 127, 128];
-        let records: Vec<Record> = one_of_each()
+        let records: Vec<Record> = sample_events()
             .into_iter()
             .enumerate()
             .map(|(i, event)| Record {
@@ -242,7 +251,7 @@ mod tests {
 
     #[test]
     fn errors_name_the_byte() {
-        let error = |bytes: &[u8]| decode(bytes).map_err(|e| (e.at, e.what)).unwrap_err();
+        let error = |bytes: &[u8]| decode(bytes).map_err(|e| (e.at, e.problem)).unwrap_err();
         assert_eq!(error(&[31]), (0, "an unknown kind of event"));
         assert_eq!(error(&[2, 0]), (2, "the data ends within an item"));
         assert_eq!(

@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Names and messages made safe for a terminal, for a line-based format and for JSON.
+//! Escaping of names and messages for terminals, line-based formats and JSON.
 //!
-//! Task names, file names and messages of a policy come from objects, workloads and recordings that nobody has checked. A
-//! terminal executes control characters: they clear the screen, change the title, or type on behalf of the reader. Bidirectional
-//! controls show text in another order than it has. A newline forges a further line of a table or an event of an ftrace text.
-//! This is the only place that knows these characters. Escaping twice is the same as escaping once.
+//! Task names, file names and a policy's messages come from unchecked objects, workloads and
+//! recordings. A terminal executes control characters in them: they clear the screen, change the
+//! window title or send input in the user's name. Bidirectional controls display text in another
+//! order than it has. A newline can forge a line of a table or an event of an ftrace file.
+//!
+//! This is the only module that knows these characters. Escaping a text twice has the same result
+//! as escaping it once.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Returns whether a terminal executes a character instead of showing it: C0, DEL, C1, line separators, bidirectional controls.
+/// Returns whether a character controls a terminal instead of being shown: C0, DEL, C1, line
+/// separators and bidirectional controls.
 fn is_control(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// Returns the text with `write` applied to each character for which `is_replaced` is true.
 fn replace(text: &str, is_replaced: impl Fn(char) -> bool, write: impl Fn(&mut String, char)) -> Cow<'_, str> {
     if !text.chars().any(&is_replaced) {
         return Cow::Borrowed(text);
@@ -30,7 +35,7 @@ fn replace(text: &str, is_replaced: impl Fn(char) -> bool, write: impl Fn(&mut S
 }
 
 fn write_escape(out: &mut String, c: char) {
-    // A String takes everything.
+    // Writing to a String cannot fail.
     let _ = match c {
         '\n' => write!(out, "\\n"),
         '\r' => write!(out, "\\r"),
@@ -40,17 +45,17 @@ fn write_escape(out: &mut String, c: char) {
     };
 }
 
-/// Escapes a name or another part of a line: newlines and tabs too.
+/// Escapes a name or another part of a line, including newlines and tabs.
 pub fn line(text: &str) -> Cow<'_, str> {
     replace(text, is_control, write_escape)
 }
 
-/// Escapes a text of several lines: newlines and tabs stay.
+/// Escapes a text of several lines. Newlines and tabs are kept.
 pub fn text(text: &str) -> Cow<'_, str> {
     replace(text, |c| is_control(c) && c != '\n' && c != '\t', write_escape)
 }
 
-/// Escapes the control characters that JSON allows in a string. The value stays the same.
+/// Escapes JSON's control characters as `\uXXXX`. The JSON value does not change.
 pub fn json(text: &str) -> Cow<'_, str> {
     let is_replaced = |c| is_control(c) && c != '\n' && c != '\t';
     replace(text, is_replaced, |out, c| {
@@ -62,11 +67,12 @@ pub fn json(text: &str) -> Cow<'_, str> {
 mod tests {
     use super::*;
 
-    /// Clears the screen, in two ways; rings; reverses; forges a line.
+    /// A text that clears the screen in two ways, rings the bell, reverses the text direction and
+    /// forges a line.
     const HOSTILE: &str = "a\x1b[2Jb\u{9b}2Jc\x07d\x7fe\u{202e}f\u{2066}g\nh\ti\rj";
 
     #[test]
-    fn nothing_that_a_terminal_executes_is_left() {
+    fn no_terminal_control_is_left_unescaped() {
         let line = line(HOSTILE);
         assert_eq!(line, r"a\x1b[2Jb\u{9b}2Jc\x07d\x7fe\u{202e}f\u{2066}g\nh\ti\rj");
         let text = text(HOSTILE);
@@ -85,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn json_means_the_same() {
+    fn escaped_json_has_the_same_value() {
         let value = serde_json::Value::from(HOSTILE);
         let plain = serde_json::to_string_pretty(&value).expect("JSON");
         let escaped = json(&plain);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The closed set of events. Tasks are named by pid, 0 is the idle task.
+//! The kinds of events that a run can record. Events name tasks by pid; pid 0 is the idle task.
 
-/// What a task is in when it is switched out (`prev_state` of sched_switch).
+/// State of a task that is switched out (`prev_state` of the sched_switch tracepoint).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskState {
     /// Still runnable: preempted, yielded or out of slice.
@@ -14,7 +14,7 @@ pub enum TaskState {
     Dead,
 }
 
-/// How far a task was moved.
+/// Reason for which a task was moved to another CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MigrateReason {
     /// select_task_rq at wake-up
@@ -23,17 +23,18 @@ pub enum MigrateReason {
     Fork,
     /// select_task_rq at exec
     Exec,
-    /// Pulled or pushed by a balancer, or moved between CPUs by a policy's dispatch
+    /// Pulled or pushed by load balancing, or moved to another CPU by a policy's dispatch
     Balance,
     /// Affinity change or hotplug
     Affinity,
 }
 
-// The kind as a byte of its own, not hidden in a text's length: every sink looks at it.
+// Every sink matches on the kind, so `repr(u8)` stores it as a byte of its own. By default, Rust
+// encodes it in unused values of another field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Event {
-    /// A task exists from now on. `prio` is the kernel's 0..139 (nice 0 = 120).
+    /// A task was created. `prio` is the kernel's 0..139 (nice 0 is 120).
     TaskNew {
         pid: u32,
         tgid: u32,
@@ -41,107 +42,67 @@ pub enum Event {
         prio: i32,
         comm: String,
     },
-    /// sched_process_exec / task_rename
-    TaskRename {
-        pid: u32,
-        comm: String,
-    },
-    TaskExit {
-        pid: u32,
-    },
-    /// sched_switch on `Record::cpu`.
+    /// A task changed its name (sched_process_exec, task_rename).
+    TaskRename { pid: u32, comm: String },
+    /// A task exited.
+    TaskExit { pid: u32 },
+    /// `Record::cpu` switched from task `prev` to task `next` (sched_switch).
     Switch {
         prev: u32,
         prev_state: TaskState,
         next: u32,
     },
-    /// sched_waking: `Record::cpu` is the waker's CPU; `waker` 0: an interrupt, a timer's or a device's.
-    Waking {
-        pid: u32,
-        waker: u32,
-    },
-    /// sched_wakeup / sched_wakeup_new: the task is queued; `target` is its CPU.
-    Wakeup {
-        pid: u32,
-        target: u32,
-        new: bool,
-    },
-    /// sched_migrate_task
+    /// Task `waker` is about to wake a task (sched_waking). `Record::cpu` is the waker's CPU.
+    /// `waker` is 0 if an interrupt handler wakes the task.
+    Waking { pid: u32, waker: u32 },
+    /// A woken or new task was queued on CPU `target` (sched_wakeup, sched_wakeup_new).
+    Wakeup { pid: u32, target: u32, new: bool },
+    /// A task moved to another CPU (sched_migrate_task).
     Migrate {
         pid: u32,
         from: u32,
         to: u32,
         reason: MigrateReason,
     },
-    /// A task's nice, policy or weight changed; `prio` as above.
-    Prio {
-        pid: u32,
-        prio: i32,
-    },
-    /// The CPU came online or went offline.
-    Hotplug {
-        online: bool,
-    },
-    /// Time the kernel and the policy took on `Record::cpu`, ns, since the last such record of this CPU.
-    Overhead {
-        ns: u64,
-    },
-    /// A policy callback ended. `op` indexes the run's callback name table. It began `after` ns past the record's time, which is
-    /// when the kernel was entered, and took `ns`, with the callbacks and waits within it; `insns` are its own.
-    Callback {
-        op: u16,
-        insns: u32,
-        after: u32,
-        ns: u32,
-    },
-    /// An IPI was sent from `Record::cpu`.
-    Ipi {
-        target: u32,
-    },
-    /// A lock was waited for, from `after` ns past the record's time on. `lock` numbers the locks of a run.
-    LockWait {
-        lock: u32,
-        after: u32,
-        ns: u64,
-    },
-    /// What a lock is called; comes before its first wait.
-    LockName {
-        lock: u32,
-        name: String,
-    },
-    /// So many tasks are on a DSQ now: a policy's by its id, a built-in one by [`built_in_dsq`].
-    DsqLength {
-        dsq: u64,
-        nr: u32,
-    },
-    /// Tasks moved by one run of a balancer.
-    Balance {
-        moved: u32,
-    },
-    /// Work::Begin and Work::Done of programs: operations completed, and the response time of a request (0 if none was begun).
-    Done {
-        pid: u32,
-        count: u32,
-        response_ns: u64,
-    },
-    /// An rt-app phase starts.
-    Phase {
-        pid: u32,
-        phase: u32,
-    },
-    /// A line from bpf_printk.
-    Printk {
-        text: String,
-    },
-    /// The policy was loaded (`true`) or has ended (`false`).
-    Policy {
-        loaded: bool,
-    },
+    /// A task's nice value, scheduling policy or weight changed. `prio` is as in `TaskNew`.
+    Prio { pid: u32, prio: i32 },
+    /// `Record::cpu` came online or went offline.
+    Hotplug { online: bool },
+    /// Time in ns that the kernel and the policy used on `Record::cpu` since this CPU's previous
+    /// `Overhead` record.
+    Overhead { ns: u64 },
+    /// A policy callback returned. `op` is an index into [`Header::ops`](crate::Header::ops). The
+    /// record's time is when the kernel was entered; the callback began `after` ns later and took
+    /// `ns`. `ns` includes nested callbacks and lock waits; `insns` counts only this callback's own
+    /// instructions.
+    Callback { op: u16, insns: u32, after: u32, ns: u32 },
+    /// `Record::cpu` sent an inter-processor interrupt (IPI) to CPU `target`.
+    Ipi { target: u32 },
+    /// `Record::cpu` waited `ns` for a lock, starting `after` ns past the record's time. `lock` is
+    /// the lock's number within the run.
+    LockWait { lock: u32, after: u32, ns: u64 },
+    /// Name of a lock. Recorded before the first wait for it.
+    LockName { lock: u32, name: String },
+    /// A DSQ now holds `nr` tasks. `dsq` is the id of a policy's DSQ, or the number that
+    /// [`built_in_dsq`] returns for a built-in one.
+    DsqLength { dsq: u64, nr: u32 },
+    /// Load balancing ran and moved this many tasks.
+    Balance { moved: u32 },
+    /// A task's program completed `count` operations (`Work::Done`). `response_ns` is the time
+    /// since the request began (`Work::Begin`), or 0 if none was begun.
+    Done { pid: u32, count: u32, response_ns: u64 },
+    /// A task entered a phase of its rt-app program.
+    Phase { pid: u32, phase: u32 },
+    /// The policy printed a line with bpf_printk.
+    Printk { text: String },
+    /// The policy was loaded (`true`) or ended (`false`).
+    Policy { loaded: bool },
 }
 
 impl Event {
-    /// Detail records tell of work inside one decision. A run makes them only for those who want them, so they are no part of
-    /// the trace hash; what they do shows in the times of all others.
+    /// Returns whether the event describes work inside one scheduling decision. Such detail records
+    /// are made only if a sink requests them. They are therefore not part of the trace hash. The
+    /// time they describe is visible in the other records.
     #[inline]
     pub fn is_detail(&self) -> bool {
         matches!(
@@ -154,25 +115,27 @@ impl Event {
 /// SCX_DSQ_FLAG_BUILTIN
 const BUILT_IN: u64 = 1 << 63;
 
-/// The number in records of a built-in DSQ: its kind's id (`SCX_DSQ_LOCAL`), and which of them by CPU or node.
-pub fn built_in_dsq(id: u64, which: u32) -> u64 {
+/// Returns the number that records use for a built-in DSQ. `id` is the id of its kind (such as
+/// `SCX_DSQ_LOCAL`); `owner` is its CPU or node.
+pub fn built_in_dsq(id: u64, owner: u32) -> u64 {
     debug_assert!(id & BUILT_IN != 0 && id & !BUILT_IN < 8);
-    id | u64::from(which) << 8
+    id | u64::from(owner) << 8
 }
 
-/// What a DSQ of records is called: `local 3` (of CPU 3), `bypass 3`, `global 0` (of node 0), `dsq 7`.
+/// Returns the name of a DSQ in records: `local 3` (of CPU 3), `bypass 3`, `global 0` (of node 0),
+/// `dsq 7`.
 pub fn dsq_name(dsq: u64) -> String {
-    let which = (dsq & !BUILT_IN) >> 8;
+    let owner = (dsq & !BUILT_IN) >> 8;
     match (dsq & BUILT_IN != 0, dsq & 7) {
-        (true, 1) => format!("global {which}"),
-        (true, 2) => format!("local {which}"),
-        (true, 3) => format!("bypass {which}"),
+        (true, 1) => format!("global {owner}"),
+        (true, 2) => format!("local {owner}"),
+        (true, 3) => format!("bypass {owner}"),
         _ if dsq < 1 << 20 => format!("dsq {dsq}"),
         _ => format!("dsq {dsq:#x}"),
     }
 }
 
-/// An event with its time (ns since the run's start) and CPU.
+/// An event with its CPU and its time in ns since the start of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     pub time: u64,
@@ -180,7 +143,7 @@ pub struct Record {
     pub event: Event,
 }
 
-/// Takes records in time order, a batch at a time.
+/// Consumer of records. It receives them in time order, a batch at a time.
 pub trait Sink {
     fn take(&mut self, records: &[Record]);
 }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Trace files: written in a stream, read in a stream, checked while read.
+//! Trace files. They are written and read as streams, and are verified while they are read.
 //!
 //! All fixed-size numbers are little-endian.
 //!
 //! ```text
 //! "WTRACE\r\n"  version u32  length u32  checksum u64  header            the run
-//! 'B'           length u32   checksum u64  records                       a block, any number of them
-//! 'R'           length u32   checksum u64  text                          what the run said of itself, if it did
+//! 'B'           length u32   checksum u64  records                       a block; any number of them
+//! 'R'           length u32   checksum u64  text                          the run's result; optional
 //! 'E'           count u64    hash u64      checksum u64                  the end
 //! ```
 //!
-//! Times of a block are relative to 0 at its start, so blocks stand alone. The checksum of the
-//! end covers count and hash; the hash is the run's trace hash and the reader recomputes it.
+//! The first time in a block is relative to 0, so each block can be decoded on its own. `hash` is
+//! the trace hash of the run, which the reader recomputes. The last checksum covers count and hash.
 
 use crate::encode::{DecodeError, Decoder, Encoder, VERSION};
 use crate::event::{Event, Record, Sink};
@@ -20,24 +20,26 @@ use crate::header::Header;
 use std::io::{self, Read, Write};
 
 const MAGIC: &[u8; 8] = b"WTRACE\r\n";
-/// A block is written once it has this many bytes.
+/// Size in bytes at which a block is written.
 const BLOCK_BYTES: usize = 64 << 10;
-/// No block or header may be longer; it bounds what a reader of damaged files allocates.
+/// Maximum size in bytes of a block or of the header. It bounds the memory that a damaged file can
+/// make a reader allocate.
 const BLOCK_MAX: usize = 16 << 20;
-/// No record may be later, ns: 146 years. Sums of a few times stay below 2^64.
+/// Latest time of a record in ns: 146 years. Sums of a few such times stay below 2^64.
 const TIME_MAX: u64 = 1 << 62;
 
-/// What stands at the end of a trace.
+/// The last item of a trace file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trailer {
     /// Number of records.
     pub count: u64,
-    /// [`Hash::value`] over all of them.
+    /// [`Hash::value`] of all records.
     pub hash: u64,
 }
 
-/// Writes a trace. Keeps one block in memory; after an I/O error it writes nothing more and
-/// [`Writer::finish`] tells the error. A writer that is dropped leaves a file that reads as truncated.
+/// Writes a trace file and keeps at most one block in memory. After an I/O error it writes nothing
+/// more, and [`Writer::finish`] returns the error. If a writer is dropped without `finish`, readers
+/// report its file as truncated.
 pub struct Writer<W: Write> {
     to: W,
     block: Vec<u8>,
@@ -47,6 +49,7 @@ pub struct Writer<W: Write> {
 }
 
 impl<W: Write> Writer<W> {
+    /// Returns a writer and writes the header. [`Writer::finish`] returns the errors.
     pub fn new(to: W, header: &Header) -> Writer<W> {
         let mut writer = Writer {
             to,
@@ -59,7 +62,7 @@ impl<W: Write> Writer<W> {
         let mut start = MAGIC.to_vec();
         start.extend(VERSION.to_le_bytes());
         start.extend((body.len() as u32).to_le_bytes());
-        start.extend(Hash::of_bytes(&body).to_le_bytes());
+        start.extend(Hash::checksum(&body).to_le_bytes());
         start.extend(&body);
         if body.len() > BLOCK_MAX {
             writer.failed = Some(too_long("the header"));
@@ -69,6 +72,7 @@ impl<W: Write> Writer<W> {
         writer
     }
 
+    /// Writes the collected bytes as a block of the given kind.
     fn write_block(&mut self, kind: u8) {
         if self.failed.is_none() && self.block.len() > BLOCK_MAX {
             self.failed = Some(too_long("a record"));
@@ -76,7 +80,7 @@ impl<W: Write> Writer<W> {
         if self.failed.is_none() && !self.block.is_empty() {
             let mut head = [kind; 13];
             head[1..5].copy_from_slice(&(self.block.len() as u32).to_le_bytes());
-            head[5..].copy_from_slice(&Hash::of_bytes(&self.block).to_le_bytes());
+            head[5..].copy_from_slice(&Hash::checksum(&self.block).to_le_bytes());
             self.failed = self
                 .to
                 .write_all(&head)
@@ -87,25 +91,26 @@ impl<W: Write> Writer<W> {
         self.encoder = Encoder::new();
     }
 
-    /// Writes what the run says of itself that its records do not; [`Reader::result`] gives it back.
+    /// Writes the run's result: text that the records do not contain. [`Reader::result`] returns
+    /// it.
     pub fn result(&mut self, text: &str) {
         self.write_block(b'B');
         self.block.extend_from_slice(text.as_bytes());
         self.write_block(b'R');
     }
 
-    /// Writes the end and flushes.
+    /// Writes the end of the file and flushes it.
     ///
     /// # Errors
-    /// The first I/O error since [`Writer::new`].
+    /// Returns the first I/O error since [`Writer::new`].
     pub fn finish(self) -> io::Result<Trailer> {
         self.finish_into().map(|(trailer, _)| trailer)
     }
 
-    /// Writes the end, flushes and returns what it was written to.
+    /// Writes the end of the file, flushes it and returns the underlying writer.
     ///
     /// # Errors
-    /// As [`Writer::finish`].
+    /// The same as those of [`Writer::finish`].
     pub fn finish_into(mut self) -> io::Result<(Trailer, W)> {
         self.write_block(b'B');
         if let Some(error) = self.failed {
@@ -121,10 +126,10 @@ impl<W: Write> Writer<W> {
     }
 }
 
-fn too_long(what: &str) -> io::Error {
+fn too_long(item: &str) -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidInput,
-        format!("{what} is too long for a trace file ({BLOCK_MAX} bytes at most)"),
+        format!("{item} is too long for a trace file ({BLOCK_MAX} bytes at most)"),
     )
 }
 
@@ -148,29 +153,32 @@ impl Trailer {
         let mut bytes = [b'E'; 25];
         bytes[1..9].copy_from_slice(&self.count.to_le_bytes());
         bytes[9..17].copy_from_slice(&self.hash.to_le_bytes());
-        let checksum = Hash::of_bytes(&bytes[1..17]);
+        let checksum = Hash::checksum(&bytes[1..17]);
         bytes[17..].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
 }
 
-/// Why a trace cannot be read (further).
+/// Reason why a trace file, or the rest of it, cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    #[error("trace: cannot read at byte {offset}: {source}")]
+    #[error("trace: cannot read the file at byte {offset}: {source}")]
     Io { offset: u64, source: io::Error },
-    #[error("trace: not a trace file: it does not begin with the magic WTRACE")]
+    #[error("trace: not a trace file: its first bytes are not WTRACE")]
     NotATrace,
-    #[error("trace: version {found} of the format; this program reads version {VERSION}")]
+    #[error(
+        "trace: the file has format version {found}, but this program reads only version {VERSION}; record the run again"
+    )]
     Version { found: u32 },
-    #[error("trace: the file ends at byte {offset}, within {what}; was the run interrupted?")]
-    Truncated { offset: u64, what: &'static str },
-    #[error("trace: damaged at byte {offset}: {what}")]
-    Damaged { offset: u64, what: String },
+    #[error("trace: the file ends at byte {offset}, within {item}; if the run was interrupted, record it again")]
+    Truncated { offset: u64, item: &'static str },
+    #[error("trace: damaged at byte {offset}: {problem}")]
+    Damaged { offset: u64, problem: String },
 }
 
-/// Reads a trace. Iterates over its records; after an error there is nothing more.
-/// Every block's checksum, and at the end the number of records and their hash, are checked.
+/// Reads a trace file as an iterator over its records. After an error, the iterator ends. The
+/// reader verifies the checksum of every block and, at the end, the number of records and their
+/// hash.
 pub struct Reader<R: Read> {
     from: R,
     header: Header,
@@ -188,10 +196,11 @@ pub struct Reader<R: Read> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads the header.
+    /// Opens a trace and reads its header.
     ///
     /// # Errors
-    /// I/O; no trace; another version; truncated or damaged header.
+    /// Fails on an I/O error, on a file that is not a trace, on another format version, and on a
+    /// truncated or damaged header.
     pub fn new(from: R) -> Result<Reader<R>, ReadError> {
         let mut reader = Reader {
             from,
@@ -225,24 +234,27 @@ impl<R: Read> Reader<R> {
         &self.header
     }
 
-    /// Bytes read so far.
+    /// Returns the number of bytes read so far.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// What the run said of itself, if it did: known once the end was reached.
+    /// Returns the run's result, if the file contains one. It is available once the end was
+    /// reached.
     pub fn result(&self) -> Option<&str> {
         self.result.as_deref()
     }
 
-    /// The end of the trace, once it was reached.
+    /// Returns the last item of the file, once the end was reached.
     pub fn trailer(&self) -> Option<Trailer> {
         self.trailer
     }
 
+    /// Reads up to `len` bytes into `into`. The end of the file is no error.
     fn read_up_to(&mut self, len: usize, into: &mut Vec<u8>) -> Result<(), ReadError> {
         into.clear();
-        // Grows with what is there, not with what a damaged length claims.
+        // The buffer grows with the bytes that exist. A damaged length cannot make it allocate
+        // more.
         let got = self.from.by_ref().take(len as u64).read_to_end(into);
         self.offset += into.len() as u64;
         got.map(|_| ()).map_err(|source| ReadError::Io {
@@ -251,24 +263,24 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], ReadError> {
+    fn array<const N: usize>(&mut self, item: &'static str) -> Result<[u8; N], ReadError> {
         let mut bytes = Vec::new();
         self.read_up_to(N, &mut bytes)?;
         bytes.try_into().map_err(|_| ReadError::Truncated {
             offset: self.offset,
-            what,
+            item,
         })
     }
 
-    /// Reads length, checksum and body into `block`.
-    fn read_block(&mut self, what: &'static str) -> Result<(), ReadError> {
+    /// Reads a block's length, checksum and body into `self.block`.
+    fn read_block(&mut self, item: &'static str) -> Result<(), ReadError> {
         let start = self.offset;
-        let len = u32::from_le_bytes(self.array(what)?) as usize;
+        let len = u32::from_le_bytes(self.array(item)?) as usize;
         if len > BLOCK_MAX {
-            let what = format!("{what} of {len} bytes; {BLOCK_MAX} is the most");
-            return Err(ReadError::Damaged { offset: start, what });
+            let problem = format!("{item} has {len} bytes, more than the maximum of {BLOCK_MAX}");
+            return Err(ReadError::Damaged { offset: start, problem });
         }
-        let checksum = u64::from_le_bytes(self.array(what)?);
+        let checksum = u64::from_le_bytes(self.array(item)?);
         self.block_offset = self.offset;
         let mut block = std::mem::take(&mut self.block);
         let read = self.read_up_to(len, &mut block);
@@ -277,14 +289,14 @@ impl<R: Read> Reader<R> {
         if self.block.len() < len {
             return Err(ReadError::Truncated {
                 offset: self.offset,
-                what,
+                item,
             });
         }
-        if Hash::of_bytes(&self.block) != checksum {
-            let what = format!("the checksum of {what} differs");
+        if Hash::checksum(&self.block) != checksum {
+            let problem = format!("{item} does not match its checksum");
             return Err(ReadError::Damaged {
                 offset: self.block_offset,
-                what,
+                problem,
             });
         }
         (self.at, self.time) = (0, 0);
@@ -294,10 +306,11 @@ impl<R: Read> Reader<R> {
     fn damaged(&self, error: DecodeError) -> ReadError {
         ReadError::Damaged {
             offset: self.block_offset + error.at as u64,
-            what: error.what.to_owned(),
+            problem: error.problem.to_owned(),
         }
     }
 
+    /// Reads the last item of the file and compares it with the records read.
     fn read_end(&mut self) -> Result<(), ReadError> {
         let start = self.offset - 1;
         let body: [u8; 24] = self.array("its last 25 bytes")?;
@@ -306,20 +319,20 @@ impl<R: Read> Reader<R> {
             count: word(0),
             hash: word(1),
         };
-        let error = |what: String| Err(ReadError::Damaged { offset: start, what });
+        let error = |problem: String| Err(ReadError::Damaged { offset: start, problem });
         if trailer.encode()[1..] != body {
-            return error("the checksum of the end differs".into());
+            return error("the last item does not match its checksum".into());
         }
         if trailer.count != self.hash.count() {
             return error(format!(
-                "{} records announced, {} found",
+                "{} records expected, {} found",
                 trailer.count,
                 self.hash.count()
             ));
         }
         if trailer.hash != self.hash.value() {
             return error(format!(
-                "trace hash {:016x} announced, {} found",
+                "trace hash {:016x} expected, {} found",
                 trailer.hash, self.hash
             ));
         }
@@ -328,24 +341,27 @@ impl<R: Read> Reader<R> {
         if !more.is_empty() {
             return Err(ReadError::Damaged {
                 offset: self.offset - 1,
-                what: "bytes after the end".into(),
+                problem: "bytes after the end".into(),
             });
         }
         self.trailer = Some(trailer);
         Ok(())
     }
 
+    /// Reads the run's result, a block of UTF-8 text.
     fn read_result(&mut self) -> Result<(), ReadError> {
         self.read_block("the result")?;
         let text = String::from_utf8(std::mem::take(&mut self.block));
         self.at = 0;
         self.result = Some(text.map_err(|_| ReadError::Damaged {
             offset: self.block_offset,
-            what: "the result is not UTF-8".into(),
+            problem: "the result is not UTF-8".into(),
         })?);
         Ok(())
     }
 
+    /// Reads blocks until one contains a record, and decodes that record. Returns `None` at the end
+    /// of the trace.
     fn read_record(&mut self) -> Result<Option<Record>, ReadError> {
         while self.at >= self.block.len() {
             let [kind] = self.array("the list of blocks (its end is missing)")?;
@@ -354,10 +370,10 @@ impl<R: Read> Reader<R> {
                 b'R' => self.read_result()?,
                 b'E' => return self.read_end().map(|()| None),
                 _ => {
-                    let what = format!("byte {kind:#04x} where a block or the end should begin");
+                    let problem = format!("a block or the last item must begin here, found byte {kind:#04x}");
                     return Err(ReadError::Damaged {
                         offset: self.offset - 1,
-                        what,
+                        problem,
                     });
                 }
             }
@@ -366,16 +382,22 @@ impl<R: Read> Reader<R> {
         let record = decoder.get().map_err(|e| self.damaged(e))?;
         if let Some(record) = &record {
             if let Some(cpu) = cpu_beyond(record, self.header.cpus.len()) {
-                let what = format!("CPU {cpu} of {}", self.header.cpus.len());
+                let problem = format!(
+                    "the record names CPU {cpu}, but the machine has {} CPUs",
+                    self.header.cpus.len()
+                );
                 return Err(ReadError::Damaged {
                     offset: self.block_offset + self.at as u64,
-                    what,
+                    problem,
                 });
             }
             if record.time > TIME_MAX {
                 return Err(ReadError::Damaged {
                     offset: self.block_offset + self.at as u64,
-                    what: format!("time {} ns: {TIME_MAX} is the latest", record.time),
+                    problem: format!(
+                        "the record's time of {} ns is after the latest possible time, {TIME_MAX} ns",
+                        record.time
+                    ),
                 });
             }
             self.hash.add(record);
@@ -385,7 +407,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// The first CPU of a record that the machine does not have.
+/// Returns the first CPU number in a record that the machine does not have.
 fn cpu_beyond(record: &Record, cpus: usize) -> Option<u32> {
     let (a, b) = match record.event {
         Event::Wakeup { target, .. } | Event::Ipi { target } => (target, target),

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is known of tasks and CPUs after each record: names, priorities, who runs where, how many are runnable.
+//! The state of tasks and CPUs after each record: names, priorities, the running tasks, and how
+//! many tasks are runnable.
 
 use crate::by_number::ByNumber;
 use crate::event::{Event, Record, TaskState};
 
-/// A task as the records so far tell of it.
+/// State of a task according to the records so far.
 #[derive(Clone, Debug, Default)]
 pub struct Task {
     pub comm: String,
     pub tgid: u32,
-    /// The kernel's 0..139; 120 if nothing was said of it.
+    /// The kernel's 0..139; 120 if no record has set it.
     pub prio: i32,
-    /// Where it runs, waits or ran last.
+    /// CPU on which the task runs, waits or last ran.
     pub cpu: u32,
     pub runnable: bool,
     known: bool,
 }
 
-/// Goes through records.
+/// Tracks the state of all tasks and CPUs while records are added.
 #[derive(Clone, Debug, Default)]
 pub struct Follow {
     tasks: ByNumber<Task>,
@@ -35,22 +36,23 @@ impl Follow {
         }
     }
 
-    /// The task of a pid; one that no record introduced has no name.
+    /// Returns a task by pid. A task that no record introduced has no name.
     pub fn task(&mut self, pid: u32) -> &Task {
         self.entry(pid)
     }
 
-    /// Who runs on a CPU; 0 is idle.
+    /// Returns the pid of the task that runs on a CPU, or 0 if the CPU is idle.
     pub fn current(&self, cpu: u32) -> u32 {
         self.current[cpu as usize]
     }
 
-    /// Runnable tasks of a CPU, with the one that runs (`rq->nr_running`).
+    /// Returns the number of runnable tasks on a CPU, including the running one (`rq->nr_running`).
     pub fn runnable(&self, cpu: u32) -> u32 {
         self.runnable[cpu as usize]
     }
 
-    /// CPUs whose number of runnable tasks the last record changed; some may come twice.
+    /// Returns the CPUs on which the last record changed the number of runnable tasks. A CPU can
+    /// occur twice.
     pub fn changed(&self) -> &[u32] {
         &self.changed
     }
@@ -65,8 +67,8 @@ impl Follow {
         task
     }
 
-    /// The task is runnable on a CPU, or is not.
-    fn place(&mut self, pid: u32, cpu: u32, runnable: bool) {
+    /// Sets a task's CPU and whether the task is runnable, and updates the CPUs' counts.
+    fn set_cpu(&mut self, pid: u32, cpu: u32, runnable: bool) {
         if pid == 0 {
             return;
         }
@@ -86,7 +88,7 @@ impl Follow {
         }
     }
 
-    /// Takes a record in.
+    /// Updates the state with a record. Records must be added in time order.
     pub fn add(&mut self, record: &Record) {
         self.changed.clear();
         match record.event {
@@ -103,14 +105,14 @@ impl Follow {
             }
             Event::TaskRename { pid, ref comm } => self.entry(pid).comm.clone_from(comm),
             Event::Prio { pid, prio } => self.entry(pid).prio = prio,
-            Event::Wakeup { pid, target, .. } => self.place(pid, target, true),
+            Event::Wakeup { pid, target, .. } => self.set_cpu(pid, target, true),
             Event::Migrate { pid, to, .. } => {
                 let runnable = self.entry(pid).runnable;
-                self.place(pid, to, runnable);
+                self.set_cpu(pid, to, runnable);
             }
             Event::Switch { prev, prev_state, next } => {
-                self.place(prev, record.cpu, prev_state == TaskState::Running);
-                self.place(next, record.cpu, true);
+                self.set_cpu(prev, record.cpu, prev_state == TaskState::Running);
+                self.set_cpu(next, record.cpu, true);
                 self.current[record.cpu as usize] = next;
             }
             _ => {}
@@ -124,9 +126,9 @@ mod tests {
     use crate::event::MigrateReason;
 
     #[test]
-    fn counts_who_is_runnable_where() {
+    fn counts_runnable_tasks_per_cpu() {
         let mut follow = Follow::new(2);
-        let mut told = Vec::new();
+        let mut counts = Vec::new();
         let wake = |pid, target| Event::Wakeup {
             pid,
             target,
@@ -137,7 +139,7 @@ mod tests {
             (0, wake(7, 1)),
             (1, switch(0, TaskState::Running, 7)),
             (0, wake(8, 1)),
-            (1, wake(8, 1)), // said twice: counted once
+            (1, wake(8, 1)), // a repeated wake-up counts once
             (
                 1,
                 Event::Migrate {
@@ -149,7 +151,7 @@ mod tests {
             ),
             (0, switch(0, TaskState::Running, 8)),
             (1, switch(7, TaskState::Interruptible, 0)),
-            (0, switch(8, TaskState::Running, 7)), // never said to have been woken
+            (0, switch(8, TaskState::Running, 7)), // a switch to a task without a wake-up
             (
                 1,
                 Event::Migrate {
@@ -161,10 +163,10 @@ mod tests {
             ),
         ] {
             follow.add(&Record { time: 0, cpu, event });
-            told.push((follow.runnable(0), follow.runnable(1)));
+            counts.push((follow.runnable(0), follow.runnable(1)));
         }
         assert_eq!(
-            told,
+            counts,
             [(0, 1), (0, 1), (0, 2), (0, 2), (1, 1), (1, 1), (1, 0), (2, 0), (2, 0)]
         );
         assert_eq!((follow.current(0), follow.current(1)), (7, 0));

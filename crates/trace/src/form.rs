@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The canonical form of an event: a tag, a flag, up to four numbers and a text.
 //!
-//! The hash and the encoding are both defined over this form, so they cannot disagree about what
-//! an event means. A tag, once given, keeps its meaning; a changed meaning is a new tag.
+//! Hash and encoding are both computed from this form, so they cannot disagree about an event's
+//! meaning. A tag never changes its meaning. An event with a new meaning gets a new tag.
 
 use crate::event::{Event, MigrateReason, TaskState};
 
-/// Events with their tags. `words` beyond the tag's [`arity`] are 0. A word of more than 32 bits
-/// stands at index 0 or 2 and the word after it is unused, so pairs pack into 64 bits exactly.
+/// Canonical form of an event. Words that the tag does not use ([`LAYOUT`]) are 0. A word of more
+/// than 32 bits has index 0 or 2, and the word after it is unused. So each pair of words fits into
+/// 64 bits.
 pub(crate) struct Form<'a> {
     pub tag: u8,
     pub flag: u8,
@@ -15,7 +16,7 @@ pub(crate) struct Form<'a> {
     pub text: Option<&'a str>,
 }
 
-/// How many words each tag uses: (which of the four, with a text).
+/// For each tag, the indices of the words it uses and whether it has a text.
 pub(crate) const LAYOUT: [(&[usize], bool); 20] = [
     (&[0, 1, 2, 3], true),  // TaskNew
     (&[0], true),           // TaskRename
@@ -51,7 +52,7 @@ impl<'a> Form<'a> {
     }
 
     #[inline(always)]
-    pub fn of(event: &'a Event) -> Form<'a> {
+    pub fn from_event(event: &'a Event) -> Form<'a> {
         let w = |x: u32| u64::from(x);
         let prio_word = |x: i32| u64::from(x as u32);
         match *event {
@@ -100,7 +101,8 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// Tag and flag, first and second pair of words of the events that nearly all records are: [`Form::of`] in short.
+    /// Returns tag and flag, and the two pairs of words, of the most frequent kinds of events. It
+    /// is a shorter path than [`Form::from_event`]; it returns `None` for all other kinds.
     #[inline(always)]
     pub fn packed(event: &Event) -> Option<(u64, u64, u64)> {
         let pair = |a: u32, b: u32| u64::from(a) | u64::from(b) << 32;
@@ -119,7 +121,7 @@ impl<'a> Form<'a> {
         })
     }
 
-    /// The event of a form, or what is wrong with it.
+    /// Converts the form back into the event. The error says what is wrong with the form.
     pub fn event(&self) -> Result<Event, &'static str> {
         let u = |i: usize| u32::try_from(self.words[i]).map_err(|_| "a number is over 32 bits");
         let flag = || match self.flag {
@@ -248,9 +250,9 @@ fn flag_reason(flag: u8) -> Result<MigrateReason, &'static str> {
     })
 }
 
-/// One event of every kind, with extreme values; what every test of this crate's encodings runs over.
+/// Returns one event of every kind, with extreme values, for the tests of this crate's encodings.
 #[cfg(test)]
-pub(crate) fn one_of_each() -> Vec<Event> {
+pub(crate) fn sample_events() -> Vec<Event> {
     use crate::event::{MigrateReason as M, TaskState as S};
     let mut events = vec![
         Event::TaskNew {
@@ -348,25 +350,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_event_survives_its_form() {
+    fn every_event_converts_to_its_form_and_back() {
         let mut tags = std::collections::BTreeSet::new();
-        for event in one_of_each() {
-            let form = Form::of(&event);
+        for event in sample_events() {
+            let form = Form::from_event(&event);
             assert_eq!(form.event().as_ref(), Ok(&event));
             tags.insert(form.tag);
         }
-        assert_eq!(tags.len(), LAYOUT.len(), "one_of_each misses a kind");
+        assert_eq!(tags.len(), LAYOUT.len(), "sample_events misses a kind");
     }
 
     #[test]
-    fn what_is_packed_is_the_form() {
+    fn packed_words_equal_those_of_the_form() {
         let mut packed = 0;
-        for event in one_of_each() {
-            if let Some(told) = Form::packed(&event) {
-                let form = Form::of(&event);
+        for event in sample_events() {
+            if let Some(words) = Form::packed(&event) {
+                let form = Form::from_event(&event);
                 let kind = u64::from(form.tag) | u64::from(form.flag) << 8;
                 let [a, b, c, d] = form.words;
-                assert_eq!(told, (kind, a | b << 32, c | d << 32), "{event:?}");
+                assert_eq!(words, (kind, a | b << 32, c | d << 32), "{event:?}");
                 assert!(form.text.is_none() && !event.is_detail());
                 packed += 1;
             }
@@ -376,14 +378,14 @@ mod tests {
 
     #[test]
     fn words_outside_the_layout_are_zero() {
-        for event in one_of_each() {
-            let form = Form::of(&event);
+        for event in sample_events() {
+            let form = Form::from_event(&event);
             let (used, text) = LAYOUT[form.tag as usize];
             assert_eq!(form.text.is_some(), text, "{event:?}");
             for i in 0..4 {
                 assert!(used.contains(&i) || form.words[i] == 0, "{event:?}");
             }
-            // What lets the hash pack two words into one.
+            // The hash relies on this when it packs two words into one.
             for i in [0, 2] {
                 assert!(form.words[i] <= u64::from(u32::MAX) || form.words[i + 1] == 0);
                 assert!(form.words[i + 1] <= u64::from(u32::MAX));

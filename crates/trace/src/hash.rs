@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The trace hash: 64 bits that are equal for two runs when, for all we can tell, every record is but those of detail
-//! ([`Event::is_detail`](crate::Event::is_detail)).
+//! The trace hash: 64 bits that identify the records of a run.
 //!
-//! It is taken over the meaning of each record as a fixed tuple of words, (time, tag + flag + CPU,
-//! first pair, second pair), not over bytes, so it does not depend on endianness, on the file
-//! format or on the build. Two independent products fold the tuple, a third chains it to the
-//! state: one multiplication of latency per record. It finds differences; it is no defence
-//! against somebody who constructs collisions.
+//! Two runs with equal hashes have, with overwhelming probability, the same records. Detail records
+//! ([`Event::is_detail`](crate::Event::is_detail)) are left out.
+//!
+//! The hash is computed from the meaning of each record, as a tuple of four words: time, kind and
+//! CPU, and two pairs of numbers. It therefore does not depend on endianness, on the file format or
+//! on the build. Two independent multiplications combine the words of the tuple, and a third adds
+//! the result to the state. A record thus costs the latency of one multiplication. The hash detects
+//! differences, but it does not protect against constructed collisions.
 
 use crate::event::{Record, Sink};
 use crate::form::Form;
 use std::fmt;
 
-// Arbitrary odd constants with about half their bits set (fractions of square roots of primes).
+// Odd constants with about half of their bits set: fractions of square roots of primes.
 const K: [u64; 5] = [
     0x6a09_e667_f3bc_c909,
     0xbb67_ae85_84ca_a73b,
@@ -21,7 +23,7 @@ const K: [u64; 5] = [
     0x510e_527f_ade6_82d1,
 ];
 
-/// The running hash of the records taken so far. Prints as 16 hexadecimal digits.
+/// Hash of the records added so far. It is displayed as 16 hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hash {
     state: u64,
@@ -34,7 +36,8 @@ impl Default for Hash {
     }
 }
 
-/// The 128-bit product folded to 64 bits: every bit of the result depends on every bit of both.
+/// Multiplies two words and combines the halves of the 128-bit product by XOR, so that every bit of
+/// the result depends on all bits of both words.
 #[inline(always)]
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
@@ -43,6 +46,7 @@ fn fold(a: u64, b: u64) -> u64 {
 
 impl Hash {
     #[inline(always)]
+    /// Adds a record.
     pub fn add(&mut self, record: &Record) {
         match Form::packed(&record.event) {
             Some((kind, first, second)) => self.tuple(record, kind, first, second),
@@ -55,7 +59,7 @@ impl Hash {
         if record.event.is_detail() {
             return;
         }
-        let form = Form::of(&record.event);
+        let form = Form::from_event(&record.event);
         let kind = u64::from(form.tag) | u64::from(form.flag) << 8;
         let first = form.words[0] | form.words[1] << 32;
         let second = form.words[2] | form.words[3] << 32;
@@ -67,14 +71,14 @@ impl Hash {
 
     #[inline(always)]
     fn tuple(&mut self, record: &Record, kind: u64, first: u64, second: u64) {
-        let head = kind | u64::from(record.cpu) << 32;
-        let when = fold(record.time ^ K[0], head ^ K[1]);
-        let what = fold(first ^ K[2], second ^ K[3]);
-        self.chain(when, what);
+        let kind_cpu = kind | u64::from(record.cpu) << 32;
+        let head = fold(record.time ^ K[0], kind_cpu ^ K[1]);
+        let body = fold(first ^ K[2], second ^ K[3]);
+        self.chain(head, body);
         self.count += 1;
     }
 
-    // The rotated state is added so that a product of 0 cannot wipe out the past.
+    // Adding the rotated state keeps earlier records' effect even if the product is 0.
     #[inline(always)]
     fn chain(&mut self, a: u64, b: u64) {
         self.state = self.state.rotate_left(23).wrapping_add(fold(self.state ^ a, b ^ K[4]));
@@ -90,7 +94,7 @@ impl Hash {
         }
     }
 
-    /// The hash of the records so far; more may follow.
+    /// Returns the hash of the records so far. More records can be added afterwards.
     pub fn value(&self) -> u64 {
         let end = Hash {
             state: self.state ^ self.count,
@@ -99,13 +103,13 @@ impl Hash {
         fold(end.state ^ K[2], end.state.rotate_left(32) ^ K[3])
     }
 
-    /// How many records were taken.
+    /// Returns the number of records added so far, without detail records.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The checksum of bytes, as trace files use it for their blocks.
-    pub fn of_bytes(bytes: &[u8]) -> u64 {
+    /// Returns the checksum of bytes that trace files store with each block.
+    pub fn checksum(bytes: &[u8]) -> u64 {
         let mut hash = Hash::default();
         hash.text(bytes);
         hash.value()
@@ -130,7 +134,7 @@ impl fmt::Display for Hash {
 mod tests {
     use super::*;
     use crate::event::{Event, TaskState};
-    use crate::form::one_of_each;
+    use crate::form::sample_events;
     use std::collections::BTreeSet;
 
     fn hash(records: &[Record]) -> u64 {
@@ -141,7 +145,7 @@ mod tests {
 
     fn all() -> Vec<Record> {
         (0u64..)
-            .zip(one_of_each())
+            .zip(sample_events())
             .map(|(i, event)| Record {
                 time: i * 1000,
                 cpu: i as u32 % 4,
@@ -150,7 +154,8 @@ mod tests {
             .collect()
     }
 
-    /// A known answer: the hash is part of committed results, so it must never change unnoticed.
+    /// Expected hashes. They are part of committed results, so a change of the hash must be
+    /// noticed.
     #[test]
     fn known_answers() {
         assert_eq!(Hash::default().to_string(), KNOWN_EMPTY);
@@ -164,7 +169,7 @@ mod tests {
     const KNOWN_ALL: &str = "559092b006753750";
 
     #[test]
-    fn batches_do_not_matter() {
+    fn batch_sizes_do_not_change_the_hash() {
         let mut h = Hash::default();
         for record in all() {
             h.take(&[record]);
@@ -174,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_of_a_record_counts() {
+    fn every_part_of_a_record_changes_the_hash() {
         let base = Record {
             time: 5,
             cpu: 2,
@@ -225,7 +230,7 @@ mod tests {
             },
         ];
         variants.extend(
-            one_of_each()
+            sample_events()
                 .into_iter()
                 .filter(|event| !event.is_detail())
                 .map(|event| Record { time: 9, cpu: 9, event }),
@@ -236,14 +241,14 @@ mod tests {
     }
 
     #[test]
-    fn details_do_not_count() {
+    fn detail_records_do_not_change_the_hash() {
         let without: Vec<Record> = all().into_iter().filter(|record| !record.event.is_detail()).collect();
         assert!(without.len() < all().len());
         assert_eq!(hash(&without), hash(&all()));
     }
 
     #[test]
-    fn order_and_repetition_count() {
+    fn order_and_repetition_change_the_hash() {
         let mut swapped = all();
         swapped.swap(3, 4);
         assert_ne!(hash(&swapped), hash(&all()));
@@ -252,7 +257,8 @@ mod tests {
         assert_ne!(hash(&doubled), hash(&all()));
     }
 
-    /// Small, regular differences are what schedules differ by; no two of a million may collide.
+    /// Schedules differ in small, regular ways. Among 100 000 such records, no two may have the
+    /// same hash.
     #[test]
     fn regular_records_do_not_collide() {
         let mut seen = BTreeSet::new();

@@ -1,34 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a trace file says about its run before the first record.
+//! The header of a trace file, which describes the run.
 
 use crate::encode::{Bytes, DecodeError, put_text, put_varint};
 
-/// Where a CPU sits. Numbers are equal for CPUs that share the thing; what else they mean is the machine's.
+/// Position of a CPU in the machine. CPUs with equal numbers share the core, LLC or node; the
+/// numbers have no other meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct CpuPosition {
     pub core: u32,
     pub llc: u32,
     pub node: u32,
 }
 
-/// The nearest thing that two CPUs share.
+/// The smallest part of the machine that contains both of two CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shared {
     Core,
     Llc,
     Node,
-    /// They are on different NUMA nodes.
+    /// The CPUs are on different NUMA nodes.
     Machine,
 }
 
 impl Shared {
-    /// From near to far.
+    /// All values, from near to far.
     pub const ALL: [Shared; 4] = [Shared::Core, Shared::Llc, Shared::Node, Shared::Machine];
 }
 
-impl Place {
+impl CpuPosition {
+    /// Returns the smallest part of the machine that contains this CPU and another.
     #[inline]
-    pub fn shared(self, other: Place) -> Shared {
+    pub fn shared(self, other: CpuPosition) -> Shared {
         if self.node != other.node {
             Shared::Machine
         } else if self.llc != other.llc {
@@ -41,20 +43,21 @@ impl Place {
     }
 }
 
-/// The run that a trace is of.
+/// Description of the run that a trace records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     pub machine: String,
-    /// One per CPU, by CPU number.
-    pub cpus: Vec<Place>,
+    /// Position of each CPU, by CPU number.
+    pub cpus: Vec<CpuPosition>,
     pub workload: String,
     pub policy: String,
     pub seed: u64,
     /// Scheduler ticks per second.
     pub hz: u32,
-    /// What `Event::Callback::op` indexes.
+    /// Callback names; [`Event::Callback`](crate::Event::Callback)'s `op` is an index into them.
     pub ops: Vec<String>,
-    /// What `Event::LockWait::lock` indexes; may be shorter than the locks of the run.
+    /// Lock names by lock number. Locks that first appear during the run are missing; their names
+    /// are in [`Event::LockName`](crate::Event::LockName) records.
     pub locks: Vec<String>,
 }
 
@@ -67,8 +70,8 @@ impl Header {
         put_varint(self.seed, &mut out);
         put_varint(u64::from(self.hz), &mut out);
         put_varint(self.cpus.len() as u64, &mut out);
-        for place in &self.cpus {
-            for number in [place.core, place.llc, place.node] {
+        for position in &self.cpus {
+            for number in [position.core, position.llc, position.node] {
                 put_varint(u64::from(number), &mut out);
             }
         }
@@ -89,9 +92,10 @@ impl Header {
             hz: from.u32()?,
             ..Header::default()
         };
-        // Counts are not trusted: lists grow item by item, and every item takes at least a byte.
+        // The counts may be damaged, so no memory is reserved for them. Every item takes at least a
+        // byte, and the bytes end before memory does.
         for _ in 0..from.varint()? {
-            header.cpus.push(Place {
+            header.cpus.push(CpuPosition {
                 core: from.u32()?,
                 llc: from.u32()?,
                 node: from.u32()?,
@@ -105,7 +109,7 @@ impl Header {
         if !from.is_empty() {
             return Err(DecodeError {
                 at: from.at,
-                what: "the header goes on after its last item",
+                problem: "the header goes on after its last item",
             });
         }
         Ok(header)
@@ -117,11 +121,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comes_back_and_cuts_are_errors() {
+    fn is_decoded_unchanged_and_refused_if_cut() {
         let header = Header {
             machine: "numa16".into(),
             cpus: (0..16)
-                .map(|i| Place {
+                .map(|i| CpuPosition {
                     core: i,
                     llc: i / 4,
                     node: i / 8,

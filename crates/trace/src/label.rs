@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Short labels for tasks: single letters while they suffice, else the beginning of the command
-//! name and a number.
+//! Short labels for tasks in a drawing: single letters if there are enough of them, otherwise the
+//! first letters of the command name and a number.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,15 @@ pub(crate) struct Labels {
     width: usize,
 }
 
-/// The command name without what numbers its instances: `worker-12`, `kworker/3:1` -> `worker`, `kworker`.
+/// Returns the command name without the suffix that numbers its instances: `worker` for
+/// `worker-12`, `kworker` for `kworker/3:1`.
 pub(crate) fn stem(comm: &str) -> &str {
     let stem = comm.trim_end_matches(|c: char| c.is_ascii_digit() || "-_/:.#".contains(c));
     if stem.is_empty() { comm } else { stem }
 }
 
 impl Labels {
-    /// Labels for `tasks` (pid, comm).
+    /// Chooses labels for `tasks`, a map from pid to command name.
     pub fn new(tasks: &BTreeMap<u32, String>) -> Labels {
         let by_pid: BTreeMap<u32, String> = if tasks.len() <= LETTERS.len() {
             tasks
@@ -36,22 +37,25 @@ impl Labels {
         Labels { by_pid, legend, width }
     }
 
-    pub fn of(&self, pid: u32) -> &str {
+    /// Returns a task's label, or `?` for an unknown task.
+    pub fn get(&self, pid: u32) -> &str {
         self.by_pid.get(&pid).map_or("?", String::as_str)
     }
 
-    /// Width of the longest label.
+    /// Returns the width of the longest label in characters.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// One entry a group of like-named tasks with neighbouring pids: `A-D worker 3-6`.
+    /// Returns the legend. Tasks with the same name stem and consecutive pids share an entry: `A-D
+    /// worker 3-6`.
     pub fn legend(&self) -> &[String] {
         &self.legend
     }
 }
 
-/// `w0`, `w1`, ...: the shortest beginning of at most three letters that no other stem shares, and a count.
+/// Returns labels such as `w0` and `w1`: the first letters of the name stem and a count. As many
+/// letters are used, up to three, as distinguish the stem from all others.
 fn numbered(tasks: &BTreeMap<u32, String>) -> BTreeMap<u32, String> {
     let mut stems: Vec<&str> = tasks.values().map(|comm| stem(comm)).collect();
     stems.sort_unstable();
@@ -78,19 +82,19 @@ fn numbered(tasks: &BTreeMap<u32, String>) -> BTreeMap<u32, String> {
 }
 
 fn legend(tasks: &BTreeMap<u32, String>, labels: &BTreeMap<u32, String>) -> Vec<String> {
-    // (stem, first comm, first pid, last pid) of the group being collected
+    // Groups found so far: (stem, first command name, first pid, last pid).
     let mut groups: Vec<(&str, &str, u32, u32)> = Vec::new();
     for (&pid, comm) in tasks {
         match groups.last_mut() {
-            Some((of, _, _, last)) if *of == stem(comm) && *last + 1 == pid => *last = pid,
+            Some((name, _, _, last)) if *name == stem(comm) && *last + 1 == pid => *last = pid,
             _ => groups.push((stem(comm), comm, pid, pid)),
         }
     }
-    let entry = |&(of, comm, first, last): &(&str, &str, u32, u32)| {
+    let entry = |&(name, comm, first, last): &(&str, &str, u32, u32)| {
         if first == last {
             format!("{} {comm} {first}", labels[&first])
         } else {
-            format!("{}-{} {of} {first}-{last}", labels[&first], labels[&last])
+            format!("{}-{} {name} {first}-{last}", labels[&first], labels[&last])
         }
     };
     groups.iter().map(entry).collect()
@@ -107,7 +111,7 @@ mod tests {
     #[test]
     fn few_tasks_get_letters() {
         let l = labels([(3, "worker-0".into()), (4, "worker-1".into()), (9, "init".into())]);
-        assert_eq!((l.of(3), l.of(4), l.of(9), l.of(77)), ("A", "B", "C", "?"));
+        assert_eq!((l.get(3), l.get(4), l.get(9), l.get(77)), ("A", "B", "C", "?"));
         assert_eq!(l.width(), 1);
         assert_eq!(l.legend(), ["A-B worker 3-4", "C init 9"]);
         assert!(!LETTERS.contains(&b'x'), "x marks CPUs that are offline");
@@ -119,7 +123,7 @@ mod tests {
         let others = [(500, "web".into()), (501, "init".into()), (502, "42".into())];
         let l = labels(workers.chain(others));
         assert_eq!(
-            (l.of(10), l.of(129), l.of(500), l.of(501), l.of(502)),
+            (l.get(10), l.get(129), l.get(500), l.get(501), l.get(502)),
             ("wo0", "wo119", "we0", "i0", "40")
         );
         assert_eq!(l.width(), 5);
@@ -130,7 +134,7 @@ mod tests {
     fn labels_are_distinct() {
         let names = ["kworker", "ksoftirqd", "kswapd", "kworkqueue", "k"];
         let l = labels((0..200).map(|i| (i, names[i as usize % 5].to_string())));
-        let distinct: std::collections::BTreeSet<&str> = (0..200).map(|i| l.of(i)).collect();
+        let distinct: std::collections::BTreeSet<&str> = (0..200).map(|i| l.get(i)).collect();
         assert_eq!(distinct.len(), 200);
     }
 }

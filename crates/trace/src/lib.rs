@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What happened: the events a kernel tracepoint could have said, and what takes them in.
+//! The events of a run, and everything that reads or writes them.
 //!
-//! A run produces [`Record`]s in time order and hands them, a batch at a time, to a [`Sink`]:
-//! the [`Hash`] that identifies the run, the [`Writer`] of trace files, the [`Draw`]ing of the
-//! schedule as text, the files of [`export`], the report crate's summary, or a [`Tee`] of several. A [`Reader`] gives a
-//! trace file's records back. No sink keeps the records, so memory does not grow with time.
-//! [`recording`] reads what was recorded on a real machine.
+//! A simulated machine reports its events as [`Record`]s, in time order and in batches, to a
+//! [`Sink`]. The sinks are:
+//!
+//! - [`Hash`], which identifies the run;
+//! - [`Writer`], which writes a trace file ([`Reader`] reads it back);
+//! - [`Draw`], which draws the schedule as text;
+//! - [`export`], which writes files for other tools;
+//! - the report crate's summary;
+//! - [`Tee`], which passes records on to several sinks.
+//!
+//! No sink keeps all records, so memory does not grow with the length of a run. [`recording`] reads
+//! recordings of real machines.
 
 mod by_number;
 pub mod draw;
@@ -28,5 +35,5 @@ pub use event::{Event, MigrateReason, Record, Sink, TaskState, built_in_dsq, dsq
 pub use file::{ReadError, Reader, Trailer, Writer};
 pub use follow::Follow;
 pub use hash::Hash;
-pub use header::{Header, Place, Shared};
+pub use header::{CpuPosition, Header, Shared};
 pub use tee::Tee;

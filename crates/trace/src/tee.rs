@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Several sinks as one.
+//! A sink that passes records on to several others.
 
 use crate::event::{Record, Sink};
 
-/// Gives every batch to each of its sinks, in their order.
+/// Passes every batch to each of its sinks, in the order in which they were added.
 #[derive(Default)]
 pub struct Tee<'a> {
     sinks: Vec<&'a mut dyn Sink>,
@@ -14,6 +14,7 @@ impl<'a> Tee<'a> {
         Tee::default()
     }
 
+    /// Adds a sink.
     pub fn with(mut self, sink: &'a mut dyn Sink) -> Tee<'a> {
         self.sinks.push(sink);
         self
@@ -28,7 +29,7 @@ impl Sink for Tee<'_> {
     }
 }
 
-/// Keeps everything: for tests and short windows.
+/// Keeps all records. Meant for tests and short windows of time.
 impl Sink for Vec<Record> {
     fn take(&mut self, records: &[Record]) {
         self.extend_from_slice(records);

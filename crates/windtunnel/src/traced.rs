@@ -8,7 +8,7 @@ use report::{Run, RunResult, Summary};
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use trace::{Event, Hash, Header, Place, Reader, Record, Sink, Tee, recording};
+use trace::{CpuPosition, Event, Hash, Header, Reader, Record, Sink, Tee, recording};
 
 /// Number of records that are passed on at a time.
 const BATCH: usize = 4096;
@@ -44,8 +44,8 @@ pub struct End {
 }
 
 /// Returns the positions of a machine's CPUs in the form of a trace header.
-pub fn places(machine: &MachineSpec) -> Vec<Place> {
-    let position = |cpu: &machine::Cpu| Place {
+pub fn places(machine: &MachineSpec) -> Vec<CpuPosition> {
+    let position = |cpu: &machine::Cpu| CpuPosition {
         core: cpu.core,
         llc: cpu.llc,
         node: cpu.node,
@@ -96,7 +96,7 @@ impl Traced {
             }
             Some(machine) => (machine.name.clone(), places(machine)),
             None => {
-                let position = |core| Place { core, llc: 0, node: 0 };
+                let position = |core| CpuPosition { core, llc: 0, node: 0 };
                 ("recorded".to_owned(), (0..nr_cpus as u32).map(position).collect())
             }
         };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Writes programs: loops become counters and jumps.
+//! A builder of programs, which turns loops into counters and jumps.
 
 use crate::program::{Op, Program};
 
@@ -10,23 +10,24 @@ pub struct Builder {
     counters: u32,
 }
 
-/// A loop that was begun and must be ended.
+/// A loop that was begun. It must be passed to [`Builder::end_loop`].
 #[must_use]
 pub struct Loop {
     counter: u32,
     times: Option<u64>,
     body: usize,
-    /// A loop of one round is its body.
+    /// Whether the loop has one round, so that it needs no counter and no jump.
     plain: bool,
 }
 
 impl Builder {
+    /// Appends a step.
     pub fn op(&mut self, op: Op) -> &mut Builder {
         self.ops.push(op);
         self
     }
 
-    /// The index of the next op.
+    /// Returns the index of the next step.
     pub fn len(&self) -> usize {
         self.ops.len()
     }
@@ -35,7 +36,8 @@ impl Builder {
         self.ops.is_empty()
     }
 
-    /// What follows is done `times` times; `None`: for ever.
+    /// Begins a loop over the following steps. `times` is the number of rounds; `None` means
+    /// endless.
     pub fn begin_loop(&mut self, times: Option<u64>) -> Loop {
         let plain = times == Some(1);
         let counter = self.counters;
@@ -51,6 +53,7 @@ impl Builder {
         }
     }
 
+    /// Ends a loop.
     pub fn end_loop(&mut self, begun: Loop) {
         if !begun.plain {
             self.ops.push(Op::LoopBack {
@@ -61,7 +64,7 @@ impl Builder {
         }
     }
 
-    /// A loop whose body cannot fail.
+    /// Appends a loop over the steps that `body` appends.
     pub fn repeat(&mut self, times: Option<u64>, body: impl FnOnce(&mut Builder)) -> &mut Builder {
         let begun = self.begin_loop(times);
         body(self);

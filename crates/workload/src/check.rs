@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Contradictions in a workload: indices that lead nowhere, values out of range, loops in which no time
-//! passes, locks that are not held, waits that nobody ends.
+//! Validation of workloads. It finds invalid indices, values out of range, endless loops in which
+//! no time passes, unlocking of locks that are not held, and waits that nothing can end.
 
 use crate::disturbance::{Action, Disturbance};
 use crate::program::{Dist, Op, Policy, Program, Resource, ResourceId, Workload};
 use input::Error;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is wrong, and in which step of which program if it is in one.
+/// An error in a workload, and the program and step that contain it, if any.
 #[derive(Debug)]
 pub(crate) struct Finding {
     pub op: Option<(usize, usize)>,
@@ -15,12 +15,12 @@ pub(crate) struct Finding {
     pub hint: String,
 }
 
-/// No time in a workload is longer: 36 years. Sums of a few never overflow.
+/// Longest time in a workload in ns: 36 years. Sums of a few such times cannot overflow.
 pub const MAX_NS: u64 = 1 << 60;
 
 type Checked = Result<(), Finding>;
 
-fn wrong(message: impl Into<String>, hint: impl Into<String>) -> Finding {
+fn new_finding(message: impl Into<String>, hint: impl Into<String>) -> Finding {
     Finding {
         op: None,
         message: message.into(),
@@ -29,13 +29,13 @@ fn wrong(message: impl Into<String>, hint: impl Into<String>) -> Finding {
 }
 
 impl Workload {
-    /// Whether a machine can execute this.
+    /// Validates the workload, so that a machine can execute it.
     ///
     /// # Errors
-    /// The first contradiction found, with the task or program it is in.
+    /// Returns the first error found, with the task and step that contain it.
     pub fn check(&self) -> Result<(), Error> {
         check(self).map_err(|finding| {
-            let place = match finding.op {
+            let location = match finding.op {
                 None => self.name.clone(),
                 Some((program, op)) => {
                     let comm = self.tasks.iter().find(|t| t.program as usize == program);
@@ -43,11 +43,12 @@ impl Workload {
                     format!("{}: task '{comm}', step {op}", self.name)
                 }
             };
-            Error::at(place, finding.message).hint(finding.hint)
+            Error::at(location, finding.message).hint(finding.hint)
         })
     }
 
-    /// The tasks, by index, that are there at some time: those that are started, and whom they fork.
+    /// Returns the indices of all tasks that exist at some time: those that are started and those
+    /// that they fork.
     pub(crate) fn created(&self) -> BTreeSet<u32> {
         let started = self.tasks.iter().zip(0..).filter(|(task, _)| task.spawn);
         let mut left: Vec<u32> = started.map(|(_, index)| index).collect();
@@ -87,75 +88,97 @@ pub(crate) fn check(workload: &Workload) -> Checked {
         endless(workload, program).map_err(in_program)?;
         locks(workload, program).map_err(in_program)?;
     }
-    ends_of_waits(workload)
+    wakers_exist(workload)
 }
 
+/// Checks the paths and weights of the cgroups.
 fn cgroups(workload: &Workload) -> Checked {
     match workload.cgroups.first() {
         Some(root) if root.path == "/" => {}
-        _ => return Err(wrong("the first cgroup is not the root", "cgroup 0 is always \"/\"")),
+        _ => {
+            return Err(new_finding(
+                "the first cgroup is not the root",
+                "make cgroup 0 the root, \"/\"",
+            ));
+        }
     }
     for cgroup in &workload.cgroups {
         if !cgroup.path.starts_with('/') {
-            return Err(wrong(
-                format!("cgroup '{}' has no absolute path", cgroup.path),
-                "paths of cgroups start with '/'",
+            return Err(new_finding(
+                format!("the path of cgroup '{}' is not absolute", cgroup.path),
+                "start the path with '/'",
             ));
         }
         if !(1..=10_000).contains(&cgroup.weight) {
-            return Err(wrong(
+            return Err(new_finding(
                 format!("weight {} of cgroup '{}' is out of range", cgroup.weight, cgroup.path),
-                "cpu.weight is 1..=10000, 100 by default",
+                "use a cpu.weight of 1..=10000; the default is 100",
             ));
         }
     }
     Ok(())
 }
 
-/// Disturbances are in the order of time and about cgroups that there are; what is made later is not there before.
+/// Checks that disturbances are ordered by time, that their cgroups exist, and that no task starts
+/// in a cgroup that is created later.
 fn disturbances(workload: &Workload) -> Checked {
     if !workload.disturbances.is_sorted_by_key(|disturbance| disturbance.at_ns) {
-        return Err(wrong("the disturbances are not in the order of time", "sort them"));
+        return Err(new_finding(
+            "the disturbances are not ordered by time",
+            "sort them by their time",
+        ));
     }
     let path = |cgroup: u32| workload.cgroups.get(cgroup as usize).map(|cgroup| cgroup.path.as_str());
-    for Disturbance { at_ns, what } in &workload.disturbances {
+    for Disturbance { at_ns, what: action } in &workload.disturbances {
         too_long("a disturbance's time", *at_ns)?;
-        if let Action::Irq { ns, period_ns, .. } = what {
+        if let Action::Irq { ns, period_ns, .. } = action {
             too_long("an interrupt", *ns.max(period_ns))?;
         }
-        match what.cgroup().map(|cgroup| (cgroup, path(cgroup))) {
-            Some((_, None)) => return Err(wrong("a disturbance of no cgroup", "cgroup index out of range")),
-            Some((0, _)) if !matches!(what, Action::Attach { .. }) => {
-                return Err(wrong(
-                    "a disturbance of the root cgroup",
-                    "it has no weight, no limits and no end: tasks can be attached to it",
+        match action.cgroup().map(|cgroup| (cgroup, path(cgroup))) {
+            Some((_, None)) => {
+                return Err(new_finding(
+                    "a disturbance names a cgroup that does not exist",
+                    "use the index of a cgroup in `cgroups`",
+                ));
+            }
+            Some((0, _)) if !matches!(action, Action::Attach { .. }) => {
+                return Err(new_finding(
+                    "a disturbance changes the root cgroup",
+                    "the root has no weight and no limits and cannot be removed; only attach tasks to it",
                 ));
             }
             _ => {}
         }
-        if let Action::Make { cgroup } = *what
+        if let Action::Make { cgroup } = *action
             && workload.is_made_later(cgroup)
             && let Some(task) = workload.tasks.iter().find(|task| task.spawn && task.cgroup == cgroup)
         {
             let path = path(cgroup).unwrap_or("?");
-            return Err(wrong(
-                format!("task '{}' starts in cgroup '{path}', which is made later", task.comm),
-                "start it elsewhere and attach it, or leave \"mkdir\" out",
+            return Err(new_finding(
+                format!("task '{}' starts in cgroup '{path}', which is created later", task.comm),
+                "start the task in another cgroup and attach it later, or remove \"mkdir\"",
             ));
         }
     }
     Ok(())
 }
 
+/// Checks the tasks: their programs, cgroups, policies and CPUs.
 fn tasks(workload: &Workload) -> Checked {
     for task in &workload.tasks {
         let in_task = |message: &str| format!("task '{}': {message}", task.comm);
         too_long("a start time", task.start_ns)?;
         if task.program as usize >= workload.programs.len() {
-            return Err(wrong(in_task("no such program"), "`program` indexes `programs`"));
+            return Err(new_finding(
+                in_task("its program does not exist"),
+                "use the index of a program in `programs`",
+            ));
         }
         if task.cgroup as usize >= workload.cgroups.len() {
-            return Err(wrong(in_task("no such cgroup"), "`cgroup` indexes `cgroups`"));
+            return Err(new_finding(
+                in_task("its cgroup does not exist"),
+                "use the index of a cgroup in `cgroups`",
+            ));
         }
         policy(task.policy).map_err(|finding| Finding {
             message: in_task(&finding.message),
@@ -163,38 +186,41 @@ fn tasks(workload: &Workload) -> Checked {
         })?;
         if let Some(cpus) = &task.cpus {
             if cpus.is_empty() {
-                return Err(wrong(in_task("may run on no CPU"), "leave `cpus` out for all CPUs"));
+                return Err(new_finding(
+                    in_task("no CPU is allowed"),
+                    "name at least one CPU, or leave `cpus` out to allow all",
+                ));
             }
             if task.start_cpu.is_some_and(|cpu| !cpus.contains(&cpu)) {
-                return Err(wrong(
-                    in_task("starts on a CPU it may not use"),
-                    "`start_cpu` is one of `cpus`",
+                return Err(new_finding(
+                    in_task("the CPU on which it starts is not allowed"),
+                    "make `start_cpu` one of `cpus`",
                 ));
             }
         }
     }
     if !workload.tasks.iter().any(|task| task.spawn) {
-        return Err(wrong(
-            "no task is created at the start",
-            "at least one task needs an instance",
-        ));
+        return Err(new_finding("no task starts", "give at least one task an instance"));
     }
     Ok(())
 }
 
-/// Ranges as sched_setscheduler(2) and nice(2) have them.
+/// Checks a scheduling policy's parameters against the ranges of sched_setscheduler(2) and nice(2).
 pub(crate) fn policy(policy: Policy) -> Checked {
     match policy {
         Policy::Normal { nice } | Policy::Batch { nice } | Policy::Ext { nice } => {
             if !(-20..=19).contains(&nice) {
-                return Err(wrong(format!("nice {nice} is out of range"), "nice is -20..=19"));
+                return Err(new_finding(
+                    format!("nice {nice} is out of range"),
+                    "use a nice value of -20..=19",
+                ));
             }
         }
         Policy::Fifo { rt_priority } | Policy::RoundRobin { rt_priority } => {
             if !(1..=99).contains(&rt_priority) {
-                return Err(wrong(
+                return Err(new_finding(
                     format!("real-time priority {rt_priority} is out of range"),
-                    "SCHED_FIFO and SCHED_RR take 1..=99, 99 highest",
+                    "use 1..=99 for SCHED_FIFO and SCHED_RR; 99 is the highest",
                 ));
             }
         }
@@ -203,40 +229,43 @@ pub(crate) fn policy(policy: Policy) -> Checked {
     Ok(())
 }
 
+/// Checks the parameters of a resource.
 fn resource_values(resource: &Resource) -> Checked {
     match resource {
-        Resource::Barrier { name, participants: 0 } => Err(wrong(
+        Resource::Barrier { name, participants: 0 } => Err(new_finding(
             format!("barrier '{name}' has no participants"),
-            "it must be used by at least one created task",
+            "use it in at least one task that is created",
         )),
-        Resource::Channel { name, capacity: 0, .. } => Err(wrong(
-            format!("'{name}' has no capacity"),
+        Resource::Channel { name, capacity: 0, .. } => Err(new_finding(
+            format!("the capacity of '{name}' is 0"),
             "give it at least one byte; a pipe has 65536",
         )),
         _ => Ok(()),
     }
 }
 
-fn too_long(what: &str, ns: u64) -> Checked {
+/// Returns an error if a time exceeds [`MAX_NS`].
+fn too_long(name: &str, ns: u64) -> Checked {
     match ns > MAX_NS {
-        true => Err(wrong(
-            format!("{what} of {ns} ns is too long"),
-            format!("times are at most {MAX_NS} ns, which is 36 years"),
+        true => Err(new_finding(
+            format!("{name} of {ns} ns is too long"),
+            format!("use at most {MAX_NS} ns, which is 36 years"),
         )),
         false => Ok(()),
     }
 }
 
+/// Checks the parameters of a distribution.
 fn dist(dist: &Dist) -> Checked {
     let longest = match dist {
         Dist::Fixed(ns) | Dist::Uniform { hi: ns, .. } | Dist::Pareto { hi: ns, .. } => *ns,
-        // What is drawn is up to 64 times as long.
+        // Samples of an exponential distribution are up to 64 times the mean.
         Dist::Exponential { mean } => mean.saturating_mul(64),
         Dist::HyperExponential { mean_a, mean_b, .. } => mean_a.max(mean_b).saturating_mul(64),
         Dist::Trace(values) => values.iter().copied().max().unwrap_or(0),
     };
     too_long("a length", longest)?;
-    let bad = |what: &str, hint: &str| Err(wrong(format!("distribution: {what}"), hint));
+    let bad = |message: &str, hint: &str| Err(new_finding(format!("distribution: {message}"), hint));
     match dist {
         Dist::Uniform { lo, hi } if lo > hi => bad("lo is above hi", "swap them"),
         Dist::HyperExponential { permille_a, .. } if *permille_a > 1000 => {
@@ -250,7 +279,7 @@ fn dist(dist: &Dist) -> Checked {
     }
 }
 
-/// Whether a use of it takes time at least now and then.
+/// Returns whether a distribution has samples above 0.
 fn takes_time(dist: &Dist) -> bool {
     match dist {
         Dist::Fixed(ns) | Dist::Uniform { hi: ns, .. } | Dist::Exponential { mean: ns } => *ns > 0,
@@ -260,14 +289,18 @@ fn takes_time(dist: &Dist) -> bool {
     }
 }
 
+/// Checks the operands of one step.
 fn operands(workload: &Workload, program: &Program, pc: usize, op: &Op) -> Checked {
     let resource = |id: ResourceId, kind: &str, fits: fn(&Resource) -> bool| match workload.resources.get(id as usize) {
         Some(resource) if fits(resource) => Ok(()),
-        Some(resource) => Err(wrong(
+        Some(resource) => Err(new_finding(
             format!("'{}' is not a {kind}", resource.name()),
-            format!("refer to a {kind}"),
+            format!("use the name of a {kind}"),
         )),
-        None => Err(wrong(format!("no such {kind}"), "resource index out of range")),
+        None => Err(new_finding(
+            format!("the {kind} does not exist"),
+            "use the index of a resource in `resources`",
+        )),
     };
     let mutex = |id| resource(id, "mutex", |r| matches!(r, Resource::Mutex { .. }));
     let cond = |id| resource(id, "condition", |r| matches!(r, Resource::Cond { .. }));
@@ -277,7 +310,7 @@ fn operands(workload: &Workload, program: &Program, pc: usize, op: &Op) -> Check
     match op {
         Op::Run(length) | Op::Runtime(length) | Op::Sleep(length) | Op::Interval { length, .. } => dist(length),
         Op::Timer { period, .. } => too_long("a period", *period),
-        // A byte of a device takes no more than a microsecond.
+        // Reading or writing a byte of a device takes at most a microsecond.
         Op::Mem { bytes } | Op::Io { bytes } => too_long("an access", bytes.saturating_mul(1000)),
         Op::Lock(id) | Op::Unlock(id) => mutex(*id),
         Op::CondWait { cond: id, mutex: m } | Op::Sync { cond: id, mutex: m } => cond(*id).and_then(|()| mutex(*m)),
@@ -289,37 +322,46 @@ fn operands(workload: &Workload, program: &Program, pc: usize, op: &Op) -> Check
         Op::Send { channel: id, bytes } => {
             channel(*id)?;
             match &workload.resources[*id as usize] {
-                Resource::Channel { name, capacity, .. } if *bytes == 0 || u64::from(*bytes) > *capacity => Err(wrong(
-                    format!("a message of {bytes} bytes does not fit '{name}'"),
-                    format!("its capacity is {capacity} bytes, the least is 1"),
-                )),
+                Resource::Channel { name, capacity, .. } if *bytes == 0 || u64::from(*bytes) > *capacity => {
+                    Err(new_finding(
+                        format!("a message of {bytes} bytes does not fit '{name}'"),
+                        format!("use 1 to {capacity} bytes, the capacity"),
+                    ))
+                }
                 _ => Ok(()),
             }
         }
-        Op::Fork { task, .. } if *task as usize >= workload.tasks.len() => {
-            Err(wrong("fork of no task", "`task` indexes `tasks`"))
-        }
-        Op::SetAffinity(Some(cpus)) if cpus.is_empty() => Err(wrong("affinity to no CPU", "None stands for all CPUs")),
+        Op::Fork { task, .. } if *task as usize >= workload.tasks.len() => Err(new_finding(
+            "the forked task does not exist",
+            "use the index of a task in `tasks`",
+        )),
+        Op::SetAffinity(Some(cpus)) if cpus.is_empty() => Err(new_finding(
+            "the affinity contains no CPU",
+            "name at least one CPU, or use None for all",
+        )),
         Op::SetPolicy(to) => policy(*to),
-        Op::SetCgroup(id) if *id as usize >= workload.cgroups.len() => {
-            Err(wrong("no such cgroup", "cgroup index out of range"))
-        }
-        Op::Done { count: 0 } => Err(wrong("nothing done", "`count` is at least 1")),
+        Op::SetCgroup(id) if *id as usize >= workload.cgroups.len() => Err(new_finding(
+            "the cgroup does not exist",
+            "use the index of a cgroup in `cgroups`",
+        )),
+        Op::Done { count: 0 } => Err(new_finding("0 operations are completed", "use a `count` of at least 1")),
         Op::LoopInit { counter } | Op::LoopBack { counter, .. } if *counter >= program.counters => {
-            Err(wrong("no such loop counter", "raise `counters`"))
+            Err(new_finding("the loop counter does not exist", "raise `counters`"))
         }
-        Op::LoopBack { target, .. } if *target as usize > pc => {
-            Err(wrong("a loop jumps forward", "`target` is at or before the step"))
-        }
-        Op::LoopBack { times: Some(0), .. } => Err(wrong(
-            "a loop of no rounds",
-            "its body has been done once when the count is looked at",
+        Op::LoopBack { target, .. } if *target as usize > pc => Err(new_finding(
+            "a loop jumps forward",
+            "make `target` the loop's step or one before it",
+        )),
+        Op::LoopBack { times: Some(0), .. } => Err(new_finding(
+            "a loop has 0 rounds",
+            "use at least 1: the body is executed before the rounds are counted",
         )),
         _ => Ok(()),
     }
 }
 
 impl Resource {
+    /// Returns the resource's name.
     pub fn name(&self) -> &str {
         match self {
             Resource::Mutex { name, .. }
@@ -332,10 +374,11 @@ impl Resource {
     }
 }
 
-/// Rounds without time that are still taken for a meant burst.
+/// Loops with at most this many rounds may take no time; they are taken for intended bursts.
 const IDLE_ROUNDS: u64 = 10_000;
 
-/// Each long loop must wait or compute; what only takes the time of a system call does not count.
+/// Checks that each longer loop waits or computes. Steps that take only the time of a system call
+/// do not count.
 fn endless(workload: &Workload, program: &Program) -> Result<(), (usize, Finding)> {
     let passes = |op: &Op| match op {
         Op::Run(length) | Op::Runtime(length) | Op::Sleep(length) | Op::Interval { length, .. } => takes_time(length),
@@ -369,9 +412,9 @@ fn endless(workload: &Workload, program: &Program) -> Result<(), (usize, Finding
         if !program.ops[*target as usize..pc].iter().any(passes) {
             return Err((
                 pc,
-                wrong(
-                    "a loop without end in which no time passes",
-                    "let it run, sleep or wait for something, or give it a small number of rounds",
+                new_finding(
+                    "an endless loop in which no time passes",
+                    "add a run, a sleep or a wait, or limit the number of rounds",
                 ),
             ));
         }
@@ -379,7 +422,8 @@ fn endless(workload: &Workload, program: &Program) -> Result<(), (usize, Finding
     Ok(())
 }
 
-/// A program is straight but for its loops, so what it holds is known at each step.
+/// Checks that mutexes are locked and unlocked in pairs. Programs have no branches except loops, so
+/// the held mutexes are known at each step.
 fn locks(workload: &Workload, program: &Program) -> Result<(), (usize, Finding)> {
     let name = |id: ResourceId| workload.resources[id as usize].name();
     let mut held: BTreeSet<ResourceId> = BTreeSet::new();
@@ -395,28 +439,27 @@ fn locks(workload: &Workload, program: &Program) -> Result<(), (usize, Finding)>
         at_step.push(held.clone());
         let finding = match op {
             Op::Lock(id) => (!held.insert(*id)).then(|| {
-                wrong(
-                    format!("'{}' is locked twice by the same task", name(*id)),
-                    "it would wait for itself; unlock it first",
+                new_finding(
+                    format!("'{}' is locked by a task that already holds it", name(*id)),
+                    "unlock it first, because the task would wait for itself",
                 )
             }),
-            Op::Unlock(id) => {
-                (!held.remove(id)).then(|| wrong(format!("'{}' is unlocked but not held", name(*id)), "lock it first"))
-            }
+            Op::Unlock(id) => (!held.remove(id))
+                .then(|| new_finding(format!("'{}' is unlocked but not held", name(*id)), "lock it first")),
             Op::CondWait { mutex, .. } | Op::Sync { mutex, .. } => (!held.contains(mutex)).then(|| {
-                wrong(
-                    format!("waits with mutex '{}', which it does not hold", name(*mutex)),
-                    "lock it before and unlock it after, as with pthread_cond_wait",
+                new_finding(
+                    format!("waits with mutex '{}', which the task does not hold", name(*mutex)),
+                    "lock the mutex before and unlock it after, as for pthread_cond_wait",
                 )
             }),
             Op::LoopBack { target, times, .. } => {
                 let differs = at_step[*target as usize].symmetric_difference(&held).next();
                 match (differs, times) {
-                    (Some(id), _) => Some(wrong(
-                        format!("'{}' is not held alike in each round of a loop", name(*id)),
-                        "lock and unlock it in the same round",
+                    (Some(id), _) => Some(new_finding(
+                        format!("'{}' is not held in every round of a loop", name(*id)),
+                        "lock and unlock it within the same round",
                     )),
-                    // What follows is never reached.
+                    // The loop is endless, so the steps after it are never executed.
                     (None, None) => return Ok(()),
                     (None, Some(_)) => None,
                 }
@@ -430,36 +473,36 @@ fn locks(workload: &Workload, program: &Program) -> Result<(), (usize, Finding)>
     match held.first() {
         Some(id) => Err((
             program.ops.len(),
-            wrong(
+            new_finding(
                 format!("the task ends while it holds '{}'", name(*id)),
-                "unlock it: nobody else can",
+                "unlock it, because no other task can",
             ),
         )),
         None => Ok(()),
     }
 }
 
-/// Who waits must have somebody who can end it.
-fn ends_of_waits(workload: &Workload) -> Checked {
+/// Checks that some task can end each wait, and that some task receives what is sent.
+fn wakers_exist(workload: &Workload) -> Checked {
     let used: BTreeSet<u32> = workload.tasks.iter().map(|t| t.program).collect();
     let mut waits: BTreeMap<ResourceId, (usize, usize)> = BTreeMap::new();
     let mut sends: BTreeMap<ResourceId, (usize, usize)> = BTreeMap::new();
     let mut wakes: BTreeSet<ResourceId> = BTreeSet::new();
     for &program in &used {
         for (pc, op) in workload.programs[program as usize].ops.iter().enumerate() {
-            let place = (program as usize, pc);
+            let step = (program as usize, pc);
             match op {
                 Op::CondWait { cond: id, .. } | Op::Suspend(id) | Op::SemWait(id) => {
-                    waits.entry(*id).or_insert(place);
+                    waits.entry(*id).or_insert(step);
                 }
                 Op::Recv(id) => {
-                    waits.entry(*id).or_insert(place);
+                    waits.entry(*id).or_insert(step);
                 }
                 Op::Sync { cond, .. } => {
                     wakes.insert(*cond);
                 }
                 Op::Send { channel, .. } => {
-                    sends.entry(*channel).or_insert(place);
+                    sends.entry(*channel).or_insert(step);
                     wakes.insert(*channel);
                 }
                 Op::Signal(id) | Op::Broadcast(id) | Op::Resume(id) | Op::SemPost(id) => {
@@ -469,9 +512,9 @@ fn ends_of_waits(workload: &Workload) -> Checked {
             }
         }
     }
-    for (id, &place) in &waits {
+    for (id, &step) in &waits {
         let resource = &workload.resources[*id as usize];
-        let (who, hint) = match resource {
+        let (missing, hint) = match resource {
             Resource::Channel { .. } => ("no task sends to", "add a send"),
             Resource::Semaphore { value: 1.., .. } => continue,
             Resource::Semaphore { .. } => ("no task posts", "add a sem_post or a start value"),
@@ -480,21 +523,21 @@ fn ends_of_waits(workload: &Workload) -> Checked {
         };
         if !wakes.contains(id) {
             return Err(Finding {
-                op: Some(place),
-                message: format!("waits for '{}', but {who} it", resource.name()),
+                op: Some(step),
+                message: format!("waits for '{}', but {missing} it", resource.name()),
                 hint: hint.into(),
             });
         }
     }
-    for (id, &place) in &sends {
+    for (id, &step) in &sends {
         if !waits.contains_key(id) {
             return Err(Finding {
-                op: Some(place),
+                op: Some(step),
                 message: format!(
-                    "sends to '{}', from which no task receives",
+                    "sends to '{}', but no task receives from it",
                     workload.resources[*id as usize].name()
                 ),
-                hint: "add a recv: the sender would stop when it is full".into(),
+                hint: "add a recv, because the sender would block when it is full".into(),
             });
         }
     }

@@ -1,51 +1,54 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What happens to the machine while tasks run, and is no task's doing: CPUs that come and go, cgroups that an administrator
-//! changes, interrupts. A workload names it with its time.
+//! Disturbances: events that are caused by no task, such as CPUs going offline, cgroups being
+//! changed by an administrator, and interrupts. A workload lists them with their times.
 
-/// One thing that happens.
+/// A disturbance and its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disturbance {
-    /// ns after the start.
+    /// Time in ns since the start.
     pub at_ns: u64,
     pub what: Action,
 }
 
-/// A cgroup is an index into [`Workload::cgroups`](crate::Workload::cgroups).
+/// Kind of a disturbance. A cgroup is an index into
+/// [`Workload::cgroups`](crate::Workload::cgroups).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Interrupts of this length on a CPU, `period_ns` apart; `None`: for ever. What runs there is held up.
+    /// `count` interrupts of `ns` on a CPU, one every `period_ns`. If `count` is `None`, they never
+    /// end. The interrupted task is delayed.
     Irq {
         cpu: u32,
         ns: u64,
         period_ns: u64,
         count: Option<u64>,
     },
-    /// A CPU goes offline or comes back.
+    /// The CPU goes offline or comes back online.
     Hotplug { cpu: u32, online: bool },
-    /// mkdir: until then the cgroup is not there. Its weight is 100 and it has no limits.
+    /// Creates a cgroup (mkdir), which does not exist before. Its weight is 100, and it has no
+    /// limits.
     Make { cgroup: u32 },
-    /// rmdir, which fails while tasks or other cgroups are in it.
+    /// Removes a cgroup (rmdir). This fails if it contains tasks or cgroups.
     Remove { cgroup: u32 },
-    /// cpu.weight, 1..=10000.
+    /// Sets cpu.weight, 1..=10000.
     Weight { cgroup: u32, weight: u32 },
-    /// cpu.idle
+    /// Sets cpu.idle.
     Idle { cgroup: u32, idle: bool },
-    /// cpu.max and cpu.max.burst; a quota of `None` is "max".
+    /// Sets cpu.max and cpu.max.burst. A quota of `None` is "max".
     Max {
         cgroup: u32,
         quota_us: Option<u64>,
         period_us: u64,
         burst_us: u64,
     },
-    /// cpuset.cpus; `None`: those of the cgroup above.
+    /// Sets cpuset.cpus. `None` restores the CPUs of the parent cgroup.
     Cpus { cgroup: u32, cpus: Option<Vec<u32>> },
-    /// All tasks of this name are moved to the cgroup, as one set: with the other threads of their processes if `process`
-    /// (cgroup.procs), else alone (cgroup.threads).
+    /// Moves all tasks with this name to a cgroup at once. If `process` is set, the other threads
+    /// of their processes are moved as well (cgroup.procs), otherwise not (cgroup.threads).
     Attach { cgroup: u32, comm: String, process: bool },
 }
 
 impl crate::Workload {
-    /// A cgroup that is not there at the start.
+    /// Returns whether a cgroup does not exist at the start.
     pub fn is_made_later(&self, cgroup: u32) -> bool {
         let mut life = self.disturbances.iter().filter(|d| d.what.cgroup() == Some(cgroup));
         let first = life.find(|d| matches!(d.what, Action::Make { .. } | Action::Remove { .. }));
@@ -54,7 +57,7 @@ impl crate::Workload {
 }
 
 impl Action {
-    /// The cgroup it is about.
+    /// Returns the cgroup that is changed.
     pub fn cgroup(&self) -> Option<u32> {
         match *self {
             Action::Hotplug { .. } | Action::Irq { .. } => None,
@@ -68,7 +71,7 @@ impl Action {
         }
     }
 
-    /// The CPUs it names.
+    /// Returns the CPUs that are named.
     pub fn cpus(&self) -> &[u32] {
         match self {
             Action::Hotplug { cpu, .. } | Action::Irq { cpu, .. } => std::slice::from_ref(cpu),

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What tasks ask for: a [`Workload`] is data, a list of tasks each running a [`Program`] of [`Op`]s
-//! over shared [`Resource`]s. Readers and generators make it; the kernel crate executes it.
+//! Workloads: descriptions of what tasks do.
 //!
-//! [`load`] takes what a user writes: an rt-app file, the name of one in a folder, a generator with parameters, or a
-//! recording to be replayed. Whatever is wrong with it is an [`Error`] with the place and a hint, never a panic.
+//! A [`Workload`] is data: a list of tasks, each of which executes a [`Program`] of [`Op`]s on
+//! shared [`Resource`]s. Readers and generators create it, and the kernel crate executes it.
+//!
+//! [`load`] accepts what a user can specify: an rt-app file, the name of a file in a directory, a
+//! generator with parameters, or a recording to replay. Errors in the input are an [`Error`] with a
+//! position and a hint, never a panic.
 
 pub mod builder;
 mod check;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! From what a user writes to a workload.
+//! Loading of workloads from what the user specifies.
 
 use crate::generator::{generate, generators};
 use crate::program::Workload;
@@ -8,17 +8,20 @@ use input::{Error, Position, suggest};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Far above any rt-app file.
+/// Maximum size of an rt-app file. Real files are far smaller.
 const MAX_FILE_BYTES: u64 = 64 << 20;
-/// A recording grows to ten times that in memory.
+/// Maximum size of a recording. In memory it needs ten times as much.
 const MAX_RECORDING_BYTES: u64 = 512 << 20;
 
-/// Loads what `spec` names: a path that ends in `.json` (looked for as it is, then in the folders `search`), the name of
-/// a `.json` file in one of those folders without its ending, a generator with parameters, or the file of a recording, to be
-/// replayed (`recording.txt` or `trace:file=recording.txt`).
+/// Loads a workload. `spec` is one of
+///
+/// - a path that ends in `.json`, used as it is or relative to the directories in `search`,
+/// - the name of a `.json` file in one of those directories, without its extension,
+/// - a generator with parameters,
+/// - the file of a recording to replay (`recording.txt` or `trace:file=recording.txt`).
 ///
 /// # Errors
-/// Nothing of that name, a file that cannot be read, or what is wrong with what it says.
+/// Fails if nothing has that name, if the file cannot be read, or if its contents are invalid.
 pub fn load(spec: &str, search: &[&Path]) -> Result<Workload, Error> {
     if let Some(path) = spec.strip_prefix("trace:file=") {
         return read_recording(Path::new(path));
@@ -32,7 +35,7 @@ pub fn load(spec: &str, search: &[&Path]) -> Result<Workload, Error> {
     let as_it_is = Some(PathBuf::from(spec)).filter(|_| ends_in_json);
     let candidates = as_it_is
         .into_iter()
-        .chain(search.iter().map(|folder| folder.join(&name)));
+        .chain(search.iter().map(|directory| directory.join(&name)));
     for path in candidates {
         if path.is_file() {
             return read_file(&path);
@@ -46,23 +49,25 @@ pub fn load(spec: &str, search: &[&Path]) -> Result<Workload, Error> {
     if ends_in_json {
         let base = spec.rsplit('/').next().unwrap_or(spec);
         let base = base.strip_suffix(".json").unwrap_or(base);
-        return Err(Error::at(spec, "no such file").hint(suggest::hint(base, &names)));
+        return Err(Error::at(spec, "there is no such file").hint(suggest::hint(base, &names)));
     }
     let generator = spec.split(':').next().unwrap_or(spec);
     if !generators().iter().any(|g| g.name == generator) {
         let mut known = names;
         known.extend(generators().iter().map(|g| g.name));
-        return Err(Error::at(spec, "no file and no generator of this name").hint(suggest::hint(generator, &known)));
+        return Err(
+            Error::at(spec, "there is no file and no generator with this name").hint(suggest::hint(generator, &known))
+        );
     }
     generate(spec)
 }
 
-/// The names (without ending) and paths of the rt-app files in the folders, by name. The first folder that has a
-/// name wins.
+/// Returns the names (without extension) and paths of the rt-app files in the directories, sorted
+/// by name. If several directories contain a name, the first one is used.
 pub fn files(search: &[&Path]) -> Vec<(String, PathBuf)> {
     let mut found: Vec<(String, PathBuf)> = Vec::new();
-    for folder in search {
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+    for directory in search {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
             let path = entry.path();
             let json = path.extension().is_some_and(|ending| ending == "json");
             let name = path
@@ -81,15 +86,19 @@ pub fn files(search: &[&Path]) -> Vec<(String, PathBuf)> {
 
 fn read_file(path: &Path) -> Result<Workload, Error> {
     let name = path.display().to_string();
-    let bytes = read_bytes(path, MAX_FILE_BYTES, "an rt-app file was expected")?;
+    let bytes = read_bytes(path, MAX_FILE_BYTES, "use a file in rt-app's format")?;
     let text = std::str::from_utf8(&bytes).map_err(|_| not_text(&name))?;
     rtapp::read(text, &name)
 }
 
-/// A trace file of our own, or the text of one of the tools that [`trace::recording`] knows.
+/// Reads a trace file of windtunnel, or the text of a tool that [`trace::recording`] supports.
 fn read_recording(path: &Path) -> Result<Workload, Error> {
     let name = path.display().to_string();
-    let bytes = read_bytes(path, MAX_RECORDING_BYTES, "a recording was expected")?;
+    let bytes = read_bytes(
+        path,
+        MAX_RECORDING_BYTES,
+        "use a recording: a trace file, or output of 'perf script' or 'trace-cmd report'",
+    )?;
     let mut missing = 0;
     let records = if bytes.starts_with(b"WTRACE") {
         let reader = trace::Reader::new(bytes.as_slice());
@@ -109,24 +118,27 @@ fn read_recording(path: &Path) -> Result<Workload, Error> {
     };
     let mut workload = replay::from_records(&records, &name)?;
     if missing > 0 {
-        // Whoever sees a result sees this.
-        workload.name = format!("{name} ({missing} switches are missing in it)");
+        // The name is printed with every result, so readers notice that the recording is
+        // incomplete.
+        workload.name = format!("{name} (the recording lacks {missing} switches)");
     }
     Ok(workload)
 }
 
 fn not_text(name: &str) -> Error {
-    Error::at(name, "cannot be read: it is no text").hint("it must be text in UTF-8")
+    Error::at(name, "cannot be read: it is not a text in UTF-8").hint("use a text file in UTF-8")
 }
 
 fn read_bytes(path: &Path, most: u64, expected: &str) -> Result<Vec<u8>, Error> {
     let bytes = std::fs::metadata(path).and_then(|meta| match meta.len() {
         len if len <= most => std::fs::read(path),
-        len => Err(io::Error::other(format!("{len} bytes are too many"))),
+        len => Err(io::Error::other(format!(
+            "it has {len} bytes, more than the maximum of {most}"
+        ))),
     });
     bytes.map_err(|error| {
         let hint = match error.kind() {
-            io::ErrorKind::PermissionDenied => "you may not read it",
+            io::ErrorKind::PermissionDenied => "make the file readable",
             _ => expected,
         };
         Error::at(path.display().to_string(), format!("cannot be read: {error}")).hint(hint)
@@ -139,9 +151,9 @@ mod tests {
 
     #[test]
     fn recordings_are_replayed() {
-        let folder = std::env::temp_dir().join(format!("workload-replay-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let path = |name: &str| folder.join(name).display().to_string();
+        let directory = std::env::temp_dir().join(format!("workload-replay-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let path = |name: &str| directory.join(name).display().to_string();
         let line = "a 1 [000] 1.000001: sched_switch: a:1 [120] S ==> swapper/0:0 [120]\n";
         std::fs::write(path("perf.txt"), format!("b 2 [001] 1.000000: other:\n{line}")).unwrap();
         std::fs::write(path("broken.txt"), format!("{line}what?\n")).unwrap();
@@ -150,7 +162,7 @@ mod tests {
             .records;
         let mut file = Vec::new();
         let header = trace::Header {
-            cpus: vec![trace::Place::default(); 2],
+            cpus: vec![trace::CpuPosition::default(); 2],
             ..trace::Header::default()
         };
         let mut writer = trace::Writer::new(&mut file, &header);
@@ -162,39 +174,39 @@ mod tests {
         assert_eq!(load(&format!("trace:file={}", path("perf.txt")), &[]).unwrap(), text);
         assert_eq!(load(&path("own.wtt"), &[]).unwrap().programs, text.programs);
         let message = load(&path("broken.txt"), &[]).unwrap_err().to_string();
-        assert!(message.contains("broken.txt:2:1: no event"), "{message}");
+        assert!(message.contains("broken.txt:2:1: expected an event"), "{message}");
         assert!(
             load("trace:file=nowhere.txt", &[])
                 .unwrap_err()
                 .to_string()
-                .contains("a recording was expected")
+                .contains("use a recording")
         );
-        std::fs::remove_dir_all(&folder).unwrap();
+        std::fs::remove_dir_all(&directory).unwrap();
     }
 
     #[test]
-    fn files_come_before_generators() {
-        let folder = std::env::temp_dir().join(format!("workload-load-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let write = |name: &str, text: &[u8]| std::fs::write(folder.join(name), text).unwrap();
+    fn files_are_preferred_to_generators() {
+        let directory = std::env::temp_dir().join(format!("workload-load-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let write = |name: &str, text: &[u8]| std::fs::write(directory.join(name), text).unwrap();
         write("yield.json", br#"{"tasks": {"y": {"yield": ""}}}"#);
         write("broken.json", b"{\n \"tasks\": 5}");
         write("binary.json", b"\xff\xfe");
-        let search = [folder.as_path()];
+        let search = [directory.as_path()];
         let message = |spec: &str| load(spec, &search).unwrap_err().to_string();
         assert_eq!(load("yield", &search).unwrap().tasks[0].comm, "y");
         assert_eq!(load("yield.json", &search).unwrap().name, "yield");
-        let path = folder.join("yield.json").display().to_string();
+        let path = directory.join("yield.json").display().to_string();
         assert_eq!(load(&path, &[]).unwrap().tasks.len(), 1);
         assert_eq!(load("yield", &[]).unwrap().tasks[0].comm, "yield");
         assert_eq!(load("yield:n=3", &search).unwrap().tasks.len(), 3);
         assert!(message("broken").contains("broken.json:2:11: \"tasks\" takes an object"));
-        assert!(message("binary").contains("it must be text in UTF-8"));
+        assert!(message("binary").contains("use a text file in UTF-8"));
         assert!(message("brokn").contains("did you mean 'broken'?"));
-        assert!(message("x/brokn.json").contains("no such file\n  hint: did you mean 'broken'?"));
+        assert!(message("x/brokn.json").contains("there is no such file\n  hint: did you mean 'broken'?"));
         assert!(message("hackbenc:groups=1").contains("did you mean 'hackbench'?"));
         let names: Vec<String> = files(&search).into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["binary", "broken", "yield"]);
-        std::fs::remove_dir_all(&folder).unwrap();
+        std::fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The vocabulary of tasks.
+//! Types that describe a workload: tasks, their programs, and the resources they share.
 
 use crate::disturbance::Disturbance;
 
@@ -10,10 +10,12 @@ pub type ResourceId = u32;
 /// Index into [`Workload::tasks`].
 pub type TaskId = u32;
 
-/// The phase with which the measurement begins: throughput and score leave out what was before.
+/// Number of the phase that starts the measurement. Throughput and score count only what follows
+/// it.
 pub const MEASURED: u32 = u32::MAX;
 
-/// A length of time in ns, fixed or drawn from the machine's seeded generator at each use.
+/// A distribution of times in ns. Random ones are sampled at each use from the machine's seeded
+/// generator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dist {
     Fixed(u64),
@@ -25,23 +27,26 @@ pub enum Dist {
     Exponential {
         mean: u64,
     },
-    /// Two exponentials: `mean_a` with a probability of `permille_a`/1000, else `mean_b`.
+    /// A mixture of two exponential distributions: `mean_a` with probability `permille_a`/1000,
+    /// otherwise `mean_b`.
     HyperExponential {
         permille_a: u32,
         mean_a: u64,
         mean_b: u64,
     },
-    /// Bounded Pareto with shape `alpha_milli`/1000.
+    /// A bounded Pareto distribution with shape `alpha_milli`/1000.
     Pareto {
         lo: u64,
         hi: u64,
         alpha_milli: u32,
     },
-    /// Values in turn, starting again at the end; position is kept per task and op.
+    /// These values in order, repeated after the last one. Each step of each task has its own
+    /// position.
     Trace(Vec<u64>),
 }
 
-/// SCHED_NORMAL, SCHED_BATCH, SCHED_IDLE, SCHED_EXT, SCHED_FIFO, SCHED_RR.
+/// A scheduling policy: SCHED_NORMAL, SCHED_BATCH, SCHED_IDLE, SCHED_EXT, SCHED_FIFO or SCHED_RR.
+/// `nice` is -20..=19.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// Nice -20..=19.
@@ -55,9 +60,10 @@ pub enum Policy {
     Ext {
         nice: i32,
     },
-    /// SCHED_DEADLINE, before all others; its program keeps to its runtime by itself. Only disturbances have it.
+    /// SCHED_DEADLINE, which precedes all others. The task's program limits its runtime itself.
+    /// Only disturbances use it.
     Deadline,
-    /// rt_priority 1..=99, 99 highest.
+    /// rt_priority is 1..=99; 99 is the highest.
     Fifo {
         rt_priority: u32,
     },
@@ -66,46 +72,48 @@ pub enum Policy {
     },
 }
 
-/// One step of a program. Steps take no time but what they say and what the kernel charges.
+/// A step of a program. It takes only the time that it states and the time that the kernel
+/// charges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Compute: ns of work at capacity 1024; slower CPUs take longer.
+    /// Compute this many ns of work at capacity 1024. Slower CPUs take longer.
     Run(Dist),
-    /// Stay on the CPU until this many ns of CPU time were used, whatever the CPU's speed (rt-app `runtime`).
+    /// Run until this much CPU time is used, regardless of the CPU's speed (rt-app `runtime`).
     Runtime(Dist),
-    /// Sleep for a time.
+    /// Sleep for this long.
     Sleep(Dist),
-    /// Sleep until `period` after the last expiry of this task's timer `timer` (rt-app `timer`). `absolute`: missed
-    /// expiries are made up for; otherwise the timer restarts from now when it was missed. A timer first used starts now.
+    /// Sleep until `period` after the previous expiry of this task's timer `timer` (rt-app
+    /// `timer`). If an expiry was missed, an `absolute` timer catches up, and any other timer
+    /// restarts from now. A timer starts at its first use.
     Timer {
         timer: u32,
         period: u64,
         absolute: bool,
     },
-    /// Sleep until a length drawn anew has passed since the last expiry of timer `timer`, as an absolute [`Op::Timer`]:
-    /// arrivals that what the task does in between does not delay.
+    /// Sleep until a sampled length has passed since the previous expiry of timer `timer`, like an
+    /// absolute [`Op::Timer`]. This models arrivals that the task's own work does not delay.
     Interval {
         timer: u32,
         length: Dist,
     },
-    /// Write through `bytes` of memory, then go on (rt-app `mem`).
+    /// Write to `bytes` of memory (rt-app `mem`).
     Mem {
         bytes: u64,
     },
-    /// Write `bytes` to a block device and wait for it (rt-app `iorun`).
+    /// Write `bytes` to a block device and wait for completion (rt-app `iorun`).
     Io {
         bytes: u64,
     },
     Lock(ResourceId),
     Unlock(ResourceId),
-    /// pthread_cond_wait on a condition, releasing and re-taking the mutex.
+    /// Wait for a condition, releasing the mutex meanwhile (pthread_cond_wait).
     CondWait {
         cond: ResourceId,
         mutex: ResourceId,
     },
     Signal(ResourceId),
     Broadcast(ResourceId),
-    /// rt-app `sync`: signal the condition, then wait on it.
+    /// Signal a condition, then wait for it (rt-app `sync`).
     Sync {
         cond: ResourceId,
         mutex: ResourceId,
@@ -113,56 +121,61 @@ pub enum Op {
     Barrier(ResourceId),
     SemPost(ResourceId),
     SemWait(ResourceId),
-    /// Stop until some task resumes this resource (rt-app `suspend`); at once if it was resumed before, once.
+    /// Wait until another task resumes this resource (rt-app `suspend`). If that has already
+    /// happened, continue at once.
     Suspend(ResourceId),
     Resume(ResourceId),
-    /// Write `bytes` as one message to a pipe or socket; blocks while it is full.
+    /// Write `bytes` as one message to a pipe or socket. Blocks while there is no room for it.
     Send {
         channel: ResourceId,
         bytes: u32,
     },
-    /// Read one message; blocks while there is none.
+    /// Read one message. Blocks while the channel is empty.
     Recv(ResourceId),
     Yield,
-    /// Create a task as `Workload::tasks[task]` describes it (its `start_ns` counts from now). A thread shares the
-    /// parent's process.
+    /// Create the task that `Workload::tasks[task]` describes. Its `start_ns` counts from now. A
+    /// `thread` belongs to the parent's process.
     Fork {
         task: TaskId,
         thread: bool,
     },
-    /// Wait until all children of this task have exited.
+    /// Wait until all of this task's children have exited.
     WaitChildren,
-    /// Wait until at most `left` children of this task have not exited.
+    /// Wait until at most `left` of this task's children have not exited.
     WaitChild {
         left: u32,
     },
-    /// Replace the process image: the exec placement and tracepoint happen, the task gets this name.
+    /// Execute another program: the task gets this name and may be placed on another CPU, and the
+    /// exec tracepoint fires.
     Exec {
         comm: String,
     },
     Exit,
-    /// Change the own affinity; `None` = all CPUs.
+    /// Change the task's own affinity; `None` allows all CPUs.
     SetAffinity(Option<Vec<u32>>),
     SetPolicy(Policy),
-    /// Move to a cgroup: index into [`Workload::cgroups`].
+    /// Move the task to a cgroup, an index into [`Workload::cgroups`].
     SetCgroup(u32),
-    /// A request starts here: response time counts from now (or from when the task was created, if `arrival`).
+    /// Begin a request. Its response time counts from now, or from the creation of the task if
+    /// `arrival` is set.
     Begin {
         arrival: bool,
     },
-    /// A request starts here: response time counts from when the task was woken last.
+    /// Begin a request. Its response time counts from the task's last wake-up.
     BeginWoken,
-    /// `count` operations were completed; ends the request begun last.
+    /// End the current request and count `count` completed operations.
     Done {
         count: u32,
     },
-    /// The next phase of an rt-app program starts (for reports only), or what is [`MEASURED`].
+    /// Start the next phase of an rt-app program, which only affects reports, or start the
+    /// measurement ([`MEASURED`]).
     Phase(u32),
-    /// Set loop counter `counter` to 0. Counters are per task.
+    /// Set a loop counter to 0. Every task has its own counters.
     LoopInit {
         counter: u32,
     },
-    /// Count `counter` up; jump to `target` while it is below `times` (None: always).
+    /// Increment a loop counter, and jump to `target` while it is below `times`. `None` always
+    /// jumps.
     LoopBack {
         counter: u32,
         times: Option<u64>,
@@ -170,26 +183,28 @@ pub enum Op {
     },
 }
 
-/// The steps of a task; past the last one the task exits.
+/// The steps of a task. The task exits after the last one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
     pub ops: Vec<Op>,
-    /// Loop counters used.
+    /// Number of loop counters that the steps use.
     pub counters: u32,
 }
 
-/// What messages pass through: which functions a policy may trace, when writers are told of room, and what messages cost.
+/// Kind of a channel. It determines the kernel functions that a policy can trace, when a blocked
+/// writer is woken, and the cost of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Channel {
     #[default]
     Pipe,
-    /// AF_UNIX.
+    /// An AF_UNIX socket.
     Socket,
-    /// A TCP connection within the host, with Nagle's algorithm: what is sent before the reader has read all is sent together.
+    /// A TCP connection within the host, with Nagle's algorithm: data that is sent while earlier
+    /// data is unread is transmitted together.
     Tcp,
 }
 
-/// Something tasks share.
+/// A resource that tasks share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resource {
     Mutex {
@@ -210,7 +225,7 @@ pub enum Resource {
     Suspend {
         name: String,
     },
-    /// The buffer of a pipe or socket, of `capacity` bytes.
+    /// The buffer of a pipe or socket with room for `capacity` bytes.
     Channel {
         name: String,
         capacity: u64,
@@ -218,55 +233,57 @@ pub enum Resource {
     },
 }
 
-/// A task to be created.
+/// Description of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskSpec {
-    /// At most 15 bytes are kept, as in the kernel.
+    /// Name of the task. Only the first 15 bytes are used, as in the kernel.
     pub comm: String,
     pub program: ProgramId,
     pub policy: Policy,
-    /// Allowed CPUs; `None` = all.
+    /// Allowed CPUs; `None` allows all.
     pub cpus: Option<Vec<u32>>,
-    /// The CPU it is created on (the creator's); `None`: round robin over allowed CPUs.
+    /// CPU on which the task is created. `None` distributes such tasks over the allowed CPUs in
+    /// turn.
     pub start_cpu: Option<u32>,
-    /// Creation time in ns after the workload's start, or after the fork that creates it.
+    /// Time in ns at which the task is created, counted from the start of the workload or from the
+    /// fork.
     pub start_ns: u64,
-    /// Tasks with the same process index are threads of one process.
+    /// Number of the process. Tasks with equal numbers are threads of one process.
     pub process: u32,
     /// Index into [`Workload::cgroups`].
     pub cgroup: u32,
-    /// Created at the workload's start; otherwise only a template for [`Op::Fork`].
+    /// Whether the task is created at the start. Otherwise it is only a template for [`Op::Fork`].
     pub spawn: bool,
-    /// Working set in bytes, for cache reload costs; 0 = negligible.
+    /// Working set in bytes, which determines the cost of reloading caches; 0 means negligible.
     pub footprint_bytes: u64,
 }
 
-/// A cgroup; index 0 is always the root.
+/// A cgroup. Index 0 is always the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cgroup {
-    /// Path, "/" for the root.
+    /// Absolute path; the root is "/".
     pub path: String,
-    /// cpu.weight, 1..=10000, default 100.
+    /// cpu.weight, 1..=10000; the default is 100.
     pub weight: u32,
 }
 
-/// What the result of a workload is, in one number.
+/// Kind of the number that is the result of a workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Score {
-    /// Operations ([`Workload::unit`]) per second; more is better.
+    /// Operations ([`Workload::unit`]) per second. Higher is better.
     #[default]
     OperationsPerSecond,
     /// Time until all tasks have exited.
     CompletionTime,
-    /// Time of the run divided by the operations done.
+    /// Time of the run divided by the number of operations.
     TimePerOperation,
-    /// Context switches per second; more is better.
+    /// Context switches per second. Higher is better.
     SwitchesPerSecond,
     /// Mean response time of the requests.
     MeanResponse,
 }
 
-/// Everything a machine is given to do.
+/// A workload: everything that a machine executes in a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Workload {
     pub name: String,
@@ -274,11 +291,11 @@ pub struct Workload {
     pub programs: Vec<Program>,
     pub resources: Vec<Resource>,
     pub cgroups: Vec<Cgroup>,
-    /// In the order of time.
+    /// Disturbances, ordered by time.
     pub disturbances: Vec<Disturbance>,
-    /// What one completed operation is called in results: "messages", "requests", "loops".
+    /// Name of the operations in the plural, for results: "messages", "requests", "loops".
     pub unit: String,
     pub score: Score,
-    /// Simulated time it asks for; `None`: until all tasks have exited.
+    /// Simulated time of a run; `None` means until all tasks have exited.
     pub duration_ns: Option<u64>,
 }

@@ -1,17 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A recording becomes a workload: each task computes as much as it did, sleeps as long where nobody woke it, and waits
-//! for those who did. So another scheduler changes how long tasks wait for a CPU, and not what they do.
+//! Replay: converts a recording into a workload with tasks that do the same work.
 //!
-//! - What a task computed between two of its other steps is one [`Op::Run`], wherever and in how many pieces it ran.
-//! - A wake-up by another task is a semaphore of the two: the waker posts where in its program it woke, the other waits. One
-//!   that comes earlier than in the recording is not lost.
-//! - A wake-up by an interrupt, a timer's or a device's, is a sleep of the time from the switch to it.
-//! - A fork is a fork. A task that was there at the start starts with it, one that was woken from outside with the wake-up.
-//! - A task ends where it exited, or with the recording.
+//! Each task computes as much as in the recording. It sleeps as long as it did if no other task
+//! woke it, and otherwise waits for its waker. A different scheduler thus changes how long tasks
+//! wait for a CPU, but not what they do.
 //!
-//! Left out: affinity, changes of priority, exec, which thread belongs to which process, and the caches and speeds of the CPUs
-//! recorded: what a task computed is taken for work at capacity 1024. What steps themselves cost on the machine (system
-//! calls, fork, exit) comes on top. Where a recording does not tell interrupts, the task that one
+//! - All computing between two other steps becomes one [`Op::Run`], no matter on which CPUs and in
+//!   how many pieces it ran.
+//! - A wake-up by another task becomes a semaphore for this pair of tasks. The waker posts it, and
+//!   the woken task waits for it. A wake-up that happens earlier than in the recording is therefore
+//!   not lost.
+//! - A wake-up by an interrupt becomes a sleep for the time from the task's last switch to the
+//!   wake-up.
+//! - A fork stays a fork. A task that existed at the start also starts then. A task that was first
+//!   woken by an interrupt starts with that wake-up.
+//! - A task ends when it exited, or with the recording.
+//!
+//! Not replayed are affinities, changes of priority, execs, the assignment of threads to processes,
+//! and the caches and speeds of the recorded CPUs. All computing is assumed to have happened at
+//! capacity 1024. The simulated costs of system calls, forks and exits are added to the recorded
+//! times.
+//!
+//! If a recording does not mark interrupts, the interrupted task is taken for the waker.
 //! interrupted counts as the waker.
 
 use crate::generator::{empty, task};
@@ -20,28 +30,29 @@ use input::Error;
 use std::collections::BTreeMap;
 use trace::{Event, Record, TaskState};
 
-/// What a task is doing, and since when.
+/// State of a task, and since when.
 #[derive(Clone, Copy)]
 enum Doing {
     Runs(u64),
-    /// Waits for a CPU.
+    /// Runnable, waiting for a CPU.
     Waits,
     Sleeps(u64),
     Exited,
 }
 
-/// A task of the recording.
+/// A task of the recording, and the program built for it so far.
 struct Replayed {
     spec: TaskSpec,
     ops: Vec<Op>,
     doing: Doing,
-    /// Computed and not yet a step, ns.
+    /// Time in ns that the task has computed and that is not yet part of a step.
     computed: u64,
-    /// It has run or been woken.
+    /// Whether the task has run or been woken.
     met: bool,
 }
 
 impl Replayed {
+    /// Adds the computing up to `time` if the task is running.
     fn compute_until(&mut self, time: u64) {
         if let Doing::Runs(since) = self.doing {
             self.computed += time - since;
@@ -49,7 +60,7 @@ impl Replayed {
         }
     }
 
-    /// A step after what was computed so far.
+    /// Appends the computing so far as a step, then `op`.
     fn step(&mut self, op: Option<Op>) {
         let ns = std::mem::take(&mut self.computed);
         self.ops.extend((ns > 0).then_some(Op::Run(Dist::Fixed(ns))));
@@ -57,20 +68,21 @@ impl Replayed {
     }
 }
 
-/// Tasks of a recording, in order of creation.
+/// Tasks of a recording, in the order of their creation.
 #[derive(Default)]
 struct Replay {
     tasks: Vec<Replayed>,
-    /// Task of each pid now: pids are used again.
+    /// Index of the task that currently has each pid. Pids can be used again.
     by_pid: BTreeMap<u32, usize>,
-    /// Semaphores by waker and woken.
+    /// Semaphore of each pair of waker and woken task.
     pairs: BTreeMap<(usize, usize), u32>,
 }
 
-/// The workload of records that are complete: every switch, and of every wake-up of a task the first record.
+/// Converts records into a workload. They must contain every switch, and of each wake-up only the
+/// first record.
 ///
 /// # Errors
-/// If nothing runs.
+/// Fails if no task runs.
 pub fn from_records(records: &[Record], name: &str) -> Result<Workload, Error> {
     let mut replay = Replay::default();
     for record in records {
@@ -92,7 +104,8 @@ pub fn from_records(records: &[Record], name: &str) -> Result<Workload, Error> {
     for mut task in replay.tasks {
         task.compute_until(end);
         task.step(None);
-        // Who did nothing has no part in it; its place is kept for those who count by it.
+        // A task without steps is not started. It keeps its index, because other tasks refer to
+        // tasks by index.
         task.spec.spawn &= !task.ops.is_empty();
         workload.programs.push(Program {
             ops: task.ops,
@@ -108,11 +121,13 @@ pub fn from_records(records: &[Record], name: &str) -> Result<Workload, Error> {
 }
 
 impl Replay {
+    /// Returns the task that currently has a pid.
     fn find(&mut self, pid: u32) -> Option<(usize, &mut Replayed)> {
         let &at = self.by_pid.get(&pid)?;
         Some((at, &mut self.tasks[at]))
     }
 
+    /// Processes one record.
     fn take(&mut self, record: &Record) {
         let time = record.time;
         match record.event {
@@ -133,7 +148,7 @@ impl Replay {
                     };
                 }
                 if let Some((_, task)) = self.find(next) {
-                    // Nobody was seen to wake it.
+                    // The recording contains no wake-up for this sleep.
                     if let Doing::Sleeps(since) = task.doing {
                         task.step(Some(Op::Sleep(Dist::Fixed(time - since))));
                     }
@@ -177,7 +192,7 @@ impl Replay {
         let Some((woken, task)) = self.find(pid) else { return };
         let since = match task.doing {
             Doing::Sleeps(since) => since,
-            // The first that is heard of it: it slept from before the start.
+            // This is the task's first event, so it has slept since the start.
             Doing::Waits if !task.met && task.spec.spawn => {
                 task.met = true;
                 task.spec.start_ns
@@ -206,7 +221,8 @@ impl Replay {
     }
 }
 
-/// From the kernel's priority: 100..139 are nice -20..19, those below realtime, 98 being rt_priority 1.
+/// Converts the kernel's priority: 100..139 are nice -20..19. Lower values are real-time
+/// priorities; 98 is rt_priority 1.
 fn policy(prio: i32) -> Policy {
     match prio {
         100..=139 => Policy::Normal { nice: prio - 120 },
@@ -221,7 +237,7 @@ fn policy(prio: i32) -> Policy {
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> Workload {
+    fn replay(text: &str) -> Workload {
         let recording = trace::recording::read(text).expect("a recording");
         from_records(&recording.records, "x.txt").expect("a workload")
     }
@@ -236,8 +252,9 @@ mod tests {
     }
 
     #[test]
-    fn waits_for_a_cpu_are_no_part_of_it_and_wake_ups_are() {
-        let w = of("\
+    fn wakeups_are_replayed_but_waits_for_a_cpu_are_not() {
+        let w = replay(
+            "\
  swapper 0 [000] 1.000000: sched_switch: swapper/0:0 [120] R ==> a:1 [110]
  a 1 [000] 1.000010: sched_switch: a:1 [110] R ==> b:2 [95]
  b 2 [000] 1.000030: sched_switch: b:2 [95] S ==> a:1 [110]
@@ -248,7 +265,8 @@ mod tests {
  swapper 0 [000] 1.000101: sched_switch: swapper/0:0 [120] R ==> b:2 [95]
  b 2 [000] 1.000108: sched_process_exit: comm=b pid=2 prio=95
  b 2 [000] 1.000109: sched_switch: b:2 [95] Z ==> swapper/0:0 [120]
-");
+",
+        );
         assert_eq!(program(&w, "a"), [run(15), Op::SemPost(0), run(1)]);
         let slept = Op::Sleep(Dist::Fixed(60_000));
         assert_eq!(program(&w, "b"), [run(20), Op::SemWait(0), run(4), slept, run(8)]);
@@ -257,8 +275,9 @@ mod tests {
     }
 
     #[test]
-    fn forks_are_forks_and_sleepers_begin_when_they_are_woken() {
-        let w = of("\
+    fn forks_stay_forks_and_sleepers_start_when_they_are_woken() {
+        let w = replay(
+            "\
  a 1 [000] 1.000000: sched_waking: comm=early pid=7 prio=120 target_cpu=001
  a 1 [000] 1.000005: sched_process_fork: comm=a pid=1 child_comm=kid child_pid=9
  a 1 [000] 1.000006: sched_wakeup_new: comm=kid pid=9 prio=120 target_cpu=000
@@ -268,7 +287,8 @@ mod tests {
  swapper 0 [000] 1.000050: sched_waking: comm=late pid=8 prio=120 target_cpu=000
  swapper 0 [000] 1.000051: sched_switch: swapper/0:0 [120] R ==> late:8 [120]
  late 8 [000] 1.000053: sched_switch: late:8 [120] S ==> swapper/0:0 [120]
-");
+",
+        );
         let kid = w.tasks.iter().position(|task| task.comm == "kid").expect("it") as u32;
         let fork = Op::Fork {
             task: kid,

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Workloads by hand, a task at a time.
+//! A builder of workloads that adds one task at a time. It is used by tests.
 
 use crate::generator::{empty, task};
 use crate::program::{Op, Program, Resource, TaskSpec, Workload};
 
-/// Collects tasks, each with its program: `Tasks::default().add("a", ops).with(|task| task.cpus = Some(vec![0]))`.
+/// A workload under construction. For example: `Tasks::default().add("a", ops).with(|task|
+/// task.cpus = Some(vec![0]))`.
 #[derive(Clone, Debug)]
 pub struct Tasks {
     pub workload: Workload,
 }
 
 impl Default for Tasks {
-    /// None yet; the root cgroup is there.
+    /// Returns a workload without tasks and with only the root cgroup.
     fn default() -> Tasks {
         Tasks {
             workload: empty("", None),
@@ -20,13 +21,15 @@ impl Default for Tasks {
 }
 
 impl Tasks {
+    /// Sets the resources that tasks share.
     #[must_use]
     pub fn resources(mut self, resources: Vec<Resource>) -> Tasks {
         self.workload.resources = resources;
         self
     }
 
-    /// A task at nice 0 on all CPUs, created at the start, in a process of its own.
+    /// Adds a task with nice 0 that may use all CPUs, is created at the start and has a process of
+    /// its own.
     #[must_use]
     pub fn add(mut self, comm: &str, ops: Vec<Op>) -> Tasks {
         let counter = |op: &Op| match op {
@@ -41,16 +44,16 @@ impl Tasks {
         self
     }
 
-    /// `n` tasks called `comm` with a number each.
+    /// Adds `n` tasks. Their names are `comm` and a number.
     #[must_use]
     pub fn add_many(self, n: u32, comm: &str, ops: &[Op]) -> Tasks {
         (0..n).fold(self, |tasks, i| tasks.add(&format!("{comm}{i}"), ops.to_vec()))
     }
 
-    /// Changes the task added last.
+    /// Changes the task that was added last.
     ///
     /// # Panics
-    /// If there is none.
+    /// If no task was added.
     #[must_use]
     pub fn with(mut self, change: impl FnOnce(&mut TaskSpec)) -> Tasks {
         change(self.workload.tasks.last_mut().expect("a task"));
@@ -71,7 +74,7 @@ mod tests {
     use crate::program::Dist;
 
     #[test]
-    fn tasks_have_their_programs_and_the_counters_these_use() {
+    fn tasks_have_their_programs_and_enough_counters() {
         let round = Op::LoopBack {
             counter: 2,
             times: Some(3),
@@ -83,12 +86,12 @@ mod tests {
         workload.check().expect("it is whole");
         let counters: Vec<u32> = workload.programs.iter().map(|program| program.counters).collect();
         assert_eq!(counters, [3, 0, 0]);
-        let told: Vec<_> = workload
+        let added: Vec<_> = workload
             .tasks
             .iter()
             .map(|t| (t.comm.as_str(), t.program, t.start_ns))
             .collect();
         assert!(workload.tasks.iter().all(|task| task.start_cpu == Some(1)));
-        assert_eq!(told, [("a", 0, 0), ("b0", 1, 0), ("b1", 2, 7)]);
+        assert_eq!(added, [("a", 0, 0), ("b0", 1, 0), ("b1", 2, 7)]);
     }
 }

@@ -46,7 +46,7 @@ pub fn trace(random: &mut Random, mut file: Vec<u8>) -> Vec<u8> {
         }
         let mut block = vec![0; HEAD];
         put(&mut block, 0, 4, body.len() as u64);
-        put(&mut block, 4, 8, Hash::of_bytes(&body));
+        put(&mut block, 4, 8, Hash::checksum(&body));
         block.extend(body);
         file.splice(at..end, block);
     }
@@ -73,5 +73,5 @@ fn end(file: &mut Vec<u8>) {
     let words = [hash.count().to_le_bytes(), hash.value().to_le_bytes()].concat();
     file.push(b'E');
     file.extend(&words);
-    file.extend(Hash::of_bytes(&words).to_le_bytes());
+    file.extend(Hash::checksum(&words).to_le_bytes());
 }

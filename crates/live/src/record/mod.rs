@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode};
 use std::thread;
 use std::time::{Duration, Instant};
-use trace::{Event, Header, Place, Record, Sink, Writer};
+use trace::{CpuPosition, Event, Header, Record, Sink, Writer};
 use windtunnel::destination::{self, Destination};
 use windtunnel::duration;
 use windtunnel::error::Error;
@@ -184,9 +184,9 @@ fn meanwhile(words: &[String]) -> Result<Meanwhile, Error> {
 ///
 /// # Errors
 /// If /sys does not describe this machine.
-pub fn places() -> Result<(Vec<Place>, u32), Error> {
+pub fn places() -> Result<(Vec<CpuPosition>, u32), Error> {
     let host = machine::load("host", &[])?;
-    let place = |cpu: &machine::Cpu| Place {
+    let place = |cpu: &machine::Cpu| CpuPosition {
         core: cpu.core,
         llc: cpu.llc,
         node: cpu.node,

@@ -10,7 +10,7 @@ use super::watch::{Look, Watch};
 use super::{counts, exec, outcome};
 use crate::statistics::{MachineCounts, machine_counts};
 use crate::stop;
-use report::{Counted, RunResult};
+use report::{RunResult, TaskCounters};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::thread;
@@ -61,7 +61,7 @@ pub(super) struct Ended {
     pub completed: bool,
     pub machine: (MachineCounts, MachineCounts),
     /// Of tasks that were alive, by id.
-    pub alive: BTreeMap<u32, Counted>,
+    pub alive: BTreeMap<u32, TaskCounters>,
 }
 
 /// Executes it, and does something else about each millisecond if there is something to do.

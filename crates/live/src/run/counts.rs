@@ -2,27 +2,27 @@
 //! What the kernel counted of a task: of itself as it ends, or looked at from outside while it lives.
 
 use super::shared::read_clock;
-use report::Counted;
+use report::TaskCounters;
 use std::fs;
 
 /// The calling thread's; without what only /proc tells.
-pub fn own() -> Counted {
+pub fn own() -> TaskCounters {
     // SAFETY: a valid place to write to.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
         usage
     };
-    Counted {
+    TaskCounters {
         cpu_ns: read_clock(libc::CLOCK_THREAD_CPUTIME_ID),
         voluntary: usage.ru_nvcsw as u64,
         involuntary: usage.ru_nivcsw as u64,
-        ..Counted::default()
+        ..TaskCounters::default()
     }
 }
 
 /// A thread's, by its id or as `thread-self`; `None` if it is gone.
-pub fn of(thread: &str) -> Option<Counted> {
+pub fn of(thread: &str) -> Option<TaskCounters> {
     let read = |name: &str| fs::read_to_string(format!("/proc/{thread}/{name}")).ok();
     Some(parse(
         &read("schedstat").unwrap_or_default(),
@@ -31,7 +31,7 @@ pub fn of(thread: &str) -> Option<Counted> {
     ))
 }
 
-fn parse(schedstat: &str, status: &str, sched: &str) -> Counted {
+fn parse(schedstat: &str, status: &str, sched: &str) -> TaskCounters {
     let mut words = schedstat.split_whitespace().map(|word| word.parse().unwrap_or(0));
     let mut next = || words.next().unwrap_or(0);
     let value = |text: &str, name: &str| {
@@ -39,7 +39,7 @@ fn parse(schedstat: &str, status: &str, sched: &str) -> Counted {
         line.and_then(|line| line.rsplit([':', ' ', '\t']).next()?.parse().ok())
             .unwrap_or(0)
     };
-    Counted {
+    TaskCounters {
         cpu_ns: next(),
         wait_ns: next(),
         waits: next(),
@@ -58,7 +58,7 @@ mod tests {
         let status = "Name:\tx\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n";
         let sched = "x (1, #threads: 1)\nse.nr_migrations                 :           7\n";
         let counts = parse("5000 600 14\n", status, sched);
-        let expected = Counted {
+        let expected = TaskCounters {
             cpu_ns: 5000,
             voluntary: 12,
             involuntary: 3,
@@ -67,7 +67,7 @@ mod tests {
             migrations: 7,
         };
         assert_eq!(counts, expected);
-        assert_eq!(parse("", "", ""), Counted::default());
+        assert_eq!(parse("", "", ""), TaskCounters::default());
     }
 
     #[test]

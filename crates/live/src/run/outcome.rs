@@ -5,9 +5,9 @@ use super::conduct::{Ended, Executed};
 use super::execute::World;
 use super::shared::{Entry, Kind, Shared};
 use crate::kernel as running;
-use report::{Counted, Run, Summary};
+use report::{Run, Summary, TaskCounters};
 use std::collections::{BTreeMap, BTreeSet};
-use trace::{Event, Place, Record, Sink};
+use trace::{CpuPosition, Event, Record, Sink};
 use workload::{Op, Policy};
 
 /// Others' share of the machine, percent, from which on it is told.
@@ -28,10 +28,10 @@ pub fn alive(shared: &Shared) -> BTreeSet<u32> {
 
 /// Puts it together, but for the looks.
 pub fn executed(world: &World, ended: &Ended) -> Executed {
-    let places = vec![Place::default(); world.cpus.len()];
+    let places = vec![CpuPosition::default(); world.cpus.len()];
     let mut summary = Summary::new(&places);
     let mut counts = ended.alive.clone();
-    let mut before: BTreeMap<u32, Counted> = BTreeMap::new();
+    let mut before: BTreeMap<u32, TaskCounters> = BTreeMap::new();
     let mut born: BTreeMap<u32, u64> = BTreeMap::new();
     let mut last = 0;
     let in_time = |entry: &Entry| ended.completed || entry.time <= ended.at_ns;
@@ -112,10 +112,10 @@ pub fn executed(world: &World, ended: &Ended) -> Executed {
     }
     summary.take(&records);
     for (pid, counted) in &counts {
-        summary.counted(*pid, born.get(pid).copied().unwrap_or(0), *counted);
+        summary.add_counters(*pid, born.get(pid).copied().unwrap_or(0), *counted);
     }
     for (pid, latency_ns) in world.shared.wakeups() {
-        summary.woken(pid, latency_ns);
+        summary.add_wakeup(pid, latency_ns);
     }
     // That all have gone is seen a little later.
     let at_ns = if ended.completed && last > 0 { last } else { ended.at_ns };
@@ -145,8 +145,8 @@ pub fn executed(world: &World, ended: &Ended) -> Executed {
 }
 
 /// What was counted after `before`.
-fn since(counted: &Counted, before: &Counted) -> Counted {
-    Counted {
+fn since(counted: &TaskCounters, before: &TaskCounters) -> TaskCounters {
+    TaskCounters {
         cpu_ns: counted.cpu_ns.saturating_sub(before.cpu_ns),
         voluntary: counted.voluntary.saturating_sub(before.voluntary),
         involuntary: counted.involuntary.saturating_sub(before.involuntary),
@@ -167,7 +167,7 @@ fn prio(policy: Policy) -> i32 {
 }
 
 /// Whether others used the machine too.
-fn others(counts: &BTreeMap<u32, Counted>, ended: &Ended) -> Option<String> {
+fn others(counts: &BTreeMap<u32, TaskCounters>, ended: &Ended) -> Option<String> {
     let (before, after) = ended.machine;
     let whole = after.total.saturating_sub(before.total);
     let busy = after.busy.saturating_sub(before.busy);

@@ -4,7 +4,7 @@
 
 use super::refusal::{Refusals, Request};
 use super::sync::{Object, Objects};
-use report::Counted;
+use report::TaskCounters;
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
@@ -239,16 +239,16 @@ impl Shared {
     }
 
     /// A task exits, having used so much in all.
-    pub fn log_exit(&self, who: Who, counts: &Counted) {
+    pub fn log_exit(&self, who: Who, counts: &TaskCounters) {
         self.log_counts(who, counts, Kind::Waited, Kind::Exit);
     }
 
     /// What a task has used before the workload starts.
-    pub fn log_before(&self, who: Who, counts: &Counted) {
+    pub fn log_before(&self, who: Who, counts: &TaskCounters) {
         self.log_counts(who, counts, Kind::BeforeWaited, Kind::Before);
     }
 
-    fn log_counts(&self, who: Who, counts: &Counted, waited: Kind, used: Kind) {
+    fn log_counts(&self, who: Who, counts: &TaskCounters, waited: Kind, used: Kind) {
         if counts.waits > 0 {
             self.log(waited, who, counts.wait_ns, counts.waits << 32 | counts.migrations);
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What users may give to `--machine`: what it means, and what is said when it is wrong.
+//! Tests of everything that `--machine` accepts, and of the errors for invalid descriptions.
 
 use machine::{MachineSpec, define, load};
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ fn shape(spec: &str) -> [usize; 5] {
     ]
 }
 
-/// Writes a machine file into a folder of its own and loads it by name.
+/// Writes a machine file into a directory of its own and loads it by name.
 fn file(test: &str, text: &str) -> Result<machine::Definition, String> {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     std::fs::create_dir_all(&dir).unwrap();
@@ -34,15 +34,16 @@ fn file(test: &str, text: &str) -> Result<machine::Definition, String> {
 }
 
 #[test]
-fn synthetic_strings() {
+fn synthetic_strings_are_read() {
     assert_eq!(shape("node:2 core:8 pu:2"), [2, 2, 2, 16, 32]);
     assert_eq!(shape("pack:2 node:2 l3:2 core:2 pu:2"), [2, 4, 8, 16, 32]);
     assert_eq!(shape("6"), [1, 1, 1, 6, 6]);
     assert_eq!(shape("core:4 pu:2"), [1, 1, 1, 4, 8]);
-    // Private L2 caches are last-level caches; without caches the package is.
+    // Private L2 caches are last-level caches. If there are no caches, CPUs of a package count as
+    // sharing one.
     assert_eq!(shape("pack:2 l2:4 pu:1"), [2, 1, 8, 8, 8]);
     assert_eq!(shape("pack:2 core:4 pu:1"), [2, 1, 2, 8, 8]);
-    // A package of two nodes without caches does not join them.
+    // Without caches, two nodes of a package do not share an LLC.
     assert_eq!(shape("pack:1 node:2 core:2 pu:1"), [1, 2, 2, 4, 4]);
     let t = get("node:2 core:2 pu:2").topology;
     assert_eq!(t.siblings(2), [2, 3]);
@@ -50,21 +51,21 @@ fn synthetic_strings() {
 }
 
 #[test]
-fn large_machines() {
+fn machines_up_to_the_maximum_are_read() {
     assert_eq!(shape("node:4 l3:16 core:32 pu:2"), [4, 4, 64, 2048, 4096]);
     assert_eq!(shape("node:8 l3:16 core:64 pu:1"), [8, 8, 128, 8192, 8192]);
     let e = load("node:4 core:2048 pu:2", &[]).unwrap_err().to_string();
-    assert!(e.contains("has more than the 8192 CPUs supported"), "{e}");
+    assert!(e.contains("has more than 8192 CPUs"), "{e}");
     let e = load("pu:99999999999999999999999", &[]).unwrap_err().to_string();
     assert!(e.contains("has no number of objects"), "{e}");
     let e = load("node:4294967296 core:4294967296 pu:1", &[])
         .unwrap_err()
         .to_string();
-    assert!(e.contains("more than the 8192 CPUs"), "{e}");
+    assert!(e.contains("more than 8192 CPUs"), "{e}");
 }
 
 #[test]
-fn xml_files() {
+fn xml_files_are_read() {
     let two = get(&data("two-sockets.xml"));
     assert_eq!(two.hz, 250);
     assert_eq!(shape(&data("two-sockets.xml")), [2, 2, 2, 4, 8]);
@@ -74,21 +75,24 @@ fn xml_files() {
 }
 
 #[test]
-fn offline_cpus_do_not_exist() {
+fn offline_cpus_are_ignored() {
     let definition = define(&data("offline.xml"), &[]).unwrap();
     assert_eq!(definition.spec.topology.nr_cpus(), 7);
     assert_eq!(definition.spec.topology.siblings(3), [3]);
-    assert_eq!(definition.notes, ["1 offline CPUs left out; CPU ids are dense"]);
+    assert_eq!(
+        definition.notes,
+        ["1 offline CPUs are ignored; the other CPUs are renumbered"]
+    );
 }
 
 #[test]
-fn distances_and_kinds_of_xml() {
+fn distances_and_cpu_kinds_are_read_from_xml() {
     let hybrid = define(&data("distances-kinds.xml"), &[]).unwrap();
     let t = &hybrid.spec.topology;
     assert_eq!(t.node_distances, [[10, 17], [17, 10]]);
     assert_eq!((t.cpus[0].capacity, t.cpus[2].capacity), (1024, 576));
     assert!(
-        hybrid.notes[0].starts_with("capacities estimated"),
+        hybrid.notes[0].starts_with("capacities are estimated"),
         "{:?}",
         hybrid.notes
     );
@@ -98,7 +102,7 @@ fn distances_and_kinds_of_xml() {
 
 #[test]
 fn caches_and_memory_may_be_uneven() {
-    // One L3 over the first two cores only, and a package without memory.
+    // The L3 is shared by only the first two cores, and one package has no memory.
     assert_eq!(shape(&data("uneven.xml")), [2, 2, 3, 4, 4]);
     let definition = define(&data("uneven.xml"), &[]).unwrap();
     let t = &definition.spec.topology;
@@ -108,15 +112,15 @@ fn caches_and_memory_may_be_uneven() {
 }
 
 #[test]
-fn host_is_some_machine() {
+fn the_host_can_be_loaded() {
     let host = get("host");
     assert!(host.topology.nr_cpus() >= 1);
     assert!((10..=10_000).contains(&host.hz));
 }
 
-/// hwloc's own reader of /sys is the reference for ours, and its XML for the one we write.
+/// Compares the host with what lstopo reads from /sys, and lstopo's reading of our XML.
 #[test]
-fn host_is_the_machine_that_lstopo_shows() {
+fn the_host_equals_what_lstopo_shows() {
     let lstopo = |arguments: &[&str]| {
         let output = std::process::Command::new("lstopo").args(arguments).output();
         output.ok().filter(|output| output.status.success())
@@ -138,29 +142,26 @@ fn host_is_the_machine_that_lstopo_shows() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_say_what_is_wrong() {
     let error = |spec: &str| load(spec, &[]).unwrap_err().to_string();
     assert!(
-        error("nuna16")
-            .starts_with("machine: there is no machine \"nuna16\"\n  hint: did you mean numa16? a machine is a name")
+        error("nuna16").starts_with("machine: there is no machine \"nuna16\"\n  hint: did you mean numa16? use a name")
     );
     assert!(error("whale").contains("known names: epyc-2s, hybrid, numa16,"));
-    assert!(
-        error("node:2").contains(
-            "\"node:2\" is not an hwloc synthetic machine: its last level is Node, expected pu\n  hint: a syn"
-        )
-    );
+    assert!(error("node:2").contains(
+        "\"node:2\" is not an hwloc synthetic machine: its last level is Node, expected pu\n  hint: write a syn"
+    ));
     assert!(error("garbage:4").contains("is not an hwloc synthetic machine"));
-    assert!(error("core:0 pu:1").contains("\"core:0\" asks for no objects"));
+    assert!(error("core:0 pu:1").contains("the number of objects in \"core:0\" is 0"));
     assert!(error("core:4 pu:2(indexes=0,99999)").contains("indexes=0,99999 of"));
     assert!(error("core:4 pu:2(size=3").contains("do not match"));
-    assert!(error("").contains("an empty description"));
+    assert!(error("").contains("the machine is empty"));
     assert!(error("nowhere/m.xml").starts_with("nowhere/m.xml: No such file"));
     assert!(error("nowhere/m.toml").starts_with("nowhere/m.toml: No such file"));
 }
 
 #[test]
-fn machine_files() {
+fn machine_files_are_read() {
     let text = "description = \"d\"\nhz = 100\ntopology = \"node:2 core:2 pu:1\"\n\
         distances = [[10, 15], [16, 10]]\n\
         [[kind]]\ncpus = \"2,3\"\ncapacity = 512\n\
@@ -179,7 +180,7 @@ fn machine_files() {
 }
 
 #[test]
-fn machine_file_with_xml_beside_it() {
+fn a_machine_file_can_refer_to_xml() {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("xml_beside");
     std::fs::create_dir_all(&dir).unwrap();
     std::fs::copy(data("two-sockets.xml"), dir.join("t.xml")).unwrap();
@@ -196,10 +197,10 @@ fn machine_file_with_xml_beside_it() {
 }
 
 #[test]
-fn where_memory_is() {
+fn placement_of_memory_is_read() {
     let costs = |keys: &str| {
         let text = format!("description = \"d\"\nhz = 100\ntopology = \"node:2 core:2 pu:1\"\n{keys}\n");
-        file("where_memory_is", &text).map(|d| (d.spec.costs.flat_memory, d.spec.topology.kernel_node))
+        file("memory", &text).map(|d| (d.spec.costs.flat_memory, d.spec.topology.kernel_node))
     };
     assert_eq!(costs("").unwrap(), (false, None));
     assert_eq!(costs("memory = \"first-touch\"").unwrap(), (false, None));
@@ -217,10 +218,10 @@ fn where_memory_is() {
 }
 
 #[test]
-fn how_far_task_structs_are_apart() {
+fn placement_of_task_structs_is_read() {
     let sets = |keys: &str| {
         let text = format!("description = \"d\"\nhz = 100\ntopology = \"l2:2(size=2MiB) core:1 pu:1\"\n{keys}\n");
-        file("how_far_task_structs_are_apart", &text).map(|d| d.spec.topology.task_sets)
+        file("task_structs", &text).map(|d| d.spec.topology.task_sets)
     };
     let section = |keys: &str| sets(&format!("[task_struct]\n{keys}\nways = 8"));
     let line = "line = { ns = { same = 0, core = 1, llc = 2, node = 3, remote = 4 }, source = \"s\" }";
@@ -238,10 +239,10 @@ fn how_far_task_structs_are_apart() {
 }
 
 #[test]
-fn what_policies_stand_for() {
+fn native_policies_are_read() {
     let native = |keys: &str| {
         let text = format!("description = \"d\"\nhz = 100\ntopology = \"core:2 pu:1\"\n{keys}\n");
-        file("what_policies_stand_for", &text).map(|d| d.spec.costs.native)
+        file("native_policies", &text).map(|d| d.spec.costs.native)
     };
     assert_eq!(native(""), Ok(false));
     assert_eq!(native("policies = \"bpf\""), Ok(false));
@@ -251,7 +252,7 @@ fn what_policies_stand_for() {
 }
 
 #[test]
-fn groups() {
+fn groups_of_cpus_are_read() {
     let text = "description = \"d\"\nhz = 100\n\
         [[cpus]]\ncores = 2\nthreads = 2\nl2 = \"1 MiB\"\n\
         [[cpus]]\ncores = 1\npackage = 7\nnode = 3\ncapacity = 300\n";
@@ -280,14 +281,14 @@ fn machine_files_are_strict() {
             "description = \"d\"\nhz = 1.5\n",
             "m.toml:2:6: invalid type: floating point `1.5`, expected a whole number",
         ),
-        ("HEAD", "m.toml:1:1: neither topology nor [[cpus]]"),
+        ("HEAD", "m.toml:1:1: the file has neither topology nor [[cpus]]"),
         (
             "HEADtopologie = 1\n",
             "m.toml:3:1: unknown key 'topologie'\n  hint: did you mean 'topology'?",
         ),
         (
             "HEADtopology = \"core:0 pu:1\"\n",
-            "m.toml:3:12: \"core:0\" asks for no objects",
+            "m.toml:3:12: the number of objects in \"core:0\" is 0",
         ),
         (
             "HEADtopology = \"core:2\"\n",
@@ -299,7 +300,7 @@ fn machine_files_are_strict() {
         ),
         (
             "HEADBODY[[cpus]]\ncores = 1\n",
-            "m.toml:4:1: both topology and [[cpus]]",
+            "m.toml:4:1: the file has both topology and [[cpus]]",
         ),
         (
             "HEAD[[cpus]]\ncores = 1\ncapacity = 3\n",
@@ -308,11 +309,11 @@ fn machine_files_are_strict() {
         ("HEAD[[cpus]]\nthreads = 2\n", "m.toml:3:1: the key 'cores' is missing"),
         (
             "HEAD[[cpus]]\ncores = 1\nl2 = \"1 MB\"\n",
-            "m.toml:5:6: l2 \"1 MB\" is not a size\n  hint: a size reads",
+            "m.toml:5:6: l2 \"1 MB\" is not a size\n  hint: write a size such as",
         ),
         (
             "HEAD[[cpus]]\ncores = 8000\nthreads = 2\n",
-            "m.toml:4:9: more than the 8192 CPUs supported",
+            "m.toml:4:9: the machine has more than 8192 CPUs",
         ),
         (
             "HEAD[[cpus]]\ncores = 1\nllc = 0\n[[cpus]]\ncores = 1\nllc = 0\npackage = 1\n",
@@ -320,11 +321,11 @@ fn machine_files_are_strict() {
         ),
         (
             "HEADBODYdistances = [[10, 20]]\n",
-            "m.toml:4:14: 2 distances for a machine of 1 nodes",
+            "m.toml:4:14: found 2 distances, but the machine has 1 nodes",
         ),
         (
             "HEADBODYdistances = [[11]]\n",
-            "m.toml:4:15: distance 11 from node 0 to 0",
+            "m.toml:4:15: the distance from node 0 to node 0 is 11",
         ),
         (
             "HEADBODY[[kind]]\ncpus = \"0-2\"\ncapacity = 5\n",
@@ -336,11 +337,11 @@ fn machine_files_are_strict() {
         ),
         (
             "HEADBODY[costs]\ncallback = { ns = 1 }\n",
-            "m.toml:5:12: the key 'source' is missing\n  hint: every cost says",
+            "m.toml:5:12: the key 'source' is missing\n  hint: add a source",
         ),
         (
             "HEADBODY[costs]\ncallback = { ns = 1, source = \" \" }\n",
-            "m.toml:5:31: source is empty",
+            "m.toml:5:31: the source is empty",
         ),
         (
             "HEADBODY[costs]\ncallback = { ps = 1, source = \"s\" }\n",
@@ -366,7 +367,7 @@ fn machine_files_are_strict() {
 }
 
 #[test]
-fn carriage_returns_in_xml_are_ends_of_lines() {
+fn carriage_returns_in_xml_are_white_space() {
     for file in ["offline.xml", "two-sockets.xml"] {
         let text = std::fs::read_to_string(data(file)).unwrap();
         let shape = |text: &str| format!("{:?}", machine::from_xml("m.xml", text).unwrap().spec.topology);
@@ -381,7 +382,7 @@ fn carriage_returns_in_xml_are_ends_of_lines() {
 }
 
 #[test]
-fn an_l2_of_everything_is_refused() {
+fn an_l2_with_too_many_sets_is_refused() {
     let error = file(
         "everything",
         "hz = 100\ndescription = \"m\"\ntopology = \"pack:1 l2:1(size=4194304TiB) core:2 pu:1\"\n[task_struct]\napart = \"8 KiB\"\nways = 4\n\
@@ -389,7 +390,7 @@ fn an_l2_of_everything_is_refused() {
     )
     .unwrap_err();
     assert!(
-        error.contains("sets of task_structs") && error.contains("at most 4096"),
+        error.contains("sets for task_structs") && error.contains("at most 4096"),
         "{error}"
     );
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Damaged descriptions are refused or read, never a panic: seeded truncations and
-//! mutations of XML, machine files and synthetic strings. MACHINE_FUZZ=N runs N per input.
+//! Tests with damaged descriptions: XML files, machine files and synthetic strings are truncated
+//! and mutated with fixed seeds. The parsers read or refuse them, but never panic. MACHINE_FUZZ=N
+//! runs N rounds per input.
 
 use machine::load;
 use std::path::{Path, PathBuf};
 
-/// xorshift64*: small, and the same on every host.
+/// The random generator xorshift64*.
 struct Rng(u64);
 
 impl Rng {
@@ -17,7 +18,7 @@ impl Rng {
     }
 }
 
-/// Characters that mean something to one of the readers.
+/// Characters that have a meaning in one of the formats.
 const ALPHABET: &[u8] = b"0123456789abcfx<>/=\"'[](){}:;,.-_#* \n\tPUNz\0";
 
 fn damaged(rng: &mut Rng, text: &str) -> String {
@@ -40,7 +41,7 @@ fn damaged(rng: &mut Rng, text: &str) -> String {
                 let to = rng.below(bytes.len());
                 bytes.splice(to..to, copy);
             }
-            // Changes digits in place, makes some numbers huge.
+            // Changes the digits in place.
             4 => {
                 for b in &mut bytes[at..end] {
                     if b.is_ascii_digit() {
@@ -89,12 +90,12 @@ fn damage_files(dir: &Path, extension: &str, seed: u64) {
 }
 
 #[test]
-fn damaged_xml() {
+fn damaged_xml_never_panics() {
     damage_files(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data"), "xml", 1);
 }
 
 #[test]
-fn damaged_machine_files() {
+fn damaged_machine_files_never_panic() {
     damage_files(
         &PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../machines"),
         "toml",
@@ -103,7 +104,7 @@ fn damaged_machine_files() {
 }
 
 #[test]
-fn damaged_synthetic_strings() {
+fn damaged_synthetic_strings_never_panic() {
     let mut rng = Rng(3);
     for text in [
         "pack:2 [numa(memory=1GiB)] l3:2(size=32MiB) l2:2 core:1 pu:2(indexes=2*8:8*1)",

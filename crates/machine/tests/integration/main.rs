@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Machine descriptions: read, refused with a hint, printed.
+//! Tests of machine descriptions: valid and invalid ones, and their output.
 
 mod descriptions;
 mod fuzz;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The named machines as `machine list` and `machine show` print them, against golden files.
+//! Golden tests of the named machines as `machine list` and `machine show` print them, and of the
+//! page of costs.
 
 use machine::costs::CONSTANTS;
 use machine::{Distance, define, list, load, show};
 use std::path::PathBuf;
 
 #[test]
-fn listed() {
+fn the_list_matches_golden() {
     let (machines, errors) = list(&[]);
     assert_eq!(errors, []);
     let rows = machine::show::list_rows(&machines).into_iter();
@@ -15,7 +16,7 @@ fn listed() {
 }
 
 #[test]
-fn shown() {
+fn every_machine_matches_golden() {
     for machine in list(&[]).0 {
         let definition = define(&machine.name, &[]).unwrap();
         golden::check!(&format!("{}.txt", machine.name), &show(&definition));
@@ -23,7 +24,7 @@ fn shown() {
 }
 
 #[test]
-fn the_page_of_costs_says_what_the_files_say() {
+fn the_page_of_costs_matches_the_machine_files() {
     let names: Vec<String> = list(&[]).0.into_iter().map(|m| m.name).collect();
     let all: Vec<machine::Definition> = names.iter().map(|name| define(name, &[]).unwrap()).collect();
     golden::check!("../../../../docs/costs.md", &machine::show::costs_page(&all));
@@ -45,7 +46,7 @@ fn every_constant_of_a_named_machine_has_a_source() {
 }
 
 #[test]
-fn files_and_built_in_machines_are_the_same() {
+fn all_machine_files_are_built_in() {
     let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../machines");
     let mut files: Vec<String> = std::fs::read_dir(&dir)
         .unwrap()
@@ -59,7 +60,7 @@ fn files_and_built_in_machines_are_the_same() {
 }
 
 #[test]
-fn cpu_numbers_are_those_of_linux() {
+fn cpu_numbers_match_linux() {
     let t = load("x6-2", &[]).unwrap().topology;
     assert_eq!(t.siblings(3), [3, 13]);
     assert_eq!(t.cpus[13].thread, 1);

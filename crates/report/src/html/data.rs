@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the page's scripts draw, as JSON.
+//! The data that the page's scripts draw, as JSON.
 
 use super::Run;
 use super::moves::Cell;
@@ -9,48 +9,57 @@ use crate::jain;
 use serde::Serialize;
 use std::cmp::Reverse;
 
-/// Shares of tasks that a page shows of a priority, evenly taken from more.
+/// Maximum number of CPU shares per priority on a page. If there are more tasks, evenly spaced ones
+/// are chosen.
 const SHARES: usize = 400;
 
+/// The data of all runs on a page.
 #[derive(Serialize)]
 pub struct Data<'a> {
     pub runs: Vec<RunData<'a>>,
 }
 
+/// The data of one run. Times are in ns.
 #[derive(Serialize)]
 pub struct RunData<'a> {
     label: &'a str,
     end: u64,
-    /// Core, LLC, node of each CPU.
+    /// Core, LLC and node of each CPU.
     places: Vec<[u32; 3]>,
-    /// Packed JSON: pid, name and CPU time in ns of each task; 0 is idle, 1 offline.
+    /// Packed JSON with pid, name and CPU time in ns of each task. Task 0 is the idle task, 1
+    /// stands for an offline CPU.
     tasks: String,
     timeline: Timeline,
     queues: Queues,
     migrations: Vec<Cell>,
-    /// Middle and number of each bucket, ns.
+    /// Histogram of wake-up latencies: middle and count of each bucket.
     wakeup: Vec<(u64, u64)>,
-    /// Latency, when it ended, CPU, task; the worst first.
+    /// The slowest wake-ups: latency, time at which it ended, CPU and task. The slowest is the
+    /// first.
     slowest: Vec<(u64, u64, u32, u32)>,
     response: Vec<(u64, u64)>,
     predicted: &'a [super::Predicted],
 }
 
+/// Segments of [`super::timeline::Timeline`], packed.
 #[derive(Serialize)]
 struct Timeline {
     quantum: u64,
     segments: String,
 }
 
+/// Runqueue lengths in bins of `width` ns.
 #[derive(Serialize)]
 struct Queues {
     width: u64,
     bins: usize,
     means: String,
-    /// Bin, runs of balancers, tasks those moved, runnable tasks moved by whom ever; of bins that have some.
+    /// For each bin with balancing: its index, runs of load balancing, tasks that these moved, and
+    /// all migrations of runnable tasks.
     balance: Vec<(usize, u64, u64, u64)>,
 }
 
+/// Returns the data of a run.
 pub fn run<'a>(run: &'a Run, label: &'a str) -> RunData<'a> {
     let scan = &run.scan;
     let tasks: Vec<(u32, &str, u64)> = scan.named.iter().map(|t| (t.pid, t.comm.as_str(), t.cpu_ns)).collect();
@@ -83,20 +92,20 @@ pub fn run<'a>(run: &'a Run, label: &'a str) -> RunData<'a> {
     }
 }
 
-/// A callback, for its table.
+/// Costs of one callback, for a table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Callback {
     pub name: String,
     pub count: u64,
     pub total: u64,
-    /// Instructions of a call; percentiles are unknown where calls were counted but not traced.
+    /// Instructions per call. The percentiles are unknown if calls were counted but not traced.
     pub mean: u64,
     pub p50: Option<u64>,
     pub p99: Option<u64>,
     pub max: u64,
 }
 
-/// The callbacks that were called, most instructions first.
+/// Returns the callbacks that were called, the one with the most instructions first.
 pub fn callbacks(run: &Run) -> Vec<Callback> {
     let traced = run.scan.callbacks.iter().enumerate();
     let mut callbacks: Vec<Callback> = traced
@@ -129,37 +138,38 @@ pub fn callbacks(run: &Run) -> Vec<Callback> {
     callbacks
 }
 
-/// How evenly always runnable tasks of a priority were served.
+/// How evenly CPU time was divided among the always runnable tasks of one priority.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Class {
     pub prio: i32,
     pub tasks: usize,
     pub jain: f64,
-    /// CPU shares in ppm, ascending, no more than [`SHARES`].
+    /// CPU shares in ppm, in ascending order; at most [`SHARES`] of them.
     pub shares: Vec<u64>,
 }
 
+/// Returns the fairness of each priority with several always runnable tasks.
 pub fn classes(scan: &Scan) -> Vec<Class> {
     let class = |(prio, shares): &(i32, Vec<u64>)| {
         let mut sorted = shares.clone();
         sorted.sort_unstable();
         let step = sorted.len().div_ceil(SHARES).max(1);
-        // The last one is the best served, whatever the step.
+        // The largest share is kept even if the steps skip it.
         let best = sorted.last().copied();
-        let mut told: Vec<u64> = sorted.iter().copied().step_by(step).collect();
-        told.pop();
-        told.extend(best);
+        let mut shown: Vec<u64> = sorted.iter().copied().step_by(step).collect();
+        shown.pop();
+        shown.extend(best);
         Class {
             prio: *prio,
             tasks: shares.len(),
             jain: jain::index(shares),
-            shares: told,
+            shares: shown,
         }
     };
     scan.shares.iter().map(class).collect()
 }
 
-/// A priority as users say it.
+/// Returns a priority in the terms that users know: a nice value or a real-time priority.
 pub fn class_name(prio: i32) -> String {
     match prio {
         ..100 => format!("real-time {}", 99 - prio),
@@ -167,7 +177,7 @@ pub fn class_name(prio: i32) -> String {
     }
 }
 
-/// Text that ends no script element.
+/// Serializes data for a script element. `<` is escaped, so that the text cannot end the element.
 pub fn json(data: &impl Serialize) -> String {
     serde_json::to_string(data).unwrap_or_default().replace('<', "\\u003c")
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Runs as one page to look at: self-contained HTML, for browsers without a network.
+//! A self-contained HTML page that shows runs side by side and needs no network.
 //!
-//! [`Scan`] takes a run's records as they pass, in bounded memory; [`page`] writes runs side by side. What is text or a
-//! table is written here and needs no script; what is drawn is drawn by `app/` in the browser, from the JSON of `data`,
-//! with uPlot (`vendor/`) where it is a plot of lines.
+//! [`Scan`] collects what a page shows while a run produces records; its memory is bounded.
+//! [`page`] writes the page. Text and tables are written here and need no scripts. Drawings are
+//! made in the browser by the scripts in `app/`, from the JSON of `data`. Line plots use uPlot
+//! (`vendor/`).
 
 mod data;
 mod moves;
@@ -21,18 +22,18 @@ pub use scan::Scan;
 use crate::figures::RunResult;
 use serde::Serialize;
 
-/// A run on a page.
+/// A run to show on a page.
 pub struct Run {
     pub result: RunResult,
-    /// Of the same run; finished.
+    /// Collected data of the same run, finished.
     pub scan: Scan,
     pub predicted: Vec<Predicted>,
 }
 
-/// A response time that theory expects.
+/// A response time that theory predicts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Predicted {
     pub ns: u64,
-    /// Which theory, in a few words.
+    /// Short name of the theory.
     pub label: String,
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Numbers as a page carries them: varints, deflated, in base64. Browsers inflate them by themselves.
+//! Packing of numbers for the page: varints, compressed with deflate, in base64. Browsers have
+//! functions to unpack them.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::{Compression, write::DeflateEncoder};
 use std::io::Write;
 
-/// LEB128: seven bits a byte, the lowest first.
+/// Appends a number in LEB128: seven bits per byte, lowest bits first.
 pub fn varint(mut value: u64, into: &mut Vec<u8>) {
     while value >= 0x80 {
         into.push(value as u8 | 0x80);
@@ -15,12 +16,12 @@ pub fn varint(mut value: u64, into: &mut Vec<u8>) {
     into.push(value as u8);
 }
 
-/// Small numbers of either sign become small varints.
+/// Appends a signed number. Numbers near zero take few bytes.
 pub fn signed(value: i64, into: &mut Vec<u8>) {
     varint((value << 1 ^ value >> 63) as u64, into);
 }
 
-/// Raw deflate, as `DecompressionStream("deflate-raw")` takes it.
+/// Compresses bytes to base64 of raw deflate, the format of `DecompressionStream("deflate-raw")`.
 pub fn packed(bytes: &[u8]) -> String {
     let mut deflate = DeflateEncoder::new(Vec::new(), Compression::new(6));
     // Writing to a Vec cannot fail.
@@ -42,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_all_sizes() {
+    fn numbers_of_all_sizes_are_packed() {
         let mut bytes = Vec::new();
         varint(127, &mut bytes);
         varint(300, &mut bytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The page: one HTML file with all it needs inside.
+//! The page: a single HTML file that contains its data, styles and scripts.
 
 use super::data::{self, Data};
 use super::tables::{self, chip, micro};
@@ -8,7 +8,7 @@ use super::{Predicted, Run};
 use crate::units;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// Colours that tell runs apart; more runs begin again.
+/// Number of distinct colours for runs. Further runs repeat them.
 pub const COLOURS: usize = 8;
 
 const STYLE: [&str; 2] = [include_str!("vendor/uPlot.min.css"), include_str!("app/style.css")];
@@ -21,7 +21,7 @@ const SCRIPTS: [&str; 6] = [
     include_str!("app/main.js"),
 ];
 
-/// What a section is called in addresses, its heading, and what it shows.
+/// A section of the page: its id, heading, description and contents.
 struct Section {
     id: &'static str,
     head: &'static str,
@@ -29,7 +29,8 @@ struct Section {
     body: Markup,
 }
 
-/// The page of these runs, one at least; the first gives the page its title.
+/// Returns the page that shows these runs. There must be at least one; the first one determines the
+/// title.
 pub fn page(runs: &[Run]) -> String {
     let labels = labels(runs);
     let verdict = verdict(runs, &labels);
@@ -48,15 +49,15 @@ pub fn page(runs: &[Run]) -> String {
                 main {
                     header.top {
                         h1 { (title) }
-                        p.facts { (facts(runs)) }
+                        p.facts { (common_properties(runs)) }
                     }
                     (verdict_card(&verdict))
                     section #summary aria-labelledby="summary-h" {
                         h2 #summary-h { "Summary" }
                         (tables::summary(runs, &labels, &verdict))
-                        @if runs.len() > 1 { p.legend { "Bold: the best of a column. Under a score: how far it is off the best." } }
+                        @if runs.len() > 1 { p.legend { "Bold values are the best of their column. The number below a score is its difference from the best score." } }
                     }
-                    noscript { p.empty { "The drawings below need JavaScript; tables and the verdict do not." } }
+                    noscript { p.empty { "The charts below need JavaScript. The verdict and the tables work without it." } }
                     @for section in &sections {
                         section id=(section.id) aria-labelledby={ (section.id) "-h" } {
                             h2 id={ (section.id) "-h" } { (section.head) }
@@ -73,7 +74,7 @@ pub fn page(runs: &[Run]) -> String {
     document(&title, &body)
 }
 
-/// A page in this look, of `sections` below a title and a line of facts; it has no script.
+/// Returns a page in the same style without scripts. `sections` follow a title and a line of facts.
 pub fn plain(title: &str, facts: &str, sections: &Markup) -> String {
     let body = html! {
         nav.bar aria-label="Page" { span.brand { (mark()) span { "windtunnel" } } }
@@ -100,7 +101,8 @@ fn document(title: &str, body: &Markup) -> String {
     markup.into_string()
 }
 
-/// Policies by their names, told apart by what was set differently, else by number.
+/// Returns a label for each run: the policy's name, plus its settings or a number if names are
+/// equal.
 fn labels(runs: &[Run]) -> Vec<String> {
     let names: Vec<&str> = runs.iter().map(|run| run.result.policy.as_str()).collect();
     let alone = |i: usize| names.iter().filter(|name| **name == names[i]).count() == 1;
@@ -145,23 +147,23 @@ fn title(runs: &[Run]) -> String {
     }
 }
 
-/// What runs have in common, in a line.
-fn facts(runs: &[Run]) -> String {
+/// Returns a line of facts that hold for all runs.
+fn common_properties(runs: &[Run]) -> String {
     let Some(first) = runs.first() else {
         return String::new();
     };
-    let places = &first.scan.header.cpus;
-    let distinct = |of: fn(&trace::Place) -> u32| {
-        let mut all: Vec<u32> = places.iter().map(of).collect();
+    let cpus = &first.scan.header.cpus;
+    let distinct = |part: fn(&trace::CpuPosition) -> u32| {
+        let mut all: Vec<u32> = cpus.iter().map(part).collect();
         all.sort_unstable();
         all.dedup();
         all.len()
     };
-    let plural = |n: usize, of: &str| format!("{n} {of}{}", if n == 1 { "" } else { "s" });
+    let plural = |n: usize, unit: &str| format!("{n} {unit}{}", if n == 1 { "" } else { "s" });
     let mut parts = vec![plural(runs.len(), "run")];
-    if runs.iter().all(|run| run.scan.header.cpus == *places) {
+    if runs.iter().all(|run| run.scan.header.cpus == *cpus) {
         let (llcs, nodes) = (distinct(|p| p.llc), distinct(|p| p.node));
-        let shape = [plural(places.len(), "CPU"), plural(llcs, "LLC"), plural(nodes, "node")];
+        let shape = [plural(cpus.len(), "CPU"), plural(llcs, "LLC"), plural(nodes, "node")];
         parts.push(shape.join(", "));
     }
     let ends = runs.iter().map(|run| run.result.simulated_ns);
@@ -176,7 +178,8 @@ fn facts(runs: &[Run]) -> String {
     micro(&parts.join(" · "))
 }
 
-/// What stays in sight: where one is, which runs are shown, light or dark.
+/// The navigation bar: links to sections, buttons that show or hide runs, and the choice of
+/// colours.
 fn bar(sections: &[Section], labels: &[String]) -> Markup {
     html! {
         nav.bar aria-label="Page" {
@@ -192,12 +195,12 @@ fn bar(sections: &[Section], labels: &[String]) -> Markup {
                     }
                 }
             }
-            button #theme type="button" title="Colours: as the system, light, dark" { "Auto" }
+            button #theme type="button" title="Colour theme: automatic, light or dark" { "Auto" }
         }
     }
 }
 
-/// Streamlines around a body.
+/// The logo: air flowing around a body.
 fn mark() -> Markup {
     html! {
         svg.mark viewBox="0 0 32 20" aria-hidden="true" {
@@ -220,7 +223,7 @@ fn verdict_card(verdict: &Verdict) -> Markup {
 }
 
 fn sections(runs: &[Run], labels: &[String]) -> Vec<Section> {
-    let each = |class: &str| {
+    let figure_per_run = |class: &str| {
         html! {
             @for (i, label) in labels.iter().enumerate() {
                 figure.(class) data-run=(i) { figcaption { (chip(i, label)) } div.plot {} }
@@ -230,63 +233,65 @@ fn sections(runs: &[Run], labels: &[String]) -> Vec<Section> {
     let mut sections = vec![Section {
         id: "timeline",
         head: "Timeline",
-        about: "Who had each CPU. Far out a row is filled as high as its CPU was busy; near enough, every turn is there. Drag \
-                to move, Ctrl and wheel or + and − to zoom, Shift and drag to zoom into a part; all charts over time follow.",
-        body: html! { div #tl-tools {} (each("tl")) },
+        about: "The task that ran on each CPU. When zoomed out, the filled height of a row is the share of time that the CPU was busy. \
+                When zoomed in, every task's turn is visible. Drag to move; use Ctrl and the mouse wheel, or + and −, to zoom; \
+                drag with Shift to zoom into a part. All charts over time show the same window of time.",
+        body: html! { div #tl-tools {} (figure_per_run("tl")) },
     }];
     sections.push(Section {
         id: "queues",
         head: "Runqueues",
-        about: "Tasks that run or wait, by the CPU they belong to. The spread is the standard deviation over the CPUs: 0 when all \
-                have as many.",
+        about: "Number of tasks that run or wait on each CPU. The spread is the standard deviation over the CPUs; it is 0 if all \
+                CPUs have equally many tasks.",
         body: html! {
             div.pair {
                 figure { figcaption { "Mean length" } div.plot data-plot="mean" {} }
                 figure { figcaption { "Spread between CPUs" } div.plot data-plot="spread" {} }
             }
-            h3 { "Each CPU's deviation from the mean, and tasks moved" }
-            (each("deviation"))
+            h3 { "Deviation of each CPU's runqueue from the mean, and migrations of runnable tasks" }
+            (figure_per_run("deviation"))
         },
     });
     sections.push(Section {
         id: "migrations",
         head: "Migrations",
-        about: "How often tasks went from a CPU (row) to another (column). Lines part LLCs, strong ones nodes. One scale for all.",
-        body: html! { div #heat-tools {} div.heats { (each("heat")) } (tables::migrations(runs, labels)) },
+        about: "Number of migrations from one CPU (row) to another (column). Thin lines separate LLCs, thick lines NUMA \
+                nodes. All runs have the same colour scale.",
+        body: html! { div #heat-tools {} div.heats { (figure_per_run("heat")) } (tables::migrations(runs, labels)) },
     });
     sections.push(Section {
         id: "latency",
         head: "Wake-up latency",
-        about: "From waking to running. The share of wake-ups that waited longer, so that the worst of a thousand or a million can \
-                be read off; or the share that was served by then.",
+        about: "Time from the wake-up of a task until it runs. The chart shows the share of wake-ups that took longer than a given time, \
+                so that even one in a million is visible, or the share that took at most that time.",
         body: html! { div #latency-tools {} figure { div.plot data-plot="latency" {} } div #slowest {} },
     });
     if runs.iter().any(|run| run.result.response_ns.count > 0) {
         sections.push(Section {
             id: "response",
             head: "Response times",
-            about: "Of requests, from their begin to their end.",
+            about: "Time from the beginning of a request to its end.",
             body: html! { figure { div.plot data-plot="response" {} } (predictions(runs)) },
         });
     }
     sections.push(Section {
         id: "fairness",
         head: "Fairness",
-        about: "Tasks that wanted the CPU all the time, by weight: a mark for each at its share of a CPU. Jain's index is 1 if all \
-                got the same and 1/n if one got everything.",
+        about: "CPU time of tasks that were always runnable, by priority. Each mark is one task, at its share of a CPU. Jain's index is \
+                1 if all n tasks got the same, and 1/n if one task got everything.",
         body: tables::fairness(runs, labels),
     });
     sections.push(Section {
         id: "callbacks",
         head: "Callbacks",
-        about: "BPF instructions a call of the policy executes: from the median to the 99th percentile thick, to the longest thin, \
-                on a logarithmic axis.",
+        about: "BPF instructions per call of each callback, on a logarithmic axis. The thick line extends from the median to the 99th \
+                percentile, the thin line to the maximum.",
         body: tables::callback_costs(runs, labels),
     });
     sections.push(Section {
         id: "locks",
         head: "Locks",
-        about: "What CPUs waited for, most waited for first.",
+        about: "Time that CPUs waited for locks. The lock with the longest total wait is the first.",
         body: tables::locks(runs, labels),
     });
     sections
@@ -299,7 +304,7 @@ fn predictions(runs: &[Run]) -> Markup {
     html! {
         @if !all.is_empty() {
             p.legend {
-                "Dashed lines are predicted: "
+                "Dashed lines are predictions: "
                 @for (i, predicted) in all.iter().enumerate() {
                     @if i > 0 { ", " }
                     (micro(&units::time(predicted.ns))) " " (predicted.label)
@@ -310,7 +315,7 @@ fn predictions(runs: &[Run]) -> Markup {
     }
 }
 
-/// What each run was given, so that it can be had again.
+/// The inputs of each run, with which it can be repeated.
 fn inputs(runs: &[Run], labels: &[String]) -> Markup {
     html! {
         h2 { "Inputs" }
@@ -325,6 +330,6 @@ fn inputs(runs: &[Run], labels: &[String]) -> Markup {
                 td { (units::time(result.simulated_ns)) } td { code { (result.trace_hash) } }
             } } }
         } }
-        p.legend { "Equal inputs give equal runs, to the byte: the trace hash says so. Made by windtunnel; charts drawn with uPlot (MIT)." }
+        p.legend { "Equal inputs produce equal runs, down to the byte. Equal trace hashes confirm this. Created by windtunnel; charts drawn with uPlot (MIT)." }
     }
 }

@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Runqueue lengths over time: the mean of each CPU's in bins that double their width when there are too many, and
-//! what balancers moved in each.
+//! Runqueue lengths over time: each CPU's mean length in bins of equal width. When there are too
+//! many bins, their width is doubled. Each bin also counts load balancing.
 
 use super::pack;
 
-/// The first bins' width, ns.
+/// Width of the first bins in ns.
 const LEAST_NS: u64 = 1 << 10;
-/// Means of all CPUs that a page has of a run.
+/// Maximum number of means, over all CPUs, that a page contains for a run.
 const MEANS: usize = 1 << 16;
 
-/// A bin's counters, beside lengths.
+/// Load balancing within one bin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Balance {
-    /// Runs of the kernel's balancers that moved something, and what they moved.
+    /// Number of runs of the kernel's load balancing that moved tasks.
     pub runs: u64,
+    /// Number of tasks that these runs moved.
     pub moved: u64,
-    /// Migrations of runnable tasks that were no wake-up, fork or exec: also those by a policy.
+    /// Migrations of runnable tasks, whether by load balancing or by a policy. Wake-ups, forks and
+    /// execs are not counted.
     pub pulled: u64,
 }
 
+/// Runqueue lengths and load balancing of a run.
 #[derive(Clone, Debug)]
 pub struct Queues {
     nr_cpus: usize,
@@ -26,7 +29,7 @@ pub struct Queues {
     width_ns: u64,
     length: Vec<u32>,
     since: Vec<u64>,
-    /// Task ns by bin and CPU.
+    /// Sum of tasks times ns, indexed by bin and CPU.
     integral: Vec<u64>,
     balance: Vec<Balance>,
     end: u64,
@@ -46,31 +49,32 @@ impl Queues {
         }
     }
 
-    /// A task more or less on a CPU.
+    /// Changes the number of tasks on a CPU by `tasks`.
     #[inline]
     pub fn add(&mut self, cpu: usize, now: u64, tasks: i32) {
-        self.settle(cpu, now);
+        self.account(cpu, now);
         self.length[cpu] = self.length[cpu].saturating_add_signed(tasks);
     }
 
-    /// A balancer's run has moved so many.
-    pub fn balanced(&mut self, now: u64, moved: u64) {
+    /// Counts a run of load balancing and the tasks it moved.
+    pub fn add_balance_run(&mut self, now: u64, moved: u64) {
         let balance = self.balance(now);
         balance.runs += 1;
         balance.moved += moved;
     }
 
-    /// A runnable task was moved.
-    pub fn pulled(&mut self, now: u64) {
+    /// Counts a migration of a runnable task.
+    pub fn add_migration(&mut self, now: u64) {
         self.balance(now).pulled += 1;
     }
 
+    /// Ends the run. Everything is counted up to `end`.
     pub fn finish(&mut self, end: u64) {
-        // CPUs that were idle all the time have asked for no bin.
-        self.reach(end);
-        (0..self.nr_cpus).for_each(|cpu| self.settle(cpu, end));
+        // The queue of a CPU that was always idle has not allocated any bins yet.
+        self.widen_to(end);
+        (0..self.nr_cpus).for_each(|cpu| self.account(cpu, end));
         self.end = end;
-        // What happened at the very end is of the last bin.
+        // Events at exactly the end belong to the last bin.
         let bins = self.bins();
         if let Some(beyond) = self.balance.get(bins).copied() {
             let last = &mut self.balance[bins.saturating_sub(1)];
@@ -94,7 +98,7 @@ impl Queues {
         &self.balance
     }
 
-    /// The mean length in a bin, in hundredths.
+    /// Returns the mean length in a bin, in hundredths of a task.
     pub fn mean_centi(&self, cpu: usize, bin: usize) -> u64 {
         let begin = bin as u64 * self.width_ns;
         let width = self.width_ns.min(self.end.saturating_sub(begin)).max(1);
@@ -102,7 +106,8 @@ impl Queues {
         ((integral * 100 + u128::from(width / 2)) / u128::from(width)) as u64
     }
 
-    /// For the page: of each CPU the bins' means in hundredths, each as the difference from the one before.
+    /// Returns the means for the page: for each CPU the means of all bins in hundredths, each as
+    /// the difference from the previous one.
     pub fn packed(&self) -> String {
         let mut bytes = Vec::new();
         for cpu in 0..self.nr_cpus {
@@ -117,7 +122,7 @@ impl Queues {
     }
 
     fn balance(&mut self, now: u64) -> &mut Balance {
-        self.reach(now);
+        self.widen_to(now);
         let bin = (now / self.width_ns) as usize;
         if bin >= self.balance.len() {
             self.balance.resize(bin + 1, Balance::default());
@@ -125,15 +130,15 @@ impl Queues {
         &mut self.balance[bin]
     }
 
-    /// Brings a CPU's integral up to date.
+    /// Updates a CPU's sums up to `now`.
     #[inline]
-    fn settle(&mut self, cpu: usize, now: u64) {
+    fn account(&mut self, cpu: usize, now: u64) {
         let (since, length) = (self.since[cpu], u64::from(self.length[cpu]));
         self.since[cpu] = now;
         if length == 0 || now <= since {
             return;
         }
-        self.reach(now);
+        self.widen_to(now);
         let last = ((now - 1) / self.width_ns) as usize;
         if self.integral.len() < (last + 1) * self.nr_cpus {
             self.integral.resize((last + 1) * self.nr_cpus, 0);
@@ -148,24 +153,25 @@ impl Queues {
         }
     }
 
-    /// Makes bins wide enough for this time.
+    /// Makes the bins wide enough for a time.
     #[inline]
-    fn reach(&mut self, now: u64) {
+    fn widen_to(&mut self, now: u64) {
         while now / self.width_ns >= self.most_bins as u64 {
-            self.fold();
+            self.double_width();
         }
     }
 
+    /// Doubles the width of the bins.
     #[cold]
-    fn fold(&mut self) {
+    fn double_width(&mut self) {
         self.width_ns *= 2;
         let n = self.nr_cpus;
         let bins = self.integral.len() / n.max(1);
         for bin in 0..bins {
             for cpu in 0..n {
                 let value = std::mem::take(&mut self.integral[bin * n + cpu]);
-                let both = &mut self.integral[bin / 2 * n + cpu];
-                *both = both.saturating_add(value);
+                let pair = &mut self.integral[bin / 2 * n + cpu];
+                *pair = pair.saturating_add(value);
             }
         }
         self.integral.truncate(bins.div_ceil(2) * n);
@@ -185,14 +191,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_idle_trace_of_a_hundred_years_has_no_more_bins() {
+    fn an_idle_trace_of_a_hundred_years_stays_within_the_maximum() {
         let mut queues = Queues::new(4);
         queues.finish(1 << 62);
         assert!(queues.bins() <= 2048, "{}", queues.bins());
     }
 
     #[test]
-    fn means_by_bin() {
+    fn means_are_computed_for_each_bin() {
         let mut queues = Queues::new(2);
         queues.add(0, 0, 2);
         queues.add(0, 512, -1);
@@ -204,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn long_runs_have_wider_bins_and_lose_nothing() {
+    fn long_runs_have_wider_bins_with_equal_sums() {
         let mut queues = Queues::new(4);
         let mut task_ns = 0;
         for i in 0..100_000u64 {
@@ -213,14 +219,14 @@ mod tests {
             queues.add((i % 4) as usize, now + 5_000, -1);
             task_ns += 5_000;
             if i % 100 == 0 {
-                queues.balanced(now, 3);
-                queues.pulled(now);
+                queues.add_balance_run(now, 3);
+                queues.add_migration(now);
             }
         }
         queues.finish(1_000_000_000);
         assert!((1024..=2048).contains(&queues.bins()), "{}", queues.bins());
         assert_eq!(queues.integral.iter().sum::<u64>(), task_ns);
-        let sum = |of: fn(&Balance) -> u64| queues.balances().iter().map(of).sum::<u64>();
+        let sum = |part: fn(&Balance) -> u64| queues.balances().iter().map(part).sum::<u64>();
         assert_eq!(
             (sum(|b| b.runs), sum(|b| b.moved), sum(|b| b.pulled)),
             (1000, 3000, 1000)
@@ -229,9 +235,9 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_at_the_end_counts() {
+    fn events_at_the_end_are_in_the_last_bin() {
         let mut queues = Queues::new(1);
-        queues.balanced(2048, 7);
+        queues.add_balance_run(2048, 7);
         queues.finish(2048);
         assert_eq!((queues.bins(), queues.balances()[1].moved), (2, 7));
         Queues::new(1).finish(0);

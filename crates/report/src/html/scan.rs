@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a page needs of a run's records, taken as they pass. Memory: the parts' bounds, and one entry a task.
+//! The sink that collects the contents of a page from a run's records. Memory is one entry per
+//! task, plus parts of bounded size.
 
 use super::moves::Moves;
 use super::queues::Queues;
 use super::timeline::{IDLE, OFFLINE, Timeline};
 use crate::histogram::Histogram;
-use crate::task::{Task, Whereabouts};
+use crate::task::{RunState, Task};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use trace::{ByNumber, Event, Header, MigrateReason, Record, Sink, TaskState};
 
-/// How many of the slowest wake-ups are kept.
+/// Number of slowest wake-ups to keep.
 const SLOWEST: usize = 10;
 
-/// A name in the timeline: a task from its creation to its exit.
+/// A task in the timeline, from its creation to its exit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Named {
     pub pid: u32,
@@ -21,38 +22,40 @@ pub(super) struct Named {
     pub cpu_ns: u64,
 }
 
-/// A wake-up, by how long the task waited.
+/// A wake-up. Wake-ups are ordered by the time the task waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Wakeup {
     pub latency: u64,
-    /// When it got its CPU.
+    /// Time at which the task got a CPU.
     pub time: u64,
     pub cpu: u32,
-    /// Index of [`Named`].
+    /// Index into [`Scan::named`].
     pub task: u32,
 }
 
-/// A callback of the policy.
+/// Instructions of one callback of the policy.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Callback {
     pub insns: Histogram<3>,
     pub total: u64,
 }
 
+/// A task that has not exited.
 #[derive(Clone, Debug, Default)]
 struct Live {
-    /// Index of [`Named`]; 0: none yet.
+    /// Index into [`Scan::named`]; 0 if the task has no entry yet.
     named: u32,
     task: Task,
-    /// Whose queue it is on, if it is on one.
+    /// CPU with the task on its runqueue, if `queued`.
     cpu: u32,
     queued: bool,
 }
 
-/// Takes the records of a run for [`super::page`]. CPU numbers of records must be those of the header.
+/// Sink that collects the records of a run for [`super::page`]. CPU numbers in records must be
+/// below the header's number of CPUs.
 pub struct Scan {
     pub(super) header: Header,
-    /// Who has each CPU, and since when.
+    /// The running task of each CPU, and since when it runs.
     on: Vec<(u32, u64)>,
     live: ByNumber<Live>,
     pub(super) named: Vec<Named>,
@@ -64,15 +67,16 @@ pub struct Scan {
     pub(super) response: Histogram<7>,
     pub(super) callbacks: Vec<Callback>,
     pub(super) end: u64,
-    /// CPU shares in ppm of always runnable tasks by priority.
+    /// CPU shares of the always runnable tasks in ppm, by priority.
     pub(super) shares: Vec<(i32, Vec<u64>)>,
 }
 
 impl Scan {
-    /// `segments` bounds the timeline, and with it the page: a million is some 5 MB.
+    /// Returns an empty scan. `segments` is the maximum length of the timeline, which bounds the
+    /// size of the page: a million take about 5 MB.
     pub fn new(header: &Header, segments: usize) -> Scan {
         let nr_cpus = header.cpus.len();
-        let nobody = |comm: &str| Named {
+        let placeholder = |comm: &str| Named {
             pid: 0,
             comm: comm.to_owned(),
             cpu_ns: 0,
@@ -81,8 +85,8 @@ impl Scan {
             header: header.clone(),
             on: vec![(0, 0); nr_cpus],
             live: ByNumber::new(),
-            // As IDLE and OFFLINE number them.
-            named: vec![nobody("idle"), nobody("offline")],
+            // The order is that of the constants IDLE and OFFLINE.
+            named: vec![placeholder("idle"), placeholder("offline")],
             timeline: Timeline::new(nr_cpus, segments),
             queues: Queues::new(nr_cpus),
             moves: Moves::new(&header.cpus),
@@ -95,7 +99,7 @@ impl Scan {
         }
     }
 
-    /// The run is over: what runs or waits has done so until now.
+    /// Ends the run. Tasks that run or wait are counted up to `end`.
     pub fn finish(&mut self, end: u64) {
         self.end = end;
         for cpu in 0..self.on.len() {
@@ -111,13 +115,14 @@ impl Scan {
         for (pid, mut live) in live {
             let latency = live.task.stop_waiting(end);
             if let Some(latency) = latency {
-                self.waited(latency, end, live.cpu, live.named);
+                self.add_wakeup(latency, end, live.cpu, live.named);
             }
             tasks.push((pid, live.task));
         }
         self.shares = crate::jain::shares(&tasks, end).into_iter().collect();
     }
 
+    /// Returns a task, and creates it if no record introduced it.
     fn entry(&mut self, pid: u32) -> &mut Live {
         let live = self.live.entry(pid);
         if live.named == 0 {
@@ -131,7 +136,7 @@ impl Scan {
         live
     }
 
-    /// CPU time of a task that goes on.
+    /// Adds CPU time to a task that keeps running.
     fn charge(&mut self, pid: u32, ns: u64) {
         let live = self.entry(pid);
         live.task.cpu_ns = live.task.cpu_ns.saturating_add(ns);
@@ -140,9 +145,10 @@ impl Scan {
         *sum = sum.saturating_add(ns);
     }
 
+    /// Creates a task, or updates one that is already known.
     fn create(&mut self, pid: u32, prio: i32, comm: &str) {
         let live = self.live.entry(pid);
-        // A pid in use again is a new task.
+        // A pid that is used again is a new task.
         if live.task.exited {
             *live = Live::default();
         }
@@ -152,22 +158,24 @@ impl Scan {
         comm.clone_into(&mut self.named[named].comm);
     }
 
+    /// Changes whether a task is queued and on which CPU.
     fn queue(&mut self, pid: u32, now: u64, cpu: u32, queued: bool) {
         let live = self.live.entry(pid);
-        let (was, had) = (live.cpu, live.queued);
+        let (old_cpu, was_queued) = (live.cpu, live.queued);
         (live.cpu, live.queued) = (cpu, queued);
-        if (was, had) == (cpu, queued) {
+        if (old_cpu, was_queued) == (cpu, queued) {
             return;
         }
-        if had {
-            self.queues.add(was as usize, now, -1);
+        if was_queued {
+            self.queues.add(old_cpu as usize, now, -1);
         }
         if queued {
             self.queues.add(cpu as usize, now, 1);
         }
     }
 
-    fn waited(&mut self, latency: u64, time: u64, cpu: u32, task: u32) {
+    /// Counts a wake-up that ended because the task got a CPU.
+    fn add_wakeup(&mut self, latency: u64, time: u64, cpu: u32, task: u32) {
         self.wakeup.add(latency);
         let wakeup = Wakeup {
             latency,
@@ -200,7 +208,7 @@ impl Scan {
             let live = self.entry(next);
             let (latency, named) = (live.task.switch_in(now), live.named);
             if let Some(latency) = latency {
-                self.waited(latency, now, cpu, named);
+                self.add_wakeup(latency, now, cpu, named);
             }
             shown = named;
         }
@@ -225,10 +233,10 @@ impl Scan {
                 let queued = live.queued;
                 self.queue(pid, time, to, queued);
                 if reason == MigrateReason::Balance {
-                    self.queues.pulled(time);
+                    self.queues.add_migration(time);
                 }
             }
-            Event::Balance { moved } => self.queues.balanced(time, u64::from(moved)),
+            Event::Balance { moved } => self.queues.add_balance_run(time, u64::from(moved)),
             Event::Callback { op, insns, .. } => {
                 let op = usize::from(op);
                 if op >= self.callbacks.len() {
@@ -250,8 +258,8 @@ impl Scan {
                 let live = self.entry(pid);
                 live.task.exited = true;
                 let cpu = live.cpu;
-                // Of one that runs the last switch is still to come.
-                if live.task.at != Whereabouts::OnCpu {
+                // A running task exits before its last switch, which removes it from the queue.
+                if live.task.state != RunState::OnCpu {
                     self.queue(pid, time, cpu, false);
                 }
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The page's tables and the drawings that need no script.
+//! The page's tables, and the drawings that need no scripts.
 
 use super::Run;
 use super::data::{Callback, callbacks, class_name, classes};
@@ -10,20 +10,20 @@ use crate::table::columns;
 use crate::units;
 use maud::{Markup, html};
 
-/// Locks that a table has of a run.
+/// Maximum number of locks in a run's table.
 const LOCKS: usize = 6;
 
-/// A run's colour and name.
+/// Returns the colour and the label of a run.
 pub fn chip(index: usize, label: &str) -> Markup {
     html! { span.chip style={ "--c:var(--run-" (index % super::page::COLOURS) ")" } { i {} (label) } }
 }
 
-/// Times as the page writes them.
+/// Replaces `us` in times by the page's `µs`.
 pub fn micro(text: &str) -> String {
     text.replace(" us", " µs")
 }
 
-/// Every run in a row, with what the verdict says of it.
+/// Returns the summary: one row for each run, with remarks from the verdict.
 pub fn summary(runs: &[Run], labels: &[String], verdict: &Verdict) -> Markup {
     let results: Vec<_> = runs.iter().map(|run| run.result.clone()).collect();
     let columns = columns(&results);
@@ -80,21 +80,28 @@ fn bar(value: f64, most: f64, index: usize) -> Markup {
     html! { span.bar style={ "--w:" (format!("{width:.1}%")) ";--c:var(--run-" (colour) ")" } {} }
 }
 
-/// How far a value is off the best one.
+/// Returns the difference of a value from the best one.
 fn off(value: f64, best: Option<f64>, better: Option<Better>) -> Option<String> {
     let best = best.filter(|&best| best != value && best > 0.0)?;
     let percent = 100.0 * (value / best - 1.0);
     better.map(|_| match percent.abs() {
         p if p >= 1000.0 => format!("{:.0}×", value / best),
-        p if p < 0.05 => "level".to_owned(),
+        p if p < 0.05 => "equal".to_owned(),
         p if p < 10.0 => format!("{percent:+.1} %").replace('-', "−"),
         _ => format!("{percent:+.0} %").replace('-', "−"),
     })
 }
 
-/// Migrations by distance and reason.
+/// Returns the table of migrations by distance and reason.
 pub fn migrations(runs: &[Run], labels: &[String]) -> Markup {
-    let all = |run: &Run, distance: usize| run.scan.moves.why.iter().map(|of| of[distance]).sum::<u64>();
+    let all = |run: &Run, distance: usize| {
+        run.scan
+            .moves
+            .by_reason
+            .iter()
+            .map(|by_distance| by_distance[distance])
+            .sum::<u64>()
+    };
     html! {
         div.scroll tabindex="0" role="region" aria-label="Migrations by distance and reason" { table {
             thead { tr {
@@ -106,7 +113,7 @@ pub fn migrations(runs: &[Run], labels: &[String]) -> Markup {
                 tr {
                     th scope="row" { (chip(i, &labels[i])) }
                     @for distance in 0..DISTANCES.len() { (number(all(run, distance))) }
-                    @for of in &run.scan.moves.why { (number(of.iter().sum())) }
+                    @for by_distance in &run.scan.moves.by_reason { (number(by_distance.iter().sum())) }
                 }
             } }
         } }
@@ -117,20 +124,21 @@ fn number(n: u64) -> Markup {
     html! { td.n { @if n == 0 { span.none { "0" } } @else { (units::count(n)) } } }
 }
 
-/// A strip a run and priority: a mark for each task at its share of a CPU.
+/// Returns the tables of fairness, one per priority. Each row has a strip with a mark for each task
+/// at its share of a CPU.
 pub fn fairness(runs: &[Run], labels: &[String]) -> Markup {
     let classes: Vec<_> = runs.iter().map(|run| classes(&run.scan)).collect();
     let mut prios: Vec<i32> = classes.iter().flatten().map(|class| class.prio).collect();
     prios.sort_unstable();
     prios.dedup();
     let most = classes.iter().flatten().flat_map(|class| class.shares.last()).max();
-    // Shares are drawn up to the next tenth of a CPU.
+    // The axis ends at the next multiple of a tenth of a CPU.
     let axis = (most.copied().unwrap_or(0).div_ceil(100_000)).max(1) as f64 * 100_000.0;
     let x = |share: u64| format!("{:.2}", 1000.0 * share as f64 / axis);
     let percent = |share: u64| format!("{:.1} %", share as f64 / 1e4);
     html! {
         @if prios.is_empty() {
-            p.empty { "No two tasks of one weight wanted the CPU all the time, so there is no service to compare." }
+            p.empty { "Fairness cannot be measured: no two tasks of the same priority were always runnable." }
         }
         @for &prio in &prios {
             h3 { (class_name(prio)) }
@@ -140,8 +148,8 @@ pub fn fairness(runs: &[Run], labels: &[String]) -> Markup {
                     th.n scope="col" { "least" } th.n scope="col" { "most" }
                     th.wide scope="col" { span.axis { span { "0" } span { "share of a CPU" } span { (percent(axis as u64)) } } }
                 } }
-                tbody { @for (i, of) in classes.iter().enumerate() {
-                    @if let Some(class) = of.iter().find(|class| class.prio == prio) { tr {
+                tbody { @for (i, by_prio) in classes.iter().enumerate() {
+                    @if let Some(class) = by_prio.iter().find(|class| class.prio == prio) { tr {
                         th scope="row" { (chip(i, &labels[i])) }
                         td.n { (format!("{:.4}", class.jain)) }
                         td.n { (class.tasks) }
@@ -161,14 +169,15 @@ pub fn fairness(runs: &[Run], labels: &[String]) -> Markup {
     }
 }
 
-/// What each callback executes: a line from the median to the longest call on a logarithmic axis.
+/// Returns the table of callbacks. Each row has a line from the median to the maximum number of
+/// instructions, on a logarithmic axis.
 pub fn callback_costs(runs: &[Run], labels: &[String]) -> Markup {
-    let of: Vec<Vec<Callback>> = runs.iter().map(callbacks).collect();
-    let most = of.iter().flatten().map(|c| c.max).max().unwrap_or(1).max(10);
+    let costs: Vec<Vec<Callback>> = runs.iter().map(callbacks).collect();
+    let most = costs.iter().flatten().map(|c| c.max).max().unwrap_or(1).max(10);
     let decades = f64::from(most.ilog10() + 1);
     let x = |insns: u64| 1000.0 * (insns.max(1) as f64).log10() / decades;
     let mut names: Vec<(u64, &str)> = Vec::new();
-    for callback in of.iter().flatten() {
+    for callback in costs.iter().flatten() {
         match names.iter_mut().find(|(_, name)| *name == callback.name) {
             Some((total, _)) => *total += callback.total,
             None => names.push((callback.total, &callback.name)),
@@ -176,24 +185,24 @@ pub fn callback_costs(runs: &[Run], labels: &[String]) -> Markup {
     }
     names.sort_by_key(|&(total, _)| std::cmp::Reverse(total));
     let part = |i: usize, c: &Callback| {
-        let all: u64 = of[i].iter().map(|c| c.total).sum();
+        let all: u64 = costs[i].iter().map(|c| c.total).sum();
         100.0 * c.total as f64 / all.max(1) as f64
     };
     html! {
-        @if names.is_empty() { p.empty { "No policy here is BPF: the built-in class executes no callback." } }
+        @if names.is_empty() { p.empty { "There are no callbacks: none of these runs used a BPF policy." } }
         @else {
             div.scroll tabindex="0" role="region" aria-label="Instructions per callback" { table.callbacks {
                 thead { tr {
                     th scope="col" { "callback" } th scope="col" { "policy" } th.n scope="col" { "calls" }
                     th.n scope="col" { "mean" } th.n scope="col" { "p50" } th.n scope="col" { "p99" } th.n scope="col" { "max" }
-                    th.n scope="col" { "of all" }
+                    th.n scope="col" { "share" }
                     th.wide scope="col" { span.axis {
                         @for decade in 0..=decades as u32 { span { (units::count(10u64.pow(decade))) } }
                     } }
                 } }
                 @for (_, name) in &names { tbody {
-                    @let rows: Vec<(usize, &Callback)> = of.iter().enumerate()
-                        .filter_map(|(i, of)| Some((i, of.iter().find(|c| c.name == *name)?))).collect();
+                    @let rows: Vec<(usize, &Callback)> = costs.iter().enumerate()
+                        .filter_map(|(i, own)| Some((i, own.iter().find(|c| c.name == *name)?))).collect();
                     @for (at, (i, c)) in rows.iter().enumerate() { tr {
                         @if at == 0 { th scope="rowgroup" rowspan=(rows.len()) { code { (name) } } }
                         td { (chip(*i, &labels[*i])) }
@@ -218,11 +227,11 @@ fn known(n: Option<u64>) -> String {
     n.map_or_else(|| "–".to_owned(), units::count)
 }
 
-/// The locks that were waited for most.
+/// Returns the table of the locks with the longest total waits.
 pub fn locks(runs: &[Run], labels: &[String]) -> Markup {
     let waited = |run: &Run| run.result.locks.iter().any(|lock| lock.wait_ns > 0);
     if !runs.iter().any(waited) {
-        return html! { p.empty { "Nobody waited for a lock." } };
+        return html! { p.empty { "No CPU waited for a lock." } };
     }
     html! {
         div.scroll tabindex="0" role="region" aria-label="Locks" { table {

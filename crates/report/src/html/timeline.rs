@@ -1,47 +1,54 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who had each CPU when: segments in bounded memory, and so a page of bounded size.
+//! The timeline: which task ran on each CPU at which time. Its memory, and therefore the size of
+//! the page, is bounded.
 //!
-//! Every turn is a segment of its own while there are no more than the budget. Beyond it what is shorter than a quantum
-//! is merged with its neighbours, and the quantum grows by a quarter as often as needed: a long run is told more coarsely, and
-//! every instant is told still. A merged segment keeps how long the CPU was busy in it, how many turns it holds, and
-//! the task that had the longest of them.
+//! A turn is the time between two switches of a CPU. While their number is within the budget, each
+//! turn is a segment of its own. Beyond that, turns shorter than a quantum are merged with their
+//! neighbours, and the quantum grows by a quarter until the segments fit. A long run is therefore
+//! shown with less detail, but without gaps.
+//!
+//! A merged segment stores how long the CPU was busy, the number of turns, and the task with the
+//! longest of them.
 
 use super::pack;
 
-/// Indices of tasks that are none.
+/// Indices that stand for no task.
 pub const IDLE: u32 = 0;
 pub const OFFLINE: u32 = 1;
 
-/// The first quantum, ns.
+/// The first quantum in ns.
 const LEAST_QUANTUM_NS: u64 = 1_000;
 
-/// From the end of the one before it to `end`.
+/// A part of a CPU's time, from the end of the previous segment to `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     pub end: u64,
     pub task: u32,
-    /// Turns in it.
+    /// Number of turns in the segment; more than 1 if it was merged.
     pub turns: u32,
     pub busy_ns: u64,
 }
 
+/// Segments of one CPU, and the task that runs now.
 #[derive(Clone, Debug)]
 struct Row {
     segments: Vec<Segment>,
     task: u32,
 }
 
+/// The segments of all CPUs.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     rows: Vec<Row>,
     count: usize,
     budget: usize,
-    /// Segments shorter than this are merged; 0: none is.
+    /// Segments shorter than this are merged; 0 means that none are.
     quantum_ns: u64,
 }
 
 impl Timeline {
-    /// Of so many CPUs, all idle, in no more than about `budget` segments.
+    /// Returns the timeline of a machine with idle CPUs. It will have at most about
+    /// `budget` segments.
     pub fn new(nr_cpus: usize, budget: usize) -> Timeline {
         let row = Row {
             segments: Vec::new(),
@@ -50,13 +57,13 @@ impl Timeline {
         Timeline {
             rows: vec![row; nr_cpus],
             count: 0,
-            // Every CPU has one at least.
+            // Every CPU needs a few segments.
             budget: budget.max(4 * nr_cpus),
             quantum_ns: 0,
         }
     }
 
-    /// From now on `task` has the CPU.
+    /// Starts a turn of `task` on a CPU.
     #[inline]
     pub fn switch(&mut self, cpu: usize, now: u64, task: u32) {
         let row = &mut self.rows[cpu];
@@ -75,13 +82,13 @@ impl Timeline {
         self.quantum_ns
     }
 
-    /// The run is over.
+    /// Ends all turns at the end of the run.
     pub fn finish(&mut self, end: u64) {
         for cpu in 0..self.rows.len() {
             let task = self.rows[cpu].task;
             self.switch(cpu, end, task);
         }
-        // As fine at the end as at the begin.
+        // Merges the newest turns, so that the whole run has the same level of detail.
         if self.quantum_ns > 0 {
             self.merge();
         }
@@ -89,11 +96,12 @@ impl Timeline {
 
     #[cold]
     fn coarsen(&mut self) {
-        // What has come since the last time is as yet unmerged.
+        // Turns since the last call are not merged yet.
         if self.quantum_ns > 0 {
             self.merge();
         }
-        // No time is longer than the most of these; what is left then are CPUs.
+        // The second condition ends the loop if even merging everything does not suffice, because
+        // every CPU keeps a segment.
         while self.count > self.budget / 4 * 3 && self.quantum_ns < u64::MAX / 4 {
             self.quantum_ns = (self.quantum_ns / 4 * 5).max(LEAST_QUANTUM_NS);
             self.merge();
@@ -106,8 +114,9 @@ impl Timeline {
         self.count = self.rows.iter().map(|row| row.segments.len()).sum();
     }
 
-    /// For the page: of each CPU the number of segments, then of each its length (times 2, plus 1 if it is merged) and
-    /// task, and of merged ones turns and the busy share in 255ths; varints but for the last.
+    /// Returns the timeline for the page. For each CPU it contains the number of segments, then
+    /// each segment's length (times 2, plus 1 if merged) and task, and for merged segments the
+    /// number of turns and the busy share in 255ths. The last is a byte, all others are varints.
     pub fn packed(&self) -> String {
         let mut bytes = Vec::new();
         for row in &self.rows {
@@ -140,7 +149,7 @@ fn turn(begin: u64, end: u64, task: u32) -> Segment {
     }
 }
 
-/// What is being merged.
+/// The segments that are being merged into one.
 #[derive(Default)]
 struct Merge {
     last: Option<Segment>,
@@ -205,7 +214,8 @@ impl Row {
 mod tests {
     use super::*;
 
-    /// Turns of 100 ns by tasks 2, 3, 2, 3, ..., every third one idle, then one of 1 ms.
+    /// Returns a timeline with turns of 100 ns by tasks 2 and 3, every third one idle, then a turn
+    /// of 1 ms.
     fn run(budget: usize) -> Timeline {
         let mut timeline = Timeline::new(2, budget);
         for turn in 0..3_000u64 {
@@ -223,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn every_turn_while_there_is_room() {
+    fn every_turn_is_kept_within_the_budget() {
         let timeline = run(10_000);
         let segments = &timeline.rows[0].segments;
         assert_eq!((segments.len(), timeline.quantum_ns()), (3_002, 0));
@@ -234,21 +244,21 @@ mod tests {
     }
 
     #[test]
-    fn beyond_it_neighbours_are_merged_and_no_time_is_lost() {
+    fn beyond_the_budget_turns_are_merged_without_losing_time() {
         let (fine, coarse) = (run(10_000), run(100));
         assert!(coarse.count <= 100, "{}", coarse.count);
         assert_eq!(busy(&fine), busy(&coarse));
         let segments = &coarse.rows[0].segments;
         assert_eq!(segments.last().map(|segment| segment.end), Some(2_000_000));
         assert_eq!(segments.iter().map(|segment| segment.turns).sum::<u32>(), 3_002);
-        // What is long stays what it is.
+        // A long turn is not merged.
         assert!(segments.contains(&turn(300_000, 1_300_000, 9)));
         let merged = segments[0];
         assert!(merged.turns > 1 && merged.task != IDLE && merged.busy_ns < merged.end);
     }
 
     #[test]
-    fn offline_is_never_part_of_something_else() {
+    fn offline_time_is_never_merged() {
         let mut timeline = Timeline::new(1, 4);
         for turn in 0..100u64 {
             let task = if turn == 50 { OFFLINE } else { 2 };

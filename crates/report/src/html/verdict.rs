@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a reader should know first: who did best, by how much, and what went wrong.
+//! The verdict: the most important results in words. It says which run was best and by how much,
+//! and what went wrong.
 //!
-//! Scores are compared where machine and workload are the same. One run a policy cannot tell a small difference from
-//! chance, so under [`LEVEL_PERCENT`] runs are called level, and the page says where certainty is to be had.
+//! Scores are compared only if machine and workload are equal. One run per policy cannot separate
+//! small differences from chance. Runs that differ by less than [`LEVEL_PERCENT`] are therefore
+//! called equal, and the page recommends several seeds.
 
 use super::Run;
 use super::data::{class_name, classes};
@@ -12,21 +14,22 @@ use crate::score::Better;
 use crate::table::{Column, columns};
 use crate::units;
 
-/// Scores closer than this are called level.
+/// Difference in percent below which scores are called equal.
 const LEVEL_PERCENT: f64 = 1.0;
-/// CPU time idle while tasks waited, of all CPU time, that is worth a word, %.
+/// Idle CPU time while tasks waited, in percent of all CPU time, from which a run gets a remark.
 const IDLE_PERCENT: f64 = 1.0;
-/// And what is called waste.
+/// Idle CPU time while tasks waited, in percent, from which it is also reported as a problem.
 const WASTE_PERCENT: f64 = 5.0;
-/// Overhead that is worth a word, %.
+/// Overhead in percent from which a run gets a remark.
 const OVERHEAD_PERCENT: f64 = 5.0;
-/// And what is worth a sentence.
+/// Overhead in percent from which it is also reported in a sentence.
 const COSTLY_PERCENT: f64 = 15.0;
-/// A p99 wake-up latency so many times the best one is worth a word.
+/// Ratio to the best p99 wake-up latency from which a run gets a remark.
 const SLOWER: f64 = 1.5;
-/// Jain's index below which service is called uneven.
+/// Jain's index below which a run is called unfair.
 const UNEVEN: f64 = 0.95;
 
+/// Kind of a remark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Good,
@@ -34,37 +37,35 @@ pub enum Kind {
     Note,
 }
 
-/// A few words on a run, for its row.
+/// A short remark in a run's row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tag {
     pub kind: Kind,
     pub text: String,
 }
 
+/// The verdict on all runs of a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     pub headline: String,
     pub points: Vec<String>,
-    /// Of each run.
+    /// Remarks on each run.
     pub tags: Vec<Vec<Tag>>,
     pub caveat: String,
 }
 
-/// The verdict on these runs, which are called by these labels.
+/// Returns the verdict on these runs. `labels` are their names.
 pub fn verdict(runs: &[Run], labels: &[String]) -> Verdict {
     let results: Vec<RunResult> = runs.iter().map(|run| run.result.clone()).collect();
     let columns = columns(&results);
     let score = &columns[0];
-    let same = |what: fn(&RunResult) -> &str| results.iter().all(|r| what(r) == what(&results[0]));
+    let same = |field: fn(&RunResult) -> &str| results.iter().all(|r| field(r) == field(&results[0]));
     let comparable = same(|r| &r.machine) && same(|r| &r.workload);
     let mut verdict = Verdict {
         headline: match results.as_slice() {
-            [one] => alone(one, score, &labels[0]),
+            [one] => describe_single_run(one, score, &labels[0]),
             _ if comparable => ranking(&results, score, labels),
-            _ => {
-                "These runs had different machines or workloads, so their figures stand side by side without a ranking."
-                    .to_owned()
-            }
+            _ => "These runs have different machines or workloads, so they are not ranked.".to_owned(),
         },
         tags: vec![Vec::new(); runs.len()],
         ..Verdict::default()
@@ -80,9 +81,9 @@ pub fn verdict(runs: &[Run], labels: &[String]) -> Verdict {
     verdict
 }
 
-fn alone(result: &RunResult, score: &Column, label: &str) -> String {
+fn describe_single_run(result: &RunResult, score: &Column, label: &str) -> String {
     if result.status == Status::Refused {
-        return format!("{label} was refused: there was no run");
+        return format!("{label} was refused, so there was no run");
     }
     let ran = format!(
         "{label} ran {} on {} for {}",
@@ -90,24 +91,24 @@ fn alone(result: &RunResult, score: &Column, label: &str) -> String {
         result.machine,
         units::time(result.simulated_ns)
     );
-    match (result.failed(), told(score, result)) {
+    match (result.failed(), score_text(score, result)) {
         (true, _) => format!("{ran}, then failed"),
         (false, Some(value)) => format!("{ran}: {value}"),
         (false, None) => ran,
     }
 }
 
-/// A run's score with its unit, if it has one.
-fn told(score: &Column, result: &RunResult) -> Option<String> {
+/// Formats a run's score with its unit, or returns `None` if it has none.
+fn score_text(score: &Column, result: &RunResult) -> Option<String> {
     let text = (score.text)(score.value(result)?);
     Some(match score.head.rsplit_once('\n') {
         Some(("throughput", unit)) => format!("{text} {unit}"),
-        Some((what, kind)) if result.score_unit == "ms" => format!("{kind} {what} time {text}"),
+        Some((quantity, kind)) if result.score_unit == "ms" => format!("{kind} {quantity} time {text}"),
         _ => format!("{} {text}", heading(&score.head)),
     })
 }
 
-/// A column's heading on one line.
+/// Returns a column's heading on one line.
 pub fn heading(head: &str) -> String {
     head.replace("-\n", "").replace('\n', " ")
 }
@@ -124,52 +125,52 @@ fn ranking(results: &[RunResult], score: &Column, labels: &[String]) -> String {
         ranked.reverse();
     }
     let quality = match (results[0].score_better, results[0].score_unit.as_str()) {
-        (Better::Higher, _) => "does most",
-        (Better::Lower, "s") => "is through first",
-        (Better::Lower, "ms") => "answers first",
+        (Better::Higher, _) => "does the most work",
+        (Better::Lower, "s") => "finishes first",
+        (Better::Lower, "ms") => "responds fastest",
         (Better::Lower, _) => "is fastest",
     };
     match ranked.as_slice() {
         [] if results.iter().all(RunResult::failed) => "Every policy failed.".to_owned(),
-        [] => "No run has a score: none came to the workload's end, or to an operation of it".to_owned(),
+        [] => "No run has a score, because none finished the workload or completed an operation".to_owned(),
         [(only, _)] => format!(
-            "{} alone has a score: {}",
+            "Only {} has a score: {}",
             labels[*only],
-            score_of(score, &results[*only])
+            score_or_empty(score, &results[*only])
         ),
         [(first, best), .., (last, worst)] => {
             let second = ranked[1];
-            let ahead = apart(*best, second.1);
-            if ranked.len() > 2 && apart(*best, *worst) < LEVEL_PERCENT {
+            let ahead = percent_apart(*best, second.1);
+            if ranked.len() > 2 && percent_apart(*best, *worst) < LEVEL_PERCENT {
                 return format!(
-                    "All are level at {}: less than {} % lies between them",
-                    score_of(score, &results[*first]),
+                    "All runs are about equal at {}, with differences below {} %",
+                    score_or_empty(score, &results[*first]),
                     LEVEL_PERCENT
                 );
             }
-            let who = &labels[*first];
-            let value = score_of(score, &results[*first]);
+            let winner = &labels[*first];
+            let value = score_or_empty(score, &results[*first]);
             let (next, last) = (&labels[second.0], &labels[*last]);
             let (behind, far) = (percent(*best, second.1), percent(*best, *worst));
             let higher = results[0].score_better == Better::Higher;
             match (ahead < LEVEL_PERCENT, ranked.len()) {
-                (true, 2) => format!("{who} and {next} are level at {value}"),
+                (true, 2) => format!("{winner} and {next} are about equal at {value}"),
                 (true, _) if higher => {
-                    format!("{who} and {next} are level in front: {value}, {far} more than {last}, the last")
+                    format!("{winner} and {next} are about equally good: {value}, {far} more than {last}, the last")
                 }
                 (true, _) => {
-                    format!("{who} and {next} are level in front: {value}; {last}, the last, takes {far} longer")
+                    format!("{winner} and {next} are about equally good: {value}; {last}, the last, takes {far} longer")
                 }
-                (false, 2) if higher => format!("{who} {quality}: {value}, {behind} more than {next}"),
-                (false, 2) => format!("{who} {quality}: {value}; {next} takes {behind} longer"),
+                (false, 2) if higher => format!("{winner} {quality}: {value}, {behind} more than {next}"),
+                (false, 2) => format!("{winner} {quality}: {value}; {next} takes {behind} longer"),
                 (false, _) if higher => {
                     format!(
-                        "{who} {quality}: {value}, {behind} more than {next}, the next, and {far} more than {last}, the last"
+                        "{winner} {quality}: {value}, {behind} more than {next}, the next, and {far} more than {last}, the last"
                     )
                 }
                 (false, _) => {
                     format!(
-                        "{who} {quality}: {value}; {next}, the next, takes {behind} longer, {last}, the last, {far}"
+                        "{winner} {quality}: {value}; {next}, the next, takes {behind} longer, and {last}, the last, {far}"
                     )
                 }
             }
@@ -177,17 +178,17 @@ fn ranking(results: &[RunResult], score: &Column, labels: &[String]) -> String {
     }
 }
 
-fn score_of(score: &Column, result: &RunResult) -> String {
-    told(score, result).unwrap_or_default()
+fn score_or_empty(score: &Column, result: &RunResult) -> String {
+    score_text(score, result).unwrap_or_default()
 }
 
-/// How much the worse of two values is off the better one, %.
-fn apart(a: f64, b: f64) -> f64 {
+/// Returns by how many percent the larger of two values exceeds the smaller.
+fn percent_apart(a: f64, b: f64) -> f64 {
     100.0 * (a.max(b) / a.min(b).max(1e-9) - 1.0)
 }
 
 fn percent(a: f64, b: f64) -> String {
-    match apart(a, b) {
+    match percent_apart(a, b) {
         p if p >= 900.0 => format!("{:.0} times", p / 100.0),
         p if p >= 10.0 => format!("{p:.0} %"),
         p => format!("{p:.1} %"),
@@ -218,16 +219,16 @@ fn failures(results: &[RunResult], labels: &[String], verdict: &mut Verdict) {
             kind: Kind::Bad,
             text: fate.clone(),
         });
-        let places: Vec<&str> = [&exit.callback, &exit.source]
+        let sources: Vec<&str> = [&exit.callback, &exit.source]
             .into_iter()
             .flatten()
             .map(String::as_str)
             .collect();
-        let place = match places.as_slice() {
+        let source = match sources.as_slice() {
             [] => String::new(),
-            places => format!(", in {}", places.join(", ")),
+            sources => format!(", in {}", sources.join(", ")),
         };
-        verdict.points.push(format!("{} {failure}{place}.", labels[i]));
+        verdict.points.push(format!("{} {failure}{source}.", labels[i]));
     }
 }
 
@@ -261,7 +262,7 @@ fn latencies(results: &[RunResult], labels: &[String], verdict: &mut Verdict) {
         return;
     }
     verdict.points.push(format!(
-        "{} wakes tasks fastest: 99 % within {}; {} needs {}.",
+        "{} has the fastest wake-ups: 99 % take at most {}, with {} up to {}.",
         labels[best],
         units::time(least),
         labels[worst],
@@ -313,10 +314,13 @@ fn waste(results: &[RunResult], labels: &[String], verdict: &mut Verdict) {
     }
     idlers.sort_by(|a, b| b.0.total_cmp(&a.0));
     if idlers.first().is_some_and(|(idle, _)| *idle >= WASTE_PERCENT) {
-        let told: Vec<String> = idlers.iter().map(|(idle, who)| format!("{who} {idle:.0} %")).collect();
+        let shares: Vec<String> = idlers
+            .iter()
+            .map(|(idle, label)| format!("{label} {idle:.0} %"))
+            .collect();
         verdict.points.push(format!(
-            "CPUs idled while tasks that could run there waited, of their time: {}.",
-            told.join(", ")
+            "CPUs were idle while tasks that could have run there waited, in percent of all CPU time: {}.",
+            shares.join(", ")
         ));
     }
 }
@@ -329,11 +333,11 @@ fn fairness(runs: &[Run], labels: &[String], verdict: &mut Verdict) {
             let class_name = class_name(class.prio);
             verdict.tags[i].push(Tag {
                 kind: Kind::Bad,
-                text: format!("uneven at {class_name}: Jain {:.2}", class.jain),
+                text: format!("unfair at {class_name}: Jain {:.2}", class.jain),
             });
             let (least, most) = (class.shares.first(), class.shares.last());
             verdict.points.push(format!(
-                "{} served equals unevenly: of {} tasks at {class_name} one got {:.1} % of a CPU, another {:.1} %.",
+                "{} is unfair: of {} always runnable tasks at {class_name}, one got {:.1} % of a CPU, another {:.1} %.",
                 labels[i],
                 class.tasks,
                 least.copied().unwrap_or(0) as f64 / 1e4,
@@ -347,7 +351,7 @@ fn caveat(results: &[RunResult], comparable: bool) -> String {
     let seeds = results.iter().all(|r| r.seed == results[0].seed);
     match (results.len(), comparable, seeds) {
         (1, ..) | (_, false, _) => String::new(),
-        (_, true, false) => "The runs have different seeds: part of what sets them apart is chance.".to_owned(),
-        (_, true, true) => "One run each: a few per cent can be chance. Several seeds tell them apart.".to_owned(),
+        (_, true, false) => "The runs have different seeds, so part of their differences is chance.".to_owned(),
+        (_, true, true) => "Each policy ran once, so differences of a few percent can be chance. Compare runs with several seeds to be sure.".to_owned(),
     }
 }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tables, details and JSON against committed text.
+//! Golden tests of tables, details and JSON results.
 
 use report::{Better, ExitRecord, LostTasks, Run, RunResult, Status, Summary, details, table};
 use trace::event::MigrateReason;
-use trace::{Event, Hash, Place, Record, Sink, TaskState};
+use trace::{CpuPosition, Event, Hash, Record, Sink, TaskState};
 
-/// 40 tasks in turn on 4 CPUs, each woken `latency` ns before it runs; two hogs on CPU 3.
+/// Returns the result of a run in which 40 tasks take turns on CPUs 0 to 2, each woken `latency` ns
+/// before it runs, and two others share CPU 3.
 fn run(policy: &str, latency: u64) -> RunResult {
-    let places: Vec<Place> = (0..4)
-        .map(|i| Place {
+    let positions: Vec<CpuPosition> = (0..4)
+        .map(|i| CpuPosition {
             core: i,
             llc: i / 2,
             node: 0,
@@ -143,7 +144,7 @@ fn run(policy: &str, latency: u64) -> RunResult {
         }
     }
     records.sort_by_key(|r| r.time);
-    let (mut summary, mut hash) = (Summary::new(&places), Hash::default());
+    let (mut summary, mut hash) = (Summary::new(&positions), Hash::default());
     for batch in records.chunks(100) {
         summary.take(batch);
         hash.take(batch);
@@ -195,7 +196,7 @@ fn failed() -> RunResult {
 }
 
 #[test]
-fn comparison() {
+fn the_comparison_matches_golden() {
     let exit = ExitRecord {
         at_ns: 12_000_000,
         kind: "SCX_EXIT_UNREG_BPF".into(),
@@ -218,7 +219,7 @@ fn comparison() {
         }),
         ..run("scx_new", 100)
     };
-    // The best latency of all, but not of the tasks that never ran again.
+    // This run has the best latency, but only because it lost tasks.
     let loses = RunResult {
         lost_tasks: Some(LostTasks {
             count: 3,
@@ -241,9 +242,9 @@ fn comparison() {
     golden::check!("table-terminal.txt", &table(&results, true));
 }
 
-/// What differs between results other than the policy is told in the row.
+/// Inputs that differ between results are printed in the rows.
 #[test]
-fn different_inputs() {
+fn different_inputs_are_in_the_rows() {
     let other = RunResult {
         seed: 2,
         machine: "numa16".into(),
@@ -252,9 +253,10 @@ fn different_inputs() {
     golden::check!("table-inputs.txt", &table(&[run("eevdf", 1_100), other], false));
 }
 
-/// Times and rates in the workload's unit; of different workloads, operations per second.
+/// Scores are printed in the workload's unit. If the units differ, the table has operations per
+/// second instead.
 #[test]
-fn scores() {
+fn scores_are_in_the_workload_s_unit() {
     let result = |policy: &str, score, unit: &str, latency| RunResult {
         score: Some(score),
         score_unit: unit.into(),
@@ -284,8 +286,8 @@ fn scores() {
 }
 
 #[test]
-fn nothing_to_compare() {
-    let empty = Summary::new(&[Place::default()]).result(Run {
+fn empty_results_are_printed() {
+    let empty = Summary::new(&[CpuPosition::default()]).result(Run {
         policy: "p".into(),
         ..Run::default()
     });
@@ -293,13 +295,13 @@ fn nothing_to_compare() {
 }
 
 #[test]
-fn in_full() {
+fn details_match_golden() {
     golden::check!("details.txt", &details(&run("scx_simple", 800), false));
     golden::check!("details-failed.txt", &details(&failed(), false));
 }
 
 #[test]
-fn json() {
+fn json_matches_golden_and_is_read_back() {
     let results = [
         RunResult {
             tasks: vec![],
@@ -310,7 +312,7 @@ fn json() {
     let text = serde_json::to_string_pretty(&results).unwrap() + "\n";
     golden::check!("results.json", &text);
     assert_eq!(serde_json::from_str::<Vec<RunResult>>(&text).unwrap(), results);
-    // What scripts rely on.
+    // Scripts rely on these keys.
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     for key in [
         "policy",

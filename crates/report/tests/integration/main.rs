@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Results: figures, tables, and the page.
+//! Tests of results: figures, tables and the HTML page.
 
 mod golden;
 mod page;

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Each number of a result, from a few records whose answer can be worked out by hand.
+//! Tests of each figure of a result. Each uses a few records for which the result can be computed
+//! by hand.
 
 use TaskState::{Dead, Interruptible, Running};
 use report::{Run, RunResult, Summary};
 use trace::event::MigrateReason;
-use trace::{Event, Place, Record, Sink, TaskState};
+use trace::{CpuPosition, Event, Record, Sink, TaskState};
 
-/// 8 CPUs: two threads a core, two cores an LLC, one LLC... CPU 0-3 and 4-7 are nodes, 0-3 has two LLCs.
-fn places() -> Vec<Place> {
+/// Returns 8 CPUs with two threads per core. CPUs 0-3 are node 0 and share an LLC. CPUs 4-7 are
+/// node 1, with an LLC per core.
+fn positions() -> Vec<CpuPosition> {
     (0..8)
-        .map(|i| Place {
+        .map(|i| CpuPosition {
             core: i / 2,
             llc: [0, 0, 0, 0, 1, 1, 2, 2][i as usize],
             node: i / 4,
@@ -56,7 +58,7 @@ fn new(pid: u32, comm: &str) -> Record {
 }
 
 fn result_at(end: u64, records: &[Record], run: Run) -> RunResult {
-    let mut summary = Summary::new(&places());
+    let mut summary = Summary::new(&positions());
     summary.take(records);
     summary.result(Run {
         simulated_ns: end,
@@ -69,7 +71,7 @@ fn result(end: u64, records: &[Record]) -> RunResult {
 }
 
 #[test]
-fn switches_count_idle_and_not_themselves() {
+fn switches_to_idle_count_and_switches_to_the_same_task_do_not() {
     let r = result(
         100,
         &[
@@ -83,8 +85,8 @@ fn switches_count_idle_and_not_themselves() {
 }
 
 #[test]
-fn busy_is_time_of_tasks_and_includes_who_still_runs() {
-    // CPU 0: 10..30 and 50..100; CPU 1: 0..100 of 8 x 100
+fn busy_time_includes_tasks_that_still_run() {
+    // CPU 0 is busy in 10..30 and 50..100, CPU 1 in 0..100. That is 170 of 8 x 100.
     let records = [
         switch(0, 1, 0, Running, 6),
         switch(10, 0, 0, Running, 5),
@@ -100,16 +102,16 @@ fn busy_is_time_of_tasks_and_includes_who_still_runs() {
 }
 
 #[test]
-fn offline_time_is_no_cpu_time() {
+fn offline_time_is_not_cpu_time() {
     let mut records = vec![switch(0, 7, 0, Running, 5)];
     records.extend((0..7).map(|cpu| at(0, cpu, Event::Hotplug { online: false })));
     records.push(at(50, 0, Event::Hotplug { online: true }));
-    // One CPU for 100, one for 50; busy 100.
+    // One CPU is online for 100 and one for 50. The busy time is 100.
     assert_eq!(result(100, &records).busy_percent, 66.667);
 }
 
 #[test]
-fn overhead_is_of_all_cpu_time() {
+fn overhead_is_a_share_of_all_cpu_time() {
     let r = result(
         1000,
         &[
@@ -121,12 +123,12 @@ fn overhead_is_of_all_cpu_time() {
 }
 
 #[test]
-fn latency_begins_with_waking_or_else_wakeup() {
+fn latency_begins_at_waking_or_else_at_wakeup() {
     let records = [
         waking(10, 5),
         wakeup(12, 5),
         switch(40, 0, 0, Running, 5), // 30
-        wakeup(45, 5),                // awake already: nothing begins
+        wakeup(45, 5),                // already awake, so no wait begins
         switch(50, 0, 5, Interruptible, 0),
         wakeup(60, 5),
         switch(67, 0, 0, Running, 5), // 7
@@ -147,7 +149,7 @@ fn a_preempted_task_waits_without_a_wakeup() {
         wakeup(0, 5),
         switch(0, 0, 0, Running, 5),
         switch(10, 0, 5, Running, 6),
-        wakeup(15, 5), // still runnable: no new wait
+        wakeup(15, 5), // still runnable, so no wait begins
         switch(30, 0, 6, Running, 5),
     ];
     let r = result(100, &records);
@@ -157,13 +159,13 @@ fn a_preempted_task_waits_without_a_wakeup() {
     );
     let five = r.tasks.iter().find(|t| t.pid == 5).unwrap();
     assert_eq!((five.wait_ns, five.preemptions, five.cpu_ns), (20, 1, 80));
-    // 6 lost the CPU at 30 and waits to the end.
+    // Task 6 loses the CPU at 30 and waits until the end.
     let six = r.tasks.iter().find(|t| t.pid == 6).unwrap();
     assert_eq!((six.wait_ns, six.waits), (70, 1));
 }
 
 #[test]
-fn a_starved_task_is_seen() {
+fn a_wait_at_the_end_counts() {
     let r = result(5_000, &[wakeup(100, 5)]);
     assert_eq!((r.wakeup_latency_ns.count, r.wakeup_latency_ns.max), (1, 4_900));
 }
@@ -177,14 +179,14 @@ fn percentiles_are_within_one_percent() {
         records.push(switch(i * 1_000_000 + 500_000, 0, 5, Interruptible, 0));
     }
     let p = result(2_000_000_000, &records).wakeup_latency_ns;
-    for (told, exact) in [(p.p50, 50_000u64), (p.p99, 99_000), (p.p999, 99_900)] {
-        assert!(told.abs_diff(exact) * 100 <= exact, "{told} for {exact}");
+    for (estimate, exact) in [(p.p50, 50_000u64), (p.p99, 99_000), (p.p999, 99_900)] {
+        assert!(estimate.abs_diff(exact) * 100 <= exact, "{estimate} for {exact}");
     }
     assert_eq!((p.max, p.count), (100_000, 1000));
 }
 
 #[test]
-fn migrations_by_what_is_shared() {
+fn migrations_are_counted_by_distance() {
     let to = |from, to| {
         at(
             1,
@@ -205,7 +207,7 @@ fn migrations_by_what_is_shared() {
 }
 
 #[test]
-fn operations_and_responses() {
+fn operations_and_responses_are_counted() {
     let done = |count, response_ns| {
         at(
             1,
@@ -229,7 +231,7 @@ fn operations_and_responses() {
 }
 
 #[test]
-fn callbacks_locks_ipis_and_moves() {
+fn callbacks_locks_ipis_and_balance_moves_are_counted() {
     let records = [
         at(
             1,
@@ -314,7 +316,7 @@ fn callbacks_locks_ipis_and_moves() {
 }
 
 #[test]
-fn fairness_of_the_always_runnable() {
+fn fairness_compares_always_runnable_tasks() {
     let records = [
         switch(0, 0, 0, Running, 5),
         at(
@@ -327,7 +329,7 @@ fn fairness_of_the_always_runnable() {
             },
         ),
         switch(750, 0, 5, Running, 6),
-        // 7 sleeps: it is not compared.
+        // Task 7 sleeps, so it is not compared.
         switch(0, 1, 0, Running, 7),
         switch(10, 1, 7, Interruptible, 0),
     ];
@@ -338,7 +340,7 @@ fn fairness_of_the_always_runnable() {
 }
 
 #[test]
-fn names_priorities_and_pids_in_use_again() {
+fn renames_priorities_and_reused_pids_are_followed() {
     let records = [
         new(5, "sh"),
         at(
@@ -373,7 +375,7 @@ fn names_priorities_and_pids_in_use_again() {
 }
 
 #[test]
-fn tasks_are_listed_by_cpu_time_and_not_endlessly() {
+fn only_the_tasks_with_the_most_cpu_time_are_listed() {
     let mut records = Vec::new();
     for i in 0..100u32 {
         let time = u64::from(i) * 1000;
@@ -387,15 +389,15 @@ fn tasks_are_listed_by_cpu_time_and_not_endlessly() {
     );
 }
 
-/// Batches are how records come, not what they mean.
+/// The sizes of batches do not change the result.
 #[test]
-fn batches_do_not_matter() {
+fn batch_sizes_do_not_change_the_result() {
     let records = [
         wakeup(1, 5),
         switch(9, 0, 0, Running, 5),
         switch(50, 0, 5, Interruptible, 0),
     ];
-    let mut summary = Summary::new(&places());
+    let mut summary = Summary::new(&positions());
     records.chunks(1).for_each(|one| summary.take(one));
     let one_by_one = summary.result(Run {
         simulated_ns: 80,
@@ -405,7 +407,7 @@ fn batches_do_not_matter() {
 }
 
 #[test]
-fn throughput_counts_from_where_the_measurement_begins() {
+fn throughput_counts_from_the_begin_of_the_measurement() {
     let done = |time| {
         at(
             time,

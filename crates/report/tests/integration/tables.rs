@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tables as perf and the kernel print them: golden texts of a small run whose numbers can be followed by hand.
+//! Golden tests of the tables that imitate perf and the kernel. The run is small enough to verify
+//! its numbers by hand.
 
 use report::{Latency, Schedstat, Timehist};
 use trace::event::MigrateReason;
-use trace::{Event, Place, Record, Sink, TaskState};
+use trace::{CpuPosition, Event, Record, Sink, TaskState};
 
-/// Four CPUs, two LLCs. Times are us.
+/// Returns the records of a run on four CPUs with two LLCs. Times are in us.
 fn records() -> Vec<Record> {
     let new = |pid, tgid, comm: &str| Event::TaskNew {
         pid,
@@ -24,20 +25,22 @@ fn records() -> Vec<Record> {
         (0, 0, new(12, 10, "worker")),
         (0, 0, wakeup(10, 0, true)),
         (0, 0, switch(0, Running, 10)),
-        // Waits 100 us for the CPU of the server, then runs 50 us.
+        // Task 11 waits 100 us for the CPU of task 10, then runs 50 us.
         (1000, 0, wakeup(11, 0, true)),
         (1100, 0, switch(10, Running, 11)),
         (1150, 0, switch(11, Interruptible, 10)),
-        // To a CPU of the other LLC, whose task is 25 us from the wake-up.
+        // Task 12 is woken on a CPU of the other LLC and starts after 25 us.
         (1200, 0, wakeup(12, 2, true)),
         (1225, 2, switch(0, Running, 12)),
         (1300, 2, switch(12, Interruptible, 0)),
-        // To the same LLC; 7 us between waking and wakeup count for perf, not for the kernel.
+        // Task 11 is woken on a CPU of the same LLC. The 7 us between waking and wakeup count for
+        // perf, but not for the kernel.
         (2000, 0, waking(11, 10)),
         (2007, 0, wakeup(11, 1, false)),
         (2010, 1, switch(0, Running, 11)),
         (2400, 1, switch(11, Interruptible, 0)),
-        // By an interrupt, to the CPU itself; waits there 300 us, is moved, waits 200 us.
+        // An interrupt wakes task 12 on the interrupted CPU. It waits 300 us there, is migrated,
+        // and waits another 200 us.
         (3000, 0, waking(12, 0)),
         (3000, 0, wakeup(12, 0, false)),
         (
@@ -52,7 +55,7 @@ fn records() -> Vec<Record> {
         ),
         (3500, 2, switch(0, Running, 12)),
         (3600, 2, switch(12, Dead, 0)),
-        // Across.
+        // Task 11 is woken on a CPU of the other LLC.
         (4000, 0, waking(11, 10)),
         (4000, 0, wakeup(11, 3, false)),
         (4020, 3, switch(0, Running, 11)),
@@ -68,34 +71,34 @@ fn records() -> Vec<Record> {
 const END: u64 = 5_000_000;
 
 #[test]
-fn latency() {
+fn latency_matches_golden() {
     let mut latency = Latency::new(4);
     latency.take(&records());
     golden::check!("latency.txt", &latency.finish(END));
 }
 
 #[test]
-fn timehist() {
+fn timehist_matches_golden() {
     let mut text = Vec::new();
     let mut timehist = Timehist::new(&mut text, 4);
     timehist.take(&records());
-    timehist.finish().expect("memory takes it");
+    timehist.finish().expect("writing to memory cannot fail");
     golden::check!("timehist.txt", &String::from_utf8(text).expect("text"));
 }
 
 #[test]
-fn schedstat() {
-    let place = |core| Place {
+fn schedstat_matches_golden() {
+    let position = |core| CpuPosition {
         core,
         llc: core / 2,
         node: 0,
     };
-    let mut schedstat = Schedstat::new(&[0, 1, 2, 3].map(place));
+    let mut schedstat = Schedstat::new(&[0, 1, 2, 3].map(position));
     schedstat.take(&records());
     golden::check!("schedstat.txt", &schedstat.finish(END, 1000));
-    // SMT siblings, and a machine of several words of CPUs.
-    let many: Vec<Place> = (0..72)
-        .map(|cpu| Place {
+    // A machine with SMT siblings and so many CPUs that a bitmap has several words.
+    let many: Vec<CpuPosition> = (0..72)
+        .map(|cpu| CpuPosition {
             core: cpu / 2,
             llc: cpu / 8,
             node: cpu / 36,

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The text that tracefs' `trace` and `trace-cmd report -R` print of the scheduler's events; [`crate::recording`] reads it.
+//! Export to the text format of ftrace.
 //!
-//! Written are sched_switch, sched_waking, sched_wakeup, sched_wakeup_new, sched_migrate_task, sched_process_fork,
-//! sched_process_exit, task_rename and bpf_trace_printk. Other records have no tracepoint of the scheduler. Times have nine
-//! digits after the point. An event is a line: control characters of names and messages are escaped.
+//! The text is what tracefs' `trace` file and `trace-cmd report -R` print; [`crate::recording`]
+//! reads it. It contains sched_switch, sched_waking, sched_wakeup, sched_wakeup_new,
+//! sched_migrate_task, sched_process_fork, sched_process_exit, task_rename and bpf_trace_printk.
+//! Other records have no scheduler tracepoint and are left out.
+//!
+//! Times have nine digits after the point. Each event is one line, because control characters in
+//! names and messages are escaped.
 
 use crate::escape;
 use crate::event::{Event, Record, Sink, TaskState};
@@ -24,13 +28,15 @@ const HEADER: &str = "\
 #              | |         |   |||||     |         |
 ";
 
-/// Writes the text. After an I/O error it writes nothing more and [`Ftrace::finish`] tells the error.
+/// Writes the records as ftrace's text. After an I/O error it writes nothing more, and
+/// [`Ftrace::finish`] returns the error.
 pub struct Ftrace<W: Write> {
     output: Output<W>,
     follow: Follow,
 }
 
 impl<W: Write> Ftrace<W> {
+    /// Returns an exporter for a machine with `nr_cpus` CPUs. It writes to `to`.
     pub fn new(to: W, nr_cpus: usize) -> Ftrace<W> {
         let mut output = Output::new(to);
         output.bytes.extend_from_slice(HEADER.as_bytes());
@@ -40,15 +46,15 @@ impl<W: Write> Ftrace<W> {
         }
     }
 
-    /// Writes what is left and returns what it was written to.
+    /// Writes the remaining text and returns the underlying writer.
     ///
     /// # Errors
-    /// The first I/O error since [`Ftrace::new`].
+    /// Returns the first I/O error since [`Ftrace::new`].
     pub fn finish(self) -> io::Result<W> {
         self.output.finish()
     }
 
-    /// `comm=a pid=1 prio=120`, each key with a prefix.
+    /// Formats a task as `comm=a pid=1 prio=120`, with a prefix before each key.
     fn task(&mut self, prefix: &str, pid: u32) -> String {
         let task = self.follow.task(pid);
         let (comm, prio) = if pid == 0 {
@@ -60,7 +66,9 @@ impl<W: Write> Ftrace<W> {
         format!("{prefix}comm={comm} {prefix}pid={pid} {prefix}prio={prio}")
     }
 
-    fn said(&mut self, record: &Record) -> Option<(&'static str, String)> {
+    /// Returns the name and the fields of the tracepoint for a record, or `None` if it has none.
+    /// Must be called before the record updates `follow`.
+    fn format_event(&mut self, record: &Record) -> Option<(&'static str, String)> {
         Some(match record.event {
             Event::Switch { prev, prev_state, next } => {
                 let state = match prev_state {
@@ -85,29 +93,30 @@ impl<W: Write> Ftrace<W> {
                 let task = self.task("", pid);
                 ("sched_migrate_task", format!("{task} orig_cpu={from} dest_cpu={to}"))
             }
-            // What was there before the trace began had no event there.
+            // Tasks with parent 0 existed before the trace began, so no fork was traced.
             Event::TaskNew { parent: 0, .. } => return None,
             Event::TaskNew {
                 pid, parent, ref comm, ..
             } => {
                 let parent_comm = escape::line(&self.follow.task(parent).comm);
                 let comm = escape::line(comm);
-                let said = format!("comm={parent_comm} pid={parent} child_comm={comm} child_pid={pid}");
-                ("sched_process_fork", said)
+                let fields = format!("comm={parent_comm} pid={parent} child_comm={comm} child_pid={pid}");
+                ("sched_process_fork", fields)
             }
             Event::TaskExit { pid } => ("sched_process_exit", self.task("", pid)),
             Event::TaskRename { pid, ref comm } => {
                 let (old, new) = (escape::line(&self.follow.task(pid).comm), escape::line(comm));
-                let said = format!("pid={pid} oldcomm={old} newcomm={new} oom_score_adj=0");
-                ("task_rename", said)
+                let fields = format!("pid={pid} oldcomm={old} newcomm={new} oom_score_adj=0");
+                ("task_rename", fields)
             }
             Event::Printk { ref text } => ("bpf_trace_printk", escape::line(text.trim_end()).into_owned()),
             _ => return None,
         })
     }
 
-    fn line(&mut self, record: &Record) -> io::Result<()> {
-        let Some((name, said)) = self.said(record) else {
+    /// Writes the line of a record, if the record has a tracepoint.
+    fn write_event(&mut self, record: &Record) -> io::Result<()> {
+        let Some((name, fields)) = self.format_event(record) else {
             return Ok(());
         };
         let &Record { time, cpu, ref event } = record;
@@ -116,7 +125,7 @@ impl<W: Write> Ftrace<W> {
             0 => "<idle>",
             _ => &self.follow.task(current).comm,
         });
-        // Who is woken by nobody is woken by an interrupt.
+        // Without a waker, the wake-up was done by an interrupt handler.
         let interrupt = if matches!(event, Event::Waking { waker: 0, .. }) {
             'h'
         } else {
@@ -126,7 +135,7 @@ impl<W: Write> Ftrace<W> {
         let to = &mut self.output.bytes;
         writeln!(
             to,
-            "{comm:>16}-{current:<7} [{cpu:03}] d.{interrupt}2. {seconds:5}.{ns:09}: {name}: {said}"
+            "{comm:>16}-{current:<7} [{cpu:03}] d.{interrupt}2. {seconds:5}.{ns:09}: {name}: {fields}"
         )
     }
 }
@@ -134,9 +143,9 @@ impl<W: Write> Ftrace<W> {
 impl<W: Write> Sink for Ftrace<W> {
     fn take(&mut self, records: &[Record]) {
         for record in records {
-            self.line(record).expect("memory takes it");
+            self.write_event(record).expect("writing to memory cannot fail");
             self.follow.add(record);
-            self.output.pass();
+            self.output.write_if_full();
         }
     }
 }

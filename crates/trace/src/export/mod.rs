@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Traces for the tools that schedulers' users already have: sinks that write while the records pass.
+//! Exporters: sinks that write the records of a run in the formats of other tools.
 
 mod ftrace;
 mod output;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where an export goes: bytes are gathered, and the first error is kept.
+//! A buffered writer for exports. It keeps the first I/O error instead of returning it at once.
 
 use std::io::{self, Write};
 
-/// Written once it has this many bytes.
-const GATHERED: usize = 64 << 10;
+/// Size in bytes at which the buffer is written.
+const BUFFER_BYTES: usize = 64 << 10;
 
 pub(super) struct Output<W: Write> {
     to: W,
@@ -21,9 +21,9 @@ impl<W: Write> Output<W> {
         }
     }
 
-    /// Writes what was gathered if that is much.
-    pub fn pass(&mut self) {
-        if self.bytes.len() >= GATHERED {
+    /// Writes the buffer if it is full.
+    pub fn write_if_full(&mut self) {
+        if self.bytes.len() >= BUFFER_BYTES {
             self.write();
         }
     }
@@ -35,10 +35,10 @@ impl<W: Write> Output<W> {
         self.bytes.clear();
     }
 
-    /// Writes the rest and returns what it was written to.
+    /// Writes the rest of the buffer and returns the underlying writer.
     ///
     /// # Errors
-    /// The first one there was.
+    /// Returns the first I/O error.
     pub fn finish(mut self) -> io::Result<W> {
         self.write();
         match self.failed {

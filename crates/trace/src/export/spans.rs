@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Callbacks and waits for locks as spans of each CPU's time that nest.
+//! Spans of time during which a CPU executes a callback or waits for a lock. They are nested like a
+//! call stack.
 //!
-//! Records tell a callback when it ended, those within it before it, and all of them at the instant the kernel was
-//! entered. Here they are put in the order in which they began.
+//! A record of a callback is made when the callback returns, so nested callbacks are recorded
+//! before the callback that contains them. All records carry the time at which the kernel was
+//! entered. This module restores the order in which the spans began.
 
 use crate::event::{Event, Record};
 use std::cmp::Reverse;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum SpanKind {
     Callback { op: u16, insns: u32 },
     LockWait { lock: u32 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edge {
-    Begin(What),
+    Begin(SpanKind),
     End,
 }
 
@@ -24,65 +26,67 @@ struct Span {
     cpu: u32,
     begin: u64,
     end: u64,
-    what: What,
+    kind: SpanKind,
 }
 
-/// Gathers the spans of one instant.
+/// Collects the spans of one kernel entry and sorts them.
 #[derive(Default)]
 pub(super) struct Spans {
     time: u64,
-    gathered: Vec<Span>,
-    /// When the last span of each CPU was over.
-    over: Vec<u64>,
+    pending: Vec<Span>,
+    /// End of the last span on each CPU.
+    busy_until: Vec<u64>,
 }
 
 impl Spans {
-    /// Takes a record in; `tell` gets (time, CPU, edge) of spans that are complete. Within a CPU, times do not go back.
-    pub fn add(&mut self, record: &Record, tell: &mut dyn FnMut(u64, u32, Edge)) {
-        let (after, ns, what) = match record.event {
-            Event::Callback { op, insns, after, ns } => (after, u64::from(ns), What::Callback { op, insns }),
-            Event::LockWait { lock, after, ns } => (after, ns, What::LockWait { lock }),
+    /// Adds a record. When a kernel entry is complete, calls `emit` with (time, CPU, edge) for each
+    /// of its spans. Times of one CPU never go back.
+    pub fn add(&mut self, record: &Record, emit: &mut dyn FnMut(u64, u32, Edge)) {
+        let (after, ns, kind) = match record.event {
+            Event::Callback { op, insns, after, ns } => (after, u64::from(ns), SpanKind::Callback { op, insns }),
+            Event::LockWait { lock, after, ns } => (after, ns, SpanKind::LockWait { lock }),
             _ => return,
         };
         if record.time != self.time {
-            self.finish(tell);
+            self.finish(emit);
             self.time = record.time;
         }
         let begin = record.time + u64::from(after);
-        self.gathered.push(Span {
+        self.pending.push(Span {
             cpu: record.cpu,
             begin,
             end: begin + ns,
-            what,
+            kind,
         });
     }
 
-    /// Tells the spans that were gathered.
-    pub fn finish(&mut self, tell: &mut dyn FnMut(u64, u32, Edge)) {
-        let mut spans = std::mem::take(&mut self.gathered);
-        // The order of records decides between equals: what was told later is around what was told before.
+    /// Emits the edges of the collected spans.
+    pub fn finish(&mut self, emit: &mut dyn FnMut(u64, u32, Edge)) {
+        let mut spans = std::mem::take(&mut self.pending);
+        // Records decide the order of spans with equal times: a later record contains an earlier
+        // one.
         spans.reverse();
         spans.sort_by_key(|span| (span.cpu, span.begin, Reverse(span.end)));
         let mut open: Vec<u64> = Vec::new();
         for (index, span) in spans.iter().enumerate() {
             let cpu = span.cpu as usize;
-            self.over.resize(self.over.len().max(cpu + 1), 0);
-            let begin = span.begin.max(self.over[cpu]);
+            self.busy_until.resize(self.busy_until.len().max(cpu + 1), 0);
+            let begin = span.begin.max(self.busy_until[cpu]);
             while let Some(end) = open.pop_if(|end| *end <= begin) {
-                tell(end, span.cpu, Edge::End);
+                emit(end, span.cpu, Edge::End);
             }
             let end = span.end.max(begin).min(open.last().copied().unwrap_or(u64::MAX));
-            tell(begin, span.cpu, Edge::Begin(span.what));
+            emit(begin, span.cpu, Edge::Begin(span.kind));
             open.push(end);
             if spans.get(index + 1).is_none_or(|next| next.cpu != span.cpu) {
-                self.over[cpu] = open.iter().copied().max().unwrap_or(0).max(begin);
+                self.busy_until[cpu] = open.iter().copied().max().unwrap_or(0).max(begin);
                 while let Some(end) = open.pop() {
-                    tell(end, span.cpu, Edge::End);
+                    emit(end, span.cpu, Edge::End);
                 }
             }
         }
         spans.clear();
-        self.gathered = spans;
+        self.pending = spans;
     }
 }
 
@@ -91,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_nest_in_the_order_they_began() {
+    fn spans_are_nested_and_in_order_of_their_begin() {
         let callback = |op, after, ns| Event::Callback {
             op,
             insns: 5,
@@ -99,11 +103,11 @@ mod tests {
             ns,
         };
         let wait = |lock, after, ns| Event::LockWait { lock, after, ns };
-        let mut told = Vec::new();
-        let mut tell = |time, cpu, edge| {
-            told.push(match edge {
-                Edge::Begin(What::Callback { op, .. }) => format!("{time} cpu{cpu} op{op}"),
-                Edge::Begin(What::LockWait { lock }) => format!("{time} cpu{cpu} lock{lock}"),
+        let mut edges = Vec::new();
+        let mut emit = |time, cpu, edge| {
+            edges.push(match edge {
+                Edge::Begin(SpanKind::Callback { op, .. }) => format!("{time} cpu{cpu} op{op}"),
+                Edge::Begin(SpanKind::LockWait { lock }) => format!("{time} cpu{cpu} lock{lock}"),
                 Edge::End => format!("{time} cpu{cpu} end"),
             });
         };
@@ -117,9 +121,9 @@ mod tests {
             (100, 0, callback(4, 65, 5)),
             (120, 0, callback(5, 10, 60)), // the CPU was busy until 170
         ] {
-            spans.add(&Record { time, cpu, event }, &mut tell);
+            spans.add(&Record { time, cpu, event }, &mut emit);
         }
-        spans.finish(&mut tell);
+        spans.finish(&mut emit);
         let want = [
             "100 cpu0 lock9",
             "110 cpu0 end",
@@ -136,6 +140,6 @@ mod tests {
             "170 cpu0 op5",
             "190 cpu0 end",
         ];
-        assert_eq!(told, want);
+        assert_eq!(edges, want);
     }
 }

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One line of a recording.
+//! Parser for one line of a recording.
 //!
 //! ```text
-//! perf script       comm  pid [001] 1234.567890: sched:sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=b ...
+//! perf script       comm  pid [001] 1234.567890: sched:sched_switch: prev_comm=a prev_pid=1 prev_prio=120 ...
 //!                   comm  pid/tid [001] 1234.567890: sched:sched_switch: a:1 [120] S ==> b:2 [120]
 //! trace-cmd report  comm-pid [001] 1234.567890: sched_switch: a:1 [120] S ==> b:2 [120]
 //! tracefs           comm-pid (tgid) [001] d..2. 1234.567890: sched_switch: prev_comm=a prev_pid=1 ...
 //! ```
-//! Names may contain blanks and brackets; numbers are looked for from behind where that matters.
+//!
+//! Names may contain blanks and brackets. So where it matters, the parser searches for numbers from
+//! the end of the line.
 
 use crate::event::TaskState;
 
+/// A task as it occurs in a line. `prio` is missing in some events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task<'a> {
     pub pid: u32,
@@ -19,19 +22,23 @@ pub struct Task<'a> {
     pub prio: Option<i32>,
 }
 
+/// A line with an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// ns
+    /// Time in ns.
     pub time: u64,
     pub cpu: u32,
-    /// Who runs on the CPU; pid 0 is idle. perf does not know it of tasks that are about to be gone.
+    /// The task that runs on the CPU; pid 0 is the idle task. It is unknown for some exiting tasks
+    /// that perf records.
     pub task: Option<Task<'a>>,
+    /// Whether the event's flags say that it occurred in an interrupt.
     pub in_interrupt: bool,
-    pub said: Said<'a>,
+    pub event: LineEvent<'a>,
 }
 
+/// The event of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said<'a> {
+pub enum LineEvent<'a> {
     Switch {
         prev_state: TaskState,
         next: Task<'a>,
@@ -57,38 +64,40 @@ pub enum Said<'a> {
         file: &'a str,
     },
     Exit,
-    /// An interrupt's, softirq's or timer's handler begins or ends.
+    /// A handler of an interrupt, softirq or timer begins or ends.
     Handler {
         begins: bool,
     },
     Other,
 }
 
-impl<'a> Said<'a> {
-    /// The other task it is about.
+impl<'a> LineEvent<'a> {
+    /// Returns the task that the event is about, if it is not the running one.
     pub fn task(&self) -> Option<&Task<'a>> {
         match self {
-            Said::Switch { next, .. } => Some(next),
-            Said::Wakeup { task, .. } | Said::WakeupNew { task, .. } | Said::Migrate { task, .. } => Some(task),
-            Said::Fork { child } => Some(child),
-            Said::Exec { .. } | Said::Exit | Said::Handler { .. } | Said::Other => None,
+            LineEvent::Switch { next, .. } => Some(next),
+            LineEvent::Wakeup { task, .. } | LineEvent::WakeupNew { task, .. } | LineEvent::Migrate { task, .. } => {
+                Some(task)
+            }
+            LineEvent::Fork { child } => Some(child),
+            LineEvent::Exec { .. } | LineEvent::Exit | LineEvent::Handler { .. } | LineEvent::Other => None,
         }
     }
 }
 
-/// What a line of text is.
+/// Meaning of a line of text.
 pub enum Parsed<'a> {
     Event(Line<'a>),
-    /// Here the tool says that events are missing.
+    /// A report of the tool that events were lost.
     Lost,
-    /// A header, a comment, a call chain.
+    /// A line without an event: a header, a comment, or part of a call chain.
     Nothing,
 }
 
-/// Reads a line.
+/// Parses a line.
 ///
 /// # Errors
-/// What it lacks to be an event.
+/// Returns what is missing for the line to be an event.
 pub fn parse(text: &str) -> Result<Parsed<'_>, String> {
     let text = text.trim_end();
     let begin = text.trim_start();
@@ -101,15 +110,15 @@ pub fn parse(text: &str) -> Result<Parsed<'_>, String> {
         return Ok(Parsed::Nothing);
     }
     let Some((task, cpu, rest)) = split_at_cpu(begin) else {
-        return Err("no event: it does not begin with a task and its CPU in brackets".into());
+        return Err("expected an event, which begins with a task and its CPU in brackets".into());
     };
-    let (flags, time, rest) = split_at_time(rest).ok_or("no event: there is no time after the CPU")?;
-    // "comm -1", "comm pid/-1"
+    let (flags, time, rest) = split_at_time(rest).ok_or("expected an event, but no time follows the CPU")?;
+    // perf prints "comm -1" or "comm pid/-1" if the task is unknown.
     let task = match task.strip_suffix("-1").map(|before| before.ends_with([' ', '/'])) {
         Some(true) => None,
-        _ => Some(parse_task(task).ok_or_else(|| format!("'{task}' is no task and its pid"))?),
+        _ => Some(parse_task(task).ok_or_else(|| format!("expected a task's name and pid, found '{task}'"))?),
     };
-    // perf may print how many events the line stands for.
+    // perf may print a number of events before the event's name.
     let rest = rest.trim_start();
     let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
     let (event, rest) = rest.split_once(": ").unwrap_or((rest.trim_end_matches(':'), ""));
@@ -119,46 +128,46 @@ pub fn parse(text: &str) -> Result<Parsed<'_>, String> {
         cpu,
         task,
         in_interrupt: in_interrupt(flags),
-        said: Said::Other,
+        event: LineEvent::Other,
     };
-    let malformed = || format!("{event} does not say what it should: '{}'", rest.trim());
-    line.said = match event {
+    let malformed = || format!("the fields of {event} cannot be read: '{}'", rest.trim());
+    line.event = match event {
         "sched_switch" => {
             let (prev, prev_state, next) = switch(rest).ok_or_else(malformed)?;
             line.task = Some(prev);
-            Said::Switch { prev_state, next }
+            LineEvent::Switch { prev_state, next }
         }
-        "sched_waking" | "sched_wakeup" => Said::Wakeup {
+        "sched_waking" | "sched_wakeup" => LineEvent::Wakeup {
             task: woken(rest).ok_or_else(malformed)?,
             waking: event == "sched_waking",
             target: target(rest),
         },
-        "sched_wakeup_new" => Said::WakeupNew {
+        "sched_wakeup_new" => LineEvent::WakeupNew {
             task: woken(rest).ok_or_else(malformed)?,
             target: target(rest),
         },
         "sched_migrate_task" => migrate(rest).ok_or_else(malformed)?,
-        "sched_process_exec" => Said::Exec {
+        "sched_process_exec" => LineEvent::Exec {
             file: value(rest, "filename=").ok_or_else(malformed)?,
         },
-        "sched_process_fork" => Said::Fork {
+        "sched_process_fork" => LineEvent::Fork {
             child: keyed(rest, "child_comm=", " child_pid=").ok_or_else(malformed)?,
         },
-        "sched_process_exit" => Said::Exit,
-        _ if handler(event, "_entry") => Said::Handler { begins: true },
-        _ if handler(event, "_exit") => Said::Handler { begins: false },
-        _ => Said::Other,
+        "sched_process_exit" => LineEvent::Exit,
+        _ if handler(event, "_entry") => LineEvent::Handler { begins: true },
+        _ if handler(event, "_exit") => LineEvent::Handler { begins: false },
+        _ => LineEvent::Other,
     };
     Ok(Parsed::Event(line))
 }
 
-/// A line of a call chain: an address first.
+/// Returns whether a line belongs to a call chain, which begins with an address.
 fn is_call(text: &str) -> bool {
     let first = text.split_whitespace().next().unwrap_or("");
     first.len() >= 6 && first.bytes().all(|b| b.is_ascii_hexdigit()) && text.ends_with(')')
 }
 
-/// What stands before "[cpu]", the CPU, and what stands behind.
+/// Splits a line at "[cpu]". Returns the text before it, the CPU, and the text after it.
 fn split_at_cpu(text: &str) -> Option<(&str, u32, &str)> {
     for (at, _) in text.match_indices('[') {
         let Some(end) = text[at..].find(']').map(|end| at + end) else {
@@ -178,7 +187,8 @@ fn split_at_cpu(text: &str) -> Option<(&str, u32, &str)> {
     None
 }
 
-/// Flags if there are any, the time in ns, and what stands behind.
+/// Splits a line after the time. Returns the flags (empty if there are none), the time in ns, and
+/// the text after it.
 fn split_at_time(text: &str) -> Option<(&str, u64, &str)> {
     let mut rest = text.trim_start();
     let mut flags = "";
@@ -193,7 +203,7 @@ fn split_at_time(text: &str) -> Option<(&str, u64, &str)> {
     None
 }
 
-/// "12.345678" is 12345678000.
+/// Converts "12.345678" into 12345678000.
 fn nanoseconds(text: &str) -> Option<u64> {
     let (seconds, fraction) = text.split_once('.')?;
     let digits = fraction.len();
@@ -205,12 +215,14 @@ fn nanoseconds(text: &str) -> Option<u64> {
     whole.checked_add(fraction * 10_u64.pow(9 - digits as u32))
 }
 
+/// Parses a number that consists of digits only.
 fn number<N: std::str::FromStr>(text: &str) -> Option<N> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten()
 }
 
-/// Events of the groups irq, irq_vectors and timer that frame what runs in an interrupt.
+/// Returns whether an event marks the begin (`_entry`) or end (`_exit`) of a handler that runs in
+/// an interrupt.
 fn handler(event: &str, end: &str) -> bool {
     let event = event.rsplit(':').next().unwrap_or(event);
     let kinds = [
@@ -223,12 +235,13 @@ fn handler(event: &str, end: &str) -> bool {
     event.strip_suffix(end).is_some_and(|kind| kinds.contains(&kind))
 }
 
-/// The third flag tells hard and soft interrupts: d..h2.
+/// Returns whether the flags of an event say that it occurred in a hard or soft interrupt. The
+/// third flag contains that, as in "d..h2".
 fn in_interrupt(flags: &str) -> bool {
     flags.len() >= 4 && matches!(flags.as_bytes()[2], b'h' | b's' | b'H' | b'Z' | b'z')
 }
 
-/// "comm pid", "comm pid/tid", "comm-pid", "comm-pid (tgid)".
+/// Parses "comm pid", "comm pid/tid", "comm-pid" or "comm-pid (tgid)".
 fn parse_task(text: &str) -> Option<Task<'_>> {
     let text = match text.strip_suffix(')').and_then(|text| text.rsplit_once('(')) {
         Some((task, tgid)) if tgid.trim().bytes().all(|b| b.is_ascii_digit() || b == b'-') => task.trim_end(),
@@ -245,7 +258,8 @@ fn parse_task(text: &str) -> Option<Task<'_>> {
     (!comm.is_empty()).then_some(Task { pid, comm, prio: None })
 }
 
-/// "…comm=NAME …pid=7 …": the keys with their blanks.
+/// Parses a task from "...comm=NAME ... pid=7 ...". `comm` and `pid` are the keys, including the
+/// blanks before them.
 fn keyed<'a>(text: &'a str, comm: &str, pid: &str) -> Option<Task<'a>> {
     let (_, from) = text.split_once(comm)?;
     let (comm, after) = from.rsplit_once(pid)?;
@@ -253,12 +267,13 @@ fn keyed<'a>(text: &'a str, comm: &str, pid: &str) -> Option<Task<'a>> {
     Some(Task { pid, comm, prio: None })
 }
 
-/// What follows a key, up to the next blank.
+/// Returns the value after a key, up to the next blank.
 fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     text.rsplit_once(key)?.1.split_whitespace().next()
 }
 
-/// "NAME:7 [120]": what libtraceevent makes of it; and what stands behind.
+/// Parses "NAME:7 [120]", the form that libtraceevent prints. Returns the task and the text after
+/// it.
 fn pretty(text: &str) -> Option<(Task<'_>, &str)> {
     let (bracket, prio, after) = text.match_indices(" [").find_map(|(at, _)| {
         let (prio, after) = text[at + 2..].split_once(']')?;
@@ -276,6 +291,7 @@ fn pretty(text: &str) -> Option<(Task<'_>, &str)> {
     ))
 }
 
+/// Parses the fields of sched_switch.
 fn switch(text: &str) -> Option<(Task<'_>, TaskState, Task<'_>)> {
     let (left, right) = text.rsplit_once("==>")?;
     if let Some(mut prev) = keyed(left, "prev_comm=", " prev_pid=") {
@@ -289,6 +305,7 @@ fn switch(text: &str) -> Option<(Task<'_>, TaskState, Task<'_>)> {
     Some((prev, state(after.trim())?, next))
 }
 
+/// Parses the woken task of a wake-up event.
 fn woken(text: &str) -> Option<Task<'_>> {
     if let Some(mut task) = keyed(text, "comm=", " pid=") {
         task.prio = Some(value(text, " prio=")?.parse().ok()?);
@@ -297,22 +314,22 @@ fn woken(text: &str) -> Option<Task<'_>> {
     pretty(text).map(|(task, _)| task)
 }
 
-/// The CPU of a wake-up: "target_cpu=001", "CPU:001".
+/// Returns the target CPU of a wake-up from "target_cpu=001" or "CPU:001".
 fn target(text: &str) -> Option<u32> {
     let target = value(text, " target_cpu=").or_else(|| value(text, " CPU:"));
     target.and_then(number)
 }
 
-fn migrate(text: &str) -> Option<Said<'_>> {
+fn migrate(text: &str) -> Option<LineEvent<'_>> {
     let cpu = |key: &str| number(value(text, key)?);
-    Some(Said::Migrate {
+    Some(LineEvent::Migrate {
         task: woken(text)?,
         from: cpu(" orig_cpu=")?,
         to: cpu(" dest_cpu=")?,
     })
 }
 
-/// The letters of prev_state; R+ is preempted.
+/// Parses the letters of prev_state. "R+" is a preempted task.
 fn state(text: &str) -> Option<TaskState> {
     Some(match text.as_bytes().first()? {
         b'R' => TaskState::Running,

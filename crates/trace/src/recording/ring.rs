@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kernel's own bytes: pages of the ring buffers behind `trace_pipe_raw`, with times to the nanosecond.
+//! Reader of the kernel's ring buffer pages (`trace_pipe_raw`). Their times have nanoseconds.
 //!
-//! A page begins with the time of its first event (u64), the bytes in use with flags above them (u64), then events. Each event's
-//! first word has a type or length (5 bits) and the time since the event before it (27 bits). Where the fields of an event lie, the
-//! kernel tells in `events/sched/*/format`. Little-endian machines with 64 bits only.
+//! ```text
+//! page:   time of the first event (u64) | bytes in use, flags above (u64) | events ...
+//! event:  type or length (5 bits) | time since the previous event (27 bits) | fields ...
+//! ```
+//!
+//! The files `events/sched/*/format` of tracefs describe the fields of each event. Only pages of
+//! 64-bit little-endian machines can be read.
 
-use super::line::{Line, Said, Task};
-use super::{Recording, RecordingError, Story};
+use super::line::{Line, LineEvent, Task};
+use super::{Builder, Recording, RecordingError};
 use crate::event::TaskState;
 use std::collections::BTreeMap;
 
-/// The events that are understood, by tracefs' names of the group sched.
+/// The events that are read, by their names in tracefs' group `sched`.
 pub const EVENTS: [&str; 8] = [
     "sched_switch",
     "sched_waking",
@@ -23,19 +27,19 @@ pub const EVENTS: [&str; 8] = [
 ];
 
 const HEADER: usize = 16;
-/// Bits of a page's length; above them are flags.
+/// Mask of the bits that hold a page's length. Flags are above them.
 const LENGTH: u64 = 0x000f_ffff;
 const MISSED: u64 = 1 << 31;
-/// Types of events that are none of ours.
+/// Type of padding and of discarded events. The next two types change the current time.
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
-/// Flags of an event: it came in a hard or soft interrupt.
+/// Flags of an event that occurred in a hard or soft interrupt.
 const IN_INTERRUPT: u8 = 0x08 | 0x10;
 const HINT: &str =
-    "the pages of per_cpu/cpuN/trace_pipe_raw and the files events/sched/*/format of one kernel belong together";
+    "use pages of per_cpu/cpuN/trace_pipe_raw and files events/sched/*/format that come from the same kernel";
 
-/// Where the fields of one kind of event lie.
+/// Positions of the fields of one kind of event.
 struct Format {
     event: usize,
     fields: BTreeMap<String, Field>,
@@ -45,22 +49,22 @@ struct Format {
 struct Field {
     offset: usize,
     size: usize,
-    /// The field tells where the bytes are and how many.
+    /// Whether the field contains the offset and the size of its bytes instead of the bytes.
     indirect: bool,
 }
 
-/// What was recorded: the kernel's descriptions of events, then pages as they came.
+/// Contents of a ring buffer: the kernel's descriptions of events, and the recorded pages.
 #[derive(Default)]
 pub struct Ring {
     formats: BTreeMap<u16, Format>,
-    /// Pages of each CPU, one after the other.
+    /// Recorded pages of each CPU, concatenated.
     pages: BTreeMap<u32, Vec<u8>>,
     page: usize,
     names: BTreeMap<u32, String>,
 }
 
 impl Ring {
-    /// `page`: bytes of each page.
+    /// Returns an empty buffer for pages of `page` bytes.
     pub fn new(page: usize) -> Ring {
         Ring {
             page,
@@ -68,12 +72,12 @@ impl Ring {
         }
     }
 
-    /// Takes the text of one of [`EVENTS`]' `format` files.
+    /// Adds the text of the `format` file of one of [`EVENTS`].
     ///
     /// # Errors
-    /// What it lacks.
+    /// Fails if the text is no description of that event.
     pub fn describe(&mut self, event: &str, text: &str) -> Result<(), String> {
-        let unknown = || format!("{event}: the kernel's description of it cannot be read");
+        let unknown = || format!("{event}: the kernel's description of this event cannot be read");
         let event = EVENTS.iter().position(|known| *known == event).ok_or_else(unknown)?;
         let id = text.lines().find_map(|line| line.strip_prefix("ID: "));
         let id = id.and_then(|id| id.trim().parse().ok()).ok_or_else(unknown)?;
@@ -101,45 +105,47 @@ impl Ring {
         Ok(())
     }
 
-    /// The name of a task that was there before.
+    /// Sets the name of a task that existed before the recording.
     pub fn name(&mut self, pid: u32, comm: &str) {
         self.names.insert(pid, comm.to_owned());
     }
 
-    /// Takes whole pages of a CPU, in order.
+    /// Adds whole pages of a CPU. Pages of one CPU must be added in order.
     pub fn take(&mut self, cpu: u32, pages: &[u8]) {
         self.pages.entry(cpu).or_default().extend_from_slice(pages);
     }
 
-    /// Bytes so far.
+    /// Returns the number of bytes added so far.
     pub fn bytes(&self) -> usize {
         self.pages.values().map(Vec::len).sum()
     }
 
-    /// What the pages tell.
+    /// Converts the pages into records.
     ///
     /// # Errors
-    /// No event, or pages that are not what their formats say.
+    /// Fails if there is no event, or if a page does not match the kernel's descriptions.
     pub fn read(&self) -> Result<Recording, RecordingError> {
         let error = |message: String| RecordingError {
             line: 0,
             message,
             hint: HINT,
         };
-        let mut story = Story::default();
+        let mut builder = Builder::default();
         let mut lines = Vec::new();
         for (&cpu, bytes) in &self.pages {
             for page in bytes.chunks_exact(self.page) {
                 let lost = self.read_page(cpu, page, &mut lines).map_err(error)?;
-                story.missing += u32::from(lost);
+                builder.missing += u32::from(lost);
             }
         }
-        // Whoever is met by its pid alone has the name it has elsewhere.
+        // Some events contain only the pid of the running task. Its name is taken from other
+        // events.
         let mut names: BTreeMap<u32, &str> = self.names.iter().map(|(&pid, comm)| (pid, comm.as_str())).collect();
         for line in &lines {
-            let met = line.task.iter().chain(line.said.task());
+            let tasks = line.task.iter().chain(line.event.task());
             names.extend(
-                met.filter(|task| !task.comm.is_empty())
+                tasks
+                    .filter(|task| !task.comm.is_empty())
                     .map(|task| (task.pid, task.comm)),
             );
         }
@@ -148,17 +154,17 @@ impl Ring {
                 task.comm = names.get(&task.pid).copied().unwrap_or("?");
             }
         }
-        story.tell(lines).map_err(|told| error(told.message))
+        builder.build(lines).map_err(|e| error(e.message))
     }
 
-    /// Returns whether events are missing before it.
+    /// Reads the events of a page. Returns whether events before the page were lost.
     fn read_page<'a>(&'a self, cpu: u32, page: &'a [u8], lines: &mut Vec<Line<'a>>) -> Result<bool, String> {
         let (Some(mut time), Some(used)) = (number::<8>(page, 0), number::<8>(page, 8)) else {
-            return Err("a page is too short".into());
+            return Err("a page is shorter than its header".into());
         };
         let end = HEADER + (used & LENGTH) as usize;
         let Some(page_used) = page.get(..end) else {
-            return Err(format!("a page of CPU {cpu} says that it is longer than it is"));
+            return Err(format!("a page of CPU {cpu} is shorter than the length in its header"));
         };
         let mut at = HEADER;
         while let Some(word) = number::<4>(page_used, at) {
@@ -166,7 +172,7 @@ impl Ring {
             let next = number::<4>(page_used, at + 4).unwrap_or(0);
             at += 4;
             let length = match kind {
-                // The rest of the page, or an event that was taken back.
+                // Either the rest of the page is unused, or an event was discarded.
                 PADDING if delta == 0 => break,
                 PADDING => {
                     at += next as usize;
@@ -178,7 +184,8 @@ impl Ring {
                     continue;
                 }
                 TIME_STAMP => {
-                    // The topmost bits do not fit.
+                    // The topmost bits of the time are not stored, so they are kept from the
+                    // current time.
                     time = (time & 0xf800_0000_0000_0000) | (next << 27) | delta;
                     at += 4;
                     continue;
@@ -190,7 +197,7 @@ impl Ring {
             let begin = if kind == 0 { at + 4 } else { at };
             let data = page_used.get(begin..at + length).filter(|data| data.len() >= 8);
             let Some(data) = data else {
-                return Err(format!("an event of CPU {cpu} goes beyond its page"));
+                return Err(format!("an event of CPU {cpu} extends beyond its page"));
             };
             at += length;
             lines.extend(self.line(time, cpu, data)?);
@@ -198,6 +205,7 @@ impl Ring {
         Ok(used & MISSED != 0)
     }
 
+    /// Converts an event into a line. Returns `None` for events that are not in [`EVENTS`].
     fn line<'a>(&'a self, time: u64, cpu: u32, data: &'a [u8]) -> Result<Option<Line<'a>>, String> {
         let id = number::<2>(data, 0).unwrap_or(0) as u16;
         let Some(format) = self.formats.get(&id) else {
@@ -206,10 +214,10 @@ impl Ring {
         let event = EVENTS[format.event];
         let read = || {
             let pid = |name: &str| format.number(data, name).map(|pid| pid as u32);
-            let cpu_of = |name: &str| format.number(data, name).and_then(|cpu| u32::try_from(cpu).ok());
-            let task = |comm: &str, of: &str, prio: &str| {
+            let cpu_field = |name: &str| format.number(data, name).and_then(|cpu| u32::try_from(cpu).ok());
+            let task = |comm: &str, id: &str, prio: &str| {
                 Some(Task {
-                    pid: pid(of)?,
+                    pid: pid(id)?,
                     comm: format.text(data, comm)?,
                     prio: format.number(data, prio).map(|prio| prio as i32),
                 })
@@ -219,49 +227,50 @@ impl Ring {
                 comm: "",
                 prio: None,
             };
-            let said = match event {
+            let line_event = match event {
                 "sched_switch" => {
                     let prev = task("prev_comm", "prev_pid", "prev_prio")?;
                     let next = task("next_comm", "next_pid", "next_prio")?;
                     let prev_state = state(format.number(data, "prev_state")?);
-                    return Some((prev, Said::Switch { prev_state, next }));
+                    return Some((prev, LineEvent::Switch { prev_state, next }));
                 }
-                "sched_waking" | "sched_wakeup" => Said::Wakeup {
+                "sched_waking" | "sched_wakeup" => LineEvent::Wakeup {
                     task: task("comm", "pid", "prio")?,
                     waking: event == "sched_waking",
-                    target: cpu_of("target_cpu"),
+                    target: cpu_field("target_cpu"),
                 },
-                "sched_wakeup_new" => Said::WakeupNew {
+                "sched_wakeup_new" => LineEvent::WakeupNew {
                     task: task("comm", "pid", "prio")?,
-                    target: cpu_of("target_cpu"),
+                    target: cpu_field("target_cpu"),
                 },
-                "sched_migrate_task" => Said::Migrate {
+                "sched_migrate_task" => LineEvent::Migrate {
                     task: task("comm", "pid", "prio")?,
-                    from: cpu_of("orig_cpu")?,
-                    to: cpu_of("dest_cpu")?,
+                    from: cpu_field("orig_cpu")?,
+                    to: cpu_field("dest_cpu")?,
                 },
-                "sched_process_fork" => Said::Fork {
+                "sched_process_fork" => LineEvent::Fork {
                     child: task("child_comm", "child_pid", "")?,
                 },
-                "sched_process_exec" => Said::Exec {
+                "sched_process_exec" => LineEvent::Exec {
                     file: format.text(data, "filename")?,
                 },
-                _ => Said::Exit,
+                _ => LineEvent::Exit,
             };
-            Some((current, said))
+            Some((current, line_event))
         };
-        let (task, said) = read().ok_or_else(|| format!("{event} has not the fields that are needed"))?;
+        let (task, line_event) = read().ok_or_else(|| format!("{event}: a required field is missing"))?;
         Ok(Some(Line {
             time,
             cpu,
             task: Some(task),
             in_interrupt: data[2] & IN_INTERRUPT != 0,
-            said,
+            event: line_event,
         }))
     }
 }
 
 impl Format {
+    /// Returns the value of a numeric field of 4 or 8 bytes.
     fn number(&self, data: &[u8], name: &str) -> Option<i64> {
         let field = self.fields.get(name)?;
         match field.size {
@@ -271,13 +280,13 @@ impl Format {
         }
     }
 
-    /// Up to the NUL, and no further than it is UTF-8.
+    /// Returns a text field up to its NUL or up to the first byte that is not UTF-8.
     fn text<'a>(&self, data: &'a [u8], name: &str) -> Option<&'a str> {
         let field = self.fields.get(name)?;
         let (offset, size) = match field.indirect {
             true => {
-                let place = number::<4>(data, field.offset)?;
-                ((place & 0xffff) as usize, (place >> 16) as usize)
+                let location = number::<4>(data, field.offset)?;
+                ((location & 0xffff) as usize, (location >> 16) as usize)
             }
             false => (field.offset, field.size),
         };
@@ -288,13 +297,14 @@ impl Format {
     }
 }
 
-/// A little-endian number of N bytes.
+/// Reads a little-endian number of N bytes.
 fn number<const N: usize>(data: &[u8], at: usize) -> Option<u64> {
     let bytes: [u8; N] = data.get(at..at.checked_add(N)?)?.try_into().ok()?;
     Some(bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))
 }
 
-/// The bits that the tracepoint makes of a state; who is preempted has one above them all.
+/// Converts the state bits of the tracepoint. The bit for a preempted task is above the bits
+/// examined here.
 fn state(bits: i64) -> TaskState {
     match bits & 0xff {
         0 => TaskState::Running,

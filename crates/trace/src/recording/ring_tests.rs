@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Pages as the kernel writes them, made by hand.
+//! Tests of reading ring buffer pages. The pages are built by hand in the kernel's format.
 
 use super::*;
 use crate::event::TaskState::{Interruptible, Running};
@@ -56,7 +56,7 @@ fn ring() -> Ring {
     ring
 }
 
-/// A page with these words after its header.
+/// Returns a page with these events after its header.
 fn page(time: u64, flags: u64, events: &[u8]) -> Vec<u8> {
     let mut page = time.to_le_bytes().to_vec();
     page.extend((events.len() as u64 | flags).to_le_bytes());
@@ -115,15 +115,15 @@ fn events(ring: &Ring) -> Vec<(u64, u32, Event)> {
 }
 
 #[test]
-fn times_are_to_the_nanosecond_and_interrupts_are_no_wakers() {
+fn times_have_nanoseconds_and_wakeups_by_interrupts_have_no_waker() {
     let mut ring = ring();
     let mut bytes = event(5, &switch(("swapper/0", 0), 0, ("a", 1)));
-    // A pause that does not fit 27 bits: 3 << 27 and 7.
+    // A pause that needs more than 27 bits: (3 << 27) + 7.
     bytes.extend((7_u32 << 5 | 30).to_le_bytes());
     bytes.extend(3_u32.to_le_bytes());
     bytes.extend(event(1, &waking(1, 0x01, "b", 2)));
     bytes.extend(event(1, &waking(1, 0x09, "c", 3)));
-    // An event that was taken back: its time counts for nobody.
+    // A discarded event. The time it contains is not added.
     bytes.extend((9_u32 << 5 | 29).to_le_bytes());
     bytes.extend(8_u32.to_le_bytes());
     bytes.extend([0; 4]);
@@ -157,7 +157,7 @@ fn times_are_to_the_nanosecond_and_interrupts_are_no_wakers() {
 }
 
 #[test]
-fn names_come_from_wherever_they_are_told() {
+fn task_names_come_from_all_events_and_the_task_list() {
     let mut ring = ring();
     ring.name(1, "parent");
     let mut data = head(366, 0, 1);
@@ -179,7 +179,7 @@ fn names_come_from_wherever_they_are_told() {
 }
 
 #[test]
-fn pages_that_were_overwritten_count_as_missing() {
+fn overwritten_pages_count_as_missing_switches() {
     let mut ring = ring();
     let back_and_forth = |round: u64, flags| {
         let mut bytes = event(1, &switch(("a", 1), 0, ("b", 2)));
@@ -196,7 +196,7 @@ fn pages_that_were_overwritten_count_as_missing() {
 const MISSED_FLAG: u64 = 1 << 31;
 
 #[test]
-fn damage_is_refused_or_survived() {
+fn damaged_pages_never_panic() {
     let mut bytes = event(5, &switch(("swapper/0", 0), 0, ("a", 1)));
     bytes.extend(event(1, &waking(1, 0, "b", 2)));
     let whole = page(1_000, 0, &bytes);
@@ -209,11 +209,11 @@ fn damage_is_refused_or_survived() {
     long[8..10].copy_from_slice(&900_u16.to_le_bytes());
     assert_eq!(
         error(&long),
-        Err("a page of CPU 0 says that it is longer than it is".into())
+        Err("a page of CPU 0 is shorter than the length in its header".into())
     );
     let mut beyond = whole.clone();
     beyond[8] -= 4;
-    assert_eq!(error(&beyond), Err("an event of CPU 0 goes beyond its page".into()));
+    assert_eq!(error(&beyond), Err("an event of CPU 0 extends beyond its page".into()));
     assert_eq!(error(&page(1, 0, &[])), Err("no scheduler events".into()));
     for at in 0..whole.len() {
         for bit in 0..8 {

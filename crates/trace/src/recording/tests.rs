@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Each tool's text, and what is refused.
+//! Tests of reading recordings: the output format of each tool, and damaged or incomplete texts.
 
 use super::*;
 use crate::event::TaskState::{Dead, Interruptible, Running};
 
-fn told(text: &str) -> Vec<(u64, u32, Event)> {
+fn events_in(text: &str) -> Vec<(u64, u32, Event)> {
     let recording = read(text).unwrap_or_else(|error| panic!("{error}"));
     let records = recording.records.into_iter();
     let events = records.map(|record| (record.time, record.cpu, record.event));
@@ -37,7 +37,7 @@ const PERF: &str = "\
 ";
 
 #[test]
-fn perf_script() {
+fn perf_script_output_is_read() {
     let want = [
         (0, 0, new(101, 0, 110, "my app")),
         (0, 0, new(102, 0, 120, "b x")),
@@ -48,7 +48,7 @@ fn perf_script() {
         (11999, 1, Event::TaskExit { pid: 102 }),
         (12999, 1, switch(102, Dead, 0)),
     ];
-    assert_eq!(told(PERF), want);
+    assert_eq!(events_in(PERF), want);
 }
 
 const TRACE_CMD: &str = "\
@@ -63,7 +63,7 @@ CPU 1 is empty
 ";
 
 #[test]
-fn trace_cmd_report() {
+fn trace_cmd_output_is_read() {
     let want = [
         (0, 0, new(7, 0, 98, "a-b")),
         (0, 0, Event::Waking { pid: 7, waker: 0 }),
@@ -89,11 +89,11 @@ fn trace_cmd_report() {
         ),
         (20000, 0, switch(7, Running, 8)),
     ];
-    assert_eq!(told(TRACE_CMD), want);
+    assert_eq!(events_in(TRACE_CMD), want);
 }
 
 #[test]
-fn migrations_and_new_programs() {
+fn migrations_and_execs_are_read() {
     let text = "\
 a 1 [000] 1.000000: sched:sched_waking: comm=b pid=2 prio=120 target_cpu=000
 a 1 [000] 1.000001: sched:sched_migrate_task: comm=b pid=2 prio=120 orig_cpu=0 dest_cpu=1
@@ -104,7 +104,7 @@ a 1 [000] 1.000005: sched:sched_wakeup_new: comm=a pid=3 prio=120 target_cpu=001
 a 1 [000] 1.000006: sched:sched_migrate_task: comm=a pid=3 prio=120 orig_cpu=1 dest_cpu=0
 a 1 [000] 1.000007: sched:sched_migrate_task: comm=a pid=3 prio=120 orig_cpu=0 dest_cpu=9
 ";
-    let moves: Vec<_> = told(text)
+    let moves: Vec<_> = events_in(text)
         .into_iter()
         .filter(|(_, _, event)| {
             matches!(
@@ -134,14 +134,14 @@ a 1 [000] 1.000007: sched:sched_migrate_task: comm=a pid=3 prio=120 orig_cpu=0 d
 }
 
 #[test]
-fn tracefs_tells_interrupts() {
+fn tracefs_flags_mark_wakeups_by_interrupts() {
     let text = "\
 # tracer: nop
 #           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION
             bash-9       [003] dNh3.    10.000001: sched_wakeup: comm=x pid=5 prio=120 target_cpu=003
             bash-9       (      9) [003] d..2.    10.000002: sched_waking: comm=y pid=6 prio=120 target_cpu=003
 ";
-    let wakers = told(text).into_iter().filter_map(|(_, _, event)| match event {
+    let wakers = events_in(text).into_iter().filter_map(|(_, _, event)| match event {
         Event::Waking { pid, waker } => Some((pid, waker)),
         _ => None,
     });
@@ -149,7 +149,7 @@ fn tracefs_tells_interrupts() {
 }
 
 #[test]
-fn handlers_of_interrupts_are_no_wakers() {
+fn wakeups_inside_interrupt_handlers_have_no_waker() {
     let text = "\
 a 1 [000] 1.000000: irq_vectors:local_timer_entry: vector=236
 a 1 [000] 1.000001: timer:hrtimer_expire_entry: hrtimer=0xffff function=hrtimer_wakeup now=1
@@ -162,7 +162,7 @@ a 1 [000] 1.000007: sched:sched_waking: comm=d pid=4 prio=120 target_cpu=000
 a 1 [000] 1.000008: sched:sched_switch: a:1 [120] R ==> b:2 [120]
 b 2 [000] 1.000009: sched:sched_waking: comm=e pid=5 prio=120 target_cpu=000
 ";
-    let wakers = told(text).into_iter().filter_map(|(_, _, event)| match event {
+    let wakers = events_in(text).into_iter().filter_map(|(_, _, event)| match event {
         Event::Waking { pid, waker } => Some((pid, waker)),
         _ => None,
     });
@@ -170,7 +170,7 @@ b 2 [000] 1.000009: sched:sched_waking: comm=e pid=5 prio=120 target_cpu=000
 }
 
 #[test]
-fn who_is_met_on_a_cpu_that_was_silent_so_far_came_there_after_it_was_seen_last() {
+fn a_task_first_seen_on_a_silent_cpu_was_switched_in_after_its_last_event_on_another_cpu() {
     let text = "\
 a 1 [000] 1.000000: sched:sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=R ==> next_comm=b next_pid=2 next_prio=120
 a 1 [001] 1.000009: sched:sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
@@ -183,18 +183,21 @@ a 1 [001] 1.000009: sched:sched_switch: prev_comm=a prev_pid=1 prev_prio=120 pre
         (1, 1, switch(0, Running, 1)),
         (9000, 1, switch(1, Interruptible, 0)),
     ];
-    assert_eq!(told(text), want);
+    assert_eq!(events_in(text), want);
 }
 
 #[test]
-fn what_is_no_recording_is_refused_with_its_line() {
+fn a_text_that_is_no_recording_is_refused_with_its_line() {
     let message = |text: &str| read(text).unwrap_err().to_string();
     assert!(message("").starts_with("line 1: no scheduler events"));
-    assert!(message("\n\nhello world\n").starts_with("line 3: no event: it does not begin with a task"));
-    assert!(message("a 1 [000] soon: sched:sched_switch: x").starts_with("line 1: no event: there is no time"));
-    assert!(message("a [000] 1.0: x: y").starts_with("line 1: 'a' is no task and its pid"));
+    assert!(message("\n\nhello world\n").starts_with("line 3: expected an event, which begins with a task"));
+    assert!(
+        message("a 1 [000] soon: sched:sched_switch: x")
+            .starts_with("line 1: expected an event, but no time follows the CPU")
+    );
+    assert!(message("a [000] 1.0: x: y").starts_with("line 1: expected a task's name and pid, found 'a'"));
     let garbled = "a 1 [000] 1.000: sched:sched_switch: prev_comm=a prev_pid=x";
-    assert!(message(garbled).contains("sched_switch does not say what it should: 'prev_comm=a prev_pid=x'"));
+    assert!(message(garbled).contains("the fields of sched_switch cannot be read: 'prev_comm=a prev_pid=x'"));
     let lost = "a 1 [000] 1.000000: sched_switch: a:1 [120] S ==> b:2 [120]\nCPU:1 [LOST 5 EVENTS]\n";
     assert!(message(lost).starts_with("line 1: 1 of 2 switches are missing\n  hint: record all"));
 }
@@ -207,7 +210,8 @@ fn a_few_switches_may_be_missing() {
             there + &format!("b 2 [000] 1.{round:02}0001: sched_switch: b:2 [120] R ==> a:1 [120]\n")
         })
         .collect();
-    // b appears on the CPU of a; then c on another CPU than the one it ran on. perf has forgotten who d was.
+    // First, task b appears on a's CPU. Then c appears on another CPU than before. perf no longer
+    // knows the pid of d.
     let gaps = "\
 b 2 [000] 2.000007: sched_switch: b:2 [120] S ==> c:3 [120]
 c 3 [001] 2.000009: sched_switch: c:3 [120] S ==> d:4 [120]
@@ -234,9 +238,9 @@ c 3 [001] 2.000009: sched_switch: c:3 [120] S ==> d:4 [120]
     assert_eq!(late, want);
 }
 
-/// Damaged texts are read or refused, and never more than that.
+/// A damaged text is either read or refused. It never makes the reader panic.
 #[test]
-fn damage_is_survived() {
+fn damaged_texts_never_panic() {
     let mut state = 1_u64;
     let mut below = |n: usize| {
         state ^= state << 13;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What other tools are told: golden texts of a small run, and what comes back of it.
+//! Tests of the exporters: golden texts of a small run, and reading an export back.
 
 use trace::event::MigrateReason;
 use trace::export::Ftrace;
-use trace::{Event, Header, Place, Record, Sink, TaskState, built_in_dsq, recording};
+use trace::{CpuPosition, Event, Header, Record, Sink, TaskState, built_in_dsq, recording};
 
-/// Two CPUs of an LLC: b is forked, woken by a and by an interrupt, moved; a policy's callbacks and a lock.
+/// Returns the records of a small run on two CPUs with a common LLC. Task 2 is forked, woken by
+/// task 1 and by an interrupt, and migrated. A policy's callback and a lock wait are included.
 fn records() -> Vec<Record> {
     let new = |pid, parent, comm: &str| Event::TaskNew {
         pid,
@@ -86,10 +87,10 @@ fn records() -> Vec<Record> {
 }
 
 fn header() -> Header {
-    let place = |core| Place { core, llc: 0, node: 0 };
+    let position = |core| CpuPosition { core, llc: 0, node: 0 };
     Header {
         machine: "smp2".into(),
-        cpus: vec![place(0), place(1)],
+        cpus: vec![position(0), position(1)],
         workload: "small".into(),
         policy: "fifo".into(),
         ops: vec!["enqueue".into()],
@@ -102,22 +103,23 @@ fn ftrace(records: &[Record]) -> String {
     let mut text = Vec::new();
     let mut export = Ftrace::new(&mut text, 2);
     export.take(records);
-    export.finish().expect("memory takes it");
+    export.finish().expect("writing to memory cannot fail");
     String::from_utf8(text).expect("text")
 }
 
 #[test]
-fn ftrace_text() {
+fn ftrace_text_matches_golden() {
     golden::check!("ftrace.txt", &ftrace(&records()));
 }
 
-/// What the text tells comes back, and again the same records come from that.
+/// The exported text can be read as a recording, and exporting that recording again yields the same
+/// records.
 #[test]
-fn ftrace_text_is_a_recording() {
+fn ftrace_text_is_read_back_as_a_recording() {
     let text = ftrace(&records());
     let recording = recording::read(&text).expect("a recording");
     assert_eq!(recording.missing, 0);
-    let told = |event: &Event| {
+    let is_exported = |event: &Event| {
         matches!(
             event,
             Event::Switch { .. }
@@ -127,16 +129,21 @@ fn ftrace_text_is_a_recording() {
                 | Event::Migrate { .. }
         )
     };
-    let only =
-        |records: &[Record]| -> Vec<Record> { records.iter().filter(|record| told(&record.event)).cloned().collect() };
+    let only = |records: &[Record]| -> Vec<Record> {
+        records
+            .iter()
+            .filter(|record| is_exported(&record.event))
+            .cloned()
+            .collect()
+    };
     assert_eq!(only(&recording.records), only(&records()));
     let again = recording::read(&ftrace(&recording.records)).expect("a recording");
     assert_eq!(again.records, recording.records);
 }
 
-/// An error of the disk is told at the end, and nothing is written after it.
+/// An I/O error is returned at the end, and nothing is written after it.
 #[test]
-fn errors_are_kept() {
+fn io_errors_are_returned_at_the_end() {
     #[derive(Debug)]
     struct Full(usize);
     impl std::io::Write for Full {
@@ -161,9 +168,9 @@ fn errors_are_kept() {
     assert_eq!(perfetto.finish(0).unwrap_err().kind(), error);
 }
 
-/// A name with a newline and with what a terminal executes.
+/// Task names with newlines and terminal controls do not add lines to the text.
 #[test]
-fn an_event_is_a_line_of_ftrace_whatever_tasks_are_called() {
+fn every_ftrace_event_is_one_line_despite_hostile_names() {
     let hostile = "x\n  evil-9\x1b[2J\u{9b}2J";
     let mut records = records();
     for record in &mut records {

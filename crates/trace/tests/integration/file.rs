@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Trace files: what is written comes back, and nothing a file contains makes the reader panic.
+//! Tests of trace files: a written file is read back unchanged, and no content makes the reader
+//! panic.
 
 use std::io::{self, Read, Write};
-use trace::{Event, Hash, Header, Place, ReadError, Reader, Record, Sink, TaskState, Trailer, Writer};
+use trace::{CpuPosition, Event, Hash, Header, ReadError, Reader, Record, Sink, TaskState, Trailer, Writer};
 
 fn header() -> Header {
     Header {
         machine: "smp4".into(),
         cpus: (0..4)
-            .map(|i| Place {
+            .map(|i| CpuPosition {
                 core: i,
                 llc: 0,
                 node: 0,
@@ -75,7 +76,7 @@ fn read(bytes: &[u8]) -> Result<(Vec<Record>, Trailer), ReadError> {
 }
 
 #[test]
-fn what_is_written_comes_back() {
+fn a_written_file_is_read_back_unchanged() {
     for n in [0, 1, 7, 50_000] {
         let records = records(n);
         let (bytes, trailer) = write(&records);
@@ -94,7 +95,7 @@ fn what_is_written_comes_back() {
 }
 
 #[test]
-fn what_the_run_said_of_itself_comes_back() {
+fn the_result_of_a_run_is_read_back() {
     let records = records(9);
     let mut bytes = Vec::new();
     let mut writer = Writer::new(&mut bytes, &header());
@@ -111,13 +112,13 @@ fn what_the_run_said_of_itself_comes_back() {
         read(&bytes)
             .unwrap_err()
             .to_string()
-            .contains("the checksum of the result differs")
+            .contains("the result does not match its checksum")
     );
 }
 
-/// Every cut is told, with the offset of the cut.
+/// Every truncated file is reported as such, with the offset of the cut.
 #[test]
-fn truncation_is_told() {
+fn truncated_files_are_reported_with_the_offset() {
     let (bytes, _) = write(&records(200));
     for end in 0..bytes.len() {
         match read(&bytes[..end]) {
@@ -130,9 +131,9 @@ fn truncation_is_told() {
     assert!(matches!(read(&longer), Err(ReadError::Damaged { offset, .. }) if offset == bytes.len() as u64));
 }
 
-/// Every single flipped bit is found.
+/// Flips each bit of a file, one at a time. Each flip must be detected.
 #[test]
-fn damage_is_found() {
+fn every_flipped_bit_is_detected() {
     let (bytes, _) = write(&records(40));
     for at in 0..bytes.len() {
         for bit in 0..8 {
@@ -144,9 +145,9 @@ fn damage_is_found() {
     }
 }
 
-/// Bytes that pass the checksums and still are nonsense: the decoder under the checksum is on its own.
+/// Checks blocks with invalid contents and valid checksums, which only the decoder can refuse.
 #[test]
-fn nonsense_under_valid_checksums_is_an_error() {
+fn invalid_blocks_with_valid_checksums_are_errors() {
     let (empty, _) = write(&[]);
     let start = &empty[..empty.len() - 25];
     let mut random = 0x9e37_79b9_7f4a_7c15u64;
@@ -173,9 +174,9 @@ fn nonsense_under_valid_checksums_is_an_error() {
         let mut file = start.to_vec();
         file.push(b'B');
         file.extend((block.len() as u32).to_le_bytes());
-        file.extend(Hash::of_bytes(&block).to_le_bytes());
+        file.extend(Hash::checksum(&block).to_le_bytes());
         file.extend(&block);
-        // Without an end, no reading can succeed; what matters is that it ends, without a panic.
+        // The file has no end, so reading must fail. The test checks that it fails without a panic.
         let error = read(&file).unwrap_err();
         assert!(!matches!(error, ReadError::Io { .. } | ReadError::NotATrace), "{error}");
     }
@@ -203,7 +204,7 @@ fn random_bytes_are_errors() {
 }
 
 #[test]
-fn a_cpu_the_machine_has_not_is_an_error() {
+fn a_cpu_number_beyond_the_machine_is_an_error() {
     for event in [
         Event::Ipi { target: 4 },
         Event::Wakeup {
@@ -213,14 +214,24 @@ fn a_cpu_the_machine_has_not_is_an_error() {
         },
     ] {
         let (bytes, _) = write(&[Record { time: 1, cpu: 0, event }]);
-        assert!(read(&bytes).unwrap_err().to_string().contains("CPU 4 of 4"));
+        assert!(
+            read(&bytes)
+                .unwrap_err()
+                .to_string()
+                .contains("names CPU 4, but the machine has 4 CPUs")
+        );
     }
     let (bytes, _) = write(&[Record {
         time: 1,
         cpu: 9,
         event: Event::TaskExit { pid: 1 },
     }]);
-    assert!(read(&bytes).unwrap_err().to_string().contains("CPU 9 of 4"));
+    assert!(
+        read(&bytes)
+            .unwrap_err()
+            .to_string()
+            .contains("names CPU 9, but the machine has 4 CPUs")
+    );
 }
 
 struct Full {
@@ -243,7 +254,7 @@ impl Write for Full {
 }
 
 #[test]
-fn write_errors_are_told_at_the_end() {
+fn write_errors_are_returned_at_the_end() {
     for left in [0, 20, 200_000] {
         let mut writer = Writer::new(Full { left, largest: 0 }, &header());
         for _ in 0..20 {
@@ -253,7 +264,7 @@ fn write_errors_are_told_at_the_end() {
     }
 }
 
-/// Blocks leave as they fill: what is held back does not grow with the trace.
+/// Blocks are written when they are full, so the buffer does not grow with the trace.
 #[test]
 fn the_buffer_is_bounded() {
     let mut full = Full {
@@ -269,7 +280,7 @@ fn the_buffer_is_bounded() {
     assert!(full.largest < 70_000, "largest write {}", full.largest);
 }
 
-/// Reads a byte at a time, with interruptions.
+/// A reader that returns one byte at a time and an interruption before each byte.
 struct Slow<'a>(&'a [u8], bool);
 
 impl Read for Slow<'_> {
@@ -286,16 +297,16 @@ impl Read for Slow<'_> {
 }
 
 #[test]
-fn short_reads_are_fine() {
+fn short_and_interrupted_reads_work() {
     let records = records(500);
     let (bytes, _) = write(&records);
     let read: Vec<Record> = Reader::new(Slow(&bytes, false)).unwrap().map(Result::unwrap).collect();
     assert_eq!(read, records);
 }
 
-/// What no reader would accept is not written either.
+/// A record that no reader would accept is not written.
 #[test]
-fn a_record_beyond_all_bounds_is_told() {
+fn a_too_long_record_is_an_error() {
     let text = "x".repeat(17 << 20);
     let mut bytes = Vec::new();
     let mut writer = Writer::new(&mut bytes, &header());
@@ -309,7 +320,7 @@ fn a_record_beyond_all_bounds_is_told() {
 }
 
 #[test]
-fn a_time_that_no_run_reaches_is_damage() {
+fn a_time_after_the_latest_possible_is_damage() {
     for (time, good) in [(1 << 62, true), ((1 << 62) + 1, false), (u64::MAX, false)] {
         let record = Record {
             time,
@@ -318,7 +329,10 @@ fn a_time_that_no_run_reaches_is_damage() {
         };
         match read(&write(&[record]).0) {
             Ok(_) => assert!(good, "{time}"),
-            Err(error) => assert!(!good && error.to_string().contains("is the latest"), "{time}: {error}"),
+            Err(error) => assert!(
+                !good && error.to_string().contains("is after the latest possible time"),
+                "{time}: {error}"
+            ),
         }
     }
 }

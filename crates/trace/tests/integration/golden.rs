@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Drawings and encodings against committed text.
+//! Tests that compare drawings and encoded traces with committed texts.
 
 use std::fmt::Write;
-use trace::{Draw, DrawOptions, Event, Header, Place, Reader, Record, Sink, TaskState, Writer};
+use trace::{CpuPosition, Draw, DrawOptions, Event, Header, Reader, Record, Sink, TaskState, Writer};
 
 fn task(pid: u32, comm: &str) -> Record {
     Record {
@@ -37,23 +37,24 @@ fn draw(options: DrawOptions, cpus: usize, end: u64, records: &[Record]) -> Stri
 }
 
 #[test]
-fn cpus_beyond_the_drawing_are_left_out() {
+fn cpus_beyond_the_drawing_are_ignored() {
     let options = || DrawOptions::columns(0, 10_000, 10);
     let known = [switch(0, 0, 0, 3)];
     let more = [switch(0, 0, 0, 3), switch(0, 300, 0, 4)];
     assert_eq!(draw(options(), 1, 10_000, &more), draw(options(), 1, 10_000, &known));
 }
 
-/// Two CPUs, three tasks: majority cells, a sleeper shorter than a step, hotplug, the list.
+/// Two CPUs and three tasks: cells shared by several tasks, an idle time shorter than a step,
+/// hotplug, and the list.
 #[test]
-fn letters() {
+fn few_tasks_are_drawn_as_letters() {
     let mut records = vec![task(3, "worker-0"), task(4, "worker-1"), task(9, "init")];
     records.extend([
         switch(0, 0, 0, 3),
         switch(2_000, 1, 0, 4),
-        switch(6_400, 0, 3, 9), // 40 % of the column is worker-0's
+        switch(6_400, 0, 3, 9), // worker-0 has 40 % of the column
         switch(9_000, 0, 9, 3),
-        switch(11_100, 1, 4, 0), // idle for a tenth of a step only
+        switch(11_100, 1, 4, 0), // idle for only a tenth of a step
         switch(11_200, 1, 0, 4),
         switch(15_000, 1, 4, 0),
         Record {
@@ -78,9 +79,10 @@ fn letters() {
     golden::check!("draw-letters.txt", &draw(options, 2, 36_000, &records));
 }
 
-/// The window begins and ends within runs; lines continue in bands.
+/// The window begins and ends while tasks run. The drawing is wider than a line, so it continues in
+/// several bands.
 #[test]
-fn window_in_bands() {
+fn a_wide_window_is_drawn_in_bands() {
     let records = [
         task(3, "a"),
         task(4, "b"),
@@ -96,9 +98,9 @@ fn window_in_bands() {
     golden::check!("draw-bands.txt", &draw(options, 1, 1_000_000, &records));
 }
 
-/// 32 CPUs and 300 tasks in turn.
+/// 32 CPUs and 300 tasks that take turns.
 #[test]
-fn many_tasks() {
+fn many_tasks_are_drawn_with_numbered_labels() {
     let mut records: Vec<Record> = (0..300)
         .map(|i| {
             task(
@@ -129,12 +131,12 @@ fn many_tasks() {
     );
 }
 
-/// The bytes of a trace file. They may change only with the version of the format.
+/// The bytes of a trace file. They may change only if the version of the format changes.
 #[test]
-fn file_bytes() {
+fn the_bytes_of_a_file_match_golden() {
     let header = Header {
         machine: "uni".into(),
-        cpus: vec![Place::default()],
+        cpus: vec![CpuPosition::default()],
         workload: "w".into(),
         policy: "p".into(),
         seed: 300,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Trace files, drawings and exports.
+//! Tests of trace files, drawings and exports.
 
 mod export;
 mod file;

@@ -64,9 +64,9 @@ fn what_is_no_trace_is_refused() {
     std::fs::write(&cut, &bytes[..bytes.len() / 2]).expect("a trace");
     let cut = cut.display().to_string();
     for (args, part) in [
-        (["report", "Cargo.toml"].as_slice(), "no event"),
+        (["report", "Cargo.toml"].as_slice(), "expected an event"),
         (&["report", "nosuch.wtt"], "No such file"),
-        (&["report", &cut], "was the run interrupted?"),
+        (&["report", &cut], "if the run was interrupted"),
         (
             &["report", "-m", "up", "crates/windtunnel/tests/recordings/perf.txt"],
             "machine 'up' has only 1 CPUs",

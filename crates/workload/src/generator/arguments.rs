@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Parameters of generators: their table, and the values given for them.
+//! Parameters of generators: their declarations, and the values that a user gives.
 
 use input::{Error, suggest};
 
-/// What a parameter's values are.
+/// Unit of a parameter's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// A plain number.
     Count,
-    /// Plain numbers separated by `/`; the range holds for each.
+    /// Plain numbers separated by `/`, each within the range.
     Counts,
-    /// ns; written with ns, us, ms or s.
+    /// Time in ns, written with ns, us, ms or s.
     Time,
-    /// Times separated by `/`; the range holds for each.
+    /// Times separated by `/`, each within the range.
     Times,
-    /// Bytes; k, m and g stand for powers of 1024.
+    /// Bytes. The suffixes k, m and g are powers of 1024.
     Bytes,
-    /// One of these words.
+    /// A word from this list.
     Choice(&'static [&'static str]),
 }
 
@@ -25,11 +25,11 @@ pub enum Unit {
 pub struct Parameter {
     pub name: &'static str,
     pub unit: Unit,
-    /// As a user would write it; empty: none.
+    /// Default value in the user's notation; empty for no default.
     pub default: &'static str,
-    /// Lowest and highest value as a user would write them; not for choices.
+    /// Lowest and highest value in the user's notation. Unused for choices.
     pub range: (&'static str, &'static str),
-    /// One line.
+    /// Description in one line.
     pub meaning: &'static str,
 }
 
@@ -41,7 +41,7 @@ pub struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// Takes `key=value,key=value` apart; each value is checked against its parameter.
+    /// Parses `key=value,key=value` and checks each value against its parameter.
     pub(crate) fn parse(
         spec: &'a str,
         parameters: &'static [Parameter],
@@ -55,14 +55,14 @@ impl<'a> Arguments<'a> {
         for part in text.split(',').filter(|part| !part.is_empty()) {
             let Some((key, value)) = part.split_once('=') else {
                 return Err(Error::at(spec, format!("'{part}' has no value"))
-                    .hint(format!("write {part}=..., parameters are separated by commas")));
+                    .hint(format!("write {part}=VALUE and separate parameters by commas")));
             };
             let Some(index) = parameters.iter().position(|p| p.name == key) else {
                 let names: Vec<&str> = parameters.iter().map(|p| p.name).collect();
-                return Err(Error::at(spec, format!("no parameter '{key}'")).hint(suggest::hint(key, &names)));
+                return Err(Error::at(spec, format!("there is no parameter '{key}'")).hint(suggest::hint(key, &names)));
             };
             if arguments.given[index].is_some() {
-                return Err(Error::at(spec, format!("'{key}' a second time")).hint("give each parameter once"));
+                return Err(Error::at(spec, format!("'{key}' is given twice")).hint("give each parameter once"));
             }
             parameters[index]
                 .values(value)
@@ -72,7 +72,7 @@ impl<'a> Arguments<'a> {
         Ok(arguments)
     }
 
-    /// What was given for a parameter, else its default.
+    /// Returns the text given for a parameter, or its default.
     fn text(&self, name: &str) -> &str {
         let index = self.parameters.iter().position(|p| p.name == name);
         let index = index.expect("generators ask for parameters of their table");
@@ -84,15 +84,15 @@ impl<'a> Arguments<'a> {
         let values = parameter.map(|p| p.values(self.text(name)));
         values
             .and_then(Result::ok)
-            .expect("values have been checked, defaults are tested")
+            .expect("values are checked when they are parsed, defaults by a test")
     }
 
-    /// The value of a count, time or size without an empty default.
+    /// Returns the value of a count, time or size. The parameter must be given or have a default.
     pub(crate) fn get(&self, name: &str) -> u64 {
         self.all(name)[0]
     }
 
-    /// The value, if there is one.
+    /// Returns the value, or `None` if it is not given and has no default.
     pub(crate) fn optional(&self, name: &str) -> Option<u64> {
         (!self.text(name).is_empty()).then(|| self.get(name))
     }
@@ -105,7 +105,7 @@ impl<'a> Arguments<'a> {
         self.text(name)
     }
 
-    /// Whether the user has said anything about it.
+    /// Returns whether the user gave a value.
     pub(crate) fn is_given(&self, name: &str) -> bool {
         self.parameters
             .iter()
@@ -119,13 +119,13 @@ impl<'a> Arguments<'a> {
 }
 
 impl Parameter {
-    /// The numbers `text` stands for, else what is wrong and a hint.
+    /// Parses the values in `text`. The error is a message and a hint.
     fn values(&self, text: &str) -> Result<Vec<u64>, (String, String)> {
         let expected = format!("expected {}", self.expected());
         match self.unit {
             Unit::Choice(words) => match words.iter().position(|word| *word == text) {
                 Some(index) => Ok(vec![index as u64]),
-                None => Err(("no such choice".into(), suggest::hint(text, words))),
+                None => Err(("there is no such choice".into(), suggest::hint(text, words))),
             },
             Unit::Times | Unit::Counts => text.split('/').map(|text| self.value(text, &expected)).collect(),
             _ => Ok(vec![self.value(text, &expected)?]),
@@ -137,7 +137,7 @@ impl Parameter {
             .unit
             .number(text)
             .ok_or_else(|| (format!("'{text}' is not a value"), expected.to_string()))?;
-        let bound = |text| self.unit.number(text).expect("ranges are tested");
+        let bound = |text| self.unit.number(text).expect("a test checks the ranges");
         if (bound(self.range.0)..=bound(self.range.1)).contains(&value) {
             Ok(value)
         } else {
@@ -145,22 +145,23 @@ impl Parameter {
         }
     }
 
-    /// What it takes, for people: "a time of 0..=10s".
+    /// Returns a description of valid values for users: "a time such as 250ms or 20us, 0..=10s".
     pub fn expected(&self) -> String {
         let (lo, hi) = self.range;
         match self.unit {
             Unit::Count => format!("a number, {lo}..={hi}"),
-            Unit::Counts => format!("numbers as 4/3, each {lo}..={hi}"),
+            Unit::Counts => format!("numbers such as 4/3, each {lo}..={hi}"),
             Unit::Time => format!("a time such as 250ms or 20us, {lo}..={hi}"),
-            Unit::Times => format!("a time or several as 1ms/2ms, each {lo}..={hi}"),
-            Unit::Bytes => format!("bytes such as 100 or 64k, {lo}..={hi}"),
+            Unit::Times => format!("one or more times such as 1ms/2ms, each {lo}..={hi}"),
+            Unit::Bytes => format!("a number of bytes such as 100 or 64k, {lo}..={hi}"),
             Unit::Choice(words) => words.join("|"),
         }
     }
 }
 
 impl Unit {
-    /// A number with this unit's suffixes; decimals are taken if what they stand for is whole.
+    /// Parses a number with this unit's suffixes. Decimals are accepted if the result is an
+    /// integer.
     fn number(self, text: &str) -> Option<u64> {
         let suffix_at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
         let (number, suffix) = text.split_at(suffix_at);
@@ -198,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_with_units() {
+    fn numbers_with_units_are_parsed() {
         for (unit, text, value) in [
             (Unit::Time, "250ms", Some(250_000_000)),
             (Unit::Time, "1.5us", Some(1_500)),

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! An interactive and a computing task that get a request each at the same times, on one CPU: what a policy
-//! gives for having waited, and for what (Happe, Groenda, Reussner: Scheduling Policies in SMP Environments, 2008).
+//! The generator `boost`: an interactive and a computing task on one CPU that receive requests at
+//! the same times. It measures which tasks a policy prefers after they have waited, and for which
+//! resource (Happe, Groenda, Reussner: Scheduling Policies in SMP Environments, 2008).
 //!
-//! The interactive task waits for its request at a resource: none (a timer), a semaphore that another task posts, or
-//! a socket that another task writes to. It has the lower priority, so it gets the CPU first only by a boost. The
-//! response time is that of its requests, from the wake-up.
+//! The interactive task waits for its requests at a timer (resource `none`), at a semaphore that
+//! another task posts, or at a socket to which another task writes. It has the lower priority, so
+//! it gets the CPU first only if the policy boosts it. The response time is measured for its
+//! requests, from the wake-up.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, channel, empty, task};
@@ -14,63 +16,63 @@ use input::Error;
 
 pub const GENERATOR: Generator = Generator {
     name: "boost",
-    about: "an interactive and a computing task with requests at the same times",
+    about: "an interactive and a computing task that receive requests at the same times",
     parameters: &[
         Parameter {
             name: "resource",
             unit: Unit::Choice(&["none", "semaphore", "network"]),
             default: "none",
             range: ("", ""),
-            meaning: "what the interactive task waits at for its requests",
+            meaning: "resource for which the interactive task waits: a timer (none), a semaphore or a socket",
         },
         Parameter {
             name: "interactive",
             unit: Unit::Time,
             default: "20ms",
             range: ("1us", "3600s"),
-            meaning: "work of an interactive request",
+            meaning: "computing time of an interactive request",
         },
         Parameter {
             name: "compute",
             unit: Unit::Time,
             default: "500ms",
             range: ("1us", "3600s"),
-            meaning: "work of a computing request",
+            meaning: "computing time of the other task's request",
         },
         Parameter {
             name: "spare",
             unit: Unit::Time,
             default: "480ms",
             range: ("1ms", "3600s"),
-            meaning: "time between requests beyond the work of both",
+            meaning: "idle time between requests",
         },
         Parameter {
             name: "apart",
             unit: Unit::Time,
             default: "0",
             range: ("0", "3600s"),
-            meaning: "the interactive request comes up to half of it earlier or later than the other, by chance",
+            meaning: "the interactive request arrives at a random time up to half of this before or after the other",
         },
         Parameter {
             name: "requests",
             unit: Unit::Count,
             default: "20",
             range: ("1", "1000000"),
-            meaning: "requests of each task",
+            meaning: "number of requests of each task",
         },
         Parameter {
             name: "nice",
             unit: Unit::Count,
             default: "1",
             range: ("0", "19"),
-            meaning: "nice value of the interactive task; the computing one has 0",
+            meaning: "nice value of the interactive task; the computing task has 0",
         },
         Parameter {
             name: "cpu",
             unit: Unit::Count,
             default: "0",
             range: ("0", "65535"),
-            meaning: "the CPU of both",
+            meaning: "the CPU of both tasks",
         },
     ],
     build,
@@ -80,7 +82,8 @@ const RESOURCE: u32 = 0;
 
 fn build(a: &Arguments) -> Result<Workload, Error> {
     let work = |name: &str| Op::Run(Dist::Fixed(a.get(name)));
-    // Both are waiting again when the next requests come: response times count from the wake-up.
+    // The period is long enough for both tasks to wait again when the next requests arrive, because
+    // response times count from the wake-up.
     let period = a.get("interactive") + a.get("compute") + a.get("spare");
     let arrival = Op::Interval {
         timer: 0,

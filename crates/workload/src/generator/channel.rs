@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What pipes and sockets hold.
+//! Capacities of pipes and sockets.
 
 use crate::program::{Channel, Resource};
 
-/// 16 pages (fs/pipe.c).
+/// Capacity of a pipe: 16 pages (fs/pipe.c).
 const PIPE_BYTES: u64 = 65_536;
-/// net.core.wmem_default.
+/// Default send buffer of a Unix socket (net.core.wmem_default).
 pub const SOCKET_BYTES: u64 = 212_992;
-/// What a connection through the loopback device begins with in Linux 2.4: a send buffer of three segments of 16 KiB
-/// (tcp_fixup_sndbuf) and a window of two.
+/// Initial capacity of a loopback TCP connection in Linux 2.4: a send buffer of three segments of
+/// 16 KiB (tcp_fixup_sndbuf) and a window of two.
 pub const TCP_BYTES: u64 = 5 * 16_384;
 
 pub fn pipe(name: String) -> Resource {
@@ -19,8 +19,9 @@ pub fn pipe(name: String) -> Resource {
     }
 }
 
-/// A Unix socket with a buffer of `memory` bytes for messages of `bytes`. Each is charged its sk_buff (256 bytes) and its
-/// data with the shared info behind it (320 bytes) rounded up to a power of two; one message always fits.
+/// Returns a Unix socket with a buffer of `memory` bytes for messages of `bytes`. Each message is
+/// charged its sk_buff (256 bytes), and its data with the shared info behind it (320 bytes) rounded
+/// up to a power of two. There is always room for one message.
 pub fn unix(name: String, memory: u64, bytes: u64) -> Resource {
     let messages = memory / (256 + (bytes + 320).next_power_of_two());
     Resource::Channel {
@@ -30,7 +31,8 @@ pub fn unix(name: String, memory: u64, bytes: u64) -> Resource {
     }
 }
 
-/// One direction of a TCP connection within the host that holds `memory` bytes. Messages share segments, so only their data count.
+/// Returns one direction of a TCP connection within the host with room for `memory` bytes. Messages
+/// share segments, so only their data is charged.
 pub fn tcp(name: String, memory: u64, bytes: u64) -> Resource {
     Resource::Channel {
         name,

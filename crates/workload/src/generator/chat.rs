@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A chat server under load, as the chat benchmark that was made after VolanoMark (Hartner, IBM 2000): rooms of users,
-//! each message sent to the server and from there to all other users of the room.
+//! The generator `chat`: a loaded chat server, after the chat benchmark that succeeded VolanoMark
+//! (Hartner, IBM 2000). Users are in rooms. Each message is sent to the server, which sends it to
+//! all other users of the room.
 //!
-//! Two processes. For each user the client's main thread connects and makes two threads, which send and receive; the
-//! server's accepts and makes two more. Then the clients are released together and the measurement begins. A user's
-//! messages go over its socket to its server-recv, which posts a semaphore that its server-send waits for; that writes
-//! the message to the sockets of the 19 others. So each of those has 19 writers and one reader. Buffers of sockets are
-//! finite, so writers wait as well as readers. Messages count where clients receive them.
+//! There are two processes. For each user, the client's main thread opens a connection and creates
+//! two threads, one that sends and one that receives. The server's main thread accepts the
+//! connection and also creates two threads. When all exist, the clients start together and the
+//! measurement begins.
+//!
+//! ```text
+//! client-send --socket--> server-recv --semaphore--> server-send --sockets--> client-recv of the 19 other users
+//! ```
+//!
+//! So each receiving client has 19 writers. Buffers of sockets are finite, so writers also have to
+//! wait. Messages are counted when clients receive them.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, channel, empty, task};
@@ -16,28 +23,28 @@ use input::Error;
 
 pub const GENERATOR: Generator = Generator {
     name: "chat",
-    about: "a chat server and its clients: rooms of users, four threads each (VolanoMark)",
+    about: "a chat server and its clients, with four threads per user (VolanoMark)",
     parameters: &[
         Parameter {
             name: "rooms",
             unit: Unit::Count,
             default: "10",
             range: ("1", "500"),
-            meaning: "rooms of `users`; 4 threads a user",
+            meaning: "number of rooms; each has `users` users",
         },
         Parameter {
             name: "messages",
             unit: Unit::Count,
             default: "100",
             range: ("1", "1000000"),
-            meaning: "messages that each user sends",
+            meaning: "number of messages that each user sends",
         },
         Parameter {
             name: "users",
             unit: Unit::Count,
             default: "20",
             range: ("2", "100"),
-            meaning: "users of a room",
+            meaning: "number of users in a room",
         },
         Parameter {
             name: "bytes",
@@ -51,21 +58,21 @@ pub const GENERATOR: Generator = Generator {
             unit: Unit::Bytes,
             default: "80k",
             range: ("1k", "64m"),
-            meaning: "data that a connection holds each way: send buffer and window",
+            meaning: "capacity of a connection per direction: send buffer and window",
         },
         Parameter {
             name: "work",
             unit: Unit::Time,
             default: "5us",
             range: ("0", "1s"),
-            meaning: "work for each message sent or received, mean of half to one and a half of it",
+            meaning: "mean computing time per sent or received message; samples are 50 % to 150 % of it",
         },
         Parameter {
             name: "footprint",
             unit: Unit::Bytes,
             default: "8k",
             range: ("0", "1g"),
-            meaning: "working set of a thread: stack, buffers, its connection",
+            meaning: "working set of a thread: stack, buffers and connection",
         },
         Parameter {
             name: "nice",
@@ -78,19 +85,20 @@ pub const GENERATOR: Generator = Generator {
     build,
 };
 
-/// Posted by the client's main thread, then by each client thread that has got it: System V semaphores of Linux 2.4 woke one
-/// sleeper, which on its way out woke the next.
+/// Semaphore that starts the clients. The main thread posts it, and then each client thread that
+/// has acquired it. In Linux 2.4, a System V semaphore woke one sleeper, which woke the next one
+/// before it returned.
 const START: u32 = 0;
-/// Connections that wait to be accepted.
+/// Semaphore that counts the connections waiting to be accepted.
 const BACKLOG: u32 = 1;
-/// The server has accepted them all.
+/// Semaphore that is posted when the server has accepted all connections.
 const READY: u32 = 2;
 
-/// The two processes.
+/// Numbers of the two processes.
 const CLIENT: u32 = 0;
 const SERVER: u32 = 1;
 
-/// What belongs to a user, by its number over all rooms.
+/// Number of a user over all rooms. Its methods return the user's resources and tasks.
 struct User(u32);
 
 impl User {
@@ -105,12 +113,13 @@ impl User {
         self.to_server() + 1
     }
 
-    /// Messages of this user that its server-recv has for its server-send.
+    /// Returns the semaphore that counts the messages which server-recv has passed to server-send.
     fn queue(&self) -> u32 {
         self.to_server() + 2
     }
 
-    /// The tasks, after the two main threads: client-send, client-recv, server-recv, server-send.
+    /// Returns a fork of the user's nth thread: client-send, client-recv, server-recv or
+    /// server-send. Their tasks follow the two main threads.
     fn thread(&self, nth: u32) -> Op {
         Op::Fork {
             task: 2 + self.0 * User::THREADS + nth,
@@ -119,7 +128,8 @@ impl User {
     }
 }
 
-/// A thread that does `body` `rounds` times and exits; the client's wait for the start first.
+/// Returns the program of a thread that executes `body` `rounds` times and exits. Client threads
+/// first wait for the start.
 fn thread(process: u32, rounds: u64, body: impl FnOnce(&mut Builder)) -> Program {
     let mut program = Builder::default();
     if process == CLIENT {
@@ -129,7 +139,7 @@ fn thread(process: u32, rounds: u64, body: impl FnOnce(&mut Builder)) -> Program
     program.finish()
 }
 
-/// The main thread of each process, for `users` users.
+/// Returns the program of a process's main thread, for `users` users.
 fn main_thread(process: u32, users: u32) -> Program {
     let mut program = Builder::default();
     for user in (0..users).map(User) {

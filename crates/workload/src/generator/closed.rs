@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A closed system: a fixed number of tasks, each computing and thinking in turn. With `start_cpu` all are
-//! created on one CPU, with `placement` so many on each (7/0 in the SMP study), and it is up to the policy to spread them.
-//! `bound` is how one does that on a real system: tasks start with one CPU in their affinity, and allow themselves all.
+//! The generator `closed`: a closed system, in which a fixed number of tasks compute and think
+//! (sleep) in turn.
+//!
+//! With `start_cpu`, all tasks are created on one CPU. With `placement`, a given number is created
+//! on each CPU, such as 7/0 in the SMP study. The policy must then distribute them. `bound` models
+//! how this is done on a real system: a task starts with only one allowed CPU, and then allows
+//! itself all.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, distribution, empty, task};
@@ -11,84 +15,84 @@ use input::Error;
 
 pub const GENERATOR: Generator = Generator {
     name: "closed",
-    about: "n tasks that compute and think in turn",
+    about: "n tasks that compute and sleep in turn",
     parameters: &[
         Parameter {
             name: "n",
             unit: Unit::Count,
             default: "8",
             range: ("1", "100000"),
-            meaning: "tasks",
+            meaning: "number of tasks",
         },
         Parameter {
             name: "compute",
             unit: Unit::Times,
             default: "10ms",
             range: ("1ns", "3600s"),
-            meaning: "work of a round, mean or values",
+            meaning: "computing time of a round: the mean, or a list of values for trace",
         },
         Parameter {
             name: "compute_dist",
             unit: distribution::KINDS,
             default: "D",
             range: ("", ""),
-            meaning: "its distribution",
+            meaning: "distribution of the computing time",
         },
         Parameter {
             name: "think",
             unit: Unit::Times,
             default: "0",
             range: ("0", "3600s"),
-            meaning: "sleep after a round, mean or values; 0: none",
+            meaning: "sleep after a round: the mean, or a list of values for trace; 0 means none",
         },
         Parameter {
             name: "think_dist",
             unit: distribution::KINDS,
             default: "D",
             range: ("", ""),
-            meaning: "its distribution",
+            meaning: "distribution of the sleep",
         },
         Parameter {
             name: "cv2",
             unit: Unit::Count,
             default: "4",
             range: ("1", "100"),
-            meaning: "squared coefficient of variation, for H2",
+            meaning: "squared coefficient of variation of H2",
         },
         Parameter {
             name: "rounds",
             unit: Unit::Count,
             default: "",
             range: ("1", "1000000000"),
-            meaning: "rounds after which a task exits; default: none",
+            meaning: "number of rounds after which a task exits; without it, tasks never exit",
         },
         Parameter {
             name: "nice",
             unit: Unit::Counts,
             default: "",
             range: ("0", "19"),
-            meaning: "nice values of the tasks in turn, as 0/5; tasks are called closed0, closed1, ... then",
+            meaning: "nice values that are assigned to the tasks in turn, such as 0/5; tasks are then named closed0, closed1, ...",
         },
         Parameter {
             name: "start_cpu",
             unit: Unit::Count,
             default: "",
             range: ("0", "65535"),
-            meaning: "create all tasks on this CPU; default: round robin over all",
+            meaning: "CPU on which all tasks are created; without it, they are distributed over all CPUs",
         },
         Parameter {
             name: "placement",
             unit: Unit::Counts,
             default: "",
             range: ("0", "100000"),
-            meaning: "create so many on CPU 0, CPU 1, ..., as 7/0; further tasks round robin; sets n if that is not given",
+            meaning: "number of tasks created on CPU 0, CPU 1, ..., such as 7/0; further tasks are distributed; n defaults to the sum",
         },
         Parameter {
             name: "bound",
             unit: Unit::Choice(&["no", "yes"]),
             default: "no",
             range: ("", ""),
-            meaning: "yes: tasks that were placed are bound to their CPU until they first run there",
+            meaning: "yes: tasks with a start CPU are bound to it until they first run",
         },
         Parameter {
             name: "footprint",
@@ -144,15 +148,15 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     Ok(workload)
 }
 
-/// Where each task is created.
+/// Returns the CPU on which each task is created.
 fn start_cpus(a: &Arguments) -> Result<Vec<Option<u32>>, Error> {
     if !a.is_given("placement") {
         let cpu = a.optional("start_cpu").map(|cpu| cpu as u32);
         return Ok(vec![cpu; a.get("n") as usize]);
     }
     if a.is_given("start_cpu") {
-        let error = a.error("both 'placement' and 'start_cpu'");
-        return Err(error.hint("they are two ways to say the same, give one"));
+        let error = a.error("'placement' and 'start_cpu' are both given");
+        return Err(error.hint("use only one of them"));
     }
     let placement = a.list("placement");
     let placed: u64 = placement.iter().sum();

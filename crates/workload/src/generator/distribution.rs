@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Distributions by the letters of queueing theory.
+//! Distributions, named by the letters that queueing theory uses.
 
 use super::arguments::{Arguments, Unit};
 use crate::program::Dist;
 
-/// D: constant, M: exponential, H2: hyper-exponential with balanced means, trace: values in turn.
+/// D is constant, M exponential, H2 hyper-exponential with balanced means; trace is a list of
+/// values used in turn.
 pub const KINDS: Unit = Unit::Choice(&["D", "M", "H2", "trace", "uniform", "pareto"]);
 
-/// The distribution of kind `kind` whose mean is parameter `mean` (all values, for a trace), and whose squared
-/// coefficient of variation is parameter `cv2` (for H2).
-/// `uniform` is 0..=2 mean, `pareto` is bounded with shape 1.5 and the mean in the limit of no bound.
+/// Returns the distribution `kind`. Its mean is the parameter `mean`; for a trace, that parameter
+/// contains all values. `cv2` is the squared coefficient of variation of H2. `uniform` ranges from
+/// 0 to twice the mean. `pareto` is bounded and has shape 1.5; its mean would be exact without the
+/// bound.
 ///
 /// # Errors
-/// What is wrong with the combination.
+/// Fails if there are several values for anything but a trace.
 pub fn dist(arguments: &Arguments, kind: &str, mean: &str, cv2: u64) -> Result<Dist, crate::Error> {
     let values = arguments.list(mean);
     if kind != "trace" && values.len() != 1 {
-        let message = format!("'{mean}' has {} values, but {kind} takes its mean", values.len());
-        return Err(arguments.error(message).hint("give one value, or choose trace"));
+        let message = format!("'{mean}' has {} values, but {kind} takes one, the mean", values.len());
+        return Err(arguments
+            .error(message)
+            .hint("give one value, or use the distribution trace"));
     }
     let value = values[0];
     Ok(match kind {
@@ -25,7 +29,7 @@ pub fn dist(arguments: &Arguments, kind: &str, mean: &str, cv2: u64) -> Result<D
         "M" => Dist::Exponential { mean: value },
         "H2" => hyper_exponential(value, cv2),
         "uniform" => Dist::Uniform { lo: 0, hi: 2 * value },
-        // The mean of Pareto is lo * alpha / (alpha - 1) = 3 lo.
+        // The mean of a Pareto distribution is lo * alpha / (alpha - 1), which is 3 lo.
         "pareto" => Dist::Pareto {
             lo: (value / 3).max(1),
             hi: (value * 1000).max(1),
@@ -35,7 +39,7 @@ pub fn dist(arguments: &Arguments, kind: &str, mean: &str, cv2: u64) -> Result<D
     })
 }
 
-/// Balanced means: each phase contributes half of the mean, p = (1 + sqrt((c - 1) / (c + 1))) / 2.
+/// Balanced means: each phase contributes half of the mean. p = (1 + sqrt((c - 1) / (c + 1))) / 2.
 fn hyper_exponential(mean: u64, cv2: u64) -> Dist {
     let permille_a = 500 + (250_000 * (cv2 - 1) / (cv2 + 1)).isqrt();
     Dist::HyperExponential {
@@ -63,7 +67,8 @@ mod tests {
             let (p, a, b) = (u64::from(permille_a), mean_a, mean_b);
             let mean = (p * a + (1000 - p) * b) / 1000;
             assert!(mean.abs_diff(1_000_000) < 10, "{mean}");
-            // Second moment of an exponential: 2 mean^2. In units of the mean, per mille.
+            // The second moment of an exponential distribution is 2 mean^2. It is computed in units
+            // of the mean, in thousandths.
             let second = 2 * (p * (a / 1000).pow(2) + (1000 - p) * (b / 1000).pow(2)) / 1_000_000;
             let measured = second - 1000;
             assert!(measured.abs_diff(cv2 * 1000) <= cv2 * 60, "{cv2}: {measured}");

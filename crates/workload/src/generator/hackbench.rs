@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! hackbench: groups of senders and receivers, each sender writing to each receiver of its group.
+//! The generator `hackbench`: groups of senders and receivers. Each sender writes to every receiver
+//! of its group.
 //!
-//! Every receiver has one pipe or socket of its own and reads all that its group's senders write. All tasks
-//! wait for each other before they begin, as they do for the starting shot of the original; how long a process takes
-//! to come to that is chance.
+//! Each receiver has its own pipe or socket and reads everything that the senders write to it. All
+//! tasks wait for each other before they begin, as in the original. The time that a process needs
+//! until then is random.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, channel, empty, task};
@@ -13,28 +14,28 @@ use input::Error;
 
 pub const GENERATOR: Generator = Generator {
     name: "hackbench",
-    about: "groups of senders and receivers over pipes or sockets",
+    about: "groups of senders and receivers that use pipes or sockets",
     parameters: &[
         Parameter {
             name: "groups",
             unit: Unit::Count,
             default: "10",
             range: ("1", "1000"),
-            meaning: "groups of 2 x `fds` tasks",
+            meaning: "number of groups; each has 2 x `fds` tasks",
         },
         Parameter {
             name: "fds",
             unit: Unit::Count,
             default: "20",
             range: ("1", "100"),
-            meaning: "senders, and receivers, of a group",
+            meaning: "number of senders in a group, and of receivers",
         },
         Parameter {
             name: "loops",
             unit: Unit::Count,
             default: "100",
             range: ("1", "1000000"),
-            meaning: "messages from each sender to each receiver of its group",
+            meaning: "number of messages from each sender to each receiver of its group",
         },
         Parameter {
             name: "bytes",
@@ -48,27 +49,28 @@ pub const GENERATOR: Generator = Generator {
             unit: Unit::Choice(&["socket", "pipe"]),
             default: "socket",
             range: ("", ""),
-            meaning: "what messages go through",
+            meaning: "kind of channel",
         },
         Parameter {
             name: "as",
             unit: Unit::Choice(&["process", "thread"]),
             default: "process",
             range: ("", ""),
-            meaning: "what tasks are",
+            meaning: "whether tasks are processes or threads",
         },
         Parameter {
             name: "footprint",
             unit: Unit::Bytes,
             default: "2k",
             range: ("0", "1g"),
-            meaning: "working set of a task: stack, message, its sockets' heads",
+            meaning: "working set of a task: stack, message and socket structures",
         },
     ],
     build,
 };
 
-/// What a process does before it is ready: its first page faults, closing the ends it does not use. A thread need not.
+/// Returns a program that begins with the work of a new process: its first page faults, and closing
+/// file descriptors that it does not use. Threads do not need this.
 fn setting_up(processes: bool) -> Builder {
     let mut program = Builder::default();
     if processes {
@@ -77,7 +79,7 @@ fn setting_up(processes: bool) -> Builder {
     program
 }
 
-/// Threads are all of one process, as in the original.
+/// Builds the workload. All threads belong to one process, as in the original.
 fn build(a: &Arguments) -> Result<Workload, Error> {
     let (groups, fds, loops, bytes) = (a.get("groups"), a.get("fds"), a.get("loops"), a.get("bytes"));
     let socket = a.choice("via") == "socket";

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Processes in a ring of pipes that pass a token, each working through its memory when it has it, as lmbench's lat_ctx.
+//! The generator `lat_ctx`: processes in a ring of pipes that pass a token on, like lmbench's
+//! lat_ctx. A process that receives the token first works through its memory.
 //!
-//! The time per operation is that of a pass: the switch, the pipe and the memory. lmbench subtracts what the latter two
-//! take a process alone.
+//! The time per operation is that of passing the token once: a switch, a pipe and the memory.
+//! lmbench subtracts the time that pipe and memory take in a single process.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, channel, empty, task};
@@ -12,28 +13,28 @@ use input::Error;
 
 pub const GENERATOR: Generator = Generator {
     name: "lat_ctx",
-    about: "a token passed round a ring of pipes (lmbench)",
+    about: "processes that pass a token around a ring of pipes (lmbench)",
     parameters: &[
         Parameter {
             name: "processes",
             unit: Unit::Count,
             default: "2",
             range: ("2", "10000"),
-            meaning: "processes of the ring",
+            meaning: "number of processes in the ring",
         },
         Parameter {
             name: "size_kb",
             unit: Unit::Count,
             default: "0",
             range: ("0", "65536"),
-            meaning: "memory that each works through when it has the token, KB",
+            meaning: "memory in KB that each process works through when it has the token",
         },
         Parameter {
             name: "rounds",
             unit: Unit::Count,
             default: "1000",
             range: ("1", "100000000"),
-            meaning: "times the token goes round",
+            meaning: "number of times that the token passes around the ring",
         },
     ],
     build,

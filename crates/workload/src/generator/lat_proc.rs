@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How long it takes to make a process and see it exit, as lmbench's lat_proc.
+//! The generator `lat_proc`: the time to create a process and wait for its exit, like lmbench's
+//! lat_proc.
 //!
-//! fork: the child exits. exec: it becomes another program first. shell: it becomes a shell, which makes a
-//! child of its own that becomes the program, and waits for it.
+//! - fork: the child exits at once.
+//! - exec: the child executes another program first.
+//! - shell: the child executes a shell, which forks a child that executes the program, and waits
+//!   for it.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, empty, task};
@@ -12,28 +15,28 @@ use input::Error;
 
 pub const GENERATOR: Generator = Generator {
     name: "lat_proc",
-    about: "a process that makes another and waits for its exit, again and again (lmbench)",
+    about: "a process that repeatedly creates another one and waits for its exit (lmbench)",
     parameters: &[
         Parameter {
             name: "operation",
             unit: Unit::Choice(&["fork", "exec", "shell"]),
             default: "fork",
             range: ("", ""),
-            meaning: "fork+exit, fork+exec, or fork+shell, which forks and executes in turn",
+            meaning: "action of the child: exit (fork), execute a program (exec), or execute a shell that executes a program (shell)",
         },
         Parameter {
             name: "n",
             unit: Unit::Count,
             default: "1000",
             range: ("1", "100000000"),
-            meaning: "operations",
+            meaning: "number of operations",
         },
         Parameter {
             name: "footprint",
             unit: Unit::Bytes,
             default: "16k",
             range: ("0", "1g"),
-            meaning: "what a process touches of its memory: stack, data, page tables",
+            meaning: "memory that a process touches: stack, data and page tables",
         },
     ],
     build,

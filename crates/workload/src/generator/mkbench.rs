@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Parallel builds: `make -j jobs` on many source files, then a link.
+//! The generator `mkbench`: parallel builds. Each is a `make -j jobs` over many source files,
+//! followed by a link.
 //!
-//! Each build's make keeps `jobs` compiles in flight: it forks one, and waits for any of them to exit when that many
-//! are under way. A compile is forked as a shell, executes the compiler, reads its sources, computes, writes its object
-//! and exits. Reads and computing take turns, so about builds x jobs tasks want a CPU. How long the files take is
-//! heavy-tailed (a bounded Pareto distribution with shape 1.5) but the same in every build and run, but for a tenth: it is the same
-//! tree. Left out: the page cache, and files that wait for others.
+//! The make of a build forks compiles and waits for one to exit while `jobs` of them are running. A
+//! compile is forked as a shell, executes the compiler, reads sources, computes, writes its object
+//! and exits. Reading and computing alternate, so about builds x jobs tasks want a CPU.
+//!
+//! The lengths of compiles have a heavy tail (a bounded Pareto distribution with shape 1.5). Except
+//! for random differences of up to 10 %, they are equal in every build and run, because the source
+//! tree is the same. The page cache and dependencies between files are not modelled.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, empty, task};
@@ -15,49 +18,49 @@ use input::Error;
 
 pub const GENERATOR: Generator = Generator {
     name: "mkbench",
-    about: "parallel builds: make -j with forked compiles and a serial link",
+    about: "parallel builds: make -j with forked compiles, then a link",
     parameters: &[
         Parameter {
             name: "builds",
             unit: Unit::Count,
             default: "2",
             range: ("1", "10000"),
-            meaning: "builds side by side",
+            meaning: "number of builds at the same time",
         },
         Parameter {
             name: "jobs",
             unit: Unit::Count,
             default: "4",
             range: ("1", "10000"),
-            meaning: "compiles that each build keeps in flight",
+            meaning: "number of compiles that each build runs at the same time",
         },
         Parameter {
             name: "files",
             unit: Unit::Count,
             default: "50",
             range: ("1", "1000000"),
-            meaning: "compiles of a build",
+            meaning: "number of compiles in a build",
         },
         Parameter {
             name: "compute",
             unit: Unit::Time,
             default: "50ms",
             range: ("1us", "3600s"),
-            meaning: "work of a compile, mean before the longest are cut to 20 times it",
+            meaning: "mean computing time of a compile; the longest are cut off at 20 times the mean",
         },
         Parameter {
             name: "reads",
             unit: Unit::Count,
             default: "4",
             range: ("0", "1000"),
-            meaning: "waits for input of a compile",
+            meaning: "number of times that a compile waits for input",
         },
         Parameter {
             name: "link",
             unit: Unit::Time,
             default: "200ms",
             range: ("0", "3600s"),
-            meaning: "work of the link, after all compiles",
+            meaning: "computing time of the link after all compiles",
         },
         Parameter {
             name: "footprint",
@@ -70,19 +73,19 @@ pub const GENERATOR: Generator = Generator {
     build,
 };
 
-/// Looking at the makefile for what to do next.
+/// Time in ns that make needs to find the next target.
 const MAKE_NS: u64 = 100_000;
-/// A shell that starts, up to the exec.
+/// Time in ns from the start of a shell to its exec.
 const SHELL_NS: u64 = 300_000;
-/// Sources with their headers, read in one go; an object.
+/// Bytes of a source with its headers, and of an object.
 const READ_BYTES: u64 = 65_536;
 const WRITE_BYTES: u64 = 131_072;
 
-/// Files of different length; from then on they are the same again.
+/// Maximum number of compiles with different lengths. Further files repeat these lengths.
 const MAX_LENGTHS: u64 = 512;
 
 const LINK: u32 = 0;
-/// Where compiles begin among programs and tasks.
+/// Index of the first compile among the programs and the tasks.
 const COMPILES: u32 = 1;
 
 fn build(a: &Arguments) -> Result<Workload, Error> {
@@ -124,16 +127,17 @@ fn make(jobs: u64, files: u64, lengths: u64) -> Program {
     program.finish()
 }
 
-/// `n` lengths from equal steps through the distribution, in an order that mixes long and short ones. Without the cut at 20 times
-/// it, their mean is `mean`: three times the least value.
+/// Returns the lengths of `n` compiles: quantiles of the distribution at equal steps, ordered so
+/// that long and short ones are mixed. Without the cut-off at 20 times the mean, their mean is
+/// `mean`, three times the smallest value.
 fn lengths(n: u64, mean: u64) -> Vec<u64> {
     let quantile = |step: u64| {
-        // (1 - u)^(-2/3) for u = (step + 1/2) / n, in millionths.
+        // The quantile is (1 - u)^(-2/3) for u = (step + 1/2) / n, here in millionths.
         let ratio = 2_000_000 * u128::from(n) / u128::from(2 * (n - step) - 1);
         let length = u128::from(mean / 3) * cube_root(ratio * ratio * 1_000_000) / 1_000_000;
         (length as u64).clamp(1, (mean * 20).max(1))
     };
-    // The golden ratio's steps visit all places evenly.
+    // Strides by the golden ratio visit all indices and spread neighbours evenly.
     let mut stride = (n * 618 / 1000).max(1);
     while gcd(stride, n) != 1 {
         stride += 1;
@@ -141,12 +145,12 @@ fn lengths(n: u64, mean: u64) -> Vec<u64> {
     (0..n).map(|file| quantile(file * stride % n)).collect()
 }
 
-/// The largest whole number whose cube is at most `of`.
-fn cube_root(of: u128) -> u128 {
+/// Returns the cube root of `n`, rounded down.
+fn cube_root(n: u128) -> u128 {
     let (mut low, mut high) = (0, 1 << 42);
     while low + 1 < high {
         let middle: u128 = (low + high) / 2;
-        match middle * middle * middle <= of {
+        match middle * middle * middle <= n {
             true => low = middle,
             false => high = middle,
         }
@@ -158,7 +162,7 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Computing in as many pieces as there are reads, each with its share.
+/// Returns the program of a compile. Its computing is divided equally among the reads.
 fn compile(length: u64, reads: u64) -> Program {
     let pieces = reads.max(1);
     let piece = (length / pieces).max(1);
@@ -182,7 +186,7 @@ fn compile(length: u64, reads: u64) -> Program {
     program.finish()
 }
 
-/// Reads all objects and writes as much.
+/// Returns the program of the link, which reads all objects and writes as many bytes.
 fn link(work: u64, files: u64) -> Program {
     let mut program = Builder::default();
     program

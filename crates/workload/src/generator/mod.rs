@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Workloads by name and parameters: `hackbench:groups=4,loops=50,via=pipe`.
+//! Generators: workloads given by a name and parameters, such as
+//! `hackbench:groups=4,loops=50,via=pipe`.
 //!
-//! One file a generator, one line in [`generators`]. Generators draw nothing at random: what varies is a
-//! [`Dist`](crate::Dist), drawn by the machine.
+//! Each generator has its own file and a line in [`generators`]. Generators use no random numbers.
+//! Random lengths are a [`Dist`](crate::Dist), which the machine samples during the run.
 
 mod arguments;
 mod boost;
@@ -24,10 +25,10 @@ pub use arguments::{Arguments, Parameter, Unit};
 use crate::program::{Cgroup, Policy, TaskSpec, Workload};
 use input::{Error, suggest};
 
-/// Something that makes workloads.
+/// A generator of workloads.
 pub struct Generator {
     pub name: &'static str,
-    /// One line.
+    /// Description in one line.
     pub about: &'static str,
     pub parameters: &'static [Parameter],
     pub(crate) build: fn(&Arguments) -> Result<Workload, Error>,
@@ -48,20 +49,22 @@ static GENERATORS: &[Generator] = &[
     yielders::LOOP_YIELD,
 ];
 
-/// All of them.
+/// Returns all generators.
 pub fn generators() -> &'static [Generator] {
     GENERATORS
 }
 
-/// Makes the workload that `spec` describes: a generator's name, then perhaps `:key=value,key=value`.
+/// Generates the workload that `spec` describes: the name of a generator, optionally followed by
+/// `:key=value,key=value`.
 ///
 /// # Errors
-/// An unknown generator or parameter, a value out of range or of the wrong unit, a contradiction.
+/// Fails if the generator or a parameter is unknown, if a value is invalid, or if values contradict
+/// each other.
 pub fn generate(spec: &str) -> Result<Workload, Error> {
     let (name, arguments) = spec.split_once(':').unwrap_or((spec, ""));
     let Some(generator) = GENERATORS.iter().find(|g| g.name == name) else {
         let names: Vec<&str> = GENERATORS.iter().map(|g| g.name).collect();
-        return Err(Error::at(spec, format!("no generator '{name}'")).hint(suggest::hint(name, &names)));
+        return Err(Error::at(spec, format!("there is no generator '{name}'")).hint(suggest::hint(name, &names)));
     };
     let arguments = Arguments::parse(spec, generator.parameters, arguments)?;
     let mut workload = (generator.build)(&arguments)?;
@@ -70,7 +73,7 @@ pub fn generate(spec: &str) -> Result<Workload, Error> {
     Ok(workload)
 }
 
-/// A workload without tasks yet.
+/// Returns a workload without tasks. It has only the root cgroup.
 pub(crate) fn empty(unit: &str, duration_ns: Option<u64>) -> Workload {
     let root = Cgroup {
         path: "/".into(),
@@ -84,7 +87,8 @@ pub(crate) fn empty(unit: &str, duration_ns: Option<u64>) -> Workload {
     }
 }
 
-/// A task at nice 0 on all CPUs, created at the start, in a process of its own.
+/// Returns a task with nice 0 that may use all CPUs, is created at the start and belongs to the
+/// given process.
 pub(crate) fn task(comm: &str, program: u32, process: u32) -> TaskSpec {
     TaskSpec {
         comm: comm.into(),

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! An open system: jobs arrive whatever the load is, each computes for its service time and leaves.
+//! The generator `open`: an open system. Jobs arrive independently of the load; each computes for
+//! its service time and exits.
 //!
-//! Response times count from the arrival. A source at the highest real-time priority forks a thread for
-//! each job, so that arrivals depend as little as possible on the policy looked at. Interarrival times count from
-//! arrival to arrival, whatever the fork costs.
+//! Response times count from the arrival. A source with the highest real-time priority forks a
+//! thread for each job, so that arrivals depend as little as possible on the policy under test.
+//! Interarrival times count from arrival to arrival and do not include the cost of the fork.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, distribution, empty, task};
@@ -13,7 +14,7 @@ use input::Error;
 
 pub const GENERATOR: Generator = Generator {
     name: "open",
-    about: "jobs that arrive, compute and leave, however many there are",
+    about: "jobs that arrive independently of the load, compute and exit",
     parameters: &[
         Parameter {
             name: "arrival",
@@ -27,7 +28,7 @@ pub const GENERATOR: Generator = Generator {
             unit: Unit::Times,
             default: "10ms",
             range: ("1us", "3600s"),
-            meaning: "time between arrivals, mean or values",
+            meaning: "time between arrivals: the mean, or a list of values for trace",
         },
         Parameter {
             name: "service",
@@ -41,28 +42,28 @@ pub const GENERATOR: Generator = Generator {
             unit: Unit::Times,
             default: "8ms",
             range: ("1ns", "3600s"),
-            meaning: "work of a job, mean or values",
+            meaning: "computing time of a job: the mean, or a list of values for trace",
         },
         Parameter {
             name: "cv2",
             unit: Unit::Count,
             default: "4",
             range: ("1", "100"),
-            meaning: "squared coefficient of variation, for H2",
+            meaning: "squared coefficient of variation of H2",
         },
         Parameter {
             name: "number",
             unit: Unit::Count,
             default: "",
             range: ("1", "1000000000"),
-            meaning: "jobs; default: as many as arrive in `duration`",
+            meaning: "number of jobs; without it, as many as arrive in `duration`",
         },
         Parameter {
             name: "duration",
             unit: Unit::Time,
             default: "10s",
             range: ("1us", "86400s"),
-            meaning: "simulated time; with `number`: until all are done unless given",
+            meaning: "simulated time; if only `number` is given, the run ends when all jobs are done",
         },
     ],
     build,

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Message threads that wake workers, as schbench: what counts is how soon a woken worker runs.
+//! The generator `schbench`: message threads that wake workers, like schbench. It measures how soon
+//! a woken worker runs.
 //!
-//! A worker says that it is ready and waits; its message thread wakes one worker for each that is ready. A
-//! request is the work a worker then does; it is followed by a short sleep.
+//! A worker reports that it is ready and waits. Its message thread wakes one worker for each
+//! report. A request is the work that the worker then does. After it, the worker sleeps for a short
+//! time.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, empty, task};
@@ -19,21 +21,21 @@ pub const GENERATOR: Generator = Generator {
             unit: Unit::Count,
             default: "2",
             range: ("1", "1000"),
-            meaning: "message threads",
+            meaning: "number of message threads",
         },
         Parameter {
             name: "workers",
             unit: Unit::Count,
             default: "16",
             range: ("1", "1000"),
-            meaning: "workers of each message thread",
+            meaning: "number of workers for each message thread",
         },
         Parameter {
             name: "work",
             unit: Unit::Time,
             default: "1ms",
             range: ("1ns", "3600s"),
-            meaning: "work of a request",
+            meaning: "computing time of a request",
         },
         Parameter {
             name: "sleep",
@@ -53,14 +55,14 @@ pub const GENERATOR: Generator = Generator {
     build,
 };
 
-/// All threads are of one process.
+/// Builds the workload. All threads belong to one process.
 fn build(a: &Arguments) -> Result<Workload, Error> {
     let mut workload = empty("requests", Some(a.get("duration")));
     for group in 0..a.get("message_threads") as u32 {
         let (ready, request) = (group * 2, group * 2 + 1);
-        for what in ["ready", "request"] {
+        for name in ["ready", "request"] {
             workload.resources.push(Resource::Semaphore {
-                name: format!("{group}.{what}"),
+                name: format!("{group}.{name}"),
                 value: 0,
             });
         }

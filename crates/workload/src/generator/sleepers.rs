@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Many tasks with little work each: storms of wake-ups.
+//! The generator `sleepers`: many tasks with little work each, which cause many wake-ups.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, empty, task};
@@ -9,28 +9,28 @@ use input::Error;
 
 pub const GENERATOR: Generator = Generator {
     name: "sleepers",
-    about: "n tasks that run shortly and sleep, again and again",
+    about: "n tasks that repeatedly run for a short time and sleep",
     parameters: &[
         Parameter {
             name: "n",
             unit: Unit::Count,
             default: "1000",
             range: ("1", "200000"),
-            meaning: "tasks",
+            meaning: "number of tasks",
         },
         Parameter {
             name: "run",
             unit: Unit::Time,
             default: "50us",
             range: ("0", "3600s"),
-            meaning: "work of a round",
+            meaning: "computing time of a round",
         },
         Parameter {
             name: "sleep",
             unit: Unit::Time,
             default: "50us",
             range: ("1ns", "3600s"),
-            meaning: "sleep after it",
+            meaning: "sleep after a round",
         },
         Parameter {
             name: "duration",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The table of generators, and what each makes.
+//! Tests of the table of generators and of each generator's workload.
 
 use super::{Unit, generate, generators};
 use crate::program::{Channel, Dist, Op, Policy, Resource, Score, Workload};
@@ -10,7 +10,7 @@ fn make(spec: &str) -> Workload {
 }
 
 #[test]
-fn defaults_and_ranges_are_values_themselves() {
+fn defaults_and_range_limits_are_valid_values() {
     for generator in generators() {
         let workload = make(generator.name);
         assert_eq!(workload.name, generator.name);
@@ -29,7 +29,7 @@ fn defaults_and_ranges_are_values_themselves() {
 }
 
 #[test]
-fn closed_on_one_cpu() {
+fn closed_creates_all_tasks_on_one_cpu() {
     let w = make("closed:n=7,compute=20ms,think=5ms,start_cpu=0,duration=2s,footprint=64k");
     assert_eq!((w.tasks.len(), w.duration_ns), (7, Some(2_000_000_000)));
     assert!(
@@ -55,14 +55,15 @@ fn closed_on_one_cpu() {
 }
 
 #[test]
-fn closed_with_so_many_on_each_cpu() {
+fn closed_places_the_given_number_on_each_cpu() {
     let cpus = |spec: &str| -> Vec<Option<u32>> { make(spec).tasks.iter().map(|task| task.start_cpu).collect() };
     assert_eq!(cpus("closed:placement=7/0"), [Some(0); 7]);
     assert_eq!(cpus("closed:placement=2/0/1"), [Some(0), Some(0), Some(2)]);
     assert_eq!(cpus("closed:n=4,placement=1/2"), [Some(0), Some(1), Some(1), None]);
 }
 
-/// What the tasks, each created once, pass through each channel and semaphore in all: sent and received.
+/// Counts the messages that all tasks together send and receive through each channel and semaphore.
+/// Every task is created once.
 fn messages(w: &Workload) -> BTreeMap<u32, (u64, u64)> {
     let mut passed: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
     for task in &w.tasks {
@@ -83,10 +84,10 @@ fn messages(w: &Workload) -> BTreeMap<u32, (u64, u64)> {
 }
 
 #[test]
-fn chat_tells_everybody_else_of_the_room() {
+fn chat_sends_each_message_to_all_others_in_the_room() {
     let w = make("chat:rooms=2,messages=100");
     assert_eq!(w.unit, "messages");
-    // The client and the server make all threads.
+    // The two main threads create all other threads.
     let (mains, threads) = w.tasks.split_at(2);
     assert!(mains.iter().all(|task| task.spawn) && threads.iter().all(|task| !task.spawn));
     let made = |main: usize| {
@@ -103,7 +104,7 @@ fn chat_tells_everybody_else_of_the_room() {
     assert_eq!(made(0), BTreeMap::from([("client-send", 40), ("client-recv", 40)]));
     assert_eq!(made(1), BTreeMap::from([("server-send", 40), ("server-recv", 40)]));
     let passed = messages(&w);
-    // The last of those that wait for the start posts for nobody.
+    // The last client thread that was waiting for the start posts once more, for no other thread.
     let equal = |(id, (sent, received)): (&u32, &(u64, u64))| *sent == *received + u64::from(*id == 0);
     assert!(passed.iter().all(equal), "{passed:?}");
     let total = |part: &str| -> u64 {
@@ -114,7 +115,7 @@ fn chat_tells_everybody_else_of_the_room() {
             .map(|(_, (sent, _))| sent)
             .sum()
     };
-    // A room: 20 users send 100 messages each, which 19 others get.
+    // In each room, 20 users send 100 messages, and 19 others receive each of them.
     assert_eq!((total("to-server"), total("queue")), (2 * 20 * 100, 2 * 20 * 100));
     assert_eq!(total("to-client"), 2 * 38_000);
     let capacity = |spec| match &make(spec).resources[3] {
@@ -156,7 +157,7 @@ fn mkbench_forks_all_compiles_and_a_link() {
 }
 
 #[test]
-fn lat_proc_makes_what_it_says() {
+fn lat_proc_forks_and_executes_as_requested() {
     let forks = |operation: &str| {
         let w = make(&format!("lat_proc:operation={operation}"));
         assert_eq!(w.score, Score::TimePerOperation);
@@ -183,7 +184,7 @@ fn lat_ctx_is_a_ring() {
 }
 
 #[test]
-fn boost_waits_at_its_resource() {
+fn boost_waits_for_its_resource() {
     let waits_with = |resource: &str| {
         let w = make(&format!("boost:resource={resource},requests=9"));
         let on_cpu = |task: &&crate::TaskSpec| task.cpus == Some(vec![0]);
@@ -215,7 +216,7 @@ fn yield_has_two_names() {
 }
 
 #[test]
-fn open_until_a_number_or_a_time() {
+fn open_ends_after_a_number_or_a_time() {
     let w = make("open:arrival=D,interarrival=5ms,service=H2,work=4ms,cv2=9,number=100");
     assert_eq!(w.duration_ns, None);
     assert_eq!(w.tasks[0].policy, Policy::Fifo { rt_priority: 99 });
@@ -233,7 +234,7 @@ fn open_until_a_number_or_a_time() {
 }
 
 #[test]
-fn hackbench_sends_and_receives_alike() {
+fn hackbench_receives_as_many_messages_as_it_sends() {
     let w = make("hackbench:groups=2,fds=3,loops=5,via=pipe,as=thread");
     assert_eq!(w.tasks.len(), 12);
     assert!(w.tasks.iter().all(|task| task.process == 0));
@@ -245,66 +246,75 @@ fn hackbench_sends_and_receives_alike() {
         other => panic!("{other:?}"),
     };
     assert_eq!(capacity("hackbench:via=pipe"), (65_536, Channel::Pipe));
-    // 277 messages of 100 bytes.
+    // There is room for 277 messages of 100 bytes.
     assert_eq!(capacity("hackbench"), (27_700, Channel::Socket));
     assert_eq!(make("hackbench").tasks[399].process, 399);
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_say_what_is_wrong() {
     for (spec, expected) in [
-        ("hackbnch", "no generator 'hackbnch'\n  hint: did you mean 'hackbench'?"),
+        (
+            "hackbnch",
+            "there is no generator 'hackbnch'\n  hint: did you mean 'hackbench'?",
+        ),
         (
             "hackbench:group=3",
-            "no parameter 'group'\n  hint: did you mean 'groups'?",
+            "there is no parameter 'group'\n  hint: did you mean 'groups'?",
         ),
         (
             "hackbench:groups=0",
             "groups=0: out of range\n  hint: expected a number, 1..=1000",
         ),
         ("hackbench:groups", "'groups' has no value"),
-        ("hackbench:groups=2,groups=3", "'groups' a second time"),
+        ("hackbench:groups=2,groups=3", "'groups' is given twice"),
         (
             "hackbench:via=fifo",
-            "via=fifo: no such choice\n  hint: known are socket, pipe",
+            "via=fifo: there is no such choice\n  hint: known are socket, pipe",
         ),
         (
             "closed:compute=20",
-            "'20' is not a value\n  hint: expected a time or several",
+            "'20' is not a value\n  hint: expected one or more times",
         ),
         ("sleepers:run=1ms/2ms", "'1ms/2ms' is not a value"),
-        ("closed:compute=1ms/2ms", "'compute' has 2 values, but D takes its mean"),
+        (
+            "closed:compute=1ms/2ms",
+            "'compute' has 2 values, but D takes one, the mean",
+        ),
         (
             "closed:n=3,placement=4/0",
             "places 4 tasks, but there are 3\n  hint: leave n out, or give n=4",
         ),
         (
             "closed:placement=4/x",
-            "'x' is not a value\n  hint: expected numbers as 4/3",
+            "'x' is not a value\n  hint: expected numbers such as 4/3",
         ),
         (
             "closed:placement=4,start_cpu=1",
-            "both 'placement' and 'start_cpu'\n  hint: they are two ways",
+            "'placement' and 'start_cpu' are both given\n  hint: use only one",
         ),
         (
             "chat:users=1",
             "users=1: out of range\n  hint: expected a number, 2..=100",
         ),
-        ("chat:buffer=1", "buffer=1: out of range\n  hint: expected bytes"),
+        (
+            "chat:buffer=1",
+            "buffer=1: out of range\n  hint: expected a number of bytes",
+        ),
         (
             "mkbench:jobs=0",
             "jobs=0: out of range\n  hint: expected a number, 1..=10000",
         ),
         (
             "lat_proc:operation=forks",
-            "no such choice\n  hint: did you mean 'fork'?",
+            "there is no such choice\n  hint: did you mean 'fork'?",
         ),
         ("lat_ctx:processes=1", "processes=1: out of range"),
-        ("boost:resource=disk", "resource=disk: no such choice"),
+        ("boost:resource=disk", "resource=disk: there is no such choice"),
         ("schbench:worker=3", "did you mean 'workers'?"),
         (
             "loopyield",
-            "no generator 'loopyield'\n  hint: did you mean 'loop_yield'?",
+            "there is no generator 'loopyield'\n  hint: did you mean 'loop_yield'?",
         ),
     ] {
         let message = generate(spec).expect_err(spec).to_string();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tasks that only call sched_yield: what the way through the scheduler costs (loop_yield).
+//! The generator `yield`: tasks that only call sched_yield. It measures the cost of a pass through
+//! the scheduler.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, empty, task};
@@ -7,7 +8,7 @@ use crate::builder::Builder;
 use crate::program::{Op, Score, Workload};
 use input::Error;
 
-/// The name that the literature has for it.
+/// The generator under its name in the literature.
 pub const LOOP_YIELD: Generator = Generator {
     name: "loop_yield",
     ..GENERATOR
@@ -22,7 +23,7 @@ pub const GENERATOR: Generator = Generator {
             unit: Unit::Count,
             default: "2",
             range: ("1", "100000"),
-            meaning: "tasks",
+            meaning: "number of tasks",
         },
         Parameter {
             name: "duration",

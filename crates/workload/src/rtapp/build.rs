@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tasks of a file become programs.
+//! Conversion of the tasks of an rt-app file into programs.
 
 use super::disturbances;
 use super::event::{self, Context, Event};
@@ -15,6 +15,7 @@ use crate::program::{Cgroup, Dist, Op, Policy, Program, TaskSpec, Workload};
 use input::{Error, Position};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Builds the workload from the sections of a file.
 pub fn build(
     file: File,
     global: &Global,
@@ -36,12 +37,12 @@ pub fn build(
         duration_ns: global.duration_ns,
         ..Workload::default()
     };
-    let mut places = Vec::new();
+    let mut positions = Vec::new();
     let mut specs = Vec::new();
     for task in tasks {
-        let (program, place, spec) = programs.task(global, task, workload.programs.len() as u32)?;
+        let (program, position, spec) = programs.task(global, task, workload.programs.len() as u32)?;
         workload.programs.push(program);
-        places.push(place);
+        positions.push(position);
         for _ in 0..task.instances {
             workload.tasks.push(spec.clone());
         }
@@ -58,10 +59,10 @@ pub fn build(
         let error = Error::at(file.name, finding.message).hint(finding.hint);
         match finding.op {
             None => error,
-            // A step past the end stands for the end of the task.
-            Some((program, op)) => match places.get(program) {
-                Some(places) => error.position(*places.get(op).unwrap_or(&tasks[program].at)),
-                // A disturbance's.
+            // A step after the last one is the end of the task.
+            Some((program, op)) => match positions.get(program) {
+                Some(positions) => error.position(*positions.get(op).unwrap_or(&tasks[program].at)),
+                // The error is in a program that a disturbance added.
                 None => error,
             },
         }
@@ -84,13 +85,14 @@ fn events<'t>(tasks: &'t [Task]) -> impl Iterator<Item = Event> + 't {
         .map(|(event, _)| *event)
 }
 
-/// The name of a file without folder and ending.
+/// Returns the name of a file without directory and extension.
 fn stem(name: &str) -> &str {
     let base = name.rsplit('/').next().unwrap_or(name);
     base.strip_suffix(".json").unwrap_or(base)
 }
 
-/// Forks refer to tasks of the file until here: each forked one gets a spec that is not started by itself.
+/// Replaces the tasks of the file that forks refer to by templates: copies that are not started on
+/// their own.
 fn fork_templates(workload: &mut Workload, specs: Vec<TaskSpec>) {
     let forks = workload.programs.iter_mut().flat_map(|p| &mut p.ops);
     let mut templates: BTreeMap<u32, u32> = BTreeMap::new();
@@ -113,24 +115,27 @@ fn fork_templates(workload: &mut Workload, specs: Vec<TaskSpec>) {
     }
 }
 
+/// State of the conversion of all tasks.
 struct Programs<'a> {
     file: File<'a>,
     resources: Resources,
     names: Vec<&'a str>,
     cgroups: Vec<Cgroup>,
-    /// Tasks (by their place in the file) that use a timer not their own, and where.
+    /// For each timer that is not private to a task, the tasks that use it (by index in the file)
+    /// and the positions.
     timer_users: BTreeMap<String, Vec<(usize, Position)>>,
+    /// Whether rounds of loops count as operations, because the file has no `done` event.
     implicit_done: bool,
 }
 
-/// Ops with the place in the file each comes from.
+/// A program under construction, with the position in the file of each of its steps.
 #[derive(Default)]
-struct Placed {
+struct TrackedBuilder {
     builder: Builder,
-    places: Vec<Position>,
+    positions: Vec<Position>,
 }
 
-impl Placed {
+impl TrackedBuilder {
     fn op(&mut self, op: Op, at: Position) {
         self.builder.op(op);
         self.mark(at);
@@ -148,11 +153,13 @@ impl Placed {
     }
 
     fn mark(&mut self, at: Position) {
-        self.places.resize(self.builder.len(), at);
+        self.positions.resize(self.builder.len(), at);
     }
 }
 
 impl Programs<'_> {
+    /// Builds the program of a task. Also returns the positions of its steps and the task's
+    /// description.
     fn task(
         &mut self,
         global: &Global,
@@ -166,13 +173,13 @@ impl Programs<'_> {
         };
         let policy = sched.resolve(self.file, global.policy)?;
         let policy = policy.unwrap_or(Policy::Normal { nice: 0 });
-        let cgroup = self.cgroup(task.set.taskgroup, Name::of(policy))?;
-        // Alike in all phases it is the task's own.
-        let of_phase = |phase: &Phase| phase.set.cpus.clone().or_else(|| task.set.cpus.clone());
-        let first = of_phase(&task.phases[0]);
-        let steady = task.phases.iter().all(|phase| of_phase(phase) == first);
+        let cgroup = self.cgroup(task.set.taskgroup, Name::from_policy(policy))?;
+        // If all phases have the same affinity, it is the affinity of the task.
+        let affinity = |phase: &Phase| phase.set.cpus.clone().or_else(|| task.set.cpus.clone());
+        let first = affinity(&task.phases[0]);
+        let steady = task.phases.iter().all(|phase| affinity(phase) == first);
 
-        let mut out = Placed::default();
+        let mut out = TrackedBuilder::default();
         if task.delay_ns > 0 {
             out.op(Op::Sleep(Dist::Fixed(task.delay_ns)), task.at);
         }
@@ -186,18 +193,18 @@ impl Programs<'_> {
             out.op(start, task.at);
         }
         let rounds = out.begin(task.rounds, task.at);
-        let mut current = Name::of(policy);
+        let mut current = Name::from_policy(policy);
         let mut in_group = task.set.taskgroup;
         for (index, phase) in task.phases.iter().enumerate() {
             if task.phases.len() > 1 {
                 out.op(Op::Phase(index as u32), phase.at);
             }
             if !steady {
-                out.op(Op::SetAffinity(of_phase(phase)), phase.at);
+                out.op(Op::SetAffinity(affinity(phase)), phase.at);
             }
             if let Some(policy) = phase.set.sched.resolve(self.file, current)? {
                 self.unambiguous(task, phase, current)?;
-                current = Name::of(policy);
+                current = Name::from_policy(policy);
                 out.op(Op::SetPolicy(policy), phase.at);
             }
             in_group = phase.set.taskgroup.or(in_group);
@@ -244,10 +251,11 @@ impl Programs<'_> {
                 .footprint
                 .unwrap_or_else(|| footprint(&built, global.mem_buffer_size)),
         };
-        Ok((built, out.places, spec))
+        Ok((built, out.positions, spec))
     }
 
-    /// The timers of a task by name; one absolute use makes a timer absolute.
+    /// Returns the timers of a task: name, and whether it is absolute. One absolute use makes a
+    /// timer absolute.
     fn timers(&mut self, task: &Task, index: usize) -> Result<Vec<(String, bool)>, Error> {
         let mut timers: Vec<(String, bool)> = Vec::new();
         for (event, member) in task.phases.iter().flat_map(|phase| &phase.events) {
@@ -269,7 +277,8 @@ impl Programs<'_> {
         Ok(timers)
     }
 
-    /// rt-app lets tasks share a timer, and they disturb each other; here each has its own.
+    /// Refuses timers that several tasks share. In rt-app such tasks disturb each other; here each
+    /// task has its own timers.
     fn shared_timers(&self, tasks: &[Task], workload: &Workload) -> Result<(), Error> {
         let forked: BTreeSet<u32> = workload.tasks.iter().filter(|t| !t.spawn).map(|t| t.program).collect();
         for (name, users) in &self.timer_users {
@@ -288,7 +297,8 @@ impl Programs<'_> {
         Ok(())
     }
 
-    /// A phase with a priority alone keeps the policy in force, which must not depend on the round.
+    /// Refuses a phase with a priority but no policy if the current policy differs between rounds
+    /// of the task.
     fn unambiguous(&self, task: &Task, phase: &Phase, current: Name) -> Result<(), Error> {
         let Some((_, priority)) = phase.set.sched.priority else {
             return Ok(());
@@ -304,20 +314,20 @@ impl Programs<'_> {
             .file
             .error(
                 priority.at,
-                "\"priority\" without \"policy\" where the policy differs from round to round",
+                "\"priority\" needs a \"policy\" here, because the current policy differs between rounds",
             )
-            .hint("say the \"policy\" too"))
+            .hint("add the \"policy\""))
     }
 
-    /// The index of a taskgroup; none is the root.
+    /// Returns the index of a taskgroup's cgroup. Without a taskgroup it is the root.
     fn cgroup(&mut self, group: Option<&super::json::Member>, policy: Name) -> Result<u32, Error> {
         let Some(member) = group else { return Ok(0) };
         let path = self.file.string(member)?;
         if policy.is_rt() {
             return Err(self
                 .file
-                .error(member.at, format!("taskgroup \"{path}\" for a real-time task"))
-                .hint("groups share out time among the tasks of SCHED_OTHER and SCHED_IDLE only"));
+                .error(member.at, format!("a real-time task cannot be in taskgroup \"{path}\""))
+                .hint("groups only divide the time of SCHED_OTHER and SCHED_IDLE tasks; remove the taskgroup"));
         }
         if let Some(index) = self.cgroups.iter().position(|cgroup| cgroup.path == path) {
             return Ok(index as u32);
@@ -330,7 +340,8 @@ impl Programs<'_> {
     }
 }
 
-/// mem goes round its buffer, so that much comes to be in the caches.
+/// Returns the footprint of a task: the bytes that its `mem` events write, at most the buffer's
+/// size, because they write to the buffer cyclically.
 fn footprint(program: &Program, buffer: u64) -> u64 {
     let written = program.ops.iter().map(|op| match op {
         Op::Mem { bytes } => *bytes,

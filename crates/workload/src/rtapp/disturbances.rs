@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The "disturbances" section, which is ours: an array of objects, each with its time "at" (us) and what happens then.
+//! The section "disturbances", which is an extension of rt-app's format: an array of objects, each
+//! with the time "at" (in us) and what happens then.
 
 use super::file::{Fields, File, INT_MAX};
 use super::json::{Member, Value};
@@ -8,8 +9,8 @@ use crate::disturbance::{Action, Disturbance};
 use crate::program::{Cgroup, Dist, Op, Policy, TaskSpec, Workload};
 use input::{Error, Position};
 
-/// Keys that need a "taskgroup", in the order in which those of one object are done.
-const OF_CGROUPS: [&str; 8] = [
+/// Keys that need a "taskgroup", in the order in which those of one object take effect.
+const CGROUP_KEYS: [&str; 8] = [
     "mkdir",
     "weight",
     "idle",
@@ -42,22 +43,22 @@ const KEYS: [&str; 20] = [
     "rmdir",
 ];
 
-/// Limits of cpu.max's period, us (min_cfs_quota_period, max_cfs_quota_period).
+/// Range of cpu.max's period in us (min_cfs_quota_period, max_cfs_quota_period).
 const PERIOD_US: std::ops::RangeInclusive<i64> = 1_000..=1_000_000;
 
-/// rt-app has no words for them.
+/// Refuses to write workloads with disturbances, because rt-app's format has none.
 ///
 /// # Errors
-/// If the workload has any, or a task that is one.
+/// Fails if the workload has disturbances, or a task that stands for one.
 pub fn refuse(workload: &Workload) -> Result<(), Error> {
     let deadline = workload.tasks.iter().any(|task| task.policy == Policy::Deadline);
     if deadline || !workload.disturbances.is_empty() {
-        return Err(Error::at(&workload.name, "rt-app disturbs nobody").hint("leave the disturbances out"));
+        return Err(Error::at(&workload.name, "rt-app's format has no disturbances").hint("remove the disturbances"));
     }
     Ok(())
 }
 
-/// Reads the section into a workload that has its tasks.
+/// Reads the section into a workload. The tasks must have been read before.
 pub fn read(file: File, section: &Member, workload: &mut Workload) -> Result<(), Error> {
     let Value::Array(items) = &section.node.value else {
         let found = section.node.value.kind();
@@ -75,70 +76,73 @@ pub fn read(file: File, section: &Member, workload: &mut Workload) -> Result<(),
         };
         let fields = file.fields(&member, &KEYS)?;
         let at_ns = file.usec(fields.need(file, &member, "at")?)?;
-        let mut what = one(file, &fields, &mut workload.cgroups)?;
+        let mut actions = read_actions(file, &fields, &mut workload.cgroups)?;
         let noise = noise(file, &member, &fields)?;
         if let Some(noise) = &noise {
-            what.extend(noise.irqs());
+            actions.extend(noise.irqs());
             noise.add_tasks(at_ns, workload);
         }
-        if what.is_empty() && noise.is_none() {
+        if actions.is_empty() && noise.is_none() {
             return Err(nothing(file, fields.at));
         }
-        all.extend(what.into_iter().map(|what| Disturbance { at_ns, what }));
+        all.extend(actions.into_iter().map(|action| Disturbance { at_ns, what: action }));
     }
-    // Those of one time keep their order.
+    // The sort is stable, so disturbances at the same time keep their order.
     all.sort_by_key(|disturbance| disturbance.at_ns);
     workload.disturbances = all;
     Ok(())
 }
 
-fn one(file: File, fields: &Fields, cgroups: &mut Vec<Cgroup>) -> Result<Vec<Action>, Error> {
-    let mut what = Vec::new();
+/// Reads the hotplug and cgroup actions of one object.
+fn read_actions(file: File, fields: &Fields, cgroups: &mut Vec<Cgroup>) -> Result<Vec<Action>, Error> {
+    let mut actions = Vec::new();
     for (key, online) in [("offline", false), ("online", true)] {
         if let Some(member) = fields.get(key) {
             let cpu = file.int(member, "", 0..=0xffff)? as u32;
-            what.push(Action::Hotplug { cpu, online });
+            actions.push(Action::Hotplug { cpu, online });
         }
     }
-    let of_cgroups: Vec<&Member> = OF_CGROUPS.iter().filter_map(|key| fields.get(key)).collect();
-    match (fields.get("taskgroup"), of_cgroups.first()) {
+    let members: Vec<&Member> = CGROUP_KEYS.iter().filter_map(|key| fields.get(key)).collect();
+    match (fields.get("taskgroup"), members.first()) {
         (Some(group), Some(_)) => {
             let cgroup = index(file.string(group)?, cgroups);
-            for member in of_cgroups {
-                what.extend(of_cgroup(file, fields, member, cgroup)?);
+            for member in members {
+                actions.extend(cgroup_action(file, fields, member, cgroup)?);
             }
         }
         (Some(group), None) => {
             return Err(file
                 .error(group.at, "\"taskgroup\" alone does nothing")
-                .hint("say what happens to it: mkdir, weight, idle, max, cpus, attach, attach_process or rmdir"));
+                .hint("add what happens to it: mkdir, weight, idle, max, cpus, attach, attach_process or rmdir"));
         }
         (None, Some(member)) => {
             return Err(file
-                .error(member.at, format!("\"{}\" without \"taskgroup\"", member.key))
-                .hint("add the \"taskgroup\" it is about"));
+                .error(member.at, format!("\"{}\" needs a \"taskgroup\"", member.key))
+                .hint("add the \"taskgroup\" that it changes"));
         }
         (None, None) => {}
     }
-    Ok(what)
+    Ok(actions)
 }
 
-/// Time that something else takes of CPUs, again and again.
+/// Repeated use of CPU time by interrupts or by tasks outside of the workload.
 struct Noise {
     kind: Kind,
     cpus: Vec<u32>,
     length_ns: u64,
     period_ns: u64,
-    /// `None`: for ever.
+    /// Number of repetitions; `None` is endless.
     count: Option<u64>,
 }
 
+/// Source of the noise.
 enum Kind {
     Irq,
-    /// A task of this policy on each CPU.
+    /// A task with this policy on each CPU, and its name.
     Task(&'static str, Policy),
 }
 
+/// Reads the noise of one object, if it has any.
 fn noise(file: File, item: &Member, fields: &Fields) -> Result<Option<Noise>, Error> {
     let named: Vec<&Member> = ["irq", "fifo", "deadline"]
         .iter()
@@ -147,8 +151,11 @@ fn noise(file: File, item: &Member, fields: &Fields) -> Result<Option<Noise>, Er
     let Some(&member) = named.first() else { return Ok(None) };
     if let Some(second) = named.get(1) {
         return Err(file
-            .error(second.at, format!("\"{}\" and \"{}\" at once", member.key, second.key))
-            .hint("make two of them"));
+            .error(
+                second.at,
+                format!("\"{}\" and \"{}\" are in the same disturbance", member.key, second.key),
+            )
+            .hint("write two disturbances"));
     }
     let priority = match fields.get("priority") {
         Some(priority) => file.int(priority, "", 1..=99)? as u32,
@@ -164,14 +171,14 @@ fn noise(file: File, item: &Member, fields: &Fields) -> Result<Option<Noise>, Er
         None if count == Some(1) => length_ns,
         None => {
             return Err(file
-                .error(item.at, "\"count\" without \"period\"")
-                .hint("say how far apart they are, in us"));
+                .error(item.at, "\"count\" needs a \"period\"")
+                .hint("add the time from one to the next, in us"));
         }
     };
     if length_ns == 0 || period_ns < length_ns {
         return Err(file
-            .error(item.at, "longer than its period, or of no length")
-            .hint("\"length\" and \"period\" are us, and the period is the longer one"));
+            .error(item.at, "the length is 0 or longer than the period")
+            .hint("\"length\" and \"period\" are in us; use a length above 0 and a period at least as long"));
     }
     Ok(Some(Noise {
         kind: match member.key.as_str() {
@@ -187,6 +194,7 @@ fn noise(file: File, item: &Member, fields: &Fields) -> Result<Option<Noise>, Er
 }
 
 impl Noise {
+    /// Returns the interrupts, one action per CPU.
     fn irqs(&self) -> Vec<Action> {
         let irq = |&cpu: &u32| Action::Irq {
             cpu,
@@ -200,7 +208,8 @@ impl Noise {
         }
     }
 
-    /// A task a CPU, in a process of its own, that computes for the length and sleeps for the rest of the period.
+    /// Adds a task for each CPU, in a process of its own. It computes for the length and sleeps for
+    /// the rest of the period.
     fn add_tasks(&self, at_ns: u64, workload: &mut Workload) {
         let Kind::Task(name, policy) = self.kind else { return };
         for &cpu in &self.cpus {
@@ -235,11 +244,12 @@ impl Noise {
 
 fn nothing(file: File, at: Position) -> Error {
     let known = KEYS[1..].join(", ");
-    file.error(at, "a disturbance in which nothing happens")
-        .hint(format!("known are {known}"))
+    file.error(at, "the disturbance does nothing")
+        .hint(format!("use one of {known}"))
 }
 
-fn of_cgroup(file: File, fields: &Fields, member: &Member, cgroup: u32) -> Result<Option<Action>, Error> {
+/// Reads the action of one key that changes a cgroup.
+fn cgroup_action(file: File, fields: &Fields, member: &Member, cgroup: u32) -> Result<Option<Action>, Error> {
     Ok(Some(match member.key.as_str() {
         "mkdir" | "rmdir" if !file.bool(member)? => return Ok(None),
         "mkdir" => Action::Make { cgroup },
@@ -269,6 +279,7 @@ fn of_cgroup(file: File, fields: &Fields, member: &Member, cgroup: u32) -> Resul
     }))
 }
 
+/// Reads cpu.max with its period and burst.
 fn max(file: File, fields: &Fields, member: &Member, cgroup: u32) -> Result<Action, Error> {
     let quota_us = match &member.node.value {
         Value::String(text) if text == "max" => None,
@@ -290,7 +301,7 @@ fn max(file: File, fields: &Fields, member: &Member, cgroup: u32) -> Result<Acti
     })
 }
 
-/// The index of the cgroup with this path.
+/// Returns the index of the cgroup with a path, and adds the cgroup if it is missing.
 fn index(path: &str, cgroups: &mut Vec<Cgroup>) -> u32 {
     let known = cgroups.iter().position(|cgroup| cgroup.path == path);
     known.unwrap_or_else(|| {
@@ -307,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn disturbances_are_read_in_the_order_of_time() {
+    fn disturbances_are_sorted_by_time() {
         let w = crate::rtapp::read(
             r#"{
      "tasks" : { "a" : { "taskgroup" : "/old", "run" : 10 } },
@@ -365,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_interrupts_or_tasks() {
+    fn noise_becomes_interrupts_or_tasks() {
         let text = r#"{
  "tasks" : { "a" : { "run" : 10 } },
  "disturbances" : [
@@ -402,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn disturbances_that_say_nothing_or_nonsense_are_errors() {
+    fn empty_and_invalid_disturbances_are_errors() {
         let error = |body: &str| {
             let text =
                 format!("{{\"tasks\": {{\"a\": {{\"run\": 1, \"taskgroup\": \"/t\"}}}}, \"disturbances\": {body}}}");
@@ -410,13 +421,13 @@ mod tests {
         };
         for (body, expect) in [
             ("{}", "\"disturbances\" takes an array of objects, found an object"),
-            ("[{\"at\": 1}]", "a disturbance in which nothing happens"),
-            ("[{\"online\": 1}]", "without \"at\""),
+            ("[{\"at\": 1}]", "the disturbance does nothing"),
+            ("[{\"online\": 1}]", "needs \"at\""),
             (
                 "[{\"at\": 1, \"taskgroup\": \"/x\"}]",
                 "\"taskgroup\" alone does nothing",
             ),
-            ("[{\"at\": 1, \"weight\": 5}]", "\"weight\" without \"taskgroup\""),
+            ("[{\"at\": 1, \"weight\": 5}]", "\"weight\" needs a \"taskgroup\""),
             (
                 "[{\"at\": 1, \"taskgroup\": \"/x\", \"weight\": 0}]",
                 "expected 1..=10000",
@@ -431,26 +442,26 @@ mod tests {
             ),
             (
                 "[{\"at\": 1, \"taskgroup\": \"/\", \"weight\": 5}]",
-                "a disturbance of the root cgroup",
+                "a disturbance changes the root cgroup",
             ),
-            (
-                "[{\"at\": 1, \"taskgroup\": \"x\", \"weight\": 5}]",
-                "has no absolute path",
-            ),
+            ("[{\"at\": 1, \"taskgroup\": \"x\", \"weight\": 5}]", "is not absolute"),
             (
                 "[{\"at\": 1, \"taskgroup\": \"/t\", \"mkdir\": true}]",
-                "which is made later",
+                "which is created later",
             ),
-            ("[{\"at\": 1, \"irq\": [0]}]", "without \"length\""),
+            ("[{\"at\": 1, \"irq\": [0]}]", "needs \"length\""),
             (
                 "[{\"at\": 1, \"irq\": [0], \"length\": 5, \"count\": 2}]",
-                "\"count\" without \"period\"",
+                "\"count\" needs a \"period\"",
             ),
             (
                 "[{\"at\": 1, \"irq\": [0], \"length\": 5, \"period\": 4}]",
-                "longer than its period",
+                "longer than the period",
             ),
-            ("[{\"at\": 1, \"irq\": [0], \"fifo\": [0], \"length\": 5}]", "at once"),
+            (
+                "[{\"at\": 1, \"irq\": [0], \"fifo\": [0], \"length\": 5}]",
+                "are in the same disturbance",
+            ),
             (
                 "[{\"at\": 1, \"fifo\": 0, \"length\": 5}]",
                 "takes an array of CPU numbers",

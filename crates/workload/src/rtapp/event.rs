@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The events of a phase.
 //!
-//! As in rt-app a key is an event if it begins with the event's name, so that `run0` and `run_heavy` are both
-//! `run`. `suspend` and `resume` are what rt-app makes of them: a wait on, and a broadcast to, the
-//! condition of that name under the mutex of that name; a resume that nobody waits for is lost.
+//! As in rt-app, a key is an event if it begins with the event's name, so `run0` and `run_heavy`
+//! are both `run`. `suspend` and `resume` work as in rt-app: they wait on and broadcast to the
+//! condition of that name, under the mutex of that name. A resume is lost if no task waits for it.
 
 use super::file::{File, INT_MAX};
 use super::json::{Member, Value};
@@ -11,6 +11,7 @@ use super::resources::{Kind, Resources};
 use crate::program::{Dist, Op};
 use input::{Error, Position, suggest};
 
+/// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     Run,
@@ -38,7 +39,8 @@ pub enum Event {
     Done,
 }
 
-/// Names, longer ones before their own beginnings. From `sem_post` on they are ours.
+/// Names of the events. A name must precede its own prefixes. Those from `sem_post` on are
+/// extensions of rt-app's format.
 const EVENTS: &[(&str, Event)] = &[
     ("runtime", Event::Runtime),
     ("run", Event::Run),
@@ -65,20 +67,20 @@ const EVENTS: &[(&str, Event)] = &[
     ("done", Event::Done),
 ];
 
-/// The event a key stands for.
-pub fn of(key: &str) -> Option<Event> {
+/// Returns the event of a key.
+pub fn find(key: &str) -> Option<Event> {
     EVENTS
         .iter()
         .find(|(name, _)| key.starts_with(name))
         .map(|(_, event)| *event)
 }
 
-/// The names of all events, for hints.
+/// Returns the names of all events, for hints.
 pub fn names() -> impl Iterator<Item = &'static str> {
     EVENTS.iter().map(|(name, _)| *name)
 }
 
-/// A timer event.
+/// Contents of a timer event.
 pub struct Timer<'n> {
     pub name: &'n str,
     pub at: Position,
@@ -86,6 +88,7 @@ pub struct Timer<'n> {
     pub absolute: bool,
 }
 
+/// Reads a timer event.
 pub fn timer<'n>(file: File, member: &'n Member) -> Result<Timer<'n>, Error> {
     let fields = file.fields(member, &["ref", "period", "mode"])?;
     let name = fields.need(file, member, "ref")?;
@@ -96,7 +99,7 @@ pub fn timer<'n>(file: File, member: &'n Member) -> Result<Timer<'n>, Error> {
             "relative" => false,
             other => {
                 return Err(file
-                    .error(mode.node.at, format!("no timer mode \"{other}\""))
+                    .error(mode.node.at, format!("there is no timer mode \"{other}\""))
                     .hint(suggest::hint(other, &["relative", "absolute"])));
             }
         },
@@ -109,19 +112,21 @@ pub fn timer<'n>(file: File, member: &'n Member) -> Result<Timer<'n>, Error> {
     })
 }
 
-/// What events refer to.
+/// Everything that events can refer to.
 pub struct Context<'a> {
     pub file: File<'a>,
     pub resources: &'a mut Resources,
-    /// Names of tasks in the order of the file; forks become indices into it.
+    /// Names of the tasks in the order of the file. Forks contain indices into it.
     pub tasks: &'a [&'a str],
-    /// The task the event is in, how many of it there are, and its timers with their mode.
+    /// Name of the task that contains the event.
     pub task: &'a str,
+    /// Number of instances of the task.
     pub instances: u32,
+    /// Timers of the task: name, and whether it is absolute.
     pub timers: &'a [(String, bool)],
 }
 
-/// The ops of one event.
+/// Returns the steps of one event.
 pub fn ops(cx: &mut Context, event: Event, member: &Member) -> Result<Vec<Op>, Error> {
     let file = cx.file;
     let bytes = || file.int(member, " bytes", 0..=INT_MAX).map(|bytes| bytes as u64);
@@ -164,7 +169,7 @@ pub fn ops(cx: &mut Context, event: Event, member: &Member) -> Result<Vec<Op>, E
             vec![Op::Barrier(id)]
         }
         Event::Suspend | Event::Resume => {
-            // Without a value it is the task itself, as workgen fills in.
+            // Without a value, the task suspends itself, as workgen does.
             let name = match (&member.node.value, event) {
                 (Value::Missing, Event::Suspend) => cx.task,
                 _ => file.name(member)?,
@@ -184,18 +189,18 @@ pub fn ops(cx: &mut Context, event: Event, member: &Member) -> Result<Vec<Op>, E
                 let found = member.node.value.kind();
                 return Err(file
                     .error(member.node.at, format!("\"yield\" takes a string, found {found}"))
-                    .hint("it may be empty: \"\""));
+                    .hint("use an empty string: \"\""));
             }
         },
         Event::Fork => {
             let name = file.name(member)?;
             let Some(task) = cx.tasks.iter().position(|task| *task == name) else {
                 return Err(file
-                    .error(member.node.at, format!("fork of unknown task \"{name}\""))
+                    .error(member.node.at, format!("the forked task \"{name}\" does not exist"))
                     .hint(suggest::hint(name, cx.tasks)));
             };
             let task = task as u32;
-            // rt-app creates threads.
+            // rt-app's forks create threads.
             vec![Op::Fork { task, thread: true }]
         }
         Event::SemPost => vec![Op::SemPost(cx.resources.get(Kind::Semaphore, file.name(member)?))],
@@ -217,8 +222,8 @@ pub fn ops(cx: &mut Context, event: Event, member: &Member) -> Result<Vec<Op>, E
             "arrival" => vec![Op::Begin { arrival: true }],
             other => {
                 return Err(file
-                    .error(member.node.at, format!("a request does not begin at \"{other}\""))
-                    .hint("\"\" is here and now, \"arrival\" when the task was created"));
+                    .error(member.node.at, format!("\"{other}\" is not the beginning of a request"))
+                    .hint("use \"\" for the current time, or \"arrival\" for the creation of the task"));
             }
         },
         Event::Done => vec![Op::Done {

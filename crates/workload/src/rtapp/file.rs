@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Typed access to the values of an rt-app file, with errors that name the place.
+//! Typed access to the values of an rt-app file. Errors contain the position.
 
 use super::json::{Member, Node, Value};
 use input::{Error, Position, suggest};
 use std::ops::RangeInclusive;
 
-/// The largest number rt-app takes: it keeps an int.
+/// The largest number in an rt-app file, because rt-app stores numbers as int.
 pub const INT_MAX: i64 = i32::MAX as i64;
 
-/// Makes errors in one file.
+/// The file that is read. Creates the errors.
 #[derive(Clone, Copy)]
 pub struct File<'a> {
     pub name: &'a str,
@@ -19,82 +19,88 @@ impl File<'_> {
         Error::at(self.name, message).position(at)
     }
 
-    fn mismatch(&self, of: &Member, expected: &str) -> Error {
-        let found = of.node.value.kind();
-        self.error(of.node.at, format!("\"{}\" takes {expected}, found {found}", of.key))
+    fn mismatch(&self, member: &Member, expected: &str) -> Error {
+        let found = member.node.value.kind();
+        self.error(
+            member.node.at,
+            format!("\"{}\" takes {expected}, found {found}", member.key),
+        )
     }
 
-    /// An integer within `range`.
-    pub fn int(&self, of: &Member, unit: &str, range: RangeInclusive<i64>) -> Result<i64, Error> {
+    /// Reads an integer within `range`.
+    pub fn int(&self, member: &Member, unit: &str, range: RangeInclusive<i64>) -> Result<i64, Error> {
         let (lo, hi) = (range.start(), range.end());
-        match of.node.value {
+        match member.node.value {
             Value::Int(value) if range.contains(&value) => Ok(value),
             Value::Int(value) => Err(self
-                .error(of.node.at, format!("\"{}\": {value} is out of range", of.key))
+                .error(member.node.at, format!("\"{}\": {value} is out of range", member.key))
                 .hint(format!("expected {lo}..={hi}{unit}"))),
             _ => Err(self
-                .mismatch(of, "an integer")
+                .mismatch(member, "an integer")
                 .hint(format!("expected {lo}..={hi}{unit}, without quotes"))),
         }
     }
 
-    /// A time in us, as ns.
-    pub fn usec(&self, of: &Member) -> Result<u64, Error> {
-        Ok(self.int(of, " us", 0..=INT_MAX)? as u64 * 1000)
+    /// Reads a time in us and returns it in ns.
+    pub fn usec(&self, member: &Member) -> Result<u64, Error> {
+        Ok(self.int(member, " us", 0..=INT_MAX)? as u64 * 1000)
     }
 
-    /// "loop": `None` is for ever.
-    pub fn rounds(&self, of: &Member) -> Result<Option<u64>, Error> {
-        match self.int(of, ", -1 for ever", -1..=INT_MAX)? {
+    /// Reads a number of rounds; `None` means endless.
+    pub fn rounds(&self, member: &Member) -> Result<Option<u64>, Error> {
+        match self.int(member, ", or -1 for an endless loop", -1..=INT_MAX)? {
             -1 => Ok(None),
             0 => Err(self
-                .error(of.node.at, "\"loop\": no rounds")
-                .hint("-1 is for ever; a task not to be created has \"instance\": 0")),
+                .error(member.node.at, "\"loop\" is 0")
+                .hint("use -1 for an endless loop; \"instance\": 0 creates no task")),
             times => Ok(Some(times as u64)),
         }
     }
 
-    pub fn string<'n>(&self, of: &'n Member) -> Result<&'n str, Error> {
-        match &of.node.value {
+    pub fn string<'n>(&self, member: &'n Member) -> Result<&'n str, Error> {
+        match &member.node.value {
             Value::String(text) => Ok(text),
-            _ => Err(self.mismatch(of, "a string")),
+            _ => Err(self.mismatch(member, "a string")),
         }
     }
 
-    /// The name of something: not empty.
-    pub fn name<'n>(&self, of: &'n Member) -> Result<&'n str, Error> {
-        match self.string(of)? {
+    /// Reads a name, which must not be empty.
+    pub fn name<'n>(&self, member: &'n Member) -> Result<&'n str, Error> {
+        match self.string(member)? {
             "" => Err(self
-                .error(of.node.at, format!("\"{}\" refers to nothing", of.key))
-                .hint("give the name of what is meant")),
+                .error(member.node.at, format!("\"{}\" is an empty name", member.key))
+                .hint("write the name of a task or resource")),
             name => Ok(name),
         }
     }
 
-    pub fn bool(&self, of: &Member) -> Result<bool, Error> {
-        match of.node.value {
+    pub fn bool(&self, member: &Member) -> Result<bool, Error> {
+        match member.node.value {
             Value::Bool(value) => Ok(value),
-            _ => Err(self.mismatch(of, "true or false")),
+            _ => Err(self.mismatch(member, "true or false")),
         }
     }
 
-    pub fn object<'n>(&self, of: &'n Member) -> Result<&'n [Member], Error> {
-        match &of.node.value {
+    pub fn object<'n>(&self, member: &'n Member) -> Result<&'n [Member], Error> {
+        match &member.node.value {
             Value::Object(members) => Ok(members),
-            _ => Err(self.mismatch(of, "an object")),
+            _ => Err(self.mismatch(member, "an object")),
         }
     }
 
-    /// An object of which all keys are known and none is there twice.
-    pub fn fields<'n>(&self, of: &'n Member, known: &[&str]) -> Result<Fields<'n>, Error> {
+    /// Reads an object. All keys must be known, and none may occur twice.
+    pub fn fields<'n>(&self, parent: &'n Member, known: &[&str]) -> Result<Fields<'n>, Error> {
         let mut fields = Fields {
-            at: of.node.at,
+            at: parent.node.at,
             members: Vec::new(),
         };
-        for member in self.object(of)? {
+        for member in self.object(parent)? {
             if !known.contains(&member.key.as_str()) {
                 return Err(self
-                    .error(member.at, format!("unknown key \"{}\" in \"{}\"", member.key, of.key))
+                    .error(
+                        member.at,
+                        format!("unknown key \"{}\" in \"{}\"", member.key, parent.key),
+                    )
                     .hint(suggest::hint(&member.key, known)));
             }
             self.once(&mut fields.members, member)?;
@@ -102,21 +108,24 @@ impl File<'_> {
         Ok(fields)
     }
 
-    /// Adds a member whose key must be new.
+    /// Adds a member to `seen`. Its key must not be there yet.
     pub fn once<'n>(&self, seen: &mut Vec<&'n Member>, member: &'n Member) -> Result<(), Error> {
         if let Some(first) = seen.iter().find(|m| m.key == member.key) {
             return Err(self
-                .error(member.at, format!("\"{}\" a second time", member.key))
-                .hint(format!("the first is in line {}; keep one of them", first.at.line)));
+                .error(member.at, format!("\"{}\" occurs twice", member.key))
+                .hint(format!(
+                    "the first one is in line {}; remove one of them",
+                    first.at.line
+                )));
         }
         seen.push(member);
         Ok(())
     }
 
-    /// "cpus": at least one, in ascending order.
-    pub fn cpus(&self, of: &Member) -> Result<Vec<u32>, Error> {
-        let Value::Array(items) = &of.node.value else {
-            return Err(self.mismatch(of, "an array of CPU numbers"));
+    /// Reads a list of at least one CPU and returns it in ascending order.
+    pub fn cpus(&self, member: &Member) -> Result<Vec<u32>, Error> {
+        let Value::Array(items) = &member.node.value else {
+            return Err(self.mismatch(member, "an array of CPU numbers"));
         };
         let mut cpus = Vec::with_capacity(items.len());
         for item in items {
@@ -125,7 +134,7 @@ impl File<'_> {
                 _ => {
                     return Err(self
                         .error(item.at, format!("{} is not a CPU number", item.value.kind()))
-                        .hint("CPU numbers are 0..=65535"));
+                        .hint("use CPU numbers of 0..=65535"));
                 }
             }
         }
@@ -133,14 +142,14 @@ impl File<'_> {
         cpus.dedup();
         if cpus.is_empty() {
             return Err(self
-                .error(of.node.at, "\"cpus\": no CPU to run on")
-                .hint("leave it out for all CPUs"));
+                .error(member.node.at, "\"cpus\" contains no CPU")
+                .hint("leave it out to allow all CPUs"));
         }
         Ok(cpus)
     }
 }
 
-/// The members of an object by key.
+/// The members of an object, which are found by key.
 pub struct Fields<'n> {
     pub at: Position,
     pub members: Vec<&'n Member>,
@@ -151,15 +160,16 @@ impl<'n> Fields<'n> {
         self.members.iter().copied().find(|m| m.key == key)
     }
 
-    pub fn need(&self, file: File, of: &Member, key: &str) -> Result<&'n Member, Error> {
+    /// Returns a member that must exist. `parent` is the object, for the error.
+    pub fn need(&self, file: File, parent: &Member, key: &str) -> Result<&'n Member, Error> {
         self.get(key).ok_or_else(|| {
-            file.error(self.at, format!("\"{}\" without \"{key}\"", of.key))
-                .hint(format!("add \"{key}\" to it"))
+            file.error(self.at, format!("\"{}\" needs \"{key}\"", parent.key))
+                .hint(format!("add \"{key}\""))
         })
     }
 }
 
-/// The root object as a member, so that it is read like the others.
+/// Wraps the root object into a member, so that it can be read like the others.
 pub fn root(node: Node) -> Member {
     Member {
         at: node.at,

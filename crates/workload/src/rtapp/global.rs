@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The "global" section.
+//! The section "global".
 
 use super::file::{File, INT_MAX};
 use super::json::{Member, Value};
 use super::sched::{self, Name};
 use input::Error;
 
-/// rt-app's buffer for mem and iorun where none is given.
+/// Default size of rt-app's buffer for mem and iorun.
 const MEM_BUFFER_SIZE: u64 = 4 << 20;
 
-/// What of it matters here.
+/// The settings that matter in a simulation.
 pub struct Global {
     pub duration_ns: Option<u64>,
     pub policy: Name,
@@ -36,21 +36,22 @@ const KEYS: &[&str] = &[
     "calibration",
 ];
 
-/// Keys that change nothing in a simulation, with the values rt-app takes ('b'oolean, 's'tring,
-/// 'i'nteger) and the reason.
+/// Keys that have no effect in a simulation: name, the types that rt-app accepts ('b'oolean,
+/// 's'tring, 'i'nteger), and the reason.
 #[rustfmt::skip]
 const WITHOUT_EFFECT: &[(&str, &str, &str)] = &[
     ("logdir",           "s",  "no log is written"),
     ("log_basename",     "s",  "no log is written"),
     ("log_size",         "is", "no log is written"),
-    ("ftrace",           "bs", "the trace of the run has all of it"),
+    ("ftrace",           "bs", "the run's trace contains all events"),
     ("gnuplot",          "b",  "no plot is drawn"),
-    ("cumulative_slack", "b",  "changes a column of the log, not what is done"),
+    ("cumulative_slack", "b",  "changes only a column of the log"),
     ("lock_pages",       "b",  "no page is ever swapped out"),
     ("io_device",        "s",  "there is one block device, and iorun waits for it"),
-    ("frag",             "i",  "for AQuoSA kernels; rt-app itself takes no notice"),
+    ("frag",             "i",  "only for AQuoSA kernels; rt-app ignores it"),
 ];
 
+/// Reads the section.
 pub fn read(file: File, section: &Member) -> Result<Global, Error> {
     let mut known = KEYS.to_vec();
     known.extend(WITHOUT_EFFECT.iter().map(|(key, ..)| key));
@@ -58,9 +59,10 @@ pub fn read(file: File, section: &Member) -> Result<Global, Error> {
     let mut global = Global::default();
     for &member in &fields.members {
         match member.key.as_str() {
-            // As rt-app: it stops after a positive number of seconds, else when all tasks have.
+            // As in rt-app, a positive number ends the run after that many seconds. Otherwise the
+            // run ends with its tasks.
             "duration" => {
-                let seconds = file.int(member, " s, -1 until all tasks have exited", -1..=INT_MAX)?;
+                let seconds = file.int(member, " s, or -1 until all tasks have exited", -1..=INT_MAX)?;
                 global.duration_ns = (seconds > 0).then(|| seconds as u64 * 1_000_000_000);
             }
             "default_policy" => global.policy = sched::name(file, member)?,
@@ -78,8 +80,9 @@ pub fn read(file: File, section: &Member) -> Result<Global, Error> {
     Ok(global)
 }
 
-/// The CPU on which, or the ns a loop for which, run is calibrated. The simulated machine needs neither: a
-/// microsecond of run is one on its fastest CPU (capacity 1024).
+/// Checks "calibration": the CPU on which rt-app calibrates `run`, or the ns of a loop. It has no
+/// effect, because a microsecond of `run` takes one microsecond on the fastest simulated CPU
+/// (capacity 1024).
 fn calibration(file: File, member: &Member) -> Result<(), Error> {
     match &member.node.value {
         Value::Int(0..=INT_MAX) => Ok(()),
@@ -90,6 +93,7 @@ fn calibration(file: File, member: &Member) -> Result<(), Error> {
     }
 }
 
+/// Checks the type of a value that has no effect.
 fn without_effect(file: File, member: &Member, kinds: &str) -> Result<(), Error> {
     let kind = match member.node.value {
         Value::Bool(_) => 'b',

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! JSON as rt-app's files are written, with the place of everything.
+//! Parser for JSON as it occurs in rt-app's files. All values have positions.
 //!
-//! Accepted beyond the standard, as json-c (rt-app's parser) and workgen (its preprocessor) do: comments
-//! (`/* */` and `//`), a comma before a closing bracket, strings in single quotes, keywords in any case,
-//! leading zeros, a key more than once (order and all values are kept), and a key without a value.
-//! Not accepted although json-c does: text after the end, line breaks in strings, NaN and infinities.
+//! In addition to the standard, it accepts everything that json-c (rt-app's parser) and workgen
+//! (its preprocessor) accept: comments (`/* */` and `//`), a comma before a closing bracket,
+//! strings in single quotes, keywords in any case, leading zeros, repeated keys (all values are
+//! kept in order), and keys without a value. In contrast to json-c, it refuses text after the end,
+//! line breaks in strings, NaN and infinities.
 
 use input::{Error, Position};
 
-/// json-c's own limit.
+/// Maximum nesting, the same as json-c's.
 const MAX_DEPTH: usize = 32;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -18,19 +19,21 @@ pub enum Value {
     Null,
     Bool(bool),
     Int(i64),
-    /// Not used by rt-app: kept to be told apart from what is no number.
+    /// A number that rt-app does not use. It is kept for better messages.
     Float(String),
     String(String),
     Array(Vec<Node>),
     Object(Vec<Member>),
 }
 
+/// A value and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     pub at: Position,
     pub value: Value,
 }
 
+/// A key, its value and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Member {
     pub at: Position,
@@ -39,7 +42,7 @@ pub struct Member {
 }
 
 impl Value {
-    /// What it is, for messages.
+    /// Returns the type of the value for messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Value::Missing => "nothing",
@@ -54,10 +57,10 @@ impl Value {
     }
 }
 
-/// Reads one value, which must be all there is.
+/// Parses a text that consists of one value.
 ///
 /// # Errors
-/// What was expected where in `file`.
+/// Returns what was expected, with the position in `file`.
 pub fn parse(text: &str, file: &str) -> Result<Node, Error> {
     let mut reader = Reader {
         rest: text.strip_prefix('\u{feff}').unwrap_or(text),
@@ -70,7 +73,7 @@ pub fn parse(text: &str, file: &str) -> Result<Node, Error> {
         None => Ok(node),
         Some(c) => Err(reader
             .error(format!("{c:?} after the end of the description"))
-            .hint("is there a closing bracket too many?")),
+            .hint("remove the text, or a closing bracket before it")),
     }
 }
 
@@ -101,7 +104,7 @@ impl Reader<'_> {
         Some(c)
     }
 
-    /// White space and comments.
+    /// Skips white space and comments.
     fn space(&mut self) -> Result<(), Error> {
         loop {
             if self.rest.starts_with("//") {
@@ -109,7 +112,7 @@ impl Reader<'_> {
                     self.next();
                 }
             } else if self.rest.starts_with("/*") {
-                let unended = self.error("a comment without end").hint("end it with */");
+                let unended = self.error("a comment has no end").hint("end it with */");
                 self.next();
                 self.next();
                 while !self.rest.starts_with("*/") {
@@ -206,7 +209,7 @@ impl Reader<'_> {
     }
 
     fn string(&mut self) -> Result<String, Error> {
-        let unended = self.error("a string without end").hint("end it on its line");
+        let unended = self.error("a string has no end").hint("close it on the same line");
         let quote = self.next();
         let mut text = String::new();
         loop {
@@ -221,8 +224,8 @@ impl Reader<'_> {
 
     fn escape(&mut self) -> Result<char, Error> {
         let wrong = self
-            .error("no such escape")
-            .hint("known are \\\" \\' \\\\ \\/ \\b \\f \\n \\r \\t \\uXXXX");
+            .error("the escape sequence is unknown")
+            .hint("use one of \\\" \\' \\\\ \\/ \\b \\f \\n \\r \\t \\uXXXX");
         Ok(match self.next() {
             Some(c @ ('"' | '\'' | '\\' | '/')) => c,
             Some('b') => '\u{8}',
@@ -233,7 +236,7 @@ impl Reader<'_> {
             Some('u') => {
                 let high = self.hex4().ok_or_else(|| wrong.clone())?;
                 let code = if (0xd800..0xdc00).contains(&high) {
-                    // A pair of surrogates.
+                    // A surrogate pair encodes one character.
                     let follows = self.next() == Some('\\') && self.next() == Some('u');
                     let low = self.hex4().filter(|low| follows && (0xdc00..0xe000).contains(low));
                     0x10000 + ((high - 0xd800) << 10) + (low.ok_or_else(|| wrong.clone())? - 0xdc00)
@@ -276,7 +279,7 @@ impl Reader<'_> {
         }
         Err(Error {
             message: format!("'{text}' is not a number"),
-            hint: Some("numbers are decimal, without a unit".into()),
+            hint: Some("use a decimal number without a unit".into()),
             ..begin
         })
     }
@@ -294,7 +297,7 @@ impl Reader<'_> {
             "null" => Ok(Value::Null),
             _ => Err(Error {
                 message: format!("'{word}' is not a value"),
-                hint: Some("strings are in quotes; words are true, false and null".into()),
+                hint: Some("put strings in quotes, or use true, false or null".into()),
                 ..begin
             }),
         }
@@ -313,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_json_c_and_workgen_accept() {
+    fn extensions_of_json_c_and_workgen_are_accepted() {
         let text = "{ /* a\n * b */ 'run' : 010, // c\n \"run\": 20, \"suspend\", \"ok\" : TRUE,\n \"cpus\": [1,2,], }";
         let members = object(text);
         let keys: Vec<&str> = members.iter().map(|(key, _)| key.as_str()).collect();
@@ -330,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_place() {
+    fn errors_contain_the_position() {
         let message = |text| parse(text, "x.json").unwrap_err().to_string();
         assert_eq!(
             message("{\n \"a\" 1}"),

@@ -1,19 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Workloads as rt-app files (rt-app 1.0; `fork`, `taskgroup` and `instance: 0` as in later versions).
+//! Workloads as rt-app files (rt-app 1.0; `fork`, `taskgroup` and `instance: 0` as in later
+//! versions).
 //!
-//! The meaning is rt-app's: all tasks are threads of one process; a task goes `loop` times through its phases,
-//! each phase `loop` times through its events, for ever without a `loop` at the task; `run` is an amount of work and
-//! `runtime` an amount of time; a timer counts from the start of its task; a key may be repeated or carry
-//! a suffix (`run0`), and all of them count, as with workgen; a `resume` that nobody waits for is lost.
-//! The tables in `global` say which options change nothing here. What would change something but is not
-//! modelled is an error: SCHED_DEADLINE, utilisation clamps, memory binding, a timer that several tasks share.
+//! The files mean the same as in rt-app:
 //!
-//! Beyond rt-app: resources of type `pipe` and `socket` (with a `capacity` in bytes) and the events
-//! `send` ({"ref", "bytes"}) and `recv`; resources of type `semaphore` (with a start `value`) and the events `sem_post`
-//! and `sem_wait`; `begin` ("" or "arrival") and `done` (a count), which mark requests; `footprint` of a task, the bytes it
-//! works on, which otherwise are those that its `mem` events write. Without a `done` in the
-//! file each round of a task's loop, or of a phase's that never ends, counts as one operation. `disturbances` at the top level say
-//! what happens to the machine meanwhile.
+//! - All tasks are threads of one process.
+//! - A task executes its phases `loop` times, and each phase its events `loop` times. Without a
+//!   `loop`, a task is endless.
+//! - `run` is an amount of work, and `runtime` an amount of time.
+//! - A timer counts from the start of its task.
+//! - A key may be repeated or have a suffix (`run0`); all of its occurrences count, as with
+//!   workgen.
+//! - A `resume` is lost if no task waits for it.
+//!
+//! The tables in `global` list options that have no effect in a simulation. Options that would have
+//! an effect but are not modelled are errors: SCHED_DEADLINE, utilisation clamps, memory binding,
+//! and timers that several tasks share.
+//!
+//! Extensions of rt-app's format:
+//!
+//! - resources of type `pipe` and `socket` (with a `capacity` in bytes), and the events `send`
+//!   ({"ref", "bytes"}) and `recv`;
+//! - resources of type `semaphore` (with a start `value`), and the events `sem_post` and
+//!   `sem_wait`;
+//! - the events `begin` ("" or "arrival") and `done` (a count), which delimit requests;
+//! - the `footprint` of a task in bytes, which defaults to the bytes that its `mem` events write;
+//! - `disturbances` at the top level, which change the machine during the run.
+//!
+//! If a file has no `done`, each round of a task's loop or of an endless phase counts as one
+//! operation.
 
 mod build;
 mod disturbances;
@@ -32,10 +47,11 @@ use crate::program::Workload;
 use file::File;
 use input::Error;
 
-/// Reads the text of an rt-app file. `file` names it in errors, and its stem the workload.
+/// Reads the text of an rt-app file. `file` is its path, which is used in errors and for the name
+/// of the workload.
 ///
 /// # Errors
-/// The first thing that is wrong, with its line and column, what was expected and a hint.
+/// Returns the first error with line and column, what was expected, and a hint.
 pub fn read(text: &str, file: &str) -> Result<Workload, Error> {
     let root = file::root(json::parse(text, file)?);
     let file = File { name: file };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What tasks refer to by name. A name may stand for one resource of each kind, as in rt-app.
+//! The resources that tasks refer to by name. As in rt-app, a name may belong to one resource of
+//! each kind.
 
 use super::file::{File, INT_MAX};
 use super::json::Member;
@@ -16,8 +17,8 @@ pub enum Kind {
     Channel,
 }
 
-/// Types of the "resources" section. rt-app makes its own by reference, so declaring them is never
-/// needed; pipes and sockets are ours and must be.
+/// Types in the section "resources". rt-app creates its resources when they are referred to, so
+/// their declaration is optional. Pipes and sockets are an extension and must be declared.
 const TYPES: &[&str] = &[
     "mutex",
     "wait",
@@ -31,9 +32,10 @@ const TYPES: &[&str] = &[
     "tcp",
 ];
 
-/// A pipe's buffer: 16 pages (fs/pipe.c).
+/// Capacity of a pipe: 16 pages (fs/pipe.c).
 const PIPE_CAPACITY: i64 = 65_536;
 
+/// All resources of a file.
 #[derive(Default)]
 pub struct Resources {
     pub list: Vec<Resource>,
@@ -49,7 +51,7 @@ impl Resources {
         }
     }
 
-    /// The resource of that kind and name, made when it is new.
+    /// Returns the resource with a kind and name, and creates it if it is missing.
     pub fn get(&mut self, kind: Kind, name: &str) -> ResourceId {
         let next = self.list.len() as ResourceId;
         let id = *self.by_name.entry((kind, name.into())).or_insert(next);
@@ -73,7 +75,7 @@ impl Resources {
         id
     }
 
-    /// A channel must have been declared.
+    /// Returns a channel, which must have been declared.
     pub fn channel(&self, file: File, at: Position, name: &str) -> Result<ResourceId, Error> {
         if let Some(id) = self.by_name.get(&(Kind::Channel, name.into())) {
             return Ok(*id);
@@ -82,20 +84,22 @@ impl Resources {
         let names: Vec<&str> = channels.map(|(_, name)| name.as_str()).collect();
         let declare = format!("declare it: \"resources\": {{ \"{name}\": {{ \"type\": \"pipe\" }} }}");
         let hint = match input::suggest::nearest(name, names) {
-            Some(near) => format!("did you mean \"{near}\"? Else {declare}"),
+            Some(near) => format!("did you mean \"{near}\"? Otherwise {declare}"),
             None => declare,
         };
-        Err(file.error(at, format!("no pipe or socket \"{name}\"")).hint(hint))
+        Err(file
+            .error(at, format!("there is no pipe or socket \"{name}\""))
+            .hint(hint))
     }
 
-    /// One more group of tasks meets at a barrier.
+    /// Adds `tasks` participants to a barrier.
     pub fn join_barrier(&mut self, id: ResourceId, tasks: u32) {
         if let Some(Resource::Barrier { participants, .. }) = self.list.get_mut(id as usize) {
             *participants = participants.saturating_add(tasks);
         }
     }
 
-    /// The "resources" section.
+    /// Reads the section "resources".
     pub fn declare(&mut self, file: File, section: &Member) -> Result<(), Error> {
         let mut seen = Vec::new();
         for member in file.object(section)? {
@@ -103,15 +107,18 @@ impl Resources {
             let fields = file.fields(member, &["type", "capacity", "value", "target"])?;
             if let Some(target) = fields.get("target") {
                 return Err(file
-                    .error(target.at, "\"target\" is from before rt-app 1.0, which ignores it")
-                    .hint("signal, broad and sync name the condition themselves"));
+                    .error(
+                        target.at,
+                        "\"target\" belongs to the format before rt-app 1.0, which ignores it",
+                    )
+                    .hint("remove it; signal, broad and sync name the condition"));
             }
             let kind = fields.need(file, member, "type")?;
             let kind_name = file.string(kind)?;
             let only = |key: &str, kinds: &[&str]| match fields.get(key) {
                 Some(field) if !kinds.contains(&kind_name) => Err(file
                     .error(field.at, format!("a {kind_name} has no \"{key}\""))
-                    .hint(format!("it is for {}", kinds.join(" and ")))),
+                    .hint(format!("only {} have it", kinds.join(" and ")))),
                 field => Ok(field),
             };
             let capacity = only("capacity", &["pipe", "socket", "tcp"])?;
@@ -119,7 +126,7 @@ impl Resources {
             match kind_name {
                 "mutex" => drop(self.get(Kind::Mutex, &member.key)),
                 "wait" => drop(self.get(Kind::Wait, &member.key)),
-                // Made by the tasks that use them; a barrier's participants are counted there.
+                // Their users create these resources and are counted as a barrier's participants.
                 "barrier" | "timer" | "mem" | "iorun" => {}
                 "semaphore" => {
                     let start = value.map_or(Ok(0), |value| file.int(value, "", 0..=INT_MAX))?;
@@ -142,7 +149,7 @@ impl Resources {
                 }
                 other => {
                     return Err(file
-                        .error(kind.node.at, format!("no resource type \"{other}\""))
+                        .error(kind.node.at, format!("there is no resource type \"{other}\""))
                         .hint(suggest::hint(other, TYPES)));
                 }
             }

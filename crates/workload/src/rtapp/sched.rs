@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Scheduling policy and priority of tasks and phases.
+//! Scheduling policies and priorities of tasks and phases.
 
 use super::file::File;
 use super::json::Member;
@@ -7,7 +7,7 @@ use crate::check;
 use crate::program::Policy;
 use input::{Error, suggest};
 
-/// A policy without its priority.
+/// A scheduling policy without its priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
     Other,
@@ -18,7 +18,7 @@ pub enum Name {
     RoundRobin,
 }
 
-/// As files spell them; SCHED_BATCH and SCHED_EXT are ours, the others rt-app's.
+/// Names of the policies in files. SCHED_BATCH and SCHED_EXT are extensions of rt-app's format.
 pub const NAMES: &[(&str, Name)] = &[
     ("SCHED_OTHER", Name::Other),
     ("SCHED_BATCH", Name::Batch),
@@ -28,7 +28,7 @@ pub const NAMES: &[(&str, Name)] = &[
     ("SCHED_RR", Name::RoundRobin),
 ];
 
-/// Keys that belong here, in tasks and in phases.
+/// Keys of tasks and phases that concern scheduling.
 pub const KEYS: &[&str] = &[
     "policy",
     "priority",
@@ -40,7 +40,7 @@ pub const KEYS: &[&str] = &[
 ];
 
 impl Name {
-    /// With rt-app's default priorities.
+    /// Returns rt-app's default priority for the policy.
     fn default_priority(self) -> i32 {
         match self {
             Name::Fifo | Name::RoundRobin => 10,
@@ -48,13 +48,13 @@ impl Name {
         }
     }
 
-    pub fn of(policy: Policy) -> Name {
+    pub fn from_policy(policy: Policy) -> Name {
         match policy {
             Policy::Normal { .. } => Name::Other,
             Policy::Batch { .. } => Name::Batch,
             Policy::Idle => Name::Idle,
             Policy::Ext { .. } => Name::Ext,
-            // Of tasks that no file names.
+            // Tasks with SCHED_DEADLINE never come from a file's tasks.
             Policy::Fifo { .. } | Policy::Deadline => Name::Fifo,
             Policy::RoundRobin { .. } => Name::RoundRobin,
         }
@@ -65,7 +65,7 @@ impl Name {
     }
 
     fn with(self, priority: i32) -> Policy {
-        // Negative numbers must not become large ones: 0 is out of range too.
+        // A negative number becomes 0, which is also out of range, instead of a large positive one.
         let rt_priority = priority.max(0) as u32;
         match self {
             Name::Other => Policy::Normal { nice: priority },
@@ -78,7 +78,7 @@ impl Name {
     }
 }
 
-/// What a task or phase says about its scheduling.
+/// The scheduling settings of a task or phase.
 #[derive(Clone, Copy, Default)]
 pub struct Sched<'n> {
     pub policy: Option<Name>,
@@ -86,7 +86,7 @@ pub struct Sched<'n> {
 }
 
 impl Sched<'_> {
-    /// The policy it asks for, given the one in force; `None` if it asks for nothing.
+    /// Returns the policy to set, given the current one, or `None` if nothing is set.
     pub fn resolve(&self, file: File, current: Name) -> Result<Option<Policy>, Error> {
         if self.policy.is_none() && self.priority.is_none() {
             return Ok(None);
@@ -101,6 +101,7 @@ impl Sched<'_> {
     }
 }
 
+/// Reads the name of a policy.
 pub fn name(file: File, member: &Member) -> Result<Name, Error> {
     let text = file.string(member)?;
     if let Some((_, name)) = NAMES.iter().find(|(known, _)| *known == text) {
@@ -108,13 +109,13 @@ pub fn name(file: File, member: &Member) -> Result<Name, Error> {
     }
     let error = file.error(member.node.at, format!("policy \"{text}\" is not modelled"));
     if text == "SCHED_DEADLINE" {
-        return Err(error.hint("there is no deadline class here; SCHED_FIFO comes nearest"));
+        return Err(error.hint("the deadline class is not simulated; use SCHED_FIFO instead"));
     }
     let known: Vec<&str> = NAMES.iter().map(|(known, _)| *known).collect();
     Err(error.hint(suggest::hint(text, &known)))
 }
 
-/// Reads one of [`KEYS`].
+/// Reads the value of one of [`KEYS`].
 pub fn read<'n>(file: File, member: &'n Member, sched: &mut Sched<'n>) -> Result<(), Error> {
     match member.key.as_str() {
         "policy" => sched.policy = Some(name(file, member)?),
@@ -122,7 +123,7 @@ pub fn read<'n>(file: File, member: &'n Member, sched: &mut Sched<'n>) -> Result
             let priority = file.int(member, " (nice -20..=19, real-time 1..=99)", -20..=99)?;
             sched.priority = Some((priority as i32, member));
         }
-        // No clamp at all is what is modelled.
+        // Only values that do not clamp are accepted.
         "util_min" | "util_max" => {
             let value = file.int(member, "", -1..=1024)?;
             let unclamped = if member.key == "util_min" { 0 } else { 1024 };
@@ -132,7 +133,7 @@ pub fn read<'n>(file: File, member: &'n Member, sched: &mut Sched<'n>) -> Result
                         member.at,
                         format!("\"{}\": utilisation clamps are not modelled", member.key),
                     )
-                    .hint("there is no frequency scaling here; leave it out"));
+                    .hint("remove it"));
             }
         }
         key => {

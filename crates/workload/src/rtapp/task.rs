@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The "tasks" section: task and phase objects, before they become programs.
+//! The section "tasks": task and phase objects before their conversion into programs.
 
 use super::event::{self, Event};
 use super::file::{File, INT_MAX};
@@ -7,22 +7,24 @@ use super::json::Member;
 use super::sched::{self, Sched};
 use input::{Error, Position, suggest};
 
-/// More tasks than any machine here is asked to hold.
+/// Maximum number of tasks in a file.
 const MAX_TASKS: i64 = 200_000;
 
+/// A task object.
 pub struct Task<'n> {
     pub at: Position,
     pub name: &'n str,
     pub instances: u32,
     pub delay_ns: u64,
-    /// How often all phases are gone through; `None`: for ever.
+    /// Number of rounds through all phases; `None` is endless.
     pub rounds: Option<u64>,
-    /// Bytes; `None`: what its `mem` events write.
+    /// Working set in bytes; `None` means the bytes that its `mem` events write.
     pub footprint: Option<u64>,
     pub phases: Vec<Phase<'n>>,
     pub set: Settings<'n>,
 }
 
+/// A phase object.
 pub struct Phase<'n> {
     pub at: Position,
     pub rounds: Option<u64>,
@@ -30,7 +32,7 @@ pub struct Phase<'n> {
     pub set: Settings<'n>,
 }
 
-/// What a task has from its start and a phase from its own.
+/// Settings that take effect at the start of a task or phase.
 #[derive(Default)]
 pub struct Settings<'n> {
     pub cpus: Option<Vec<u32>>,
@@ -42,9 +44,10 @@ const TASK_KEYS: &[&str] = &["instance", "delay", "loop", "footprint", "phases"]
 const PHASE_KEYS: &[&str] = &["loop"];
 const SETTINGS_KEYS: &[&str] = &["cpus", "taskgroup", "nodes_membind"];
 
-/// The periodic tasks of rt-app before 1.0.
+/// Keys of the periodic tasks in rt-app's format before 1.0.
 const OLD_KEYS: &[&str] = &["exec", "period", "deadline", "lock_order", "resources"];
 
+/// Reads the section.
 pub fn read<'n>(file: File, section: &'n Member) -> Result<Vec<Task<'n>>, Error> {
     let mut tasks = Vec::new();
     let mut total = 0;
@@ -54,20 +57,22 @@ pub fn read<'n>(file: File, section: &'n Member) -> Result<Vec<Task<'n>>, Error>
         if total > MAX_TASKS {
             return Err(file
                 .error(member.at, format!("{total} tasks are too many"))
-                .hint(format!("at most {MAX_TASKS} in all")));
+                .hint(format!("use at most {MAX_TASKS} tasks in total")));
         }
         tasks.push(task);
     }
     if tasks.is_empty() {
-        return Err(file.error(section.at, "no tasks").hint("\"tasks\" needs at least one"));
+        return Err(file
+            .error(section.at, "\"tasks\" is empty")
+            .hint("add at least one task"));
     }
     Ok(tasks)
 }
 
-fn task<'n>(file: File, of: &'n Member) -> Result<Task<'n>, Error> {
+fn task<'n>(file: File, parent: &'n Member) -> Result<Task<'n>, Error> {
     let mut task = Task {
-        at: of.at,
-        name: &of.key,
+        at: parent.at,
+        name: &parent.key,
         instances: 1,
         delay_ns: 0,
         rounds: None,
@@ -77,10 +82,10 @@ fn task<'n>(file: File, of: &'n Member) -> Result<Task<'n>, Error> {
     };
     let mut seen = Vec::new();
     let mut events = Vec::new();
-    for member in file.object(of)? {
+    for member in file.object(parent)? {
         let key = member.key.as_str();
         if !TASK_KEYS.contains(&key) {
-            match setting_or_event(file, of, member, TASK_KEYS, &mut seen, &mut task.set)? {
+            match setting_or_event(file, parent, member, TASK_KEYS, &mut seen, &mut task.set)? {
                 Some(event) => events.push((event, member)),
                 None => continue,
             }
@@ -89,7 +94,7 @@ fn task<'n>(file: File, of: &'n Member) -> Result<Task<'n>, Error> {
         file.once(&mut seen, member)?;
         match key {
             "instance" => task.instances = file.int(member, " tasks", 0..=MAX_TASKS)? as u32,
-            // rt-app takes a negative delay for none.
+            // Like rt-app, this treats a negative delay as 0.
             "delay" => {
                 let delay = file.int(member, " us", -INT_MAX..=INT_MAX)?;
                 task.delay_ns = delay.max(0) as u64 * 1000;
@@ -103,15 +108,15 @@ fn task<'n>(file: File, of: &'n Member) -> Result<Task<'n>, Error> {
         && !task.phases.is_empty()
     {
         return Err(file
-            .error(first.at, format!("event \"{}\" beside \"phases\"", first.key))
-            .hint("move it into a phase: rt-app would never do it"));
+            .error(first.at, format!("event \"{}\" is outside of \"phases\"", first.key))
+            .hint("move it into a phase, because rt-app would ignore it"));
     }
     if task.phases.is_empty() {
         if events.is_empty() {
-            return Err(nothing_to_do(file, of));
+            return Err(nothing_to_do(file, parent));
         }
         task.phases.push(Phase {
-            at: of.at,
+            at: parent.at,
             rounds: Some(1),
             events,
             set: Settings::default(),
@@ -122,43 +127,45 @@ fn task<'n>(file: File, of: &'n Member) -> Result<Task<'n>, Error> {
 
 fn phases<'n>(file: File, section: &'n Member) -> Result<Vec<Phase<'n>>, Error> {
     let mut phases = Vec::new();
-    for of in file.object(section)? {
+    for parent in file.object(section)? {
         let mut phase = Phase {
-            at: of.at,
+            at: parent.at,
             rounds: Some(1),
             events: Vec::new(),
             set: Settings::default(),
         };
         let mut seen = Vec::new();
-        for member in file.object(of)? {
+        for member in file.object(parent)? {
             if member.key == "loop" {
                 file.once(&mut seen, member)?;
                 phase.rounds = file.rounds(member)?;
-            } else if let Some(event) = setting_or_event(file, of, member, PHASE_KEYS, &mut seen, &mut phase.set)? {
+            } else if let Some(event) = setting_or_event(file, parent, member, PHASE_KEYS, &mut seen, &mut phase.set)? {
                 phase.events.push((event, member));
             }
         }
         if phase.events.is_empty() {
-            return Err(nothing_to_do(file, of));
+            return Err(nothing_to_do(file, parent));
         }
         phases.push(phase);
     }
     if phases.is_empty() {
         return Err(file
-            .error(section.at, "no phases")
-            .hint("\"phases\" needs at least one"));
+            .error(section.at, "\"phases\" is empty")
+            .hint("add at least one phase"));
     }
     Ok(phases)
 }
 
-fn nothing_to_do(file: File, of: &Member) -> Error {
-    file.error(of.at, format!("\"{}\" has no events", of.key))
-        .hint("give it something to do, such as \"run\" and \"sleep\"")
+fn nothing_to_do(file: File, parent: &Member) -> Error {
+    file.error(parent.at, format!("\"{}\" has no events", parent.key))
+        .hint("add events such as \"run\" and \"sleep\"")
 }
 
+/// Reads a member that is a setting, and returns `None`. Returns the event if the member is an
+/// event.
 fn setting_or_event<'n>(
     file: File,
-    of: &Member,
+    parent: &Member,
     member: &'n Member,
     own_keys: &[&'static str],
     seen: &mut Vec<&'n Member>,
@@ -175,26 +182,26 @@ fn setting_or_event<'n>(
             if !path.is_empty() && !path.starts_with('/') {
                 return Err(file
                     .error(member.node.at, format!("taskgroup \"{path}\" is not a path"))
-                    .hint(format!("it has to start with '/': \"/{path}\"")));
+                    .hint(format!("start it with '/': \"/{path}\"")));
             }
             set.taskgroup = Some(member).filter(|_| !path.is_empty());
         }
         "nodes_membind" => {
             return Err(file
-                .error(member.at, "\"nodes_membind\": binding of memory is not modelled")
-                .hint("leave it out; \"cpus\" binds to the CPUs of a node"));
+                .error(member.at, "\"nodes_membind\": memory binding is not modelled")
+                .hint("remove it; \"cpus\" can bind the task to the CPUs of a node"));
         }
         _ if sched::KEYS.contains(&key) => sched::read(file, member, &mut set.sched)?,
         _ if OLD_KEYS.contains(&key) => {
             return Err(file
                 .error(
                     member.at,
-                    format!("\"{key}\" is from before rt-app 1.0, which ignores it"),
+                    format!("\"{key}\" belongs to the format before rt-app 1.0, which ignores it"),
                 )
-                .hint("write events: \"run\", \"lock\", \"unlock\" and \"timer\" with a \"period\""));
+                .hint("use events: \"run\", \"lock\", \"unlock\" and \"timer\" with a \"period\""));
         }
         _ => {
-            if let Some(event) = event::of(key) {
+            if let Some(event) = event::find(key) {
                 return Ok(Some(event));
             }
             let mut known: Vec<&str> = own_keys.to_vec();
@@ -202,7 +209,7 @@ fn setting_or_event<'n>(
             known.extend(sched::KEYS);
             known.extend(event::names());
             return Err(file
-                .error(member.at, format!("unknown key \"{key}\" in \"{}\"", of.key))
+                .error(member.at, format!("unknown key \"{key}\" in \"{}\"", parent.key))
                 .hint(suggest::hint(key, &known)));
         }
     }

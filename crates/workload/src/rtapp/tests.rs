@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is read, and what is said about what cannot be.
+//! Tests of reading rt-app files, and of the messages about invalid ones.
 
 use super::{read, to_rtapp_json};
 use crate::program::{Channel, Dist, Op, Policy, Program, Resource, Workload};
@@ -89,7 +89,7 @@ fn phases_nest_in_the_loop_of_the_task() {
 }
 
 #[test]
-fn rounds_of_an_endless_phase_count() {
+fn rounds_of_an_endless_phase_count_as_operations() {
     let w = task(r#""phases": {"a": {"lock": "m"}, "b": {"loop": -1, "run": 1}, "c": {"unlock": "m", "run": 1}}"#);
     assert_eq!(w.programs[0].ops[5..8], [Op::Run(us(1)), DONE, back(1, None, 5)]);
     assert_eq!(w.programs[0].ops.iter().filter(|op| **op == DONE).count(), 1);
@@ -97,7 +97,7 @@ fn rounds_of_an_endless_phase_count() {
 }
 
 #[test]
-fn suspend_and_resume_are_a_condition_as_in_rt_app() {
+fn suspend_and_resume_use_a_condition_as_in_rt_app() {
     let w = load(
         r#"{"tasks": {"a": {"run": 1, "resume": "b"}, "b": {"suspend", "run": 1}},
         "global": {"pi_enabled": true}}"#,
@@ -131,7 +131,7 @@ fn duplicates_of_events_tasks_and_phases_all_count() {
 }
 
 #[test]
-fn instances_and_forks() {
+fn instances_and_forks_become_tasks_and_templates() {
     let w = load(
         r#"{"tasks": {
             "child": {"instance": 0, "loop": 1, "run": 5},
@@ -158,7 +158,7 @@ fn barriers_count_the_tasks_that_use_them() {
 }
 
 #[test]
-fn channels_semaphores_and_requests() {
+fn channels_semaphores_and_requests_are_read() {
     let w = load(
         r#"{"resources": {"p": {"type": "pipe"}, "s": {"type": "socket", "capacity": 1000},
                           "sem": {"type": "semaphore", "value": 2}, "m": {"type": "mutex"}},
@@ -200,7 +200,7 @@ fn channels_semaphores_and_requests() {
 }
 
 #[test]
-fn policies_priorities_and_groups() {
+fn policies_priorities_and_groups_are_read() {
     let w = load(
         r#"{"global": {"default_policy": "SCHED_RR", "duration": 2, "calibration": 100, "mem_buffer_size": 100},
             "tasks": {
@@ -240,26 +240,26 @@ fn one_absolute_use_makes_a_timer_absolute() {
     assert_eq!(w.programs[0].ops[2..4], [timer(5000), timer(6000)]);
 }
 
-/// Each with the place and part of what is said.
+/// Each case has a part of its message, with the position in some of them.
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn errors_say_what_is_wrong_and_where() {
     let cases: &[(&str, &str)] = &[
-        (r#"{}"#, "x.json:1:1: \"description\" without \"tasks\""),
+        (r#"{}"#, "x.json:1:1: \"description\" needs \"tasks\""),
         (r#"[]"#, "takes an object, found an array"),
         (
             r#"{"task": {}}"#,
             "x.json:1:2: unknown key \"task\" in \"description\"\n  hint: did you mean 'tasks'?",
         ),
-        (r#"{"tasks": {}}"#, "1:2: no tasks"),
+        (r#"{"tasks": {}}"#, "1:2: \"tasks\" is empty"),
         (r#"{"tasks": {"t": {}}}"#, "1:12: \"t\" has no events"),
-        (r#"{"tasks": {"t": {"phases": {}}}}"#, "no phases"),
+        (r#"{"tasks": {"t": {"phases": {}}}}"#, "\"phases\" is empty"),
         (
             r#"{"tasks": {"t": {"phases": {"p": {"loop": 1}}}}}"#,
             "1:29: \"p\" has no events",
         ),
         (
             r#"{"tasks": {"t": {"run": 1, "phases": {"p": {"run": 1}}}}}"#,
-            "event \"run\" beside \"phases\"",
+            "event \"run\" is outside of \"phases\"",
         ),
         (
             r#"{"tasks": {"t": {"run": "1"}}}"#,
@@ -283,21 +283,15 @@ fn what_is_wrong_is_said_with_its_place() {
             "did you mean 'instance'?",
         ),
         (r#"{"tasks": {"t": {"run": 1, "instance": -1}}}"#, "out of range"),
-        (
-            r#"{"tasks": {"t": {"run": 1, "instance": 0}}}"#,
-            "no task is created at the start",
-        ),
-        (
-            r#"{"tasks": {"t": {"run": 1, "loop": 0}}}"#,
-            "1:36: \"loop\": no rounds",
-        ),
+        (r#"{"tasks": {"t": {"run": 1, "instance": 0}}}"#, "no task starts"),
+        (r#"{"tasks": {"t": {"run": 1, "loop": 0}}}"#, "1:36: \"loop\" is 0"),
         (
             r#"{"tasks": {"t": {"run": 1, "loop": 2, "loop": 3}}}"#,
-            "1:39: \"loop\" a second time",
+            "1:39: \"loop\" occurs twice",
         ),
         (
             r#"{"tasks": {"t": {"run": 1, "cpus": []}}}"#,
-            "1:36: \"cpus\": no CPU to run on",
+            "1:36: \"cpus\" contains no CPU",
         ),
         (r#"{"tasks": {"t": {"run": 1, "cpus": [0, -1]}}}"#, "1:40"),
         (
@@ -310,7 +304,7 @@ fn what_is_wrong_is_said_with_its_place() {
         ),
         (
             r#"{"tasks": {"t": {"run": 1, "policy": "SCHED_RR", "priority": -4}}}"#,
-            "SCHED_FIFO and SCHED_RR take 1..=99",
+            "use 1..=99 for SCHED_FIFO and SCHED_RR",
         ),
         (
             r#"{"tasks": {"t": {"run": 1, "policy": "SCHED_FIF"}}}"#,
@@ -318,7 +312,7 @@ fn what_is_wrong_is_said_with_its_place() {
         ),
         (
             r#"{"tasks": {"t": {"run": 1, "policy": "SCHED_DEADLINE"}}}"#,
-            "no deadline class",
+            "the deadline class is not simulated",
         ),
         (
             r#"{"tasks": {"t": {"run": 1, "dl-runtime": 5}}}"#,
@@ -330,31 +324,31 @@ fn what_is_wrong_is_said_with_its_place() {
         ),
         (
             r#"{"tasks": {"t": {"run": 1, "nodes_membind": [0]}}}"#,
-            "binding of memory is not modelled",
+            "memory binding is not modelled",
         ),
         (
             r#"{"tasks": {"t": {"run": 1, "taskgroup": "g"}}}"#,
-            "hint: it has to start with '/'",
+            "hint: start it with '/'",
         ),
         (
             r#"{"tasks": {"t": {"run": 1, "policy": "SCHED_RR", "taskgroup": "/g"}}}"#,
-            "for a real-time task",
+            "a real-time task cannot be in taskgroup",
         ),
         (
             r#"{"tasks": {"t": {"exec": 1, "period": 2}}}"#,
-            "\"exec\" is from before rt-app 1.0",
+            "\"exec\" belongs to the format before rt-app 1.0",
         ),
         (
             r#"{"tasks": {"t": {"timer": {"ref": "x"}}}}"#,
-            "\"timer\" without \"period\"",
+            "\"timer\" needs \"period\"",
         ),
         (
             r#"{"tasks": {"t": {"timer": {"period": 5}}}}"#,
-            "\"timer\" without \"ref\"",
+            "\"timer\" needs \"ref\"",
         ),
         (
             r#"{"tasks": {"t": {"timer": {"ref": "x", "period": 5, "mode": "abs"}}}}"#,
-            "no timer mode \"abs\"",
+            "there is no timer mode \"abs\"",
         ),
         (
             r#"{"tasks": {"t": {"timer": {"ref": "x", "period": 5, "mod": "abs"}}}}"#,
@@ -370,7 +364,7 @@ fn what_is_wrong_is_said_with_its_place() {
         ),
         (
             r#"{"tasks": {"t": {"run": 1, "signal": ""}}}"#,
-            "\"signal\" refers to nothing",
+            "\"signal\" is an empty name",
         ),
         (
             r#"{"tasks": {"t": {"run": 1, "signal"}}}"#,
@@ -386,15 +380,15 @@ fn what_is_wrong_is_said_with_its_place() {
         ),
         (
             r#"{"tasks": {"t": {"wait": {"ref": "c", "mutex": "m"}, "signal": "c"}}}"#,
-            "waits with mutex 'm', which it does not hold",
+            "waits with mutex 'm', which the task does not hold",
         ),
         (
             r#"{"tasks": {"t": {"wait": {"ref": "c"}}}}"#,
-            "\"wait\" without \"mutex\"",
+            "\"wait\" needs \"mutex\"",
         ),
         (
             r#"{"tasks": {"t": {"run": 1, "lock": "m"}}}"#,
-            "'m' is not held alike in each round",
+            "'m' is not held in every round",
         ),
         (
             r#"{"tasks": {"t": {"loop": 1, "run": 1, "lock": "m"}}}"#,
@@ -402,7 +396,7 @@ fn what_is_wrong_is_said_with_its_place() {
         ),
         (
             r#"{"tasks": {"t": {"run": 1, "lock": "m", "lock": "m"}}}"#,
-            "1:41: 'm' is locked twice",
+            "1:41: 'm' is locked by a task that already holds it",
         ),
         (
             r#"{"tasks": {"t": {"run": 1, "unlock": "m"}}}"#,
@@ -410,15 +404,15 @@ fn what_is_wrong_is_said_with_its_place() {
         ),
         (
             r#"{"tasks": {"t": {"run": 0}}}"#,
-            "1:12: a loop without end in which no time passes",
+            "1:12: an endless loop in which no time passes",
         ),
         (
             r#"{"tasks": {"t": {"lock": "m", "unlock": "m"}}}"#,
-            "a loop without end in which no time passes",
+            "an endless loop in which no time passes",
         ),
         (
             r#"{"tasks": {"t": {"run": 1, "fork": "u"}}}"#,
-            "1:36: fork of unknown task \"u\"",
+            "1:36: the forked task \"u\" does not exist",
         ),
         (r#"{"tasks": {"t": {"fork": "t"}}}"#, "no time passes"),
         (
@@ -431,7 +425,7 @@ fn what_is_wrong_is_said_with_its_place() {
         ),
         (
             r#"{"resources": {"p": {"type": "pipe"}}, "tasks": {"t": {"send": {"ref": "p", "bytes": 1}}}}"#,
-            "from which no task receives",
+            "but no task receives from it",
         ),
         (
             r#"{"resources": {"p": {"type": "pipe", "capacity": 5}}, "tasks": {"t": {"send": {"ref": "p", "bytes": 6}, "recv": "p"}}}"#,
@@ -447,13 +441,13 @@ fn what_is_wrong_is_said_with_its_place() {
         ),
         (
             r#"{"resources": {"p": {}}, "tasks": {"t": {"run": 1}}}"#,
-            "\"p\" without \"type\"",
+            "\"p\" needs \"type\"",
         ),
         (r#"{"tasks": {"t": {"sem_wait": "s"}}}"#, "no task posts it"),
         (r#"{"tasks": {"t": {"run": 1, "done": 0}}}"#, "out of range"),
         (
             r#"{"tasks": {"t": {"run": 1, "begin": "now"}}}"#,
-            "does not begin at \"now\"",
+            "\"now\" is not the beginning of a request",
         ),
         (
             r#"{"global": {"duratoin": 1}, "tasks": {"t": {"run": 1}}}"#,
@@ -473,7 +467,7 @@ fn what_is_wrong_is_said_with_its_place() {
         ),
         (
             r#"{"tasks": {"t": {"phases": {"p": {"priority": 5, "run": 1}, "q": {"policy": "SCHED_RR", "run": 1}}}}}"#,
-            "differs from round to round",
+            "differs between rounds",
         ),
     ];
     for (text, expected) in cases {
@@ -484,7 +478,7 @@ fn what_is_wrong_is_said_with_its_place() {
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn written_files_are_read_back_unchanged() {
     let texts = [
         r#"{"tasks": {"t": {"run": 1, "runtime": 2, "sleep": 3, "yield": "", "mem": 5, "iorun": 6}}}"#,
         r#"{"tasks": {"t\"\n\u00e4": {"loop": 1, "run": 1}}, "global": {"duration": 7}}"#,
@@ -511,7 +505,7 @@ fn what_is_written_is_read_again() {
 }
 
 #[test]
-fn what_is_never_there_is_not_written() {
+fn tasks_that_never_exist_are_not_written() {
     let text = r#"{"tasks": {
         "run": {"run": 5, "fork": "child"},
         "child": {"instance": 0, "loop": 1, "run": 5, "fork": "grandchild"},
@@ -519,24 +513,24 @@ fn what_is_never_there_is_not_written() {
         "maker": {"instance": 0, "run": 5, "fork": "never"},
         "never": {"instance": 0, "loop": 1, "run": 5}}}"#;
     let written = to_rtapp_json(&load(text)).unwrap();
-    for (name, there) in [
+    for (name, is_written) in [
         ("child", true),
         ("grandchild", true),
         ("maker", false),
         ("never", false),
     ] {
-        assert_eq!(written.contains(&format!("\"{name}\" : {{")), there, "{written}");
+        assert_eq!(written.contains(&format!("\"{name}\" : {{")), is_written, "{written}");
     }
     assert_eq!(to_rtapp_json(&load(&written)).unwrap(), written);
 }
 
 #[test]
-fn what_cannot_be_written_is_named() {
+fn errors_name_what_cannot_be_written() {
     let cases: [(&str, &str); 5] = [
-        ("hackbench", "task 'sender': a process of its own"),
+        ("hackbench", "task 'sender': its own process"),
         ("closed:n=1,compute=1500ns", "a time of 1500 ns"),
-        ("closed:n=1,think=5ms,think_dist=M", "a time drawn from a distribution"),
-        ("closed:n=1,start_cpu=0", "a CPU it is created on"),
+        ("closed:n=1,think=5ms,think_dist=M", "a random time"),
+        ("closed:n=1,start_cpu=0", "a CPU on which it is created"),
         ("closed:n=1,duration=1500ms", "a duration of 1500000000 ns"),
     ];
     for (spec, expected) in cases {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Workloads back into rt-app files, as far as their vocabulary reaches.
+//! Conversion of workloads back into rt-app files, as far as the format can express them.
 //!
-//! What is read from the text has the same tasks and does the same; only the word for what is counted
-//! (`unit`) is not kept. Our own additions to the vocabulary (see the module above) are used where needed.
+//! Reading the written text yields the same tasks with the same behaviour. Only the name of the
+//! operations (`unit`) is lost. The extensions of the format (see the parent module) are used where
+//! they are needed.
 
 use super::{disturbances, global::Global, sched};
 use crate::check;
@@ -14,7 +15,7 @@ use std::fmt::Write;
 /// Writes `workload` as an rt-app file.
 ///
 /// # Errors
-/// What rt-app has no words for, with the task it is in.
+/// Names the first property that the format cannot express, and the task that has it.
 pub fn to_rtapp_json(workload: &Workload) -> Result<String, Error> {
     check::check(workload).map_err(|f| Error::at(&workload.name, f.message).hint(f.hint))?;
     disturbances::refuse(workload)?;
@@ -22,7 +23,7 @@ pub fn to_rtapp_json(workload: &Workload) -> Result<String, Error> {
     let implicit_done = groups.iter().all(|group| {
         let program = &workload.programs[group.spec.program as usize];
         let dones = program.ops.iter().filter(|op| matches!(op, Op::Done { .. })).count();
-        Shape::of(program).is_some_and(|shape| dones == shape.implicit_dones(program))
+        Shape::find(program).is_some_and(|shape| dones == shape.implicit_dones(program))
     });
     let buffer = mem_buffer(workload, &groups);
     let mut out = String::from("{\n\t\"tasks\" : {\n");
@@ -46,6 +47,7 @@ pub fn to_rtapp_json(workload: &Workload) -> Result<String, Error> {
     Ok(out)
 }
 
+/// Quotes a text for JSON.
 fn quote(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -61,42 +63,45 @@ fn quote(text: &str) -> String {
     out
 }
 
-/// Tasks alike, which become one object with a number of instances.
+/// Equal tasks, which become one object with a number of instances.
 struct Group<'w> {
     name: String,
     spec: &'w TaskSpec,
     instances: u32,
-    /// Its index in `Workload::tasks` if it is a template of forks.
+    /// Index in `Workload::tasks` if the task is a template for forks.
     template: Option<u32>,
 }
 
+/// Groups equal tasks.
 fn groups(workload: &Workload) -> Result<Vec<Group<'_>>, Error> {
     let mut groups: Vec<Group> = Vec::new();
     for index in workload.created() {
         let spec = &workload.tasks[index as usize];
-        let unfit = |what: &str| {
-            Err(Error::at(&workload.name, format!("task '{}': {what}", spec.comm)).hint("rt-app has no words for it"))
+        let unfit = |property: &str| {
+            Err(Error::at(&workload.name, format!("task '{}': {property}", spec.comm))
+                .hint("rt-app's format cannot express this; remove it from the workload"))
         };
         if spec.process != workload.tasks[0].process {
-            return unfit("a process of its own");
+            return unfit("its own process");
         }
         if spec.start_cpu.is_some() {
-            return unfit("a CPU it is created on");
+            return unfit("a CPU on which it is created");
         }
         if spec.start_ns != 0 {
-            return unfit("creation at a later time");
+            return unfit("a start time");
         }
         let started = |spec: &TaskSpec| TaskSpec {
             spawn: true,
             ..spec.clone()
         };
-        let alike = |group: &Group| started(group.spec) == started(spec);
+        let is_equal = |group: &Group| started(group.spec) == started(spec);
         let last = groups.len().saturating_sub(1);
-        // Order matters for placement: only neighbours are put together, but for templates.
+        // The order of tasks determines their placement. Therefore only neighbours are grouped,
+        // except for templates.
         let known = groups
             .iter_mut()
             .enumerate()
-            .find(|(at, group)| alike(group) && (*at == last || !spec.spawn))
+            .find(|(at, group)| is_equal(group) && (*at == last || !spec.spawn))
             .map(|(_, group)| group);
         match known {
             Some(group) if spec.spawn => group.instances += 1,
@@ -110,33 +115,34 @@ fn groups(workload: &Workload) -> Result<Vec<Group<'_>>, Error> {
             }),
         }
     }
-    // Forks refer to tasks by name, so that those must differ; and names are nothing else than the tasks' own.
+    // Forks refer to tasks by name, and an object's name is its tasks' name. So names of forked
+    // tasks must be unique.
     for group in groups.iter().filter(|group| group.template.is_some()) {
         if groups.iter().filter(|other| other.name == group.name).count() > 1 {
             return Err(Error::at(
                 &workload.name,
-                format!("task '{}': forked by a name that several have", group.name),
+                format!("task '{}': it is forked, but several tasks have this name", group.name),
             )
-            .hint("give each kind of task a name of its own"));
+            .hint("use a different name for each kind of task"));
         }
     }
     Ok(groups)
 }
 
-/// Where the loops of a program are: prologue, then one loop (or none) of phases.
+/// The structure of a program: a prologue, then the phases, possibly within a loop.
 struct Shape {
     delay_us: u64,
-    /// First op of the phases and the one behind the last.
+    /// Index of the first step of the phases, and the index after the last.
     body: (usize, usize),
     rounds: Option<u64>,
 }
 
 impl Shape {
-    fn of(program: &Program) -> Option<Shape> {
+    fn find(program: &Program) -> Option<Shape> {
         let ops = &program.ops;
         let mut at = 0;
         let mut delay_us = 0;
-        let end_of = |at: usize| loop_end(ops, at).filter(|end| end + 1 == ops.len());
+        let final_loop_end = |at: usize| loop_end(ops, at).filter(|end| end + 1 == ops.len());
         let timers = |from: usize| {
             let starts = ops[from..].iter().take_while(|op| {
                 matches!(
@@ -150,17 +156,18 @@ impl Shape {
             });
             starts.count()
         };
-        // A first sleep is a delay if the loop or the timers' start comes after it.
+        // A sleep at the beginning is a delay if the task's loop or the start of its timers
+        // follows.
         if let Some(Op::Sleep(Dist::Fixed(ns))) = ops.first()
             && ns.is_multiple_of(1000)
             && *ns > 0
-            && (timers(1) > 0 || end_of(1).is_some())
+            && (timers(1) > 0 || final_loop_end(1).is_some())
         {
             delay_us = ns / 1000;
             at = 1;
         }
         at += timers(at);
-        if let Some(end) = end_of(at)
+        if let Some(end) = final_loop_end(at)
             && let Op::LoopBack { times, .. } = ops[end]
         {
             return Some(Shape {
@@ -177,7 +184,8 @@ impl Shape {
         .filter(|shape| shape.body.0 < shape.body.1)
     }
 
-    /// How many steps count what a file does not say: the end of each endless phase, else that of the whole.
+    /// Returns how many `Done` steps follow from the structure and need not be written: one at the
+    /// end of each endless phase, or else one at the end of the whole program.
     fn implicit_dones(&self, program: &Program) -> usize {
         let ops = &program.ops;
         let phases = segments(ops, self.body.0, self.body.1);
@@ -186,7 +194,7 @@ impl Shape {
         if endless.peek().is_none() {
             return usize::from(counts(self.body.1 - 1));
         }
-        // None at all, if one of them does not count.
+        // If one of the endless phases has no `Done`, all of them must be written.
         let ends: Vec<bool> = endless.map(|(_, end, _)| counts(end - 2)).collect();
         if ends.iter().all(|end| *end) {
             ends.len()
@@ -196,7 +204,7 @@ impl Shape {
     }
 }
 
-/// The end of the loop that begins at `at`, if one does.
+/// Returns the index of the end of the loop that begins at `at`, if one does.
 fn loop_end(ops: &[Op], at: usize) -> Option<usize> {
     let Some(Op::LoopInit { counter }) = ops.get(at) else {
         return None;
@@ -206,18 +214,20 @@ fn loop_end(ops: &[Op], at: usize) -> Option<usize> {
     ops[at..].iter().position(is_end).map(|distance| at + distance)
 }
 
+/// Writer of the text of one task.
 struct Text<'w> {
     workload: &'w Workload,
     groups: &'w [Group<'w>],
     implicit_done: bool,
-    /// `mem_buffer_size`
+    /// Size of the `mem` buffer (`mem_buffer_size`).
     buffer: u64,
     lines: Vec<String>,
 }
 
 impl Text<'_> {
-    fn unfit(&self, group: &Group, what: &str) -> Error {
-        Error::at(&self.workload.name, format!("task '{}': {what}", group.name)).hint("rt-app has no words for it")
+    fn unfit(&self, group: &Group, property: &str) -> Error {
+        Error::at(&self.workload.name, format!("task '{}': {property}", group.name))
+            .hint("rt-app's format cannot express this; remove it from the workload")
     }
 
     fn line(&mut self, depth: usize, key: &str, value: &str) {
@@ -228,7 +238,7 @@ impl Text<'_> {
     fn task(&mut self, group: &Group) -> Result<(), Error> {
         let spec = group.spec;
         let program = &self.workload.programs[spec.program as usize];
-        let shape = Shape::of(program).ok_or_else(|| self.unfit(group, "nothing to do"))?;
+        let shape = Shape::find(program).ok_or_else(|| self.unfit(group, "no steps"))?;
         if group.instances != 1 {
             self.line(3, "instance", &group.instances.to_string());
         }
@@ -252,7 +262,7 @@ impl Text<'_> {
             end -= 1;
         }
         let phases = segments(&program.ops, begin, end);
-        self.settled(group, program, &phases)?;
+        self.check_settings(group, program, &phases)?;
         if let [(at, segment_end, Some(1))] = phases[..]
             && !program.ops[at..segment_end].iter().any(is_setting)
         {
@@ -273,16 +283,22 @@ impl Text<'_> {
         Ok(())
     }
 
-    /// What rt-app's files say once for all phases, or for all uses of a timer.
-    fn settled(&self, group: &Group, program: &Program, phases: &[(usize, usize, Option<u64>)]) -> Result<(), Error> {
+    /// Checks that affinities are set in all phases or in none, and that all uses of a timer agree,
+    /// because the format has only one setting for them.
+    fn check_settings(
+        &self,
+        group: &Group,
+        program: &Program,
+        phases: &[(usize, usize, Option<u64>)],
+    ) -> Result<(), Error> {
         let binds = |&&(at, end, _): &&(usize, usize, Option<u64>)| {
             program.ops[at..end].iter().any(|op| matches!(op, Op::SetAffinity(_)))
         };
         let binding = phases.iter().filter(binds).count();
         if binding != 0 && binding != phases.len() {
-            return Err(self.unfit(group, "CPUs that stay as an earlier phase has set them"));
+            return Err(self.unfit(group, "an affinity that continues from an earlier phase"));
         }
-        // By timer: whether it is started at first, and the mode of its uses.
+        // For each timer, whether it starts with the task, and the mode of its uses.
         let mut started = BTreeSet::new();
         let mut modes = BTreeMap::new();
         for (at, op) in program.ops.iter().enumerate() {
@@ -292,7 +308,7 @@ impl Text<'_> {
             if phases.first().is_some_and(|(first, ..)| at < *first) {
                 started.insert(*timer);
             } else if *modes.entry(*timer).or_insert(*absolute) != *absolute {
-                return Err(self.unfit(group, "a timer both absolute and relative"));
+                return Err(self.unfit(group, "a timer that is both absolute and relative"));
             }
         }
         match modes.keys().find(|timer| !started.contains(timer)) {
@@ -309,7 +325,7 @@ impl Text<'_> {
                 Op::SetAffinity(cpus) if *cpus == group.spec.cpus => {}
                 Op::SetAffinity(Some(cpus)) => self.line(5, "cpus", &format!("{cpus:?}")),
                 Op::SetAffinity(None) => {
-                    return Err(self.unfit(group, "a phase on all CPUs of a task bound to some"));
+                    return Err(self.unfit(group, "a phase on all CPUs in a task that is bound to some"));
                 }
                 Op::SetPolicy(policy) => self.policy(5, *policy),
                 Op::SetCgroup(cgroup) => self.taskgroup(5, group, *cgroup)?,
@@ -332,7 +348,7 @@ impl Text<'_> {
     }
 
     fn policy(&mut self, depth: usize, policy: Policy) {
-        let name = sched::Name::of(policy);
+        let name = sched::Name::from_policy(policy);
         let name = sched::NAMES
             .iter()
             .find(|(_, n)| *n == name)
@@ -373,18 +389,18 @@ impl Text<'_> {
         Ok(())
     }
 
-    /// The event at the beginning of `ops`, its value, and how many ops it is.
+    /// Returns the event at the beginning of `ops`, its value, and its number of steps.
     fn event(&self, group: &Group, ops: &[Op]) -> Result<(&'static str, String, usize), Error> {
         let usec = |dist: &Dist| match dist {
             Dist::Fixed(ns) => self.usec(group, *ns),
-            _ => Err(self.unfit(group, "a time drawn from a distribution")),
+            _ => Err(self.unfit(group, "a random time")),
         };
         let int = |value: u64| match value <= i32::MAX as u64 {
             true => Ok(value.to_string()),
             false => Err(self.unfit(group, &format!("the number {value}"))),
         };
         let name = |id: &ResourceId| quote(self.workload.resources[*id as usize].name());
-        // What suspend and resume stand for.
+        // Three steps stand for a suspend or a resume.
         if let [Op::Lock(m), between, Op::Unlock(n), ..] = ops
             && m == n
         {
@@ -436,13 +452,13 @@ impl Text<'_> {
                     .groups
                     .iter()
                     .find(|g| g.template == Some(*task) || (g.template.is_some() && g.spec.comm == spec.comm));
-                let target = target.ok_or_else(|| self.unfit(group, "fork of a started task"))?;
+                let target = target.ok_or_else(|| self.unfit(group, "a fork of a task that is also started"))?;
                 ("fork", quote(&target.name))
             }
             Op::Begin { arrival } => ("begin", quote(if *arrival { "arrival" } else { "" })),
             Op::Done { count } => ("done", int(u64::from(*count))?),
             Op::LoopInit { .. } | Op::LoopBack { .. } => {
-                return Err(self.unfit(group, "loops within the loop of a phase"));
+                return Err(self.unfit(group, "a loop within the loop of a phase"));
             }
             other => return Err(self.unfit(group, &format!("{other:?}"))),
         };
@@ -464,8 +480,9 @@ fn is_setting(op: &Op) -> bool {
     )
 }
 
-/// Phases: each its settings and then a loop, or what is up to the next loop or setting. A loop's body and what is
-/// not in a loop is straight, or an op in it will not be found fit.
+/// Divides steps into phases. A phase consists of settings, followed either by a loop or by steps
+/// up to the next loop or setting. Returns (begin, end, rounds) of each. Steps that do not fit this
+/// structure are refused later.
 fn segments(ops: &[Op], begin: usize, end: usize) -> Vec<(usize, usize, Option<u64>)> {
     let mut segments = Vec::new();
     let mut at = begin;
@@ -505,22 +522,21 @@ fn resources(workload: &Workload) -> Result<String, Error> {
             Resource::Semaphore { value, .. } => {
                 format!("{{ \"type\" : \"semaphore\", \"value\" : {value} }}")
             }
-            // Made by reference.
+            // These resources are created when they are referred to.
             Resource::Mutex { .. } | Resource::Cond { .. } => continue,
             Resource::Barrier { name, participants } => {
                 let users = barrier_users(workload, name);
                 if users != u64::from(*participants) {
-                    let message = format!("barrier '{name}' of {participants}, used by {users} tasks");
-                    return Err(
-                        Error::at(&workload.name, message).hint("rt-app counts the uses of a barrier in the file")
-                    );
+                    let message = format!("barrier '{name}' has {participants} participants, but {users} tasks use it");
+                    return Err(Error::at(&workload.name, message)
+                        .hint("make them equal, because rt-app counts the uses of a barrier in the file"));
                 }
                 continue;
             }
             Resource::Suspend { name } => {
-                let message = format!("'{name}': a resume that is remembered");
+                let message = format!("resource '{name}' remembers a resume");
                 return Err(Error::at(&workload.name, message)
-                    .hint("rt-app forgets a resume nobody waits for; use a semaphore"));
+                    .hint("rt-app loses a resume if no task waits for it; use a semaphore"));
             }
         };
         lines.push(format!("\t\t{} : {value}", quote(resource.name())));
@@ -531,7 +547,7 @@ fn resources(workload: &Workload) -> Result<String, Error> {
     Ok(format!("\t\"resources\" : {{\n{}\n\t}},\n", lines.join(",\n")))
 }
 
-/// As rt-app counts them: each event of each instance.
+/// Returns the number of a barrier's users as rt-app counts them: each event of each instance.
 fn barrier_users(workload: &Workload, name: &str) -> u64 {
     let uses = |program: &Program| {
         let is_use = |op: &&Op| matches!(op, Op::Barrier(id) if workload.resources[*id as usize].name() == name);
@@ -551,7 +567,9 @@ fn global(workload: &Workload, buffer: u64) -> Result<String, Error> {
             (ns / 1_000_000_000) as i64
         }
         Some(ns) => {
-            return Err(Error::at(&workload.name, format!("a duration of {ns} ns")).hint("rt-app counts whole seconds"));
+            return Err(
+                Error::at(&workload.name, format!("a duration of {ns} ns")).hint("use whole seconds, as rt-app does")
+            );
         }
     };
     let _ = write!(text, "\t\t\"duration\" : {seconds}");
@@ -565,7 +583,7 @@ fn global(workload: &Workload, buffer: u64) -> Result<String, Error> {
     if inherit.any(|other| other != first) {
         return Err(
             Error::at(&workload.name, "some mutexes inherit priorities and some do not")
-                .hint("rt-app has one setting for all"),
+                .hint("make them equal, because rt-app has one setting for all mutexes"),
         );
     }
     if first {
@@ -578,7 +596,8 @@ fn global(workload: &Workload, buffer: u64) -> Result<String, Error> {
     Ok(text)
 }
 
-/// The one size of all buffers: a footprint below what its task writes tells it.
+/// Returns the size of the `mem` buffer, which all tasks share. If a task writes more bytes than its
+/// footprint, the footprint was limited by the buffer and equals its size.
 fn mem_buffer(workload: &Workload, groups: &[Group]) -> u64 {
     let cut = |group: &&Group| group.spec.footprint_bytes < written(workload, group);
     let cut = groups.iter().find(cut).map(|group| group.spec.footprint_bytes);
@@ -586,7 +605,7 @@ fn mem_buffer(workload: &Workload, groups: &[Group]) -> u64 {
         .unwrap_or(Global::default().mem_buffer_size)
 }
 
-/// The most that a task writes by one `mem`.
+/// Returns the largest number of bytes that a task writes with one `mem`.
 fn written(workload: &Workload, group: &Group) -> u64 {
     let ops = workload.programs[group.spec.program as usize].ops.iter();
     let bytes = ops.map(|op| if let Op::Mem { bytes } = op { *bytes } else { 0 });

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! rt-app's own examples, as Debian's package installs them, and the files in workloads/.
+//! Tests that read rt-app's own examples, as Debian's package installs them, and the files in
+//! workloads/.
 
 use std::path::{Path, PathBuf};
 use workload::{Error, Policy, Workload, rtapp, to_rtapp_json};
 
-fn json_files(folder: &Path) -> Vec<PathBuf> {
+fn json_files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let Ok(entries) = std::fs::read_dir(folder) else {
+    let Ok(entries) = std::fs::read_dir(directory) else {
         return found;
     };
     for entry in entries.flatten() {
@@ -25,7 +26,7 @@ fn read(path: &Path) -> Result<Workload, Error> {
     rtapp::read(&std::fs::read_to_string(path).unwrap(), &path.display().to_string())
 }
 
-/// What is written does the same as what was read.
+/// Checks that a written workload has the same tasks when it is read.
 fn written_and_read(workload: &Workload) {
     let text = to_rtapp_json(workload).unwrap_or_else(|error| panic!("{error}"));
     let again = rtapp::read(&text, &workload.name).unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -33,43 +34,44 @@ fn written_and_read(workload: &Workload) {
     assert_eq!(to_rtapp_json(&again), Ok(text));
 }
 
-/// Not for rt-app 1.0 either: pieces to be merged, in the grammar before it.
-fn of_the_old_grammar(path: &Path) -> bool {
+/// Returns whether a file is in the format before rt-app 1.0. Such files are fragments that are
+/// meant to be merged.
+fn is_old_format(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str() == "merge")
 }
 
 #[test]
 fn examples_of_rt_app_load() {
-    let folder = Path::new("/usr/share/doc/rt-app/examples");
-    if !folder.exists() {
-        eprintln!("rt-app is not installed: its examples are not looked at");
+    let directory = Path::new("/usr/share/doc/rt-app/examples");
+    if !directory.exists() {
+        eprintln!("rt-app is not installed, so its examples are not tested");
         return;
     }
-    let files = json_files(folder);
+    let files = json_files(directory);
     let mut loaded = 0;
-    for path in files.iter().filter(|path| !of_the_old_grammar(path)) {
+    for path in files.iter().filter(|path| !is_old_format(path)) {
         let workload = read(path).unwrap_or_else(|error| panic!("{error}"));
         assert!(workload.tasks.iter().any(|task| task.spawn), "{}", path.display());
         written_and_read(&workload);
         loaded += 1;
     }
     assert!(loaded >= 17, "{loaded} of {files:?}");
-    for path in files.iter().filter(|path| of_the_old_grammar(path)) {
+    for path in files.iter().filter(|path| is_old_format(path)) {
         let message = read(path).unwrap_err().to_string();
         assert!(
-            message.contains("before rt-app 1.0") || message.contains("without \"tasks\""),
+            message.contains("before rt-app 1.0") || message.contains("needs \"tasks\""),
             "{message}"
         );
     }
 }
 
 fn ours(name: &str) -> Workload {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
-    workload::load(name, &[&folder]).unwrap_or_else(|error| panic!("{error}"))
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
+    workload::load(name, &[&directory]).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]
-fn files_of_ours_load() {
+fn files_in_workloads_load() {
     for name in ["mixed", "periodic", "pingpong", "locks", "hogs", "fork", "rt"] {
         let workload = ours(name);
         assert_eq!(workload.duration_ns, Some(2_000_000_000), "{name}");
@@ -78,7 +80,7 @@ fn files_of_ours_load() {
 }
 
 #[test]
-fn the_mixed_one_has_all_kinds_of_tasks() {
+fn mixed_has_all_kinds_of_tasks() {
     let workload = ours("mixed");
     assert_eq!(workload.tasks.len(), 125);
     let policies: Vec<_> = workload.tasks.iter().map(|task| task.policy).collect();

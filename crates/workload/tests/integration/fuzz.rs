@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Damaged input: the readers end with a workload or an error that says where, and never otherwise.
-//! The same property as the fuzz target `rtapp`, from fixed seeds.
+//! Tests with damaged input. The readers return a workload or an error with a position, and never
+//! panic. The fuzz target `rtapp` tests the same property; this test uses fixed seeds.
 
 use workload::{rtapp, to_rtapp_json};
 
 const SEED: u64 = 0x5eed_0fa1;
 const ROUNDS: usize = 20_000;
 
-/// splitmix64.
+/// The random generator splitmix64.
 struct Random(u64);
 
 impl Random {
@@ -20,7 +20,7 @@ impl Random {
     }
 }
 
-const FILE: &str = r#"{ /* all there is */
+const FILE: &str = r#"{ /* all keys and events */
   "resources": {"p": {"type": "pipe", "capacity": 100}, "s": {"type": "semaphore", "value": 1}},
   "tasks": {
     "a": {"instance": 3, "delay": 5, "loop": -1, "cpus": [0, 1], "policy": "SCHED_FIFO", "priority": 5,
@@ -34,7 +34,7 @@ const FILE: &str = r#"{ /* all there is */
   "global": {"duration": 2, "default_policy": "SCHED_OTHER", "calibration": "CPU0", "logdir": "./"}
 }"#;
 
-/// What damage is made of, besides bytes.
+/// Tokens to insert as damage, in addition to bytes.
 const TOKENS: &[&str] = &[
     "{",
     "}",
@@ -85,7 +85,7 @@ fn damage(random: &mut Random, text: &str, tokens: &[&str]) -> String {
 }
 
 #[test]
-fn damaged_files() {
+fn damaged_files_never_panic() {
     let mut random = Random(SEED);
     let (mut read, mut written) = (0, 0);
     rtapp::read(FILE, "x.json").unwrap_or_else(|error| panic!("{error}"));
@@ -114,7 +114,7 @@ fn damaged_files() {
 }
 
 #[test]
-fn damaged_specifications() {
+fn damaged_specifications_never_panic() {
     let specs = [
         "closed:n=7,compute=10ms/20ms,compute_dist=trace,think=5ms,think_dist=H2,cv2=4,start_cpu=0",
         "open:arrival=M,interarrival=5ms,service=pareto,work=4ms,number=100,duration=1s",

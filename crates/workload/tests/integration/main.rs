@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Workloads that are read, refused with a hint, or damaged.
+//! Tests of reading workloads: valid, invalid and damaged ones.
 
 mod examples;
 mod fuzz;

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What all drawings share: the data, the theme, the window of time, which runs are shown, words for numbers.
+// Shared parts of all drawings: the data, the theme, the shown window of time and runs, and formats
+// for numbers.
 "use strict";
 const wt = (() => {
   const runs = JSON.parse(document.getElementById("data").textContent).runs;
-  // CPUs in the order of the machine: by node, LLC and core, so that neighbours are near.
+  // CPUs are ordered by node, LLC and core, so that CPUs that share hardware are next to each
+  // other.
   for (const run of runs) {
-    const near = (a, b) => [2, 1, 0].map((of) => run.places[a][of] - run.places[b][of]).find((by) => by) || a - b;
+    const near = (a, b) => [2, 1, 0].map((level) => run.places[a][level] - run.places[b][level]).find((difference) => difference) || a - b;
     run.order = run.places.map((_, cpu) => cpu).sort(near);
   }
   const end = Math.max(1, ...runs.map((run) => run.end));
   const root = document.documentElement;
 
-  // Base64 of raw deflate.
+  // Decodes base64 of raw deflate into bytes.
   async function unpack(text) {
     const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
     const inflated = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
     return new Uint8Array(await new Response(inflated).arrayBuffer());
   }
 
-  // Varints one after the other; numbers to 2^53.
+  // Reader of consecutive varints. Numbers may be up to 2^53.
   class Varints {
     constructor(bytes) { this.bytes = bytes; this.at = 0; }
     next() {
@@ -37,7 +39,8 @@ const wt = (() => {
     }
   }
 
-  // 12.3 µs; with `step`, as many digits as tell times that far apart from each other.
+  // Formats a time: 12.3 µs. With `step`, it has enough digits to distinguish times that differ by
+  // `step` ns.
   function time(ns, step) {
     const size = Math.abs(ns);
     const [unit, name] = size < 999.5 ? [1, "ns"] : size < 999500 ? [1e3, "µs"] : size < 999.5e6 ? [1e6, "ms"] : [1e9, "s"];
@@ -48,14 +51,14 @@ const wt = (() => {
     return (size === 0 ? "0" : value.toFixed(places)) + (size === 0 ? "" : " " + name);
   }
 
-  // 12.3k
+  // Formats a count: 12.3k.
   function count(n) {
     if (n < 1000) return Number.isInteger(n) ? String(n) : n.toPrecision(3);
     const [unit, name] = n < 999500 ? [1e3, "k"] : n < 999.5e6 ? [1e6, "M"] : [1e9, "G"];
     return (n / unit).toPrecision(3) + name;
   }
 
-  const plural = (n, what) => `${count(n)} ${what}${n === 1 ? "" : "s"}`;
+  const plural = (n, noun) => `${count(n)} ${noun}${n === 1 ? "" : "s"}`;
 
   function element(name, attributes = {}, ...children) {
     const made = document.createElement(name);
@@ -67,7 +70,7 @@ const wt = (() => {
     return made;
   }
 
-  // Radio buttons in a row; `change` is told the value chosen.
+  // Creates a row of radio buttons. `change` is called with the chosen value.
   function choice(label, values, chosen, change) {
     const group = element("div", { class: "choice", role: "radiogroup", "aria-label": label }, element("span", {}, label));
     const buttons = values.map(([value, text]) =>
@@ -94,13 +97,13 @@ const wt = (() => {
     return group;
   }
 
-  // Colours as the style sheet has them now.
+  // Current values of the style sheet's colours, which depend on the theme.
   const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
   const colour = (run) => css(`--run-${run % 8}`);
-  // Runs differ by their strokes too.
+  // Dash patterns distinguish runs for readers who cannot distinguish the colours.
   const dash = (run) => [[], [6, 3], [2, 3], [9, 3, 2, 3], [12, 4], [4, 2, 1, 2], [1, 2], [8, 2, 2, 2, 2, 2]][run % 8];
 
-  // The one tooltip: at a place of the window, or gone.
+  // Shows the page's only tooltip at a position in the window, or hides it if there is no content.
   const tip = document.getElementById("tip");
   function showTip(html, x, y) {
     if (!html) { tip.hidden = true; return; }
@@ -111,7 +114,7 @@ const wt = (() => {
     const top = y + 16 + height > innerHeight - 8 ? y - 12 - height : y + 16;
     tip.style.transform = `translate(${Math.max(4, left)}px, ${Math.max(4, top)}px)`;
   }
-  // A table for a tooltip: a heading and [label, text, colour] rows.
+  // Creates a table for a tooltip from a heading and rows of [label, text, colour].
   function tipTable(head, rows) {
     const body = rows.map(([label, text, colour]) => element("tr", {},
       element("th", {}, ...(colour ? [element("i", { style: `background:${colour}` })] : []), label), element("td", {}, text)));
@@ -119,10 +122,10 @@ const wt = (() => {
   }
 
   const listeners = { view: [], runs: [], theme: [] };
-  const on = (what, act) => listeners[what].push(act);
-  const tell = (what) => listeners[what].forEach((act) => act());
+  const on = (event, act) => listeners[event].push(act);
+  const notify = (event) => listeners[event].forEach((act) => act());
 
-  // The window of time that is shown.
+  // The window of time that all charts show, in ns.
   const view = { from: 0, to: end };
   function show(from, to) {
     const least = Math.min(end, 200);
@@ -133,16 +136,16 @@ const wt = (() => {
     if (from === view.from && from + width === view.to) return;
     view.from = from;
     view.to = from + width;
-    tell("view");
+    notify("view");
   }
-  // Zooms about a time; pans by a share of the window.
+  // `zoom` keeps the time `about` in place. `pan` moves by a share of the window's width.
   const zoom = (factor, about = (view.from + view.to) / 2) =>
     show(about - (about - view.from) * factor, about + (view.to - about) * factor);
   const pan = (share) => {
     const by = Math.max(-view.from, Math.min(end - view.to, share * (view.to - view.from)));
     show(view.from + by, view.to + by);
   };
-  // Keys that move the window, on whatever shows it.
+  // Handles the keys that move the window. Returns whether the key was one of them.
   function viewKeys(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return false;
     const acts = {
@@ -165,10 +168,11 @@ const wt = (() => {
       if (shown.tagName === "BUTTON") shown.setAttribute("aria-pressed", !off);
       else shown.classList.toggle("off", off);
     }
-    tell("runs");
+    notify("runs");
   }
 
-  // A canvas of this size in CSS pixels, sharp on the screen.
+  // Sets the size of a canvas in CSS pixels, with the screen's resolution. Returns its cleared
+  // context.
   function surface(canvas, width, height) {
     const scale = Math.max(wt.printing ? 2 : 1, devicePixelRatio || 1);
     const [w, h] = [Math.round(width * scale), Math.round(height * scale)];
@@ -182,16 +186,16 @@ const wt = (() => {
     return context;
   }
 
-  // At most once a frame.
+  // Returns a function that calls `act` in the next frame, at most once per frame.
   function later(act) {
-    let asked = false;
+    let requested = false;
     return () => {
-      if (asked) return;
-      asked = true;
-      requestAnimationFrame(() => { asked = false; act(); });
+      if (requested) return;
+      requested = true;
+      requestAnimationFrame(() => { requested = false; act(); });
     };
   }
 
-  return { runs, end, root, unpack, Varints, time, count, plural, element, choice, css, colour, dash, showTip, tipTable, on, tell, view,
+  return { runs, end, root, unpack, Varints, time, count, plural, element, choice, css, colour, dash, showTip, tipTable, on, notify, view,
     show, zoom, pan, viewKeys, hidden, toggle, surface, later, printing: false };
 })();

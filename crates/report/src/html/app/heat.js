@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Heat maps: migrations between CPUs, LLCs or nodes, and strips of deviations over time.
+// Heat maps: migrations between CPUs, LLCs or nodes, and strips that show deviations over time.
 "use strict";
 wt.heat = (() => {
   const { element, runs, view } = wt;
@@ -7,7 +7,7 @@ wt.heat = (() => {
   const strips = [], maps = [];
   let level = "cpu";
 
-  // A colour between those of the style sheet, `share` in 0..1.
+  // Mixes two colours of the form #rrggbb. `share` is 0 for the first colour and 1 for the second.
   function mix(from, to, share) {
     const parts = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
     const [a, b] = [parts(from), parts(to)];
@@ -17,7 +17,7 @@ wt.heat = (() => {
     const at = Math.max(0, Math.min(1, share)) * (stops.length - 1), i = Math.min(stops.length - 2, Math.floor(at));
     return mix(stops[i], stops[i + 1], at - i);
   }
-  // Enough steps of a ramp for the eye, made once a drawing.
+  // Number of steps in a colour ramp. The ramps are computed once per drawing.
   const STEPS = 128;
   const steps = (names) => {
     const stops = names.map(wt.css);
@@ -27,14 +27,15 @@ wt.heat = (() => {
   const diverging = () => steps(["--low", "--zero", "--high"]);
   const pick = (made, share) => made[Math.round(Math.max(0, Math.min(1, share)) * STEPS)];
 
-  // CPUs, LLCs or nodes, and the migrations between them; those within one are on the diagonal.
+  // Returns the CPUs, LLCs or nodes and a matrix of the migrations between them. The diagonal has
+  // those within one LLC or node.
   function gather(run) {
     const part = { cpu: (cpu) => cpu, llc: (cpu) => run.places[cpu][1], node: (cpu) => run.places[cpu][2] }[level];
     const ids = [...new Set(run.order.map(part))];
     const rank = new Map(ids.map((id, i) => [id, i]));
     const matrix = ids.map(() => new Float64Array(ids.length));
     for (const [from, to, n] of run.migrations) matrix[rank.get(part(from))][rank.get(part(to))] += n;
-    // The first CPU of each says where it is.
+    // The position of an LLC or node is that of its first CPU.
     const places = ids.map((id) => run.places[run.places.findIndex((_, cpu) => part(cpu) === id)]);
     return { ids, matrix, places };
   }
@@ -63,7 +64,7 @@ wt.heat = (() => {
     for (let i = 0; i < n; i++) {
       for (let j = 0; j < n; j++) {
         const value = matrix[i][j];
-        // Logarithmic: one is seen beside thousands.
+        // The scale is logarithmic, so that a single migration is visible next to thousands.
         context.fillStyle = value ? pick(stops, (Math.log(value) + 0.6) / (Math.log(most) + 0.6)) : empty;
         context.fillRect(left + j * size, top + i * size, size - (size > 5 ? 1 : 0), size - (size > 5 ? 1 : 0));
         if (size >= 34 && value) {
@@ -101,7 +102,7 @@ wt.heat = (() => {
     const { ids, matrix } = map.shown, word = { cpu: "CPU", llc: "LLC", node: "node" }[level];
     if (!(i in ids) || !(j in ids)) { wt.showTip(null); return; }
     const back = matrix[j][i], rows = [["migrations", wt.count(matrix[i][j])]];
-    if (i !== j) rows.push(["and back", wt.count(back)]);
+    if (i !== j) rows.push(["in the other direction", wt.count(back)]);
     wt.showTip(wt.tipTable(i === j ? `within ${word} ${ids[i]}` : `${word} ${ids[i]} → ${word} ${ids[j]}`, rows), x, y);
   }
   function keys(map, event) {
@@ -114,7 +115,7 @@ wt.heat = (() => {
     cell(map, ...map.at, box.left + left + (map.at[1] + 1) * size, box.top + top + (map.at[0] + 0.5) * size);
   }
 
-  // A row a CPU, its deviation over time as colour.
+  // Draws a strip with one row per CPU. The colour shows the CPU's deviation over time.
   function strip(holder, run, data, most, format) {
     const canvas = element("canvas", { tabindex: 0, role: "img", "aria-label": `Deviation of each CPU's runqueue from the mean, ${run.label}` });
     const key = element("p", { class: "legend" });
@@ -132,12 +133,12 @@ wt.heat = (() => {
       context.font = "11px " + wt.css("--sans");
       context.textBaseline = "middle";
       const every = Math.max(1, Math.ceil(12 / height));
-      // Rows of the drawing: CPUs in their order.
+      // Rows are in the order of `run.order`.
       for (let cpu = 0; cpu < rows; cpu++) {
         for (let i = 0; i < n; i++) {
           const value = shown.rows[run.order[cpu]][i];
           if (value === null) break;
-          // The root lets small deviations be seen.
+          // The square root makes small deviations visible.
           const share = Math.sign(value) * Math.sqrt(Math.min(1, Math.abs(value) / most));
           context.fillStyle = pick(stops, 0.5 + share / 2);
           const a = Math.round(GUTTER + (columns * i) / n), b = Math.round(GUTTER + (columns * (i + 1)) / n);
@@ -158,7 +159,7 @@ wt.heat = (() => {
       context.textAlign = "right";
       context.fillText(wt.time(view.to, (view.to - view.from) / 100), width, top + rows * height + 9);
       one.geometry = { height, top, columns, n };
-      key.replaceChildren("From ", swatch("--low"), `${format(-most)} or shorter, over `, swatch("--zero"), "the mean, to ", swatch("--high"), `${format(most)} or longer.`);
+      key.replaceChildren("Colours: ", swatch("--low"), `${format(-most)} tasks or less, `, swatch("--zero"), "the mean, ", swatch("--high"), `${format(most)} tasks or more.`);
     }
     const swatch = (name) => element("i", { class: "swatch", style: `background:var(${name})` });
     canvas.addEventListener("pointermove", (event) => {
@@ -167,7 +168,7 @@ wt.heat = (() => {
       const i = Math.floor(((event.clientX - box.left - GUTTER) / columns) * n);
       const row = shown.rows[cpu];
       if (!row || i < 0 || i >= n || row[i] === null) { wt.showTip(null); return; }
-      wt.showTip(wt.tipTable(`CPU ${cpu} at ${wt.time(shown.xs[i], (view.to - view.from) / 1000)}`, [["off the mean", format(row[i])]]), event.clientX, event.clientY);
+      wt.showTip(wt.tipTable(`CPU ${cpu} at ${wt.time(shown.xs[i], (view.to - view.from) / 1000)}`, [["deviation", format(row[i])]]), event.clientX, event.clientY);
     });
     canvas.addEventListener("pointerleave", () => wt.showTip(null));
     canvas.addEventListener("keydown", wt.viewKeys);
@@ -179,7 +180,7 @@ wt.heat = (() => {
     const figures = document.querySelectorAll("figure.heat");
     runs.forEach((run, i) => {
       const plot = figures[i].querySelector(".plot");
-      const canvas = element("canvas", { tabindex: 0, role: "img", "aria-label": `Migrations of ${run.label}: arrows go from cell to cell` });
+      const canvas = element("canvas", { tabindex: 0, role: "img", "aria-label": `Migrations of ${run.label}; use the arrow keys to move between cells` });
       plot.append(canvas);
       const map = { figure: figures[i], plot, canvas, at: null };
       maps.push(map);
@@ -188,18 +189,18 @@ wt.heat = (() => {
       canvas.addEventListener("keydown", (event) => keys(map, event));
       canvas.addEventListener("blur", () => { map.at = null; wt.showTip(null); });
     });
-    const several = (of) => runs.some((run) => new Set(run.places.map((place) => place[of])).size > 1);
+    const several = (level) => runs.some((run) => new Set(run.places.map((place) => place[level])).size > 1);
     const levels = [["cpu", "CPUs"], ...(several(1) ? [["llc", "LLCs"]] : []), ...(several(2) ? [["node", "nodes"]] : [])];
     if (levels.length > 1) {
       document.getElementById("heat-tools").append(wt.choice("Between", levels, "cpu", (value) => { level = value; drawAll(); }));
     } else drawAll();
-    const redrawStrips = () => strips.forEach((of) => of.draw());
+    const redrawStrips = () => strips.forEach((one) => one.draw());
     wt.on("view", wt.later(redrawStrips));
     wt.on("theme", redraw);
     wt.on("runs", redraw);
     addEventListener("resize", wt.later(drawAll));
   }
-  const redraw = () => { drawAll(); strips.forEach((of) => of.draw()); };
+  const redraw = () => { drawAll(); strips.forEach((one) => one.draw()); };
 
   return { start, strip, redraw };
 })();

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Starts the page: theme, runs shown, printing, and every drawing.
+// Starts the page: the theme, the buttons of the runs, printing, and all drawings.
 "use strict";
 (async () => {
   const button = document.getElementById("theme");
   const words = { auto: "Auto", light: "Light", dark: "Dark" };
-  // A file's page may be denied storage; it works without.
+  // Reads or stores the chosen theme. Browsers may deny storage to pages from files; the choice is
+  // then not kept.
   const stored = (value) => {
     try {
       if (value === undefined) return localStorage.getItem("windtunnel-theme");
       localStorage.setItem("windtunnel-theme", value);
-    } catch { /* remembered by nobody */ }
+    } catch { /* not kept */ }
     return null;
   };
   let theme = stored() in words ? stored() : "auto";
@@ -24,13 +25,13 @@
     theme = order[(order.indexOf(theme) + 1) % order.length];
     stored(theme);
     dress();
-    wt.tell("theme");
+    wt.notify("theme");
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => wt.tell("theme"));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => wt.notify("theme"));
   for (const run of document.querySelectorAll("button.run")) run.addEventListener("click", () => wt.toggle(Number(run.dataset.run)));
   addEventListener("keydown", (event) => { if (event.key === "Escape") wt.showTip(null); });
 
-  // Printed is light, sharp, and what is on the screen otherwise.
+  // For printing, everything is redrawn in the light theme and at a higher resolution.
   function redraw() {
     wt.timeline.redraw();
     wt.plots.redraw();
@@ -48,7 +49,7 @@
   } catch (error) {
     wt.root.dataset.ready = "failed";
     document.querySelector("main").prepend(wt.element("p", { class: "empty", role: "alert" },
-      `The drawings cannot be shown: ${error.message}. A browser of 2023 or later is needed.`));
+      `The drawings cannot be shown: ${error.message}. Use a browser from 2023 or later.`));
     throw error;
   }
 })();

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Plots of lines, by uPlot: runqueues over time, distributions of latencies and response times.
+// Line plots, drawn with uPlot: runqueue lengths over time, distributions of latencies and of
+// response times.
 "use strict";
 wt.plots = (() => {
   const { view, element, runs } = wt;
-  // Columns of a chart over time.
+  // Maximum number of columns in a chart over time.
   const COLUMNS = 280;
-  // Machines with so many CPUs have a line for each, greater ones a strip.
+  // Machines with at most this many CPUs have a line for each CPU. Larger ones have a strip.
   const LINES = 8;
-  // As the timeline's, so that times stand above each other.
+  // Width of the left margin. It equals the timeline's, so that times are aligned.
   const GUTTER = 74;
   const made = [];
   let hovered = null;
 
   const font = () => "11px " + wt.css("--sans");
-  // Steps of 1, 2 and 5.
+  // Axis steps: 1, 2 and 5 times powers of ten.
   const steps = Array.from({ length: 48 }, (_, i) => [1, 2, 5][i % 3] * 10 ** Math.floor(i / 3 - 3));
   const decades = { filter: (u, splits) => splits.map((v) => (power(v) ? v : null)) };
-  // Powers of ten along a width, so many that their names have room.
+  // Labels powers of ten on an axis, as many as fit into its width.
   const some = (u, splits) => {
-    const each = u.bbox.width / devicePixelRatio / Math.log10(u.scales.x.max / u.scales.x.min), of = Math.ceil(62 / each);
-    return splits.map((v) => (power(v) && Math.round(Math.log10(v)) % of === 0 ? v : null));
+    const decade = u.bbox.width / devicePixelRatio / Math.log10(u.scales.x.max / u.scales.x.min), every = Math.ceil(62 / decade);
+    return splits.map((v) => (power(v) && Math.round(Math.log10(v)) % every === 0 ? v : null));
   };
   const power = (v) => v && Math.abs(Math.log10(v) % 1) < 1e-6;
 
@@ -33,14 +34,15 @@ wt.plots = (() => {
     label: runs[run].label, stroke: wt.colour(run), width: 1.8, dash: wt.dash(run), points: { show: false }, spanGaps: true,
     show: !wt.hidden.has(run), ...more,
   });
-  // As many digits as the steps need.
+  // Labels with as many digits as the steps need.
   const numbers = (u, splits) => {
     const places = Math.max(0, Math.min(6, Math.ceil(-Math.log10(splits[1] - splits[0]) - 1e-6)));
     return splits.map((v) => (v === null ? null : Math.abs(v) >= 1e4 ? wt.count(v) : v.toFixed(places).replace("-", "−")));
   };
   const bottom = (more = {}) => axis({ values: times, space: 90, size: 28, ...more });
 
-  // A chart in `plot`. `options` and `data` are made anew for each theme; `tip` tells [head, rows] of an index.
+  // Creates a chart in `plot`. `options` and `data` are called again for each theme. `tip` returns
+  // the tooltip's [head, rows] for an index.
   function chart(plot, { height, options, data, tip, label, overTime }) {
     plot.tabIndex = 0;
     plot.setAttribute("role", "img");
@@ -56,7 +58,7 @@ wt.plots = (() => {
           ...(overTime ? { sync: { key: "time", setSeries: false }, drag: { x: true, y: false, setScale: false } } : { drag: { x: false, y: false } }),
           bind: { dblclick: () => () => { if (overTime) wt.show(0, wt.end); } },
         },
-        hooks: { ...given.hooks, setCursor: [(u) => told(u)], ...(overTime ? { setSelect: [selected] } : {}) },
+        hooks: { ...given.hooks, setCursor: [(u) => showTipAt(u)], ...(overTime ? { setSelect: [selected] } : {}) },
       }, data(), plot);
       one.u.over.addEventListener("mouseenter", () => { hovered = one.u; });
       one.u.over.addEventListener("mouseleave", () => { hovered = null; wt.showTip(null); });
@@ -71,12 +73,12 @@ wt.plots = (() => {
       u.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
       wt.show(from, to);
     }
-    function told(u) {
+    function showTipAt(u) {
       if (u !== hovered) return;
       const { idx, left } = u.cursor;
       if (idx === null || idx === undefined || left < 0) { wt.showTip(null); return; }
-      const box = u.over.getBoundingClientRect(), said = tip(u, idx);
-      wt.showTip(said && wt.tipTable(...said), box.left + left, box.top + Math.max(0, u.cursor.top));
+      const box = u.over.getBoundingClientRect(), content = tip(u, idx);
+      wt.showTip(content && wt.tipTable(...content), box.left + left, box.top + Math.max(0, u.cursor.top));
     }
     plot.addEventListener("keydown", (event) => {
       if (overTime) { wt.viewKeys(event); return; }
@@ -97,12 +99,13 @@ wt.plots = (() => {
     return one;
   }
 
-  // Rows of a tooltip: the runs that have a value there.
+  // Returns the rows of a tooltip: one for each shown run that has a value at the index.
   const rowsOf = (u, idx, format) => runs.map((run, i) => [i, u.data[i + 1]?.[idx]])
     .filter(([i, value]) => !wt.hidden.has(i) && value !== null && value !== undefined)
     .map(([i, value]) => [runs[i].label, format(value), wt.colour(i)]);
 
-  // Means of queue lengths as sums up to each bin, so that any stretch's mean is a difference.
+  // Unpacks the mean queue lengths and sums them up to each bin. The mean over any range is then a
+  // difference of two sums.
   async function queues(run) {
     const read = new wt.Varints(await wt.unpack(run.queues.means));
     run.sums = run.places.map(() => {
@@ -115,7 +118,7 @@ wt.plots = (() => {
       return sums;
     });
   }
-  function meanOf(run, cpu, from, to) {
+  function meanLength(run, cpu, from, to) {
     const { width, bins } = run.queues, sums = run.sums[cpu];
     const upTo = (time) => {
       const at = Math.min(bins, Math.max(0, time / width)), bin = Math.floor(at);
@@ -123,7 +126,7 @@ wt.plots = (() => {
     };
     return ((upTo(to) - upTo(from)) * width) / (to - from);
   }
-  // The columns of the window: their begins, and one for its end.
+  // Returns the times at which the columns of the window begin, and the window's end.
   function grid(most = COLUMNS) {
     const finest = Math.min(...runs.map((run) => run.queues.width));
     const n = Math.max(2, Math.min(most, Math.ceil((view.to - view.from) / finest)));
@@ -131,18 +134,18 @@ wt.plots = (() => {
     for (let i = 0; i <= n; i++) xs[i] = view.from + ((view.to - view.from) * i) / n;
     return xs;
   }
-  const column = (xs, of) => {
-    const values = Array.from({ length: xs.length - 1 }, (_, i) => of(xs[i], xs[i + 1]));
+  const column = (xs, value) => {
+    const values = Array.from({ length: xs.length - 1 }, (_, i) => value(xs[i], xs[i + 1]));
     values.push(values[values.length - 1]);
     return values;
   };
-  // A value for each column that the run has reached.
-  const reached = (run, xs, of) => column(xs, (from, to) => (from >= run.end ? null : of(from, Math.min(to, run.end))));
+  // Computes a value for each column, or null for columns after the end of the run.
+  const reached = (run, xs, value) => column(xs, (from, to) => (from >= run.end ? null : value(from, Math.min(to, run.end))));
 
   const timeScale = () => ({ time: false, range: () => [view.from, view.to] });
   const stepped = () => uPlot.paths.stepped({ align: 1 });
 
-  function overRuns(plot, label, of, format) {
+  function overRuns(plot, label, value, format) {
     chart(plot, {
       height: 210, overTime: true, label,
       options: () => ({
@@ -152,18 +155,18 @@ wt.plots = (() => {
       }),
       data: () => {
         const xs = grid();
-        return [xs, ...runs.map((run) => reached(run, xs, (from, to) => of(run, from, to)))];
+        return [xs, ...runs.map((run) => reached(run, xs, (from, to) => value(run, from, to)))];
       },
       tip: (u, idx) => [wt.time(u.data[0][idx], (view.to - view.from) / 1000), rowsOf(u, idx, format)],
     });
   }
 
   function deviation(plot, run, index) {
-    const most = Math.min(1e9, Math.max(...runs.map((of) => {
-      const xs = [...Array(41).keys()].map((i) => (of.end * i) / 40);
+    const most = Math.min(1e9, Math.max(...runs.map((other) => {
+      const xs = [...Array(41).keys()].map((i) => (other.end * i) / 40);
       let far = 0.5;
       for (let i = 0; i < 40; i++) {
-        const all = of.places.map((_, cpu) => meanOf(of, cpu, xs[i], xs[i + 1]));
+        const all = other.places.map((_, cpu) => meanLength(other, cpu, xs[i], xs[i + 1]));
         const mean = all.reduce((a, b) => a + b, 0) / all.length;
         far = Math.max(far, ...all.map((v) => Math.abs(v - mean)));
       }
@@ -172,9 +175,9 @@ wt.plots = (() => {
     const holder = element("div"), moved = element("div", { class: "moved" });
     plot.append(holder, moved);
     const deviations = (xs) => {
-      const lengths = run.places.map((_, cpu) => reached(run, xs, (from, to) => meanOf(run, cpu, from, to)));
-      const means = lengths[0].map((_, i) => lengths.reduce((sum, of) => sum + (of[i] || 0), 0) / lengths.length);
-      return lengths.map((of) => of.map((v, i) => (v === null ? null : v - means[i])));
+      const lengths = run.places.map((_, cpu) => reached(run, xs, (from, to) => meanLength(run, cpu, from, to)));
+      const means = lengths[0].map((_, i) => lengths.reduce((sum, length) => sum + (length[i] || 0), 0) / lengths.length);
+      return lengths.map((length) => length.map((v, i) => (v === null ? null : v - means[i])));
     };
     if (run.places.length <= LINES) {
       chart(holder, {
@@ -197,13 +200,14 @@ wt.plots = (() => {
   }
   const signed = (v) => (v === null || v === undefined ? "–" : (v < 0 ? "−" : "+") + Math.abs(v).toFixed(2));
 
-  // What balancers moved: per run of one where the kernel's balance, else what was moved at all.
+  // Draws the migrations of runnable tasks: per run of load balancing if the kernel's class
+  // balances, otherwise all of them.
   function moves(plot, run) {
     const all = run.queues.balance, byRuns = all.some(([, n]) => n > 0);
     const pulled = all.reduce((sum, [,,, n]) => sum + n, 0);
-    if (!all.length) { plot.append(element("p", { class: "legend" }, "Nothing moved a runnable task.")); return; }
-    const what = byRuns ? "tasks moved per run of a balancer" : "runnable tasks moved by the policy";
-    const of = (from, to) => {
+    if (!all.length) { plot.append(element("p", { class: "legend" }, "No runnable task was migrated.")); return; }
+    const title = byRuns ? "tasks moved per run of load balancing" : "runnable tasks moved by the policy";
+    const value = (from, to) => {
       let n = 0, sum = 0;
       const { width } = run.queues;
       for (const [bin, balanced, tasks, others] of all) {
@@ -214,9 +218,9 @@ wt.plots = (() => {
       }
       return byRuns ? (n ? sum / n : null) : sum || null;
     };
-    plot.append(element("p", { class: "legend" }, `Bars: ${what}; ${wt.plural(pulled, "move")} in all.`));
+    plot.append(element("p", { class: "legend" }, `Bars: ${title}. Total: ${wt.plural(pulled, "migration")} of runnable tasks.`));
     chart(plot, {
-      height: 92, overTime: true, label: `${what}, ${run.label}`,
+      height: 92, overTime: true, label: `${title}, ${run.label}`,
       options: () => ({
         scales: { x: timeScale(), y: { range: (u, low, high) => [0, Math.max(1, high || 0) * 1.08] } },
         series: [{}, { stroke: wt.css("--bar"), fill: wt.css("--bar"), width: 0, points: { show: false },
@@ -224,16 +228,16 @@ wt.plots = (() => {
         axes: [bottom(), axis({ size: GUTTER, values: numbers, space: 22 })],
         padding: [6, 0, 0, 0],
       }),
-      data: () => { const xs = grid(120); return [xs, column(xs, of)]; },
-      tip: (u, idx) => [wt.time(u.data[0][idx], (view.to - view.from) / 1000), [[what, (u.data[1][idx] ?? 0).toFixed(byRuns ? 1 : 0)]]],
+      data: () => { const xs = grid(120); return [xs, column(xs, value)]; },
+      tip: (u, idx) => [wt.time(u.data[0][idx], (view.to - view.from) / 1000), [[title, (u.data[1][idx] ?? 0).toFixed(byRuns ? 1 : 0)]]],
     });
   }
 
-  // Shares of values up to each of the buckets that any run has.
+  // Returns, for each run, the share of wake-ups up to each latency that is a bucket of any run.
   function distribution() {
     const xs = [...new Set(runs.flatMap((run) => run.wakeup.map(([ns]) => Math.max(1, ns))))].sort((a, b) => a - b);
     if (xs.length) { xs.unshift(xs[0] / 1.05); xs.push(xs[xs.length - 1] * 1.05); }
-    const of = (run) => {
+    const shares = (run) => {
       const all = run.wakeup.reduce((sum, [, n]) => sum + n, 0);
       let below = 0, i = 0;
       return xs.map((x) => {
@@ -241,7 +245,7 @@ wt.plots = (() => {
         return all ? (100 * below) / all : null;
       });
     };
-    return { xs, below: runs.map(of) };
+    return { xs, below: runs.map(shares) };
   }
 
   const percent = (v) => (v >= 10 ? v.toFixed(1) : v >= 0.1 ? v.toFixed(2) : v.toPrecision(2)) + " %";
@@ -249,12 +253,12 @@ wt.plots = (() => {
     const { xs, below } = distribution();
     if (!xs.length) { plot.replaceWith(element("p", { class: "empty" }, "No task was woken.")); return; }
     let tail = true;
-    // Where nobody waited longer the line falls to the floor, and ends.
+    // A line falls to the floor and ends at the longest latency of its run.
     const left = below.flat().filter((v) => v !== null && v < 100 - 1e-9).map((v) => 100 - v);
     const floor = 10 ** Math.min(1, Math.floor(Math.log10(Math.min(100, ...left))));
     const rest = (values) => values.map((v, i) => (v === null || values[i - 1] >= 100 - 1e-9 ? null : Math.max(floor, 100 - v)));
     const one = chart(plot, {
-      height: 320, label: "Distribution of wake-up latencies: arrows move along it",
+      height: 320, label: "Distribution of wake-up latencies; use the arrow keys to read values",
       options: () => ({
         scales: {
           x: { time: false, distr: 3, range: [xs[0], xs[xs.length - 1]] },
@@ -267,7 +271,7 @@ wt.plots = (() => {
       tip: (u, idx) => [(tail ? "longer than " : "within ") + wt.time(xs[idx]), rowsOf(u, idx, percent)],
     });
     document.getElementById("latency-tools").append(
-      wt.choice("Show", [["tail", "share that waited longer"], ["cdf", "share served by then"]], "tail", (value) => {
+      wt.choice("Show", [["tail", "share that took longer"], ["cdf", "share that took at most"]], "tail", (value) => {
         const wanted = value === "tail";
         if (wanted !== tail) { tail = wanted; one.make(); }
       }));
@@ -287,12 +291,13 @@ wt.plots = (() => {
     const head = ["policy", "task", "waited", "until", "on CPU", ""].map((text, i) =>
       element("th", { scope: "col", class: i > 1 && i < 5 ? "n" : "" }, text));
     const body = element("tbody", {}, ...rows.slice(0, 12).map(row));
-    holder.append(element("h3", {}, "The longest waits"),
-      element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "The longest waits" },
+    holder.append(element("h3", {}, "Longest waits"),
+      element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Longest waits" },
         element("table", {}, element("thead", {}, element("tr", {}, ...head)), body)));
   }
 
-  // Equal bins to the 99.9th percentile of all runs and to what is predicted; beyond that is beyond the chart, and said.
+  // Draws a histogram with equal bins. It extends to the 99.9th percentile of all runs and to all
+  // predictions. The number of longer responses is written below it.
   function response(plot) {
     if (!plot) return;
     const all = runs.flatMap((run) => run.response).sort((a, b) => a[0] - b[0]);
@@ -309,7 +314,7 @@ wt.plots = (() => {
     const xs = Array.from({ length: n + 1 }, (_, i) => i * bin);
     let beyond = 0;
     const shares = runs.map((run) => {
-      const counts = new Array(n + 1).fill(0), sum = run.response.reduce((of, [, count]) => of + count, 0);
+      const counts = new Array(n + 1).fill(0), sum = run.response.reduce((sum, [, count]) => sum + count, 0);
       for (const [ns, count] of run.response) if (ns < n * bin) counts[Math.floor(ns / bin)] += (100 * count) / sum; else beyond += count;
       return counts.map((v, i) => (!sum ? null : i < n ? v : 0));
     });
@@ -337,7 +342,7 @@ wt.plots = (() => {
       ctx.restore();
     };
     chart(plot, {
-      height: 300, label: "Histogram of response times: arrows move along it",
+      height: 300, label: "Histogram of response times; use the arrow keys to read values",
       options: () => ({
         scales: { x: { time: false, range: [0, n * bin] }, y: { range: (u, low, top) => [0, (top || 1) * 1.18] } },
         series: [{}, ...runs.map((_, i) => line(i, { paths: stepped(), fill: wt.colour(i) + "22", spanGaps: false }))],
@@ -347,12 +352,12 @@ wt.plots = (() => {
       data: () => [xs, ...shares],
       tip: (u, idx) => [`${wt.time(xs[idx], bin)} to ${wt.time(xs[idx] + bin, bin)}`, rowsOf(u, idx, percent)],
     });
-    if (beyond) plot.after(element("p", { class: "legend" }, `${wt.count(beyond)} of ${wt.count(total)} responses took longer than the chart is wide.`));
+    if (beyond) plot.after(element("p", { class: "legend" }, `${wt.count(beyond)} of ${wt.count(total)} responses took longer than the longest time in the chart.`));
   }
 
   async function start() {
     await Promise.all(runs.map(queues));
-    const lengths = (run, from, to) => run.places.map((_, cpu) => meanOf(run, cpu, from, to));
+    const lengths = (run, from, to) => run.places.map((_, cpu) => meanLength(run, cpu, from, to));
     const mean = (all) => all.reduce((a, b) => a + b, 0) / all.length;
     const spread = (all) => Math.sqrt(mean(all.map((v) => (v - mean(all)) ** 2)));
     const plot = (name) => document.querySelector(`[data-plot=${name}]`);
@@ -363,11 +368,11 @@ wt.plots = (() => {
     latency(plot("latency"));
     slowest(document.getElementById("slowest"));
     response(plot("response"));
-    wt.on("view", wt.later(() => made.filter((of) => of.overTime).forEach((of) => of.refresh())));
+    wt.on("view", wt.later(() => made.filter((one) => one.overTime).forEach((one) => one.refresh())));
     wt.on("theme", redraw);
     wt.on("runs", redraw);
   }
-  const redraw = () => made.forEach((of) => of.make());
+  const redraw = () => made.forEach((one) => one.make());
 
   return { start, redraw, made };
 })();

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The timeline: a row a CPU, on a canvas. Segments are kept as they came; drawn are columns of a pixel each, in which the
-// time of every colour is added up, from the segments themselves or, where too many are in sight, from bins made of them once.
+// The timeline: a canvas with one row per CPU. Each pixel column shows how much of its time belongs
+// to each colour. The times are summed from the segments. If too many segments are visible, they
+// are taken from bins that are computed once.
 "use strict";
 wt.timeline = (() => {
   const { view, element } = wt;
   const GROUPS = 8;
-  // So many segments in sight are walked through for each frame; beyond, bins.
+  // Maximum number of visible segments from which times are summed. Beyond it, the bins are used.
   const WALK = 200000;
-  // Bins of the whole run, of all CPUs together.
+  // Number of bins for a whole run, over all CPUs.
   const BINS = 1 << 19;
   const GUTTER = 74;
   let colouring = "name";
   const charts = [];
 
-  // Task names without what numbers their instances.
+  // Returns a task's name without the suffix that numbers its instances.
   const stem = (comm) => comm.replace(/[\d\-_/:.#]+$/, "") || comm;
 
+  // Unpacks the tasks and segments of a run.
   async function load(run) {
     const [tasks, bytes] = await Promise.all([wt.unpack(run.tasks), wt.unpack(run.timeline.segments)]);
     const named = JSON.parse(new TextDecoder().decode(tasks)).map(([pid, comm, ns]) => ({ pid, comm: comm || `pid ${pid}`, ns }));
@@ -37,7 +39,8 @@ wt.timeline = (() => {
     return { named, cpus };
   }
 
-  // The colour of each task: by name where there are several, the greatest users of CPU time first, else by pid.
+  // Chooses a colour for each task: by name, starting with the names that used the most CPU time,
+  // or by pid if there is only one name.
   function paint(data) {
     const sums = new Map();
     for (const task of data.named.slice(2)) sums.set(stem(task.comm), (sums.get(stem(task.comm)) || 0) + task.ns);
@@ -49,7 +52,7 @@ wt.timeline = (() => {
     data.bins = null;
   }
 
-  // The first segment that ends after `time`.
+  // Returns the index of the first segment that ends after `time`.
   function find(row, time) {
     let [low, high] = [0, row.n];
     while (low < high) {
@@ -59,7 +62,8 @@ wt.timeline = (() => {
     return low;
   }
 
-  // Adds the time of each colour in [from, to) to columns; sums is [column * (GROUPS + 1) + colour], the last is offline.
+  // Adds the time of each colour in [from, to) to `sums`, which is indexed by column * (GROUPS + 1)
+  // + colour. The last colour is offline time.
   function walk(data, row, from, to, columns, sums) {
     const scale = columns / (to - from);
     let i = find(row, from);
@@ -146,13 +150,14 @@ wt.timeline = (() => {
     context.stroke();
   }
 
-  // A style sheet's #rrggbb as a pixel.
+  // Converts a colour of the form #rrggbb to a pixel.
   function pixel(hex) {
     const [r, g, b] = [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
     return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
   }
 
-  // All rows as one image, a column a pixel of the screen: filled from below by the colours' shares, empty above.
+  // Draws all rows as one image with one column per pixel of the screen. The colours fill a column
+  // from below by their shares of time; idle time stays empty.
   function drawRows(context, chart, past, rows, height, gap) {
     const { canvas, run, data, geometry } = chart, scale = canvas.width / geometry.width, n = GROUPS + 1;
     const columns = Math.max(1, Math.round(geometry.columns * scale)), tall = Math.max(1, Math.round(rows * height * scale));
@@ -177,7 +182,7 @@ wt.timeline = (() => {
     context.putImageData(image, Math.round(GUTTER * scale), Math.round(geometry.top * scale));
   }
 
-  // The CPU's number; where an LLC or node begins, a line and its name.
+  // Draws a CPU's number, and a line and a name where an LLC or node begins.
   function label(context, run, row, y, height, { text, muted, line, width }) {
     const cpu = run.order[row], place = run.places[cpu], before = run.places[run.order[row - 1]];
     const node = before && place[2] !== before[2], llc = before && place[1] !== before[1];
@@ -189,13 +194,13 @@ wt.timeline = (() => {
     context.textAlign = "right";
     context.fillStyle = muted;
     if (row % every === 0) context.fillText(String(cpu), GUTTER - 8, y + height / 2);
-    const nodes = new Set(run.places.map((of) => of[2])).size;
+    const nodes = new Set(run.places.map((place) => place[2])).size;
     context.textAlign = "left";
     if (nodes > 1 && (!before || node)) context.fillText(`node ${place[2]}`, 0, y + 6);
     else if (nodes === 1 && row === 0) context.fillText("CPU", 0, y + 6);
   }
 
-  // Where turns begin, and names in those that are wide enough.
+  // Marks the beginnings of turns, and writes names into wide turns.
   function names(context, { run, data, geometry }, x, top, height, gap) {
     const [ink, edge] = ["--on-group", "--card"].map(wt.css);
     context.font = `${Math.min(11, height - 3)}px ` + wt.css("--sans");
@@ -234,14 +239,14 @@ wt.timeline = (() => {
     context.lineWidth = 1;
   }
 
-  // What is said of a CPU at a time.
+  // Returns the contents of the tooltip for a CPU at a time.
   function describe(chart, cpu, time) {
     const { run, data } = chart, row = data.cpus[cpu], [core, llc, node] = run.places[cpu];
     const i = Math.min(find(row, time), row.n - 1);
     if (i < 0) return null;
     const begin = i ? row.end[i - 1] : 0, length = row.end[i] - begin;
     const task = data.named[row.task[i]], step = Math.min(length / 2, (view.to - view.from) / 500);
-    const rows = [["from", wt.time(begin, step)], ["for", wt.time(length)], ["where", `core ${core}, LLC ${llc}, node ${node}`]];
+    const rows = [["from", wt.time(begin, step)], ["for", wt.time(length)], ["position", `core ${core}, LLC ${llc}, node ${node}`]];
     let head = `CPU ${cpu}: ${task.comm}${row.task[i] > 1 ? " " + task.pid : ""}`;
     if (row.turns[i] > 1) {
       head = `CPU ${cpu}: ${row.turns[i]} turns, mostly ${task.comm}`;
@@ -280,8 +285,8 @@ wt.timeline = (() => {
         const kept = Math.max(-drag.from, Math.min(wt.end - drag.to, by));
         wt.show(drag.from + kept, drag.to + kept);
       }
-      const told = at.inside && at.cpu !== undefined && at.time < chart.run.end && describe(chart, at.cpu, at.time);
-      wt.showTip(told && !drag ? wt.tipTable(told.head, told.rows) : null, event.clientX, event.clientY);
+      const text = at.inside && at.cpu !== undefined && at.time < chart.run.end && describe(chart, at.cpu, at.time);
+      wt.showTip(text && !drag ? wt.tipTable(text.head, text.rows) : null, event.clientX, event.clientY);
     });
     const done = (event) => {
       if (drag && drag.select && Math.abs(event.clientX - drag.x) > 3) {
@@ -306,7 +311,8 @@ wt.timeline = (() => {
     }, { passive: false });
   }
 
-  // Up and down choose a CPU, . and , go from turn to turn.
+  // Handles keys: up and down choose a CPU; full stop and comma move to the next and the previous
+  // turn.
   function keys(chart, event) {
     if (wt.viewKeys(event)) return;
     const steps = { ArrowUp: -1, ArrowDown: 1, ".": 0, ",": 0 };
@@ -323,25 +329,25 @@ wt.timeline = (() => {
     chart.cursor = cursor;
     const width = view.to - view.from;
     if (cursor.time > view.to || cursor.time < view.from) wt.show(cursor.time - width / 2, cursor.time + width / 2);
-    tellCursor(chart);
+    showCursor(chart);
   }
 
-  function tellCursor(chart) {
+  function showCursor(chart) {
     draw(chart);
-    const told = describe(chart, chart.run.order[chart.cursor.row], chart.cursor.time);
+    const text = describe(chart, chart.run.order[chart.cursor.row], chart.cursor.time);
     const box = chart.canvas.getBoundingClientRect(), { columns, top, height } = chart.geometry;
     const x = box.left + GUTTER + ((chart.cursor.time - view.from) / (view.to - view.from)) * columns;
-    if (told) wt.showTip(wt.tipTable(told.head, told.rows), x, box.top + top + chart.cursor.row * height);
+    if (text) wt.showTip(wt.tipTable(text.head, text.rows), x, box.top + top + chart.cursor.row * height);
   }
 
-  // Shows a moment on a CPU of a run.
+  // Moves all charts to a time and the cursor to a CPU of a run.
   function go(index, time, cpu, width) {
     const chart = charts[index];
     wt.show(time - width / 2, time + width / 2);
     chart.cursor = { row: chart.run.order.indexOf(cpu), time };
     chart.canvas.focus();
     chart.figure.scrollIntoView({ block: "center" });
-    tellCursor(chart);
+    showCursor(chart);
   }
 
   function legend(chart) {
@@ -352,7 +358,7 @@ wt.timeline = (() => {
       shown.push(entry(GROUPS - 1, data.names.length === GROUPS ? data.names[GROUPS - 1] : `${data.names.length - GROUPS + 1} more names`));
     if (data.byTask) shown.push(`${data.named.length - 2} tasks`);
     if (chart.run.timeline.quantum)
-      shown.push(element("span", {}, `turns under ${wt.time(chart.run.timeline.quantum)} are merged with their neighbours`));
+      shown.push(element("span", {}, `turns shorter than ${wt.time(chart.run.timeline.quantum)} are merged with their neighbours`));
     chart.legend.replaceChildren(...shown);
   }
 
@@ -361,7 +367,7 @@ wt.timeline = (() => {
     for (const [i, run] of wt.runs.entries()) {
       const figure = figures[i], plot = figure.querySelector(".plot");
       const canvas = element("canvas", { tabindex: 0, role: "application", class: "timeline",
-        "aria-label": `Timeline of ${run.label}: arrows move, plus and minus zoom, up and down choose a CPU, comma and full stop go from turn to turn` });
+        "aria-label": `Timeline of ${run.label}; left and right move, plus and minus zoom, up and down choose a CPU, comma and full stop move to the previous and next turn` });
       const band = element("div", { class: "band", hidden: true });
       const key = element("div", { class: "keys" });
       figure.querySelector("figcaption").append(key);
@@ -388,12 +394,12 @@ wt.timeline = (() => {
   function tools() {
     const button = (text, label, act) => element("button", { type: "button", title: label, "aria-label": label, onclick: act }, text);
     const where = element("output", { id: "tl-where" });
-    const tell = () => {
+    const update = () => {
       const step = (view.to - view.from) / 1000;
       where.textContent = `${wt.time(view.from, step)} to ${wt.time(view.to, step)}, ${wt.time(view.to - view.from)} wide`;
     };
-    wt.on("view", tell);
-    tell();
+    wt.on("view", update);
+    update();
     const several = charts.some((chart) => chart.data.names.length > 1);
     document.getElementById("tl-tools").append(
       element("div", { class: "buttons", role: "group", "aria-label": "Window" },

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The page in a real browser without a screen, as Debian has it: `chromium-headless-shell`, or another Chromium, or the one
-//! that the variable CHROMIUM names. Without one these tests say that they looked at nothing.
+//! Tests of the page in a headless browser: `chromium-headless-shell` as Debian packages it,
+//! another Chromium, or the browser in the variable CHROMIUM. Without a browser, the tests are
+//! skipped with a message.
 //!
-//! probe.js uses the page as somebody does, by keys, pointer and buttons, and leaves what it found on the page, which the
+//! probe.js operates the page with keys, the pointer and buttons. It writes its findings into the
+//! page, which the browser then prints.
 //! browser then prints.
 
 use super::runs::{Shape, run};
@@ -11,7 +13,7 @@ use report::html::page;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Put before all else: what goes wrong from the first script on.
+/// Records all errors. It precedes all other scripts of the page.
 const LISTEN: &str = "<script>window.wrong=[];\
     addEventListener('error',e=>wrong.push(e.message));\
     addEventListener('unhandledrejection',e=>wrong.push(String(e.reason)));</script>";
@@ -21,7 +23,7 @@ fn chromium() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("CHROMIUM") {
         return Some(named.into());
     }
-    let folders: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH")?).collect();
+    let directories: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH")?).collect();
     let names = [
         "chromium-headless-shell",
         "chromium",
@@ -30,11 +32,12 @@ fn chromium() -> Option<PathBuf> {
     ];
     let found = names
         .iter()
-        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
+        .flat_map(|name| directories.iter().map(move |directory| directory.join(name)));
     found.into_iter().find(|path| path.is_file())
 }
 
-/// What the probe found on the page, by name: `true`, or what was there instead. `None` without a browser.
+/// Returns the probe's findings by name. A value is `true`, or the unexpected value. Returns `None`
+/// without a browser.
 fn probe(html: &str, name: &str, more: &[&str]) -> Option<serde_json::Map<String, serde_json::Value>> {
     let Some(chromium) = chromium() else {
         eprintln!("skipped: there is no Chromium (apt-get install chromium-headless-shell)");
@@ -42,30 +45,28 @@ fn probe(html: &str, name: &str, more: &[&str]) -> Option<serde_json::Map<String
     };
     let html = html.replacen("<head>", &format!("<head>{LISTEN}"), 1);
     let html = html.replacen("</body>", &format!("<script>{PROBE}</script></body>"), 1);
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    // What an earlier run has left, the theme chosen among it, is no part of this one.
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).expect("a folder");
-    let path = folder.join("page.html");
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    // Files of an earlier run are removed, because they contain the chosen theme.
+    let _ = std::fs::remove_dir_all(&directory);
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let path = directory.join("page.html");
     std::fs::write(&path, html).expect("a page");
     let ran = Command::new(chromium)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1280,900"])
         .args(["--virtual-time-budget=20000", "--enable-logging=stderr", "--dump-dom"])
-        .arg(format!("--user-data-dir={}", folder.join("profile").display()))
+        .arg(format!("--user-data-dir={}", directory.join("profile").display()))
         .args(more)
         .arg(format!("file://{}", path.display()))
         .output()
         .expect("Chromium starts");
     let log = String::from_utf8_lossy(&ran.stderr);
-    let said: Vec<&str> = log.lines().filter(|line| line.contains("CONSOLE")).collect();
-    assert!(said.is_empty(), "the console says: {said:?}");
+    let messages: Vec<&str> = log.lines().filter(|line| line.contains("CONSOLE")).collect();
+    assert!(messages.is_empty(), "the console contains: {messages:?}");
     let dom = String::from_utf8_lossy(&ran.stdout);
     let found = dom
         .split_once("<pre id=\"probe\">")
         .and_then(|(_, rest)| rest.split_once("</pre>"));
-    let found = found
-        .unwrap_or_else(|| panic!("the probe did not come to its end:\n{log}"))
-        .0;
+    let found = found.unwrap_or_else(|| panic!("the probe did not finish:\n{log}")).0;
     let found = found.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
     Some(serde_json::from_str(&found).expect("JSON"))
 }
@@ -76,7 +77,7 @@ fn all_true(html: &str, name: &str, more: &[&str]) {
     assert!(found.len() > 3 && other.is_empty(), "{name}: {other:?}");
 }
 
-/// A page with nothing to use opens without an error.
+/// Checks that a page without data opens without errors.
 pub fn opens(html: &str, name: &str) {
     let Some(found) = probe(html, name, &[]) else { return };
     assert_eq!(
@@ -87,16 +88,17 @@ pub fn opens(html: &str, name: &str) {
 }
 
 #[test]
-fn two_runs_work_in_light() {
+fn two_runs_work_in_the_light_theme() {
     all_true(&two(), "light", &["--blink-settings=preferredColorScheme=1"]);
 }
 
 #[test]
-fn and_in_the_dark() {
+fn two_runs_work_in_the_dark_theme() {
     all_true(&two(), "dark", &["--blink-settings=preferredColorScheme=0"]);
 }
 
-/// Few CPUs have lines for their deviations; merged segments are drawn from bins.
+/// With few CPUs, deviations are drawn as lines. With many segments, the timeline is drawn from
+/// bins.
 #[test]
 fn a_long_run_on_few_cpus_works() {
     let shape = Shape {

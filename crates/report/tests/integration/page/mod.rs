@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The HTML page: what is in it as text, that it needs nothing from elsewhere, and that it works in a browser.
+//! Tests of the HTML page: its text, that it loads nothing, and that it works in a browser.
 
 mod browser;
 mod runs;
@@ -17,7 +17,7 @@ fn two() -> String {
     page(&[run(&Shape::default(), 1 << 20), run(&slow, 1 << 20)])
 }
 
-/// The text between tags, of all but scripts and styles.
+/// Returns the text of a page without tags, scripts and styles.
 fn text(html: &str) -> String {
     let body = html.split("<script").next().expect("a body");
     let body = body.split("</style>").last().expect("a body");
@@ -28,29 +28,29 @@ fn text(html: &str) -> String {
 }
 
 #[test]
-fn verdict_and_tables_need_no_script() {
+fn verdict_and_tables_need_no_scripts() {
     let html = two();
     let text = text(&html);
     for expected in [
         "closed:n=40,compute=250ms on made-up",
         "2 runs · 12 CPUs, 4 LLCs, 2 nodes",
-        "steal does most: ",
+        "steal does the most work: ",
         " more than rr.",
-        "steal wakes tasks fastest: 99 % within 3.0",
+        "steal has the fastest wake-ups: 99 % take at most 3.0",
         "highest throughput",
         "p99 wake-up 30.0× the best",
         "same LLC",
         "select_cpu",
         "nice 0",
-        "Dashed lines are predicted: 250 ms 4 tasks share a CPU",
-        "Nobody waited for a lock.",
+        "Dashed lines are predictions: 250 ms 4 tasks share a CPU",
+        "No CPU waited for a lock.",
     ] {
         assert!(text.contains(expected), "no '{expected}' in:\n{text}");
     }
 }
 
 #[test]
-fn nothing_comes_from_elsewhere() {
+fn the_page_loads_nothing_and_is_deterministic() {
     let html = two();
     for foreign in [
         "<link",
@@ -63,12 +63,12 @@ fn nothing_comes_from_elsewhere() {
     ] {
         assert!(!html.contains(foreign), "{foreign}");
     }
-    // What is written down of the same runs is the same.
+    // Equal runs produce equal pages.
     assert_eq!(html, two());
 }
 
 #[test]
-fn a_failure_is_the_first_thing_said_and_names_are_only_names() {
+fn a_failure_is_in_the_verdict_and_names_are_escaped() {
     let mut odd = failed(run(&Shape::default(), 1 << 20));
     odd.result.policy = "</script><b>&\"x".to_owned();
     let html = page(&[odd]);
@@ -79,7 +79,7 @@ fn a_failure_is_the_first_thing_said_and_names_are_only_names() {
 }
 
 #[test]
-fn runs_of_one_policy_are_told_apart() {
+fn runs_of_one_policy_have_different_labels() {
     let with = |setting: &str| {
         let mut run = run(
             &Shape {
@@ -105,9 +105,10 @@ fn runs_of_one_policy_are_told_apart() {
     }
 }
 
-/// A million switches, and half a million of them in the room for a tenth: the page is as small.
+/// A page with 500 000 switches is hardly larger than one with 250 000, because both exceed the
+/// maximum number of segments.
 #[test]
-fn the_page_is_bounded() {
+fn the_size_of_the_page_is_bounded() {
     let long = |switches| {
         let shape = Shape {
             nr_cpus: 6,
@@ -121,7 +122,7 @@ fn the_page_is_bounded() {
 }
 
 #[test]
-fn no_records_are_a_page_too() {
+fn a_run_without_records_has_a_page() {
     let header = runs::header(&Shape::default());
     let mut scan = report::html::Scan::new(&header, 1 << 20);
     scan.finish(0);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Uses the page and writes down what came of it: true, or what was there instead.
+// Operates the page and records the result of each check: true, or the unexpected value.
 (async () => {
   const found = {};
-  const check = (name, is, otherwise) => { found[name] = is ? true : otherwise === undefined ? false : otherwise; };
+  const check = (name, holds, otherwise) => { found[name] = holds ? true : otherwise === undefined ? false : otherwise; };
   const wait = (ms) => new Promise((done) => setTimeout(done, ms));
-  // Drawing waits for the next frame, which may be long in coming.
+  // Waits for a condition. Drawing happens in the next frame, which can take a while.
   const until = async (is) => { for (let i = 0; i < 60 && !is(); i++) await wait(50); return is(); };
   const key = (on, key, more = {}) => on.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true, ...more }));
-  // Different colours on a canvas: a drawing has several.
+  // Counts the colours on a canvas. A drawing has several.
   const colours = (canvas) => {
     const copy = Object.assign(document.createElement("canvas"), { width: canvas.width, height: canvas.height });
     const context = copy.getContext("2d", { willReadFrequently: true });
@@ -29,7 +29,7 @@
     check("fits the width", document.documentElement.scrollWidth <= innerWidth, document.documentElement.scrollWidth);
 
     async function use() {
-      check("a timeline a run", timelines.length === wt.runs.length && timelines.every((canvas) => colours(canvas) > 4), timelines.map(colours));
+      check("one timeline per run", timelines.length === wt.runs.length && timelines.every((canvas) => colours(canvas) > 4), timelines.map(colours));
       const drawn = [...document.querySelectorAll(".plot canvas")];
       check("every chart is drawn", drawn.every((canvas) => colours(canvas) > 1), drawn.map(colours));
       check("charts are there", drawn.length >= 7, drawn.length);
@@ -38,31 +38,31 @@
       canvas.focus();
       key(canvas, "+"); key(canvas, "+");
       check("+ zooms in", Math.abs((wt.view.to - wt.view.from) * 4 / all - 1) < 0.01, [wt.view, all]);
-      check("and draws anew", await until(() => print(canvas) !== far));
+      check("zooming redraws", await until(() => print(canvas) !== far));
       const from = wt.view.from;
       key(canvas, "ArrowRight");
-      check("right is later", wt.view.from > from);
+      check("right arrow moves to later times", wt.view.from > from);
       key(canvas, "End");
-      check("End is the end", wt.view.to === all);
+      check("End moves to the end", wt.view.to === all);
       key(canvas, "0");
-      check("0 is all", wt.view.from === 0 && wt.view.to === all && await until(() => print(canvas) === far));
+      check("0 shows the whole run", wt.view.from === 0 && wt.view.to === all && await until(() => print(canvas) === far));
       key(canvas, "ArrowDown");
-      check("down tells of a CPU", !tip.hidden && tip.textContent.startsWith("CPU "), tip.textContent);
-      const told = tip.textContent;
+      check("down arrow describes a CPU", !tip.hidden && tip.textContent.startsWith("CPU "), tip.textContent);
+      const before = tip.textContent;
       key(canvas, ".");
-      check("full stop goes on", !tip.hidden && tip.textContent !== told);
+      check("full stop moves to the next turn", !tip.hidden && tip.textContent !== before);
       canvas.blur();
-      check("leaving it is quiet", tip.hidden);
+      check("leaving hides the tooltip", tip.hidden);
 
       const box = canvas.getBoundingClientRect();
       const at = (x) => ({ clientX: box.left + x, clientY: box.top + 30, bubbles: true, cancelable: true, pointerId: 1 });
       canvas.dispatchEvent(new WheelEvent("wheel", { ...at(400), deltaY: -120, ctrlKey: true }));
       check("ctrl and wheel zoom", wt.view.to - wt.view.from < all);
       canvas.dispatchEvent(new PointerEvent("pointermove", at(400)));
-      check("the pointer tells", !tip.hidden && tip.textContent.includes("for"), tip.textContent);
+      check("the pointer shows the tooltip", !tip.hidden && tip.textContent.includes("for"), tip.textContent);
       wt.show(0, all);
 
-      const button = (text) => [...document.querySelectorAll("#tl-tools button")].find((of) => of.textContent === text);
+      const button = (text) => [...document.querySelectorAll("#tl-tools button")].find((one) => one.textContent === text);
       button("+").click();
       check("buttons zoom", wt.view.to - wt.view.from < all * 0.51);
       button("All").click();
@@ -70,9 +70,9 @@
       const cdf = document.querySelector("[data-plot=latency]");
       cdf.focus();
       key(cdf, "ArrowRight");
-      check("a plot tells by keys", await until(() => !tip.hidden && tip.textContent.includes("longer than")), tip.textContent);
+      check("keys show a plot's values", await until(() => !tip.hidden && tip.textContent.includes("longer than")), tip.textContent);
       key(document.body, "Escape");
-      check("Escape is quiet", tip.hidden);
+      check("Escape hides the tooltip", tip.hidden);
       const [tail] = [...cdf.querySelectorAll("canvas")].map(print);
       document.querySelector("#latency-tools [data-value=cdf]").click();
       check("the other distribution", await until(() => print(cdf.querySelector("canvas")) !== tail));
@@ -85,23 +85,23 @@
       const runs = document.querySelectorAll("button.run");
       if (runs.length > 1) {
         runs[1].click();
-        check("a run is hidden", [...document.querySelectorAll("figure[data-run='1']")].every((of) => of.offsetParent === null));
+        check("a run is hidden", [...document.querySelectorAll("figure[data-run='1']")].every((figure) => figure.offsetParent === null));
         runs[1].click();
-        check("and shown again", timelines[1].offsetParent !== null);
+        check("a run is shown again", timelines[1].offsetParent !== null);
       }
 
       const ground = () => getComputedStyle(document.body).backgroundColor;
       const dark = matchMedia("(prefers-color-scheme: dark)").matches, [system, drawing] = [ground(), print(canvas)];
-      check("as the system", system === (dark ? "rgb(18, 20, 23)" : "rgb(247, 247, 245)"), system);
+      check("the theme is the system's", system === (dark ? "rgb(18, 20, 23)" : "rgb(247, 247, 245)"), system);
       const theme = document.getElementById("theme");
       theme.click();
       if (!dark) theme.click();
-      check("the other theme", ground() !== system && await until(() => print(canvas) !== drawing), ground());
+      check("the theme changes", ground() !== system && await until(() => print(canvas) !== drawing), ground());
       dispatchEvent(new Event("beforeprint"));
-      check("printed is light", ground() === "rgb(247, 247, 245)", ground());
+      check("printing is light", ground() === "rgb(247, 247, 245)", ground());
       dispatchEvent(new Event("afterprint"));
-      check("focusable has a name", [...document.querySelectorAll("canvas[tabindex], button, [role=region]")]
-        .every((of) => of.getAttribute("aria-label") || of.textContent.trim()));
+      check("focusable elements have names", [...document.querySelectorAll("canvas[tabindex], button, [role=region]")]
+        .every((one) => one.getAttribute("aria-label") || one.textContent.trim()));
     }
   } catch (error) {
     found.threw = String(error.stack);

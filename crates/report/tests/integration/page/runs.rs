@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Made-up runs with something for every part of a page.
+//! Synthetic runs that fill every part of a page.
 
 use report::html::{Predicted, Run, Scan};
 use report::{ExitRecord, RunResult, Summary};
-use trace::{Event, Header, MigrateReason, Place, Record, Sink, TaskState, Tee};
+use trace::{CpuPosition, Event, Header, MigrateReason, Record, Sink, TaskState, Tee};
 
-/// Turns of `turn_ns` each; every third ends in sleep, and the task wakes up `late_ns` before its next one.
+/// Parameters of a synthetic run. Tasks take turns of `turn_ns` and are woken `late_ns` before
+/// their turns.
 pub struct Shape {
     pub policy: &'static str,
     pub nr_cpus: u32,
@@ -29,14 +30,14 @@ impl Default for Shape {
 }
 
 pub fn header(shape: &Shape) -> Header {
-    let place = |cpu: u32| Place {
+    let position = |cpu: u32| CpuPosition {
         core: cpu,
         llc: cpu / 3,
         node: cpu / 6,
     };
     Header {
         machine: "made-up".to_owned(),
-        cpus: (0..shape.nr_cpus).map(place).collect(),
+        cpus: (0..shape.nr_cpus).map(position).collect(),
         workload: "closed:n=40,compute=250ms".to_owned(),
         policy: shape.policy.to_owned(),
         seed: 1,
@@ -46,7 +47,7 @@ pub fn header(shape: &Shape) -> Header {
     }
 }
 
-/// Hands on the records a batch at a time; tells when they end.
+/// Passes the records to a sink in batches. Returns the end of the run.
 pub fn play(shape: &Shape, sink: &mut dyn Sink) -> u64 {
     let mut on = vec![0; shape.nr_cpus as usize];
     let names = ["server", "client", "kworker/"];
@@ -64,7 +65,7 @@ pub fn play(shape: &Shape, sink: &mut dyn Sink) -> u64 {
     for turn in 0..shape.switches {
         let cpu = turn % shape.nr_cpus;
         time = u64::from(turn) * shape.turn_ns / u64::from(shape.nr_cpus) + shape.late_ns;
-        // Two never leave the first two CPUs but for each other.
+        // Tasks 1 and 2 only alternate on CPU 0.
         let next = match cpu {
             0 => 1 + turn / shape.nr_cpus % 2,
             _ if turn.is_multiple_of(7) => 0,
@@ -149,7 +150,7 @@ pub fn run(shape: &Shape, segments: usize) -> Run {
     }
 }
 
-/// It failed half way.
+/// Turns a result into that of a failed policy.
 pub fn failed(mut run: Run) -> Run {
     run.result = RunResult {
         status: report::Status::Ejected,

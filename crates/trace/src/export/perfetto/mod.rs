@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Perfetto's native format: protocol buffers of the messages in [`proto`].
+//! Export to Perfetto's native trace format, protocol buffers of the messages in [`proto`].
 //!
-//! The scheduler's events are ftrace's (compact bundles a CPU), so that the scheduling, wake-up and thread state views and
-//! SQL tables of ui.perfetto.dev work as they do for a real machine; processes and threads are named by process trees and
-//! task_newtask. Beside them are tracks of our own: runnable tasks by CPU and LLC, lengths of DSQs, callbacks and waits for
-//! locks as slices, migrations by distance, runs of balancers. Times are ns since the run's start.
+//! The scheduler's events are written as ftrace events in compact bundles, one bundle per CPU. So
+//! the scheduling, wake-up and thread state views and the SQL tables of ui.perfetto.dev work as for
+//! a real machine. Process trees and task_newtask events name processes and threads.
 //!
-//! What a record says is written while it passes; what is kept is a bundle a CPU and the names.
+//! Further tracks show runnable tasks by CPU and LLC, lengths of DSQs, callbacks and lock waits as
+//! slices, migrations by distance, and runs of load balancing. Times are ns since the start of the
+//! run.
+//!
+//! The exporter writes while the run produces records. It keeps only one bundle per CPU and the
+//! names.
 
 mod proto;
 mod sched;
@@ -14,7 +18,7 @@ mod tracks;
 
 use crate::event::{Event, Record, Sink, TaskState, dsq_name};
 use crate::export::output::Output;
-use crate::export::spans::{Edge, Spans, What};
+use crate::export::spans::{Edge, SpanKind, Spans};
 use crate::follow::Follow;
 use crate::header::{Header, Shared};
 use crate::label::stem;
@@ -31,13 +35,14 @@ use tracks::{Track, Tracks};
 #[cfg(test)]
 mod tests;
 
-/// All packets are of one sequence.
+/// Id of the packet sequence. All packets belong to it.
 const SEQUENCE: u32 = 1;
 const CLONE_THREAD: u64 = 0x10000;
-/// Processes that stand for a kind of tasks are numbered from here, above every pid.
+/// First pid of the processes that group tasks with similar names. It is above every real pid.
 const KINDS: u32 = 1 << 22;
 
-/// Writes a Perfetto trace. After an I/O error it writes nothing more and [`Perfetto::finish`] tells the error.
+/// Writes a Perfetto trace. After an I/O error it writes nothing more, and [`Perfetto::finish`]
+/// returns the error.
 pub struct Perfetto<W: Write> {
     output: Output<W>,
     header: Header,
@@ -47,21 +52,22 @@ pub struct Perfetto<W: Write> {
     spans: Spans,
     lock_names: HashMap<u32, String>,
     cpu_queues: Vec<Track>,
-    /// LLCs by number, and how many tasks are runnable there.
+    /// For each LLC its track and the number of tasks that are runnable there.
     llc_queues: BTreeMap<u32, (Track, i64)>,
-    /// What was told last of each CPU.
+    /// Number of runnable tasks on each CPU, as last set.
     runnable: Vec<u32>,
     migrations: [Track; 4],
     callbacks: PerCpu,
-    balancer: PerCpu,
+    balance_runs: PerCpu,
     moved: Track,
+    /// The group of DSQ tracks, and the track of each DSQ.
     dsqs: (Track, HashMap<u64, Track>),
     machine: Track,
-    /// Processes by the kind of tasks they stand for.
+    /// Pid of the process for each group of tasks with similar names.
     kinds: HashMap<String, u32>,
 }
 
-/// A track a CPU below a group, made when the CPU first needs it.
+/// Tracks in a group, one per CPU. A track is created when it is first needed.
 struct PerCpu {
     group: Track,
     tracks: HashMap<u32, Track>,
@@ -75,13 +81,15 @@ impl PerCpu {
         }
     }
 
-    fn of(&mut self, cpu: u32, tracks: &mut Tracks) -> Track {
+    /// Returns the track of a CPU.
+    fn track(&mut self, cpu: u32, tracks: &mut Tracks) -> Track {
         let track = self.tracks.entry(cpu);
         *track.or_insert_with(|| tracks.slices(self.group, format!("CPU {cpu}"), cpu))
     }
 }
 
 impl<W: Write> Perfetto<W> {
+    /// Returns an exporter for the run that `header` describes. It writes to `to`.
     pub fn new(to: W, header: &Header) -> Perfetto<W> {
         let nr_cpus = header.cpus.len();
         let mut tracks = Tracks::default();
@@ -97,7 +105,7 @@ impl<W: Write> Perfetto<W> {
             "Runnable tasks by LLC",
             "Tasks that run or wait on the CPUs of a last-level cache",
         );
-        let numbers: BTreeSet<u32> = header.cpus.iter().map(|place| place.llc).collect();
+        let numbers: BTreeSet<u32> = header.cpus.iter().map(|cpu| cpu.llc).collect();
         let llc_queues = numbers
             .into_iter()
             .map(|llc| (llc, (tracks.counter(llcs, format!("LLC {llc}"), "tasks", llc), 0)))
@@ -105,11 +113,11 @@ impl<W: Write> Perfetto<W> {
         let dsqs = tracks.group("Dispatch queues", "Tasks on each DSQ");
         let callbacks = tracks.group(
             "Callbacks and lock waits",
-            "The policy's callbacks with the instructions they executed, and waits for locks",
+            "The policy's callbacks with the number of executed instructions, and waits for locks",
         );
         let migrations = tracks.group(
             "Migrations",
-            "Tasks moved so far, by the nearest thing that both CPUs share",
+            "Tasks moved so far, by the smallest part of the machine that contains both CPUs",
         );
         let migrations = Shared::ALL.map(|shared| {
             tracks.counter(
@@ -119,11 +127,14 @@ impl<W: Write> Perfetto<W> {
                 shared as u32,
             )
         });
-        let balancer = tracks.group("Balancer runs", "Runs of a balancer, and tasks they moved");
-        let moved = tracks.counter(balancer, "tasks moved so far".into(), "tasks", u32::MAX >> 1);
+        let balance_runs = tracks.group(
+            "Load balancing",
+            "Runs of load balancing and the number of tasks they moved",
+        );
+        let moved = tracks.counter(balance_runs, "tasks moved so far".into(), "tasks", u32::MAX >> 1);
         let machine = tracks.group(
             "Machine and policy",
-            "Hotplug, loading and end of the policy, bpf_printk",
+            "CPU hotplug, loading and end of the policy, output of bpf_printk",
         );
         Perfetto {
             output: Output::new(to),
@@ -138,7 +149,7 @@ impl<W: Write> Perfetto<W> {
             runnable: vec![0; nr_cpus],
             migrations,
             callbacks: PerCpu::new(callbacks),
-            balancer: PerCpu::new(balancer),
+            balance_runs: PerCpu::new(balance_runs),
             moved,
             dsqs: (dsqs, HashMap::new()),
             machine,
@@ -146,13 +157,13 @@ impl<W: Write> Perfetto<W> {
         }
     }
 
-    /// Writes what is left of a run that ended at `end`.
+    /// Writes the remaining packets. `end` is the time at which the run ended.
     ///
     /// # Errors
-    /// The first I/O error since [`Perfetto::new`].
+    /// Returns the first I/O error since [`Perfetto::new`].
     pub fn finish(mut self, end: u64) -> io::Result<W> {
         self.spans(None);
-        self.tracks.tell_counters();
+        self.tracks.emit_changed_counters();
         self.tracks.instant(end, self.machine, "end of the run", None);
         for cpu in 0..self.bundles.len() {
             let packet = self.bundles[cpu].take(cpu as u32);
@@ -162,6 +173,7 @@ impl<W: Write> Perfetto<W> {
         self.output.finish()
     }
 
+    /// Writes the collected packets.
     fn write(&mut self) {
         const PACKET: u8 = 1 << 3 | 2;
         for packet in self.tracks.packets.drain(..) {
@@ -170,10 +182,10 @@ impl<W: Write> Perfetto<W> {
             prost::encoding::encode_varint(len as u64, &mut self.output.bytes);
             packet.encode_raw(&mut self.output.bytes);
         }
-        self.output.pass();
+        self.output.write_if_full();
     }
 
-    /// Takes in a record's span; `None`: there are no more.
+    /// Adds the span of a record, or emits the last spans if `record` is `None`.
     fn spans(&mut self, record: Option<&Record>) {
         let Perfetto {
             spans,
@@ -183,27 +195,27 @@ impl<W: Write> Perfetto<W> {
             lock_names,
             ..
         } = self;
-        let mut tell = |time, cpu, edge| {
-            let track = callbacks.of(cpu, tracks);
+        let mut emit = |time, cpu, edge| {
+            let track = callbacks.track(cpu, tracks);
             match edge {
                 Edge::End => tracks.end_slice(time, track),
-                Edge::Begin(What::Callback { op, insns }) => {
+                Edge::Begin(SpanKind::Callback { op, insns }) => {
                     let name = header.ops.get(usize::from(op)).map_or("callback", String::as_str);
                     tracks.begin_slice(time, track, name, Some(("instructions", u64::from(insns))));
                 }
-                Edge::Begin(What::LockWait { lock }) => {
+                Edge::Begin(SpanKind::LockWait { lock }) => {
                     let name = lock_names.get(&lock).map_or("wait for a lock", String::as_str);
                     tracks.begin_slice(time, track, name, None);
                 }
             }
         };
         match record {
-            Some(record) => spans.add(record, &mut tell),
-            None => spans.finish(&mut tell),
+            Some(record) => spans.add(record, &mut emit),
+            None => spans.finish(&mut emit),
         }
     }
 
-    /// Tells the queues of the CPUs that the last record changed.
+    /// Updates the counters of runnable tasks on the CPUs that the last record changed.
     fn queues(&mut self, time: u64) {
         for &cpu in self.follow.changed() {
             let runnable = self.follow.runnable(cpu);
@@ -218,11 +230,13 @@ impl<W: Write> Perfetto<W> {
         }
     }
 
+    /// Adds an ftrace event to the bundle of its CPU.
     fn ftrace(&mut self, record: &Record, event: Ftrace) {
         let current = self.follow.current(record.cpu);
         self.bundles[record.cpu as usize].event(record.time, current, event);
     }
 
+    /// Exports one record.
     fn add(&mut self, record: &Record) {
         let &Record { time, cpu, ref event } = record;
         match *event {
@@ -268,8 +282,8 @@ impl<W: Write> Perfetto<W> {
                     dest_cpu: Some(to as i32),
                 };
                 self.ftrace(record, Ftrace::SchedMigrateTask(migrate));
-                let places = &self.header.cpus;
-                let shared = places[from as usize].shared(places[to as usize]);
+                let positions = &self.header.cpus;
+                let shared = positions[from as usize].shared(positions[to as usize]);
                 self.tracks.add(time, self.migrations[shared as usize], 1);
             }
             Event::TaskNew {
@@ -310,7 +324,7 @@ impl<W: Write> Perfetto<W> {
                 self.tracks.set(time, track, i64::from(nr));
             }
             Event::Balance { moved } => {
-                let track = self.balancer.of(cpu, &mut self.tracks);
+                let track = self.balance_runs.track(cpu, &mut self.tracks);
                 self.tracks
                     .instant(time, track, "balance", Some(("moved", u64::from(moved))));
                 self.tracks.add(time, self.moved, i64::from(moved));
@@ -328,7 +342,7 @@ impl<W: Write> Perfetto<W> {
                 let name = if loaded { "policy loaded" } else { "policy ended" };
                 self.tracks.instant(time, self.machine, name, None);
             }
-            Event::Printk { ref text } => self.tracks.say(time, self.machine, text.trim_end()),
+            Event::Printk { ref text } => self.tracks.instant_with_text(time, self.machine, text.trim_end()),
             Event::Prio { .. }
             | Event::Overhead { .. }
             | Event::Ipi { .. }
@@ -346,6 +360,7 @@ impl<W: Write> Perfetto<W> {
         }
     }
 
+    /// Adds the process and thread of a new task.
     fn task_new(&mut self, record: &Record, pid: u32, tgid: u32, parent: u32, comm: &str) {
         self.bundles.iter_mut().for_each(|bundle| bundle.forget(pid));
         let process = |pid: u32, name: &str| Process {
@@ -355,7 +370,9 @@ impl<W: Write> Perfetto<W> {
         };
         let mut tree = ProcessTree::default();
         let mut tgid = tgid;
-        // The tasks of a workload are one process; shown are those of like names as one. A recording has no ticks.
+        // All tasks of a simulated workload belong to process 1. They are grouped into processes by
+        // name, so that groups differ in colour. Recordings of real machines (hz is 0) keep their
+        // processes.
         if tgid == 1 && self.header.hz > 0 {
             let next = KINDS + self.kinds.len() as u32;
             let kind = stem(comm);
@@ -385,13 +402,14 @@ impl<W: Write> Perfetto<W> {
     }
 }
 
-/// The place of a DSQ's track: a policy's by their ids, then the global ones, the local ones, those of bypass.
+/// Returns the position of a DSQ's track: the policy's DSQs by id, then global, local and bypass
+/// DSQs.
 fn dsq_rank(dsq: u64) -> u32 {
     const POLICY: u32 = 1 << 24;
-    let which = (dsq >> 8) as u32 % POLICY;
+    let owner = (dsq >> 8) as u32 % POLICY;
     match dsq >> 63 {
         0 => dsq.min(u64::from(POLICY) - 1) as u32,
-        _ => (dsq & 7) as u32 * POLICY + which,
+        _ => (dsq & 7) as u32 * POLICY + owner,
     }
 }
 
@@ -406,7 +424,7 @@ fn shared_name(shared: Shared) -> &'static str {
 
 fn system(header: &Header) -> Data {
     Data::SystemInfo(SystemInfo {
-        // What reads the trace decodes task states by the release.
+        // Trace readers use the kernel release to decode task states.
         utsname: Some(Utsname {
             sysname: "Linux".to_owned(),
             version: format!("{} under {}", header.policy, header.workload),

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The messages of Perfetto's trace format that are written here: names and field numbers of perfetto_trace.proto, a
-//! part of its fields. Readers skip nothing for it: fields that are left out are absent.
+//! The messages of Perfetto's trace format that the exporter writes.
+//!
+//! Names and field numbers are those of perfetto_trace.proto. Only the fields that the exporter
+//! sets are declared; a reader sees the others as absent.
 
 use prost::{Message, Oneof};
 
-/// An element of the file: `Trace` is `repeated TracePacket packet = 1`.
+/// A packet of the file. The file is a `Trace` message with `repeated TracePacket packet = 1`.
 #[derive(Clone, PartialEq, Message)]
 pub struct TracePacket {
     #[prost(uint64, optional, tag = "8")]
@@ -62,7 +64,7 @@ pub struct Utsname {
     pub machine: String,
 }
 
-/// What one CPU's buffer had.
+/// Events of one CPU's trace buffer.
 #[derive(Clone, PartialEq, Message)]
 pub struct FtraceEventBundle {
     #[prost(uint32, optional, tag = "1")]
@@ -73,7 +75,8 @@ pub struct FtraceEventBundle {
     pub compact_sched: Option<CompactSched>,
 }
 
-/// Switches and wakings, by column. Times are differences to the one before, names are indices of `intern_table`.
+/// Switches and wakings stored by column. Times are differences from the previous event. Names are
+/// indices into `intern_table`.
 #[derive(Clone, PartialEq, Message)]
 pub struct CompactSched {
     #[prost(uint64, repeated, tag = "1")]
@@ -106,7 +109,7 @@ pub struct CompactSched {
 pub struct FtraceEvent {
     #[prost(uint64, optional, tag = "1")]
     pub timestamp: Option<u64>,
-    /// Who runs on the CPU.
+    /// Pid of the task that runs on the CPU.
     #[prost(uint32, optional, tag = "2")]
     pub pid: Option<u32>,
     #[prost(oneof = "Ftrace", tags = "4, 17, 19, 114, 235, 236, 238, 240, 491")]
@@ -153,7 +156,7 @@ pub struct Switch {
     pub next_prio: Option<i32>,
 }
 
-/// SchedWakeupFtraceEvent, SchedWakeupNewFtraceEvent
+/// The messages SchedWakeupFtraceEvent and SchedWakeupNewFtraceEvent.
 #[derive(Clone, PartialEq, Message)]
 pub struct Wakeup {
     #[prost(string, optional, tag = "1")]
@@ -268,7 +271,7 @@ pub struct TrackDescriptor {
     pub parent_uuid: Option<u64>,
     #[prost(message, optional, tag = "8")]
     pub counter: Option<CounterDescriptor>,
-    /// EXPLICIT = 3: by `sibling_order_rank`.
+    /// Order of child tracks: EXPLICIT (3) sorts them by `sibling_order_rank`.
     #[prost(int32, optional, tag = "11")]
     pub child_ordering: Option<i32>,
     #[prost(int32, optional, tag = "12")]
@@ -281,7 +284,7 @@ pub const EXPLICIT: i32 = 3;
 
 #[derive(Clone, PartialEq, Message)]
 pub struct CounterDescriptor {
-    /// COUNT = 2
+    /// Unit of the values: COUNT is 2.
     #[prost(int32, tag = "3")]
     pub unit: i32,
     #[prost(string, tag = "6")]
@@ -317,7 +320,7 @@ pub struct DebugAnnotation {
     pub uint_value: Option<u64>,
 }
 
-/// What `name_iid`s of the sequence mean.
+/// Names for the interning ids (`name_iid`) of the packet sequence.
 #[derive(Clone, PartialEq, Message)]
 pub struct InternedData {
     #[prost(message, repeated, tag = "2")]
@@ -326,7 +329,7 @@ pub struct InternedData {
     pub debug_annotation_names: Vec<Interned>,
 }
 
-/// EventName, DebugAnnotationName
+/// The messages EventName and DebugAnnotationName.
 #[derive(Clone, PartialEq, Message)]
 pub struct Interned {
     #[prost(uint64, tag = "1")]

@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Scheduler events as ftrace's, a bundle of them a CPU: switches and wakings by column, the others one by one.
+//! Bundles of ftrace events, one bundle per CPU. Switches and wakings are stored by column, other
+//! events one by one.
 
 use super::proto::{CompactSched, Data, Ftrace, FtraceEvent, FtraceEventBundle, Switch, TracePacket};
 use crate::event::TaskState;
 use crate::follow::{Follow, Task};
 use std::collections::HashMap;
 
-/// A bundle is written once it has this many events.
+/// Number of events at which a bundle is written.
 const EVENTS: usize = 2048;
-/// TRACE_FLAG_HARDIRQ
+/// Value of the kernel's TRACE_FLAG_HARDIRQ.
 const HARDIRQ: u32 = 0x08;
 
-/// What was gathered of one CPU.
+/// Events of one CPU that are not yet written.
 #[derive(Default)]
 pub(super) struct Bundle {
     compact: CompactSched,
     events: Vec<FtraceEvent>,
-    /// Places in the name table of tasks' names, by pid.
+    /// Index of each task's name in the name table, by pid.
     names: HashMap<u32, u32>,
     last_switch: u64,
     last_waking: u64,
-    /// When the CPU switched first.
+    /// Time of the CPU's first switch.
     first: Option<u64>,
 }
 
-/// prev_state as the kernel reports it.
+/// Returns prev_state as the kernel's tracepoint reports it.
 fn state_bits(state: TaskState) -> i64 {
     match state {
         TaskState::Running => 0,
@@ -35,6 +36,7 @@ fn state_bits(state: TaskState) -> i64 {
 }
 
 impl Bundle {
+    /// Returns the index of a task's name in the name table, and adds the name if it is missing.
     fn name(&mut self, pid: u32, task: &Task) -> u32 {
         let table = &mut self.compact.intern_table;
         *self.names.entry(pid).or_insert_with(|| {
@@ -47,11 +49,12 @@ impl Bundle {
         })
     }
 
-    /// The task's name has changed.
+    /// Forgets the cached name of a task, because the task changed its name.
     pub fn forget(&mut self, pid: u32) {
         self.names.remove(&pid);
     }
 
+    /// Adds a switch.
     pub fn switch(&mut self, time: u64, tasks: &mut Follow, prev: u32, prev_state: TaskState, next: u32) {
         if *self.first.get_or_insert(time) == time {
             return self.first_switch(time, tasks, prev, prev_state, next);
@@ -67,7 +70,8 @@ impl Bundle {
         self.last_switch = time;
     }
 
-    /// A column of switches does not say who ran before, so the CPU's first instant is told in full.
+    /// Adds a switch at the time of the CPU's first switch. The columns contain only the next task,
+    /// so this event also names the previous one.
     fn first_switch(&mut self, time: u64, tasks: &mut Follow, prev: u32, prev_state: TaskState, next: u32) {
         let mut named = |pid| match pid {
             0 => ("swapper".to_owned(), 120),
@@ -86,6 +90,7 @@ impl Bundle {
         self.event(time, prev, Ftrace::SchedSwitch(switch));
     }
 
+    /// Adds the waking of a task.
     pub fn waking(&mut self, time: u64, pid: u32, task: &Task, by_interrupt: bool) {
         let name = self.name(pid, task);
         let to = &mut self.compact;
@@ -98,7 +103,7 @@ impl Bundle {
         self.last_waking = time;
     }
 
-    /// Any other event; `current` is who runs on the CPU.
+    /// Adds any other event. `current` is the pid of the task that runs on the CPU.
     pub fn event(&mut self, time: u64, current: u32, event: Ftrace) {
         self.events.push(FtraceEvent {
             timestamp: Some(time),
@@ -111,7 +116,8 @@ impl Bundle {
         self.compact.switch_next_pid.len() + self.compact.waking_pid.len() + self.events.len() >= EVENTS
     }
 
-    /// What was gathered, if anything.
+    /// Returns the collected events as a packet and empties the bundle. Returns `None` if there are
+    /// no events.
     pub fn take(&mut self, cpu: u32) -> Option<TracePacket> {
         let first = self.first;
         let Bundle { compact, events, .. } = std::mem::replace(

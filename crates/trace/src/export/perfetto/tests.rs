@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The packets of small traces. scripts/perfetto/ asks Perfetto's own trace processor about whole ones.
+//! Tests of the packets of small traces. `scripts/perfetto/` checks complete traces with Perfetto's
+//! own trace processor.
 
 use super::proto::{SEQ_INCREMENTAL_STATE_CLEARED, TYPE_COUNTER, TYPE_SLICE_BEGIN, TYPE_SLICE_END, TracePacket};
 use super::*;
-use crate::header::Place;
+use crate::header::CpuPosition;
 
 #[derive(Clone, PartialEq, Message)]
 struct Trace {
@@ -12,9 +13,9 @@ struct Trace {
 }
 
 fn exported(records: &[(u64, u32, Event)]) -> Vec<TracePacket> {
-    let place = |core| Place { core, llc: 0, node: 0 };
+    let position = |core| CpuPosition { core, llc: 0, node: 0 };
     let header = Header {
-        cpus: vec![place(0), place(1)],
+        cpus: vec![position(0), position(1)],
         ops: vec!["init".into(), "enqueue".into()],
         hz: 1000,
         ..Header::default()
@@ -28,7 +29,7 @@ fn exported(records: &[(u64, u32, Event)]) -> Vec<TracePacket> {
             event: event.clone(),
         }]);
     }
-    export.finish(1_000_000).expect("memory takes it");
+    export.finish(1_000_000).expect("writing to memory cannot fail");
     Trace::decode(bytes.as_slice()).expect("a trace").packet
 }
 
@@ -44,7 +45,7 @@ fn switch(prev: u32, prev_state: TaskState, next: u32) -> Event {
     Event::Switch { prev, prev_state, next }
 }
 
-/// (name of the track, time, value) of all counters.
+/// Returns (name of the track, time, value) of all counter events.
 fn counters(packets: &[TracePacket]) -> Vec<(String, u64, i64)> {
     let name = |uuid| {
         let mut descriptors = packets.iter().filter_map(|packet| match &packet.data {
@@ -53,17 +54,17 @@ fn counters(packets: &[TracePacket]) -> Vec<(String, u64, i64)> {
         });
         descriptors.next().expect("a track is described before it is used")
     };
-    let told = packets.iter().filter_map(|packet| match &packet.data {
+    let events = packets.iter().filter_map(|packet| match &packet.data {
         Some(Data::TrackEvent(event)) if event.r#type == TYPE_COUNTER => {
             Some((name(event.track_uuid), packet.timestamp?, event.counter_value?))
         }
         _ => None,
     });
-    told.collect()
+    events.collect()
 }
 
 #[test]
-fn every_switch_is_in_a_bundle_of_its_cpu() {
+fn every_switch_is_in_a_bundle_for_its_cpu() {
     let mut records = vec![(5, 0, switch(0, TaskState::Running, 1))];
     for i in 0..5000_u64 {
         let (prev, next) = (1 + i as u32 % 2, 2 - i as u32 % 2);
@@ -102,7 +103,7 @@ fn every_switch_is_in_a_bundle_of_its_cpu() {
 }
 
 #[test]
-fn counters_tell_the_last_value_of_an_instant() {
+fn counters_emit_only_the_last_value_at_each_time() {
     let packets = exported(&[
         (10, 0, wake(1, 1)),
         (10, 0, wake(2, 1)),
@@ -112,8 +113,8 @@ fn counters_tell_the_last_value_of_an_instant() {
         (30, 1, wake(1, 1)),
         (40, 0, Event::DsqLength { dsq: 9, nr: 0 }),
     ]);
-    let told = counters(&packets);
-    let told: Vec<(&str, u64, i64)> = told
+    let events = counters(&packets);
+    let events: Vec<(&str, u64, i64)> = events
         .iter()
         .map(|(name, time, value)| (name.as_str(), *time, *value))
         .collect();
@@ -121,14 +122,14 @@ fn counters_tell_the_last_value_of_an_instant() {
         ("CPU 1", 10, 2),
         ("LLC 0", 10, 2),
         ("dsq 9", 10, 1),
-        // At 30 one left and one came: nothing has changed.
+        // At time 30, one task leaves and another arrives, so the counter does not change.
         ("dsq 9", 40, 0),
     ];
-    assert_eq!(told, want);
+    assert_eq!(events, want);
 }
 
 #[test]
-fn callbacks_and_waits_are_slices_with_names_said_once() {
+fn callbacks_and_lock_waits_are_slices_with_interned_names() {
     let callback = |after, ns| Event::Callback {
         op: 1,
         insns: 77,
@@ -175,9 +176,10 @@ fn callbacks_and_waits_are_slices_with_names_said_once() {
     assert_eq!(slices.collect::<Vec<_>>(), want);
 }
 
-/// Colours go by process, so a workload's tasks are threads of processes by name; real processes stay.
+/// Perfetto colours tasks by process. Tasks of a workload are therefore grouped into processes by
+/// name; other processes stay as they are.
 #[test]
-fn tasks_of_a_kind_are_a_process() {
+fn tasks_with_similar_names_form_a_process() {
     let new = |pid, tgid, parent, comm: &str| Event::TaskNew {
         pid,
         tgid,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tracks of our own beside the scheduler's: counters, slices, instants.
+//! Tracks that windtunnel adds to the scheduler's events: counters, slices and instants.
 
 use super::proto::{
     CounterDescriptor, Data, DebugAnnotation, EXPLICIT, Interned, InternedData, SEQ_INCREMENTAL_STATE_CLEARED,
@@ -8,24 +8,32 @@ use super::proto::{
 };
 use std::collections::HashMap;
 
-/// The uuid of a track: they are numbered from 1.
+/// A track, identified by its uuid. Uuids count up from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Track(u64);
 
+/// State of a counter track.
 #[derive(Clone, Copy, Default)]
 struct Counter {
+    /// The current value.
+    /// =
     value: i64,
-    told: Option<i64>,
-    waits: bool,
+    /// The value of the last emitted event.
+    /// =
+    emitted: Option<i64>,
+    /// Whether the counter is in `Tracks::changed`.
+    /// =
+    is_pending: bool,
 }
 
-/// All tracks; packets go to a list that the writer empties.
+/// All tracks of a trace. Finished packets are collected in `packets`, which the writer empties.
 #[derive(Default)]
 pub(super) struct Tracks {
+    /// Packets to write.
     pub packets: Vec<TracePacket>,
-    /// By uuid; those that are no counters are not used.
+    /// State of the counters, indexed by uuid. Entries of other tracks are unused.
     counters: Vec<Counter>,
-    /// Counters that changed at `time` and are not told yet.
+    /// Counters that changed at `time`, if the new value is not emitted yet.
     changed: Vec<Track>,
     time: u64,
     names: HashMap<String, u64>,
@@ -42,7 +50,7 @@ fn packet(time: Option<u64>, data: Data) -> TracePacket {
 }
 
 impl Tracks {
-    /// The first packet of the sequence: nothing is interned yet.
+    /// Adds the first packet of the sequence, which resets the interned names.
     pub fn begin(&mut self, data: Data) {
         let sequence_flags = SEQ_INCREMENTAL_STATE_CLEARED;
         self.packets.push(TracePacket {
@@ -51,10 +59,12 @@ impl Tracks {
         });
     }
 
+    /// Adds a packet.
     pub fn packet(&mut self, time: u64, data: Data) {
         self.packets.push(packet(Some(time), data));
     }
 
+    /// Creates a track and adds the packet that describes it.
     fn describe(&mut self, descriptor: TrackDescriptor) -> Track {
         self.counters.resize(self.counters.len().max(1), Counter::default());
         let uuid = self.counters.len() as u64;
@@ -64,7 +74,7 @@ impl Tracks {
         Track(uuid)
     }
 
-    /// A track with others below it, at this place among its like.
+    /// Creates a track that contains other tracks.
     pub fn group(&mut self, name: &str, description: &str) -> Track {
         self.describe(TrackDescriptor {
             name: name.to_owned(),
@@ -74,7 +84,7 @@ impl Tracks {
         })
     }
 
-    /// A track of slices or instants.
+    /// Creates a track of slices or instants. `rank` is its position within the group.
     pub fn slices(&mut self, group: Track, name: String, rank: u32) -> Track {
         self.describe(TrackDescriptor {
             name,
@@ -84,6 +94,7 @@ impl Tracks {
         })
     }
 
+    /// Creates a counter track. `rank` is its position within the group.
     pub fn counter(&mut self, group: Track, name: String, unit: &str, rank: u32) -> Track {
         self.describe(TrackDescriptor {
             name,
@@ -97,35 +108,36 @@ impl Tracks {
         })
     }
 
-    /// A counter has a value from `time` on. Of several values at one time the last is told.
+    /// Sets the value of a counter from `time` on. If it is set several times at one time, only the
+    /// last value is emitted.
     pub fn set(&mut self, time: u64, track: Track, value: i64) {
         if time != self.time {
-            self.tell_counters();
+            self.emit_changed_counters();
             self.time = time;
         }
         let counter = &mut self.counters[track.0 as usize];
         counter.value = value;
-        if !counter.waits && counter.told != Some(value) {
-            counter.waits = true;
+        if !counter.is_pending && counter.emitted != Some(value) {
+            counter.is_pending = true;
             self.changed.push(track);
         }
     }
 
-    /// One more.
+    /// Adds to the value of a counter.
     pub fn add(&mut self, time: u64, track: Track, by: i64) {
         let value = self.counters[track.0 as usize].value + by;
         self.set(time, track, value);
     }
 
-    /// Tells the counters that have changed.
-    pub fn tell_counters(&mut self) {
+    /// Emits the counters that changed at the current time.
+    pub fn emit_changed_counters(&mut self) {
         for track in std::mem::take(&mut self.changed) {
             let counter = &mut self.counters[track.0 as usize];
-            counter.waits = false;
-            if counter.told == Some(counter.value) {
+            counter.is_pending = false;
+            if counter.emitted == Some(counter.value) {
                 continue;
             }
-            counter.told = Some(counter.value);
+            counter.emitted = Some(counter.value);
             let event = TrackEvent {
                 r#type: TYPE_COUNTER,
                 track_uuid: track.0,
@@ -136,7 +148,8 @@ impl Tracks {
         }
     }
 
-    fn named(&mut self, time: u64, track: Track, r#type: i32, name: &str, argument: Option<(&'static str, u64)>) {
+    /// Adds an event with an interned name and at most one argument.
+    fn emit_named(&mut self, time: u64, track: Track, r#type: i32, name: &str, argument: Option<(&'static str, u64)>) {
         let mut interned = InternedData::default();
         let name_iid = match self.names.get(name) {
             Some(&iid) => iid,
@@ -175,7 +188,7 @@ impl Tracks {
     }
 
     pub fn begin_slice(&mut self, time: u64, track: Track, name: &str, argument: Option<(&'static str, u64)>) {
-        self.named(time, track, TYPE_SLICE_BEGIN, name, argument);
+        self.emit_named(time, track, TYPE_SLICE_BEGIN, name, argument);
     }
 
     pub fn end_slice(&mut self, time: u64, track: Track) {
@@ -188,11 +201,12 @@ impl Tracks {
     }
 
     pub fn instant(&mut self, time: u64, track: Track, name: &str, argument: Option<(&'static str, u64)>) {
-        self.named(time, track, TYPE_INSTANT, name, argument);
+        self.emit_named(time, track, TYPE_INSTANT, name, argument);
     }
 
-    /// An instant with a text that is said once.
-    pub fn say(&mut self, time: u64, track: Track, text: &str) {
+    /// Adds an instant with a text that is not interned, because the text is unlikely to occur
+    /// again.
+    pub fn instant_with_text(&mut self, time: u64, track: Track, text: &str) {
         let event = TrackEvent {
             r#type: TYPE_INSTANT,
             track_uuid: track.0,

@@ -7,6 +7,7 @@
 mod check;
 mod compare;
 mod diff;
+mod documents;
 mod experiment;
 mod exports;
 mod inputs;
@@ -65,6 +66,11 @@ enum Action {
     /// The same policy, the same workload, on the running kernel (`windtunnel live --help`)
     #[command(disable_help_flag = true)]
     Live(live::Args),
+    /// Print a script that completes commands and options in a shell
+    Completions(documents::Completions),
+    /// Write the reference pages and man pages of all commands
+    #[command(hide = true)]
+    Docs(documents::Documents),
 }
 
 impl Command {
@@ -83,6 +89,8 @@ impl Command {
             Action::Workload(list) => list.run(),
             Action::Experiment(action) => action.run(),
             Action::Live(args) => args.run(),
+            Action::Completions(args) => args.run(),
+            Action::Docs(args) => args.run(),
         }
     }
 }

@@ -7,7 +7,7 @@ ATTACK_SECONDS ?= 3600
 ATTACK_SEED ?= $(shell date +%Y%m%d)
 ATTACK_KINDS ?=
 
-.PHONY: help run build check test fast bench compat compat-long perfetto live-test soak attack fuzz setup
+.PHONY: help run build check test docs fast bench compat compat-long perfetto live-test soak attack fuzz setup
 
 ## Set up, build, and compare schedulers on a simulated machine
 run: build
@@ -22,7 +22,7 @@ build: setup
 	@cargo build --release --quiet -p windtunnel
 	@scripts/policies.sh
 
-## Try one policy in seconds: compile, load, checked mode, its tests (POLICY=steal)
+## Try one policy in seconds: compile, load, run in the sanitizer, run its tests (POLICY=steal)
 check:
 	@scripts/check.sh "$(POLICY)"
 
@@ -31,7 +31,11 @@ test:
 	@scripts/setup.sh test
 	@scripts/test.sh
 
-## Build the command with profile-guided optimisation, a third faster: target/fast/release/windtunnel
+## Build the documentation: target/docs/site/index.html, man pages in target/docs/man
+docs: build
+	@scripts/docs.sh
+
+## Build with profile-guided optimisation, about a third faster: target/fast/release/windtunnel
 fast: setup
 	@scripts/fast.sh
 
@@ -40,15 +44,15 @@ bench: build
 	@cargo bench --quiet -p bpf -p report -p windtunnel --bench engines --bench per_record --bench complexity
 	@scripts/fast.sh bench
 
-## Fetch, compile, load and run other people's schedulers (COMPAT_OBJECTS="a.bpf.o b.bpf.o" adds some)
+## Fetch, compile, load and run third-party schedulers (COMPAT_OBJECTS="a.bpf.o b.bpf.o" adds some)
 compat: build
 	@scripts/compat.sh
 
-## The same, for longer than every watchdog; writes docs/compat.md (hours)
+## Run third-party schedulers for longer than their watchdogs; writes docs/compat.md (hours)
 compat-long: build
 	@scripts/compat.sh long
 
-## Ask Perfetto's own trace processor about our exports (needs Node)
+## Check exported traces with Perfetto's own trace processor (needs Node)
 perfetto: build
 	@scripts/perfetto.sh
 
@@ -60,7 +64,7 @@ live-test:
 soak:
 	@scripts/live-test.sh soak
 
-## Damaged inputs and hostile policies, for hours (ATTACK_SECONDS=3600 ATTACK_SEED=N ATTACK_KINDS="object policy")
+## Run damaged inputs and hostile policies for hours (ATTACK_SECONDS=3600 ATTACK_SEED=N ATTACK_KINDS="object policy")
 attack: setup
 	@scripts/attack.sh $(ATTACK_SECONDS) $(ATTACK_SEED) $(ATTACK_KINDS)
 

@@ -5,7 +5,6 @@ use clap::{Arg, Args as ClapArgs, Command, CommandFactory};
 use clap_complete::Shell;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use windtunnel::console::Stdout;
@@ -54,7 +53,9 @@ impl Documents {
                 page(subcommand).as_bytes(),
             )?;
         }
-        write_manuals(command, "windtunnel", &manuals)?;
+        // Otherwise there would be man pages of the generated `help` commands.
+        let command = super::Command::command().disable_help_subcommand(true);
+        clap_mangen::generate_to(command, &manuals).map_err(|error| failed(&manuals, &error))?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -69,25 +70,6 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 
 fn has_page(command: &Command) -> bool {
     !command.is_hide_set() && !WITHOUT_PAGE.contains(&command.get_name())
-}
-
-/// Writes `NAME.1` and the man pages of the subcommands, `NAME-SUBCOMMAND.1`.
-fn write_manuals(command: Command, name: &str, directory: &Path) -> Result<(), Error> {
-    let subcommands: Vec<Command> = command
-        .get_subcommands()
-        .filter(|sub| !sub.is_hide_set())
-        .cloned()
-        .collect();
-    for subcommand in subcommands.into_iter().filter(|sub| sub.get_name() != "help") {
-        let name = format!("{name}-{}", subcommand.get_name());
-        write_manuals(subcommand, &name, directory)?;
-    }
-    let path = directory.join(format!("{name}.1"));
-    let mut text = Vec::new();
-    let command = command.name(name.to_owned()).display_name(name.to_owned());
-    let manual = clap_mangen::Man::new(command);
-    manual.render(&mut text).map_err(|error| failed(&path, &error))?;
-    write(&path, &text)
 }
 
 /// Returns the reference page of a command and its subcommands.
@@ -108,7 +90,11 @@ fn section(command: &Command, heading: &str, text: &mut String) {
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ");
     // A String never fails to be written to.
-    let _ = write!(text, "{heading} {name}\n\n{about}.\n\n```text\n{usage}\n```\n");
+    let _ = write!(
+        text,
+        "{heading} {name}\n\n{}.\n\n```text\n{usage}\n```\n",
+        wrapped(&about)
+    );
     let shown = |arg: &&Arg| !arg.is_hide_set() && !["help", "version"].contains(&arg.get_id().as_str());
     let (arguments, options): (Vec<&Arg>, Vec<&Arg>) = command
         .get_arguments()
@@ -123,6 +109,21 @@ fn section(command: &Command, heading: &str, text: &mut String) {
             let _ = writeln!(text, "| {} | {} | {} |", usage_of(arg), meaning(arg), default(arg));
         }
     }
+}
+
+/// Breaks a text into lines of at most 98 columns, as pages of the documentation have them.
+fn wrapped(text: &str) -> String {
+    let mut lines = String::new();
+    let mut column = 0;
+    for word in text.split(' ') {
+        let width = word.chars().count();
+        // The last word is followed by a full stop.
+        let separator = if column + width > 96 { "\n" } else { " " };
+        column = if separator == "\n" { width } else { column + 1 + width };
+        lines += if lines.is_empty() { "" } else { separator };
+        lines += word;
+    }
+    lines
 }
 
 /// Returns how the argument is written, for example `-m`, `--machine <MACHINE>`.

@@ -42,7 +42,9 @@ const DIRECTORIES: [&str; 7] = [
 const LONGEST_LINE: usize = 100;
 const LONGEST_PARAGRAPH: usize = 6;
 /// Most lines of README.md: two screens.
-const LONGEST_README: usize = 110;
+const LONGEST_README: usize = 120;
+/// A page of tables that the machine crate writes from machines/*.toml.
+const COSTS: &str = "docs/costs.md";
 
 /// Returns the documents for users and developers; READMEs of directories belong to those directories.
 fn documents() -> Vec<Page> {
@@ -56,16 +58,22 @@ fn documents() -> Vec<Page> {
 fn commands_print_what_the_pages_show() {
     let documents = documents();
     // Pages are independent of each other; commands of a page may read files of earlier ones.
-    let texts: Vec<String> = std::thread::scope(|scope| {
+    let outputs: Vec<(String, Vec<String>)> = std::thread::scope(|scope| {
         let threads: Vec<_> = documents.iter().map(|page| scope.spawn(|| with_output(page))).collect();
         threads
             .into_iter()
             .map(|thread| thread.join().expect("commands of a page"))
             .collect()
     });
-    for (page, text) in documents.iter().zip(&texts) {
+    for (page, (text, _)) in documents.iter().zip(&outputs) {
         golden::check_file("windtunnel", &page.path, text);
     }
+    let faults: Vec<&str> = outputs
+        .iter()
+        .flat_map(|(_, faults)| faults)
+        .map(String::as_str)
+        .collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 #[test]
@@ -142,16 +150,16 @@ fn the_summary_lists_every_page_once() {
 #[test]
 fn pages_are_easy_to_read() {
     let mut faults = Vec::new();
-    for page in documents() {
+    for page in documents().iter().filter(|page| page.name != COSTS) {
         let mut paragraph = 0;
         let mut before = 0;
         for (number, line) in page.prose() {
-            let table = line.starts_with('|');
+            let table = line.starts_with('|') || line.starts_with("<!--");
             if line.chars().count() > LONGEST_LINE && !table {
                 faults.push(format!("{}:{number}: over {LONGEST_LINE} columns", page.name));
             }
             let trimmed = line.trim_start();
-            let alone = trimmed.is_empty() || table || trimmed.starts_with('#') || trimmed.starts_with("<!--");
+            let alone = trimmed.is_empty() || table || trimmed.starts_with('#');
             let item = ["- ", "* "].iter().any(|mark| trimmed.starts_with(mark)) || is_numbered(trimmed);
             paragraph = match (alone, item || number != before + 1) {
                 (true, _) => 0,
@@ -214,10 +222,11 @@ fn is_numbered(line: &str) -> bool {
     digits.len() < line.len() && digits.starts_with(". ")
 }
 
-/// Returns the page with the output that its commands print now.
-fn with_output(page: &Page) -> String {
+/// Returns the page with the output that its commands print now, and the commands with an unexpected exit status.
+fn with_output(page: &Page) -> (String, Vec<String>) {
     let directory = directory(page);
     let mut text = String::new();
+    let mut faults = Vec::new();
     for part in page.parts() {
         match part {
             Part::Line(_, line) => text += &format!("{line}\n"),
@@ -227,14 +236,14 @@ fn with_output(page: &Page) -> String {
                 }
                 text += &format!("{}\n", block.opening);
                 match block.language == "console" && !block.options.contains_key("norun") {
-                    true => text += &run_block(page, &block, &directory),
+                    true => text += &run_block(page, &block, &directory, &mut faults),
                     false => block.lines.iter().for_each(|line| text += &format!("{line}\n")),
                 }
                 text += "```\n";
             }
         }
     }
-    text
+    (text, faults)
 }
 
 /// Creates an empty working directory for the commands of a page, with links to the repository's directories.
@@ -277,7 +286,7 @@ fn commands<'a>(page: &Page, block: &Block<'a>) -> Vec<(String, Vec<&'a str>)> {
 }
 
 /// Runs the commands of a block and returns them with their output, as the page shows both.
-fn run_block(page: &Page, block: &Block, directory: &Path) -> String {
+fn run_block(page: &Page, block: &Block, directory: &Path, faults: &mut Vec<String>) -> String {
     let number = |name: &str| {
         let value = block.options.get(name)?;
         Some(
@@ -296,11 +305,12 @@ fn run_block(page: &Page, block: &Block, directory: &Path) -> String {
             0
         };
         let (status, output) = run(&command, directory);
-        assert_eq!(
-            status, expected as i32,
-            "{}:{}: status of {command}\n{output}",
-            page.name, block.line
-        );
+        if status != expected as i32 {
+            let place = format!("{}:{}", page.name, block.line);
+            faults.push(format!(
+                "{place}: the exit status is {status}, expected {expected}: {command}\n{output}"
+            ));
+        }
         lines.iter().for_each(|line| text += &format!("{line}\n"));
         shortened(&output, number("head"), number("tail"))
             .iter()

@@ -62,7 +62,13 @@ def spans(line):
 
 
 def main():
-    lines = [f"$ {COMMAND}"] + output().split("\n")
+    lines = [f"$ {COMMAND}"]
+    for line in output().split("\n"):
+        # As a terminal, continue a long line on the next row. Such lines have no colours.
+        while "\x1b" not in line and len(line) > COLUMNS:
+            lines.append(line[:COLUMNS])
+            line = line[COLUMNS:]
+        lines.append(line)
     width = COLUMNS * WIDTH + 2 * MARGIN
     height = len(lines) * HEIGHT + 2 * MARGIN
     svg = [

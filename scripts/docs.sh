@@ -19,5 +19,5 @@ mkdir -p $out/src
 target/release/windtunnel docs $out
 cp docs/book.toml $out/
 scripts/docs/stage.py $out/src
-$mdbook build $out
+MDBOOK_LOG=warn $mdbook build $out
 echo "documentation: $out/site/index.html, man pages: $out/man"

@@ -207,6 +207,22 @@ fn reference_pages_and_man_pages_show_the_options_of_the_command() {
 }
 
 #[test]
+fn the_picture_shows_what_its_command_prints() {
+    let svg = std::fs::read_to_string(root().join("docs/terminal.svg")).expect("the picture of the README");
+    let text = |line: &str| Some(line.strip_suffix("</text>")?.rsplit_once('>')?.1.to_owned());
+    let texts: Vec<String> = svg.lines().filter_map(text).collect();
+    let command = texts[0].strip_prefix("$ ").expect("the first line is the command");
+    let (status, output) = run(command, &root());
+    assert_eq!(status, 0, "{command}\n{output}");
+    let without_spaces = |text: &str| text.split_whitespace().collect::<String>();
+    assert_eq!(
+        without_spaces(&texts[1..].concat()),
+        without_spaces(&output),
+        "docs/terminal.svg is out of date: scripts/picture.py draws it with target/release/windtunnel"
+    );
+}
+
+#[test]
 fn completion_scripts_know_the_options() {
     for shell in ["bash", "zsh", "fish"] {
         let ran = crate::support::windtunnel(&["completions", shell]);

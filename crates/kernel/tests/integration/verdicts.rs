@@ -249,7 +249,7 @@ fn the_document_has_the_table_of_verdicts() {
 
 fn table() -> String {
     let (kernel, verdicts) = verdicts();
-    let mut text = format!("The kernel is {kernel}.\n\nWhere they differ:\n\n");
+    let mut text = format!("The kernel is {kernel}.\n\nThe sanitizer and the verifier differ in these cases:\n\n");
     for (reason, names) in DIFFERENCES {
         wrap(
             &mut text,

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The sanitizer against the verifier of a real kernel. `verdicts.tsv` has that kernel's verdict on every program of the sanitizer's
+//! Checked mode against the verifier of a real kernel. `verdicts.tsv` has that kernel's verdict on every program of checked mode's
 //! tests; `PARTS=verifier make live-test` writes it. This test needs no kernel: it compares the programs with the file, and the
-//! table of docs/sanitizer.md with both.
+//! table of docs/checked.md with both.
 
 use crate::policies::corpus::{FILES, WITHIN, cases};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// The sanitizer's verdict on a program.
+/// Checked mode's verdict on a program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Says {
     Nothing,
-    /// The run ends with a finding of the sanitizer.
+    /// The run ends with a finding of checked mode.
     Reports,
-    /// The run ends with an error of sched_ext, with and without the sanitizer.
+    /// The run ends with an error of sched_ext, with and without checked mode.
     Ends,
 }
 
@@ -26,7 +26,7 @@ struct Program {
     says: Says,
 }
 
-/// Programs on which the sanitizer and the verifier differ, by reason. docs/sanitizer.md has the reasons.
+/// Programs on which checked mode and the verifier differ, by reason. docs/checked.md has the reasons.
 const DIFFERENCES: [(&str, &[&str]); 10] = [
     (
         "The kernel keeps the memory of a deleted element or per-CPU object until an RCU grace period ends, and lets the program \

@@ -7,7 +7,7 @@ ATTACK_SECONDS ?= 3600
 ATTACK_SEED ?= $(shell date +%Y%m%d)
 ATTACK_KINDS ?=
 
-.PHONY: help run build check test fast bench compat compat-long perfetto live-test soak attack fuzz setup
+.PHONY: help run build check test docs fast bench compat compat-long perfetto live-test soak attack fuzz setup
 
 ## Set up, build, and compare schedulers on a simulated machine
 run: build
@@ -16,6 +16,10 @@ run: build
 ## Print the targets
 help:
 	@awk '/^## / { text = substr($$0, 4) } /^[a-z-]+:/ && text { sub(/:.*/, ""); printf "make %-12s %s\n", $$0, text; text = "" }' Makefile
+
+## Build the documentation: target/docs/site/index.html, man pages in target/docs/man
+docs: build
+	@scripts/docs.sh
 
 ## Build the command and compile the policies
 build: setup

@@ -5,41 +5,44 @@ import re
 import textwrap
 
 HEAD = """<!-- SPDX-License-Identifier: GPL-2.0-only -->
-# Schedulers of others, unmodified
+# Third-party schedulers, unmodified
 
 <!-- Written by `make compat-long`, with texts from profiles/, ends.toml and selftests.toml in scripts/compat/. -->
 
-Each scheduler is compiled from its published source (crates.io; the kernel's tools/sched_ext) and
-loaded unmodified. It runs for longer than its own watchdog on {machines}. A watchdog
-notices a stall after one and a half times `timeout_ms` at most. A run takes another 30 s on 8 CPUs,
-15 s on 20 and 32 CPUs, and 1 s on 256 CPUs. There are five workloads:
+A cell such as `4 of 5, 6M` means that the scheduler ran to the end under 4 of 5 workloads, with 6
+million context switches in all five runs.
 
-- compat: `workloads/compat.json`, which asks for more CPU time than there is: interactive tasks and
-  batch, forks, affinities, nice values, classes and cgroups that change. Larger machines have
-  correspondingly more tasks;
-- hackbench, chat, schbench: the generators with their default parameters;
-- mixed: `workloads/mixed.json`.
+Each scheduler is compiled from its published source (crates.io, or the kernel's tools/sched_ext)
+and loaded unmodified, with its [profile](../profiles/README.md) and default options in place of
+its user-space part. The last column says which part of that program is missing.
 
-The machines are `pack:1 l3:1 core:4 pu:2` (8 CPUs), `hybrid` (20), `numa32` and `epyc-2s` (256). A cell
-says under how many workloads the scheduler runs to the end, and the context switches of all runs.
-The user-space half of a scheduler is its [profile](../profiles), with default options. The last
-column says which part of it does not run here.
+Each run is longer than the scheduler's own watchdog, on {machines}. A
+watchdog notices a stall after at most one and a half times `timeout_ms`. A run adds 30 s on 8
+CPUs, 15 s on 20 and 32 CPUs, and 1 s on 256 CPUs.
 
-`make compat` runs a part of this on each change: compat on 8 CPUs, hackbench and chat on 20 CPUs for
-longer than the watchdog. It runs compat on 32 and 256 CPUs, and in checked mode, for less than a
-second. Checked mode (`--check`) reports nothing of any scheduler.
+| workload | content |
+|---|---|
+| compat | `workloads/compat.json`, which needs more CPU time than there is: interactive and batch tasks, forks, affinities, nice values, classes and cgroups that change. Larger machines have more tasks in proportion |
+| hackbench, chat, schbench | the generators with their default parameters |
+| mixed | `workloads/mixed.json` |
 
-A scheduler that is in no registry has to be built first. scx_mitosis is one. It has a profile, so
-`windtunnel run ./scx_mitosis.bpf.o --workload cells.json` runs an object that you built; `--profile`
-names another profile. `make compat COMPAT_OBJECTS="one.bpf.o two.bpf.o"` runs such objects beside
-those below and prints how they ended.
+The machines are `pack:1 l3:1 core:4 pu:2` (8 CPUs), `hybrid` (20), `numa32` and `epyc-2s` (256).
+
+`make compat` runs a part of this on each change: compat on 8 CPUs, and hackbench and chat on 20
+CPUs, for longer than the watchdog; compat on 32 and 256 CPUs, and in the sanitizer, for less than
+a second. The [sanitizer](sanitizer.md) reports nothing for any of these schedulers.
+
+To run a scheduler that is in no registry, build its object first. For example, scx_mitosis has a
+profile: `windtunnel run ./scx_mitosis.bpf.o --workload cells.json`.
+`make compat COMPAT_OBJECTS="one.bpf.o two.bpf.o"` runs such objects in addition to the table and
+prints how they end.
 
 """
 
 
 def document(folder, runs, ends, machines, workloads):
     text = HEAD.format(machines=" and ".join(", ".join(machines).rsplit(", ", 1)))
-    text += "| scheduler | version | " + " | ".join(machines) + " | not here |\n|---|---|" + "---|" * len(machines) + "---|\n"
+    text += "| scheduler | version | " + " | ".join(machines) + " | missing here |\n|---|---|" + "---|" * len(machines) + "---|\n"
     versions = Versions(folder)
     for name, group in dict.fromkeys((run.name, run.group) for run in runs):
         own = [run for run in runs if run.name == name]
@@ -51,7 +54,7 @@ def document(folder, runs, ends, machines, workloads):
         absent = next((run.absent for run in own if run.absent), "")
         text += f"| {name} | {versions.of(group, name)} | " + " | ".join(cells) + f" | {absent} |\n"
     early = [run for run in runs if run.text != "to the end"]
-    text += f"\n## Early ends\n\n{len(runs) - len(early)} of {len(runs)} runs go to the end. These do not:\n\n"
+    text += f"\n## Early ends\n\n{len(runs) - len(early)} of {len(runs)} runs reach the end. These do not:\n\n"
     text += "| scheduler | machine | workload | end |\n|---|---|---|---|\n"
     for run in early:
         escaped = run.text.replace("|", "\\|")
@@ -59,10 +62,12 @@ def document(folder, runs, ends, machines, workloads):
     text += "\n"
     for end in ends:
         names = ", ".join(end["schedulers"])
-        whose = {"theirs": "a bug of the scheduler", "user space": "its user-space half is not here"}[end["whose"]]
-        reason = end["why"].strip()
-        seen = "" if any(run.name in end["schedulers"] for run in early) else " It did not occur in these runs."
-        text += filled(f"**{names}**: {whose}.{seen} {reason}") + "\n\n"
+        whose = {"theirs": "a bug of the scheduler", "user space": "its user-space part is missing"}[end["whose"]]
+        text += f"### {names}: {whose}\n\n"
+        if not any(run.name in end["schedulers"] for run in early):
+            text += "This end did not occur in these runs.\n\n"
+        for paragraph in end["why"].strip().split("\n\n"):
+            text += filled(paragraph) + "\n\n"
     return text + selftests(folder)
 
 

@@ -11,7 +11,7 @@ for cpus in 1 4; do
     tr -d '\r' <"$log" | grep '^| '
   } | "$here/insert.sh" "$2" "$cpus CPU"
   {
-    echo '```'
+    echo '```toml'
     tr -d '\r' <"$log" | sed -nE '/^[a-z_]+ = \{/s/, source.*/ }/p'
     echo '```'
   } | "$here/insert.sh" "$2" "costs $cpus CPU"

@@ -1,7 +1,7 @@
 #!/usr/bin/awk -f
 # SPDX-License-Identifier: GPL-2.0-only
-# speed.awk [-v markdown=1] LOG: the guest's figures beside the kernel's scx_simple. Fails if o1, pmqs, steal or torus pass messages more
-# than 10 % slower; why their ping-pong is, docs/live-speed.md says.
+# speed.awk [-v markdown=1] LOG: prints the guest's figures relative to the kernel's scx_simple. Fails if o1, pmqs, steal or torus
+# pass messages more than 10 % slower. docs/live-speed.md explains why their ping-pong is slower.
 { sub(/\r$/, "") }
 $1 == "speed" { order[++n] = $2; messages[$2] = $4; pingpong[$2] = $6 }
 $1 == "profile" {
@@ -22,8 +22,8 @@ END {
     row(name, messages[name], relative(messages[name], messages["scx_simple"]), pingpong[name],
       relative(pingpong[name], pingpong["scx_simple"]), name in sum ? sprintf("%.1f", sum[name]) : "-")
   }
-  if (markdown) print "\n```"
-  print "callbacks in a ping-pong: calls a pass x time each"
+  if (markdown) print "\n```text"
+  print "callbacks in a ping-pong: calls per pass x time of a call"
   for (i = 1; i <= n; i++) if (order[i] in lines) printf "  %s\n%s", order[i], lines[order[i]]
   if (markdown) print "```"
   split("o1 pmqs steal torus", must, " ")

@@ -30,7 +30,7 @@ struct Program {
 const DIFFERENCES: [(&str, &[&str]); 10] = [
     (
         "The kernel keeps the memory of a deleted element or per-CPU object until an RCU grace period ends, and lets the program \
-         read it. Checked mode reports the access, because the memory may have another owner:",
+         read it. The sanitizer reports the access, because the memory may have another owner:",
         &[
             "reads_a_deleted_element_through_a_dynptr",
             "reads_a_deleted_element_through_a_slice",
@@ -44,45 +44,45 @@ const DIFFERENCES: [(&str, &[&str]); 10] = [
     ),
     (
         "The kernel lets a program read a task after bpf_rcu_read_unlock(), and handles the fault if there is \
-         one. Checked mode reports the access, because the task may be another by then:",
+         one. The sanitizer reports the access, because the task may be another by then:",
         &["looks_at_a_task_after_its_section", "use_after_rcu"],
     ),
     (
         "The kernel handles the fault of a load through bpf_rdonly_cast() or in an arena, and the load \
-         yields 0. Checked mode reports it:",
+         yields 0. The sanitizer reports it:",
         &["loads_from_a_page_it_freed", "reads_where_nothing_is"],
     ),
     (
         "This kernel accepts a callback that leaks a reference if the reference is still in r0 when the \
-         callback returns. Checked mode reports the leak:",
+         callback returns. The sanitizer reports the leak:",
         &["leaks_mask", "leaks_object", "leaks_record", "leaks_task"],
     ),
     (
         "The kernel compares the size of a syscall program's context when user space runs the program. \
-         Checked mode reports the access:",
+         The sanitizer reports the access:",
         &["behind_its_input", "stores_behind_its_input"],
     ),
     (
-        "Checked mode does not see that an offset is variable if the program kept it in the stack:",
+        "The sanitizer does not see that an offset is variable if the program kept it in the stack:",
         &["reads_the_last_word_of_a_task"],
     ),
     (
-        "bpf_per_cpu_ptr() of the kernel takes per-CPU objects that are in a map. Checked mode also lets a \
+        "bpf_per_cpu_ptr() of the kernel takes per-CPU objects that are in a map. The sanitizer also lets a \
          program pass those that it owns:",
         &["changes_copies_of_an_object"],
     ),
     (
-        "The kernel lets a program access an arena through a pointer that was cast. Checked mode also lets \
+        "The kernel lets a program access an arena through a pointer that was cast. The sanitizer also lets \
          it use the pointer that bpf_arena_alloc_pages() returned:",
         &["stores_to_its_pages"],
     ),
     (
-        "Checked mode asks for no test of an array's element. The kernel does, unless it knows the index:",
+        "The sanitizer asks for no test of an array's element. The kernel does, unless it knows the index:",
         &["reads_a_known_element_without_a_test"],
     ),
     (
         "In a program that may sleep the kernel takes a pointer from an argument's struct only in an RCU \
-         section. Checked mode takes it everywhere:",
+         section. The sanitizer takes it everywhere:",
         &["rules_within.KEEPS"],
     ),
 ];
@@ -217,7 +217,7 @@ fn every_program_has_a_verdict_and_differences_are_explained() {
         let at = explained.iter().position(|other| *other == name);
         match (differ, at) {
             (true, None) => wrong.push(format!(
-                "{name}: checked mode and the verifier differ, and no reason is given"
+                "{name}: the sanitizer and the verifier differ, and no reason is given"
             )),
             (false, Some(_)) => wrong.push(format!("{name}: a reason is given for a difference that is none")),
             _ => {}
@@ -244,12 +244,12 @@ fn the_document_has_the_table_of_verdicts() {
         .lines()
         .find(|line| line.chars().count() > 100 && line.starts_with("| "));
     assert_eq!(too_long, None);
-    golden::check_section!("../../docs/checked.md", "verdicts", &table);
+    golden::check_section!("../../docs/sanitizer.md", "verdicts", &table);
 }
 
 fn table() -> String {
     let (kernel, verdicts) = verdicts();
-    let mut text = format!("The kernel is {kernel}.\n\nWhere they differ:\n\n");
+    let mut text = format!("The kernel is {kernel}.\n\nThe sanitizer and the verifier differ in these cases:\n\n");
     for (reason, names) in DIFFERENCES {
         wrap(
             &mut text,

@@ -13,6 +13,7 @@
 mod check;
 mod compare;
 mod diff;
+mod documents;
 mod experiment;
 mod exports;
 mod inputs;
@@ -73,6 +74,11 @@ enum Action {
     /// Run a policy and a workload on the kernel of this host (`windtunnel live --help`)
     #[command(disable_help_flag = true)]
     Live(live::Args),
+    /// Print a script that completes commands and options in a shell
+    Completions(documents::Completions),
+    /// Write the reference pages and man pages of all commands
+    #[command(hide = true)]
+    Docs(documents::Documents),
 }
 
 impl Command {
@@ -91,6 +97,8 @@ impl Command {
             Action::Workload(list) => list.run(),
             Action::Experiment(action) => action.run(),
             Action::Live(args) => args.run(),
+            Action::Completions(args) => args.run(),
+            Action::Docs(args) => args.run(),
         }
     }
 }

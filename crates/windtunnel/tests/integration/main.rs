@@ -7,6 +7,7 @@ mod cli;
 mod compare;
 mod determinism;
 mod diff;
+mod documents;
 mod experiment;
 mod invariants;
 mod keeps;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Building policies and running the command.
 
+pub mod page;
 pub mod policy;
 pub mod records;
 pub mod terminal;

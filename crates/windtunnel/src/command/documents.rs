@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Documents that are made from the command's own table of options: reference pages, man pages and shell completions.
+
+use clap::{Arg, Args as ClapArgs, Command, CommandFactory};
+use clap_complete::Shell;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use windtunnel::console::Stdout;
+use windtunnel::error::Error;
+
+/// First lines of each reference page.
+const NOTE: &str = "<!-- SPDX-License-Identifier: GPL-2.0-only -->\n\
+    <!-- Written by UPDATE_GOLDEN=1 cargo test -p windtunnel documents:: from the command's options. -->\n";
+
+/// Names of commands that have no reference page.
+const WITHOUT_PAGE: [&str; 2] = ["help", "live"];
+
+#[derive(ClapArgs)]
+pub struct Completions {
+    /// The shell that reads the script
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+impl Completions {
+    /// Prints the shell's completion script.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        clap_complete::generate(self.shell, &mut super::Command::command(), "windtunnel", &mut Stdout);
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[derive(ClapArgs)]
+pub struct Documents {
+    /// Directory for the pages; commands/ and man/ are created in it
+    directory: PathBuf,
+}
+
+impl Documents {
+    /// Writes a reference page and a man page for each command.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let mut command = super::Command::command();
+        command.build();
+        let (pages, manuals) = (self.directory.join("commands"), self.directory.join("man"));
+        for directory in [&pages, &manuals] {
+            fs::create_dir_all(directory).map_err(|error| failed(directory, &error))?;
+        }
+        for subcommand in command.get_subcommands().filter(|subcommand| has_page(subcommand)) {
+            write(
+                &pages.join(format!("{}.md", subcommand.get_name())),
+                page(subcommand).as_bytes(),
+            )?;
+        }
+        // Otherwise there would be man pages of the generated `help` commands.
+        let command = super::Command::command().disable_help_subcommand(true);
+        clap_mangen::generate_to(command, &manuals).map_err(|error| failed(&manuals, &error))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn failed(path: &Path, error: &std::io::Error) -> Error {
+    Error::new(format!("{}: {error}", path.display()))
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    fs::write(path, bytes).map_err(|error| failed(path, &error))
+}
+
+fn has_page(command: &Command) -> bool {
+    !command.is_hide_set() && !WITHOUT_PAGE.contains(&command.get_name())
+}
+
+/// Returns the reference page of a command and its subcommands.
+fn page(command: &Command) -> String {
+    let mut text = NOTE.to_owned();
+    section(command, "#", &mut text);
+    for subcommand in command.get_subcommands().filter(|subcommand| has_page(subcommand)) {
+        text.push('\n');
+        section(subcommand, "##", &mut text);
+    }
+    text
+}
+
+/// Appends a heading, the usage, and a table of arguments and one of options.
+fn section(command: &Command, heading: &str, text: &mut String) {
+    let name = command.get_bin_name().unwrap_or(command.get_name());
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage: ");
+    // A String never fails to be written to.
+    let _ = write!(
+        text,
+        "{heading} {name}\n\n{}.\n\n```text\n{usage}\n```\n",
+        wrapped(&about)
+    );
+    let shown = |arg: &&Arg| !arg.is_hide_set() && !["help", "version"].contains(&arg.get_id().as_str());
+    let (arguments, options): (Vec<&Arg>, Vec<&Arg>) = command
+        .get_arguments()
+        .filter(shown)
+        .partition(|arg| arg.is_positional());
+    for (kind, rows) in [("argument", arguments), ("option", options)] {
+        if rows.is_empty() {
+            continue;
+        }
+        let _ = write!(text, "\n| {kind} | meaning | by default |\n|---|---|---|\n");
+        for arg in rows {
+            let _ = writeln!(text, "| {} | {} | {} |", usage_of(arg), meaning(arg), default(arg));
+        }
+    }
+}
+
+/// Breaks a text into lines of at most 98 columns, as pages of the documentation have them.
+fn wrapped(text: &str) -> String {
+    let mut lines = String::new();
+    let mut column = 0;
+    for word in text.split(' ') {
+        let width = word.chars().count();
+        // The last word is followed by a full stop.
+        let separator = if column + width > 96 { "\n" } else { " " };
+        column = if separator == "\n" { width } else { column + 1 + width };
+        lines += if lines.is_empty() { "" } else { separator };
+        lines += word;
+    }
+    lines
+}
+
+/// Returns how the argument is written, for example `-m`, `--machine <MACHINE>`.
+fn usage_of(arg: &Arg) -> String {
+    let values: Vec<String> = arg
+        .get_value_names()
+        .unwrap_or_default()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    if arg.is_positional() {
+        return format!("`{}`", values.join(" "));
+    }
+    let value = match values.is_empty() || !arg.get_action().takes_values() {
+        true => String::new(),
+        false => format!(" {}", values.join(" ")),
+    };
+    let short = arg.get_short().map(|short| format!("`-{short}`"));
+    let long = arg.get_long().map(|long| format!("`--{long}{value}`"));
+    [short, long].into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn meaning(arg: &Arg) -> String {
+    let mut text = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    let values = arg.get_possible_values();
+    let values: Vec<&str> = values
+        .iter()
+        .filter(|value| !value.is_hide_set())
+        .map(|value| value.get_name())
+        .collect();
+    if !values.is_empty() && arg.get_action().takes_values() {
+        let _ = write!(text, ": `{}`", values.join("`, `"));
+    }
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+fn default(arg: &Arg) -> String {
+    let values = arg.get_default_values();
+    let values: Vec<String> = values
+        .iter()
+        .map(|value| format!("`{}`", value.to_string_lossy()))
+        .collect();
+    match arg.get_action().takes_values() {
+        true => values.join(" "),
+        false => String::new(),
+    }
+}

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The documents: commands in them print what the page shows, links resolve, and pages keep the rules of style.
+//!
+//! A fenced block says by its language and options what the test does with it:
+//!
+//! | fence | test |
+//! |---|---|
+//! | `console` | runs the lines that begin with `$ ` and compares the output |
+//! | `console head=5 tail=1` | as `console`; the page has the first 5 lines and the last one, and `...` between them |
+//! | `console status=1` | the last command ends with this exit status; others end with 0 |
+//! | `console norun=live` | runs nothing; golden/documents-not-run.txt lists the commands with this reason |
+//! | `toml file=my.toml` | writes the block to a file that later commands of the page read |
+//!
+//! `UPDATE_GOLDEN=1 cargo test -p windtunnel documents::` writes new output into the pages.
+
+use crate::support::page::{Block, Page, Part, pages};
+use crate::support::root;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::FromRawFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Columns of the terminal on which the commands run.
+const COLUMNS: u16 = 100;
+/// Languages of fenced blocks. Commands are in `console` blocks, so that a test runs them or counts them.
+const LANGUAGES: [&str; 7] = ["c", "console", "json", "sql", "text", "toml", "yaml"];
+/// Reasons why no test runs a command.
+const REASONS: [&str; 4] = ["build", "live", "long", "screen"];
+/// Directories of the repository that commands find in their working directory.
+const DIRECTORIES: [&str; 7] = [
+    "crates",
+    "experiments",
+    "machines",
+    "policies",
+    "profiles",
+    "scripts",
+    "workloads",
+];
+/// Longest line of a page, except in tables and blocks.
+const LONGEST_LINE: usize = 100;
+const LONGEST_PARAGRAPH: usize = 6;
+/// Most lines of README.md: two screens.
+const LONGEST_README: usize = 120;
+/// A page of tables that the machine crate writes from machines/*.toml.
+const COSTS: &str = "docs/costs.md";
+
+/// Returns the documents for users and developers; READMEs of directories belong to those directories.
+fn documents() -> Vec<Page> {
+    let top = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md"];
+    let mut documents: Vec<Page> = top.iter().map(|name| Page::read(&root().join(name))).collect();
+    documents.extend(pages("docs"));
+    documents
+}
+
+#[test]
+fn commands_print_what_the_pages_show() {
+    let mut documents = documents();
+    // Another test writes the pages without commands that are generated.
+    documents.retain(|page| page.blocks().iter().any(is_run));
+    // Pages are independent of each other; commands of a page may read files of earlier ones.
+    let outputs: Vec<(String, Vec<String>)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = documents.iter().map(|page| scope.spawn(|| with_output(page))).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("commands of a page"))
+            .collect()
+    });
+    for (page, (text, _)) in documents.iter().zip(&outputs) {
+        golden::check_file("windtunnel", &page.path, text);
+    }
+    let faults: Vec<&str> = outputs
+        .iter()
+        .flat_map(|(_, faults)| faults)
+        .map(String::as_str)
+        .collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn commands_that_no_test_runs_are_listed() {
+    let mut list = String::new();
+    for page in documents() {
+        for block in page.blocks() {
+            assert!(
+                LANGUAGES.contains(&block.language),
+                "{}:{}: the language of a block is one of {LANGUAGES:?}, not '{}'",
+                page.name,
+                block.line,
+                block.language
+            );
+            let Some(reason) = block.options.get("norun") else {
+                continue;
+            };
+            assert!(
+                REASONS.contains(reason),
+                "{}:{}: a reason is one of {REASONS:?}",
+                page.name,
+                block.line
+            );
+            for (command, _) in commands(&page, &block) {
+                let _ = writeln!(list, "{reason} {}: {command}", page.name);
+            }
+        }
+    }
+    golden::check!("documents-not-run.txt", &list);
+}
+
+#[test]
+fn links_resolve() {
+    let mut broken = Vec::new();
+    for page in pages("") {
+        for (line, link) in page.links() {
+            if link.starts_with("http://") || link.starts_with("https://") {
+                continue;
+            }
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = match file {
+                "" => page.path.clone(),
+                file => page.path.parent().unwrap_or(Path::new("/")).join(file),
+            };
+            let resolves = target.exists()
+                && (anchor.is_empty()
+                    || Page::read(&target.canonicalize().expect("a path"))
+                        .anchors()
+                        .contains(anchor));
+            if !resolves {
+                broken.push(format!("{}:{line}: {link}", page.name));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "links without a target:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn the_summary_lists_every_page_once() {
+    let summary = Page::read(&root().join("docs/SUMMARY.md"));
+    let folder = root().join("docs");
+    let mut listed: Vec<PathBuf> = summary.links().iter().map(|(_, link)| folder.join(link)).collect();
+    listed.sort();
+    let twice: Vec<_> = listed.windows(2).filter(|pair| pair[0] == pair[1]).collect();
+    assert!(twice.is_empty(), "listed twice: {twice:?}");
+    let missing: Vec<String> = pages("docs")
+        .into_iter()
+        .filter(|page| page.path != summary.path && !listed.contains(&page.path))
+        .map(|page| page.name)
+        .collect();
+    assert!(missing.is_empty(), "docs/SUMMARY.md does not list {missing:?}");
+}
+
+#[test]
+fn pages_are_easy_to_read() {
+    let mut faults = Vec::new();
+    for page in documents().iter().filter(|page| page.name != COSTS) {
+        let mut paragraph = 0;
+        let mut before = 0;
+        for (number, line) in page.prose() {
+            let table = line.starts_with('|') || line.starts_with("<!--");
+            if line.chars().count() > LONGEST_LINE && !table {
+                faults.push(format!("{}:{number}: over {LONGEST_LINE} columns", page.name));
+            }
+            let trimmed = line.trim_start();
+            let alone = trimmed.is_empty() || table || trimmed.starts_with('#');
+            let item = ["- ", "* "].iter().any(|mark| trimmed.starts_with(mark)) || is_numbered(trimmed);
+            paragraph = match (alone, item || number != before + 1) {
+                (true, _) => 0,
+                (false, true) => 1,
+                (false, false) => paragraph + 1,
+            };
+            before = number;
+            if paragraph == LONGEST_PARAGRAPH + 1 {
+                faults.push(format!(
+                    "{}:{number}: a paragraph of over {LONGEST_PARAGRAPH} lines",
+                    page.name
+                ));
+            }
+        }
+    }
+    let readme = Page::read(&root().join("README.md")).text.lines().count();
+    if readme > LONGEST_README {
+        faults.push(format!("README.md has {readme} lines, more than {LONGEST_README}"));
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn reference_pages_and_man_pages_show_the_options_of_the_command() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("documents/generated");
+    let ran = crate::support::windtunnel(&["docs", &directory.display().to_string()]);
+    assert_eq!((ran.status, ran.stderr.as_str()), (0, ""));
+    let entries = std::fs::read_dir(directory.join("commands")).expect("reference pages");
+    for entry in entries.map(|entry| entry.expect("a page")) {
+        let text = std::fs::read_to_string(entry.path()).expect("a page");
+        golden::check_file(
+            "windtunnel",
+            &root().join("docs/commands").join(entry.file_name()),
+            &text,
+        );
+    }
+    let manual = std::fs::read_to_string(directory.join("man/windtunnel-run.1")).expect("a man page");
+    assert!(
+        manual.contains(".TH windtunnel\\-run 1") || manual.contains(".TH windtunnel-run 1"),
+        "{manual}"
+    );
+    assert!(manual.contains("machine"), "{manual}");
+}
+
+#[test]
+fn the_picture_shows_what_its_command_prints() {
+    let svg = std::fs::read_to_string(root().join("docs/terminal.svg")).expect("the picture of the README");
+    let text = |line: &str| Some(line.strip_suffix("</text>")?.rsplit_once('>')?.1.to_owned());
+    let texts: Vec<String> = svg.lines().filter_map(text).collect();
+    let command = texts[0].strip_prefix("$ ").expect("the first line is the command");
+    let (status, output) = run(command, &root());
+    assert_eq!(status, 0, "{command}\n{output}");
+    let without_spaces = |text: &str| text.split_whitespace().collect::<String>();
+    assert_eq!(
+        without_spaces(&texts[1..].concat()),
+        without_spaces(&output),
+        "docs/terminal.svg is out of date: scripts/picture.py draws it with target/release/windtunnel"
+    );
+}
+
+#[test]
+fn completion_scripts_know_the_options() {
+    for shell in ["bash", "zsh", "fish"] {
+        let ran = crate::support::windtunnel(&["completions", shell]);
+        assert_eq!((ran.status, ran.stderr.as_str()), (0, ""));
+        assert!(
+            ran.stdout.contains("invariants") && ran.stdout.contains("starvation"),
+            "{shell}: {}",
+            ran.stdout
+        );
+    }
+}
+
+/// Returns whether a test runs the commands of a block.
+fn is_run(block: &Block) -> bool {
+    block.language == "console" && !block.options.contains_key("norun")
+}
+
+fn is_numbered(line: &str) -> bool {
+    let digits = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    digits.len() < line.len() && digits.starts_with(". ")
+}
+
+/// Returns the page with the output that its commands print now, and the commands with an unexpected exit status.
+fn with_output(page: &Page) -> (String, Vec<String>) {
+    let directory = directory(page);
+    let mut text = String::new();
+    let mut faults = Vec::new();
+    for part in page.parts() {
+        match part {
+            Part::Line(_, line) => text += &format!("{line}\n"),
+            Part::Block(block) => {
+                if let Some(file) = block.options.get("file") {
+                    std::fs::write(directory.join(file), block.lines.join("\n") + "\n").expect("a file of the page");
+                }
+                text += &format!("{}\n", block.opening);
+                match is_run(&block) {
+                    true => text += &run_block(page, &block, &directory, &mut faults),
+                    false => block.lines.iter().for_each(|line| text += &format!("{line}\n")),
+                }
+                text += "```\n";
+            }
+        }
+    }
+    (text, faults)
+}
+
+/// Creates an empty working directory for the commands of a page, with links to the repository's directories.
+fn directory(page: &Page) -> PathBuf {
+    let name = page.name.replace(['/', '.'], "-");
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("documents").join(name);
+    if directory.exists() {
+        std::fs::remove_dir_all(&directory).expect("the directory of an earlier test is removed");
+    }
+    std::fs::create_dir_all(&directory).expect("a directory");
+    for name in DIRECTORIES {
+        std::os::unix::fs::symlink(root().join(name), directory.join(name)).expect("a link");
+    }
+    directory
+}
+
+/// Returns the commands of a block, each with the lines of the page that show it.
+fn commands<'a>(page: &Page, block: &Block<'a>) -> Vec<(String, Vec<&'a str>)> {
+    let mut commands: Vec<(String, Vec<&str>)> = Vec::new();
+    for line in &block.lines {
+        let continued = commands.last().is_some_and(|(command, _)| command.ends_with('\\'));
+        match (line.strip_prefix("$ "), line.strip_prefix("> ")) {
+            (Some(command), _) => commands.push((command.to_owned(), vec![line])),
+            (None, Some(more)) if continued => {
+                let (command, lines) = commands.last_mut().expect("a command");
+                command.pop();
+                *command += more.trim_start();
+                lines.push(line);
+            }
+            _ => {}
+        }
+    }
+    assert!(
+        !commands.is_empty(),
+        "{}:{}: a console block has a command: `$ COMMAND`",
+        page.name,
+        block.line
+    );
+    commands
+}
+
+/// Runs the commands of a block and returns them with their output, as the page shows both.
+fn run_block(page: &Page, block: &Block, directory: &Path, faults: &mut Vec<String>) -> String {
+    let number = |name: &str| {
+        let value = block.options.get(name)?;
+        Some(
+            value
+                .parse::<usize>()
+                .unwrap_or_else(|_| panic!("{}:{}: {name}={value}", page.name, block.line)),
+        )
+    };
+    let commands = commands(page, block);
+    let last = commands.len() - 1;
+    let mut text = String::new();
+    for (index, (command, lines)) in commands.into_iter().enumerate() {
+        let expected = if index == last {
+            number("status").unwrap_or(0)
+        } else {
+            0
+        };
+        let (status, output) = run(&command, directory);
+        if status != expected as i32 {
+            let place = format!("{}:{}", page.name, block.line);
+            faults.push(format!(
+                "{place}: the exit status is {status}, expected {expected}: {command}\n{output}"
+            ));
+        }
+        lines.iter().for_each(|line| text += &format!("{line}\n"));
+        shortened(&output, number("head"), number("tail"))
+            .iter()
+            .for_each(|line| text += &format!("{line}\n"));
+    }
+    text
+}
+
+/// Returns the first and last lines of an output, with `...` between them if lines are left out.
+fn shortened(output: &str, head: Option<usize>, tail: Option<usize>) -> Vec<String> {
+    let lines: Vec<String> = output.lines().map(|line| line.trim_end().to_owned()).collect();
+    let kept = (head.unwrap_or(0), tail.unwrap_or(0));
+    if (head, tail) == (None, None) || kept.0 + kept.1 >= lines.len() {
+        return lines;
+    }
+    let mut short = lines[..kept.0].to_vec();
+    short.push("...".to_owned());
+    short.extend_from_slice(&lines[lines.len() - kept.1..]);
+    short
+}
+
+/// Runs a command in a shell whose standard output is a terminal. Returns the exit status, and standard output followed
+/// by standard error.
+fn run(command: &str, directory: &Path) -> (i32, String) {
+    let size = libc::winsize {
+        ws_row: 50,
+        ws_col: COLUMNS,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    let (mut ours, mut theirs) = (0, 0);
+    // SAFETY: openpty fills in two file descriptors, which have no other owner.
+    let (mut ours, theirs) = unsafe {
+        let name = std::ptr::null_mut();
+        let opened = libc::openpty(&raw mut ours, &raw mut theirs, name, std::ptr::null(), &raw const size);
+        assert_eq!(opened, 0, "a terminal");
+        (File::from_raw_fd(ours), File::from_raw_fd(theirs))
+    };
+    let built = Path::new(env!("CARGO_BIN_EXE_windtunnel"))
+        .parent()
+        .expect("a directory");
+    let path = format!("{}:{}", built.display(), std::env::var("PATH").unwrap_or_default());
+    let mut shell = Command::new("sh");
+    shell.args(["-c", command]).current_dir(directory).env("PATH", path);
+    for name in ["CLICOLOR", "CLICOLOR_FORCE", "UPDATE_GOLDEN"] {
+        shell.env_remove(name);
+    }
+    shell.env("TERM", "xterm").env("NO_COLOR", "1").env("LC_ALL", "C.UTF-8");
+    shell.stdin(Stdio::null()).stdout(theirs).stderr(Stdio::piped());
+    let mut child = shell.spawn().expect("a shell");
+    // Closes our copy of the command's side, without which reading would never end.
+    drop(shell);
+    let mut output = Vec::new();
+    let mut buffer = [0; 4096];
+    // The end is an error: the other side is closed.
+    while let Ok(read @ 1..) = ours.read(&mut buffer) {
+        output.extend_from_slice(&buffer[..read]);
+    }
+    child
+        .stderr
+        .take()
+        .expect("a pipe")
+        .read_to_end(&mut output)
+        .expect("standard error");
+    let status = child.wait().expect("an exit status");
+    let text = String::from_utf8(output).expect("text").replace("\r\n", "\n");
+    // Pages show paths that do not depend on where the repository lies.
+    let text = text
+        .replace(&format!("{}/", directory.display()), "")
+        .replace(&format!("{}/", root().display()), "");
+    (status.code().expect("a status"), text)
+}

@@ -186,7 +186,7 @@ impl Context {
     /// Subtracts `work` from the remaining budget, at most down to -1. The number of executed
     /// instructions stays unchanged.
     #[inline]
-    pub(super) fn charge(&mut self, work: i64) {
+    pub(crate) fn charge(&mut self, work: i64) {
         let work = work.min(self.left.max(0) + 1);
         self.left -= work;
         self.until -= work;

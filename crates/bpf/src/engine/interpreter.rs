@@ -218,6 +218,7 @@ unsafe fn function<const SANITIZE: bool>(cx: *mut Context, index: usize, args: [
                     if SANITIZE {
                         (*cx).pc = pc as u32;
                         p[0] = sanitizer::after_call(cx, r[0], 0, 0, 0, 0);
+                        left = (*cx).left;
                         p[1..6].fill(sanitizer::UNSET);
                     }
                 }

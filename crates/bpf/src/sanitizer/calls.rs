@@ -218,7 +218,9 @@ pub(crate) unsafe extern "C" fn before_call(cx: *mut Context, r1: u64, r2: u64, 
 pub(crate) unsafe extern "C" fn after_call(cx: *mut Context, r0: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe {
         let (cx, sanitizer) = (&mut *cx, sanitizer(cx));
-        sanitizer.after(cx, r0).0
+        let prov = sanitizer.after(cx, r0);
+        cx.charge(sanitizer.objects.take_work());
+        prov.0
     }
 }
 

@@ -14,6 +14,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Number of dead views that are kept before a slot is reused. A report can still describe these.
 const QUARANTINE: usize = 4096;
+/// Number of temporary views up to which their memory is free.
+const MANY: usize = 1024;
+/// Work of a temporary view beyond [`MANY`], in instructions. It bounds the memory that a program can use by never releasing
+/// what it acquires.
+const VIEW: usize = 64;
+/// Number of temporary views that are looked at in the time of one instruction.
+const VIEWS: usize = 4;
 
 /// Adjacent elements that never move or disappear: an array or a section of globals.
 pub(super) struct StaticArea {
@@ -103,6 +110,10 @@ pub(super) struct Objects {
     live: BTreeMap<u64, u32>,
     /// Views that end at the latest with the outermost call of a program.
     temporary: Vec<u32>,
+    /// Length of `temporary` from which on entries of dead views are removed.
+    crowded: usize,
+    /// Work since the last call of [`Objects::take_work`], in instructions.
+    work: usize,
     pub shadow: Box<[[u64; 2]]>,
     pub stack: u64,
     pub stack_end: u64,
@@ -160,6 +171,8 @@ impl Objects {
             dead: VecDeque::new(),
             live: BTreeMap::new(),
             temporary: Vec::new(),
+            crowded: MANY,
+            work: 0,
             shadow: vec![[0; 2]; ((stack_end - stack) / 8) as usize].into_boxed_slice(),
             stack,
             stack_end,
@@ -257,9 +270,31 @@ impl Objects {
 
     /// Adds a view that ends at the latest with the outermost call of a program.
     pub fn add_temporary(&mut self, view: View) -> Prov {
+        if self.temporary.len() >= self.crowded {
+            self.forget_dead();
+            self.crowded = MANY.max(2 * self.temporary.len());
+        }
+        if self.temporary.len() >= MANY {
+            self.work += VIEW;
+        }
         let slot = self.add(view);
         self.temporary.push(slot as u32);
         self.prov(slot)
+    }
+
+    /// Removes the entries of dead views from `temporary`. A slot that was reused has several entries, of which the last counts.
+    fn forget_dead(&mut self) {
+        let mut seen = BTreeSet::new();
+        self.temporary.reverse();
+        self.temporary
+            .retain(|&slot| self.views[slot as usize].alive && seen.insert(slot));
+        self.temporary.reverse();
+    }
+
+    /// Returns the work of the host since the last call of this function, in instructions. It grows with the number of views
+    /// that the program chooses, so the budget must pay for it.
+    pub fn take_work(&mut self) -> i64 {
+        std::mem::take(&mut self.work).cast_signed() as i64
     }
 
     /// Ends the lifetime of a view.
@@ -288,6 +323,7 @@ impl Objects {
             for slot in slots {
                 self.kill(slot as usize, "freed", pc);
             }
+            self.work += self.temporary.len() / VIEWS;
             for at in 0..self.temporary.len() {
                 let slot = self.temporary[at] as usize;
                 if (start..start + size).contains(&self.views[slot].start) {
@@ -299,6 +335,7 @@ impl Objects {
 
     /// Ends the views into a ring buffer record that was submitted.
     pub fn end_record(&mut self, start: u64, len: u64, pc: usize) {
+        self.work += self.temporary.len() / VIEWS;
         for at in 0..self.temporary.len() {
             let slot = self.temporary[at] as usize;
             let view = &self.views[slot];
@@ -334,6 +371,7 @@ impl Objects {
 
     /// Ends the views with a lifetime that ends with this event.
     pub fn expire(&mut self, until: Until, verb: &'static str, pc: usize) {
+        self.work += self.temporary.len() / VIEWS;
         for at in 0..self.temporary.len() {
             let slot = self.temporary[at] as usize;
             if self.views[slot].until == until {

@@ -279,3 +279,36 @@ fn a_run_without_an_end_ends() {
     m.run(u64::MAX, &mut Vec::<Record>::new());
     assert_eq!(m.nr_alive, 0);
 }
+
+/// How `search` ends on a machine with `cpus` CPUs, and how often it has called its function until then.
+fn search(function: &str, cpus: u32, engine: Engine) -> (String, u64) {
+    let path = policies::compile("search", &[function]);
+    let bytes = std::fs::read(&path).expect("an object");
+    let object = Object::parse(&bytes, "search.bpf.o").expect("a BPF object");
+    let tasks = Tasks::default().add("t", vec![run_ms(1)]);
+    let mut m = Machine::new(costly(cpus), tasks.workload, 1).expect("a machine");
+    let image = kernel::load::load(&mut m, &object, &Profile::default(), engine).expect("it loads");
+    m.run(MS, &mut Vec::<Record>::new());
+    m.verify();
+    let calls = image.get(&m.region, "nr_calls").expect("a counter");
+    let exit = m.ext.exit.as_ref().expect("an exit");
+    (exit.message.clone(), calls.parse().expect("a number"))
+}
+
+#[test]
+fn the_budget_pays_for_searches_of_the_kernel() {
+    // Work in instructions that a call must count as, beside the loop's own.
+    for (function, cpus, work) in [
+        ("PICK_IDLE", 8192, 8192 / 64),
+        ("ONLINE_MASK", 8192, 8192 / 64),
+        ("DSQ_ITERATOR", 2, 16),
+        ("KICK", 2, 1),
+    ] {
+        let (message, calls) = search(function, cpus, Engine::Jit);
+        assert!(message.contains("an endless loop?"), "{function}: {message}");
+        assert!(
+            (1000..bpf::engine::BUDGET / work).contains(&calls),
+            "{function}: {calls} calls"
+        );
+    }
+}

@@ -85,9 +85,16 @@ fn bpf_cgroup_release(m: &mut Machine, cgrp: u64) -> Result<(), Fault> {
     )))
 }
 
+/// Returns the addresses of a cgroup and those above it, from the root on, and charges the work.
+fn chain(m: &Machine, cgrp: u64) -> Vec<u64> {
+    let chain = m.layout.cgroup_chain(cgrp);
+    m.ext.charge_program(chain.len() as u64);
+    chain
+}
+
 fn bpf_cgroup_ancestor(m: &mut Machine, cgrp: u64, level: i32) -> Result<u64, Fault> {
     cgroup_at(m, cgrp)?;
-    let chain = m.layout.cgroup_chain(cgrp);
+    let chain = chain(m, cgrp);
     let found = usize::try_from(level).ok().and_then(|level| chain.get(level));
     Ok(found.map_or(0, |&above| tryget(m, above)))
 }
@@ -108,6 +115,7 @@ fn bpf_get_current_cgroup_id(m: &mut Machine) -> u64 {
 fn bpf_get_current_ancestor_cgroup_id(m: &mut Machine, level: i32) -> u64 {
     let own = Some(cgroup_of(m, m.rqs[m.this_cpu].curr));
     let chain: Vec<u32> = std::iter::successors(own, |&at| m.parent_cgroup(at)).collect();
+    m.ext.charge_program(chain.len() as u64);
     let level = usize::try_from(level).unwrap_or(usize::MAX);
     chain.iter().rev().nth(level).map_or(0, |&cgroup| id(m, cgroup))
 }
@@ -116,7 +124,7 @@ fn bpf_task_under_cgroup(m: &mut Machine, p: u64, ancestor: u64) -> Result<i64, 
     let (p, _) = any_task(m, p)?;
     cgroup_at(m, ancestor)?;
     let own = m.layout.cgroup_addr(cgroup_of(m, p));
-    Ok(m.layout.cgroup_chain(own).contains(&ancestor).into())
+    Ok(chain(m, own).contains(&ancestor).into())
 }
 
 const DESCENDANTS_PRE: u32 = 2;
@@ -161,12 +169,18 @@ fn bpf_iter_css_next(m: &mut Machine, it: u64) -> Result<u64, Fault> {
 
 /// The cgroup above the one at an address.
 fn above(m: &Machine, cgrp: u64) -> Option<u64> {
-    m.layout.cgroup_chain(cgrp).iter().nth_back(1).copied()
+    chain(m, cgrp).iter().nth_back(1).copied()
 }
 
+/// Work of an iteration for each cgroup that it looks at, in instructions.
+const CGROUP: u64 = 8;
+
 fn child(m: &Machine, parent: u64, after: Option<u64>) -> Option<u64> {
-    m.layout
-        .next_child(parent, after, |cgroup| m.cgroups.get(cgroup).online)
+    let (child, looked_at) = m
+        .layout
+        .next_child(parent, after, |cgroup| m.cgroups.get(cgroup).online);
+    m.ext.charge_program((looked_at + 1) * CGROUP);
+    child
 }
 
 /// css_next_descendant_pre

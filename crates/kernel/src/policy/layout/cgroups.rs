@@ -292,12 +292,15 @@ impl Layout {
     }
 
     /// The address of the next cgroup directly below the one at an address, after that one or the first; removed ones that are still
-    /// held are among them (css_next_child). `online` says which of the workload's are there.
-    pub fn next_child(&self, parent: u64, after: Option<u64>, online: impl Fn(u32) -> bool) -> Option<u64> {
-        let parent = self.cgroup_object(parent)?;
+    /// held are among them (css_next_child). `online` says which of the workload's are there. Also
+    /// returns how many cgroups the search looked at.
+    pub fn next_child(&self, parent: u64, after: Option<u64>, online: impl Fn(u32) -> bool) -> (Option<u64>, u64) {
         let from = match after {
-            Some(addr) => self.cgroup_object(addr)? + 1,
-            None => 0,
+            Some(addr) => self.cgroup_object(addr).map(|object| object + 1),
+            None => Some(0),
+        };
+        let (Some(parent), Some(from)) = (self.cgroup_object(parent), from) else {
+            return (None, 0);
         };
         let is_there = |object: u32| {
             let known = &self.cgroups.objects[object as usize];
@@ -307,8 +310,13 @@ impl Layout {
             }
         };
         let mut below = self.cgroups.below.range([parent, from]..=[parent, u32::MAX]);
-        let [_, found] = below.find(|&&[_, object]| is_there(object))?;
-        Some(self.cgroups.slab.addr((*found).into()))
+        let mut looked_at = 0;
+        let found = below.find(|&&[_, object]| {
+            looked_at += 1;
+            is_there(object)
+        });
+        let child = found.map(|&[_, object]| self.cgroups.slab.addr(object.into()));
+        (child, looked_at)
     }
 
     /// The cgroup that a cgroup of the workload is in.

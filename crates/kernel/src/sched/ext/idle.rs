@@ -137,6 +137,15 @@ fn set_core(m: &Machine, core: Mask, cpu: CpuId, set: impl Fn(CpuId)) {
     m.siblings(cpu).filter(|&cpu| core.contains(cpu)).for_each(set);
 }
 
+/// Charges the running program for going through the hardware threads of a core. A few threads are free.
+fn charge_core(m: &Machine, cpu: CpuId) {
+    const FEW: usize = 8;
+    let threads = m.spec.topology.siblings(cpu.nr()).len();
+    if threads > FEW {
+        m.ext.charge_program(threads as u64);
+    }
+}
+
 /// scx_idle_test_and_clear_cpu: claims an idle CPU.
 pub(crate) fn test_and_clear_cpu(m: &mut Machine, cpu: CpuId) -> bool {
     let Masks { cpu: cpus, smt: smts } = m.idle.of(node_of(m, cpu));
@@ -146,6 +155,7 @@ pub(crate) fn test_and_clear_cpu(m: &mut Machine, cpu: CpuId) -> bool {
         read(m, smts);
         // The core is not wholly idle any more, whether the CPU can be claimed or not.
         let core = m.idle.cores[m.spec.topology.cpus[cpu.index()].core as usize];
+        charge_core(m, cpu);
         set_core(m, core, cpu, |cpu| smts.remove(cpu));
         smts.remove(cpu);
     }
@@ -159,6 +169,7 @@ pub(crate) fn test_and_clear_cpu(m: &mut Machine, cpu: CpuId) -> bool {
 
 /// cpumask_any_and_distribute: CPUs of both take turns, by the CPU that asks.
 fn any_and_distribute(m: &mut Machine, domain: Domain, mask: Mask) -> Option<CpuId> {
+    m.ext.charge_mask(mask.words());
     let prev = &mut m.idle.distribute[m.this_cpu.index()];
     let next = domain.next_wrap(mask, *prev + 1);
     if let Some(cpu) = next {
@@ -201,6 +212,9 @@ pub(crate) fn pick(m: &mut Machine, allowed: Mask, node: Option<u32>, flags: u64
     pick_from(m, Domain::of(allowed), node, flags)
 }
 
+/// Work of searching another node, in instructions. Long masks are charged in addition.
+const NODE: u64 = 16;
+
 fn pick_from(m: &mut Machine, domain: Domain, node: Option<u32>, flags: u64) -> Option<CpuId> {
     let found = pick_in_node(m, domain, node, flags);
     let Some(start) = node.filter(|_| found.is_none() && flags & SCX_PICK_IDLE_IN_NODE == 0) else {
@@ -208,6 +222,7 @@ fn pick_from(m: &mut Machine, domain: Domain, node: Option<u32>, flags: u64) -> 
     };
     (0..m.idle.near[start as usize].len()).find_map(|i| {
         let other = m.idle.near[start as usize][i];
+        m.ext.charge_program(NODE);
         pick_in_node(m, domain, Some(other), flags)
     })
 }
@@ -226,6 +241,7 @@ pub(crate) fn select_cpu_dfl(
     if !m.idle.per_node {
         let idle = m.idle.masks[0].cpu;
         read(m, idle);
+        m.ext.charge_mask(idle.words());
         if idle.is_empty() {
             return None;
         }
@@ -253,6 +269,7 @@ fn select_idle_cpu(
             let both = Domain {
                 masks: [cpus_ptr, mask, mask],
             };
+            m.ext.charge_mask(mask.words());
             if both.is_empty() {
                 return None;
             }
@@ -267,6 +284,7 @@ fn select_idle_cpu(
             return Some(Domain::of(span));
         }
         let domain = allowed.and(span);
+        m.ext.charge_mask(span.words());
         (!domain.is_empty()).then_some(domain)
     };
     let numa = if m.idle.topo_numa {

@@ -228,6 +228,7 @@ pub(crate) fn destroy(m: &mut Machine, dsq_id: u64) {
         exit::error(m, format!("attempting to destroy in-use dsq 0x{dsq_id:016x} (nr={nr})"));
         return;
     }
+    m.ext.charge_program(m.nr_cpus().into());
     for rq in &mut m.rqs {
         rq.ext.reenq_users.retain(|&(user, _)| user != dsq);
     }
@@ -336,6 +337,9 @@ impl Iter {
     }
 }
 
+/// Work of beginning or advancing an iteration, in instructions: it acquires a lock or looks for a free iterator.
+const STEP: u64 = 16;
+
 /// Far more iterators than a program's stack has room for.
 const MAX_ITERATORS: usize = 256;
 
@@ -350,6 +354,7 @@ pub(crate) fn iter_new(m: &mut Machine, iter: u64, dsq_id: u64, flags: u64) -> R
     let Some(dsq) = m.ext.dsqs.find(dsq_id) else {
         return Ok(-ENOENT);
     };
+    m.ext.charge_program(STEP);
     if m.ext.dsqs.nr_cursors() == MAX_ITERATORS {
         return Err(Fault::func(format!(
             "more than {MAX_ITERATORS} bpf_iter_scx_dsq at a time: bpf_iter_scx_dsq_destroy is not called"
@@ -365,6 +370,7 @@ pub(crate) fn iter_next(m: &mut Machine, iter: u64) -> Result<Option<TaskId>, Fa
     let Some(cursor) = (Iter { addr: iter }).cursor(m)? else {
         return Ok(None);
     };
+    m.ext.charge_program(STEP);
     let lock = m.ext.dsqs.cursor_dsq(cursor).map(|dsq| lock_dsq(m, dsq));
     let next = m.ext.dsqs.cursor_next(cursor);
     if let Some(task) = next {

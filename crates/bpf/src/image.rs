@@ -106,11 +106,11 @@ impl Code {
         }
         for i in &self.insns {
             let used = match i.op {
-                CALL if i.src == CALL_FUNCTION => Some(i.imm as u64),
-                LD_IMM64 => (i.imm as u64).checked_sub(FUNC_BASE),
+                CALL if i.src == CALL_FUNCTION => Some(i.imm.cast_unsigned()),
+                LD_IMM64 => i.imm.cast_unsigned().checked_sub(FUNC_BASE),
                 _ => None,
             };
-            if let Some(function) = used.and_then(|function| self.functions.get_mut(function as usize)) {
+            if let Some(function) = used.and_then(|function| self.functions.get_mut(input::to_usize(function))) {
                 function.is_callback = false;
             }
         }

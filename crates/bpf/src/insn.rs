@@ -159,8 +159,8 @@ pub fn verify(code: &Code) -> Result<(), String> {
             let bad = if insn.dst > FP || insn.src > FP || writes_fp {
                 "uses a register that does not exist or is read-only"
             } else if is_jump(insn.op) {
-                let target = pc as i64 + 1 + i64::from(insn.off);
-                if (start as i64..end as i64).contains(&target) {
+                let target = (pc + 1).checked_add_signed(insn.off as isize);
+                if target.is_some_and(|target| (start..end).contains(&target)) {
                     continue;
                 } else {
                     "jumps out of its function"
@@ -172,12 +172,12 @@ pub fn verify(code: &Code) -> Result<(), String> {
                     CALL_KFUNC => code.kfuncs.len(),
                     _ => 0,
                 };
-                if (0..nr as i64).contains(&insn.imm) {
+                if usize::try_from(insn.imm).is_ok_and(|called| called < nr) {
                     continue;
                 } else {
                     "calls nothing"
                 }
-            } else if insn.op == TRAP && insn.imm as usize >= code.traps.len() {
+            } else if insn.op == TRAP && usize::try_from(insn.imm).map_or(true, |trap| trap >= code.traps.len()) {
                 "traps without a message"
             } else {
                 continue;

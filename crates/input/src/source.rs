@@ -2,6 +2,7 @@
 //! A text that errors point into, and reading TOML from it.
 
 use crate::error::{Error, Position};
+use crate::number::index;
 use crate::suggest;
 use serde::de::DeserializeOwned;
 use std::path::Path;
@@ -48,8 +49,8 @@ impl Source {
         // Columns are characters: bytes that go on a character are not counted.
         let column = before[line_start..].iter().filter(|&&b| b & 0xc0 != 0x80).count();
         Position {
-            line: 1 + before.iter().filter(|&&b| b == b'\n').count() as u32,
-            column: 1 + column as u32,
+            line: 1 + index(before.iter().filter(|&&b| b == b'\n').count()),
+            column: 1 + index(column),
         }
     }
 

@@ -181,7 +181,7 @@ impl Names for Facts<'_> {
 }
 
 fn populated(groups: &[Vec<u32>]) -> i64 {
-    groups.iter().filter(|group| !group.is_empty()).count() as i64
+    i64::from(input::index(groups.iter().filter(|group| !group.is_empty()).count()))
 }
 
 fn of_cpu(topology: &Topology, cpu: u32, name: &str) -> i64 {
@@ -189,7 +189,7 @@ fn of_cpu(topology: &Topology, cpu: u32, name: &str) -> i64 {
     // A place in an order is the number of those before.
     let place = |key: &dyn Fn(u32) -> [u32; 6]| {
         let own = key(cpu);
-        (0..topology.nr_cpus()).filter(|&other| key(other) < own).count() as u32
+        input::index((0..topology.nr_cpus()).filter(|&other| key(other) < own).count())
     };
     let of = |cpu: u32| &topology.cpus[cpu as usize];
     i64::from(match name {
@@ -250,7 +250,7 @@ fn of_group(topology: &Topology, cpu: u32, name: &str) -> i64 {
         "first_of_core" | "first_of_llc" | "first_of_node" => return i64::from(cpus[0]),
         _ => cpus.len(),
     };
-    number as i64
+    input::index(number).into()
 }
 
 fn of_pair(topology: &Topology, cpu: u32, other: u32, name: &str) -> i64 {
@@ -276,5 +276,5 @@ fn of_pair(topology: &Topology, cpu: u32, other: u32, name: &str) -> i64 {
         )
     };
     let own = nearness(other);
-    firsts.iter().filter(|&&to| nearness(to) < own).count() as i64
+    input::index(firsts.iter().filter(|&&to| nearness(to) < own).count()).into()
 }

@@ -3,7 +3,7 @@
 
 use crate::figures::{FIGURES, RunResult};
 use crate::fit::{Grid, Surface};
-use crate::units::{count, percent, tenths, time};
+use crate::units::{count, percent, rounded, tenths, time};
 use std::fmt::Write;
 use trace::escape;
 
@@ -42,7 +42,7 @@ pub fn details(r: &RunResult, surface: impl Into<Surface>) -> String {
         }
     }
     let callbacks = r.callbacks.iter().map(|c| {
-        let mean = tenths((c.insns_mean * 10.0).round() as u64);
+        let mean = tenths(rounded(c.insns_mean * 10.0));
         vec![
             c.callback.clone(),
             count(c.count),

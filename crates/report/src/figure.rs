@@ -184,8 +184,8 @@ impl Unit {
     /// Returns the function that formats a value for a table with the unit in its heading.
     pub(crate) fn cell(self) -> fn(f64) -> String {
         match self {
-            Unit::Duration | Unit::TotalTime => |ns| units::time(ns as u64),
-            Unit::Score | Unit::Count => |n| units::tenths((n * 10.0).round() as u64),
+            Unit::Duration | Unit::TotalTime => |ns| units::time(units::rounded(ns.trunc())),
+            Unit::Score | Unit::Count => |n| units::tenths(units::rounded(n * 10.0)),
             Unit::Percent => units::percent,
             Unit::Index => |index| format!("{index:.4}"),
         }

@@ -28,7 +28,7 @@ use crate::result::{
 };
 use crate::score::Better;
 use crate::summary::Ended;
-use crate::units::{count, percent, tenths, time};
+use crate::units::{count, percent, rounded, tenths, time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -280,7 +280,7 @@ fn score_line(r: &RunResult) -> Option<String> {
 
 fn throughput_line(r: &RunResult) -> Option<String> {
     let (operations, unit) = (r.throughput.operations, &r.throughput.unit);
-    let per_second = tenths((r.throughput.per_second * 10.0).round() as u64);
+    let per_second = tenths(rounded(r.throughput.per_second * 10.0));
     (operations > 0).then(|| format!("{} {unit}, {per_second}/s", count(operations)))
 }
 

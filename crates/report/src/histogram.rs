@@ -21,6 +21,7 @@ pub struct Histogram<const BITS: u32> {
 
 impl<const BITS: u32> Histogram<BITS> {
     #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "there are (65 - BITS) * 2^BITS buckets")]
     /// Returns the bucket of a value.
     fn index(value: u64) -> usize {
         if value >> BITS == 0 {
@@ -97,7 +98,8 @@ impl<const BITS: u32> Histogram<BITS> {
 
     /// Returns the mean of all values, rounded down, or 0 if there are no values. The sum is exact.
     pub fn mean(&self) -> u64 {
-        self.sum.checked_div(u128::from(self.count)).unwrap_or(0) as u64
+        let mean = self.sum.checked_div(u128::from(self.count)).unwrap_or(0);
+        u64::try_from(mean).unwrap_or(u64::MAX)
     }
 
     /// Returns (middle, number of values) for each bucket that is not empty, in ascending order.
@@ -115,7 +117,8 @@ impl<const BITS: u32> Histogram<BITS> {
     pub fn quantile(&self, per_million: u32) -> u64 {
         let rank = (u128::from(self.count) * u128::from(per_million))
             .div_ceil(1_000_000)
-            .max(1) as u64;
+            .max(1);
+        let rank = u64::try_from(rank).unwrap_or(u64::MAX);
         let mut below = 0;
         for (value, count) in self.filled() {
             below += count;

@@ -18,7 +18,10 @@ pub(crate) fn shares(tasks: &[(u32, Task)], end: u64) -> BTreeMap<i32, Vec<u64>>
     for (_, task) in tasks.iter().filter(|(_, task)| task.always_runnable(end)) {
         let alive = end.saturating_sub(task.began.unwrap_or(0));
         let share = u128::from(task.cpu_ns) * 1_000_000 / u128::from(alive.max(1));
-        groups.entry(task.prio).or_default().push(share.min(MAX_SHARE) as u64);
+        groups
+            .entry(task.prio)
+            .or_default()
+            .push(u64::try_from(share.min(MAX_SHARE)).unwrap_or(u64::MAX));
     }
     groups.retain(|_, shares| shares.len() > 1);
     groups
@@ -47,9 +50,10 @@ fn jain_myriad(shares: &[u64]) -> u64 {
     let sum: u128 = shares.iter().map(|&x| u128::from(x)).sum();
     let squares: u128 = shares.iter().map(|&x| u128::from(x) * u128::from(x)).sum();
     let denominator = squares * shares.len() as u128;
-    (sum * sum * 10_000 + denominator / 2)
+    let jain = (sum * sum * 10_000 + denominator / 2)
         .checked_div(denominator)
-        .unwrap_or(10_000) as u64
+        .unwrap_or(10_000);
+    u64::try_from(jain).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

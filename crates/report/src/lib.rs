@@ -13,6 +13,11 @@
 //! All arithmetic uses integers. The few fractions in the JSON are rounded to fixed decimals from
 //! integers, so the text is equal on every host.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
+
 mod details;
 mod figure;
 mod figures;
@@ -46,3 +51,4 @@ pub use score::Better;
 pub use summary::{Summary, TaskCounters};
 pub use table::table;
 pub use timehist::Timehist;
+pub use units::rounded;

@@ -345,7 +345,8 @@ pub(crate) fn decimals(scaled: u64, places: u32) -> f64 {
 
 /// Returns `part / whole * scale`, rounded, or 0 if `whole` is 0.
 pub(crate) fn ratio(part: u128, whole: u128, scale: u64) -> u64 {
-    (part * u128::from(scale) + whole / 2).checked_div(whole).unwrap_or(0) as u64
+    let ratio = (part * u128::from(scale) + whole / 2).checked_div(whole).unwrap_or(0);
+    u64::try_from(ratio).unwrap_or(u64::MAX)
 }
 
 /// Returns a percentage with three decimals.

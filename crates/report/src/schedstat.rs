@@ -132,7 +132,7 @@ impl Schedstat {
     /// Returns the text for a trace that ended at `end`. `hz` is the number of ticks per second, or
     /// 0 if it is unknown.
     pub fn finish(mut self, end: u64, hz: u32) -> String {
-        for cpu in 0..self.cpus.len() as u32 {
+        for cpu in (0..).take(self.cpus.len()) {
             self.charge_running(end, cpu);
         }
         for (_, task) in std::mem::take(&mut self.tasks).into_sorted() {

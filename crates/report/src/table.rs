@@ -41,7 +41,7 @@ fn score_column(results: &[RunResult]) -> Column {
         rank: 0,
         better: Some(Better::Higher),
         value,
-        text: |rate| units::tenths((rate * 10.0).round() as u64),
+        text: |rate| units::tenths(units::rounded(rate * 10.0)),
     };
     let unit = results.first().map_or("operations/s", |r| r.score_unit.as_str());
     if !results.iter().all(|r| r.score_unit == unit) {
@@ -50,9 +50,9 @@ fn score_column(results: &[RunResult]) -> Column {
         });
     }
     match unit {
-        "s" => time("completion\ntime", |s| units::time((s * 1e9).round() as u64)),
-        "us/op" => time("time per\noperation", |us| units::time((us * 1e3).round() as u64)),
-        "ms" => time("response\nmean", |ms| units::time((ms * 1e6).round() as u64)),
+        "s" => time("completion\ntime", |s| units::time(units::rounded(s * 1e9))),
+        "us/op" => time("time per\noperation", |us| units::time(units::rounded(us * 1e3))),
+        "ms" => time("response\nmean", |ms| units::time(units::rounded(ms * 1e6))),
         unit => rate(unit, |r| r.score),
     }
 }

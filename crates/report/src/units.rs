@@ -44,10 +44,21 @@ pub(crate) fn count(n: u64) -> String {
     tenths(n.saturating_mul(10))
 }
 
+/// Rounds to the nearest integer. Negative values and NaN become 0, and values that are too large the largest number.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "conversions of floats saturate"
+)]
+#[must_use]
+pub fn rounded(value: f64) -> u64 {
+    value.round() as u64
+}
+
 /// Formats a percentage with two decimals. The value has at most three decimals, so that integer
 /// rounding is exact.
 pub(crate) fn percent(value: f64) -> String {
-    let hundredths = ((value * 1000.0).round() as u64 + 5) / 10;
+    let hundredths = (rounded(value * 1000.0) + 5) / 10;
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }
 

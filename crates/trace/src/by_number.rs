@@ -58,7 +58,7 @@ impl<T: Default> ByNumber<T> {
 
     #[cold]
     fn make(&mut self, number: u32) -> u32 {
-        let new = self.entries.len() as u32;
+        let new = crate::number::index(self.entries.len());
         if number < DENSE {
             if number as usize >= self.slots.len() {
                 self.slots.resize(number as usize + 1, 0);

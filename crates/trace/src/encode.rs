@@ -41,9 +41,9 @@ impl Encoder {
     pub fn put(&mut self, record: &Record, out: &mut Vec<u8>) {
         let form = Form::from_event(&record.event);
         out.push(form.tag | form.flag << 5);
-        let delta = record.time.wrapping_sub(self.time) as i64;
+        let delta = record.time.wrapping_sub(self.time).cast_signed();
         self.time = record.time;
-        put_varint((delta << 1 ^ delta >> 63) as u64, out);
+        put_varint((delta << 1 ^ delta >> 63).cast_unsigned(), out);
         put_varint(u64::from(record.cpu), out);
         for &word in LAYOUT[form.tag as usize].0 {
             put_varint(form.words[word], out);
@@ -95,8 +95,8 @@ impl<'a> Decoder<'a> {
             });
         };
         let zigzag = self.bytes.varint()?;
-        let delta = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
-        let time = self.time.wrapping_add(delta as u64);
+        let delta = (zigzag >> 1).cast_signed() ^ -(zigzag & 1).cast_signed();
+        let time = self.time.wrapping_add_signed(delta);
         let cpu = self.bytes.u32()?;
         let mut words = [0; 4];
         for &word in layout {
@@ -177,6 +177,7 @@ impl<'a> Bytes<'a> {
 }
 
 #[inline]
+#[expect(clippy::cast_possible_truncation, reason = "each byte takes the lowest 7 bits")]
 pub(crate) fn put_varint(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);

@@ -61,7 +61,7 @@ impl<W: Write> Writer<W> {
         let body = header.encode();
         let mut start = MAGIC.to_vec();
         start.extend(VERSION.to_le_bytes());
-        start.extend((body.len() as u32).to_le_bytes());
+        start.extend(u32::try_from(body.len()).unwrap_or(u32::MAX).to_le_bytes());
         start.extend(Hash::checksum(&body).to_le_bytes());
         start.extend(&body);
         if body.len() > BLOCK_MAX {
@@ -79,7 +79,7 @@ impl<W: Write> Writer<W> {
         }
         if self.failed.is_none() && !self.block.is_empty() {
             let mut head = [kind; 13];
-            head[1..5].copy_from_slice(&(self.block.len() as u32).to_le_bytes());
+            head[1..5].copy_from_slice(&crate::number::index(self.block.len()).to_le_bytes());
             head[5..].copy_from_slice(&Hash::checksum(&self.block).to_le_bytes());
             self.failed = self
                 .to

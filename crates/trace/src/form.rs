@@ -54,7 +54,7 @@ impl<'a> Form<'a> {
     #[inline(always)]
     pub fn from_event(event: &'a Event) -> Form<'a> {
         let w = |x: u32| u64::from(x);
-        let prio_word = |x: i32| u64::from(x as u32);
+        let prio_word = |x: i32| u64::from(x.cast_unsigned());
         match *event {
             Event::Switch { prev, prev_state, next } => Form::new(3, state_flag(prev_state), [w(prev), w(next), 0, 0]),
             Event::TaskNew {
@@ -138,7 +138,7 @@ impl<'a> Form<'a> {
                 pid: u(0)?,
                 tgid: u(1)?,
                 parent: u(2)?,
-                prio: u(3)? as i32,
+                prio: u(3)?.cast_signed(),
                 comm: text()?,
             },
             1 => Event::TaskRename {
@@ -168,7 +168,7 @@ impl<'a> Form<'a> {
             },
             7 => Event::Prio {
                 pid: u(0)?,
-                prio: u(1)? as i32,
+                prio: u(1)?.cast_signed(),
             },
             8 => Event::Hotplug { online: flag()? },
             9 => Event::Overhead { ns: self.words[0] },

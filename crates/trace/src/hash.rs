@@ -39,6 +39,10 @@ impl Default for Hash {
 /// Multiplies two words and combines the halves of the 128-bit product by XOR, so that every bit of
 /// the result depends on all bits of both words.
 #[inline(always)]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the two halves of the product are wanted"
+)]
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64

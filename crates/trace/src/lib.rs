@@ -14,6 +14,11 @@
 //! No sink keeps all records, so memory does not grow with the length of a run. [`recording`] reads
 //! recordings of real machines.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
+
 mod by_number;
 pub mod draw;
 pub mod encode;
@@ -26,6 +31,7 @@ mod form;
 pub mod hash;
 pub mod header;
 pub mod label;
+mod number;
 pub mod recording;
 pub mod tee;
 

@@ -2,6 +2,11 @@
 //! The loader, which turns an object's bytes into executable code. `object` reads the ELF file and
 //! `btf` its types, `core_relo` adapts the code to the kernel's types, and `link` makes the image.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
+
 pub mod btf;
 pub mod core_relo;
 pub mod link;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Global variables as parameters of a policy.
 
-use super::{load, parse};
+use super::{compile, load, parse, target};
 use bpf::link::Target;
 use bpf::object::Object;
 
@@ -194,4 +194,44 @@ fn arrays_can_grow() {
     let place = linked.image.variable("resized[99]").unwrap();
     assert_eq!(linked.region.bytes(place.addr, 8).unwrap(), 5u64.to_le_bytes());
     assert_eq!(linked.image.get(&linked.region, "table").unwrap(), "{4, 5, 6}");
+}
+
+/// Returns the most memory that this process has used so far, in MiB.
+fn peak_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() >> 10
+}
+
+#[test]
+fn a_variable_that_claims_gigabytes_does_not_allocate_them() {
+    let mut object = parse("char huge[0xf0000000]; SEC(\"syscall\") int f(void *ctx) { return huge[5]; }");
+    assert_eq!(object.get("huge").unwrap(), "\"\"");
+    object.set("huge[5]", "7").unwrap();
+    assert_eq!(object.get("huge[5]").unwrap(), "7");
+    let error = object.set("huge[4000000000]", "7").unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "test.bpf.o: huge[4000000000]: a value can be set in the first 256 MiB of a section, this one ends at 4000000001 bytes"
+    );
+    assert!(peak_mib() < 1024, "{} MiB", peak_mib());
+}
+
+#[test]
+fn a_struct_ops_member_that_claims_gigabytes_does_not_allocate_them() {
+    let mut bytes = compile(
+        "struct ops { u64 flags; char name[0x1357]; }; SEC(\".struct_ops.link\") struct ops main_ops = { .flags = 3 };",
+    );
+    let len = 0x1357u32.to_le_bytes();
+    let found: Vec<usize> = (0..bytes.len() - 4).filter(|&at| bytes[at..at + 4] == len).collect();
+    assert!(!found.is_empty());
+    for at in found {
+        bytes[at..at + 4].copy_from_slice(&0x7fff_fff0u32.to_le_bytes());
+    }
+    let object = Object::parse(&bytes, "test.bpf.o").unwrap();
+    let mut target = target("struct ops { u64 flags; char name[16]; } ops;");
+    target.struct_ops("ops");
+    let linked = load(&object, &target);
+    assert_eq!(linked.image.struct_ops[0].u64("flags"), 3);
+    assert!(peak_mib() < 1024, "{} MiB", peak_mib());
 }

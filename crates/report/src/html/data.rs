@@ -128,7 +128,7 @@ pub fn callbacks(run: &Run) -> Vec<Callback> {
             name: callback.callback.clone(),
             count: callback.count,
             total: callback.insns,
-            mean: callback.insns_mean.round() as u64,
+            mean: crate::units::rounded(callback.insns_mean),
             max: callback.insns_max,
             ..Callback::default()
         });

@@ -35,6 +35,12 @@ pub struct Queues {
     end: u64,
 }
 
+/// Returns the index of a bin. Their width grows so that there are few.
+#[expect(clippy::cast_possible_truncation, reason = "the bins are in memory")]
+fn bin(number: u64) -> usize {
+    number as usize
+}
+
 impl Queues {
     pub fn new(nr_cpus: usize) -> Queues {
         Queues {
@@ -91,7 +97,7 @@ impl Queues {
     }
 
     pub fn bins(&self) -> usize {
-        self.end.div_ceil(self.width_ns).max(1) as usize
+        bin(self.end.div_ceil(self.width_ns).max(1))
     }
 
     pub fn balances(&self) -> &[Balance] {
@@ -103,7 +109,7 @@ impl Queues {
         let begin = bin as u64 * self.width_ns;
         let width = self.width_ns.min(self.end.saturating_sub(begin)).max(1);
         let integral = u128::from(self.integral[bin * self.nr_cpus + cpu]);
-        ((integral * 100 + u128::from(width / 2)) / u128::from(width)) as u64
+        u64::try_from((integral * 100 + u128::from(width / 2)) / u128::from(width)).unwrap_or(u64::MAX)
     }
 
     /// Returns the means for the page: for each CPU the means of all bins in hundredths, each as
@@ -113,7 +119,7 @@ impl Queues {
         for cpu in 0..self.nr_cpus {
             let mut before = 0;
             for bin in 0..self.bins() {
-                let mean = self.mean_centi(cpu, bin) as i64;
+                let mean = self.mean_centi(cpu, bin).cast_signed();
                 pack::signed(mean.wrapping_sub(before), &mut bytes);
                 before = mean;
             }
@@ -123,7 +129,7 @@ impl Queues {
 
     fn balance(&mut self, now: u64) -> &mut Balance {
         self.widen_to(now);
-        let bin = (now / self.width_ns) as usize;
+        let bin = bin(now / self.width_ns);
         if bin >= self.balance.len() {
             self.balance.resize(bin + 1, Balance::default());
         }
@@ -139,15 +145,15 @@ impl Queues {
             return;
         }
         self.widen_to(now);
-        let last = ((now - 1) / self.width_ns) as usize;
+        let last = bin((now - 1) / self.width_ns);
         if self.integral.len() < (last + 1) * self.nr_cpus {
             self.integral.resize((last + 1) * self.nr_cpus, 0);
         }
         let mut from = since;
         while from < now {
-            let bin = from / self.width_ns;
-            let to = ((bin + 1) * self.width_ns).min(now);
-            let integral = &mut self.integral[bin as usize * self.nr_cpus + cpu];
+            let at = from / self.width_ns;
+            let to = (at + 1).saturating_mul(self.width_ns).min(now);
+            let integral = &mut self.integral[bin(at) * self.nr_cpus + cpu];
             *integral = integral.saturating_add((to - from).saturating_mul(length));
             from = to;
         }

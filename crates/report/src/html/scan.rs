@@ -126,7 +126,7 @@ impl Scan {
     fn entry(&mut self, pid: u32) -> &mut Live {
         let live = self.live.entry(pid);
         if live.named == 0 {
-            live.named = self.named.len() as u32;
+            live.named = u32::try_from(self.named.len()).unwrap_or(u32::MAX);
             self.named.push(Named {
                 pid,
                 comm: String::new(),

@@ -146,7 +146,7 @@ pub fn fairness(runs: &[Run], labels: &[String]) -> Markup {
                 thead { tr {
                     th scope="col" { "policy" } th.n scope="col" { "Jain" } th.n scope="col" { "tasks" }
                     th.n scope="col" { "least" } th.n scope="col" { "most" }
-                    th.wide scope="col" { span.axis { span { "0" } span { "share of a CPU" } span { (percent(axis as u64)) } } }
+                    th.wide scope="col" { span.axis { span { "0" } span { "share of a CPU" } span { (percent(units::rounded(axis.trunc()))) } } }
                 } }
                 tbody { @for (i, by_prio) in classes.iter().enumerate() {
                     @if let Some(class) = by_prio.iter().find(|class| class.prio == prio) { tr {
@@ -174,8 +174,8 @@ pub fn fairness(runs: &[Run], labels: &[String]) -> Markup {
 pub fn callback_costs(runs: &[Run], labels: &[String]) -> Markup {
     let costs: Vec<Vec<Callback>> = runs.iter().map(callbacks).collect();
     let most = costs.iter().flatten().map(|c| c.max).max().unwrap_or(1).max(10);
-    let decades = f64::from(most.ilog10() + 1);
-    let x = |insns: u64| 1000.0 * (insns.max(1) as f64).log10() / decades;
+    let decades = most.ilog10() + 1;
+    let x = |insns: u64| 1000.0 * (insns.max(1) as f64).log10() / f64::from(decades);
     let mut names: Vec<(u64, &str)> = Vec::new();
     for callback in costs.iter().flatten() {
         match names.iter_mut().find(|(_, name)| *name == callback.name) {
@@ -197,7 +197,7 @@ pub fn callback_costs(runs: &[Run], labels: &[String]) -> Markup {
                     th.n scope="col" { "mean" } th.n scope="col" { "p50" } th.n scope="col" { "p99" } th.n scope="col" { "max" }
                     th.n scope="col" { "share" }
                     th.wide scope="col" { span.axis {
-                        @for decade in 0..=decades as u32 { span { (units::count(10u64.pow(decade))) } }
+                        @for decade in 0..=decades { span { (units::count(10u64.pow(decade))) } }
                     } }
                 } }
                 @for (_, name) in &names { tbody {

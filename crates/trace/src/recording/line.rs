@@ -212,7 +212,8 @@ fn nanoseconds(text: &str) -> Option<u64> {
     }
     let fraction: u64 = fraction.parse().ok()?;
     let whole = number::<u64>(seconds)?.checked_mul(1_000_000_000)?;
-    whole.checked_add(fraction * 10_u64.pow(9 - digits as u32))
+    let nanoseconds = (digits..9).fold(fraction, |number, _| number * 10);
+    whole.checked_add(nanoseconds)
 }
 
 /// Parses a number that consists of digits only.

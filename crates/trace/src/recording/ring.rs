@@ -31,9 +31,9 @@ const HEADER: usize = 16;
 const LENGTH: u64 = 0x000f_ffff;
 const MISSED: u64 = 1 << 31;
 /// Type of padding and of discarded events. The next two types change the current time.
-const PADDING: u32 = 29;
-const TIME_EXTEND: u32 = 30;
-const TIME_STAMP: u32 = 31;
+const PADDING: u64 = 29;
+const TIME_EXTEND: u64 = 30;
+const TIME_STAMP: u64 = 31;
 /// Flags of an event that occurred in a hard or soft interrupt.
 const IN_INTERRUPT: u8 = 0x08 | 0x10;
 const HINT: &str =
@@ -162,20 +162,21 @@ impl Ring {
         let (Some(mut time), Some(used)) = (number::<8>(page, 0), number::<8>(page, 8)) else {
             return Err("a page is shorter than its header".into());
         };
-        let end = HEADER + (used & LENGTH) as usize;
-        let Some(page_used) = page.get(..end) else {
+        let length = usize::try_from(used & LENGTH).unwrap_or(usize::MAX);
+        let Some(page_used) = page.get(..HEADER.saturating_add(length)) else {
             return Err(format!("a page of CPU {cpu} is shorter than the length in its header"));
         };
         let mut at = HEADER;
         while let Some(word) = number::<4>(page_used, at) {
-            let (kind, delta) = (word as u32 & 31, word >> 5);
+            let (kind, delta) = (word & 31, word >> 5);
             let next = number::<4>(page_used, at + 4).unwrap_or(0);
+            let next_length = usize::try_from(next).unwrap_or(usize::MAX);
             at += 4;
             let length = match kind {
                 // Either the rest of the page is unused, or an event was discarded.
                 PADDING if delta == 0 => break,
                 PADDING => {
-                    at += next as usize;
+                    at = at.saturating_add(next_length);
                     continue;
                 }
                 TIME_EXTEND => {
@@ -190,12 +191,14 @@ impl Ring {
                     at += 4;
                     continue;
                 }
-                0 => next as usize,
-                words => words as usize * 4,
+                0 => next_length,
+                words => usize::try_from(words).unwrap_or(usize::MAX).saturating_mul(4),
             };
             time = time.saturating_add(delta);
             let begin = if kind == 0 { at + 4 } else { at };
-            let data = page_used.get(begin..at + length).filter(|data| data.len() >= 8);
+            let data = page_used
+                .get(begin..at.saturating_add(length))
+                .filter(|data| data.len() >= 8);
             let Some(data) = data else {
                 return Err(format!("an event of CPU {cpu} extends beyond its page"));
             };
@@ -207,19 +210,19 @@ impl Ring {
 
     /// Converts an event into a line. Returns `None` for events that are not in [`EVENTS`].
     fn line<'a>(&'a self, time: u64, cpu: u32, data: &'a [u8]) -> Result<Option<Line<'a>>, String> {
-        let id = number::<2>(data, 0).unwrap_or(0) as u16;
+        let id = data.first_chunk().map_or(0, |bytes| u16::from_le_bytes(*bytes));
         let Some(format) = self.formats.get(&id) else {
             return Ok(None);
         };
         let event = EVENTS[format.event];
         let read = || {
-            let pid = |name: &str| format.number(data, name).map(|pid| pid as u32);
+            let pid = |name: &str| format.number(data, name).and_then(|pid| u32::try_from(pid).ok());
             let cpu_field = |name: &str| format.number(data, name).and_then(|cpu| u32::try_from(cpu).ok());
             let task = |comm: &str, id: &str, prio: &str| {
                 Some(Task {
                     pid: pid(id)?,
                     comm: format.text(data, comm)?,
-                    prio: format.number(data, prio).map(|prio| prio as i32),
+                    prio: format.number(data, prio).and_then(|prio| i32::try_from(prio).ok()),
                 })
             };
             let current = Task {
@@ -258,7 +261,8 @@ impl Ring {
             };
             Some((current, line_event))
         };
-        let (task, line_event) = read().ok_or_else(|| format!("{event}: a required field is missing"))?;
+        let (task, line_event) =
+            read().ok_or_else(|| format!("{event}: a required field is missing or out of range"))?;
         Ok(Some(Line {
             time,
             cpu,
@@ -274,8 +278,8 @@ impl Format {
     fn number(&self, data: &[u8], name: &str) -> Option<i64> {
         let field = self.fields.get(name)?;
         match field.size {
-            4 => number::<4>(data, field.offset).map(|value| i64::from(value as i32)),
-            8 => number::<8>(data, field.offset).map(|value| value as i64),
+            4 => bytes::<4>(data, field.offset).map(|bytes| i32::from_le_bytes(bytes).into()),
+            8 => bytes::<8>(data, field.offset).map(i64::from_le_bytes),
             _ => None,
         }
     }
@@ -297,9 +301,13 @@ impl Format {
     }
 }
 
+fn bytes<const N: usize>(data: &[u8], at: usize) -> Option<[u8; N]> {
+    data.get(at..)?.first_chunk().copied()
+}
+
 /// Reads a little-endian number of N bytes.
 fn number<const N: usize>(data: &[u8], at: usize) -> Option<u64> {
-    let bytes: [u8; N] = data.get(at..at.checked_add(N)?)?.try_into().ok()?;
+    let bytes: [u8; N] = bytes(data, at)?;
     Some(bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))
 }
 

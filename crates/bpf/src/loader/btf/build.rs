@@ -101,7 +101,11 @@ impl Builder {
             return Some(id);
         }
         if let Some(&(name, size, encoding)) = INTS.iter().find(|int| int.0 == name) {
-            let bits = if encoding == INT_BOOL { 8 } else { (size * 8) as u8 };
+            let bits = if encoding == INT_BOOL {
+                8
+            } else {
+                u8::try_from(size * 8).unwrap_or(u8::MAX)
+            };
             let kind = Kind::Int {
                 size,
                 encoding,

@@ -3,6 +3,7 @@
 
 use crate::btf::build::Builder;
 use crate::btf::{Composite, Member};
+use input::index;
 
 /// A Rust type with a C counterpart.
 pub trait KernelType {
@@ -42,7 +43,7 @@ named! {
 impl<T: KernelType, const N: usize> KernelType for [T; N] {
     fn btf(types: &mut Builder) -> u32 {
         let element = T::btf(types);
-        types.array(element, N as u32)
+        types.array(element, index(N))
     }
 }
 
@@ -109,7 +110,7 @@ pub fn define(
     }
     let mut members = Vec::new();
     for Field { name, offset, ty, bits } in fields(types) {
-        let mut bit_offset = offset as u32 * 8;
+        let mut bit_offset = index(offset) * 8;
         if bits.is_empty() {
             members.push(Member {
                 name: name.trim_start_matches("r#").into(),
@@ -131,7 +132,7 @@ pub fn define(
     types.define(
         id,
         Composite {
-            size: size as u32,
+            size: index(size),
             members,
         },
     );

@@ -235,7 +235,7 @@ impl Btf {
     /// Returns the number of types, including `void`. All ids are smaller.
     #[allow(clippy::len_without_is_empty)] // Never empty.
     pub fn len(&self) -> u32 {
-        self.types.len() as u32
+        input::index(self.types.len())
     }
 
     /// Returns all types with their ids.
@@ -327,8 +327,9 @@ impl Btf {
 
     /// Returns the rest of the text of a member's declaration tag that starts with `prefix`.
     pub fn member_tag(&self, on: u32, member: usize, prefix: &str) -> Option<&str> {
+        let member = i32::try_from(member).ok()?;
         self.types.iter().find_map(|t| match t.kind {
-            Kind::DeclTag { ty, component } if ty == on && component == member as i32 => t.name.strip_prefix(prefix),
+            Kind::DeclTag { ty, component } if ty == on && component == member => t.name.strip_prefix(prefix),
             _ => None,
         })
     }

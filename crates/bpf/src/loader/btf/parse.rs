@@ -3,6 +3,7 @@
 
 use super::{Btf, Composite, Kind, MAX_DEPTH, Member, Param, Type, VarInfo};
 use crate::object::error::Error;
+use input::to_usize;
 
 const MAGIC: u16 = 0xeb9f;
 const SECTION: &str = ".BTF";
@@ -26,8 +27,8 @@ impl<'a> Reader<'a> {
         }
         Ok(Reader {
             section,
-            data: &data[..end as usize],
-            pos: start as usize,
+            data: &data[..to_usize(end)],
+            pos: to_usize(start),
         })
     }
 
@@ -125,7 +126,7 @@ pub(crate) fn parse(data: &[u8]) -> Result<Parsed, Error> {
         [header.u32()?, header.u32()?, header.u32()?, header.u32()?].map(u64::from);
     let (start, end) = (header_len + str_off, header_len + str_off + str_len);
     Reader::new(SECTION, data, start, end)?;
-    let strings = data[start as usize..end as usize].to_vec();
+    let strings = data[to_usize(start)..to_usize(end)].to_vec();
     let types = Reader::new(SECTION, data, header_len + type_off, header_len + type_off + type_len)?;
     let mut table = Table {
         reader: types,
@@ -190,7 +191,8 @@ impl Table<'_> {
         let kind = match info >> 24 & 0x1f {
             1 => {
                 let bits = self.u32()?;
-                let (encoding, offset, nr) = ((bits >> 24 & 0xf) as u8, (bits >> 16) as u8, bits as u8);
+                let [nr, offset, encoding, _] = bits.to_le_bytes();
+                let encoding = encoding & 0xf;
                 if third == 0 || third > 16 || u32::from(nr) + u32::from(offset) > third * 8 {
                     return Err(Error::at(
                         SECTION,
@@ -242,10 +244,10 @@ impl Table<'_> {
                     let (name, low) = (t.name()?, t.u32()?);
                     let value = match (wide, flag) {
                         (true, _) => u64::from(low) | u64::from(t.u32()?) << 32,
-                        (false, true) => i64::from(low as i32) as u64,
+                        (false, true) => i64::from(low.cast_signed()).cast_unsigned(),
                         (false, false) => u64::from(low),
                     };
-                    Ok((name, value as i64))
+                    Ok((name, value.cast_signed()))
                 })?;
                 Kind::Enum {
                     size: third,
@@ -289,7 +291,7 @@ impl Table<'_> {
             16 => Kind::Float(third),
             17 => Kind::DeclTag {
                 ty: third,
-                component: self.u32()? as i32,
+                component: self.u32()?.cast_signed(),
             },
             18 => Kind::TypeTag(third),
             kind => return Err(Error::at(SECTION, position, format!("unknown type kind {kind}"))),

@@ -38,7 +38,7 @@ impl Btf {
                 for (name, value) in values {
                     match signed {
                         true => text += &format!("\t{name} = {value},\n"),
-                        false => text += &format!("\t{name} = {:#x},\n", *value as u64),
+                        false => text += &format!("\t{name} = {:#x},\n", value.cast_unsigned()),
                     }
                 }
                 text += "};";

@@ -214,7 +214,7 @@ fn enumerator(local: &Btf, target: &Btf, relocation: &Relocation) -> Result<Answ
             sizes: None,
         }),
         (_, Some(value)) => Ok(Answer {
-            value: value as u64,
+            value: value.cast_unsigned(),
             sizes: None,
         }),
         (_, None) => Err(Unresolved(format!(

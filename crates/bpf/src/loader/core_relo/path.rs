@@ -137,7 +137,7 @@ impl Path {
             path.reached = member.ty;
             path.steps.push(Step {
                 ty: owner,
-                index: index as u32,
+                index: input::index(index),
                 member: true,
             });
         }
@@ -161,15 +161,17 @@ impl Path {
                 bits: size.saturating_mul(8).min(64),
             });
         };
-        let mut size = u64::from(whole.unwrap_or(1)).clamp(1, 8).next_power_of_two();
+        let mut size = whole.unwrap_or(1).clamp(1, 8).next_power_of_two();
         loop {
-            let offset = self.bit_offset / 8 / size * size;
-            let first_bit = self.bit_offset - offset * 8;
-            if first_bit + u64::from(bits) <= size * 8 {
+            let bytes = u64::from(size);
+            let offset = self.bit_offset / 8 / bytes * bytes;
+            // Below 64, as the bytes are at most 8.
+            let first_bit = u32::try_from(self.bit_offset - offset * 8).unwrap_or(u32::MAX);
+            if first_bit.saturating_add(bits) <= size * 8 {
                 return Ok(FieldLocation {
                     offset,
-                    size: size as u32,
-                    first_bit: first_bit as u32,
+                    size,
+                    first_bit,
                     bits,
                 });
             }

@@ -20,6 +20,7 @@ use crate::object::error::Error;
 use crate::object::fields::special_fields;
 use crate::object::program::parse_section;
 use crate::object::{Object, Program, SectionKind};
+use input::to_usize;
 
 /// Base of kfunc addresses as values, to which the kfunc's index is added. Programs never call such
 /// an address and only compare it with 0.
@@ -205,7 +206,7 @@ impl<'a> Linker<'a> {
             .section(section)
             .map_or(&[][..], |section| &section.data);
         let bytes = data
-            .get(relocation.offset as usize..)
+            .get(to_usize(relocation.offset)..)
             .and_then(|rest| rest.first_chunk());
         bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
     }
@@ -221,7 +222,7 @@ impl<'a> Linker<'a> {
             dst: 0,
             src: 0,
             off: 0,
-            imm: index as i64,
+            imm: index.cast_signed() as i64,
         }
     }
 
@@ -314,7 +315,7 @@ impl<'a> Linker<'a> {
             symbol,
         } = self.sources[source];
         let section = &object.elf.sections[section];
-        let bytes = &section.data[offset as usize..(offset + size) as usize];
+        let bytes = &section.data[to_usize(offset)..to_usize(offset + size)];
         let (slots, _) = bytes.as_chunks::<8>();
         let fail = |slot: usize, message: String| Error::at(&section.name, offset + slot as u64 * SLOT, message);
 
@@ -346,15 +347,20 @@ impl<'a> Linker<'a> {
                 let pair = slots.get(slot + 1).filter(|raw| raw[..4] == [0; 4]);
                 let high = pair.ok_or_else(|| fail(slot, "half of a 64-bit constant is missing".to_string()))?;
                 let high = u32::from_le_bytes([high[4], high[5], high[6], high[7]]);
-                insn.imm = (insn.imm as u32 as u64 | u64::from(high) << 32) as i64;
+                let low = u32::from_le_bytes([raw[4], raw[5], raw[6], raw[7]]);
+                insn.imm = (u64::from(low) | u64::from(high) << 32).cast_signed();
             }
             let relocation = section.relocation_at(here);
             if let Some(relocation) = relocation {
                 insn = self.relocate(insn, relocation, slot, source)?;
             } else if insn.op == CALL && insn.src == CALL_FUNCTION {
-                let target = (here / SLOT) as i64 + 1 + insn.imm;
+                let target = (here / SLOT).cast_signed() + 1 + insn.imm;
                 insn = self
-                    .call(self.sources[source].section, (target * SLOT as i64) as u64, insn)
+                    .call(
+                        self.sources[source].section,
+                        (target * SLOT.cast_signed()).cast_unsigned(),
+                        insn,
+                    )
                     .ok_or_else(|| fail(slot, format!("call of instruction {target}, where no function starts")))?;
             } else if insn.op == LD_IMM64 && insn.src != 0 {
                 return Err(fail(
@@ -375,7 +381,7 @@ impl<'a> Linker<'a> {
                 } else {
                     i64::from(insn.off)
                 };
-                let target = usize::try_from(slot as i64 + 1 + distance).ok();
+                let target = usize::try_from(slot.cast_signed() as i64 + 1 + distance).ok();
                 let target = target.and_then(|target| *indices.get(target)?);
                 let target =
                     target.ok_or_else(|| fail(slot, format!("jump by {distance} out of function {}", symbol.name)))?;
@@ -418,9 +424,9 @@ impl<'a> Linker<'a> {
         let from = lines.partition_point(|line| line.offset < offset);
         let to = lines.partition_point(|line| line.offset < offset + size);
         let lines = lines[from..to.max(from)].iter().filter_map(|line| {
-            let index = indices[((line.offset - offset) / SLOT) as usize]?;
+            let index = indices[to_usize((line.offset - offset) / SLOT)]?;
             Some(LineInfo {
-                insn: start + index as usize,
+                insn: start + index.unsigned_abs() as usize,
                 file: line.file.clone(),
                 line: line.line,
                 column: line.column,

@@ -158,7 +158,10 @@ pub(super) fn map_values(object: &Object, linker: &mut Linker) -> Result<Vec<Vec
             continue;
         };
         let start = declared.offset + declared.values_offset.unwrap_or(0);
-        let index = ((relocation.offset - start) / 8) as u32;
+        let Ok(index) = u32::try_from((relocation.offset - start) / 8) else {
+            let message = format!("the entry is beyond the {} that a map can have", u32::MAX);
+            return Err(Error::at(&section.name, relocation.offset, message));
+        };
         let value = match declared.def.kind {
             BPF_MAP_TYPE_PROG_ARRAY => linker.function_target(&section.name, relocation)?,
             _ => linker.map_target(&section.name, relocation)?,

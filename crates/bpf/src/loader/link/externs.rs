@@ -175,7 +175,7 @@ fn config_bytes(btf: &Btf, ty: u32, value: &str, bytes: &mut [u8]) -> Result<(),
     let text = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
     match (btf.kind(ty), tristate, text) {
         (Kind::Int { encoding, .. }, Some(state), _) if encoding & INT_BOOL != 0 => match state {
-            0 | 1 => bytes[0] = state as u8,
+            0 | 1 => bytes[0] = u8::from(state == 1),
             _ => return Err("a module is neither true nor false".to_string()),
         },
         (Kind::Int { size: 1, encoding, .. }, Some(_), _) if encoding & (INT_CHAR | INT_SIGNED) != 0 => {

@@ -12,6 +12,7 @@ use crate::btf::{Btf, Kind, essential_name};
 use crate::object::elf::{R_BPF_64_ABS64, SymbolKind};
 use crate::object::error::Error;
 use crate::object::{Object, SectionKind, section_vars};
+use input::to_usize;
 
 /// A struct_ops variable of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -100,11 +101,10 @@ fn parse_variable(
             ops.map_name
         ));
     }
+    // The rest of a member that extends beyond the data is zero. It is not allocated, because its type chooses its size.
     let data = |start: u64, size: u64| -> Vec<u8> {
-        let start = (start as usize).min(section.data.len());
-        let mut bytes = section.data[start..(start + size as usize).min(section.data.len())].to_vec();
-        bytes.resize(size as usize, 0);
-        bytes
+        let rest = section.data.get(to_usize(start)..).unwrap_or_default();
+        rest[..rest.len().min(to_usize(size))].to_vec()
     };
     for member in &composite.members {
         let start = offset + u64::from(member.bit_offset / 8);

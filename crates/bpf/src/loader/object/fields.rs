@@ -133,7 +133,7 @@ impl Search<'_> {
         let (bits, ..) = found.ok_or_else(|| format!("struct {name} has no member {node}"))?;
         let contains = Contains {
             id,
-            node: (bits / 8) as u32,
+            node: u32::try_from(bits / 8).map_err(|_| format!("member {node} of struct {name} lies beyond 4 GiB"))?,
         };
         let kind = if list {
             FieldKind::ListHead(contains)
@@ -168,4 +168,52 @@ pub(crate) fn variable_fields(btf: &Btf, var: u32, ty: u32, offset: u64) -> Resu
     }
     search.fields.sort_by_key(|field| field.offset);
     Ok(search.fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::btf::{Composite, Member, Type};
+
+    fn composite(name: &str, member: &str, ty: u32, bit_offset: u32) -> Type {
+        let member = Member {
+            name: member.into(),
+            ty,
+            bit_offset,
+            bit_size: 0,
+        };
+        Type {
+            name: name.into(),
+            kind: Kind::Struct(Composite {
+                size: 16,
+                members: vec![member],
+            }),
+        }
+    }
+
+    #[test]
+    fn a_node_whose_offset_exceeds_32_bits_is_refused() {
+        let mut btf = Btf::default();
+        btf.push(Type {
+            name: "".into(),
+            kind: Kind::Void,
+        });
+        // Nested anonymous structs, each almost 512 MiB into the one around it.
+        let mut inner = btf.push(composite("", "rb", 0, u32::MAX - 7));
+        for _ in 0..8 {
+            inner = btf.push(composite("", "", inner, u32::MAX - 7));
+        }
+        btf.push(composite("node", "", inner, 0));
+        let root = btf.push(composite("bpf_rb_root", "opaque", 0, 0));
+        let holder = btf.push(composite("holder", "tree", root, 0));
+        btf.push(Type {
+            name: "contains:node:rb".into(),
+            kind: Kind::DeclTag {
+                ty: holder,
+                component: 0,
+            },
+        });
+        let error = special_fields(&btf, holder).expect_err("beyond 4 GiB");
+        assert_eq!(error, "member rb of struct node lies beyond 4 GiB");
+    }
 }

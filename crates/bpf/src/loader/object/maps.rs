@@ -117,7 +117,7 @@ fn definition(
 
 fn number(btf: &Btf, id: u32) -> Option<u64> {
     match btf.kind(btf.resolve(id)) {
-        Kind::Enum { values, .. } => Some(values.first()?.1 as u64),
+        Kind::Enum { values, .. } => Some(values.first()?.1.cast_unsigned()),
         Kind::Ptr(to) => match btf.kind(btf.resolve(*to)) {
             Kind::Array { len, .. } => Some(u64::from(*len)),
             _ => None,

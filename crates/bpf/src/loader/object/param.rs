@@ -9,9 +9,14 @@ use super::error::Error;
 use super::value::{self, Location};
 use super::{Object, SectionKind, section_kind, section_vars};
 use crate::btf::{Btf, Kind, STATIC, Type};
+use input::to_usize;
 
 /// Maximum size of a section in bytes.
 const MAX_SECTION: u64 = 1 << 32;
+/// Maximum number of bytes of a variable beyond its section's data that are formatted. They are zero.
+const MAX_ZEROS: usize = 1 << 20;
+/// Size of the first part of a section in which values can be set. The section's data is extended up to the value.
+const MAX_SET: usize = 256 << 20;
 
 /// An exported global variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,10 +118,11 @@ impl Object {
     pub fn get(&self, path: &str) -> Result<String, Error> {
         let (index, location) = self.locate(path)?;
         let data = &self.elf.sections[index].data;
-        let start = (location.offset as usize).min(data.len());
+        let start = (to_usize(location.offset)).min(data.len());
         let end = (start + location.size as usize).min(data.len());
         let mut bytes = data[start..end].to_vec();
-        bytes.resize(location.size as usize, 0);
+        // Only the first elements are shown, and the type alone may claim 4 GiB.
+        bytes.resize(bytes.len().max((location.size as usize).min(MAX_ZEROS)), 0);
         Ok(value::format(&self.btf, location, &bytes))
     }
 
@@ -126,9 +132,16 @@ impl Object {
     pub fn set(&mut self, path: &str, text: &str) -> Result<(), Error> {
         let (index, location) = self.locate(path)?;
         let data = &mut self.elf.sections[index].data;
-        let end = location.offset as usize + location.size as usize;
+        let end = to_usize(location.offset) + location.size as usize;
+        if end > data.len().max(MAX_SET) {
+            let message = format!(
+                "{path}: a value can be set in the first {} MiB of a section, this one ends at {end} bytes",
+                MAX_SET >> 20
+            );
+            return Err(Error::new(message).in_file(&self.file));
+        }
         let mut bytes = data
-            .get(location.offset as usize..end.min(data.len()))
+            .get(to_usize(location.offset)..end.min(data.len()))
             .unwrap_or_default()
             .to_vec();
         bytes.resize(location.size as usize, 0);
@@ -137,7 +150,7 @@ impl Object {
         if data.len() < end {
             data.resize(end, 0);
         }
-        data[location.offset as usize..end].copy_from_slice(&bytes);
+        data[to_usize(location.offset)..end].copy_from_slice(&bytes);
         Ok(())
     }
 
@@ -158,7 +171,7 @@ impl Object {
     pub fn get_in(&self, path: &str, section: &[u8]) -> Result<String, Error> {
         let (_, location) = self.locate(path)?;
         let bytes = section
-            .get(location.offset as usize..location.offset as usize + location.size as usize)
+            .get(to_usize(location.offset)..to_usize(location.offset) + location.size as usize)
             .ok_or_else(|| Error::new(format!("{path}: its section is too short")).in_file(&self.file))?;
         Ok(value::format(&self.btf, location, bytes))
     }
@@ -167,7 +180,7 @@ impl Object {
     pub fn set_in(&self, path: &str, text: &str, section: &mut [u8]) -> Result<(), Error> {
         let (_, location) = self.locate(path)?;
         let bytes = section
-            .get_mut(location.offset as usize..location.offset as usize + location.size as usize)
+            .get_mut(to_usize(location.offset)..to_usize(location.offset) + location.size as usize)
             .ok_or_else(|| Error::new(format!("{path}: its section is too short")).in_file(&self.file))?;
         value::set(&self.btf, location, bytes, text)
             .map_err(|message| Error::new(format!("{path} = {text}: {message}")).in_file(&self.file))
@@ -196,10 +209,10 @@ impl Object {
             return Err(fail("only the last variable of a section can be resized".to_string()));
         }
         let element = self.btf.size_of(ty).unwrap_or(0);
-        let size = u64::from(element) * u64::from(count);
-        if variable.offset + size > MAX_SECTION || size > u64::from(u32::MAX) {
-            return Err(fail(format!("{count} elements of {element} bytes are too many")));
-        }
+        let size = element
+            .checked_mul(count)
+            .filter(|&size| variable.offset + u64::from(size) <= MAX_SECTION)
+            .ok_or_else(|| fail(format!("{count} elements of {element} bytes are too many")))?;
         let array = Type {
             name: "".into(),
             kind: Kind::Array {
@@ -211,11 +224,11 @@ impl Object {
         let array = self.btf.push(array);
         let type_name = self.btf.c_name(array);
         let section = &mut self.elf.sections[index];
-        section.size = variable.offset + size;
-        section.data.truncate(section.size as usize);
+        section.size = variable.offset + u64::from(size);
+        section.data.truncate(to_usize(section.size));
         if let Some(found) = self.variables.iter_mut().find(|v| v.name == variable.name) {
             *found = Variable {
-                size: size as u32,
+                size,
                 ty: array,
                 type_name,
                 ..variable

@@ -3,6 +3,7 @@
 
 use crate::btf::{Btf, INT_BOOL, INT_CHAR, INT_SIGNED, Kind};
 use crate::core_relo::find_member;
+use input::to_usize;
 
 /// Number of elements or members that are printed before the rest is replaced by "...".
 const MAX_PRINTED: usize = 16;
@@ -80,13 +81,13 @@ impl Location {
                         bits: None,
                     },
                     bits => {
-                        let first = start % 8;
-                        let size = (first + u64::from(bits)).div_ceil(8) as u32;
+                        let first = u32::from((start % 8).to_le_bytes()[0]);
+                        let size = (first + u32::from(bits)).div_ceil(8);
                         Location {
                             ty: member.ty,
                             offset: start / 8,
                             size,
-                            bits: Some((first as u32, bits.into())),
+                            bits: Some((first, bits.into())),
                         }
                     }
                 };
@@ -114,7 +115,7 @@ fn int(bytes: &[u8]) -> u64 {
 fn extend(value: u64, bits: u32, signed: bool) -> i128 {
     let shift = 64 - bits.clamp(1, 64);
     match signed {
-        true => i128::from((value << shift) as i64 >> shift),
+        true => i128::from((value << shift).cast_signed() >> shift),
         false => i128::from(value << shift >> shift),
     }
 }
@@ -141,7 +142,7 @@ pub(crate) fn format(btf: &Btf, location: Location, bytes: &[u8]) -> String {
             let value = raw(*signed);
             match values
                 .iter()
-                .find(|(_, v)| i128::from(*v) == value || !signed && *v as u64 as i128 == value)
+                .find(|(_, v)| i128::from(*v) == value || !signed && i128::from(v.cast_unsigned()) == value)
             {
                 Some((name, _)) => name.to_string(),
                 None => value.to_string(),
@@ -173,7 +174,7 @@ pub(crate) fn format(btf: &Btf, location: Location, bytes: &[u8]) -> String {
 }
 
 fn part(btf: &Btf, location: Location, bytes: &[u8], offset: u64) -> String {
-    let range = offset as usize..(offset + u64::from(location.size)) as usize;
+    let range = to_usize(offset)..to_usize(offset + u64::from(location.size));
     bytes
         .get(range)
         .map_or("...".to_string(), |bytes| format(btf, location, bytes))
@@ -257,8 +258,11 @@ pub(crate) fn set(btf: &Btf, location: Location, bytes: &mut [u8], text: &str) -
     };
     let (first, bits) = location.bits.unwrap_or((0, bits));
     let mask = u128::from(u64::MAX >> (64 - bits.clamp(1, 64))) << first;
-    for (i, byte) in bytes.iter_mut().enumerate().take(16) {
-        let (mask, value) = ((mask >> (8 * i)) as u8, (((value as u128) << first) >> (8 * i)) as u8);
+    let value = value.cast_unsigned() << first;
+    for (byte, (mask, value)) in bytes
+        .iter_mut()
+        .zip(mask.to_le_bytes().into_iter().zip(value.to_le_bytes()))
+    {
         *byte = *byte & !mask | value & mask;
     }
     Ok(())

@@ -98,7 +98,7 @@ impl<W: Write> Perfetto<W> {
             "Runnable tasks by CPU",
             "Tasks that run or wait on the CPU's runqueue (nr_running)",
         );
-        let cpu_queues = (0..nr_cpus as u32)
+        let cpu_queues = (0..crate::number::index(nr_cpus))
             .map(|cpu| tracks.counter(queues, format!("CPU {cpu}"), "tasks", cpu))
             .collect();
         let llcs = tracks.group(
@@ -166,7 +166,7 @@ impl<W: Write> Perfetto<W> {
         self.tracks.emit_changed_counters();
         self.tracks.instant(end, self.machine, "end of the run", None);
         for cpu in 0..self.bundles.len() {
-            let packet = self.bundles[cpu].take(cpu as u32);
+            let packet = self.bundles[cpu].take(crate::number::index(cpu));
             self.tracks.packets.extend(packet);
         }
         self.write();
@@ -246,7 +246,7 @@ impl<W: Write> Perfetto<W> {
                     let task = self.follow.task(prev);
                     let free = ProcessFree {
                         comm: Some(task.comm.clone()),
-                        pid: Some(prev as i32),
+                        pid: Some(prev.cast_signed()),
                         prio: Some(task.prio),
                     };
                     self.ftrace(record, Ftrace::SchedProcessFree(free));
@@ -261,9 +261,9 @@ impl<W: Write> Perfetto<W> {
                 let task = self.follow.task(pid);
                 let wakeup = Wakeup {
                     comm: Some(task.comm.clone()),
-                    pid: Some(pid as i32),
+                    pid: Some(pid.cast_signed()),
                     prio: Some(task.prio),
-                    target_cpu: Some(target as i32),
+                    target_cpu: Some(target.cast_signed()),
                 };
                 let event = if new {
                     Ftrace::SchedWakeupNew
@@ -276,10 +276,10 @@ impl<W: Write> Perfetto<W> {
                 let task = self.follow.task(pid);
                 let migrate = MigrateTask {
                     comm: Some(task.comm.clone()),
-                    pid: Some(pid as i32),
+                    pid: Some(pid.cast_signed()),
                     prio: Some(task.prio),
-                    orig_cpu: Some(from as i32),
-                    dest_cpu: Some(to as i32),
+                    orig_cpu: Some(from.cast_signed()),
+                    dest_cpu: Some(to.cast_signed()),
                 };
                 self.ftrace(record, Ftrace::SchedMigrateTask(migrate));
                 let positions = &self.header.cpus;
@@ -296,7 +296,7 @@ impl<W: Write> Perfetto<W> {
             Event::TaskRename { pid, ref comm } => {
                 self.bundles.iter_mut().for_each(|bundle| bundle.forget(pid));
                 let rename = TaskRename {
-                    pid: Some(pid as i32),
+                    pid: Some(pid.cast_signed()),
                     oldcomm: Some(self.follow.task(pid).comm.clone()),
                     newcomm: Some(comm.clone()),
                 };
@@ -306,8 +306,8 @@ impl<W: Write> Perfetto<W> {
                 let task = self.follow.task(pid);
                 let exit = ProcessExit {
                     comm: Some(task.comm.clone()),
-                    pid: Some(pid as i32),
-                    tgid: Some(task.tgid as i32),
+                    pid: Some(pid.cast_signed()),
+                    tgid: Some(task.tgid.cast_signed()),
                     prio: Some(task.prio),
                 };
                 self.ftrace(record, Ftrace::SchedProcessExit(exit));
@@ -331,7 +331,7 @@ impl<W: Write> Perfetto<W> {
             }
             Event::Hotplug { online } => {
                 let hotplug = CpuHotplug {
-                    affected_cpu: Some(cpu as i32),
+                    affected_cpu: Some(cpu.cast_signed()),
                     status: Some(i32::from(online)),
                 };
                 self.ftrace(record, Ftrace::SchedCpuHotplug(hotplug));
@@ -364,8 +364,8 @@ impl<W: Write> Perfetto<W> {
     fn task_new(&mut self, record: &Record, pid: u32, tgid: u32, parent: u32, comm: &str) {
         self.bundles.iter_mut().for_each(|bundle| bundle.forget(pid));
         let process = |pid: u32, name: &str| Process {
-            pid: Some(pid as i32),
-            ppid: Some(parent as i32),
+            pid: Some(pid.cast_signed()),
+            ppid: Some(parent.cast_signed()),
             cmdline: vec![name.to_owned()],
         };
         let mut tree = ProcessTree::default();
@@ -374,7 +374,7 @@ impl<W: Write> Perfetto<W> {
         // name, so that groups differ in colour. Recordings of real machines (hz is 0) keep their
         // processes.
         if tgid == 1 && self.header.hz > 0 {
-            let next = KINDS + self.kinds.len() as u32;
+            let next = KINDS + crate::number::index(self.kinds.len());
             let kind = stem(comm);
             tgid = *self.kinds.entry(kind.to_owned()).or_insert_with(|| {
                 tree.processes.push(process(next, kind));
@@ -383,7 +383,7 @@ impl<W: Write> Perfetto<W> {
         } else {
             if parent != 0 {
                 let new = TaskNewtask {
-                    pid: Some(pid as i32),
+                    pid: Some(pid.cast_signed()),
                     comm: Some(comm.to_owned()),
                     clone_flags: Some(if tgid == pid { 0 } else { CLONE_THREAD }),
                 };
@@ -394,9 +394,9 @@ impl<W: Write> Perfetto<W> {
             }
         }
         tree.threads.push(Thread {
-            tid: Some(pid as i32),
+            tid: Some(pid.cast_signed()),
             name: Some(comm.to_owned()),
-            tgid: Some(tgid as i32),
+            tgid: Some(tgid.cast_signed()),
         });
         self.tracks.packet(record.time, Data::ProcessTree(tree));
     }
@@ -405,12 +405,12 @@ impl<W: Write> Perfetto<W> {
 /// Returns the position of a DSQ's track: the policy's DSQs by id, then global, local and bypass
 /// DSQs.
 fn dsq_rank(dsq: u64) -> u32 {
-    const POLICY: u32 = 1 << 24;
-    let owner = (dsq >> 8) as u32 % POLICY;
-    match dsq >> 63 {
-        0 => dsq.min(u64::from(POLICY) - 1) as u32,
-        _ => (dsq & 7) as u32 * POLICY + owner,
-    }
+    const POLICY: u64 = 1 << 24;
+    let rank = match dsq >> 63 {
+        0 => dsq.min(POLICY - 1),
+        _ => (dsq & 7) * POLICY + (dsq >> 8) % POLICY,
+    };
+    u32::try_from(rank).unwrap_or(u32::MAX)
 }
 
 fn shared_name(shared: Shared) -> &'static str {
@@ -433,7 +433,7 @@ fn system(header: &Header) -> Data {
         }),
         hz: i64::from(header.hz),
         tracing_service_version: concat!("windtunnel ", env!("CARGO_PKG_VERSION")).to_owned(),
-        num_cpus: header.cpus.len() as u32,
+        num_cpus: crate::number::index(header.cpus.len()),
         machine_name: header.machine.clone(),
     })
 }

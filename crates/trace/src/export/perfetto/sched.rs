@@ -45,7 +45,7 @@ impl Bundle {
             } else {
                 task.comm.clone()
             });
-            table.len() as u32 - 1
+            crate::number::index(table.len()) - 1
         })
     }
 
@@ -64,7 +64,7 @@ impl Bundle {
         let to = &mut self.compact;
         to.switch_timestamp.push(time.saturating_sub(self.last_switch));
         to.switch_prev_state.push(state_bits(prev_state));
-        to.switch_next_pid.push(next as i32);
+        to.switch_next_pid.push(next.cast_signed());
         to.switch_next_prio.push(if next == 0 { 120 } else { task.prio });
         to.switch_next_comm_index.push(name);
         self.last_switch = time;
@@ -80,11 +80,11 @@ impl Bundle {
         let ((prev_comm, prev_prio), (next_comm, next_prio)) = (named(prev), named(next));
         let switch = Switch {
             prev_comm: Some(prev_comm),
-            prev_pid: Some(prev as i32),
+            prev_pid: Some(prev.cast_signed()),
             prev_prio: Some(prev_prio),
             prev_state: Some(state_bits(prev_state)),
             next_comm: Some(next_comm),
-            next_pid: Some(next as i32),
+            next_pid: Some(next.cast_signed()),
             next_prio: Some(next_prio),
         };
         self.event(time, prev, Ftrace::SchedSwitch(switch));
@@ -95,8 +95,8 @@ impl Bundle {
         let name = self.name(pid, task);
         let to = &mut self.compact;
         to.waking_timestamp.push(time.saturating_sub(self.last_waking));
-        to.waking_pid.push(pid as i32);
-        to.waking_target_cpu.push(task.cpu as i32);
+        to.waking_pid.push(pid.cast_signed());
+        to.waking_target_cpu.push(task.cpu.cast_signed());
         to.waking_prio.push(task.prio);
         to.waking_comm_index.push(name);
         to.waking_common_flags.push(if by_interrupt { HARDIRQ } else { 0 });

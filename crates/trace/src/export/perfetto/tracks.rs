@@ -12,6 +12,17 @@ use std::collections::HashMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Track(u64);
 
+impl Track {
+    /// Returns the index of its counter.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "uuids count up from 1, so memory bounds them"
+    )]
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// State of a counter track.
 #[derive(Clone, Copy, Default)]
 struct Counter {
@@ -89,7 +100,7 @@ impl Tracks {
         self.describe(TrackDescriptor {
             name,
             parent_uuid: Some(group.0),
-            sibling_order_rank: Some(rank as i32),
+            sibling_order_rank: Some(rank.cast_signed()),
             ..TrackDescriptor::default()
         })
     }
@@ -103,7 +114,7 @@ impl Tracks {
                 unit: 0,
                 unit_name: unit.to_owned(),
             }),
-            sibling_order_rank: Some(rank as i32),
+            sibling_order_rank: Some(rank.cast_signed()),
             ..TrackDescriptor::default()
         })
     }
@@ -115,7 +126,7 @@ impl Tracks {
             self.emit_changed_counters();
             self.time = time;
         }
-        let counter = &mut self.counters[track.0 as usize];
+        let counter = &mut self.counters[track.index()];
         counter.value = value;
         if !counter.is_pending && counter.emitted != Some(value) {
             counter.is_pending = true;
@@ -125,14 +136,14 @@ impl Tracks {
 
     /// Adds to the value of a counter.
     pub fn add(&mut self, time: u64, track: Track, by: i64) {
-        let value = self.counters[track.0 as usize].value + by;
+        let value = self.counters[track.index()].value + by;
         self.set(time, track, value);
     }
 
     /// Emits the counters that changed at the current time.
     pub fn emit_changed_counters(&mut self) {
         for track in std::mem::take(&mut self.changed) {
-            let counter = &mut self.counters[track.0 as usize];
+            let counter = &mut self.counters[track.index()];
             counter.is_pending = false;
             if counter.emitted == Some(counter.value) {
                 continue;

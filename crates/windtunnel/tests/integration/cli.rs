@@ -181,7 +181,7 @@ fn user_errors_name_the_input_and_a_next_step() {
             &["did you mean pmqs/table1?", "experiment list"],
         ),
         (&["experiment", "run", "pqms"], &["did you mean pmqs?"]),
-        (&["run", &fifo, "--for", "0"], &["'0' is no time at all", "250ms"]),
+        (&["run", &fifo, "--for", "0"], &["'0' is zero", "250ms"]),
         (
             &["run", &fifo, "--seed", "-1"],
             &["'-1' is below 0, which '--seed' cannot be"],
@@ -426,7 +426,7 @@ fn a_profile_sets_parameters_and_warns_of_missing_parts() {
         ("unknown", "[set]\nslice = 1", "no variable is called slice"),
         ("circle", "include = ['circle']", "profiles include each other"),
         ("none", "include = ['nobody']", "there is no profile nobody"),
-        ("division", "[set]\nslice_ns = '1 / (nr_cpus - 4)'", "it divides by 0"),
+        ("division", "[set]\nslice_ns = '1 / (nr_cpus - 4)'", "division by 0"),
     ] {
         let ran = run(name, text);
         assert_eq!(ran.status, 2, "{name}");

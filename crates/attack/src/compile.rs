@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const FLAGS: [&str; 7] = ["-g", "-O2", "-mcpu=v3", "-target", "bpf", "-w", "-c"];
 
-/// Returns the object of a C file compiled with `define`, from the cache if the file and its headers have not changed.
+/// Returns the object of a C file compiled with `define`, from the cache if the file and its
+/// headers have not changed.
 ///
 /// # Errors
 /// The compiler's message.

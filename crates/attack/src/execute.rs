@@ -141,7 +141,8 @@ pub fn changed(object: &Object, mode: Mode, size: Size, change: impl FnOnce(&mut
     (end, sink.0.value())
 }
 
-/// Formats an exit record as the command does, so that hostile messages pass through the code that prints them.
+/// Formats an exit record as the command does, so that hostile messages pass through the code that
+/// prints them.
 fn formatted(exit: &Exit) -> String {
     let text = exit.to_string();
     // A policy may give no message when it ends itself.

@@ -69,8 +69,8 @@ fn command(args: &[String]) -> Result<ExitCode, String> {
         ["show", attack_number] => {
             let first = number(attack_number)? * MODES.len() as u64;
             let range = first..first + MODES.len() as u64;
-            let mut told = |index, end: &str| println!("{:?}: {end}", kind::corpus_case(index).1);
-            let tally = campaign::run(&attack, Kind::Corpus, 0, range, None, &mut told)?;
+            let mut print = |index, end: &str| println!("{:?}: {end}", kind::corpus_case(index).1);
+            let tally = campaign::run(&attack, Kind::Corpus, 0, range, None, &mut print)?;
             tally.failures.iter().for_each(report);
             Ok(ExitCode::from(u8::from(!tally.failures.is_empty())))
         }

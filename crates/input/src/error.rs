@@ -41,10 +41,10 @@ impl Error {
 
     /// Creates the error of a file that could not be read or written.
     pub fn io(path: &Path, error: &io::Error) -> Error {
-        let place = Error::at(path.display().to_string(), error.to_string());
+        let message = Error::at(path.display().to_string(), error.to_string());
         match error.kind() {
-            io::ErrorKind::StorageFull => place.hint("make room on the disk, or write to another one"),
-            _ => place,
+            io::ErrorKind::StorageFull => message.hint("make room on the disk, or write to another one"),
+            _ => message,
         }
     }
 

@@ -103,7 +103,7 @@ impl Globals {
     /// # Errors
     /// If the object has no such variable, or the variable is not in a mapped section.
     pub fn get(&self, object: &Object, path: &str) -> Result<String, Error> {
-        let section = self.section_of(object, path)?;
+        let section = self.find_section(object, path)?;
         let bytes = self.copy(&section).unwrap_or_default();
         object
             .get_in(path, &bytes)
@@ -115,7 +115,7 @@ impl Globals {
     /// # Errors
     /// If the object has no such variable, it is fixed at load time, or the value does not fit.
     pub fn set(&self, object: &Object, path: &str, text: &str) -> Result<(), Error> {
-        let name = self.section_of(object, path)?;
+        let name = self.find_section(object, path)?;
         let old = self.copy(&name).unwrap_or_default();
         let mut new = old.clone();
         object
@@ -130,7 +130,7 @@ impl Globals {
         Ok(())
     }
 
-    fn section_of(&self, object: &Object, path: &str) -> Result<String, Error> {
+    fn find_section(&self, object: &Object, path: &str) -> Result<String, Error> {
         let name = path.split(['.', '[']).next().unwrap_or(path).trim();
         let Some(variable) = object.variables().iter().find(|variable| variable.name == name) else {
             let error = object

@@ -138,7 +138,7 @@ impl Source {
             return Err(self.not_enabled("", journal));
         }
         for map in object.maps() {
-            let section = section_of(&map.name().to_string_lossy());
+            let section = section_name(&map.name().to_string_lossy());
             if section.starts_with(".data") || section.starts_with(".bss") {
                 let handle =
                     MapHandle::try_from(&map).map_err(|error| failed("the globals cannot be opened", error))?;
@@ -158,7 +158,7 @@ impl Source {
     /// Copies the initial values of the globals into libbpf's maps.
     fn fill(&self, open: &mut OpenObject) -> Result<(), Error> {
         for mut map in open.maps_mut() {
-            let section = section_of(&map.name().to_string_lossy());
+            let section = section_name(&map.name().to_string_lossy());
             let Some(from) = self.object.section(&section) else {
                 continue;
             };
@@ -195,8 +195,8 @@ impl Source {
         }
         let mut unknown = 0;
         for (member, text) in &self.profile.ops {
-            let place = member_of_ops(self.object.btf(), member);
-            let (at, size) = place.ok_or_else(|| wrong(format!("the object's sched_ext_ops has no field {member}")))?;
+            let field = ops_member(self.object.btf(), member);
+            let (at, size) = field.ok_or_else(|| wrong(format!("the object's sched_ext_ops has no field {member}")))?;
             let tables = open.maps_mut().filter(|map| map.map_type() == MapType::StructOps);
             let own = tables.filter_map(|mut table| {
                 let bytes = table.initial_value_mut()?.get(at..at + size)?;
@@ -322,7 +322,7 @@ impl Drop for Loaded {
 
 /// Returns the section that a libbpf map holds: `steal.data` is `.data`, while `.data.hot` keeps
 /// its name.
-fn section_of(map: &str) -> String {
+fn section_name(map: &str) -> String {
     map.find('.').map_or_else(String::new, |dot| map[dot..].to_owned())
 }
 
@@ -372,7 +372,7 @@ fn in_vmlinux(kind: &str, function: &str) -> bool {
 }
 
 /// Returns offset and size in bytes of a number in the callback table.
-fn member_of_ops(btf: &Btf, member: &str) -> Option<(usize, usize)> {
+fn ops_member(btf: &Btf, member: &str) -> Option<(usize, usize)> {
     let ops = btf.composite(btf.find_struct("sched_ext_ops")?)?;
     let member = ops.members.iter().find(|known| *known.name == *member)?;
     let size = btf.size_of(member.ty).filter(|&size| size <= 8)?;
@@ -430,9 +430,9 @@ mod tests {
 
     #[test]
     fn a_map_name_gives_its_section() {
-        assert_eq!(section_of("steal.rodata"), ".rodata");
-        assert_eq!(section_of("a.data"), ".data");
-        assert_eq!(section_of(".data.hot"), ".data.hot");
-        assert_eq!(section_of("cpus"), "");
+        assert_eq!(section_name("steal.rodata"), ".rodata");
+        assert_eq!(section_name("a.data"), ".data");
+        assert_eq!(section_name(".data.hot"), ".data.hot");
+        assert_eq!(section_name("cpus"), "");
     }
 }

@@ -25,7 +25,8 @@ const DEFAULT_NS: u64 = 5_000_000_000;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// A sched_ext object, the name of a built policy, or `eevdf` for the kernel's default scheduler
+    /// A sched_ext object, the name of a built policy, or `eevdf` for the kernel's default
+    /// scheduler
     policy: String,
     /// An rt-app JSON file or a generator (`windtunnel workload list`)
     workload: String,
@@ -43,7 +44,8 @@ pub struct Args {
     /// Set a policy's parameter (`windtunnel policy show` lists them)
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
-    /// Print the rows of a Markdown table: `| policy | workload | figure | simulated | live | error |`
+    /// Print the rows of a Markdown table: `| policy | workload | figure | simulated | live | error
+    /// |`
     #[arg(long)]
     markdown: bool,
     /// Do not record the live side with tracefs; counts then come from /proc, and latencies are

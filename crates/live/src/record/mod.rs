@@ -40,14 +40,14 @@ pub struct Args {
     seed: u64,
     /// Record while this runs: a workload, as for `live run`, or a command with its arguments
     #[arg(last = true, value_name = "WORKLOAD|COMMAND")]
-    what: Vec<String>,
+    program: Vec<String>,
 }
 
 /// Default buffer size of each CPU in KiB. It holds tens of thousands of events.
 pub const BUFFER_KIB: u64 = 4096;
 
 /// Program that runs while the machine is recorded.
-enum Meanwhile {
+enum Program {
     Nothing,
     Workload(Box<workload::Workload>),
     Command(Vec<String>),
@@ -55,7 +55,7 @@ enum Meanwhile {
 
 impl Args {
     pub fn run(self) -> Result<ExitCode, Error> {
-        let what = meanwhile(&self.what)?;
+        let program = parse_program(&self.program)?;
         // Everything that can be refused is checked before recording starts.
         destination::check([self.output.as_path()])?;
         let (places, hz) = places()?;
@@ -65,9 +65,9 @@ impl Args {
         let mut own = Vec::new();
         let mut code = ExitCode::SUCCESS;
         let mut name = "recorded".to_owned();
-        match what {
-            Meanwhile::Nothing => self.wait(&mut recorder, None)?,
-            Meanwhile::Command(words) => {
+        match program {
+            Program::Nothing => self.wait(&mut recorder, None)?,
+            Program::Command(words) => {
                 name = words.join(" ");
                 let mut child = Command::new(&words[0]).args(&words[1..]).spawn().map_err(|error| {
                     Error::new(format!("{}: {error}", words[0])).hint("give a workload or a command after --")
@@ -80,7 +80,7 @@ impl Args {
                     code = ExitCode::from(1);
                 }
             }
-            Meanwhile::Workload(workload) => {
+            Program::Workload(workload) => {
                 name.clone_from(&workload.name);
                 let mut failed = Ok(());
                 let executed = run::execute_while(*workload, self.for_ns, self.seed, &mut || {
@@ -166,21 +166,21 @@ impl Args {
 
 /// Interprets the words after `--`. A single word that names a workload is one; anything else is a
 /// command.
-fn meanwhile(words: &[String]) -> Result<Meanwhile, Error> {
+fn parse_program(words: &[String]) -> Result<Program, Error> {
     let [word, rest @ ..] = words else {
-        return Ok(Meanwhile::Nothing);
+        return Ok(Program::Nothing);
     };
     if rest.is_empty() {
         let folders = search::folders("workloads");
         let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
         match workload::load(word, &folders) {
-            Ok(workload) => return Ok(Meanwhile::Workload(Box::new(workload))),
+            Ok(workload) => return Ok(Program::Workload(Box::new(workload))),
             // A word with parameters is meant as a workload, so its error is reported.
             Err(error) if word.contains([':', '{']) => return Err(error),
             Err(_) => {}
         }
     }
-    Ok(Meanwhile::Command(words.to_vec()))
+    Ok(Program::Command(words.to_vec()))
 }
 
 /// Returns the core, cache and node of each CPU of this machine, and its ticks per second.
@@ -223,11 +223,11 @@ mod tests {
 
     #[test]
     fn a_single_word_is_a_workload_if_that_workload_exists() {
-        let parse = |words: &[&str]| meanwhile(&words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>());
-        assert!(matches!(parse(&[]), Ok(Meanwhile::Nothing)));
-        assert!(matches!(parse(&["hackbench:groups=1"]), Ok(Meanwhile::Workload(_))));
-        assert!(matches!(parse(&["true"]), Ok(Meanwhile::Command(_))));
-        assert!(matches!(parse(&["sleep", "1"]), Ok(Meanwhile::Command(_))));
+        let parse = |words: &[&str]| parse_program(&words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>());
+        assert!(matches!(parse(&[]), Ok(Program::Nothing)));
+        assert!(matches!(parse(&["hackbench:groups=1"]), Ok(Program::Workload(_))));
+        assert!(matches!(parse(&["true"]), Ok(Program::Command(_))));
+        assert!(matches!(parse(&["sleep", "1"]), Ok(Program::Command(_))));
         assert!(parse(&["hackbench:grops=1"]).is_err());
     }
 

@@ -123,7 +123,7 @@ fn check(status: i32) -> io::Result<()> {
 fn pipe(message: Option<u32>, size: i32) -> io::Result<(i32, i32)> {
     let mut fds = [0; 2];
     let flags = if message.is_none() { libc::O_DIRECT } else { 0 };
-    // SAFETY: two places for two descriptors; then one that is open.
+    // SAFETY: `fds` has room for two descriptors, and the second call gets an open one.
     unsafe {
         check(libc::pipe2(fds.as_mut_ptr(), flags))?;
         libc::fcntl(fds[1], libc::F_SETPIPE_SZ, size);
@@ -138,7 +138,7 @@ fn socket(message: Option<u32>, size: i32) -> io::Result<(i32, i32)> {
         Some(_) => libc::SOCK_STREAM,
     };
     let (at, length) = ((&raw const size).cast(), size_of::<i32>() as u32);
-    // SAFETY: two places for two descriptors; then one that is open.
+    // SAFETY: `fds` has room for two descriptors, and the second call gets an open one.
     unsafe {
         check(libc::socketpair(libc::AF_UNIX, ty, 0, fds.as_mut_ptr()))?;
         libc::setsockopt(fds[1], libc::SOL_SOCKET, libc::SO_SNDBUF, at, length);

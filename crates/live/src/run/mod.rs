@@ -34,7 +34,8 @@ use windtunnel::{errln, outln};
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// An rt-app JSON file or a generator (`windtunnel workload list`), for example hackbench:groups=2
+    /// An rt-app JSON file or a generator (`windtunnel workload list`), for example
+    /// hackbench:groups=2
     workload: String,
     /// Run time [default: the workload's own, else until its tasks have exited, 10 s at most]
     #[arg(long = "for", value_parser = duration::parse_some)]

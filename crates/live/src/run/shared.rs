@@ -111,7 +111,7 @@ pub fn read_clock(id: libc::clockid_t) -> u64 {
 }
 
 pub fn gettid() -> u32 {
-    // SAFETY: no arguments.
+    // SAFETY: gettid has no preconditions.
     unsafe { libc::gettid() as u32 }
 }
 

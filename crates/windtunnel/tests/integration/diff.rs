@@ -37,7 +37,7 @@ const FROM: u64 = 20_000_000;
 fn the_first_different_decision_is_found_with_time_cpu_and_source_line() {
     let odd = path(ODD);
     for engine in ["jit", "interpreter"] {
-        for (kind, of_a, line_a, of_b, line_b) in [
+        for (kind, words_a, line_a, words_b, line_b) in [
             (
                 "1",
                 "stays on CPU",
@@ -66,16 +66,16 @@ fn the_first_different_decision_is_found_with_time_cpu_and_source_line() {
             let [a, b] = ["a", "b"].map(|side| first[side]["decided"].clone());
             let time = first["time_ns"].as_u64().expect("a time");
             assert!((FROM..FROM + 2_000_000).contains(&time), "{kind}: {time}");
-            for (told, words, place) in [(&a, of_a, line_a), (&b, of_b, line_b)] {
-                assert!(text(&told["decision"]).contains(words), "{kind}: {told}");
-                let place = match place {
+            for (decided, words, position) in [(&a, words_a, line_a), (&b, words_b, line_b)] {
+                assert!(text(&decided["decision"]).contains(words), "{kind}: {decided}");
+                let position = match position {
                     None => continue,
                     Some("odd_select_cpu") => "odd_select_cpu (odd.bpf.c".to_owned(),
                     Some(comment) => line(comment),
                 };
                 assert!(
-                    text(&told["place"]).contains(&place),
-                    "{kind}: {told} is not at {place}"
+                    text(&decided["place"]).contains(&position),
+                    "{kind}: {decided} is not at {position}"
                 );
             }
             // The decisions have the same CPU and time because nothing differed before.

@@ -78,12 +78,15 @@ fn every_case_is_compared_with_its_baseline() {
     // runs, not 16.
     assert_eq!(found["runs"], 8);
     let agreement = found["agreement"].as_array().expect("columns");
-    let of = |column: &str| agreement.iter().find(|a| a["column"] == column).expect("a column");
+    let column_agreement = |column: &str| agreement.iter().find(|a| a["column"] == column).expect("a column");
     assert_eq!(
-        (&of("time_s")["unit"], &of("time_s")["signed"]),
+        (
+            &column_agreement("time_s")["unit"],
+            &column_agreement("time_s")["signed"]
+        ),
         (&"percent".into(), &0.into())
     );
-    let speedups = of("speedup_percent");
+    let speedups = column_agreement("speedup_percent");
     assert_eq!(
         (&speedups["cells"], &speedups["signed"], &speedups["right_sign"]),
         (&2.into(), &2.into(), &1.into())
@@ -404,13 +407,13 @@ fn a_single_server_near_saturation_is_within_one_percent() {
             "{keys}: {measured} for {theory}"
         );
     }
-    let of = |slice: &str| {
+    let mean = |slice: &str| {
         let row = means
             .iter()
             .find(|(keys, ..)| keys.contains(&format!("\"timeslice_ms\":\"{slice}\"")));
         row.expect("a row").2
     };
-    assert!(of("10") > of("5") && of("5") > of("1") && of("1") > of("0.1"));
+    assert!(mean("10") > mean("5") && mean("5") > mean("1") && mean("1") > mean("0.1"));
 }
 
 /// Checks Little's law L = lambda W under every policy. The number of jobs comes from the times of

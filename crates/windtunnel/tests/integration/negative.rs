@@ -64,9 +64,9 @@ fn caught(header: &Header) -> Result<(), String> {
         return Err(format!("{name}: the engines differ: {:#} {:#}", records[0], records[1]));
     }
     if let Some(line) = header.line {
-        let place = format!("{name}:{line}:");
-        if !exit["source"].as_str().is_some_and(|source| source.contains(&place)) {
-            return Err(format!("{name}: not told of line {line}: {exit:#}"));
+        let position = format!("{name}:{line}:");
+        if !exit["source"].as_str().is_some_and(|source| source.contains(&position)) {
+            return Err(format!("{name}: the record does not name source line {line}: {exit:#}"));
         }
     }
     let without = run(name, &[])["exit"].take();

@@ -164,9 +164,9 @@ fn fork_halves_the_remaining_ticks_and_exit_returns_them() {
     };
     let parent = first(child(hog()).add("parent", vec![fork.clone(), run(500 * MS)]), "parent");
     near(length(&parent), 30 * MS, 6 * MS);
-    let both = || child(hog()).add("parent", vec![fork.clone(), run(500 * MS)]);
+    let parent_and_child = || child(hog()).add("parent", vec![fork.clone(), run(500 * MS)]);
     // Its three ticks are spent last, so it continues with six new ones.
-    near(length(&first(both(), "child")), 90 * MS, 6 * MS);
+    near(length(&first(parent_and_child(), "child")), 90 * MS, 6 * MS);
     let waits = vec![fork.clone(), Op::WaitChildren, run(500 * MS)];
     let tasks = child(vec![run(MS)]).add("parent", waits).add("hog", hog());
     // It keeps all its six ticks and, as the last to spend them, gets six new ones.
@@ -293,8 +293,8 @@ fn dss25_examining_a_task_reads_two_cache_lines() {
             let ran = run.tasks(Tasks::default().add_many(400, "hog", &hog())).for_ms(ms);
             (ran.machine.line_transfers().count, ran.counter("nr_examined"))
         };
-        let (first, both) = (run(1000), run(2000));
-        (both.0 - first.0) * 100 / (both.1 - first.1)
+        let (first, parent_and_child) = (run(1000), run(2000));
+        (parent_and_child.0 - first.0) * 100 / (parent_and_child.1 - first.1)
     };
     let (one, two) = (lines_percent("dss"), lines_percent("dss25"));
     assert!(one > 50, "most reads miss the cache: {one} %");

@@ -59,14 +59,14 @@ fn an_idle_cpu_takes_any_task_and_a_busy_one_prefers_its_own() {
             .tasks(tasks)
             .for_ms(500);
         let stints = ran.stints();
-        let of = |name: &str| {
+        let cpus_used = |name: &str| {
             stints
                 .iter()
                 .filter(|stint| stint.comm == name)
                 .map(|stint| stint.cpu)
                 .collect::<Vec<_>>()
         };
-        let cpus = of("nap0");
+        let cpus = cpus_used("nap0");
         (
             cpus.windows(2).filter(|pair| pair[0] == pair[1]).count() * 100 / cpus.len(),
             cpus.len(),

@@ -41,8 +41,8 @@ fn low_hogs(cpus: u32) -> Tasks {
 
 fn cpus_after(ran: &Observed, comm: &str, from: u64) -> BTreeSet<u32> {
     let stints = ran.stints();
-    let of = stints.iter().filter(|s| s.comm.starts_with(comm) && s.from >= from);
-    of.map(|stint| stint.cpu).collect()
+    let matching = stints.iter().filter(|s| s.comm.starts_with(comm) && s.from >= from);
+    matching.map(|stint| stint.cpu).collect()
 }
 
 #[test]

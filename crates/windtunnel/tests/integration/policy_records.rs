@@ -156,13 +156,13 @@ fn header_table(names: &[String]) -> String {
         let comment = comment.lines().map(|line| line.trim_start_matches([' ', '*']));
         let comment = comment.take_while(|line| !line.is_empty() && *line != "/");
         let comment = comment.collect::<Vec<_>>().join(" ");
-        let what = comment.split(". ").next().unwrap_or_default().trim_end_matches('.');
+        let summary = comment.split(". ").next().unwrap_or_default().trim_end_matches('.');
         let users = if users.len() == names.len() {
             "all".to_owned()
         } else {
             users.join(", ")
         };
-        let _ = writeln!(table, "| `{header}` | {what} | {users} |");
+        let _ = writeln!(table, "| `{header}` | {summary} | {users} |");
     }
     table
 }

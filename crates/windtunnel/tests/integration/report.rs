@@ -174,8 +174,12 @@ fn the_tables_of_perf_and_the_kernel_agree() {
         .sum();
     let rows = timehist.lines().count() as u64 - 3;
     assert!((rows..=rows + 16).contains(&slices), "{slices} slices, {rows} rows");
-    let both = report(&[&path, &path, "--latency"]);
-    assert_eq!(both.matches("vtime on numa16 under mixed").count(), 2, "{both}");
+    let latencies = report(&[&path, &path, "--latency"]);
+    assert_eq!(
+        latencies.matches("vtime on numa16 under mixed").count(),
+        2,
+        "{latencies}"
+    );
 }
 
 /// Checks that the detail records do not contradict each other.

@@ -159,7 +159,7 @@ fn a_condition_omits_instances() {
     let error = setting
         .each(Facts::new(&spec, &Kernel), &mut |_, _| Ok(()))
         .unwrap_err();
-    assert!(error.contains("'other_llc' is a fact of a pair"), "{error}");
+    assert!(error.contains("'other_llc' is a property of a pair"), "{error}");
     let setting = Setting {
         path: "a[llc][other_llc]".into(),
         ..setting

@@ -31,8 +31,8 @@ const CASES: &[(&str, &str, &str, &str, &str)] = &[
         "closed:n=6,compute=1s,start_cpu=0",
         "0ms-100ms",
     ),
-    // Group weights: 300 for one task, 100 for three tasks, and 2 for two tasks that compute for 20
-    // ms.
+    // Groups: weight 300 with one task, weight 100 with three tasks, and a limit of 2 ms of CPU
+    // time in every 20 ms for two tasks.
     ("eevdf-groups", "eevdf", "core:1 pu:1", "groups.json", "0ms-80ms"),
     // Real-time tasks precede all others.
     ("fifo-rt", "fifo", "core:2 pu:1", "rt.json", "0ms-60ms"),

@@ -211,7 +211,7 @@ fn no_task_is_lost_or_misplaced_during_hotplug() {
     });
 }
 
-/// A CPU that is offline when the policy is loaded looks idle, but no task may be sent to it.
+/// A CPU that has gone offline looks idle, but no task may be sent to it.
 #[test]
 fn no_task_is_sent_to_an_offline_cpu() {
     let pools: &[_] = &[("poolsize", 1), ("balancer", 2), ("interval_ms", 50)];

@@ -44,8 +44,7 @@ pub struct Args {
     /// Set a policy's parameter (`windtunnel policy show` lists them)
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
-    /// Print the rows of a Markdown table: `| policy | workload | figure | simulated | live | error
-    /// |`
+    /// Print Markdown table rows: policy, workload, figure, simulated, live, error
     #[arg(long)]
     markdown: bool,
     /// Do not record the live side with tracefs; counts then come from /proc, and latencies are

@@ -125,7 +125,7 @@ impl<'p> Path<'p> {
                     let count = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0);
                     if count.saturating_mul(paths.len()) > MAX_PATHS {
                         return Err(format!(
-                            "the range has {count} elements, but a setting may set at most {MAX_PATHS}"
+                            "a range of {count} elements makes the setting exceed the limit of {MAX_PATHS} elements"
                         ));
                     }
                     range.map(|i| i.to_string()).collect()

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * calls_itself: ops.running() calls a function that calls itself without end.
+ * calls_itself: ops.running() calls a function with endless recursion.
  * with --check: stack-overflow: 9 functions under way
  * without: BPF stack overflow: calls nest too deep
  */

@@ -255,12 +255,14 @@ impl Machine {
             more_room(&mut self.records);
         }
         let time = self.now;
+        let after = self.after(self.local_time(cpu));
         // SAFETY: there is room. Vec::push would do, but as growing could unwind, the record would be made elsewhere and be
         // copied, in parts wider than those it was just stored in, for which a host has to wait.
         unsafe {
             self.records.as_mut_ptr().add(nr).write(Record {
                 time,
                 cpu: cpu.nr(),
+                after: 0,
                 event,
             });
             self.records.set_len(nr + 1);

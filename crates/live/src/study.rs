@@ -248,6 +248,7 @@ mod tests {
         let record = |pid| Record {
             time: 0,
             cpu: 0,
+            after: 0,
             event: Event::TaskExit { pid },
         };
         let mut records = [record(4_000_000), record(77), record(4_000_000)];

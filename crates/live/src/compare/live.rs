@@ -128,7 +128,12 @@ mod tests {
 
     #[test]
     fn other_tasks_become_idle_time_and_events_outside_the_run_are_dropped() {
-        let record = |time, event| Record { time, cpu: 0, event };
+        let record = |time, event| Record {
+            time,
+            cpu: 0,
+            after: 0,
+            event,
+        };
         let switch = |prev, next| Event::Switch {
             prev,
             prev_state: TaskState::Interruptible,

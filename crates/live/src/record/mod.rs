@@ -236,11 +236,13 @@ mod tests {
         let record = |time, pid| Record {
             time,
             cpu: 0,
+            after: 0,
             event: Event::TaskExit { pid },
         };
         let done = |time| Record {
             time,
             cpu: 0,
+            after: 0,
             event: Event::Done {
                 pid: 1,
                 count: 1,

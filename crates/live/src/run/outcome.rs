@@ -104,7 +104,12 @@ pub fn executed(world: &World, ended: &Ended) -> Executed {
             Kind::New => entry.a,
             _ => entry.time,
         };
-        records.push(Record { time, cpu: 0, event });
+        records.push(Record {
+            time,
+            cpu: 0,
+            after: 0,
+            event,
+        });
     }
     for (pid, before) in before {
         counts

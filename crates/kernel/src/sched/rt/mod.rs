@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The realtime class: SCHED_FIFO and SCHED_RR, per-CPU queues with push and pull (kernel/sched/rt.c, cpupri.c).
+//! The real-time class: SCHED_FIFO and SCHED_RR (kernel/sched/rt.c, kernel/sched/cpupri.c).
 //!
-//! Modelled: 99 priority lists a CPU and above them one for SCHED_DEADLINE, whose tasks keep to their runtime by themselves and run
-//! in the order of coming, the round robin slice of 100 ms, push when a task cannot run where it is queued,
-//! pull when a CPU's priority drops, the servers that keep other classes from starving.
+//! Modelled:
+//! - one list for each of the 99 priorities on each CPU
+//! - a list above them for SCHED_DEADLINE tasks, which run in order of arrival and limit their
+//!   runtime themselves
+//! - the round-robin slice of 100 ms
+//! - push: a CPU sends away a task that cannot run where it is queued
+//! - pull: a CPU whose priority drops takes tasks from other CPUs
+//! - the deadline servers, which keep real-time tasks from starving the other classes
 //!
-//! Left out: task groups and their bandwidth, SCHED_DEADLINE, RT_PUSH_IPI (off by default), migration by the stopper of
-//! a task that may not migrate, capacity-aware placement on machines whose CPUs differ.
+//! Not modelled: task groups and their bandwidth, deadlines and throttling of SCHED_DEADLINE,
+//! RT_PUSH_IPI (off by default), moving a running task away through the stopper so that a pinned
+//! one can run, and placement by CPU capacity.
 
 mod balance;
 pub(crate) mod cpupri;
@@ -29,14 +35,18 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 use balance::{curr_prio, find_lowest_rq, movable, prio};
 use workload::Policy;
 
-/// sched_rr_timeslice, ms.
+/// Slice of SCHED_RR tasks (sched_rr_timeslice), ms.
 const RR_TIMESLICE_MS: u32 = 100;
 
+/// Returns the slice of SCHED_RR tasks in ticks.
 fn rr_timeslice(m: &Machine) -> u32 {
     (RR_TIMESLICE_MS * m.spec.hz / 1000).max(1)
 }
 
-/// The best task; none while others are served. A CPU whose priority drops looks for work elsewhere first.
+/// Returns the queued task with the highest priority, or `None` while the deadline server gives the
+/// CPU to other classes.
+///
+/// A CPU whose priority drops first tries to pull a task from other CPUs.
 pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId) -> Option<TaskId> {
     let prev = m.rqs[cpu].curr;
     if prev != IDLE
@@ -54,7 +64,8 @@ pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId) -> Option<TaskId> {
     Some(first)
 }
 
-/// Tells the machine what `cpu` has queued.
+/// Updates the root domain with the highest priority that is queued on `cpu` and with whether it
+/// has a task to spare.
 fn update_root_domain(m: &mut Machine, cpu: CpuId) {
     let rt = &m.rqs[cpu].rt;
     m.root_domain.set(cpu, rt.highest());
@@ -85,7 +96,8 @@ pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
     m.rqs[cpu].rt.requeue(&mut m.tasks, curr, false);
 }
 
-/// A better task runs at once; one that cannot is pushed to where it can.
+/// Reschedules if the woken task has a higher priority than the current one. Otherwise tries to
+/// push it to another CPU.
 pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, _flags: u32) {
     let curr = m.rqs[cpu].curr;
     if prio(m, task) < prio(m, curr) {
@@ -96,7 +108,8 @@ pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, _flags: 
         return;
     }
     if prio(m, task) == prio(m, curr) && !movable(m, task) && movable(m, curr) && find_lowest_rq(m, curr).is_some() {
-        // curr can run elsewhere, the woken one cannot: make way, curr is pushed after the switch.
+        // The current task can run elsewhere, but the woken one cannot. The woken task runs here,
+        // and the current one is pushed away after the switch.
         m.rqs[cpu].rt.requeue(&mut m.tasks, task, true);
         m.resched_curr(cpu);
         return;
@@ -106,7 +119,9 @@ pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, _flags: 
     }
 }
 
-/// Elsewhere if what runs here is realtime and as good, or cannot move; else it stays and the other one is pushed.
+/// Chooses another CPU if the current task of `prev_cpu` is a real-time task that has at least the
+/// same priority or is pinned. In all other cases the task stays: it preempts the current task,
+/// which can be pushed.
 pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wake_flags: u32) -> CpuId {
     if wake_flags & (flags::WF_TTWU | flags::WF_FORK) == 0 {
         return prev_cpu;
@@ -145,7 +160,7 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, _next: TaskId) {
     server::start(m, cpu);
 }
 
-/// After a switch: waiting tasks go to CPUs that run something of lower priority.
+/// Runs after a switch and pushes waiting tasks to CPUs that run tasks of lower priority.
 pub(crate) fn balance_callback(m: &mut Machine, cpu: CpuId) {
     if std::mem::take(&mut m.rqs[cpu].rt.push_wanted) {
         balance::push_tasks(m, cpu);
@@ -221,6 +236,7 @@ pub(crate) fn prio_changed(m: &mut Machine, cpu: CpuId, task: TaskId) {
     }
 }
 
-/// The task is off its queue meanwhile and is counted anew when it comes back.
+/// Affinity and CPU need no update here: the task is off its queue during the change and is counted
+/// again when it returns.
 pub(crate) fn set_cpus_allowed(_m: &mut Machine, _task: TaskId) {}
 pub(crate) fn migrate_task_rq(_m: &mut Machine, _task: TaskId, _new_cpu: CpuId) {}

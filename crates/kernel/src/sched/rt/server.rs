@@ -1,34 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What keeps realtime tasks from starving all others: of each second, the others get 50 ms if they are left waiting
-//! (the fair and ext deadline servers, kernel/sched/deadline.c).
+//! The deadline server: it keeps real-time tasks from starving the other classes (the fair and ext
+//! servers of kernel/sched/deadline.c).
 //!
-//! One server a CPU serves both classes. It starts to wait when a realtime task runs while others are queued. 950 ms
-//! later, unless the others had their 50 ms meanwhile, it lets them run before realtime tasks for what they lack, then
-//! rests until the second is over and does so again while they still wait.
+//! One server on each CPU serves both classes and guarantees them 50 ms of CPU time in each second:
+//!
+//! 1. The server starts when a real-time task runs while tasks of other classes are queued.
+//! 2. It waits for 950 ms. If the other classes had 50 ms meanwhile, it waits again.
+//! 3. Otherwise it lets them run before real-time tasks for the rest of the 50 ms.
+//! 4. It rests until the second is over, and repeats step 3 while tasks of other classes are
+//!    waiting.
 
 use super::dl_server::*;
 use crate::machine::Machine;
 use crate::simulation::event::Event;
 use crate::simulation::id::CpuId;
 
-/// CPU time that others than realtime tasks have used on `cpu`.
+/// Returns the CPU time that tasks of other classes have used on `cpu`, ns.
 fn served(m: &Machine, cpu: CpuId) -> u64 {
     let rq = &m.rqs[cpu];
     rq.time.tasks_ns - rq.rt.used_ns
 }
 
+/// Returns whether tasks of other classes are queued on `cpu`.
 fn others_wait(m: &Machine, cpu: CpuId) -> bool {
     let rq = &m.rqs[cpu];
     rq.nr_running > rq.rt.nr_running
 }
 
-/// Whether the others go first now.
+/// Returns whether tasks of other classes run before real-time tasks at the moment.
 pub(super) fn serves(m: &Machine, cpu: CpuId) -> bool {
     matches!(m.rqs[cpu].rt.server.state, State::Running { until_ns, .. } if served(m, cpu) < until_ns)
         && others_wait(m, cpu)
 }
 
-/// A realtime task runs or queues up on `cpu`, or others queue behind it.
+/// Starts the server if tasks of other classes are queued behind a real-time task on `cpu`.
 pub(super) fn start(m: &mut Machine, cpu: CpuId) {
     if m.rqs[cpu].rt.server.state == State::Off && others_wait(m, cpu) {
         wait(m, cpu);
@@ -49,7 +54,7 @@ fn run(m: &mut Machine, cpu: CpuId, budget: u64, replenish_at: u64) {
     m.resched_curr(cpu);
 }
 
-/// The server's timer. There is one at any time unless it is off.
+/// Handles the server's timer. Exactly one timer event is pending unless the server is off.
 pub(crate) fn timer(m: &mut Machine, cpu: CpuId) {
     m.enter(cpu);
     let now = m.now;

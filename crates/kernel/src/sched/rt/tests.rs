@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who runs first, where, and for how long.
+//! Tests of the real-time class: which task runs first, on which CPU, and for how long.
 
 use crate::sched::class::flags::WF_TTWU;
 use crate::testbed::*;
@@ -10,7 +10,7 @@ fn fifo(rt_priority: u32) -> Policy {
     Policy::Fifo { rt_priority }
 }
 
-/// Pids in the order they were switched to, the idle task left out.
+/// Returns the pids in the order in which they were switched to, without the idle task.
 fn order(records: &[Record]) -> Vec<u32> {
     let next = records.iter().filter_map(|r| match r.event {
         Event::Switch { next, .. } if next != 0 => Some(next),
@@ -178,7 +178,7 @@ fn a_wakee_goes_elsewhere_when_its_equal_runs() {
     let wakee = bed.task(0, sleeper(MS, 3 * MS));
     (wakee.policy, wakee.start_ns) = (fifo(50), MS);
     let (_, records) = bed.run(free(spec(1, 1, 2, 1)), 100 * MS);
-    // It is sent there when it wakes, not queued here and pushed.
+    // The wake-up itself must choose the other CPU, instead of queueing here and pushing later.
     let queued_here = |r: &&Record| {
         matches!(
             r.event,
@@ -258,10 +258,10 @@ fn placement_looks_at_what_runs() {
     bed.task(0, sleeper(MS, 300 * MS)).policy = fifo(50);
     let (mut m, _) = bed.run(free(spec(1, 1, 2, 2)), 100 * MS);
     let wake = |m: &mut crate::machine::Machine, prev| super::select_task_rq(m, nth(1), prev, WF_TTWU);
-    // Away from its equal, but not from an idle CPU.
+    // The task avoids a CPU that runs a task of equal priority, but stays on an idle CPU.
     assert_ne!(wake(&mut m, cpu_id(0)), 0);
     assert_eq!(wake(&mut m, cpu_id(2)), 2);
-    // Where it was last before all others as good.
+    // The CPU on which the task ran last is preferred to equally good CPUs.
     for cpu in [3, 2, 1] {
         m.tasks[1].cpu = cpu_id(cpu);
         assert_eq!(super::find_lowest_rq(&mut m, nth(1)), Some(cpu_id(cpu)));

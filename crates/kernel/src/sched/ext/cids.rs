@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPUs by topological number (cid): the table between CPU numbers and cids.
+//! The mapping between CPU numbers and topological CPU numbers (cids).
 
 use crate::hardware::cpuset::CpuSet;
 use crate::simulation::id::CpuId;
@@ -7,22 +7,26 @@ use crate::simulation::table::Table;
 use bpf::errno::EINVAL;
 use machine::Topology;
 
-/// Of each cid: first cid and index of its core, LLC and node, in the order of struct scx_cid_topo. -1 where there is none.
+/// Position of a cid in the topology: first cid and index of its core, LLC and node (struct
+/// scx_cid_topo); -1 if unknown.
 pub(crate) type Place = [i32; 6];
 
+/// The mapping between CPU numbers and cids.
 #[derive(Debug)]
 pub(crate) struct Cids {
     pub(crate) to_cpu: Vec<CpuId>,
     pub(crate) of_cpu: Table<CpuId, u32>,
     pub(crate) places: Vec<Place>,
-    /// The policy schedules by cid.
+    /// Whether the policy uses cids instead of CPU numbers (struct sched_ext_ops_cid).
     pub(crate) form: bool,
-    /// By CPU: the mask for ops.set_cmask(), where the policy sees it and where it is.
+    /// Mask for ops.set_cmask() by CPU: its address in the policy's arena, and its address in the
+    /// region.
     pub(crate) scratch: Vec<(u64, u64)>,
 }
 
 impl Cids {
-    /// scx_cid_init: CPUs in the order of nodes, in them of LLCs, in them of cores, each by its first CPU.
+    /// Numbers the online CPUs by node, then LLC, then core, each in the order of its first CPU
+    /// (scx_cid_init). Offline CPUs follow without a position in the topology.
     pub fn new(topology: &Topology, online: &CpuSet) -> Cids {
         let nr_cpus = topology.nr_cpus();
         let mut cids = Cids {
@@ -93,7 +97,8 @@ impl Cids {
         self.places[cid as usize]
     }
 
-    /// scx_bpf_cid_override: each CPU's cid, which must be a permutation. The topology is not known of it.
+    /// Replaces the mapping (scx_bpf_cid_override). `cid_of` has each CPU's cid and must be a
+    /// permutation. The topology is unknown from then on.
     pub fn replace(&mut self, cid_of: &[u32]) {
         self.of_cpu.copy_from_slice(cid_of);
         for (cpu, &cid) in self.of_cpu.numbered() {
@@ -102,24 +107,25 @@ impl Cids {
         self.places.fill([-1; 6]);
     }
 
-    /// The policy schedules by cid.
+    /// Returns whether the policy uses cids instead of CPU numbers.
     pub fn form(&self) -> bool {
         self.form
     }
 
-    /// A CPU as the policy's callbacks are told of it (scx_cpu_arg).
+    /// Returns the number by which the policy's callbacks know a CPU (scx_cpu_arg).
     #[inline]
     pub fn arg(&self, cpu: CpuId) -> u64 {
         u64::from(if self.form { self.of_cpu(cpu) } else { cpu.nr() })
     }
 }
 
-/// SCX_CMASK_NR_WORDS: with room for any alignment of the first cid.
+/// Returns the number of 64-bit words of a cid mask, for any alignment of its first cid
+/// (SCX_CMASK_NR_WORDS).
 pub(crate) fn words(nr_cids: u32) -> u32 {
     nr_cids.div_ceil(64) + 1
 }
 
-/// A policy's arena if it schedules by cid: it must have one and no more.
+/// Returns an error message unless a policy that uses cids has exactly one arena.
 pub(crate) fn check_arenas(arenas: usize) -> Option<String> {
     match arenas {
         1 => None,
@@ -136,10 +142,11 @@ mod tests {
 
     #[test]
     fn cids_number_cores_and_caches_together() {
-        // Two nodes of two LLCs of two cores of two threads; whatever the CPU numbers are, siblings are neighbours.
+        // Two nodes with two LLCs each, two cores in each LLC, two threads in each core. Siblings
+        // get adjacent cids.
         let mut spec = MachineSpec::regular(2, 2, 2, 2);
         let cpus = &mut spec.topology.cpus;
-        // Hardware threads numbered as firmware does: second threads last.
+        // The CPUs are numbered as firmware does: first all first threads, then all second threads.
         for (number, cpu) in cpus.iter_mut().enumerate() {
             let core = number as u32 % 8;
             (cpu.core, cpu.thread, cpu.llc, cpu.node) = (core, number as u32 / 8, core / 2, core / 4);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Changes a task's sched_ext state ([`entity`](super::entity)).
+//! Access to a task's sched_ext state ([`entity`](super::entity)).
 
 use super::entity::*;
 use crate::machine::Machine;
@@ -7,7 +7,7 @@ use crate::policy::layout::enums::*;
 use crate::simulation::id::TaskId;
 
 impl Machine {
-    /// Are any of these SCX_TASK_* flags set?
+    /// Returns whether any of these SCX_TASK_* flags is set.
     #[inline]
     pub(crate) fn scx_flag(&self, task: TaskId, flags: u64) -> bool {
         self.scx_entity(task).flags & flags as u32 != 0
@@ -54,7 +54,7 @@ impl Machine {
         scx.flags = scx.flags & !(SCX_TASK_STATE_MASK as u32) | state as u32;
     }
 
-    /// What the layout does not know of a new task's entity (init_scx_entity).
+    /// Initializes the fields of a new task's entity that are not zero (init_scx_entity).
     pub(super) fn scx_init_entity(&mut self, task: TaskId) {
         let runnable_at = self.jiffies();
         let scx = self.scx_entity(task);
@@ -62,12 +62,12 @@ impl Machine {
         scx.runnable_at = runnable_at;
     }
 
-    /// Ticks since the run's start.
+    /// Returns the number of ticks since the start of the run.
     pub(crate) fn jiffies(&self) -> u64 {
         self.now / self.tick_ns()
     }
 
-    /// The task begins to wait behind those that wait already.
+    /// Puts a task at the end of the list of waiting tasks.
     #[inline]
     pub(super) fn set_task_runnable(&mut self, task: TaskId) {
         let scx = self.scx_entity(task);
@@ -81,7 +81,8 @@ impl Machine {
         entity.runnable = self.ext.nr_runnable_ever;
     }
 
-    /// The task waits no more: it runs (`reset`), or is off the queue.
+    /// Removes a task from the list of waiting tasks. `reset` says that the task runs, so that its
+    /// next wait starts anew.
     #[inline]
     pub(super) fn clr_task_runnable(&mut self, task: TaskId, reset: bool) {
         if reset {
@@ -90,7 +91,8 @@ impl Machine {
         self.tasks[task].ext.runnable = 0;
     }
 
-    /// Each CPU's tasks that wait to run, in the order they began to. Looks at all tasks: for what happens seldom.
+    /// Returns each CPU's waiting tasks in the order in which their waits began. This examines all
+    /// tasks, so it is for rare uses.
     pub(super) fn runnable_lists(&self) -> Vec<Vec<TaskId>> {
         let mut lists = vec![Vec::new(); self.rqs.len()];
         for (task, t) in self.tasks.numbered().filter(|(_, t)| t.ext.runnable != 0) {

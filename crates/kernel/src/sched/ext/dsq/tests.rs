@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! DSQs against plain lists.
+//! Tests of DSQs against plain lists.
 
 use super::*;
 use crate::testbed::nth;
 
-/// Slots of the tasks on a DSQ, in order.
+/// Returns the slots of the tasks on a DSQ, in order.
 fn order(dsqs: &Dsqs, dsq: DsqRef) -> Vec<u32> {
     let mut order: Vec<TaskId> = Vec::new();
     let mut at = dsqs.first(dsq);
@@ -41,7 +41,8 @@ fn vtime_order_is_kept_behind_equals_and_across_the_wrap() {
     assert_eq!(order(&dsqs, dsq), [3, 4, 1, 0, 2]);
 }
 
-/// Against a sorted vector, with insertions and removals in a fixed pseudo-random order.
+/// Compares a DSQ with a sorted vector while tasks are inserted and removed in a fixed
+/// pseudo-random order.
 #[test]
 fn the_treap_agrees_with_a_sorted_list() {
     let mut dsqs = Dsqs::new(1, 1);
@@ -74,7 +75,8 @@ fn the_treap_agrees_with_a_sorted_list() {
     }
 }
 
-/// Vtimes more than 2^63 apart: time_before64() is no order then, and no task may get lost.
+/// Uses vtimes that are more than 2^63 apart, for which time_before64() is not an order. No task
+/// may get lost.
 #[test]
 fn vtimes_without_an_order_lose_no_task() {
     let mut dsqs = Dsqs::new(1, 1);
@@ -90,7 +92,7 @@ fn vtimes_without_an_order_lose_no_task() {
             dsqs.remove(nth(task));
         } else {
             queued.insert(task);
-            // Thirds of the circle beat each other in turn.
+            // Each of these three vtimes is before the next one, around the circle of 2^64.
             let vtime = match round % 2 {
                 0 => u64::MAX / 3 * u64::from(round % 3),
                 _ => state,

@@ -275,7 +275,11 @@ impl Dsqs {
             while let Some(task) = at {
                 let node = &self.nodes[task];
                 assert_eq!(node.dsq, id, "task {task:?} is on two DSQs");
-                assert_eq!(node.prev, last, "DSQ {:#x} is linked wrongly at task {task:?}", dsq.id);
+                assert_eq!(
+                    node.prev, last,
+                    "DSQ {:#x}: task {task:?} has a wrong link to the previous task",
+                    dsq.id
+                );
                 if node.on_priq {
                     assert_eq!(in_tree, task, "DSQ {:#x}: list and tree differ", dsq.id);
                     in_tree = self.treap_next(task);
@@ -286,10 +290,14 @@ impl Dsqs {
             }
             assert_eq!(
                 in_tree, NIL,
-                "DSQ {:#x}: the tree has a task that the list has not",
+                "DSQ {:#x}: the tree has a task that is not in the list",
                 dsq.id
             );
-            assert_eq!(nr, dsq.nr, "DSQ {:#x} counts wrong", dsq.id);
+            assert_eq!(
+                nr, dsq.nr,
+                "DSQ {:#x}: the list and the counter have different numbers of tasks",
+                dsq.id
+            );
         }
     }
 

@@ -10,7 +10,6 @@ use bpf::engine::Vm;
 /// Stands for a callback that the policy does not have.
 pub(crate) const ABSENT: u32 = u32::MAX;
 
-
 /// A policy's struct sched_ext_ops.
 #[derive(Clone, Debug)]
 pub struct OpsTable {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Finds queues and entities in the hierarchy of task groups ([`task_group`](super::task_group)).
+//! Access to queues and entities in the hierarchy of task groups
+//! ([`task_group`](super::task_group)).
 
 use super::entity::{CfsRq, CfsRqId, Entity, EntityId, GROUP, NONE};
 use super::task_group::*;
@@ -50,7 +51,8 @@ impl Machine {
         }
     }
 
-    /// The queue of `cpu` that an entity of that CPU competes on; if it is no root's, also the entity above it.
+    /// Returns the queue of `cpu` on which an entity competes. Unless it is the root's, this is
+    /// also the number of the entity above.
     #[inline]
     pub(super) fn cfs_rq_of(&self, cpu: CpuId, id: impl Into<EntityId>) -> CfsRqId {
         match self.se(id).group {
@@ -59,7 +61,7 @@ impl Machine {
         }
     }
 
-    /// The same of a task.
+    /// Returns the queue of `cpu` on which a task competes.
     #[inline]
     pub(super) fn task_cfs_rq(&self, cpu: CpuId, task: TaskId) -> CfsRqId {
         match self.tasks[task].fair.group {
@@ -68,7 +70,7 @@ impl Machine {
         }
     }
 
-    /// The CPU of a queue.
+    /// Returns the CPU of a queue.
     #[inline]
     pub(super) fn cpu_of_cfs(&self, id: CfsRqId) -> CpuId {
         if id < GROUP {
@@ -78,7 +80,7 @@ impl Machine {
         }
     }
 
-    /// The fair task that runs on `cpu`.
+    /// Returns the fair task that runs on `cpu`.
     #[inline]
     pub(super) fn fair_curr(&self, cpu: CpuId) -> Option<TaskId> {
         let mut curr = self.rqs[cpu].fair.cfs.curr;
@@ -91,7 +93,8 @@ impl Machine {
         Some(TaskId::of_entity(curr))
     }
 
-    /// What stands for two tasks of `cpu` where they compete with each other, and the queue (find_matching_se).
+    /// Returns the entities by which two tasks of `cpu` compete with each other, and their common
+    /// queue (find_matching_se).
     #[inline]
     pub(super) fn find_matching_se(&self, cpu: CpuId, a: TaskId, b: TaskId) -> (EntityId, EntityId, CfsRqId) {
         if self.tasks[a].fair.group == 0 && self.tasks[b].fair.group == 0 {

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The timeline of one queue: entities ordered by virtual deadline, each subtree knowing its least vruntime.
+//! The timeline of a queue: a tree of entities, ordered by virtual deadline. Each node has the
+//! smallest vruntime of its subtree.
 //!
-//! A treap whose priorities come from a counter's hash, so the shape depends on the order of insertions alone. Nodes lie
-//! in one vector; equal deadlines stay in the order they came.
+//! The tree is a treap whose priorities are hashes of a counter, so its shape depends only on the
+//! order of insertions. Nodes are stored in a vector. Entities with equal deadlines are in order of
+//! insertion.
 
 use super::entity::EntityId;
 
 const NIL: u32 = u32::MAX;
 
-/// Names an entity in its timeline; valid from insertion to removal.
+/// Position of an entity in its timeline. It is valid from insertion to removal.
 pub type Place = (i64, u64);
 
 #[derive(Clone, Copy)]
@@ -16,7 +18,7 @@ struct Node {
     deadline: i64,
     sequence: u64,
     vruntime: i64,
-    /// Least vruntime of the subtree, this node included.
+    /// Smallest vruntime in the subtree, including this node.
     min_vruntime: i64,
     priority: u32,
     entity: EntityId,
@@ -28,7 +30,7 @@ struct Node {
 pub struct Timeline {
     nodes: Vec<Node>,
     free: Vec<u32>,
-    /// One above the root's index; 0 when empty.
+    /// Index of the root plus 1; 0 for an empty tree.
     root: u32,
     sequence: u64,
 }
@@ -41,7 +43,7 @@ impl Timeline {
     pub fn insert(&mut self, entity: EntityId, deadline: i64, vruntime: i64) -> Place {
         self.sequence += 1;
         let sequence = self.sequence;
-        // Fibonacci hashing: well spread, and the same in every run.
+        // Fibonacci hashing distributes the priorities well and gives the same values in every run.
         let priority = (sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
         let node = Node {
             deadline,
@@ -149,13 +151,15 @@ impl Timeline {
         self.nodes[at as usize].min_vruntime = min;
     }
 
-    /// The entity with the earliest deadline, and that deadline, among those whose vruntime is `eligible`.
-    /// `eligible` must hold for every vruntime below one it holds for.
+    /// Returns the entity with the earliest deadline among those whose vruntime is `eligible`, and
+    /// that deadline.
+    ///
+    /// If `eligible` is true for a vruntime, it must be true for all smaller ones.
     pub fn first_eligible(&self, eligible: impl Fn(i64) -> bool) -> Option<(EntityId, i64)> {
         let mut at = self.root();
         while at != NIL {
             let n = &self.nodes[at as usize];
-            // What is eligible on the left has an earlier deadline.
+            // An eligible entity on the left has an earlier deadline.
             if n.left != NIL && eligible(self.nodes[n.left as usize].min_vruntime) {
                 at = n.left;
             } else if eligible(n.vruntime) {
@@ -167,7 +171,7 @@ impl Timeline {
         None
     }
 
-    /// Any entity: the only one if there is one.
+    /// Returns an entity, which is the only one if the timeline has one.
     pub fn any(&self) -> Option<EntityId> {
         self.nodes.get(self.root() as usize).map(|n| n.entity)
     }

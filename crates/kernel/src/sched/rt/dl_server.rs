@@ -15,15 +15,10 @@ pub(super) enum State {
     /// The server's timer is set to zero laxity: the last time at which the reserved time still
     /// fits into the period. The other classes had used `served_ns` of CPU time when the period
     /// began.
-    Waiting {
-        served_ns: u64,
-    },
+    Waiting { served_ns: u64 },
     /// The other classes run first until they have used `until_ns` of CPU time in total. The next
     /// period starts at `replenish_at`.
-    Running {
-        until_ns: u64,
-        replenish_at: u64,
-    },
+    Running { until_ns: u64, replenish_at: u64 },
     /// The reserved time of this period is used up.
     Resting,
 }

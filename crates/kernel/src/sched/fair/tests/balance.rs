@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who moves where, and who does not.
+//! Tests of load balancing: which tasks migrate, and which do not.
 
 use crate::machine::Machine;
 use crate::sched::fair::balance::{Env, IdleType, Migrate, group_stats, should_we_balance};
@@ -12,6 +12,7 @@ use crate::testbed::*;
 use trace::{Event, MigrateReason, Record};
 use workload::{Dist, Op, Policy};
 
+/// Returns time, pid, source and destination of all migrations by load balancing.
 fn moves(records: &[Record]) -> Vec<(u64, u32, u32, u32)> {
     let moved = records.iter().filter_map(|r| match r.event {
         Event::Migrate {
@@ -74,7 +75,7 @@ fn balancing_is_recorded() {
 fn a_newly_idle_cpu_pulls_at_once() {
     let mut bed = Bed::default();
     hogs_on(&mut bed, 0, 3);
-    // Ends just after a tick.
+    // The task ends shortly after a tick.
     bed.pinned(1, vec![Op::Run(Dist::Fixed(20 * MS + 100 * US))]);
     for cpu in 2..4 {
         bed.pinned(cpu, hog());
@@ -112,7 +113,8 @@ fn pinned_tasks_stay() {
 
 #[test]
 fn affinity_that_crosses_groups_is_worked_around() {
-    // Two tasks in each LLC look even, but CPU 3 has two of them and its neighbours may not help.
+    // Both LLCs have two tasks and look balanced. But CPU 3 has two of them, and the CPUs next to
+    // it are not allowed to help.
     let mut bed = Bed::default();
     for cpu in [3, 3, 4, 5] {
         bed.task(cpu, hog()).cpus = Some(vec![3, 4, 5, 6]);
@@ -142,12 +144,13 @@ fn one_cpu_of_a_group_balances_for_it() {
         let yes = |&cpu: &u32| should_we_balance(m, &env(cpu, 0, level, IdleType::Idle));
         cpus.filter(yes).collect::<Vec<_>>()
     };
-    // In its core the idle thread, among LLCs the first on an idle core, without one the first idle thread.
+    // In a core, the idle thread balances. Between LLCs, it is the first CPU on an idle core, or
+    // else the first idle thread.
     assert_eq!(who(&m, 0..2, 1), [1]);
     assert_eq!(who(&m, 0..6, 2), [2]);
     m.idle_cpus.remove(cpu_id(2));
     assert_eq!(who(&m, 0..6, 2), [1]);
-    // The first one when nobody idles, and whoever becomes idle for itself.
+    // If no CPU idles, the first one balances. A CPU that becomes idle always balances for itself.
     (0..6).for_each(|cpu| m.idle_cpus.remove(cpu_id(cpu)));
     assert_eq!(who(&m, 0..6, 2), [0]);
     assert!(should_we_balance(&m, &env(5, 0, 2, IdleType::NewlyIdle)));
@@ -196,10 +199,10 @@ fn hot_and_indebted_tasks_stay_at_first() {
         m.domains.levels[1][0].nr_balance_failed = failed;
         detach::can_migrate_task(&mut m, &env(1, 0, 0, IdleType::Idle), &mut Default::default(), task)
     };
-    // Hot until balancing has failed more than once.
+    // The tasks are cache-hot, so they stay until balancing has failed twice.
     assert!(!may(a, 1, 100 * US) && !may(b, 1, 100 * US));
     assert!(may(a, 2, 100 * US) && may(b, 2, 100 * US));
-    // One that had more than its share goes only after a failure.
+    // A task with negative lag moves only after a failure.
     assert!(may(a, 1, MS) && may(b, 1, MS));
     assert!(!may(src, 2, MS), "it runs");
     let v = m.avg_vruntime(0);
@@ -270,11 +273,11 @@ fn rungs_follow_the_topology() {
         spans.iter().map(|s| s.imbalance_pct).collect::<Vec<_>>(),
         [110, 117, 117, 117]
     );
-    // A rung further up balances less often and takes hot tasks later.
+    // A larger domain is balanced less often, and its hot tasks are moved later.
     let slower = |pair: &[Level]| pair[0].balance_interval < pair[1].balance_interval;
     assert!(d.levels[0].windows(2).all(slower));
     assert!(spans[1].cache_nice_tries < spans[3].cache_nice_tries);
-    // One CPU sees nobody, two single cores only each other.
+    // A single CPU has no domain. Two single cores have one, with each other.
     assert!(Domains::new(&spec(1, 1, 1, 1).topology).levels[0].is_empty());
     assert_eq!(Domains::new(&spec(1, 1, 2, 1).topology).levels[0].len(), 1);
 }
@@ -326,14 +329,14 @@ fn hotplug_cuts_domains_of_what_is_online() {
         m.plan_hotplug(ms * MS, cpu, online);
     }
     m.advance(15 * MS, &mut Vec::new());
-    // The core of CPU 0 has one thread: no rung for it. The LLC counts three.
+    // The core of CPU 0 has only one thread left, so it has no domain. The LLC has three CPUs.
     assert_eq!(
         (ladder(&m, 0), ladder(&m, 1), ladder(&m, 2)),
         (vec![3, 7], vec![], vec![2, 3, 7])
     );
     assert_eq!(m.domains.llc(cpu_id(0)).weight, 3);
     assert!(m.domains.levels[0].iter().all(|level| level.last_balance > 0));
-    // The other node is gone, and with it the rung above the LLC.
+    // The other node is offline, so there is no domain above the LLC.
     m.advance(25 * MS, &mut Vec::new());
     assert_eq!(ladder(&m, 2), [2, 3]);
     for cpu in [1, 4, 5, 6, 7] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What goes on between the levels of groups: load, delayed groups, and turns.
+//! Tests of effects between the levels of task groups: load, delayed groups, and turns.
 
 use super::super::{put_prev_task, set_next_task};
 use crate::hardware::cpuset::CpuSet;
@@ -21,7 +21,7 @@ fn is_near(value: u64, expected: u64, percent: u64) {
     );
 }
 
-/// Two hogs in a group and one in the root, all on CPU 0.
+/// Returns a machine with two hogs in a group and one in the root, all on CPU 0.
 fn three(spec: MachineSpec) -> (Machine, u32) {
     let mut bed = Bed::default();
     let a = bed.cgroup("/a", 100);
@@ -57,7 +57,8 @@ fn load_goes_with_a_task_at_all_levels() {
     }
     assert!(m.se(group[0]).avg.util_avg < 50, "nobody is left there");
     assert!(m.se(group[0]).avg.load_avg < 50, "nobody is left there");
-    // Of the shares a third is still counted for the first CPU, which told of its load less than a ms ago.
+    // A third of the shares is still attributed to CPU 0, because its contribution was updated less
+    // than 1 ms ago.
     is_near(m.se(group[1]).avg.load_avg, 683, 10);
 }
 
@@ -92,7 +93,7 @@ fn a_group_in_debt_competes_until_it_is_paid() {
     for at in 0..10_000 {
         m.advance(at * 50 * US, &mut Vec::new());
         if m.se(id).delayed {
-            // Of its tasks none competes, and it has no other that could be run.
+            // None of the group's tasks is queued, and there is no other task to run in it.
             assert_eq!(
                 (m.cfs(id).nr_queued, m.cfs(0).nr_queued, m.cfs(0).h_nr_queued),
                 (0, 2, 1)
@@ -121,7 +122,7 @@ fn what_two_tasks_in_a_row_have_in_common_runs_on() {
     set_next_task(&mut m, cpu_id(0), nth(1));
     assert_eq!((m.cfs(0).curr, m.cfs(id).curr), (id, 1));
     assert_eq!(m.se(id).vprot, mark, "its turn began anew");
-    // To the root's task, and back.
+    // Switches to the task in the root and back.
     put_prev_task(&mut m, cpu_id(0), nth(1), nth(2));
     set_next_task(&mut m, cpu_id(0), nth(2));
     assert_eq!((m.cfs(0).curr, m.cfs(id).curr), (2, NONE));

@@ -97,7 +97,7 @@ impl Cgroups {
 }
 
 /// Returns the CPUs that are in both sets, or `None` if there are none.
-pub(super) fn both(a: &CpuSet, b: &CpuSet) -> Option<CpuSet> {
+pub(super) fn intersection(a: &CpuSet, b: &CpuSet) -> Option<CpuSet> {
     let mut shared = a.clone();
     a.iter()
         .filter(|&cpu| !b.contains(cpu))

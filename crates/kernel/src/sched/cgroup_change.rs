@@ -98,7 +98,7 @@ impl Machine {
     }
 
     /// Returns the online cgroups directly below `cgroup`.
-    fn children_of(&self, cgroup: u32) -> impl Iterator<Item = u32> + '_ {
+    fn online_children(&self, cgroup: u32) -> impl Iterator<Item = u32> + '_ {
         let all = 0..self.cgroups.list.len() as u32;
         all.filter(move |&other| self.parent_cgroup(other) == Some(cgroup) && self.cgroups.get(other).online)
     }
@@ -133,7 +133,7 @@ impl Machine {
     /// immediately.
     fn cgroup_rmdir(&mut self, cgroup: u32) -> Result<(), i32> {
         let alive = |t: &Task| t.cgroup == cgroup && t.state != State::Dead;
-        if self.tasks.iter().any(alive) || self.children_of(cgroup).next().is_some() {
+        if self.tasks.iter().any(alive) || self.online_children(cgroup).next().is_some() {
             return Err(EBUSY);
         }
         self.cgroups.list[cgroup as usize].online = false;
@@ -225,22 +225,23 @@ impl Machine {
             None => of.clone(),
         };
         match &self.cgroups.get(cgroup).cpus {
-            Some(cpus) => both(cpus, &above).unwrap_or(above),
+            Some(cpus) => intersection(cpus, &above).unwrap_or(above),
             None => above,
         }
     }
 
     /// Returns the CPUs that a task may use in `cgroup`: the requested CPUs that the cpuset allows,
     /// or else all that the cpuset allows (set_cpus_allowed_ptr with user_cpus_ptr).
-    fn allowed(&self, task: TaskId, cgroup: u32) -> CpuSet {
+    fn allowed_cpus(&self, task: TaskId, cgroup: u32) -> CpuSet {
         let effective = self.effective_cpus(cgroup, &CpuSet::all(self.nr_cpus()));
         let user = self.cgroups.user_cpus.get(&task);
-        user.and_then(|user| both(user, &effective)).unwrap_or(effective)
+        user.and_then(|user| intersection(user, &effective))
+            .unwrap_or(effective)
     }
 
     /// Sets the affinity of a task from its cgroup's cpuset and its own request.
     fn update_cpus(&mut self, task: TaskId) {
-        let cpus = self.allowed(task, self.tasks[task].cgroup);
+        let cpus = self.allowed_cpus(task, self.tasks[task].cgroup);
         if cpus != self.tasks[task].cpus {
             self.set_cpus_allowed(task, cpus);
         }
@@ -254,7 +255,7 @@ impl Machine {
         if !self.cgroups.cpusets {
             return Some(cpus);
         }
-        let left = both(&cpus, &self.effective_cpus(cgroup, &CpuSet::all(self.nr_cpus())));
+        let left = intersection(&cpus, &self.effective_cpus(cgroup, &CpuSet::all(self.nr_cpus())));
         if left.is_some() {
             self.cgroups.user_cpus.insert(task, cpus);
         }
@@ -262,16 +263,16 @@ impl Machine {
     }
 
     /// Returns the initial affinity of a task that is created in a cgroup and requests `cpus`.
-    pub(crate) fn first_cpus(&self, cgroup: u32, cpus: CpuSet) -> CpuSet {
+    pub(crate) fn initial_cpus(&self, cgroup: u32, cpus: CpuSet) -> CpuSet {
         if !self.cgroups.cpusets {
             return cpus;
         }
         let effective = self.effective_cpus(cgroup, &CpuSet::all(self.nr_cpus()));
-        both(&cpus, &effective).unwrap_or(effective)
+        intersection(&cpus, &effective).unwrap_or(effective)
     }
 
     /// Replaces the recorded CPU request of a task slot when a new task takes the slot over.
-    pub(crate) fn note_user_cpus(&mut self, task: TaskId, asked: Option<CpuSet>) {
+    pub(crate) fn record_user_cpus(&mut self, task: TaskId, asked: Option<CpuSet>) {
         if self.cgroups.cpusets {
             self.cgroups.user_cpus.remove(&task);
             self.cgroups.user_cpus.extend(asked.map(|cpus| (task, cpus)));

@@ -29,7 +29,7 @@ impl Machine {
             Some(cpus) => CpuSet::from_cpus(self.nr_cpus(), cpus),
             None => CpuSet::all(self.nr_cpus()),
         };
-        let allowed = self.first_cpus(spec.cgroup, allowed);
+        let allowed = self.initial_cpus(spec.cgroup, allowed);
         let cpu = match spec.start_cpu {
             Some(cpu) => self.named_cpu(cpu),
             None if parent != IDLE => self.tasks[parent].cpu,
@@ -74,7 +74,7 @@ impl Machine {
     /// refuses the fork.
     fn new_task(&mut self, index: u32, parent: TaskId, thread: bool, cpus: CpuSet, cpu: CpuId) -> Option<TaskId> {
         let spec = self.workload.tasks[index as usize].clone();
-        if self.free_tasks.is_empty() && !self.may_have_another_task() {
+        if self.free_tasks.is_empty() && !self.charge_new_task() {
             self.failed_forks.push((spec.comm, -EAGAIN));
             return None;
         }
@@ -127,7 +127,7 @@ impl Machine {
                 self.now,
             ),
             rt: rt::Entity::default(),
-            fair: fair::Entity::of_task(spec.cgroup),
+            fair: fair::Entity::for_task(spec.cgroup),
             ext: ext::Entity::default(),
         };
         set_policy_fields(&mut task, spec.policy);
@@ -144,7 +144,7 @@ impl Machine {
         self.pids.push(id);
         self.threads.insert(self.tasks[id].place(), id);
         let asked = spec.cpus.as_ref().map(|cpus| CpuSet::from_cpus(self.nr_cpus(), cpus));
-        self.note_user_cpus(id, asked);
+        self.record_user_cpus(id, asked);
         self.nr_alive += 1;
         if parent != IDLE {
             self.tasks[parent].children += 1;
@@ -174,7 +174,7 @@ impl Machine {
 
     /// Charges the host memory for one more task. Returns false if the number of tasks or the
     /// memory limit is reached.
-    fn may_have_another_task(&mut self) -> bool {
+    fn charge_new_task(&mut self) -> bool {
         let bytes = (size_of::<Task>() + size_of::<layout::task_struct>()) as u64 + RECORD;
         (self.tasks.len() as u64) < layout::MAX_TASKS && self.region.memory().charge(Use::Tasks, bytes).is_ok()
     }

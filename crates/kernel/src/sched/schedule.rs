@@ -107,6 +107,7 @@ impl Machine {
         }
     }
 
+    /// Returns the next task of the highest class that has one (pick_next_task).
     fn pick_next_task(&mut self, cpu: CpuId, prev: TaskId) -> TaskId {
         // The idle class always returns a task.
         let next = rt::pick_task(self, cpu)
@@ -121,6 +122,7 @@ impl Machine {
         next
     }
 
+    /// Switches from `prev` to `next` and charges the cost (context_switch).
     fn context_switch(&mut self, cpu: CpuId, prev: TaskId, next: TaskId) {
         let now = self.now;
         let rq = &mut self.rqs[cpu];
@@ -269,7 +271,7 @@ mod tests {
     use workload::Workload;
 
     #[test]
-    fn ipis_that_are_deferred_to_one_time_are_one_event() {
+    fn ipis_deferred_to_the_same_time_share_one_event() {
         let mut m = Machine::new(spec(1, 1, 2, 1), Workload::default(), 1).expect("a machine");
         m.charge(cpu_id(0), 1000);
         let end = m.local_time(cpu_id(0));

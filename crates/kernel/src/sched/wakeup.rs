@@ -40,7 +40,7 @@ impl Machine {
         let prev_cpu = t.cpu;
         let cpu = self.select_task_rq(task, prev_cpu, wake_flags | flags::WF_TTWU);
         let mut enqueue = flags::WAKEUP;
-        if self.asks_class_for_cpu(task) {
+        if self.may_choose_cpu(task) {
             enqueue |= flags::RQ_SELECTED;
         }
         if cpu != prev_cpu {
@@ -66,7 +66,7 @@ impl Machine {
 
     /// Chooses a CPU for a task and checks that the task may run there (select_task_rq).
     pub(crate) fn select_task_rq(&mut self, task: TaskId, prev_cpu: CpuId, wake_flags: u32) -> CpuId {
-        if !self.asks_class_for_cpu(task) {
+        if !self.may_choose_cpu(task) {
             let cpu = self.tasks[task].cpus.first().unwrap_or(prev_cpu);
             return self.allowed_cpu(task, cpu, prev_cpu);
         }
@@ -75,7 +75,7 @@ impl Machine {
         let cpu = self.allowed_cpu(task, cpu, prev_cpu);
         let pid = self.tasks[task].pid;
         if self.decisions.on {
-            self.decided_by(self.selects_cpu(task), |_| What::Cpu {
+            self.decided_by(self.select_cpu_op(task), |_| What::Cpu {
                 pid,
                 prev_cpu: prev_cpu.nr(),
                 cpu: cpu.nr(),
@@ -94,17 +94,18 @@ impl Machine {
     }
 
     /// Returns the callback that chooses the task's CPU, if the policy has one.
-    fn selects_cpu(&self, task: TaskId) -> Option<Op> {
+    fn select_cpu_op(&self, task: TaskId) -> Option<Op> {
         let asked = self.class_of(task) == Class::Ext && self.ext.has_op(Op::SelectCpu);
         asked.then_some(Op::SelectCpu)
     }
 
     /// Returns whether the task's class may choose its CPU. Pinned tasks leave no choice.
-    fn asks_class_for_cpu(&self, task: TaskId) -> bool {
+    fn may_choose_cpu(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
         t.nr_cpus_allowed > 1 && t.migration_disabled == 0
     }
 
+    /// Returns whether a CPU is online and in the task's affinity.
     pub(crate) fn is_cpu_allowed(&self, task: TaskId, cpu: CpuId) -> bool {
         self.tasks[task].allows(cpu) && self.online_cpus.contains(cpu)
     }

@@ -16,19 +16,19 @@ use std::mem::{offset_of, size_of};
 /// negative errno.
 pub(super) fn init(m: &mut Machine) -> i32 {
     for cgroup in in_tree_order(m) {
-        let result = introduce(m, cgroup);
+        let result = call_cgroup_init(m, cgroup);
         if result != 0 {
             exit::error(m, format!("ops.cgroup_init() failed ({result})"));
             return result;
         }
-        m.ext.cgroups_known.push(cgroup);
+        m.ext.initialized_cgroups.push(cgroup);
     }
     m.ext.cgroup_enabled = true;
     0
 }
 
 /// Calls ops.cgroup_init() with the cgroup's current settings and returns its result.
-fn introduce(m: &mut Machine, cgroup: u32) -> i32 {
+fn call_cgroup_init(m: &mut Machine, cgroup: u32) -> i32 {
     if !m.ext.ops().defines(Op::CgroupInit) {
         return 0;
     }
@@ -50,7 +50,7 @@ fn introduce(m: &mut Machine, cgroup: u32) -> i32 {
 /// Calls ops.cgroup_exit() for all initialized cgroups, children first (scx_cgroup_exit).
 pub(super) fn exit(m: &mut Machine) {
     m.ext.cgroup_enabled = false;
-    while let Some(cgroup) = m.ext.cgroups_known.pop() {
+    while let Some(cgroup) = m.ext.initialized_cgroups.pop() {
         if m.ext.ops().defines(Op::CgroupExit) {
             let addr = m.layout.cgroup_addr(cgroup);
             ops::call(m, Op::CgroupExit, &[addr]);
@@ -66,26 +66,26 @@ pub(crate) fn online(m: &mut Machine, cgroup: u32) -> Result<(), i32> {
         return Ok(());
     }
     let result = if m.ext.has_op(Op::CgroupInit) {
-        introduce(m, cgroup)
+        call_cgroup_init(m, cgroup)
     } else {
         0
     };
     if result != 0 {
         return Err(-exit::sanitize(m, "cgroup_init", result));
     }
-    m.ext.cgroups_known.push(cgroup);
+    m.ext.initialized_cgroups.push(cgroup);
     Ok(())
 }
 
 /// Calls ops.cgroup_exit() for a removed cgroup (scx_tg_offline).
 pub(crate) fn offline(m: &mut Machine, cgroup: u32) {
     let addr = m.layout.cgroup_addr(cgroup);
-    let known = m.ext.cgroups_known.iter().position(|&known| known == cgroup);
+    let known = m.ext.initialized_cgroups.iter().position(|&known| known == cgroup);
     if let Some(known) = known {
         if m.ext.cgroup_enabled && m.ext.has_op(Op::CgroupExit) {
             ops::call(m, Op::CgroupExit, &[addr]);
         }
-        m.ext.cgroups_known.remove(known);
+        m.ext.initialized_cgroups.remove(known);
     }
 }
 
@@ -93,18 +93,18 @@ pub(crate) fn offline(m: &mut Machine, cgroup: u32) {
 /// with the last reference.
 pub(crate) fn release(m: &mut Machine, cgroup: u32) {
     let addr = m.layout.cgroup_addr(cgroup);
-    let gone = m.layout.put_cgroup(addr).unwrap_or_else(|| vec![addr]);
-    lifecycle::gone(m, gone);
+    let owners = m.layout.put_cgroup(addr).unwrap_or_else(|| vec![addr]);
+    lifecycle::free_local_storage(m, owners);
 }
 
 /// Drops a policy's reference to the cgroup at this address. Returns false if the policy holds
 /// none.
 #[must_use]
 pub(crate) fn put(m: &mut Machine, addr: u64) -> bool {
-    let Some(gone) = m.layout.put_cgroup(addr) else {
+    let Some(owners) = m.layout.put_cgroup(addr) else {
         return false;
     };
-    lifecycle::gone(m, gone);
+    lifecycle::free_local_storage(m, owners);
     true
 }
 

@@ -9,14 +9,14 @@ use machine::Topology;
 
 /// Position of a cid in the topology: first cid and index of its core, LLC and node (struct
 /// scx_cid_topo); -1 if unknown.
-pub(crate) type Place = [i32; 6];
+pub(crate) type TopoPosition = [i32; 6];
 
 /// The mapping between CPU numbers and cids.
 #[derive(Debug)]
 pub(crate) struct Cids {
     pub(crate) to_cpu: Vec<CpuId>,
     pub(crate) of_cpu: Table<CpuId, u32>,
-    pub(crate) places: Vec<Place>,
+    pub(crate) positions: Vec<TopoPosition>,
     /// Whether the policy uses cids instead of CPU numbers (struct sched_ext_ops_cid).
     pub(crate) form: bool,
     /// Mask for ops.set_cmask() by CPU: its address in the policy's arena, and its address in the
@@ -32,7 +32,7 @@ impl Cids {
         let mut cids = Cids {
             to_cpu: Vec::with_capacity(nr_cpus as usize),
             of_cpu: vec![0; nr_cpus as usize].into(),
-            places: Vec::with_capacity(nr_cpus as usize),
+            positions: Vec::with_capacity(nr_cpus as usize),
             form: false,
             scratch: Vec::new(),
         };
@@ -79,10 +79,10 @@ impl Cids {
         cids
     }
 
-    pub(crate) fn push(&mut self, cpu: CpuId, place: Place) {
+    pub(crate) fn push(&mut self, cpu: CpuId, position: TopoPosition) {
         self.of_cpu[cpu] = self.to_cpu.len() as u32;
         self.to_cpu.push(cpu);
-        self.places.push(place);
+        self.positions.push(position);
     }
 
     pub fn to_cpu(&self, cid: u32) -> CpuId {
@@ -93,8 +93,8 @@ impl Cids {
         self.of_cpu[cpu]
     }
 
-    pub fn place(&self, cid: u32) -> Place {
-        self.places[cid as usize]
+    pub fn place(&self, cid: u32) -> TopoPosition {
+        self.positions[cid as usize]
     }
 
     /// Replaces the mapping (scx_bpf_cid_override). `cid_of` has each CPU's cid and must be a
@@ -104,7 +104,7 @@ impl Cids {
         for (cpu, &cid) in self.of_cpu.numbered() {
             self.to_cpu[cid as usize] = cpu;
         }
-        self.places.fill([-1; 6]);
+        self.positions.fill([-1; 6]);
     }
 
     /// Returns whether the policy uses cids instead of CPU numbers.
@@ -141,7 +141,7 @@ mod tests {
     use machine::MachineSpec;
 
     #[test]
-    fn cids_number_cores_and_caches_together() {
+    fn cids_of_a_core_or_cache_are_adjacent() {
         // Two nodes with two LLCs each, two cores in each LLC, two threads in each core. Siblings
         // get adjacent cids.
         let mut spec = MachineSpec::regular(2, 2, 2, 2);
@@ -165,13 +165,13 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_mapping_knows_no_topology() {
+    fn a_replaced_mapping_has_no_topology() {
         let spec = MachineSpec::regular(1, 1, 4, 1);
         let mut cids = Cids::new(&spec.topology, &CpuSet::all(4));
         cids.replace(&[3, 2, 1, 0]);
         assert_eq!((cids.to_cpu(0), cids.of_cpu(cpu_id(0))), (cpu_id(3), 3));
         assert_eq!(cids.place(1), [-1; 6]);
-        assert_eq!(cids.arg(cpu_id(0)), 0, "others than cid policies are told of CPUs");
+        assert_eq!(cids.arg(cpu_id(0)), 0, "only policies that use cids get cids");
         cids.form = true;
         assert_eq!(cids.arg(cpu_id(0)), 3);
     }

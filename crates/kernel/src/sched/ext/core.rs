@@ -86,7 +86,7 @@ pub struct Core {
     /// Whether the cgroup callbacks are called.
     pub(crate) cgroup_enabled: bool,
     /// Cgroups for which ops.cgroup_init() has succeeded, in the order of the calls.
-    pub(crate) cgroups_known: Vec<u32>,
+    pub(crate) initialized_cgroups: Vec<u32>,
     /// The policy in the machine, also while it is being enabled or disabled.
     pub(crate) policy: Option<LoadedPolicy>,
     /// Bits about the policy that the hot paths test; all zero without a policy.
@@ -108,7 +108,7 @@ pub struct Core {
     /// Number of tasks that the policy has moved from one DSQ to another with scx_bpf_dsq_move().
     pub nr_moved: u32,
     /// Number of times that a task became runnable.
-    pub(crate) nr_runnable_ever: u64,
+    pub(crate) nr_became_runnable: u64,
     /// The callback that is running.
     pub frame: Frame,
     /// Values of the VM's counters of instructions and of function costs up to which the CPUs have
@@ -138,8 +138,8 @@ pub struct Core {
     pub nr_rejected: u64,
     /// Addresses of tasks and cgroups whose local storage is to be freed, and whether the freeing
     /// is in progress.
-    pub(crate) gone: VecDeque<u64>,
-    pub(crate) freeing: bool,
+    pub(crate) storage_owners: VecDeque<u64>,
+    pub(crate) is_freeing: bool,
 }
 
 impl Core {
@@ -150,7 +150,7 @@ impl Core {
             switching_all: false,
             init_task_enabled: false,
             cgroup_enabled: false,
-            cgroups_known: Vec::new(),
+            initialized_cgroups: Vec::new(),
             policy: None,
             active: Active::default(),
             timer_starts: 0,
@@ -163,7 +163,7 @@ impl Core {
             dsqs: Dsqs::new(topology.nr_cpus(), topology.nodes.len() as u32),
             cids: crate::sched::ext::cids::Cids::new(topology, &CpuSet::all(topology.nr_cpus())),
             nr_moved: 0,
-            nr_runnable_ever: 0,
+            nr_became_runnable: 0,
             frame: Frame::NONE,
             settled_insns: 0,
             settled_cost: 0,
@@ -182,8 +182,8 @@ impl Core {
             nr_accepted: 0,
             nr_enabled: 0,
             nr_rejected: 0,
-            gone: VecDeque::new(),
-            freeing: false,
+            storage_owners: VecDeque::new(),
+            is_freeing: false,
         }
     }
 
@@ -228,6 +228,7 @@ impl Core {
         self.has_op(Op::CpuAcquire) || self.has_op(Op::CpuRelease)
     }
 
+    /// Returns the maximum length of the dump, in bytes, that the policy requests.
     pub(crate) fn exit_dump_len(&self) -> usize {
         match self.ops().exit_dump_len {
             0 => SCX_EXIT_DUMP_DFL_LEN as usize,

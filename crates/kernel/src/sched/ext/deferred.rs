@@ -169,6 +169,7 @@ pub(super) fn reenq_local(m: &mut Machine, cpu: CpuId, flags: u64) -> u32 {
     tasks.len() as u32
 }
 
+/// Passes a task to the policy again, with the reason in its flags.
 fn reenqueue(m: &mut Machine, cpu: CpuId, task: TaskId, reason: u64) {
     m.scx_set_flag(task, reason);
     do_enqueue_task(m, cpu, task, SCX_ENQ_REENQ);

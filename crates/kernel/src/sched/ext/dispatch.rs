@@ -58,6 +58,7 @@ pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Option<Tas
     Some(task)
 }
 
+/// Fills the local DSQ of `cpu` if it is empty (balance_one).
 fn balance_one(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Verdict {
     m.rqs[cpu].ext.in_balance = true;
     let verdict = balance(m, cpu, prev);
@@ -143,11 +144,11 @@ fn dispatch(m: &mut Machine, cpu: CpuId, prev: TaskId, prev_on_ext: bool) -> Ver
 #[inline(always)]
 pub(super) fn flush_dispatch_buf(m: &mut Machine, cpu: CpuId) {
     if !m.ext.dsp.buffer.is_empty() {
-        work_off_dispatch_buf(m, cpu);
+        finish_dispatch_buf(m, cpu);
     }
 }
 
-fn work_off_dispatch_buf(m: &mut Machine, cpu: CpuId) {
+fn finish_dispatch_buf(m: &mut Machine, cpu: CpuId) {
     for index in 0..m.ext.dsp.buffer.len() {
         let pending = m.ext.dsp.buffer[index];
         finish_dispatch(m, cpu, pending);
@@ -207,6 +208,7 @@ pub(super) fn dispatch_to_local_dsq(m: &mut Machine, cpu: CpuId, dsq: DsqRef, ta
     switch_rq_lock(m, locked, cpu);
 }
 
+/// Releases one runqueue lock and acquires another.
 fn switch_rq_lock(m: &mut Machine, from: CpuId, to: CpuId) {
     if from != to {
         ops::settle(m);
@@ -269,14 +271,14 @@ fn consume_from(m: &mut Machine, cpu: CpuId, dsq: DsqRef, first: TaskId, enq_fla
         m.read_line(m.tasks[task].addr);
         if task_cpu == cpu {
             unlink_from_dsq(m, task, dsq);
-            m.decided(|m| taken(m, task, dsq, cpu));
+            m.decided(|m| take_decision(m, task, dsq, cpu));
             m.release(lock);
             enqueue_local(m, cpu, task, enq_flags);
             return true;
         }
         if can_run_on_remote_rq(m, task, cpu, false) {
             unlink_from_dsq(m, task, dsq);
-            m.decided(|m| taken(m, task, dsq, cpu));
+            m.decided(|m| take_decision(m, task, dsq, cpu));
             if let Some(next) = m.ext.dsqs.first(dsq) {
                 m.prefetch_task(next);
             }
@@ -293,7 +295,7 @@ fn consume_from(m: &mut Machine, cpu: CpuId, dsq: DsqRef, first: TaskId, enq_fla
 
 /// Describes the consumption of a task for the log of decisions.
 #[cold]
-fn taken(m: &Machine, task: TaskId, dsq: DsqRef, cpu: CpuId) -> What {
+fn take_decision(m: &Machine, task: TaskId, dsq: DsqRef, cpu: CpuId) -> What {
     What::Take {
         pid: m.pid_of(task),
         dsq: m.ext.dsqs.id(dsq),
@@ -395,6 +397,7 @@ pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, task: TaskId, next: Tas
     }
 }
 
+/// Queues a task that is still runnable at the end of its turn.
 fn requeue_prev(m: &mut Machine, cpu: CpuId, task: TaskId, next: TaskId) {
     m.set_task_runnable(task);
     if m.scx_entity(task).slice != 0 && !m.ext.bypassing() {

@@ -102,7 +102,7 @@ impl Dsq {
 
 /// Position at which a task is inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Position {
     Head,
     Tail,
     /// In order of vtime, behind tasks with the same vtime.
@@ -218,7 +218,7 @@ impl Dsqs {
     }
 
     /// Returns the number of the policy's DSQs.
-    pub fn nr_of_policy(&self) -> usize {
+    pub fn nr_user_dsqs(&self) -> usize {
         let first = (2 * self.nr_cpus + self.nr_nodes) as usize;
         self.dsqs.iter().skip(first).filter(|dsq| dsq.alive).count()
     }
@@ -319,7 +319,7 @@ impl Dsqs {
     }
 
     /// Returns the id of a DSQ in trace records.
-    pub fn traced(&self, dsq: DsqRef) -> u64 {
+    pub fn trace_id(&self, dsq: DsqRef) -> u64 {
         match self.id(dsq) {
             SCX_DSQ_LOCAL => trace::built_in_dsq(SCX_DSQ_LOCAL, dsq.0),
             SCX_DSQ_BYPASS => trace::built_in_dsq(SCX_DSQ_BYPASS, dsq.0 - self.nr_cpus),
@@ -379,7 +379,7 @@ impl Dsqs {
     }
 
     /// Inserts a task that is on no DSQ.
-    pub fn insert(&mut self, dsq: DsqRef, task: TaskId, place: Place) {
+    pub fn insert(&mut self, dsq: DsqRef, task: TaskId, position: Position) {
         if self.nodes.len() <= task.slot() as usize {
             self.nodes.resize(task.slot() as usize + 1, UNLINKED);
         }
@@ -392,10 +392,10 @@ impl Dsqs {
         debug_assert!(node.dsq == NO_DSQ && !node.on_priq);
         node.dsq = dsq;
         node.seq = seq;
-        match place {
-            Place::Head => self.link(dsq, task, NIL, head),
-            Place::Tail => self.link(dsq, task, tail, NIL),
-            Place::Vtime(vtime) => {
+        match position {
+            Position::Head => self.link(dsq, task, NIL, head),
+            Position::Tail => self.link(dsq, task, tail, NIL),
+            Position::Vtime(vtime) => {
                 *node = Node {
                     dsq,
                     seq,

@@ -94,6 +94,7 @@ pub(super) fn state(m: &mut Machine, exit: &Exit) -> String {
     text
 }
 
+/// Writes the exit kind, the reason, the backtrace and the output of ops.dump().
 fn header(m: &mut Machine, exit: &Exit) {
     let curr = m.rqs[m.this_cpu].curr;
     let who = name(m, curr, m.this_cpu);
@@ -113,6 +114,7 @@ fn header(m: &mut Machine, exit: &Exit) {
     m.ext.dump.text.push_str("\nCPU states\n----------\n");
 }
 
+/// Writes the state of all CPUs, starting with the one on which the policy failed.
 fn cpus(m: &mut Machine, exit: &Exit) {
     let first = m.cpu_id(exit.cpu);
     let waiting = m.runnable_lists();
@@ -126,6 +128,8 @@ fn cpus(m: &mut Machine, exit: &Exit) {
     }
 }
 
+/// Writes the state of a CPU and of its tasks. An idle CPU is left out unless ops.dump_cpu() prints
+/// something.
 fn cpu_state(m: &mut Machine, cpu: CpuId, waiting: &[TaskId]) {
     let curr = m.rqs[cpu].curr;
     let idle = waiting.is_empty() && curr == IDLE;
@@ -162,6 +166,7 @@ fn cpu_state(m: &mut Machine, cpu: CpuId, waiting: &[TaskId]) {
     }
 }
 
+/// Writes the state of a task (scx_dump_task).
 fn task_state(m: &mut Machine, cpu: CpuId, task: TaskId, marker: char) {
     let dsq = m.ext.dsqs.of(task);
     let dsq_id = if dsq == super::dsq::NO_DSQ {
@@ -227,6 +232,7 @@ fn callback<const N: usize>(m: &mut Machine, op: Op, prefix: &'static str, frame
     dump.open = false;
 }
 
+/// Returns the name and pid of a task, in the kernel's format.
 fn name(m: &Machine, task: TaskId, cpu: CpuId) -> String {
     if task == IDLE {
         return format!("swapper/{cpu}[0]");
@@ -248,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_policy_prints_is_indented_line_by_line() {
+    fn output_of_a_policy_is_indented_line_by_line() {
         let mut dump = Dump {
             prefix: "  ",
             first: true,

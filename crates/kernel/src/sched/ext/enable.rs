@@ -58,8 +58,9 @@ pub(crate) fn abandon(m: &mut Machine) {
     remove_policy(m);
 }
 
+/// Removes the policy and returns the memory of its DSQs.
 fn remove_policy(m: &mut Machine) {
-    let queues = m.ext.dsqs.nr_of_policy();
+    let queues = m.ext.dsqs.nr_user_dsqs();
     m.ext.remove_policy();
     m.region.memory().give_back_records(Use::Queues, queues);
 }
@@ -139,13 +140,13 @@ pub(crate) fn check_members(ops: &OpsTable, release: Release) -> Result<(), Stri
 /// # Errors The exit record if the policy could not be enabled. The policy is then not in the
 /// machine.
 pub(crate) fn enable(m: &mut Machine, cid: bool) -> Result<(), Box<Exit>> {
-    as_the_user(m, |m| enable_as_the_user(m, cid))
+    as_the_user(m, |m| enable_policy(m, cid))
 }
 
-fn enable_as_the_user(m: &mut Machine, cid: bool) -> Result<(), Box<Exit>> {
+fn enable_policy(m: &mut Machine, cid: bool) -> Result<(), Box<Exit>> {
     m.ext.begin();
     cid::enable(m, cid);
-    if let Err(errno) = steps(m) {
+    if let Err(errno) = run_enable_steps(m) {
         exit::error(m, format!("scx_root_enable() failed ({errno})"));
     }
     // The policy may also have ended without an errno, for example through an error in a callback.
@@ -160,7 +161,7 @@ fn enable_as_the_user(m: &mut Machine, cid: bool) -> Result<(), Box<Exit>> {
 }
 
 /// Performs the steps of the kernel's enable path in the kernel's order. An errno stops them.
-fn steps(m: &mut Machine) -> Result<(), i32> {
+fn run_enable_steps(m: &mut Machine) -> Result<(), i32> {
     watchdog::start(m);
     let (flags, has_update_idle) = (m.ext.ops().flags, m.ext.ops().defines(Op::UpdateIdle));
     idle::enable(m, flags, has_update_idle);
@@ -234,6 +235,7 @@ fn set_class(m: &mut Machine, task: TaskId, class: Class) {
     m.class_switched_to(cpu, task);
 }
 
+/// Ends the policy if CPUs went online or offline since it was opened (check_hotplug_seq).
 fn check_hotplug_seq(m: &mut Machine) -> Result<(), i32> {
     let (expected, actual) = (m.ext.ops().hotplug_seq, m.ext.hotplug_seq);
     if expected == 0 || expected == actual {
@@ -289,6 +291,7 @@ fn finish(m: &mut Machine) {
 /// policy that has used up its memory gets them as well.
 const EXIT_RESERVE: u64 = 256 << 20;
 
+/// Writes the dump of an ending policy and enters bypass mode.
 fn begin_bypass(m: &mut Machine) {
     let memory = m.region.memory();
     memory.set_limit(memory.limit() + EXIT_RESERVE);

@@ -2,7 +2,7 @@
 //! Tasks that enter and leave the policy's queues: enqueue_task_scx(), dequeue_task_scx() and their
 //! parts.
 
-use super::dsq::{DsqRef, NO_DSQ, Place};
+use super::dsq::{DsqRef, NO_DSQ, Position};
 use super::entity::OpsState;
 use super::insert::lock_dsq;
 use super::ops::{self};
@@ -98,6 +98,7 @@ pub(super) fn do_enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, enq_fla
     m.tasks[task].ext.ops_state = OpsState::Queued;
 }
 
+/// Inserts a task into a DSQ with the default slice, without asking the policy.
 fn enqueue_with_default_slice(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: TaskId, enq_flags: u64) {
     refill_slice(m, task);
     clear_direct_dispatch(m, task);
@@ -110,6 +111,7 @@ pub(super) fn refill_slice(m: &mut Machine, task: TaskId) {
     m.ext.stats.refill_slice_dfl += 1;
 }
 
+/// Forgets a requested direct dispatch of a task.
 pub(super) fn clear_direct_dispatch(m: &mut Machine, task: TaskId) {
     let scx = m.scx_entity(task);
     scx.ddsp_dsq_id = SCX_DSQ_INVALID;
@@ -196,23 +198,23 @@ pub(super) fn dispatch_enqueue(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: T
         exit::error(m, "cannot use vtime ordering for built-in DSQs");
         enq_flags &= !SCX_ENQ_DSQ_PRIQ;
     }
-    let place = if enq_flags & SCX_ENQ_DSQ_PRIQ != 0 {
+    let position = if enq_flags & SCX_ENQ_DSQ_PRIQ != 0 {
         if m.ext.dsqs.has_fifo(dsq) {
             exit::error(m, format!("DSQ ID 0x{id:016x} already had FIFO-enqueued tasks"));
         }
-        Place::Vtime(m.scx_entity(task).dsq_vtime)
+        Position::Vtime(m.scx_entity(task).dsq_vtime)
     } else {
         if m.ext.dsqs.has_priq(dsq) {
             exit::error(m, format!("DSQ ID 0x{id:016x} already had PRIQ-enqueued tasks"));
         }
         if enq_flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT) != 0 {
-            Place::Head
+            Position::Head
         } else {
-            Place::Tail
+            Position::Tail
         }
     };
-    m.ext.dsqs.insert(dsq, task, place);
-    tell_length(m, dsq);
+    m.ext.dsqs.insert(dsq, task, position);
+    trace_length(m, dsq);
     debug_assert!(enq_flags & SCX_ENQ_IMMED == 0 || enq_flags & SCX_ENQ_GDSQ_FALLBACK != 0);
     let terminal = id == SCX_DSQ_GLOBAL || id == SCX_DSQ_BYPASS;
     let call_dequeue = terminal && leave_custody(m, task);
@@ -238,19 +240,19 @@ pub(super) fn dispatch_enqueue(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: T
 pub(super) fn enqueue_local(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
     let local = m.ext.dsqs.local(cpu);
     if enq_flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT) != 0 {
-        m.ext.dsqs.insert(local, task, Place::Head);
+        m.ext.dsqs.insert(local, task, Position::Head);
     } else {
-        m.ext.dsqs.insert(local, task, Place::Tail);
+        m.ext.dsqs.insert(local, task, Position::Tail);
     }
-    tell_length(m, local);
-    note_immed(m, cpu, task, enq_flags);
+    trace_length(m, local);
+    count_immed(m, cpu, task, enq_flags);
     local_dsq_post_enq(m, cpu, task, enq_flags);
 }
 
 /// Counts a task with SCX_ENQ_IMMED on a local DSQ (dsq_inc_nr). If it cannot run immediately, a
 /// re-enqueue is scheduled.
 #[inline]
-fn note_immed(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
+fn count_immed(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
     if enq_flags & SCX_ENQ_IMMED != 0 {
         m.scx_set_flag(task, SCX_TASK_IMMED);
     }
@@ -308,22 +310,22 @@ pub(super) fn rq_online(m: &Machine, cpu: CpuId) -> bool {
 
 /// Emits a detail record with the length of a DSQ.
 #[inline]
-fn tell_length(m: &mut Machine, dsq: DsqRef) {
+fn trace_length(m: &mut Machine, dsq: DsqRef) {
     if m.details {
-        told_length(m, dsq);
+        record_length(m, dsq);
     }
 }
 
 #[cold]
-fn told_length(m: &mut Machine, dsq: DsqRef) {
-    let (dsq, nr) = (m.ext.dsqs.traced(dsq), m.ext.dsqs.nr(dsq));
+fn record_length(m: &mut Machine, dsq: DsqRef) {
+    let (dsq, nr) = (m.ext.dsqs.trace_id(dsq), m.ext.dsqs.nr(dsq));
     m.trace(m.this_cpu, trace::Event::DsqLength { dsq, nr });
 }
 
 /// Removes a task from its DSQ (task_unlink_from_dsq).
 pub(super) fn unlink_from_dsq(m: &mut Machine, task: TaskId, dsq: DsqRef) {
     m.ext.dsqs.remove(task);
-    tell_length(m, dsq);
+    trace_length(m, dsq);
     if let Some(cpu) = m.ext.dsqs.local_cpu(dsq)
         && m.scx_flag(task, SCX_TASK_IMMED)
     {

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_logged_with_message_and_place() {
+    fn errors_are_logged_with_message_and_position() {
         assert_eq!(
             record(Kind::Error).to_string(),
             "sched_ext: BPF scheduler \"simple\" disabled (runtime error)\n\
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn orderly_ends_are_logged_in_a_line() {
+    fn exits_without_error_are_logged_in_one_line() {
         assert_eq!(
             record(Kind::Unreg).to_string(),
             "sched_ext: BPF scheduler \"simple\" disabled (unregistered from user space)"
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_cut_at_a_character() {
+    fn messages_are_cut_between_characters() {
         let mut text = "aé".to_string();
         truncate(&mut text, 2);
         assert_eq!(text, "a");

@@ -59,6 +59,7 @@ impl Kind {
         }
     }
 
+    /// Returns whether the policy ended because of an error.
     pub fn is_error(self) -> bool {
         self >= Kind::Error
     }

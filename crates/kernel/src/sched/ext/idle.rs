@@ -116,7 +116,7 @@ pub(crate) fn update(m: &mut Machine, cpu: CpuId, idle: bool) {
     if !m.idle.enabled {
         return;
     }
-    let Masks { cpu: cpus, smt: smts } = m.idle.of(node_of(m, cpu));
+    let Masks { cpu: cpus, smt: smts } = m.idle.node_masks(node_of(m, cpu));
     write(m, cpus, cpu);
     if idle {
         cpus.insert(cpu)
@@ -145,7 +145,7 @@ fn set_core(m: &Machine, core: Mask, cpu: CpuId, set: impl Fn(CpuId)) {
 
 /// Claims a CPU if it is idle, and returns whether it was (scx_idle_test_and_clear_cpu).
 pub(crate) fn test_and_clear_cpu(m: &mut Machine, cpu: CpuId) -> bool {
-    let Masks { cpu: cpus, smt: smts } = m.idle.of(node_of(m, cpu));
+    let Masks { cpu: cpus, smt: smts } = m.idle.node_masks(node_of(m, cpu));
     // The kernel reads the masks before it writes.
     read(m, cpus);
     if m.idle.smt_active {
@@ -177,18 +177,18 @@ fn any_and_distribute(m: &mut Machine, domain: Domain, mask: Mask) -> Option<Cpu
 /// Returns a CPU of a mask (cpumask_any_distribute).
 pub(crate) fn any_distribute(m: &mut Machine, mask: Mask) -> Option<CpuId> {
     let possible = m.layout.possible;
-    any_and_distribute(m, Domain::of(mask), possible)
+    any_and_distribute(m, Domain::new(mask), possible)
 }
 
 /// Returns a CPU of a mask and of a node (cpumask_any_and_distribute).
 pub(crate) fn any_of_node(m: &mut Machine, mask: Mask, node: u32) -> Option<CpuId> {
     let node = m.layout.nodes[node as usize];
-    any_and_distribute(m, Domain::of(mask), node)
+    any_and_distribute(m, Domain::new(mask), node)
 }
 
 /// Claims an idle CPU of a domain, preferably on a fully idle core, using one node's idle masks.
 fn pick_in_node(m: &mut Machine, domain: Domain, node: Option<u32>, flags: u64) -> Option<CpuId> {
-    let Masks { cpu: cpus, smt: smts } = m.idle.of(node);
+    let Masks { cpu: cpus, smt: smts } = m.idle.node_masks(node);
     loop {
         let mut found = None;
         if m.idle.smt_active {
@@ -206,7 +206,7 @@ fn pick_in_node(m: &mut Machine, domain: Domain, node: Option<u32>, flags: u64) 
 
 /// Claims an idle CPU of a mask, starting at `node` (scx_pick_idle_cpu).
 pub(crate) fn pick(m: &mut Machine, allowed: Mask, node: Option<u32>, flags: u64) -> Option<CpuId> {
-    pick_from(m, Domain::of(allowed), node, flags)
+    pick_from(m, Domain::new(allowed), node, flags)
 }
 
 /// Claims an idle CPU of a domain, starting at `node` and continuing with the nearest nodes.
@@ -258,16 +258,16 @@ fn select_idle_cpu(
     let everywhere = m.tasks[task].nr_cpus_allowed >= m.nr_cpus();
     let restricted = cpus_allowed.filter(|mask| mask.addr() != cpus_ptr.addr());
     let allowed = match restricted {
-        None => Domain::of(cpus_ptr),
-        Some(mask) if everywhere => Domain::of(mask),
+        None => Domain::new(cpus_ptr),
+        Some(mask) if everywhere => Domain::new(mask),
         Some(mask) => {
-            let both = Domain {
+            let common = Domain {
                 masks: [cpus_ptr, mask, mask],
             };
-            if both.is_empty() {
+            if common.is_empty() {
                 return None;
             }
-            both
+            common
         }
     };
     let is_prev_allowed = allowed.contains(prev_cpu);
@@ -275,7 +275,7 @@ fn select_idle_cpu(
     let within = |span: Option<Mask>| {
         let span = span?;
         if restricted.is_none() && everywhere {
-            return Some(Domain::of(span));
+            return Some(Domain::new(span));
         }
         let domain = allowed.and(span);
         (!domain.is_empty()).then_some(domain)
@@ -304,7 +304,7 @@ fn select_idle_cpu(
         if !exiting
             && m.ext.local_dsq_empty(waker)
             && (flags & SCX_PICK_IDLE_IN_NODE == 0 || waker_node == node)
-            && !m.idle.of(waker_node).cpu.is_empty()
+            && !m.idle.node_masks(waker_node).cpu.is_empty()
             && allowed.contains(waker)
         {
             test_and_clear_cpu(m, waker);
@@ -313,7 +313,7 @@ fn select_idle_cpu(
     }
 
     if m.idle.smt_active {
-        if is_prev_allowed && m.idle.of(node).smt.contains(prev_cpu) && test_and_clear_cpu(m, prev_cpu) {
+        if is_prev_allowed && m.idle.node_masks(node).smt.contains(prev_cpu) && test_and_clear_cpu(m, prev_cpu) {
             return Some(prev_cpu);
         }
         for domain in [llc, numa].into_iter().flatten() {

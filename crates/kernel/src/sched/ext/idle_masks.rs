@@ -42,7 +42,7 @@ pub(crate) struct Domain {
 }
 
 impl Domain {
-    pub(crate) fn of(mask: Mask) -> Domain {
+    pub(crate) fn new(mask: Mask) -> Domain {
         Domain { masks: [mask; 3] }
     }
 
@@ -80,7 +80,7 @@ impl Domain {
         };
         let above = first & (!0 << (from % 64));
         if above != 0 {
-            return Some(member(start, above));
+            return Some(lowest_cpu(start, above));
         }
         for index in (start + 1..words).chain(0..start) {
             let word = mask.word(index);
@@ -89,17 +89,17 @@ impl Domain {
             }
             let word = word & self.word(index);
             if word != 0 {
-                return Some(member(index, word));
+                return Some(lowest_cpu(index, word));
             }
         }
         // Only CPUs below `from` in the first word are left.
-        (first != 0).then(|| member(start, first))
+        (first != 0).then(|| lowest_cpu(start, first))
     }
 }
 
 /// Returns the lowest CPU in a word of an idle mask. Only the simulated kernel writes these masks,
 /// so the CPU exists.
-fn member(index: u32, word: u64) -> CpuId {
+fn lowest_cpu(index: u32, word: u64) -> CpuId {
     CpuId::new((index * 64 + word.trailing_zeros()) as usize)
 }
 
@@ -154,21 +154,21 @@ impl Idle {
     }
 
     /// Returns the idle masks of a node, or the global ones for `None`.
-    pub(crate) fn of(&self, node: Option<u32>) -> Masks {
+    pub(crate) fn node_masks(&self, node: Option<u32>) -> Masks {
         self.masks[node.map_or(0, |node| node as usize + 1)]
     }
 
     /// Returns the idle CPUs of a node, or of the machine for `None` (scx_bpf_get_idle_cpumask).
     pub fn cpumask(&self, node: Option<u32>) -> Mask {
-        self.of(node).cpu
+        self.node_masks(node).cpu
     }
 
     /// Returns the CPUs on fully idle cores, or all idle CPUs if SMT is not active.
     pub fn smtmask(&self, node: Option<u32>) -> Mask {
         if self.smt_active {
-            self.of(node).smt
+            self.node_masks(node).smt
         } else {
-            self.of(node).cpu
+            self.node_masks(node).cpu
         }
     }
 }

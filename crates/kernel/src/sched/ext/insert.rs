@@ -28,7 +28,7 @@ use bpf::memory::Use;
 fn vet(m: &mut Machine, dsq_id: u64, enq_flags: u64) -> Option<u64> {
     let local = dsq_id == SCX_DSQ_LOCAL || dsq_id & SCX_DSQ_LOCAL_ON == SCX_DSQ_LOCAL_ON;
     if enq_flags & SCX_ENQ_IMMED != 0 && !local {
-        immed_elsewhere(m, dsq_id);
+        refuse_immed(m, dsq_id);
         return None;
     }
     let always = m.ext.loaded().ops.flags & SCX_OPS_ALWAYS_ENQ_IMMED != 0 && local;
@@ -36,7 +36,7 @@ fn vet(m: &mut Machine, dsq_id: u64, enq_flags: u64) -> Option<u64> {
 }
 
 #[cold]
-fn immed_elsewhere(m: &mut Machine, dsq_id: u64) {
+fn refuse_immed(m: &mut Machine, dsq_id: u64) {
     exit::error(m, format!("SCX_ENQ_IMMED on a non-local DSQ 0x{dsq_id:x}"));
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn insert(m: &mut Machine, task: Option<TaskId>, dsq_id: u64, slice: 
     let Some((task, enq_flags)) = preamble(m, task, dsq_id, enq_flags) else {
         return false;
     };
-    m.decided(|m| inserted(m, task, dsq_id, slice, None, enq_flags));
+    m.decided(|m| insert_decision(m, task, dsq_id, slice, None, enq_flags));
     set_slice(m, task, slice);
     commit(m, task, dsq_id, enq_flags);
     true
@@ -66,7 +66,7 @@ pub(crate) fn insert_vtime(
     let Some((task, enq_flags)) = preamble(m, task, dsq_id, enq_flags) else {
         return false;
     };
-    m.decided(|m| inserted(m, task, dsq_id, slice, Some(vtime), enq_flags));
+    m.decided(|m| insert_decision(m, task, dsq_id, slice, Some(vtime), enq_flags));
     set_slice(m, task, slice);
     m.scx_entity(task).dsq_vtime = vtime;
     commit(m, task, dsq_id, enq_flags | SCX_ENQ_DSQ_PRIQ);
@@ -75,7 +75,7 @@ pub(crate) fn insert_vtime(
 
 /// Describes an insertion for the log of decisions.
 #[cold]
-fn inserted(m: &Machine, task: TaskId, dsq_id: u64, slice: u64, vtime: Option<u64>, enq_flags: u64) -> What {
+fn insert_decision(m: &Machine, task: TaskId, dsq_id: u64, slice: u64, vtime: Option<u64>, enq_flags: u64) -> What {
     // ops.dispatch() inserts for the CPU it dispatches for. In ops.select_cpu() the CPU is not
     // chosen yet.
     let home = match m.ext.frame.op {
@@ -88,11 +88,12 @@ fn inserted(m: &Machine, task: TaskId, dsq_id: u64, slice: u64, vtime: Option<u6
 
 /// Describes a move between DSQs for the log of decisions. Slice and vtime have been set already.
 #[cold]
-fn moved(m: &Machine, task: TaskId, dsq_id: u64, home: u32, enq_flags: u64) -> What {
+fn move_decision(m: &Machine, task: TaskId, dsq_id: u64, home: u32, enq_flags: u64) -> What {
     let vtime = (enq_flags & SCX_ENQ_DSQ_PRIQ != 0).then(|| m.scx_entity(task).dsq_vtime);
     What::insert(m.pid_of(task), (dsq_id, home), 0, vtime, enq_flags)
 }
 
+/// Sets a task's slice; 0 keeps the rest of the current one.
 fn set_slice(m: &mut Machine, task: TaskId, slice: u64) {
     let scx = m.scx_entity(task);
     scx.slice = if slice != 0 { slice } else { scx.slice.max(1) };
@@ -448,7 +449,7 @@ pub(crate) fn dsq_move(m: &mut Machine, iter: u64, task: TaskId, dsq_id: u64, en
         if set & HAS_SLICE != 0 {
             m.scx_entity(task).slice = iter.get(m, SLICE)?;
         }
-        m.decided(|m| moved(m, task, dsq_id, here.nr(), enq_flags));
+        m.decided(|m| move_decision(m, task, dsq_id, here.nr(), enq_flags));
         let src = m.ext.dsqs.of(task);
         at = dispatch::move_task_between_dsqs(m, task, enq_flags, src, dst);
     }

@@ -170,18 +170,18 @@ pub(super) fn dead(m: &mut Machine, task: TaskId) {
 ///
 /// The storage may hold the last reference to other objects. They are put into a queue instead of
 /// freed recursively.
-pub(super) fn gone(m: &mut Machine, owners: impl IntoIterator<Item = u64>) {
+pub(super) fn free_local_storage(m: &mut Machine, owners: impl IntoIterator<Item = u64>) {
     if !m.ext.has_policy() {
         return;
     }
-    m.ext.gone.extend(owners);
-    if std::mem::replace(&mut m.ext.freeing, true) {
+    m.ext.storage_owners.extend(owners);
+    if std::mem::replace(&mut m.ext.is_freeing, true) {
         return;
     }
-    while let Some(owner) = m.ext.gone.pop_front() {
+    while let Some(owner) = m.ext.storage_owners.pop_front() {
         Vm::free_owner(m, owner);
     }
-    m.ext.freeing = false;
+    m.ext.is_freeing = false;
 }
 
 /// Handles a task whose class is now ext (switching_to_scx). The task is off the queue.

@@ -168,7 +168,7 @@ pub(crate) fn task_dead(m: &mut Machine, task: TaskId) {
 /// Frees the local storage of a task without references (__put_task_struct).
 pub(crate) fn task_gone(m: &mut Machine, task: TaskId) {
     let addr = m.tasks[task].addr;
-    lifecycle::gone(m, [addr]);
+    lifecycle::free_local_storage(m, [addr]);
 }
 
 pub(crate) fn task_cpu_changed(m: &mut Machine, task: TaskId) {

@@ -92,7 +92,7 @@ fn invoke<const N: usize>(m: &mut Machine, op: Op, frame: Frame, args: &[u64; N]
     running.task = frame.task;
     running.nested = 0;
     if m.details {
-        return invoke_told(m, op, function as usize, args);
+        return invoke_recorded(m, op, function as usize, args);
     }
     let (result, insns, _) = execute(m, op, function as usize, args);
     (result, insns)
@@ -116,15 +116,15 @@ fn execute<const N: usize>(m: &mut Machine, op: Op, function: usize, args: &[u64
 
 /// Does the rest of [`invoke`] if detail records are on.
 #[inline(never)]
-fn invoke_told<const N: usize>(m: &mut Machine, op: Op, function: usize, args: &[u64; N]) -> (Option<u64>, u64) {
+fn invoke_recorded<const N: usize>(m: &mut Machine, op: Op, function: usize, args: &[u64; N]) -> (Option<u64>, u64) {
     let began = m.local_time(m.this_cpu);
     let (result, insns, own) = execute(m, op, function, args);
-    told(m, op, own, began);
+    record_call(m, op, own, began);
     (result, insns)
 }
 
 #[cold]
-fn told(m: &mut Machine, op: Op, insns: u64, began: u64) {
+fn record_call(m: &mut Machine, op: Op, insns: u64, began: u64) {
     let (op, insns) = (op as u16, insns.min(u64::from(u32::MAX)) as u32);
     let after = m.after(began);
     let ns = m.after(m.local_time(m.this_cpu)).saturating_sub(after);
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_are_known_by_name_in_the_kernels_order() {
+    fn callbacks_have_the_names_and_order_of_the_kernel() {
         assert_eq!(NR_OPS, 37);
         assert_eq!(Op::by_name("select_cpu"), Some(Op::SelectCpu));
         assert_eq!(Op::by_name("exit").map(|op| op as usize), Some(36));

@@ -23,6 +23,7 @@ impl Machine {
         self.scx_entity(task).flags &= !(flags as u32);
     }
 
+    /// Returns the state of a task in the policy's life cycle.
     pub(crate) fn scx_state(&self, task: TaskId) -> TaskState {
         match u64::from(self.scx_entity(task).flags) & SCX_TASK_STATE_MASK {
             SCX_TASK_INIT_BEGIN => TaskState::InitBegin,
@@ -34,6 +35,7 @@ impl Machine {
         }
     }
 
+    /// Sets the state of a task and checks that the transition is allowed (scx_set_task_state).
     pub(super) fn scx_set_state(&self, task: TaskId, state: TaskState) {
         let before = self.scx_state(task);
         debug_assert!(
@@ -75,10 +77,10 @@ impl Machine {
             scx.runnable_at = self.jiffies();
             scx.flags &= !(SCX_TASK_RESET_RUNNABLE_AT as u32);
         }
-        self.ext.nr_runnable_ever += 1;
+        self.ext.nr_became_runnable += 1;
         let entity = &mut self.tasks[task].ext;
         debug_assert_eq!(entity.runnable, 0);
-        entity.runnable = self.ext.nr_runnable_ever;
+        entity.runnable = self.ext.nr_became_runnable;
     }
 
     /// Removes a task from the list of waiting tasks. `reset` says that the task runs, so that its

@@ -49,13 +49,15 @@ pub(super) struct Env {
 
 impl Env {
     pub fn span<'a>(&self, m: &'a Machine) -> &'a Span {
-        m.domains.span_of(self.cpu, self.level)
+        m.domains.domain_span(self.cpu, self.level)
     }
 
-    pub fn rung<'a>(&self, m: &'a mut Machine) -> &'a mut Level {
+    /// Returns this CPU's state of the domain.
+    pub fn domain<'a>(&self, m: &'a mut Machine) -> &'a mut Level {
         &mut m.domains.levels[self.cpu.index()][self.level]
     }
 
+    /// Returns whether a CPU takes part in this run.
     fn usable(&self, m: &Machine, cpu: CpuId) -> bool {
         m.online_cpus.contains(cpu) && (self.excluded.is_empty() || !self.excluded.contains(&cpu))
     }
@@ -82,8 +84,14 @@ struct SpanStats {
 
 /// Pulls tasks to `cpu` within its domain of this level and returns their number.
 ///
-/// `go_on` becomes false if another CPU of the group should balance instead.
-pub(super) fn balance_rq(m: &mut Machine, cpu: CpuId, level: usize, idle: IdleType, go_on: &mut bool) -> u32 {
+/// `continue_balancing` becomes false if another CPU of the group should balance instead.
+pub(super) fn balance_rq(
+    m: &mut Machine,
+    cpu: CpuId,
+    level: usize,
+    idle: IdleType,
+    continue_balancing: &mut bool,
+) -> u32 {
     let mut env = Env {
         dst_cpu: cpu,
         cpu,
@@ -98,7 +106,7 @@ pub(super) fn balance_rq(m: &mut Machine, cpu: CpuId, level: usize, idle: IdleTy
     let mut state = Detach::default();
     loop {
         if !should_we_balance(m, &env) {
-            *go_on = false;
+            *continue_balancing = false;
             balanced(m, &env, &state);
             break;
         }
@@ -156,8 +164,8 @@ pub(super) fn balance_rq(m: &mut Machine, cpu: CpuId, level: usize, idle: IdleTy
 }
 
 fn local_group<'a>(m: &'a Machine, env: &Env) -> &'a Group {
-    let rung = &m.domains.levels[env.cpu.index()][env.level];
-    &m.domains.spans[rung.span as usize].groups[rung.local as usize]
+    let domain = &m.domains.levels[env.cpu.index()][env.level];
+    &m.domains.spans[domain.span as usize].groups[domain.local as usize]
 }
 
 /// Updates failure count and interval after an imbalance was found, and starts active balancing if
@@ -165,10 +173,10 @@ fn local_group<'a>(m: &'a Machine, env: &Env) -> &'a Group {
 fn finish(m: &mut Machine, env: &Env, moved: u32, state: &Detach) {
     let mut pushed = false;
     if moved > 0 {
-        env.rung(m).nr_balance_failed = 0;
+        env.domain(m).nr_balance_failed = 0;
     } else {
         if env.idle != IdleType::NewlyIdle && env.kind != Migrate::Misfit {
-            env.rung(m).nr_balance_failed += 1;
+            env.domain(m).nr_balance_failed += 1;
         }
         if need_active_balance(m, env) {
             let curr = m.rqs[env.src_cpu].curr;
@@ -181,10 +189,11 @@ fn finish(m: &mut Machine, env: &Env, moved: u32, state: &Detach) {
     }
     if !pushed || need_active_balance(m, env) {
         let weight = u64::from(env.span(m).weight);
-        env.rung(m).balance_interval = weight;
+        env.domain(m).balance_interval = weight;
     }
 }
 
+/// Records that the domain is balanced (out_balanced in sched_balance_rq).
 fn balanced(m: &mut Machine, env: &Env, state: &Detach) {
     // A problem with affinity that was found in this run stays recorded.
     if !state.all_pinned
@@ -195,19 +204,21 @@ fn balanced(m: &mut Machine, env: &Env, state: &Detach) {
     all_pinned(m, env, state.all_pinned);
 }
 
+/// Resets the failure count and increases the interval (out_all_pinned in sched_balance_rq).
 fn all_pinned(m: &mut Machine, env: &Env, all_pinned: bool) {
-    env.rung(m).nr_balance_failed = 0;
+    env.domain(m).nr_balance_failed = 0;
     widen_interval(m, env, all_pinned);
 }
 
+/// Doubles the balancing interval, up to a limit (out_one_pinned in sched_balance_rq).
 fn widen_interval(m: &mut Machine, env: &Env, all_pinned: bool) {
     if env.idle == IdleType::NewlyIdle || env.kind == Migrate::Misfit {
         return;
     }
     let max = 2 * u64::from(env.span(m).weight);
-    let rung = env.rung(m);
-    if rung.balance_interval < max || (all_pinned && rung.balance_interval < MAX_PINNED_INTERVAL_MS) {
-        rung.balance_interval *= 2;
+    let domain = env.domain(m);
+    if domain.balance_interval < max || (all_pinned && domain.balance_interval < MAX_PINNED_INTERVAL_MS) {
+        domain.balance_interval *= 2;
     }
 }
 
@@ -237,10 +248,12 @@ pub(super) fn should_we_balance(m: &Machine, env: &Env) -> bool {
     idle_smt.or(first) == Some(env.dst_cpu)
 }
 
+/// Returns the statistics of a group (update_sg_lb_stats). Each CPU examined costs a cache line by
+/// its distance.
 pub(super) fn group_stats(m: &mut Machine, env: &Env, index: usize, local: bool) -> Stats {
-    let rung = &m.domains.levels[env.cpu.index()][env.level];
+    let domain = &m.domains.levels[env.cpu.index()][env.level];
     let top = env.level + 1 == m.domains.levels[env.cpu.index()].len();
-    let span = rung.span as usize;
+    let span = domain.span as usize;
     let mut stats = Stats::new(&m.domains.spans[span].groups[index]);
     let asym = m.domains.spans[span].asym;
     let pct = m.domains.spans[span].imbalance_pct;
@@ -289,9 +302,10 @@ pub(super) fn group_stats(m: &mut Machine, env: &Env, index: usize, local: bool)
     stats
 }
 
+/// Returns the statistics of all groups of the domain (update_sd_lb_stats).
 fn span_stats(m: &mut Machine, env: &Env) -> SpanStats {
-    let rung = &m.domains.levels[env.cpu.index()][env.level];
-    let (span, own) = (rung.span as usize, rung.local as usize);
+    let domain = &m.domains.levels[env.cpu.index()][env.level];
+    let (span, own) = (domain.span as usize, domain.local as usize);
     let nr = m.domains.spans[span].groups.len();
     if env.level + 1 == m.domains.levels[env.cpu.index()].len() {
         m.domains.overloaded = false;
@@ -310,7 +324,7 @@ fn span_stats(m: &mut Machine, env: &Env) -> SpanStats {
         all.total_load += stats.load;
         all.total_capacity += stats.capacity;
         util += stats.util;
-        if busier(m, env, &all, index, &stats) {
+        if is_busier(m, env, &all, index, &stats) {
             all.busiest = Some((index, stats));
         }
     }
@@ -333,8 +347,8 @@ fn update_idle_scan(m: &mut Machine, env: &Env, util: u64) {
     }
 }
 
-/// Returns whether group `index` is busier than the busiest group so far (update_sd_pick_busiest).
-fn busier(m: &Machine, env: &Env, all: &SpanStats, index: usize, stats: &Stats) -> bool {
+/// Returns whether group `index` is is_busier than the busiest group so far (update_sd_pick_busiest).
+fn is_busier(m: &Machine, env: &Env, all: &SpanStats, index: usize, stats: &Stats) -> bool {
     if stats.nr_fair == 0 {
         return false;
     }

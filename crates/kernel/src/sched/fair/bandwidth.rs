@@ -32,7 +32,7 @@ use crate::watch::observe::Transition;
 
 impl Machine {
     fn bandwidth(&mut self, id: CfsRqId) -> &mut Bandwidth {
-        let group = self.task_groups.group_of(id);
+        let group = self.task_groups.group_number(id);
         &mut self.task_groups.groups[group as usize].bandwidth
     }
 
@@ -52,7 +52,7 @@ impl Machine {
             return;
         }
         if !self.assign_cfs_rq_runtime(id, SLICE_NS) && self.cfs(id).curr != NONE {
-            self.resched_curr(self.cpu_of_cfs(id));
+            self.resched_curr(self.queue_cpu(id));
         }
     }
 
@@ -73,7 +73,7 @@ impl Machine {
 
     /// Starts the period timer if it is not running.
     fn start_cfs_bandwidth(&mut self, id: CfsRqId) {
-        let (now, cpu, group) = (self.now, self.cpu_of_cfs(id), self.task_groups.group_of(id));
+        let (now, cpu, group) = (self.now, self.queue_cpu(id), self.task_groups.group_number(id));
         let pool = self.bandwidth(id);
         if pool.active {
             return;
@@ -155,7 +155,7 @@ impl Machine {
     fn unthrottle_cfs_rq(&mut self, id: CfsRqId) {
         self.runtime(id).throttled = false;
         self.bandwidth(id).throttled.retain(|&other| other != id);
-        let (cpu, group) = (self.cpu_of_cfs(id), self.task_groups.group_of(id));
+        let (cpu, group) = (self.queue_cpu(id), self.task_groups.group_number(id));
         self.account(cpu);
         self.lock(LockId::Rq(cpu));
         for at in 0..self.task_groups.bottom_up.len() {
@@ -202,7 +202,7 @@ impl Machine {
             return;
         }
         runtime.remaining = KEPT_NS;
-        let (now, group) = (self.now, self.task_groups.group_of(id));
+        let (now, group) = (self.now, self.task_groups.group_number(id));
         let pool = self.bandwidth(id);
         pool.runtime += slack as u64;
         let period_ends = pool.active && pool.expires < now + SLACK_PERIOD_NS + SLACK_MARGIN_NS;

@@ -80,7 +80,7 @@ pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> 
 /// Subtracts a task from the imbalance. Returns false if the task is too big for it; the test gets
 /// less strict with each failed run.
 fn within_imbalance(m: &mut Machine, env: &mut Env, task: TaskId) -> bool {
-    let failed = env.rung(m).nr_balance_failed.min(63);
+    let failed = env.domain(m).nr_balance_failed.min(63);
     let e = &m.tasks[task].fair;
     let amount = match env.kind {
         Migrate::Task => 1,
@@ -98,7 +98,7 @@ fn within_imbalance(m: &mut Machine, env: &mut Env, task: TaskId) -> bool {
 
 /// Returns whether a task may be moved now (can_migrate_task).
 pub(super) fn can_migrate_task(m: &mut Machine, env: &Env, state: &mut Detach, task: TaskId) -> bool {
-    let failed = env.rung(m).nr_balance_failed;
+    let failed = env.domain(m).nr_balance_failed;
     let dst_queued = m.cfs(m.cfs_rq_of(env.dst_cpu, task)).nr_queued;
     if m.tasks[task].fair.delayed {
         return false;
@@ -109,8 +109,8 @@ pub(super) fn can_migrate_task(m: &mut Machine, env: &Env, state: &mut Detach, t
     if !may_run_on(m, task, env.dst_cpu) {
         state.some_pinned = true;
         if env.idle != IdleType::NewlyIdle && state.new_dst_cpu.is_none() {
-            let rung = &m.domains.levels[env.cpu.index()][env.level];
-            let group = &m.domains.spans[rung.span as usize].groups[rung.local as usize];
+            let domain = &m.domains.levels[env.cpu.index()][env.level];
+            let group = &m.domains.spans[domain.span as usize].groups[domain.local as usize];
             let others = group
                 .balance_mask
                 .iter()

@@ -101,7 +101,7 @@ pub struct Domains {
     pub(super) levels: Table<CpuId, Vec<Level>>,
     pub(super) llcs: Vec<Llc>,
     /// Index in `llcs` for each CPU.
-    pub(super) llc_of: Table<CpuId, u32>,
+    pub(super) llc_index: Table<CpuId, u32>,
     pub(super) smt_active: bool,
     /// Whether CPUs differ in capacity.
     pub(super) asym: bool,
@@ -132,12 +132,12 @@ const NUMA: u32 = 3;
 impl Domains {
     /// Returns the domains of a machine whose CPUs are all online.
     pub fn new(topology: &Topology) -> Domains {
-        Domains::of(topology, &CpuSet::all(topology.nr_cpus()))
+        Domains::for_online(topology, &CpuSet::all(topology.nr_cpus()))
     }
 
     /// Returns the domains of the online CPUs. Offline CPUs have no domains and are in no span.
-    pub(super) fn of(topology: &Topology, online: &CpuSet) -> Domains {
-        let topology = &only(topology, online);
+    pub(super) fn for_online(topology: &Topology, online: &CpuSet) -> Domains {
+        let topology = &online_topology(topology, online);
         let nr_cpus = topology.nr_cpus();
         let mut distances: Vec<u32> = topology
             .node_distances
@@ -152,7 +152,7 @@ impl Domains {
             spans: Vec::new(),
             levels: (0..nr_cpus).map(|_| Vec::new()).collect(),
             llcs: topology.llcs.iter().map(|cpus| Llc::new(nr_cpus, cpus)).collect(),
-            llc_of: topology.cpus.iter().map(|c| c.llc).collect(),
+            llc_index: topology.cpus.iter().map(|c| c.llc).collect(),
             smt_active: topology.cores.iter().any(|core| core.len() > 1),
             asym: false,
             capacities: capacities(topology, online),
@@ -169,14 +169,14 @@ impl Domains {
         let mut below: Table<CpuId, Option<u32>> = vec![None; nr_cpus as usize].into();
         for kind in 0..NUMA + distances.len() as u32 {
             let distance = kind.checked_sub(NUMA).map(|k| distances[k as usize]);
-            below = domains.add_rung(topology, online, kind, distance, below);
+            below = domains.add_domains(topology, online, kind, distance, below);
         }
         domains.set_numa_imbalance(topology, online);
         domains
     }
 
     /// Adds the domains of one level. Returns each CPU's topmost domain so far.
-    fn add_rung(
+    fn add_domains(
         &mut self,
         topology: &Topology,
         online: &CpuSet,
@@ -194,7 +194,7 @@ impl Domains {
                 PKG => (info.node, topology.nodes[info.node as usize].clone()),
                 _ => (
                     info.node,
-                    within(topology, info.node, distance.expect("a NUMA rung has one")),
+                    cpus_within(topology, info.node, distance.expect("a NUMA domain has one")),
                 ),
             };
             let weight_below = below[cpu].map_or(1, |span| self.spans[span as usize].weight);
@@ -218,6 +218,7 @@ impl Domains {
         above
     }
 
+    /// Returns a new domain with its groups. The groups are listed from the one of `start` on.
     fn new_span(
         &self,
         topology: &Topology,
@@ -303,15 +304,16 @@ impl Domains {
         }
     }
 
+    /// Returns whether two CPUs share an LLC (cpus_share_cache).
     pub(super) fn share_cache(&self, a: CpuId, b: CpuId) -> bool {
-        self.llc_of[a] == self.llc_of[b]
+        self.llc_index[a] == self.llc_index[b]
     }
 
     pub(super) fn llc(&mut self, cpu: CpuId) -> &mut Llc {
-        &mut self.llcs[self.llc_of[cpu] as usize]
+        &mut self.llcs[self.llc_index[cpu] as usize]
     }
 
-    pub(super) fn span_of(&self, cpu: CpuId, level: usize) -> &Span {
+    pub(super) fn domain_span(&self, cpu: CpuId, level: usize) -> &Span {
         &self.spans[self.levels[cpu][level].span as usize]
     }
 
@@ -322,7 +324,7 @@ impl Domains {
     }
 
     /// Records whether a CPU's fair tasks are all SCHED_IDLE tasks.
-    pub(super) fn note_idle_policy(&mut self, cpu: CpuId, cfs: &CfsRq) {
+    pub(super) fn update_idle_policy(&mut self, cpu: CpuId, cfs: &CfsRq) {
         let only = cfs.h_nr_idle > 0 && cfs.h_nr_idle == cfs.h_nr_queued;
         if only != self.idle_policy_cpus.contains(cpu) {
             self.idle_policy_cpus.set(cpu, only);
@@ -362,7 +364,7 @@ impl Level {
 }
 
 /// Returns the topology with only the online CPUs in its groups.
-fn only(topology: &Topology, online: &CpuSet) -> Topology {
+fn online_topology(topology: &Topology, online: &CpuSet) -> Topology {
     let mut topology = topology.clone();
     let groups = [&mut topology.cores, &mut topology.llcs, &mut topology.nodes];
     let online: BTreeSet<u32> = online.iter().map(CpuId::nr).collect();
@@ -373,7 +375,7 @@ fn only(topology: &Topology, online: &CpuSet) -> Topology {
 }
 
 /// Returns the CPUs of all nodes up to `distance` away, sorted.
-fn within(topology: &Topology, node: u32, distance: u32) -> Vec<u32> {
+fn cpus_within(topology: &Topology, node: u32, distance: u32) -> Vec<u32> {
     let near = topology.node_distances[node as usize].iter().zip(&topology.nodes);
     let near = near.filter(|&(&far, _)| far <= distance);
     let mut cpus: Vec<u32> = near.flat_map(|(_, cpus)| cpus).copied().collect();

@@ -67,14 +67,14 @@ impl CfsRq {
         let weight = e.weight() as i64;
         self.sum_w_vruntime += (e.vruntime - self.zero_vruntime) * weight;
         self.sum_weight += weight;
-        e.place = self.timeline.insert(id, e.deadline, e.vruntime);
+        e.position = self.timeline.insert(id, e.deadline, e.vruntime);
     }
 
     /// Removes an entity from the timeline (__dequeue_entity).
     pub(super) fn remove(&mut self, entities: &Entities, id: EntityId) {
         let e = &entities[id];
         let weight = e.weight() as i64;
-        self.timeline.remove(e.place);
+        self.timeline.remove(e.position);
         self.sum_w_vruntime -= (e.vruntime - self.zero_vruntime) * weight;
         self.sum_weight -= weight;
     }

@@ -3,7 +3,7 @@
 //! the state of the fair class on each CPU.
 
 use super::pelt::Avg;
-use super::tree::{Place, Timeline};
+use super::tree::{Position, Timeline};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 /// Load of a nice 0 task: its weight of 1024, shifted left by SCHED_FIXEDPOINT_SHIFT. The
@@ -62,7 +62,7 @@ pub struct Entity {
     pub avg: Avg,
     /// Smoothed utilization at the times the task went to sleep.
     pub util_est: u64,
-    pub(super) place: Place,
+    pub(super) position: Position,
     /// Neighbours in the list of tasks by their last run (cfs_tasks).
     pub(super) newer: TaskId,
     pub(super) older: TaskId,
@@ -86,7 +86,7 @@ impl Default for Entity {
             recent_used_cpu: CpuId::BOOT,
             avg: Avg::default(),
             util_est: 0,
-            place: (0, 0),
+            position: (0, 0),
             newer: IDLE,
             older: IDLE,
         }
@@ -95,7 +95,7 @@ impl Default for Entity {
 
 impl Entity {
     /// Returns the entity of a new task in a cgroup.
-    pub fn of_task(cgroup: u32) -> Entity {
+    pub fn for_task(cgroup: u32) -> Entity {
         Entity {
             group: cgroup,
             ..Entity::default()
@@ -200,13 +200,13 @@ pub struct FairRq {
     /// Whether an IPI for nohz idle balancing is on its way.
     pub(super) nohz_kicked: bool,
     /// Wake-ups by the idle task, which are those by interrupts.
-    pub(super) idle_wakes: Wakes,
+    pub(super) idle_wakes: WakeHistory,
 }
 
 /// A task's record of its wake-ups. It shows whether the task wakes many different tasks
 /// (last_wakee, wakee_flips).
 #[derive(Clone, Copy, Default)]
-pub struct Wakes {
+pub struct WakeHistory {
     pub last_wakee: TaskId,
     /// Number of times that the woken task was not `last_wakee`.
     pub flips: u32,
@@ -235,7 +235,7 @@ impl Default for FairRq {
             misfit_task_load: 0,
             push_cpu: None,
             nohz_kicked: false,
-            idle_wakes: Wakes::default(),
+            idle_wakes: WakeHistory::default(),
         }
     }
 }

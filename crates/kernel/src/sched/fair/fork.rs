@@ -12,13 +12,13 @@ use workload::Policy;
 pub(super) fn find_dst_cpu(m: &mut Machine, task: TaskId, level: usize, prev_cpu: CpuId) -> CpuId {
     let mut cpu = m.this_cpu;
     let mut new_cpu = cpu;
-    if !m.domains.span_of(cpu, level).set.intersects(&m.tasks[task].cpus) {
+    if !m.domains.domain_span(cpu, level).set.intersects(&m.tasks[task].cpus) {
         return prev_cpu;
     }
     let mut level = Some(level);
     while let Some(at) = level {
         level = at.checked_sub(1);
-        if !m.domains.span_of(cpu, at).near {
+        if !m.domains.domain_span(cpu, at).near {
             continue;
         }
         let Some(group) = find_dst_group(m, task, cpu, at) else {
@@ -27,9 +27,10 @@ pub(super) fn find_dst_cpu(m: &mut Machine, task: TaskId, level: usize, prev_cpu
         new_cpu = find_dst_group_cpu(m, task, cpu, at, group);
         if new_cpu != cpu {
             // The search continues with the smaller domains of the new CPU.
-            let weight = m.domains.span_of(cpu, at).weight;
+            let weight = m.domains.domain_span(cpu, at).weight;
             cpu = new_cpu;
-            let below = |i: &usize| m.domains.span_of(cpu, *i).weight < weight && m.domains.span_of(cpu, *i).near;
+            let below =
+                |i: &usize| m.domains.domain_span(cpu, *i).weight < weight && m.domains.domain_span(cpu, *i).near;
             level = (0..m.domains.levels[cpu.index()].len()).rfind(below);
         }
     }
@@ -85,8 +86,8 @@ fn group_stats(m: &mut Machine, task: TaskId, span: usize, group: usize) -> Stat
     stats
 }
 
-/// Returns whether `a` is idler than `idlest` (update_pick_idlest).
-fn idler(a: &Stats, idlest: &Stats) -> bool {
+/// Returns whether `a` is is_idler than `idlest` (update_pick_idlest).
+fn is_idler(a: &Stats, idlest: &Stats) -> bool {
     if a.kind != idlest.kind {
         return a.kind < idlest.kind;
     }
@@ -102,8 +103,8 @@ fn idler(a: &Stats, idlest: &Stats) -> bool {
 
 /// Returns the group in which to place `task`, or `None` to stay in the group of `cpu`.
 fn find_dst_group(m: &mut Machine, task: TaskId, cpu: CpuId, level: usize) -> Option<usize> {
-    let rung = &m.domains.levels[cpu.index()][level];
-    let (span, own) = (rung.span as usize, rung.local as usize);
+    let domain = &m.domains.levels[cpu.index()][level];
+    let (span, own) = (domain.span as usize, domain.local as usize);
     let nr = m.domains.spans[span].groups.len();
     let mut idlest: Option<(usize, Stats)> = None;
     let mut local = None;
@@ -115,7 +116,7 @@ fn find_dst_group(m: &mut Machine, task: TaskId, cpu: CpuId, level: usize) -> Op
         let stats = group_stats(m, task, span, group);
         if group == own {
             local = Some(stats);
-        } else if idlest.as_ref().is_none_or(|(_, best)| idler(&stats, best)) {
+        } else if idlest.as_ref().is_none_or(|(_, best)| is_idler(&stats, best)) {
             idlest = Some((group, stats));
         }
     }

@@ -16,7 +16,7 @@ impl Machine {
     #[inline]
     pub(super) fn cfs(&self, id: CfsRqId) -> &CfsRq {
         if id < GROUP {
-            &self.rqs[CpuId::of_root_queue(id)].fair.cfs
+            &self.rqs[CpuId::from_root_queue(id)].fair.cfs
         } else {
             &self.task_groups.rq(id).cfs
         }
@@ -25,7 +25,7 @@ impl Machine {
     #[inline]
     pub(super) fn cfs_mut(&mut self, id: CfsRqId) -> &mut CfsRq {
         if id < GROUP {
-            &mut self.rqs[CpuId::of_root_queue(id)].fair.cfs
+            &mut self.rqs[CpuId::from_root_queue(id)].fair.cfs
         } else {
             &mut self.task_groups.rq_mut(id).cfs
         }
@@ -35,7 +35,7 @@ impl Machine {
     pub(super) fn se(&self, id: impl Into<EntityId>) -> &Entity {
         let id = id.into();
         if id < GROUP {
-            &self.tasks[TaskId::of_entity(id)].fair
+            &self.tasks[TaskId::from_entity(id)].fair
         } else {
             &self.task_groups.entities[(id & !GROUP) as usize]
         }
@@ -45,7 +45,7 @@ impl Machine {
     pub(super) fn se_mut(&mut self, id: impl Into<EntityId>) -> &mut Entity {
         let id = id.into();
         if id < GROUP {
-            &mut self.tasks[TaskId::of_entity(id)].fair
+            &mut self.tasks[TaskId::from_entity(id)].fair
         } else {
             &mut self.task_groups.entities[(id & !GROUP) as usize]
         }
@@ -72,11 +72,11 @@ impl Machine {
 
     /// Returns the CPU of a queue.
     #[inline]
-    pub(super) fn cpu_of_cfs(&self, id: CfsRqId) -> CpuId {
+    pub(super) fn queue_cpu(&self, id: CfsRqId) -> CpuId {
         if id < GROUP {
-            CpuId::of_root_queue(id)
+            CpuId::from_root_queue(id)
         } else {
-            CpuId::of_root_queue((id & !GROUP) % self.task_groups.nr_cpus)
+            CpuId::from_root_queue((id & !GROUP) % self.task_groups.nr_cpus)
         }
     }
 
@@ -90,7 +90,7 @@ impl Machine {
             }
             curr = self.cfs(curr).curr;
         }
-        Some(TaskId::of_entity(curr))
+        Some(TaskId::from_entity(curr))
     }
 
     /// Returns the entities by which two tasks of `cpu` compete with each other, and their common

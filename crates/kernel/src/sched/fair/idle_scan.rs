@@ -39,6 +39,7 @@ pub(super) fn choose_idle_cpu(m: &Machine, cpu: CpuId, task: TaskId) -> bool {
     available_idle_cpu(m, cpu) || (m.tasks[task].policy != Policy::Idle && sched_idle_cpu(m, cpu))
 }
 
+/// Returns whether all other threads of a CPU's core are idle (is_core_idle).
 pub(super) fn is_core_idle(m: &Machine, cpu: CpuId) -> bool {
     m.siblings(cpu)
         .all(|sibling| sibling == cpu || available_idle_cpu(m, sibling))
@@ -96,6 +97,8 @@ pub(super) fn select_idle_sibling(m: &mut Machine, task: TaskId, prev: CpuId, ta
     select_idle_cpu(m, task, has_idle_core, target).unwrap_or(target)
 }
 
+/// Returns whether a CPU is fast enough, and its core idle, for a task with this utilization
+/// (asym_fits_cpu).
 fn asym_fits_cpu(m: &Machine, util: Option<u64>, cpu: CpuId) -> bool {
     util.is_none_or(|util| (!m.domains.smt_active || is_core_idle(m, cpu)) && fits_capacity(util, m.capacity_of(cpu)))
 }
@@ -119,7 +122,7 @@ fn word(set: &CpuSet, index: usize) -> u64 {
 /// With `has_idle_core`, a fully idle core is searched, and the first idle CPU is the fallback.
 /// Otherwise the search ends after `nr_idle_scan` CPUs.
 fn select_idle_cpu(m: &mut Machine, task: TaskId, has_idle_core: bool, target: CpuId) -> Option<CpuId> {
-    let llc = &m.domains.llcs[m.domains.llc_of[target.index()] as usize];
+    let llc = &m.domains.llcs[m.domains.llc_index[target.index()] as usize];
     let limit = llc.nr_idle_scan;
     if limit == 0 {
         return None;
@@ -171,7 +174,7 @@ fn select_idle_cpu(m: &mut Machine, task: TaskId, has_idle_core: bool, target: C
 /// (select_idle_capacity). This is for machines whose CPUs differ in capacity.
 fn select_idle_capacity(m: &mut Machine, task: TaskId, util: u64, target: CpuId) -> Option<CpuId> {
     let has_idle_core = m.domains.smt_active && m.domains.llc(target).has_idle_cores;
-    let llc = &m.domains.llcs[m.domains.llc_of[target.index()] as usize];
+    let llc = &m.domains.llcs[m.domains.llc_index[target.index()] as usize];
     let mut left = llc.nr_idle_scan;
     if left == 0 {
         return None;

@@ -63,7 +63,7 @@ impl Machine {
     /// Updates a queue's averages to the current time.
     pub(super) fn update_cfs_avg(&mut self, cfs_rq: CfsRqId) {
         let now = self.now;
-        let capacity = self.arch_capacity(self.cpu_of_cfs(cfs_rq));
+        let capacity = self.arch_capacity(self.queue_cpu(cfs_rq));
         self.cfs_mut(cfs_rq).update_avg(now, capacity);
     }
 
@@ -74,12 +74,12 @@ impl Machine {
             return self.update_load_avg_in_group(cfs_rq, id);
         }
         let now = self.now;
-        let cpu = CpuId::of_root_queue(cfs_rq);
+        let cpu = CpuId::from_root_queue(cfs_rq);
         let capacity = self.arch_capacity(cpu);
         let cfs = &mut self.rqs[cpu].fair.cfs;
         cfs.update_avg(now, capacity);
         let running = if cfs.curr == id { capacity } else { 0 };
-        self.tasks[TaskId::of_entity(id)].fair.update_avg(now, running, None);
+        self.tasks[TaskId::from_entity(id)].fair.update_avg(now, running, None);
     }
 
     /// Updates the averages if the entity or the queue belongs to a group.
@@ -90,7 +90,7 @@ impl Machine {
             return;
         }
         let now = self.now;
-        let capacity = self.arch_capacity(self.cpu_of_cfs(cfs_rq));
+        let capacity = self.arch_capacity(self.queue_cpu(cfs_rq));
         let running = if self.cfs(cfs_rq).curr == id { capacity } else { 0 };
         let of_group = (id >= GROUP).then(|| u64::from(self.task_groups.rq(id).runnable));
         self.se_mut(id).update_avg(now, running, of_group);
@@ -139,7 +139,7 @@ impl Machine {
     /// utilization (post_init_entity_util_avg).
     pub(super) fn init_load_avg(&mut self, cfs_rq: CfsRqId, task: TaskId) {
         self.update_cfs_avg(cfs_rq);
-        let capacity = self.arch_capacity(self.cpu_of_cfs(cfs_rq));
+        let capacity = self.arch_capacity(self.queue_cpu(cfs_rq));
         let (cfs, mut entities) = self.queue(cfs_rq);
         let e = &mut entities[EntityId::from(task)];
         e.avg.load_avg = e.weight();

@@ -76,7 +76,7 @@ fn is_idle_policy(m: &Machine, task: TaskId) -> bool {
 /// cpu.idle (se_is_idle).
 fn se_is_idle(m: &Machine, id: EntityId) -> bool {
     if id < GROUP {
-        is_idle_policy(m, TaskId::of_entity(id))
+        is_idle_policy(m, TaskId::from_entity(id))
     } else {
         m.task_groups.group(id).idle
     }
@@ -94,7 +94,7 @@ pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId, _prev: TaskId) -> Option<Ta
             return None;
         }
         match pick_next_entity(m, cpu, cpu.nr()) {
-            Some(task) if task < GROUP => return Some(TaskId::of_entity(task)),
+            Some(task) if task < GROUP => return Some(TaskId::from_entity(task)),
             Some(group) => {
                 if let Some(task) = pick_in_group(m, cpu, group) {
                     return Some(task);
@@ -114,7 +114,7 @@ fn pick_in_group(m: &mut Machine, cpu: CpuId, group: EntityId) -> Option<TaskId>
         throttled |= m.check_cfs_rq_runtime(at);
         at = pick_next_entity(m, cpu, at)?;
     }
-    let task = TaskId::of_entity(at);
+    let task = TaskId::from_entity(at);
     if throttled {
         m.throttle_task(cpu, task);
         return None;
@@ -125,7 +125,7 @@ fn pick_in_group(m: &mut Machine, cpu: CpuId, group: EntityId) -> Option<TaskId>
 /// Returns the entity that EEVDF picks on a queue. If it is a delayed sleeper, the sleeper is
 /// dequeued and `None` is returned.
 fn pick_next_entity(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId) -> Option<EntityId> {
-    let id = m.pick_eevdf(cfs_rq, true).expect("somebody is always eligible");
+    let id = m.pick_eevdf(cfs_rq, true).expect("one entity is always eligible");
     if m.se(id).delayed {
         dequeue_delayed(m, cpu, cfs_rq, id);
         return None;
@@ -202,6 +202,7 @@ pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, prev: TaskId, next: Tas
     }
 }
 
+/// Ends the turn of an entity (put_prev_entity). If it is still queued, it returns to the timeline.
 fn put_prev_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
     if m.se(id).on_rq {
         m.update_load_avg(cfs_rq, id);
@@ -214,6 +215,8 @@ fn put_prev_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
     }
 }
 
+/// Starts the turn of a task and of the groups above it that are not running yet
+/// (set_next_task_fair).
 pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, next: TaskId) {
     exit_idle(m, cpu);
     if m.tasks[next].fair.on_rq {
@@ -248,6 +251,7 @@ fn account_groups(m: &mut Machine, cpu: CpuId, task: TaskId) {
     }
 }
 
+/// Starts the turn of an entity (set_next_entity): it leaves the timeline.
 fn set_next_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
     let now = m.now;
     if m.se(id).on_rq {
@@ -261,6 +265,8 @@ fn set_next_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
     m.cfs_mut(cfs_rq).curr = id;
 }
 
+/// Charges the current task with `ns` of CPU time and reschedules if its turn is over
+/// (update_curr).
 pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
     let curr = m.rqs[cpu].fair.cfs.curr;
     if curr == NONE {
@@ -270,7 +276,7 @@ pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
         return update_curr_in_group(m, cpu, curr, ns);
     }
     let now = m.now;
-    let task = TaskId::of_entity(curr);
+    let task = TaskId::from_entity(curr);
     let e = &mut m.tasks[task].fair;
     e.exec_start = now;
     e.vruntime += e.delta_fair(ns);
@@ -312,6 +318,7 @@ fn update_entity(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId, curr: EntityId, n
     }
 }
 
+/// Updates the load of the current task and of the groups above it (task_tick_fair).
 pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
     let Some(curr) = m.fair_curr(cpu) else { return };
     let mut at = m.cfs_rq_of(cpu, curr);
@@ -461,7 +468,7 @@ pub(crate) fn offline_group(m: &mut Machine, cgroup: u32) {
 /// Builds the scheduling domains again after a CPU went online or offline
 /// (partition_sched_domains). State of the whole class is kept.
 pub(crate) fn rebuild_domains(m: &mut Machine) {
-    let old = std::mem::replace(&mut m.domains, Domains::of(&m.spec.topology, &m.online_cpus));
+    let old = std::mem::replace(&mut m.domains, Domains::for_online(&m.spec.topology, &m.online_cpus));
     let (now, jiffies) = (m.now, m.now / m.tick_ns());
     for level in m.domains.levels.iter_mut().flatten() {
         level.last_balance = jiffies;

@@ -34,7 +34,7 @@ pub(super) fn balance(m: &mut Machine, cpu: CpuId) -> bool {
         Some(_) => {
             m.unlock(LockId::Rq(cpu));
             m.update_blocked_averages(cpu);
-            let pulled = climb(m, cpu, avg_idle, &mut next_balance);
+            let pulled = pull_from_domains(m, cpu, avg_idle, &mut next_balance);
             m.lock(LockId::Rq(cpu));
             pulled
         }
@@ -50,21 +50,21 @@ pub(super) fn balance(m: &mut Machine, cpu: CpuId) -> bool {
 
 /// Balances the domains of `cpu`, smallest first, until a task is pulled. Returns the number of
 /// pulled tasks.
-fn climb(m: &mut Machine, cpu: CpuId, avg_idle: u64, next_balance: &mut u64) -> u32 {
+fn pull_from_domains(m: &mut Machine, cpu: CpuId, avg_idle: u64, next_balance: &mut u64) -> u32 {
     let mut total_cost = 0;
-    let mut go_on = true;
+    let mut continue_balancing = true;
     let mut pulled = 0;
     for level in 0..m.domains.levels[cpu.index()].len() {
         let start = m.local_time(cpu);
-        let rung = &m.domains.levels[cpu.index()][level];
-        let interval = rung.interval_jiffies(m.tick_ns(), m.nr_cpus(), false);
-        *next_balance = (*next_balance).min(rung.last_balance + interval);
-        if avg_idle < total_cost + rung.max_newidle_lb_cost {
+        let domain = &m.domains.levels[cpu.index()][level];
+        let interval = domain.interval_jiffies(m.tick_ns(), m.nr_cpus(), false);
+        *next_balance = (*next_balance).min(domain.last_balance + interval);
+        if avg_idle < total_cost + domain.max_newidle_lb_cost {
             break;
         }
         let mut weight = 1;
-        if rung.newidle_ratio < 1024 {
-            weight = 1 + rung.newidle_ratio;
+        if domain.newidle_ratio < 1024 {
+            weight = 1 + domain.newidle_ratio;
             if m.domains.rng.below(1024) as u32 > weight {
                 let now = m.now;
                 m.domains.levels[cpu.index()][level].count_newidle(now, 0);
@@ -72,13 +72,13 @@ fn climb(m: &mut Machine, cpu: CpuId, avg_idle: u64, next_balance: &mut u64) -> 
             }
             weight = (1024 + weight / 2) / weight;
         }
-        pulled = balance_rq(m, cpu, level, IdleType::NewlyIdle, &mut go_on);
+        pulled = balance_rq(m, cpu, level, IdleType::NewlyIdle, &mut continue_balancing);
         let cost = m.local_time(cpu) - start;
         total_cost += cost;
         let now = m.now;
-        let rung = &mut m.domains.levels[cpu.index()][level];
-        rung.update_newidle_cost(now, cost, if pulled > 0 { weight } else { 0 });
-        if pulled > 0 || !go_on {
+        let domain = &mut m.domains.levels[cpu.index()][level];
+        domain.update_newidle_cost(now, cost, if pulled > 0 { weight } else { 0 });
+        if pulled > 0 || !continue_balancing {
             break;
         }
     }

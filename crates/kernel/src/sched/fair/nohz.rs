@@ -50,30 +50,30 @@ fn balance_domains(m: &mut Machine, cpu: CpuId, idle: IdleType) {
     let mut idle = idle;
     let mut busy = idle == IdleType::Busy && !sched_idle_cpu(m, cpu);
     let mut next_balance = jiffies + 60 * 1_000_000_000 / tick_ns;
-    let mut go_on = true;
+    let mut continue_balancing = true;
     let mut decayed = false;
     let mut max_cost = 0;
     for level in 0..m.domains.levels[cpu.index()].len() {
         let now = m.now;
-        let rung = &mut m.domains.levels[cpu.index()][level];
-        decayed = rung.update_newidle_cost(now, 0, 0);
-        max_cost += rung.max_newidle_lb_cost;
-        if !go_on {
+        let domain = &mut m.domains.levels[cpu.index()][level];
+        decayed = domain.update_newidle_cost(now, 0, 0);
+        max_cost += domain.max_newidle_lb_cost;
+        if !continue_balancing {
             if decayed {
                 continue;
             }
             break;
         }
-        let mut interval = rung.interval_jiffies(tick_ns, nr_cpus, busy);
-        if jiffies >= rung.last_balance + interval {
-            if balance_rq(m, cpu, level, idle, &mut go_on) > 0 {
+        let mut interval = domain.interval_jiffies(tick_ns, nr_cpus, busy);
+        if jiffies >= domain.last_balance + interval {
+            if balance_rq(m, cpu, level, idle, &mut continue_balancing) > 0 {
                 let still = m.rqs[cpu].idle() && m.rqs[cpu].nr_running == 0;
                 idle = if still { IdleType::Idle } else { IdleType::Busy };
                 busy = !still && !sched_idle_cpu(m, cpu);
             }
-            let rung = &mut m.domains.levels[cpu.index()][level];
-            rung.last_balance = jiffies;
-            interval = rung.interval_jiffies(tick_ns, nr_cpus, busy);
+            let domain = &mut m.domains.levels[cpu.index()][level];
+            domain.last_balance = jiffies;
+            interval = domain.interval_jiffies(tick_ns, nr_cpus, busy);
         }
         next_balance = next_balance.min(m.domains.levels[cpu.index()][level].last_balance + interval);
     }
@@ -93,7 +93,7 @@ fn kick_due(m: &mut Machine, cpu: CpuId, jiffies: u64) -> bool {
     if rq.nr_running >= 2 {
         return true;
     }
-    let pct = m.domains.span_of(cpu, 0).imbalance_pct;
+    let pct = m.domains.domain_span(cpu, 0).imbalance_pct;
     if rq.fair.cfs.h_nr_runnable >= 1 && m.capacity_of(cpu) * pct < m.arch_capacity(cpu) * 100 {
         return true;
     }
@@ -101,7 +101,7 @@ fn kick_due(m: &mut Machine, cpu: CpuId, jiffies: u64) -> bool {
         return rq.fair.misfit_task_load > 0;
     }
     // Another LLC may be less busy than this one.
-    let llc = &m.domains.llcs[m.domains.llc_of[cpu.index()] as usize];
+    let llc = &m.domains.llcs[m.domains.llc_index[cpu.index()] as usize];
     let idle: u32 = llc
         .set
         .words()

@@ -82,6 +82,7 @@ pub struct State {
     pub running: u64,
 }
 
+/// Adds a delta to a value; the result is at least 0.
 fn add_positive(value: &mut u64, delta: i64) {
     *value = value.saturating_add_signed(delta);
 }
@@ -92,10 +93,12 @@ impl Avg {
         self.last_update == NEVER
     }
 
+    /// Marks the averages as not part of a queue's sums.
     pub fn detach(&mut self) {
         self.last_update = NEVER;
     }
 
+    /// Marks the averages as part of a queue's sums, up to date at `now`.
     pub fn attach(&mut self, now: u64) {
         self.last_update = now;
     }
@@ -272,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_cpu_reaches_its_capacity_and_half_busy_half_of_it() {
+    fn utilization_is_capacity_times_busy_time() {
         for (capacity, busy_in_10, expected) in [(1024, 10, 1024), (512, 10, 512), (1024, 5, 512)] {
             let mut avg = Avg::default();
             avg.attach(0);
@@ -298,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleeper_loses_half_in_32_ms() {
+    fn averages_of_a_sleeper_halve_in_32_ms() {
         let mut avg = Avg::default();
         avg.attach(0);
         avg.update(

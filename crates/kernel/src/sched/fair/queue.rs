@@ -19,6 +19,7 @@ struct Counts {
     idle: u32,
 }
 
+/// Queues a task that became runnable, and the groups above it (enqueue_task_fair).
 pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32) {
     let cfs_rq = m.task_cfs_rq(cpu, task);
     if m.tasks[task].fair.delayed {
@@ -47,7 +48,7 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32
         runnable: 1,
         idle: idle.into(),
     };
-    count_in(m, cfs_rq, counts);
+    add_counts(m, cfs_rq, counts);
     if cfs_rq >= GROUP {
         enqueue_groups(m, cpu, cfs_rq, counts);
     }
@@ -55,7 +56,7 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32
     m.domains.overloaded |= m.rqs[cpu].nr_running >= 2;
     let rq = &mut m.rqs[cpu].fair;
     rq.push_newest(&mut m.tasks, task);
-    m.domains.note_idle_policy(cpu, &rq.cfs);
+    m.domains.update_idle_policy(cpu, &rq.cfs);
     hrtick_update(m, cpu);
 }
 
@@ -73,14 +74,14 @@ fn enqueue_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId, flags: u32) {
     }
 }
 
-fn count_in(m: &mut Machine, cfs_rq: CfsRqId, counts: Counts) {
+fn add_counts(m: &mut Machine, cfs_rq: CfsRqId, counts: Counts) {
     let cfs = m.cfs_mut(cfs_rq);
     cfs.h_nr_queued += counts.queued;
     cfs.h_nr_runnable += counts.runnable;
     cfs.h_nr_idle += counts.idle;
 }
 
-fn count_out(m: &mut Machine, cfs_rq: CfsRqId, counts: Counts) {
+fn subtract_counts(m: &mut Machine, cfs_rq: CfsRqId, counts: Counts) {
     let cfs = m.cfs_mut(cfs_rq);
     cfs.h_nr_queued -= counts.queued;
     cfs.h_nr_runnable -= counts.runnable;
@@ -126,7 +127,7 @@ fn enqueue_groups(m: &mut Machine, cpu: CpuId, group: EntityId, mut counts: Coun
             m.update_group_entity(cpu, id);
             enqueue_entity(m, above, id, flags::WAKEUP);
         }
-        count_in(m, above, counts);
+        add_counts(m, above, counts);
         id = above;
     }
 }
@@ -159,6 +160,8 @@ fn requeue_delayed(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
     m.se_mut(id).delayed = false;
 }
 
+/// Dequeues a task. If it goes to sleep with negative lag, it is delayed instead
+/// (dequeue_task_fair).
 pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32) {
     if m.tasks[task].fair.throttled {
         m.leave_limbo(cpu, task);
@@ -206,16 +209,17 @@ fn dequeue_entities(m: &mut Machine, cpu: CpuId, task: TaskId, sleep: bool, dela
     };
     e.counted_idle = false;
     dequeue_entity(m, cfs_rq, task.into(), sleep);
-    count_out(m, cfs_rq, counts);
+    subtract_counts(m, cfs_rq, counts);
     if cfs_rq >= GROUP {
         dequeue_groups(m, cpu, cfs_rq, counts, delay);
     }
     m.domains.nr_queued -= 1;
     let rq = &mut m.rqs[cpu].fair;
     rq.unlink(&mut m.tasks, task);
-    m.domains.note_idle_policy(cpu, &rq.cfs);
+    m.domains.update_idle_policy(cpu, &rq.cfs);
 }
 
+/// Removes an entity from its queue and stores its lag (dequeue_entity).
 fn dequeue_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId, sleep: bool) {
     m.update_load_avg(cfs_rq, id);
     m.update_entity_lag(cfs_rq, id);
@@ -255,7 +259,7 @@ fn dequeue_groups(m: &mut Machine, cpu: CpuId, group: EntityId, mut counts: Coun
         if leaves {
             dequeue_entity(m, above, id, true);
         }
-        count_out(m, above, counts);
+        subtract_counts(m, above, counts);
         id = above;
     }
 }
@@ -263,7 +267,7 @@ fn dequeue_groups(m: &mut Machine, cpu: CpuId, group: EntityId, mut counts: Coun
 /// Dequeues a delayed entity that has become eligible.
 pub(super) fn dequeue_delayed(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId, id: EntityId) {
     if id < GROUP {
-        dequeue_entities(m, cpu, TaskId::of_entity(id), true, true);
+        dequeue_entities(m, cpu, TaskId::from_entity(id), true, true);
         return;
     }
     dequeue_entity(m, cfs_rq, id, true);

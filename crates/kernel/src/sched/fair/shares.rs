@@ -64,7 +64,7 @@ impl Machine {
             return;
         }
         (rq.tg_load_avg_contrib, rq.last_update_tg) = (load, now);
-        let group = self.task_groups.group_of(id);
+        let group = self.task_groups.group_number(id);
         let sum = &mut self.task_groups.groups[group as usize].load_avg;
         *sum = *sum - contrib + load;
     }
@@ -94,7 +94,7 @@ impl Machine {
 
     /// Updates all entities above a queue in the same way (propagate_entity_cfs_rq).
     pub(super) fn propagate_entity_cfs_rq(&mut self, id: CfsRqId) {
-        let cpu = self.cpu_of_cfs(id);
+        let cpu = self.queue_cpu(id);
         let mut se = id;
         while se >= GROUP {
             let above = self.cfs_rq_of(cpu, se);
@@ -196,7 +196,7 @@ pub(crate) fn set_idle(m: &mut Machine, cgroup: u32, idle: bool) {
             }
             se = above;
         }
-        m.domains.note_idle_policy(cpu, &m.rqs[cpu].fair.cfs);
+        m.domains.update_idle_policy(cpu, &m.rqs[cpu].fair.cfs);
     }
     let shares = if idle { scale_load(WEIGHT_IDLEPRIO) } else { shares(100) };
     m.set_shares(cgroup, shares);

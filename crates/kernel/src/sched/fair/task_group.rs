@@ -122,12 +122,12 @@ impl TaskGroups {
     }
 
     /// Returns the cgroup to which a queue or entity belongs.
-    pub(super) fn group_of(&self, id: CfsRqId) -> u32 {
+    pub(super) fn group_number(&self, id: CfsRqId) -> u32 {
         (id & !GROUP) / self.nr_cpus
     }
 
     pub(super) fn group(&self, id: CfsRqId) -> &TaskGroup {
-        &self.groups[self.group_of(id) as usize]
+        &self.groups[self.group_number(id) as usize]
     }
 
     pub(super) fn rq(&self, id: CfsRqId) -> &GroupRq {
@@ -191,7 +191,7 @@ pub(super) struct Entities<'a> {
 impl TaskId {
     /// Returns the task with an entity number below [`GROUP`].
     #[inline]
-    pub(super) fn of_entity(id: EntityId) -> TaskId {
+    pub(super) fn from_entity(id: EntityId) -> TaskId {
         TaskId::new(id as usize)
     }
 }
@@ -199,7 +199,7 @@ impl TaskId {
 impl CpuId {
     /// Returns the CPU of a root queue, whose number is below [`GROUP`].
     #[inline]
-    pub(super) fn of_root_queue(id: CfsRqId) -> CpuId {
+    pub(super) fn from_root_queue(id: CfsRqId) -> CpuId {
         CpuId::new(id as usize)
     }
 }
@@ -217,7 +217,7 @@ impl Index<EntityId> for Entities<'_> {
     #[inline]
     fn index(&self, id: EntityId) -> &Entity {
         if id < GROUP {
-            &self.tasks[TaskId::of_entity(id)].fair
+            &self.tasks[TaskId::from_entity(id)].fair
         } else {
             &self.groups[(id & !GROUP) as usize]
         }
@@ -228,7 +228,7 @@ impl IndexMut<EntityId> for Entities<'_> {
     #[inline]
     fn index_mut(&mut self, id: EntityId) -> &mut Entity {
         if id < GROUP {
-            &mut self.tasks[TaskId::of_entity(id)].fair
+            &mut self.tasks[TaskId::from_entity(id)].fair
         } else {
             &mut self.groups[(id & !GROUP) as usize]
         }
@@ -245,7 +245,7 @@ pub(super) fn queue<'a>(
 ) -> (&'a mut CfsRq, Entities<'a>) {
     let TaskGroups { entities, queues, .. } = groups;
     let cfs = if id < GROUP {
-        &mut rqs[CpuId::of_root_queue(id)].fair.cfs
+        &mut rqs[CpuId::from_root_queue(id)].fair.cfs
     } else {
         &mut queues[(id & !GROUP) as usize].cfs
     };

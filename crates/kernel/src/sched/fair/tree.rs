@@ -11,7 +11,7 @@ use super::entity::EntityId;
 const NIL: u32 = u32::MAX;
 
 /// Position of an entity in its timeline. It is valid from insertion to removal.
-pub type Place = (i64, u64);
+pub type Position = (i64, u64);
 
 #[derive(Clone, Copy)]
 struct Node {
@@ -40,7 +40,8 @@ impl Timeline {
         self.root.wrapping_sub(1)
     }
 
-    pub fn insert(&mut self, entity: EntityId, deadline: i64, vruntime: i64) -> Place {
+    /// Inserts an entity and returns its position.
+    pub fn insert(&mut self, entity: EntityId, deadline: i64, vruntime: i64) -> Position {
         self.sequence += 1;
         let sequence = self.sequence;
         // Fibonacci hashing distributes the priorities well and gives the same values in every run.
@@ -100,28 +101,30 @@ impl Timeline {
         top
     }
 
-    pub fn remove(&mut self, place: Place) {
-        let root = self.remove_below(self.root(), place);
+    /// Removes the entity at a position.
+    pub fn remove(&mut self, position: Position) {
+        let root = self.remove_below(self.root(), position);
         self.root = root.wrapping_add(1);
     }
 
-    fn remove_below(&mut self, top: u32, place: Place) -> u32 {
-        assert!(top != NIL, "no entity at {place:?}");
+    fn remove_below(&mut self, top: u32, position: Position) -> u32 {
+        assert!(top != NIL, "no entity at {position:?}");
         let t = self.nodes[top as usize];
         let key = (t.deadline, t.sequence);
-        if place == key {
+        if position == key {
             self.free.push(top);
             return self.merge(t.left, t.right);
         }
-        if place < key {
-            self.nodes[top as usize].left = self.remove_below(t.left, place);
+        if position < key {
+            self.nodes[top as usize].left = self.remove_below(t.left, position);
         } else {
-            self.nodes[top as usize].right = self.remove_below(t.right, place);
+            self.nodes[top as usize].right = self.remove_below(t.right, position);
         }
         self.update(top);
         top
     }
 
+    /// Merges two trees; all deadlines of `left` come before those of `right`.
     fn merge(&mut self, left: u32, right: u32) -> u32 {
         if left == NIL {
             return right;
@@ -140,6 +143,7 @@ impl Timeline {
         }
     }
 
+    /// Recomputes the smallest vruntime of a node's subtree.
     fn update(&mut self, at: u32) {
         let n = self.nodes[at as usize];
         let mut min = n.vruntime;
@@ -183,17 +187,17 @@ mod tests {
     use crate::simulation::rng::Rng;
 
     #[test]
-    fn finds_what_a_linear_search_finds() {
+    fn the_tree_agrees_with_a_linear_search() {
         let mut rng = Rng::new(1);
         let mut tree = Timeline::default();
-        let mut list: Vec<(Place, i64, EntityId)> = Vec::new();
+        let mut list: Vec<(Position, i64, EntityId)> = Vec::new();
         for step in 0..20_000u32 {
             if list.len() < 200 && rng.below(5) < 3 {
                 let (deadline, vruntime) = (rng.below(1000) as i64, rng.below(1000) as i64 - 500);
                 list.push((tree.insert(step, deadline, vruntime), vruntime, step));
             } else if !list.is_empty() {
-                let (place, ..) = list.swap_remove(rng.below(list.len() as u64) as usize);
-                tree.remove(place);
+                let (position, ..) = list.swap_remove(rng.below(list.len() as u64) as usize);
+                tree.remove(position);
             }
             let bound = rng.below(1100) as i64 - 550;
             let expected = list

@@ -56,8 +56,9 @@ impl Machine {
         }
     }
 
+    /// Checks a group's queue and entity on a CPU, and adds them to the sums of the queue above.
     fn verify_group(&self, cpu: CpuId, id: EntityId, sums: &mut [Sums]) {
-        let number = self.task_groups.group_of(id);
+        let number = self.task_groups.group_number(id);
         let own = std::mem::take(&mut sums[number as usize]);
         self.verify_queue(id, &own);
         let e = self.se(id);
@@ -92,6 +93,7 @@ impl Machine {
         above.h_nr_idle += if group.idle { own.h_nr_queued } else { own.h_nr_idle };
     }
 
+    /// Compares the counters of a queue with the sums over its entities.
     fn verify_queue(&self, id: CfsRqId, sums: &Sums) {
         let cfs = self.cfs(id);
         let counted = Sums {
@@ -103,7 +105,7 @@ impl Machine {
             h_nr_idle: cfs.h_nr_idle,
         };
         let name = if id < GROUP { "CPU" } else { "a group on CPU" };
-        assert_eq!(counted, *sums, "queue of {name} {}", self.cpu_of_cfs(id));
+        assert_eq!(counted, *sums, "queue of {name} {}", self.queue_cpu(id));
     }
 
     /// Returns whether a task waits for its cgroup's runtime and is in the list of such tasks

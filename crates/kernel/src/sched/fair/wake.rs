@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Choice of a CPU for a woken task: near its waker or near its previous CPU (select_task_rq_fair).
 
-use super::entity::Wakes;
+use super::entity::WakeHistory;
 use super::{fork, idle_scan};
 use crate::machine::Machine;
 use crate::sched::class::flags;
@@ -11,6 +11,7 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 /// Interval at which a waker's flips are halved, ns.
 const FLIP_DECAY_NS: u64 = 1_000_000_000;
 
+/// Returns the CPU for a woken or new task, or for one that calls exec() (select_task_rq_fair).
 pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wake_flags: u32) -> CpuId {
     if m.tasks[task].fair.delayed && m.online_cpus.contains(prev_cpu) {
         // The task is still on its runqueue (ttwu_runnable).
@@ -34,7 +35,7 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wak
     let balance = wake_flags & (flags::WF_FORK | flags::WF_EXEC) != 0;
     let mut top = None;
     for level in 0..m.domains.levels[cpu.index()].len() {
-        let span = m.domains.span_of(cpu, level);
+        let span = m.domains.domain_span(cpu, level);
         if want_affine && span.near && span.set.contains(prev_cpu) {
             if cpu != prev_cpu {
                 let pct = span.imbalance_pct;
@@ -57,12 +58,12 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wak
 }
 
 /// Returns the record of a waker's wake-ups. Interrupts use the record of their CPU.
-fn wakes(m: &Machine, waker: TaskId) -> Wakes {
+fn wake_history(m: &Machine, waker: TaskId) -> WakeHistory {
     if waker == IDLE {
         return m.rqs[m.this_cpu].fair.idle_wakes;
     }
     let t = &m.tasks[waker];
-    Wakes {
+    WakeHistory {
         last_wakee: t.last_wakee,
         flips: t.wakee_flips,
         decayed_at: t.wakee_flip_decay,
@@ -71,7 +72,7 @@ fn wakes(m: &Machine, waker: TaskId) -> Wakes {
 
 /// Records that `waker` wakes `wakee` (record_wakee).
 fn record_wakee(m: &mut Machine, waker: TaskId, wakee: TaskId) {
-    let mut wakes = wakes(m, waker);
+    let mut wakes = wake_history(m, waker);
     if m.now > wakes.decayed_at + FLIP_DECAY_NS {
         wakes.flips >>= 1;
         wakes.decayed_at = m.now;
@@ -92,7 +93,7 @@ fn record_wakee(m: &mut Machine, waker: TaskId, wakee: TaskId) {
 /// Returns whether waker and wakee have so many partners that they do not fit into one LLC, and
 /// should not be gathered there (wake_wide).
 fn wake_wide(m: &mut Machine, waker: TaskId, wakee: TaskId) -> bool {
-    let (a, b) = (wakes(m, waker).flips, m.tasks[wakee].wakee_flips);
+    let (a, b) = (wake_history(m, waker).flips, m.tasks[wakee].wakee_flips);
     let (master, slave) = (a.max(b), a.min(b));
     let cpu = m.this_cpu;
     let factor = m.domains.llc(cpu).weight;

@@ -33,6 +33,7 @@ impl RootDomain {
         }
     }
 
+    /// Records the highest priority that is queued on a CPU (cpupri_set).
     pub(super) fn set(&mut self, cpu: CpuId, prio: u32) {
         let old = std::mem::replace(&mut self.priorities[cpu], prio);
         if old == prio {
@@ -46,6 +47,7 @@ impl RootDomain {
         cpus.insert(cpu);
     }
 
+    /// Records whether a CPU has a real-time task to spare (rt_set_overload).
     pub(super) fn set_overloaded(&mut self, cpu: CpuId, overloaded: bool) {
         if self.overloaded.contains(cpu) != overloaded {
             self.overloaded.set(cpu, overloaded);

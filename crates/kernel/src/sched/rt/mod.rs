@@ -58,7 +58,7 @@ pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId) -> Option<TaskId> {
         balance::pull_tasks(m, cpu);
     }
     let first = m.rqs[cpu].rt.first()?;
-    if server::serves(m, cpu) {
+    if server::is_serving(m, cpu) {
         return None;
     }
     Some(first)
@@ -73,6 +73,7 @@ fn update_root_domain(m: &mut Machine, cpu: CpuId) {
         .set_overloaded(cpu, rt.nr_running > 1 && rt.nr_movable > 0);
 }
 
+/// Adds a task to the list of its priority (enqueue_task_rt).
 pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32) {
     let (prio, movable) = (prio(m, task), movable(m, task));
     let rt = &mut m.rqs[cpu].rt;
@@ -82,6 +83,7 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32
     update_root_domain(m, cpu);
 }
 
+/// Removes a task from the list of its priority (dequeue_task_rt).
 pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, _flags: u32) {
     let movable = movable(m, task);
     let rt = &mut m.rqs[cpu].rt;
@@ -91,6 +93,7 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, _flags: u3
     update_root_domain(m, cpu);
 }
 
+/// Moves the current task to the end of its list (yield_task_rt).
 pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
     let curr = m.rqs[cpu].curr;
     m.rqs[cpu].rt.requeue(&mut m.tasks, curr, false);
@@ -137,12 +140,14 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wak
     }
 }
 
+/// Ends the turn of a task. If it still waits in its list, it may be pushed after the switch.
 pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, prev: TaskId, _next: TaskId) {
     if m.tasks[prev].rt.on_list {
         m.rqs[cpu].rt.push_wanted = true;
     }
 }
 
+/// Starts the turn of a real-time task: updates the averages and starts the deadline server.
 pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, _next: TaskId) {
     fair::exit_idle(m, cpu);
     let now = m.now;
@@ -167,6 +172,7 @@ pub(crate) fn balance_callback(m: &mut Machine, cpu: CpuId) {
     }
 }
 
+/// Charges the current task with `ns` of CPU time.
 pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
     let now = m.now;
     let running = u64::from(m.spec.topology.cpus[cpu.index()].capacity);
@@ -183,6 +189,8 @@ pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
     );
 }
 
+/// Counts down the slice of a SCHED_RR task and moves it behind its list when the slice is used up
+/// (task_tick_rt).
 pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
     server::start(m, cpu);
     let curr = m.rqs[cpu].curr;
@@ -196,7 +204,7 @@ pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
         return;
     }
     e.time_slice = slice;
-    if !m.rqs[cpu].rt.alone(&m.tasks, curr) {
+    if !m.rqs[cpu].rt.is_alone(&m.tasks, curr) {
         m.rqs[cpu].rt.requeue(&mut m.tasks, curr, false);
         m.resched_curr(cpu);
     }
@@ -206,12 +214,15 @@ pub(crate) fn task_fork(m: &mut Machine, task: TaskId) {
     m.tasks[task].rt.time_slice = rr_timeslice(m);
 }
 
+/// Pulls tasks from other CPUs if the last real-time task of a CPU leaves the class
+/// (switched_from_rt).
 pub(crate) fn switched_from(m: &mut Machine, cpu: CpuId, task: TaskId) {
     if m.tasks[task].on_rq && m.rqs[cpu].rt.nr_running == 0 && balance::pull_tasks(m, cpu) {
         m.resched_curr(cpu);
     }
 }
 
+/// Reschedules or pushes after a task has entered the class (switched_to_rt).
 pub(crate) fn switched_to(m: &mut Machine, cpu: CpuId, task: TaskId) {
     m.tasks[task].rt.time_slice = rr_timeslice(m);
     let t = &m.tasks[task];
@@ -224,6 +235,7 @@ pub(crate) fn switched_to(m: &mut Machine, cpu: CpuId, task: TaskId) {
     }
 }
 
+/// Reschedules or pulls after a change of priority (prio_changed_rt).
 pub(crate) fn prio_changed(m: &mut Machine, cpu: CpuId, task: TaskId) {
     let t = &m.tasks[task];
     if t.on_cpu {

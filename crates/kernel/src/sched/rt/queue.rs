@@ -75,6 +75,7 @@ impl RtRq {
         self.bitmap.trailing_zeros().min(NO_RT)
     }
 
+    /// Returns the first task of the highest priority, if there is one.
     pub fn first(&self) -> Option<TaskId> {
         let highest = self.highest();
         (highest < NO_RT).then(|| self.lists[highest as usize].0)
@@ -99,6 +100,7 @@ impl RtRq {
         avg.util_avg
     }
 
+    /// Adds a task at the head or the tail of the list of this priority.
     pub(super) fn link(&mut self, tasks: &mut Table<TaskId, Task>, task: TaskId, prio: u32, head: bool) {
         let list = &mut self.lists[prio as usize];
         let (first, last) = *list;
@@ -119,6 +121,7 @@ impl RtRq {
         self.bitmap |= 1 << prio;
     }
 
+    /// Removes a task from its list.
     pub(super) fn unlink(&mut self, tasks: &mut Table<TaskId, Task>, task: TaskId) {
         let e = &mut tasks[task].rt;
         debug_assert!(e.on_list);
@@ -146,7 +149,7 @@ impl RtRq {
     }
 
     /// Returns whether the task is the only one of its priority.
-    pub(super) fn alone(&self, tasks: &Table<TaskId, Task>, task: TaskId) -> bool {
+    pub(super) fn is_alone(&self, tasks: &Table<TaskId, Task>, task: TaskId) -> bool {
         let list = self.lists[tasks[task].rt.prio as usize];
         list.0 == list.1
     }

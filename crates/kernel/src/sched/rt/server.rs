@@ -15,38 +15,40 @@ use crate::simulation::event::Event;
 use crate::simulation::id::CpuId;
 
 /// Returns the CPU time that tasks of other classes have used on `cpu`, ns.
-fn served(m: &Machine, cpu: CpuId) -> u64 {
+fn served_time(m: &Machine, cpu: CpuId) -> u64 {
     let rq = &m.rqs[cpu];
     rq.time.tasks_ns - rq.rt.used_ns
 }
 
 /// Returns whether tasks of other classes are queued on `cpu`.
-fn others_wait(m: &Machine, cpu: CpuId) -> bool {
+fn others_are_queued(m: &Machine, cpu: CpuId) -> bool {
     let rq = &m.rqs[cpu];
     rq.nr_running > rq.rt.nr_running
 }
 
 /// Returns whether tasks of other classes run before real-time tasks at the moment.
-pub(super) fn serves(m: &Machine, cpu: CpuId) -> bool {
-    matches!(m.rqs[cpu].rt.server.state, State::Running { until_ns, .. } if served(m, cpu) < until_ns)
-        && others_wait(m, cpu)
+pub(super) fn is_serving(m: &Machine, cpu: CpuId) -> bool {
+    matches!(m.rqs[cpu].rt.server.state, State::Running { until_ns, .. } if served_time(m, cpu) < until_ns)
+        && others_are_queued(m, cpu)
 }
 
 /// Starts the server if tasks of other classes are queued behind a real-time task on `cpu`.
 pub(super) fn start(m: &mut Machine, cpu: CpuId) {
-    if m.rqs[cpu].rt.server.state == State::Off && others_wait(m, cpu) {
+    if m.rqs[cpu].rt.server.state == State::Off && others_are_queued(m, cpu) {
         wait(m, cpu);
     }
 }
 
+/// Starts a period: the server waits until zero laxity.
 fn wait(m: &mut Machine, cpu: CpuId) {
-    let served_ns = served(m, cpu);
+    let served_ns = served_time(m, cpu);
     m.rqs[cpu].rt.server.state = State::Waiting { served_ns };
     m.events.push(m.now + PERIOD_NS - RUNTIME_NS, Event::DlServer { cpu });
 }
 
+/// Gives the CPU to the other classes for `budget` ns of CPU time.
 fn run(m: &mut Machine, cpu: CpuId, budget: u64, replenish_at: u64) {
-    let until_ns = served(m, cpu) + budget;
+    let until_ns = served_time(m, cpu) + budget;
     m.rqs[cpu].rt.server.state = State::Running { until_ns, replenish_at };
     let at = m.local_time(cpu) + budget;
     m.events.push(at, Event::DlServer { cpu });
@@ -57,14 +59,14 @@ fn run(m: &mut Machine, cpu: CpuId, budget: u64, replenish_at: u64) {
 pub(crate) fn timer(m: &mut Machine, cpu: CpuId) {
     m.enter(cpu);
     let now = m.now;
-    if !others_wait(m, cpu) || m.rqs[cpu].rt.nr_running == 0 {
+    if !others_are_queued(m, cpu) || m.rqs[cpu].rt.nr_running == 0 {
         m.rqs[cpu].rt.server.state = State::Off;
         return;
     }
     match m.rqs[cpu].rt.server.state {
         State::Off => {}
         State::Waiting { served_ns } => {
-            let had = served(m, cpu) - served_ns;
+            let had = served_time(m, cpu) - served_ns;
             if had >= RUNTIME_NS {
                 wait(m, cpu);
             } else {
@@ -72,7 +74,7 @@ pub(crate) fn timer(m: &mut Machine, cpu: CpuId) {
             }
         }
         State::Running { until_ns, replenish_at } => {
-            let left = until_ns.saturating_sub(served(m, cpu));
+            let left = until_ns.saturating_sub(served_time(m, cpu));
             if left > 0 && now < replenish_at {
                 let at = m.local_time(cpu) + left;
                 m.events.push(at, Event::DlServer { cpu });

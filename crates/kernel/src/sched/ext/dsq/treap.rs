@@ -63,6 +63,7 @@ impl Dsqs {
         at
     }
 
+    /// Removes a task from the treap. It is rotated down until it has at most one child.
     pub(super) fn treap_remove(&mut self, dsq: DsqRef, task: TaskId) {
         loop {
             let Node {

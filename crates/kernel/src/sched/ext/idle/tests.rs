@@ -139,7 +139,7 @@ fn without_smt_the_previous_cpu_comes_first() {
 }
 
 #[test]
-fn with_smt_a_wholly_idle_core_comes_first() {
+fn with_smt_a_fully_idle_core_comes_first() {
     // Cores 0-1, 2-3, 4-5, 6-7.
     let smt = Case {
         shape: [1, 1, 4, 2],
@@ -327,7 +327,7 @@ fn a_core_is_idle_only_with_all_its_threads() {
 }
 
 #[test]
-fn picks_take_turns_over_a_large_machine() {
+fn picks_rotate_over_a_large_machine() {
     let mut m = machine([2, 8, 64, 1], 0);
     for cpu in [63, 64, 700, 1023] {
         update(&mut m, cpu_id(cpu), true);

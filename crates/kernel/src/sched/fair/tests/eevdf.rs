@@ -58,7 +58,7 @@ fn a_slice_ends_on_time() {
 }
 
 #[test]
-fn short_sleeps_do_not_pay() {
+fn short_sleeps_give_no_advantage() {
     // If its negative lag were forgotten at each sleep, this task would run nearly all the time.
     let mut bed = Bed::default();
     bed.pinned(0, hog());
@@ -69,7 +69,7 @@ fn short_sleeps_do_not_pay() {
 }
 
 #[test]
-fn a_sleeper_in_debt_competes_until_it_is_paid() {
+fn a_sleeper_with_negative_lag_competes_until_it_is_eligible() {
     let mut bed = Bed::default();
     bed.pinned(
         0,
@@ -94,13 +94,13 @@ fn a_sleeper_in_debt_competes_until_it_is_paid() {
             );
         }
     }
-    assert!(delayed, "it left while it owed something");
+    assert!(delayed, "the sleeper left with negative lag");
     let e = &m.tasks[0].fair;
-    assert!(!e.on_rq && e.vlag <= 0, "what it waits for in debt earns it nothing");
+    assert!(!e.on_rq && e.vlag <= 0, "a delayed sleeper gains no lag");
 }
 
 #[test]
-fn the_running_task_keeps_its_turn_while_it_is_owed_time() {
+fn the_running_task_keeps_its_turn_up_to_vprot() {
     let mut bed = Bed::default();
     for _ in 0..3 {
         bed.pinned(0, hog());
@@ -149,7 +149,7 @@ fn batch_tasks_do_not_preempt() {
 }
 
 #[test]
-fn yield_gives_up_the_request() {
+fn yield_gives_up_the_slice() {
     let mut bed = Bed::default();
     bed.pinned(
         0,
@@ -169,7 +169,7 @@ fn yield_gives_up_the_request() {
 }
 
 #[test]
-fn a_new_weight_counts_from_then_on() {
+fn a_new_weight_applies_immediately() {
     let mut bed = Bed::default();
     let mut ops = vec![
         Op::Run(Dist::Fixed(500 * MS)),
@@ -238,7 +238,7 @@ fn lag_survives_sleep() {
 }
 
 #[test]
-fn lag_and_request_move_along() {
+fn lag_and_slice_migrate_with_the_task() {
     let mut m = crowd();
     m.enter(cpu_id(0));
     assert!(m.try_to_wake_up(nth(0), 0));
@@ -257,7 +257,7 @@ fn lag_and_request_move_along() {
 }
 
 #[test]
-fn the_dead_leave_no_load() {
+fn dead_tasks_leave_no_load() {
     let mut bed = Bed::default();
     for _ in 0..10 {
         bed.pinned(0, vec![Op::Run(Dist::Fixed(10 * MS))]);

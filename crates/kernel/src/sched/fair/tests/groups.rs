@@ -74,7 +74,7 @@ fn a_group_with_fewer_tasks_than_its_share_leaves_the_rest() {
 }
 
 #[test]
-fn groups_in_groups_divide_what_those_have() {
+fn nested_groups_divide_the_share_of_their_parent() {
     let mut bed = Bed::default();
     let a = bed.cgroup("/a", 100);
     let (x, y) = (bed.cgroup("/a/x", 100), bed.cgroup("/a/y", 300));
@@ -92,7 +92,7 @@ fn groups_in_groups_divide_what_those_have() {
 }
 
 #[test]
-fn nice_levels_count_within_a_group() {
+fn nice_levels_apply_within_a_group() {
     let mut bed = Bed::default();
     let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/b", 100));
     bed.task(0, hog()).cgroup = a;
@@ -105,7 +105,7 @@ fn nice_levels_count_within_a_group() {
 }
 
 #[test]
-fn a_weight_counts_from_when_it_is_set() {
+fn a_weight_applies_from_the_time_it_is_set() {
     for nr_cpus in [1, 4] {
         let mut bed = Bed::default();
         let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/b", 100));
@@ -124,7 +124,7 @@ fn a_weight_counts_from_when_it_is_set() {
 }
 
 #[test]
-fn a_group_with_cpu_idle_has_what_the_others_leave() {
+fn a_group_with_cpu_idle_gets_the_remaining_time() {
     let mut bed = Bed::default();
     let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/b", 100));
     hogs(&mut bed, a, 3, 1);
@@ -147,7 +147,7 @@ fn a_group_with_cpu_idle_has_what_the_others_leave() {
 }
 
 #[test]
-fn a_woken_task_preempts_another_group_that_had_more() {
+fn a_woken_task_preempts_a_group_that_ran_more() {
     // For the sleeper's group, the ten hogs in the other group are one competitor.
     let mut bed = Bed::default();
     let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/b", 100));
@@ -162,7 +162,7 @@ fn a_woken_task_preempts_another_group_that_had_more() {
 }
 
 #[test]
-fn a_task_that_moves_has_its_part_of_the_other_group() {
+fn a_moved_task_gets_its_part_of_the_new_group() {
     let mut bed = Bed::default();
     let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/b", 100));
     hogs(&mut bed, a, 2, 1);
@@ -185,7 +185,7 @@ fn a_task_that_moves_has_its_part_of_the_other_group() {
 }
 
 #[test]
-fn tasks_of_groups_go_where_there_is_room() {
+fn tasks_of_groups_spread_over_the_cpus() {
     // All tasks start on one of the four CPUs.
     let mut bed = Bed::default();
     let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/a/b", 100));
@@ -199,7 +199,7 @@ fn tasks_of_groups_go_where_there_is_room() {
 }
 
 #[test]
-fn a_group_that_is_removed_and_made_again_is_new() {
+fn a_group_that_is_created_again_starts_anew() {
     let mut bed = Bed::default();
     let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/b", 100));
     bed.task(0, hog()).cgroup = a;
@@ -230,7 +230,7 @@ fn a_group_that_is_removed_and_made_again_is_new() {
 }
 
 #[test]
-fn groups_outlive_cpus() {
+fn groups_survive_hotplug() {
     let mut bed = Bed::default();
     let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/b", 300));
     hogs(&mut bed, a, 8, 4);
@@ -250,7 +250,7 @@ fn groups_outlive_cpus() {
 
 #[test]
 #[should_panic(expected = "queue of a group on CPU 0")]
-fn the_checker_counts_what_is_on_groups_queues() {
+fn the_checker_detects_wrong_counters_of_groups() {
     let mut bed = Bed::default();
     let a = bed.cgroup("/a", 100);
     hogs(&mut bed, a, 2, 1);

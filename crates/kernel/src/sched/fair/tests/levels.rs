@@ -34,7 +34,7 @@ fn three(spec: MachineSpec) -> (Machine, u32) {
 }
 
 #[test]
-fn a_task_is_its_part_of_the_load() {
+fn a_task_contributes_its_part_of_the_load() {
     let (mut m, _) = three(cpus(1));
     for (task, load) in [(0, 512), (1, 512), (2, 1024)] {
         is_near(m.task_h_load(nth(task)), load, 5);
@@ -43,7 +43,7 @@ fn a_task_is_its_part_of_the_load() {
 }
 
 #[test]
-fn load_goes_with_a_task_at_all_levels() {
+fn load_migrates_with_a_task_at_all_levels() {
     let (mut m, a) = three(cpus(2));
     let group = [0, 1].map(|cpu| m.task_groups.id(a, cpu_id(cpu)));
     m.enter(cpu_id(0));
@@ -55,8 +55,8 @@ fn load_goes_with_a_task_at_all_levels() {
         assert!(utils.contains(&entity), "group on CPU {cpu}: {entity}");
         assert!(utils.contains(&root), "CPU {cpu}: {root}");
     }
-    assert!(m.se(group[0]).avg.util_avg < 50, "nobody is left there");
-    assert!(m.se(group[0]).avg.load_avg < 50, "nobody is left there");
+    assert!(m.se(group[0]).avg.util_avg < 50, "no task is left there");
+    assert!(m.se(group[0]).avg.load_avg < 50, "no task is left there");
     // A third of the shares is still attributed to CPU 0, because its contribution was updated less
     // than 1 ms ago.
     is_near(m.se(group[1]).avg.load_avg, 683, 10);
@@ -82,7 +82,7 @@ fn a_cpu_that_idles_leaves_its_shares_to_the_others() {
 }
 
 #[test]
-fn a_group_in_debt_competes_until_it_is_paid() {
+fn a_group_with_negative_lag_competes_until_it_is_eligible() {
     let mut bed = Bed::default();
     let a = bed.cgroup("/a", 100);
     bed.pinned(0, sleeper(300 * US, 100 * MS)).cgroup = a;
@@ -106,7 +106,7 @@ fn a_group_in_debt_competes_until_it_is_paid() {
 }
 
 #[test]
-fn what_two_tasks_in_a_row_have_in_common_runs_on() {
+fn a_group_of_two_consecutive_tasks_keeps_running() {
     let (mut m, a) = three(cpus(1));
     let id = m.task_groups.id(a, cpu_id(0));
     let mut at = m.now;
@@ -121,7 +121,7 @@ fn what_two_tasks_in_a_row_have_in_common_runs_on() {
     assert_eq!(m.cfs(0).curr, id);
     set_next_task(&mut m, cpu_id(0), nth(1));
     assert_eq!((m.cfs(0).curr, m.cfs(id).curr), (id, 1));
-    assert_eq!(m.se(id).vprot, mark, "its turn began anew");
+    assert_eq!(m.se(id).vprot, mark, "the turn of the group started again");
     // Switches to the task in the root and back.
     put_prev_task(&mut m, cpu_id(0), nth(1), nth(2));
     set_next_task(&mut m, cpu_id(0), nth(2));

@@ -82,7 +82,7 @@ fn a_cpu_idles_while_all_of_its_tasks_wait_for_their_period() {
 }
 
 #[test]
-fn a_quota_above_a_cpu_is_for_several() {
+fn a_quota_may_exceed_one_cpu() {
     let mut bed = Bed::default();
     let a = bed.cgroup("/a", 100);
     for n in 0..4 {
@@ -94,7 +94,7 @@ fn a_quota_above_a_cpu_is_for_several() {
 }
 
 #[test]
-fn a_limit_is_for_all_that_is_in_the_group() {
+fn a_limit_applies_to_all_groups_below() {
     let mut bed = Bed::default();
     let (a, x, y) = (bed.cgroup("/a", 100), bed.cgroup("/a/x", 100), bed.cgroup("/a/y", 300));
     for n in 0..4 {
@@ -117,9 +117,9 @@ fn a_limit_is_for_all_that_is_in_the_group() {
 }
 
 #[test]
-fn who_sleeps_saves_up_to_the_burst() {
-    // The task runs for 30 ms at the beginning of a period, whose quota is 20 ms. It sleeps through
-    // the next period.
+fn unused_quota_is_saved_up_to_the_burst() {
+    // The task needs 30 ms from the beginning of a period, but the quota is 20 ms. It leaves a part of
+    // the next period and the whole period after it unused.
     let longest = |burst_ms| {
         let mut bed = Bed::default();
         let a = bed.cgroup("/a", 100);
@@ -134,7 +134,7 @@ fn who_sleeps_saves_up_to_the_burst() {
 }
 
 #[test]
-fn a_limit_that_goes_lets_all_run() {
+fn removing_a_limit_unthrottles_all_tasks() {
     let mut bed = Bed::default();
     let a = bed.cgroup("/a", 100);
     for n in 0..4 {
@@ -152,7 +152,7 @@ fn a_limit_that_goes_lets_all_run() {
 }
 
 #[test]
-fn who_waits_for_a_period_may_leave_the_group_or_the_cpu() {
+fn a_throttled_task_may_leave_the_group_or_the_cpu() {
     let mut bed = Bed::default();
     let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/b", 100));
     for n in 0..3 {
@@ -181,7 +181,7 @@ fn who_waits_for_a_period_may_leave_the_group_or_the_cpu() {
 }
 
 #[test]
-fn others_may_have_what_a_cpu_does_not_need() {
+fn unused_runtime_is_available_to_other_cpus() {
     // Seven CPUs take slices for 2.6 ms of work. A real-time task delays the last part of this work
     // until 13.6 ms. By then the hog on the eighth CPU has used the rest of the pool.
     let mut bed = Bed::default();

@@ -29,7 +29,7 @@ fn naps() -> Vec<Op> {
 }
 
 #[test]
-fn a_waker_pulls_to_its_cache_when_the_old_one_is_busy() {
+fn a_waker_pulls_to_its_cache_when_the_previous_one_is_busy() {
     let mut bed = Bed::default();
     bed.pinned(0, hog());
     for cpu in 4..8 {
@@ -41,7 +41,7 @@ fn a_waker_pulls_to_its_cache_when_the_old_one_is_busy() {
 }
 
 #[test]
-fn a_task_goes_back_to_an_idle_cpu() {
+fn a_task_returns_to_its_idle_cpu() {
     let mut bed = Bed::default();
     bed.pinned(0, hog());
     bed.task(5, naps());
@@ -50,7 +50,7 @@ fn a_task_goes_back_to_an_idle_cpu() {
 }
 
 #[test]
-fn a_sync_waker_that_runs_alone_takes_it() {
+fn a_sync_waker_that_runs_alone_pulls_the_task_to_its_cpu() {
     let mut bed = Bed::default();
     bed.pinned(0, hog());
     for cpu in 1..4 {
@@ -121,7 +121,7 @@ fn a_cpu_with_idle_policy_tasks_counts_as_idle() {
 }
 
 #[test]
-fn who_wakes_many_does_not_gather_them() {
+fn a_waker_of_many_tasks_does_not_gather_them() {
     let mut bed = Bed::default();
     bed.pinned(0, hog());
     for cpu in 2..4 {
@@ -169,7 +169,7 @@ fn forks_spread_over_idle_cpus_and_nodes() {
 }
 
 #[test]
-fn affinity_binds_the_choice() {
+fn placement_respects_affinity() {
     let mut bed = Bed::default();
     bed.pinned(0, hog());
     bed.task(1, naps()).cpus = Some(vec![1, 3]);
@@ -181,7 +181,7 @@ fn affinity_binds_the_choice() {
 }
 
 #[test]
-fn a_core_that_becomes_idle_is_noticed() {
+fn a_core_that_becomes_idle_is_recorded() {
     let mut bed = Bed::default();
     for cpu in 0..4 {
         bed.pinned(cpu, vec![Op::Run(Dist::Fixed(if cpu < 2 { SECOND } else { 10 * MS }))]);

@@ -167,7 +167,7 @@ impl Machine {
             if self.tasks[task].cgroup == to {
                 continue;
             }
-            // The rest of the loop body up to the rescheduling is sched_move_task().
+            // sched_move_task()
             self.change_queued(task, |m| {
                 m.tasks[task].cgroup = to;
                 mirror::mirror_cgroup(m, task);

@@ -33,7 +33,7 @@ pub(super) fn set(m: &mut Machine, on: bool) {
         return;
     }
     // Waiting tasks are queued again, because they now belong on another DSQ. The order is reversed,
-    // as in scx_bypass() (kernel/sched/ext.c).
+    // as in scx_bypass().
     for (cpu, waiting) in m.cpus().zip(m.runnable_lists()) {
         for task in waiting.into_iter().rev() {
             m.change_queued(task, |_| {});

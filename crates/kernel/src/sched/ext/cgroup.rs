@@ -60,7 +60,8 @@ pub(super) fn exit(m: &mut Machine) {
 
 /// Calls ops.cgroup_init() for a new cgroup (scx_tg_online).
 ///
-/// # Errors The positive errno with which the policy refuses the cgroup.
+/// # Errors
+/// The positive errno with which the policy refuses the cgroup.
 pub(crate) fn online(m: &mut Machine, cgroup: u32) -> Result<(), i32> {
     if !m.ext.cgroup_enabled {
         return Ok(());
@@ -151,7 +152,8 @@ fn in_tree_order(m: &Machine) -> Vec<u32> {
 /// If the policy refuses one task, no task moves, and ops.cgroup_cancel_move() is called for the
 /// tasks prepared so far.
 ///
-/// # Errors The positive errno with which the policy refuses the move.
+/// # Errors
+/// The positive errno with which the policy refuses the move.
 pub(crate) fn can_attach(m: &mut Machine, set: &[TaskId], to: u32) -> Result<(), i32> {
     if !m.ext.cgroup_enabled {
         return Ok(());

@@ -23,7 +23,8 @@ pub(crate) fn enable(m: &mut Machine, form: bool) {
 /// Allocates one mask for each CPU in the policy's arena, for ops.set_cmask(). Runs after
 /// ops.init().
 ///
-/// # Errors The negative errno if the arena has no room.
+/// # Errors
+/// The negative errno if the arena has no room.
 pub(crate) fn alloc_masks(m: &mut Machine) -> Result<(), i32> {
     if !m.ext.cids.form {
         return Ok(());

@@ -111,9 +111,9 @@ pub struct Core {
     pub(crate) nr_became_runnable: u64,
     /// The callback that is running.
     pub frame: Frame,
-    /// Values of the VM's counters of instructions and of function costs up to which the CPUs have
-    /// been charged.
+    /// Number of BPF instructions for which the CPUs have been charged so far.
     pub(crate) settled_insns: u64,
+    /// Cost of called functions for which the CPUs have been charged so far, ns.
     pub(crate) settled_cost: u64,
     pub(crate) direct: DirectDispatch,
     pub(crate) dsp: DispatchContext,

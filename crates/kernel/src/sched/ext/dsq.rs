@@ -265,7 +265,8 @@ impl Dsqs {
     /// are more than 2^63 apart have no order. Where the tree puts such a task depends on its
     /// shape, in the kernel's rbtree as well.
     ///
-    /// # Panics If a DSQ is inconsistent.
+    /// # Panics
+    /// If a DSQ is inconsistent.
     pub fn verify(&self) {
         for (id, dsq) in self.dsqs.numbered() {
             let mut nr = 0;

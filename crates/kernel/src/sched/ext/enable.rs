@@ -35,8 +35,8 @@ const GRACE_TICKS: u64 = 4;
 
 /// Puts a policy into the machine, so that its programs can run and it can be [enabled](enable).
 ///
-/// # Errors The exit record if the kernel would refuse the policy. The policy is then not in the
-/// machine.
+/// # Errors
+/// The exit record if the kernel would refuse the policy. The policy is then not in the machine.
 pub(crate) fn install(m: &mut Machine, policy: Policy, hooks: Tracing) -> Result<(), Box<Exit>> {
     let Policy { vm, ops, cid } = policy;
     if m.ext.state != EnableState::Disabled {
@@ -98,7 +98,8 @@ pub(crate) fn as_the_user_on<T>(m: &mut Machine, cpu: CpuId, call: impl FnOnce(&
 /// Checks the fields of struct sched_ext_ops before any program of the policy runs
 /// (bpf_scx_init_member).
 ///
-/// # Errors The reason why the kernel would refuse the policy.
+/// # Errors
+/// The reason why the kernel would refuse the policy.
 pub(crate) fn check_members(ops: &OpsTable, release: Release) -> Result<(), String> {
     let unknown = ops.flags & !release.ops_flags();
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
@@ -137,8 +138,8 @@ pub(crate) fn check_members(ops: &OpsTable, release: Release) -> Result<(), Stri
 /// Enables the installed policy: calls ops.init_task() for all tasks and moves the tasks of its
 /// class to the policy.
 ///
-/// # Errors The exit record if the policy could not be enabled. The policy is then not in the
-/// machine.
+/// # Errors
+/// The exit record if the policy could not be enabled. The policy is then not in the machine.
 pub(crate) fn enable(m: &mut Machine, cid: bool) -> Result<(), Box<Exit>> {
     as_the_user(m, |m| enable_policy(m, cid))
 }
@@ -336,8 +337,8 @@ fn disable(m: &mut Machine) {
     m.trace(cpu, trace::Event::Policy { loaded: false });
 }
 
-/// Ends a policy that is already ending immediately, without grace periods, because the run stops
-/// here.
+/// Finishes the end of a policy without waiting for the grace periods, because the run stops here.
+/// A policy that is not ending stays.
 pub(crate) fn end_now(m: &mut Machine) {
     if m.ext.ending != Ending::No {
         as_the_user(m, finish);

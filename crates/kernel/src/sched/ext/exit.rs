@@ -13,8 +13,8 @@ use crate::simulation::id::{CpuId, TaskId};
 use bpf::errno::EPROTO;
 use bpf::fault::{Fault, FaultKind};
 
-/// Ends the policy, unless it is ending already. It is disabled after the current handler. Returns
-/// whether this was the first reason.
+/// Ends the policy, unless it is ending already. It is disabled at the end of the current handler.
+/// Returns whether this was the first reason.
 pub(crate) fn exit(m: &mut Machine, kind: Kind, code: i64, message: impl Into<String>) -> bool {
     let cpu = m.this_cpu.nr() as i32;
     exit_on(m, kind, code, cpu, message)
@@ -133,8 +133,7 @@ pub(crate) fn fault(m: &mut Machine, what: &str, fault: &Fault) {
         // that it is not lost.
         m.trace_text(m.this_cpu, trace::Event::Printk { text: message });
     } else if let Some(exit) = &mut m.ext.exit {
-        // The program has been left already, so the place is that of the fault and not the VM's
-        // current one.
+        // The VM has already left the program, so the position stored in the fault is used.
         exit.backtrace = place.into_iter().chain(callers).chain([what.to_string()]).collect();
         exit.notes = notes;
     }

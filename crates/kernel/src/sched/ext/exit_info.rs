@@ -75,7 +75,7 @@ pub struct Exit {
     pub code: i64,
     /// CPU on which the reason occurred, or -1.
     pub cpu: i32,
-    /// SCX_EFLAG_*
+    /// SCX_EFLAG_* flags
     pub flags: u64,
     pub reason: &'static str,
     pub message: String,

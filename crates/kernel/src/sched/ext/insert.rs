@@ -213,7 +213,8 @@ pub(crate) fn move_to_local(m: &mut Machine, dsq_id: u64, enq_flags: u64) -> boo
 /// Creates a DSQ (scx_bpf_create_dsq). Returns 0 or a negative errno. `node` is only a preference
 /// and has no effect.
 ///
-/// # Errors If the run has used up its memory.
+/// # Errors
+/// If the run has used up its memory.
 pub(crate) fn create(m: &mut Machine, dsq_id: u64, node: i32) -> Result<i32, Fault> {
     let nr_nodes = m.spec.topology.nodes.len() as i32;
     if node >= nr_nodes || node < -1 || dsq_id & SCX_DSQ_FLAG_BUILTIN != 0 {
@@ -331,7 +332,7 @@ const VTIME: u64 = 2;
 const SET: u64 = 3;
 const HAS_SLICE: u64 = 1;
 const HAS_VTIME: u64 = 2;
-/// SCX_DSQ_ITER_REV
+/// Flag of an iteration from the last task to the first (SCX_DSQ_ITER_REV).
 const ITER_REV: u64 = 1 << 16;
 
 impl Iter {

@@ -127,7 +127,8 @@ pub(super) fn disable_and_exit_task(m: &mut Machine, task: TaskId) {
 
 /// Introduces a new task to the policy before it runs (scx_fork, scx_post_fork).
 ///
-/// # Errors The negative errno with which the policy refuses the task. The fork then fails.
+/// # Errors
+/// The negative errno with which the policy refuses the task. The fork then fails.
 pub(super) fn forked(m: &mut Machine, task: TaskId) -> Result<(), i32> {
     if !m.ext.init_task_enabled {
         return Ok(());

@@ -102,7 +102,8 @@ impl Core {
 
     /// Returns the code and maps of the loaded policy.
     ///
-    /// # Panics If no policy is loaded.
+    /// # Panics
+    /// If no policy is loaded.
     #[inline]
     pub fn vm(&self) -> &Vm<Machine> {
         &self.policy.as_ref().expect("a policy is loaded").vm

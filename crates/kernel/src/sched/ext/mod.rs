@@ -150,7 +150,8 @@ pub(crate) fn task_created(m: &mut Machine, task: TaskId) {
 
 /// Introduces a new task to the policy (scx_fork, scx_post_fork).
 ///
-/// # Errors The negative errno with which the policy refuses the task.
+/// # Errors
+/// The negative errno with which the policy refuses the task.
 pub(crate) fn post_fork(m: &mut Machine, task: TaskId) -> Result<(), i32> {
     lifecycle::forked(m, task)
 }

@@ -69,7 +69,7 @@ fn call_nested<const N: usize>(
     task: TaskId,
     args: [u64; N],
 ) -> Option<u64> {
-    // The outer one's share.
+    // Charges the instructions that the outer callback has executed so far.
     settle(m);
     let outer = m.ext.frame;
     let (result, insns) = invoke(m, op, Frame::about(task, locked_cpu), &args);

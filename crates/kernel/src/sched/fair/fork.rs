@@ -66,7 +66,7 @@ fn add_cpu(m: &mut Machine, stats: &mut Stats, cpu: CpuId, task: TaskId) {
 fn group_stats(m: &mut Machine, task: TaskId, span: usize, group: usize) -> Stats {
     let g = &m.domains.spans[span].groups[group];
     let mut stats = Stats::new(g);
-    // The value stays until a CPU is found that is fast enough for the task.
+    // A value above 0 means that no CPU fast enough for the task has been found yet.
     stats.misfit_load = u64::from(m.domains.spans[span].asym);
     let from = m.this_cpu;
     for i in 0..stats.weight as usize {

@@ -23,7 +23,7 @@ pub(super) fn update_idle_core(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Returns whether a CPU is idle and no task is about to run there (available_idle_cpu).
+/// Returns whether a CPU is idle and no task is about to run there (idle_cpu).
 pub(super) fn available_idle_cpu(m: &Machine, cpu: CpuId) -> bool {
     m.idle_cpus.contains(cpu) && m.rqs[cpu].nr_running == 0 && m.online_cpus.contains(cpu)
 }

@@ -147,7 +147,7 @@ pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Reschedules if the woken `task` should run before the current one (check_preempt_wakeup_fair).
+/// Reschedules if the woken `task` should run before the current one.
 ///
 /// SCHED_BATCH and SCHED_IDLE tasks do not preempt. SCHED_IDLE tasks are preempted immediately.
 /// Tasks of different groups are compared by the entities of their groups.

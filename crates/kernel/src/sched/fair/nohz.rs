@@ -36,7 +36,7 @@ pub(crate) fn trigger_load_balance(m: &mut Machine, cpu: CpuId) {
     if jiffies >= m.rqs[cpu].fair.next_balance {
         balance_domains(m, cpu, IdleType::Busy);
     }
-    m.update_blocked_of_idle();
+    m.update_blocked_on_idle_cpus();
     if kick_due(m, cpu, jiffies) {
         kick(m, cpu, jiffies);
     }

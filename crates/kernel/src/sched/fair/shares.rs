@@ -120,7 +120,7 @@ impl Machine {
 
     /// Updates the load of groups on idle CPUs, which do not do this themselves
     /// (nohz.next_blocked).
-    pub(super) fn update_blocked_of_idle(&mut self) {
+    pub(super) fn update_blocked_on_idle_cpus(&mut self) {
         if self.task_groups.is_empty() || self.now < self.task_groups.next_blocked {
             return;
         }

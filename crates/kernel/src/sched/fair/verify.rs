@@ -20,7 +20,8 @@ struct Sums {
 impl Machine {
     /// Checks the counters of all fair queues.
     ///
-    /// # Panics If the counters of a queue do not match its entities.
+    /// # Panics
+    /// If the counters of a queue do not match its entities.
     pub(crate) fn verify_fair(&self) {
         let nr_groups = self.task_groups.groups.len().max(1);
         let mut all: Vec<Sums> = (0..self.rqs.len() * nr_groups).map(|_| Sums::default()).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of DSQs against plain lists.
+//! Tests that compare DSQs with plain lists.
 
 use super::*;
 use crate::testbed::nth;

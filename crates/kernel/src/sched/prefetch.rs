@@ -59,7 +59,7 @@ impl Machine {
 #[inline]
 fn prefetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    // a prefetch is only a hint and never faults, so any address is allowed.
+    // SAFETY: a prefetch is only a hint and never faults, so any address is allowed.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(address.cast());

@@ -32,8 +32,8 @@ pub(super) fn set(m: &mut Machine, on: bool) {
     if !m.ext.enabled {
         return;
     }
-    // Waiting tasks are queued again, because they now belong on another DSQ. The order is reversed,
-    // as in scx_bypass().
+    // Waiting tasks are queued again, because they now belong on another DSQ. The order is
+    // reversed, as in scx_bypass().
     for (cpu, waiting) in m.cpus().zip(m.runnable_lists()) {
         for task in waiting.into_iter().rev() {
             m.change_queued(task, |_| {});

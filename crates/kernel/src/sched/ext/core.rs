@@ -130,15 +130,15 @@ pub struct Core {
     pub hotplug_seq: u64,
     /// Number of policies that have been enabled so far.
     pub enable_seq: u64,
-    /// Number of tasks that ops.init_task() of the loaded policy has accepted, and number of tasks
-    /// that entered the class.
+    /// Number of tasks that ops.init_task() of the loaded policy has accepted.
     pub nr_accepted: u64,
+    /// Number of tasks that have entered the class under the loaded policy.
     pub nr_enabled: u64,
     /// Number of tasks for which the policy disallowed SCHED_EXT.
     pub nr_rejected: u64,
-    /// Addresses of tasks and cgroups whose local storage is to be freed, and whether the freeing
-    /// is in progress.
+    /// Addresses of tasks and cgroups whose local storage is to be freed.
     pub(crate) storage_owners: VecDeque<u64>,
+    /// Whether the freeing of that storage is in progress.
     pub(crate) is_freeing: bool,
 }
 
@@ -261,8 +261,9 @@ pub enum DirectDispatch {
 #[derive(Clone, Copy, Debug)]
 pub struct Pending {
     pub task: TaskId,
-    /// Whether the policy owned the task at the time of the insertion, and the task's `qseq` then.
+    /// Whether the policy owned the task at the time of the insertion.
     pub queued: bool,
+    /// The task's `qseq` at the time of the insertion.
     pub qseq: u32,
     pub dsq_id: u64,
     pub enq_flags: u64,

@@ -368,7 +368,8 @@ fn call_exit(m: &mut Machine) {
             msg: msg as *mut i8,
             dump: dump as *mut i8,
         };
-        // the record was allocated just now, is large enough, and no other reference to it exists.
+        // SAFETY: the record was allocated just now, is large enough, and no other reference to it
+        // exists.
         unsafe { region.host::<scx_exit_info>(info).write(record) };
         ops::call(m, Op::Exit, &[info]);
     }

@@ -120,8 +120,8 @@ pub(crate) fn fault(m: &mut Machine, what: &str, fault: &Fault) {
         Some(place) => format!("{what}: {} in {place}", fault.message),
         None => format!("{what}: {}", fault.message),
     };
-    // With the sanitizer on, a fault counts as its finding, except for functions that are not
-    // modelled and for endless loops.
+    // With the sanitizer on, a fault is reported as an error that the sanitizer found. The
+    // exceptions are functions that are not modelled and endless loops.
     let kind = match fault.kind {
         FaultKind::Trap | FaultKind::Budget => Kind::Error,
         _ if m.checked => Kind::ErrorCheck,

@@ -25,9 +25,11 @@ pub struct Idle {
     pub(crate) smt_active: bool,
     /// The global masks, followed by the masks of each node.
     pub(crate) masks: Vec<Masks>,
-    /// Online CPUs of each core, each LLC and each node.
+    /// Online CPUs of each core.
     pub(crate) cores: Vec<Mask>,
+    /// Online CPUs of each LLC.
     pub(crate) llcs: Vec<Mask>,
+    /// Online CPUs of each node.
     pub(crate) nodes: Vec<Mask>,
     /// For each node, the other nodes, nearest first.
     pub(crate) near: Vec<Vec<u32>>,

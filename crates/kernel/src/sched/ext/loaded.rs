@@ -28,8 +28,9 @@ pub(crate) struct Active {
     /// Callbacks that may be called at the moment, by `Op` (SCX_HAS_OP). There are none before the
     /// policy is enabled or after it is disabled.
     ops: u64,
-    /// Functions with tracing programs at their entry and at their exit, by `Hook`.
+    /// Functions with tracing programs at their entry, by `Hook`.
     entry: u32,
+    /// Functions with tracing programs at their exit, by `Hook`.
     exit: u32,
 }
 
@@ -118,7 +119,7 @@ impl Core {
     #[inline(always)]
     pub(super) fn loaded(&self) -> &LoadedPolicy {
         debug_assert!(self.policy.is_some(), "no policy is loaded");
-        // callbacks run, and tasks and DSQs of the class exist, only between `install` and
+        // SAFETY: callbacks run, and tasks and DSQs of the class exist, only between `install` and
         // `remove_policy`.
         unsafe { self.policy.as_ref().unwrap_unchecked() }
     }

@@ -66,8 +66,8 @@ impl Env {
         self.idle != IdleType::Busy
     }
 
-    /// Returns the CPU's own group in the domain above. It records that affinity kept this domain
-    /// from being balanced.
+    /// Returns the CPU's own group in the domain above. The group records whether affinity kept
+    /// this domain from being balanced.
     fn parent_group<'a>(&self, m: &'a mut Machine) -> Option<&'a mut Group> {
         let above = m.domains.levels[self.cpu.index()].get(self.level + 1)?;
         Some(&mut m.domains.spans[above.span as usize].groups[above.local as usize])
@@ -347,7 +347,8 @@ fn update_idle_scan(m: &mut Machine, env: &Env, util: u64) {
     }
 }
 
-/// Returns whether group `index` is is_busier than the busiest group so far (update_sd_pick_busiest).
+/// Returns whether group `index` is is_busier than the busiest group so far
+/// (update_sd_pick_busiest).
 fn is_busier(m: &Machine, env: &Env, all: &SpanStats, index: usize, stats: &Stats) -> bool {
     if stats.nr_fair == 0 {
         return false;

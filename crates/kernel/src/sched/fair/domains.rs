@@ -115,8 +115,9 @@ pub struct Domains {
     pub(super) nr_queued: u64,
     /// Whether a CPU had more than one task when the topmost domain was last examined.
     pub(super) overloaded: bool,
-    /// Jiffy of the next nohz idle balancing, and whether a CPU has been kicked for it.
+    /// Jiffy of the next nohz idle balancing.
     pub(super) nohz_next_balance: u64,
+    /// Whether a CPU has been kicked for nohz idle balancing.
     pub(super) nohz_kicked: bool,
     /// Random generator for new-idle balancing. It is separate, so that balancing does not change
     /// the random numbers of tasks.

@@ -180,9 +180,9 @@ pub struct FairRq {
     /// List of the queued tasks of all groups, the one that ran last first (cfs_tasks).
     pub(super) newest: TaskId,
     pub(super) oldest: TaskId,
-    /// Time at which the high-resolution tick ends the slice, and time of its pending event; NEVER
-    /// for none.
+    /// Time at which the high-resolution tick ends the slice, ns; NEVER for none.
     pub(super) hrtick_at: u64,
+    /// Time of the pending event of that tick, ns; NEVER for none.
     pub(super) hrtick_event: u64,
     /// Time at which the CPU became idle, for new-idle balancing; 0 while it is busy.
     pub(super) idle_stamp: u64,

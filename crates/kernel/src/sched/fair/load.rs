@@ -178,8 +178,8 @@ impl Machine {
         self.rqs[cpu].fair.cfs.avg.util_avg.min(self.arch_capacity(cpu))
     }
 
-    /// Returns the runnable average of a CPU as of the last update (cpu_runnable). `cpu_load`
-    /// updates it.
+    /// Returns the runnable average of a CPU as of the last update (cpu_runnable). Call `cpu_load`
+    /// first to update it.
     pub(super) fn cpu_runnable(&self, cpu: CpuId) -> u64 {
         self.rqs[cpu].fair.cfs.avg.runnable_avg
     }

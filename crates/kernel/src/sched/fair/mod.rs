@@ -149,8 +149,8 @@ pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
 
 /// Reschedules if the woken `task` should run before the current one.
 ///
-/// SCHED_BATCH and SCHED_IDLE tasks do not preempt. SCHED_IDLE tasks are preempted immediately.
-/// Tasks of different groups are compared by the entities of their groups.
+/// SCHED_BATCH and SCHED_IDLE tasks do not preempt. A current SCHED_IDLE task is preempted
+/// immediately. Tasks of different groups are compared by the entities of their groups.
 pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, wake_flags: u32) {
     let curr = m.rqs[cpu].curr;
     if curr == task || m.rqs[cpu].need_resched {

@@ -241,8 +241,8 @@ fn dequeue_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId, sleep: bool) {
     }
 }
 
-/// Updates the queues above a group that an entity has left. Groups that have become empty leave the
-/// queue above them.
+/// Updates the queues above a group that an entity has left. Groups that have become empty leave
+/// the queue above them.
 fn dequeue_groups(m: &mut Machine, cpu: CpuId, group: EntityId, mut counts: Counts, delay: bool) {
     let mut id = group;
     let mut leaves = true;

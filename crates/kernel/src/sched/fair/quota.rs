@@ -30,9 +30,11 @@ pub(super) struct Bandwidth {
     pub(super) runtime: u64,
     /// Whether no runtime was taken from the pool since the period began.
     pub(super) idle: bool,
-    /// Whether the period timer is running. It fires on `cpu` at the time `expires`.
+    /// Whether the period timer is running.
     pub(super) active: bool,
+    /// CPU on which the period timer fires.
     pub(super) cpu: CpuId,
+    /// Time at which the period timer fires, ns.
     pub(super) expires: u64,
     pub(super) slack_pending: bool,
     /// Generation number of pending events. Events of older generations are ignored.

@@ -43,8 +43,9 @@ pub(super) struct GroupRq {
     pub runnable: u32,
     /// Load that joined or left the queue since the last update of the entity (prop_runnable_sum).
     pub propagate: Option<i64>,
-    /// Contribution to the group's `load_avg`, and the time of its last update, ns.
+    /// Contribution to the group's `load_avg`.
     pub tg_load_avg_contrib: u64,
+    /// Time of the last update of that contribution, ns.
     pub last_update_tg: u64,
     pub runtime: Runtime,
 }
@@ -55,8 +56,9 @@ pub struct TaskGroups {
     pub(super) nr_cpus: u32,
     /// Groups by the number of their cgroup. The list is empty if there is only the root.
     pub(super) groups: Vec<TaskGroup>,
-    /// Entities and queues by cgroup and CPU.
+    /// Entities by cgroup and CPU.
     pub(super) entities: Vec<Entity>,
+    /// Queues by cgroup and CPU.
     pub(super) queues: Vec<GroupRq>,
     /// All cgroups except the root, children before parents.
     pub(super) bottom_up: Vec<u32>,

@@ -118,8 +118,8 @@ fn a_limit_applies_to_all_groups_below() {
 
 #[test]
 fn unused_quota_is_saved_up_to_the_burst() {
-    // The task needs 30 ms from the beginning of a period, but the quota is 20 ms. It leaves a part of
-    // the next period and the whole period after it unused.
+    // The task needs 30 ms from the beginning of a period, but the quota is 20 ms. It leaves a part
+    // of the next period and the whole period after it unused.
     let longest = |burst_ms| {
         let mut bed = Bed::default();
         let a = bed.cgroup("/a", 100);

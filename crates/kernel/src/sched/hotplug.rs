@@ -56,7 +56,7 @@ impl Machine {
         let rq = &mut self.rqs[cpu];
         rq.online = false;
         rq.need_resched = false;
-        // The CPU never works off the rest of its debt.
+        // The rest of the CPU's debt is dropped.
         rq.debt = 0;
         self.idle_cpus.remove(cpu);
         self.observe(Transition::Offline { cpu });

@@ -89,8 +89,8 @@ impl Machine {
         }
     }
 
-    /// Applies `change` to a task while it is off its queue, and not the current task if it runs
-    /// (the kernel's sched_change pattern). Afterwards it is queued and current again.
+    /// Applies `change` to a task that is taken off its queue for this purpose (the kernel's
+    /// sched_change pattern). A running task is not the current task during the change.
     pub(crate) fn change_queued(&mut self, task: TaskId, change: impl FnOnce(&mut Machine)) {
         let cpu = self.tasks[task].cpu;
         if cpu != self.this_cpu {

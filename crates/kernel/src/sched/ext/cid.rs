@@ -40,7 +40,7 @@ pub(crate) fn alloc_masks(m: &mut Machine) -> Result<(), i32> {
         Some((seen, arena.arena_addr(seen)?))
     });
     let Some((seen, lies)) = seen else {
-        exit::error(m, "the arena has no room for the masks of ops.set_cmask()");
+        exit::error(m, "the policy's arena has no room for the masks of ops.set_cmask()");
         return Err(-ENOMEM);
     };
     for cpu in 0..u64::from(nr_cpus) {

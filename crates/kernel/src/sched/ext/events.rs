@@ -38,11 +38,11 @@ stats! {
     refill_slice_dfl "SCX_EV_REFILL_SLICE_DFL",
     /// Time in bypass mode, ns.
     bypass_duration "SCX_EV_BYPASS_DURATION",
-    /// Tasks dispatched in bypass mode.
+    /// Number of tasks dispatched in bypass mode.
     bypass_dispatch "SCX_EV_BYPASS_DISPATCH",
     /// Number of times that bypass mode was entered.
     bypass_activate "SCX_EV_BYPASS_ACTIVATE",
-    /// Insertions of tasks that the policy does not own.
+    /// Number of insertions of tasks that the policy does not own.
     insert_not_owned "SCX_EV_INSERT_NOT_OWNED",
     /// Always 0, because sub-schedulers are not modelled.
     sub_bypass_dispatch "SCX_EV_SUB_BYPASS_DISPATCH",

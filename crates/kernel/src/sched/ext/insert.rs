@@ -370,7 +370,7 @@ pub(crate) fn iter_new(m: &mut Machine, iter: u64, dsq_id: u64, flags: u64) -> R
     };
     if m.ext.dsqs.nr_cursors() == MAX_ITERATORS {
         return Err(Fault::func(format!(
-            "more than {MAX_ITERATORS} bpf_iter_scx_dsq at a time: bpf_iter_scx_dsq_destroy is not called"
+            "more than {MAX_ITERATORS} bpf_iter_scx_dsq at a time: the program does not call bpf_iter_scx_dsq_destroy()"
         )));
     }
     let cursor = m.ext.dsqs.cursor_new(dsq, flags & ITER_REV != 0);

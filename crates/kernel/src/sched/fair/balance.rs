@@ -35,8 +35,9 @@ pub(super) enum Migrate {
 /// State of one balancing run (struct lb_env).
 pub(super) struct Env {
     pub dst_cpu: CpuId,
-    /// CPU whose domain is balanced, and the domain's level.
+    /// CPU whose domain is balanced.
     pub cpu: CpuId,
+    /// Level of that domain, from 0 for the smallest.
     pub level: usize,
     pub idle: IdleType,
     pub kind: Migrate,

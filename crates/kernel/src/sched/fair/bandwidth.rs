@@ -80,7 +80,7 @@ impl Machine {
         }
         pool.active = true;
         pool.cpu = cpu;
-        // The next period starts at the time it would have if the timer had kept running.
+        // The period ends at the time at which it would if the timer had kept running.
         pool.expires = match pool.expires {
             0 => now + pool.period_ns,
             last => last + ((now - last.min(now)) / pool.period_ns + 1) * pool.period_ns,

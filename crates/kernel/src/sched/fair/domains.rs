@@ -286,8 +286,8 @@ impl Domains {
         }
     }
 
-    /// Sets how many tasks may run in a NUMA domain before small imbalances count: as long as tasks
-    /// need not share an LLC (imb_numa_nr).
+    /// Sets `imb_numa_nr` of the NUMA domains, so that an allowed imbalance does not make tasks share
+    /// an LLC.
     fn set_numa_imbalance(&mut self, topology: &Topology, online: &CpuSet) {
         for cpu in online.iter() {
             let info = &topology.cpus[cpu.index()];

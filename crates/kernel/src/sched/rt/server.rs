@@ -7,7 +7,7 @@
 //! 1. The server starts when a real-time task runs while tasks of other classes are queued.
 //! 2. It waits for 950 ms. If the other classes had 50 ms meanwhile, it waits again.
 //! 3. Otherwise it lets them run before real-time tasks for the rest of the 50 ms.
-//! 4. It rests until the second is over, and repeats step 3 while tasks of other classes are waiting.
+//! 4. It rests until the second is over, and repeats step 3 while other classes have queued tasks.
 
 use super::dl_server::*;
 use crate::machine::Machine;

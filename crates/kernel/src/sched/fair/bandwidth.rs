@@ -13,9 +13,8 @@
 //!
 //! Differences to Linux:
 //! - A simulated task spends no time in the kernel between being picked and returning to user
-//!   space. It therefore leaves
-//! without having run, at the cost of a context switch and a schedule(). It never leaves while it
-//! holds a kernel lock.
+//!   space. It therefore leaves without having run, at the cost of a context switch and a
+//!   schedule(). It never leaves while it holds a kernel lock.
 //! - Load continues to decay while a queue is throttled.
 //! - A throttled task that is changed or moved is queued, and leaves again when it is picked.
 //! - The first period begins when the limit is set.

@@ -5,9 +5,11 @@
 //! distance. A domain that adds no CPU is left out. Each domain is divided into groups, which are
 //! the domains one level below. Balancing compares groups.
 //!
-//!     level 2   node                 [ 0 1 2 3 | 4 5 6 7 ]     two groups: the LLCs
-//!     level 1   LLC of CPU 0         [ 0 1 | 2 3 ]             two groups: the cores
-//!     level 0   core of CPU 0        [ 0 | 1 ]                 two groups: the threads
+//! ```text
+//! level 2   node                 [ 0 1 2 3 | 4 5 6 7 ]     two groups: the LLCs
+//! level 1   LLC of CPU 0         [ 0 1 | 2 3 ]             two groups: the cores
+//! level 0   core of CPU 0        [ 0 | 1 ]                 two groups: the threads
+//! ```
 //!
 //! The CPUs of a domain share its span and groups ([`Span`]). Intervals and failure counts are
 //! separate for each CPU ([`Level`]). After hotplug all domains are built again from the online

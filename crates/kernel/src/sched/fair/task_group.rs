@@ -4,9 +4,11 @@
 //! The queue holds the tasks and groups of the cgroup. The entity represents the cgroup on the
 //! queue of its parent. Both have the same number, which is at least [`GROUP`].
 //!
-//!     root's queue on CPU 0:    task A   entity of /x
-//!                                            |
-//!     queue of /x on CPU 0:              task B   task C
+//! ```text
+//! root's queue on CPU 0:    task A   entity of /x
+//!                                        |
+//! queue of /x on CPU 0:              task B   task C
+//! ```
 //!
 //! Tasks in the root compete on their CPU's own queue, so a machine without cgroups needs no task
 //! groups.

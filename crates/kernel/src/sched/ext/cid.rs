@@ -35,21 +35,21 @@ pub(crate) fn alloc_masks(m: &mut Machine) -> Result<(), i32> {
     let pages = (size * u64::from(nr_cpus)).div_ceil(4096) as u32;
     let region = m.region.clone();
     let arena = m.ext.vm().maps().iter().find(|map| map.def().kind == kind::ARENA);
-    let seen = arena.and_then(|arena| {
-        let seen = arena.alloc_pages(&region, 0, pages).ok().filter(|&addr| addr != 0)?;
-        Some((seen, arena.arena_addr(seen)?))
+    let pointer = arena.and_then(|arena| {
+        let pointer = arena.alloc_pages(&region, 0, pages).ok().filter(|&addr| addr != 0)?;
+        Some((pointer, arena.arena_addr(pointer)?))
     });
-    let Some((seen, lies)) = seen else {
+    let Some((pointer, address)) = pointer else {
         exit::error(m, "the policy's arena has no room for the masks of ops.set_cmask()");
         return Err(-ENOMEM);
     };
     for cpu in 0..u64::from(nr_cpus) {
         let header = [0, nr_cpus, words];
-        if let Err(fault) = region.store(lies + cpu * size, header) {
+        if let Err(fault) = region.store(address + cpu * size, header) {
             exit::error(m, fault.message.clone());
             return Err(-ENOMEM);
         }
-        m.ext.cids.scratch.push((seen + cpu * size, lies + cpu * size));
+        m.ext.cids.scratch.push((pointer + cpu * size, address + cpu * size));
     }
     Ok(())
 }
@@ -79,18 +79,18 @@ pub(crate) fn mask_arg(m: &mut Machine, task: TaskId) -> u64 {
     if !m.ext.cids.form {
         return m.cpus_ptr(task).addr();
     }
-    let (seen, lies) = m.ext.cids.scratch[m.this_cpu.index()];
+    let (pointer, address) = m.ext.cids.scratch[m.this_cpu.index()];
     let mut bits = vec![0u64; m.nr_cpus().div_ceil(64) as usize];
     for cpu in m.tasks[task].cpus.iter() {
         let cid = m.ext.cids.of_cpu(cpu);
         bits[cid as usize / 64] |= 1 << (cid % 64);
     }
-    for (at, word) in (lies + size_of::<scx_cmask>() as u64..).step_by(8).zip(bits) {
+    for (at, word) in (address + size_of::<scx_cmask>() as u64..).step_by(8).zip(bits) {
         // If the policy has freed the pages, the fault ends it.
         if let Err(fault) = m.region.store(at, word) {
             exit::fault(m, "ops.set_cmask()", &fault);
             break;
         }
     }
-    seen
+    pointer
 }

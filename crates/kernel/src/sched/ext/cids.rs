@@ -19,8 +19,8 @@ pub(crate) struct Cids {
     pub(crate) positions: Vec<TopoPosition>,
     /// Whether the policy uses cids instead of CPU numbers (struct sched_ext_ops_cid).
     pub(crate) form: bool,
-    /// Mask for ops.set_cmask() by CPU: its address in the policy's arena, and its address in the
-    /// region.
+    /// Mask for ops.set_cmask() by CPU: the arena pointer that the policy gets, and the address of
+    /// the memory behind that pointer.
     pub(crate) scratch: Vec<(u64, u64)>,
 }
 

@@ -263,7 +263,7 @@ fn consume_from(m: &mut Machine, cpu: CpuId, dsq: DsqRef, first: TaskId, enq_fla
     let lock = lock_dsq(m, dsq);
     let mut at = Some(first);
     while let Some(task) = at {
-        // After a failure of the policy, bypass mode empties its DSQs.
+        // After a failure of the policy, its DSQs are left to bypass mode.
         if m.ext.exit.is_some() && m.ext.dsqs.id(dsq) != SCX_DSQ_BYPASS {
             break;
         }

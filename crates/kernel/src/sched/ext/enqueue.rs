@@ -308,7 +308,7 @@ pub(super) fn rq_online(m: &Machine, cpu: CpuId) -> bool {
     m.rqs[cpu].ext.online && m.online_cpus.contains(cpu)
 }
 
-/// Emits a detail record with the length of a DSQ.
+/// Emits a trace record with the length of a DSQ, if the trace contains details.
 #[inline]
 fn trace_length(m: &mut Machine, dsq: DsqRef) {
     if m.details {

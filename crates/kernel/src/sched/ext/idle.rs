@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Built-in idle tracking and idle CPU selection (kernel/sched/ext/idle.c).
 //!
-//! The idle masks are in the region. Policies read the same masks through
+//! The idle masks are in the memory that BPF programs can read. Policies get these masks from
 //! scx_bpf_get_idle_cpumask(). Up to three masks are intersected word by word, as a `Domain`, so no
 //! temporary mask is needed.
 

@@ -64,8 +64,8 @@ pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId) -> Option<TaskId> {
     Some(first)
 }
 
-/// Updates the root domain's record of `cpu`: its highest queued priority, and whether it has a task
-/// to spare.
+/// Updates the root domain's record of `cpu`: its highest queued priority, and whether it has a
+/// task to spare.
 fn update_root_domain(m: &mut Machine, cpu: CpuId) {
     let rt = &m.rqs[cpu].rt;
     m.root_domain.set(cpu, rt.highest());

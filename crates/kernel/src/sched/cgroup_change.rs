@@ -17,13 +17,13 @@ use workload::Action;
 impl Machine {
     /// Performs a user's operation on a cgroup. A failure is recorded in `refused`, with the error
     /// that the kernel returns.
-    pub(crate) fn change_cgroup(&mut self, what: &Action) {
-        let result = ext::enable::as_the_user(self, |m| m.try_change(what));
-        let (Err(errno), Some(cgroup)) = (result, what.cgroup()) else {
+    pub(crate) fn change_cgroup(&mut self, action: &Action) {
+        let result = ext::enable::as_the_user(self, |m| m.try_change(action));
+        let (Err(errno), Some(cgroup)) = (result, action.cgroup()) else {
             return;
         };
         let path = &self.workload.cgroups[cgroup as usize].path;
-        let wanted = match what {
+        let wanted = match action {
             Action::Make { .. } => "mkdir".to_string(),
             Action::Remove { .. } => "rmdir".to_string(),
             Action::Weight { weight, .. } => format!("cpu.weight = {weight}"),
@@ -40,16 +40,16 @@ impl Machine {
     }
 
     /// Performs the operation and returns a positive errno if the kernel would refuse it.
-    fn try_change(&mut self, what: &Action) -> Result<(), i32> {
-        let Some(cgroup) = what.cgroup() else { return Ok(()) };
+    fn try_change(&mut self, action: &Action) -> Result<(), i32> {
+        let Some(cgroup) = action.cgroup() else { return Ok(()) };
         let online = self.cgroups.get(cgroup).online;
-        match *what {
+        match *action {
             Action::Make { .. } if online => return Err(EEXIST),
             Action::Make { .. } => return self.cgroup_mkdir(cgroup),
             _ if !online => return Err(ENOENT),
             _ => {}
         }
-        match what {
+        match action {
             Action::Remove { .. } => self.cgroup_rmdir(cgroup),
             &Action::Weight { weight, .. } => {
                 // sched_group_set_shares() refuses a weight for a group with cpu.idle.

@@ -262,7 +262,7 @@ fn the_checker_detects_wrong_counters_of_groups() {
 }
 
 /// Returns a random action of a user on a cgroup or a CPU.
-fn action(rng: &mut Rng, nr_groups: u32, nr_tasks: u32, nr_cpus: u32) -> Action {
+fn random_action(rng: &mut Rng, nr_groups: u32, nr_tasks: u32, nr_cpus: u32) -> Action {
     let cgroup = 1 + rng.below(u64::from(nr_groups)) as u32;
     match rng.below(8) {
         0 => Action::Weight {
@@ -324,24 +324,24 @@ fn random(seed: u64) {
     bed.task(0, last);
     let mut removed = Vec::new();
     for n in 0..60 {
-        let what = action(&mut rng, paths.len() as u32, nr, nr_cpus);
+        let action = random_action(&mut rng, paths.len() as u32, nr, nr_cpus);
         // All cgroups exist at the beginning.
-        match what {
+        match action {
             Action::Remove { cgroup } => removed.push(cgroup),
             Action::Make { cgroup } if !removed.contains(&cgroup) => continue,
             _ => {}
         }
-        bed.disturb(n * 10 * MS + rng.below(10 * MS), what);
+        bed.disturb(n * 10 * MS + rng.below(10 * MS), action);
     }
     // No limit applies from here on.
     for cgroup in 1..=paths.len() as u32 {
-        let what = Action::Max {
+        let action = Action::Max {
             cgroup,
             quota_us: None,
             period_us: 100_000,
             burst_us: 0,
         };
-        bed.disturb(700 * MS, what);
+        bed.disturb(700 * MS, action);
     }
     let mut m = bed.machine(machine);
     m.advance(750 * MS, &mut Vec::new());

@@ -262,7 +262,7 @@ impl Machine {
             self.records.as_mut_ptr().add(nr).write(Record {
                 time,
                 cpu: cpu.nr(),
-                after: 0,
+                after,
                 event,
             });
             self.records.set_len(nr + 1);

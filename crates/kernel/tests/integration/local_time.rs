@@ -66,7 +66,7 @@ fn without_costs_local_time_is_the_time_of_the_event() {
 fn local_times_are_ordered_on_each_cpu() {
     for (spec, seed) in [(costly(4), 1), (MachineSpec::regular(2, 2, 2, 2), 2), (costly(1), 3)] {
         let cpus = spec.topology.nr_cpus();
-        let workload = workload::generate("hackbench:groups=1,loops=20").expect("a workload");
+        let workload = workload::generator::generate("hackbench:groups=1,loops=20").expect("a workload");
         let mut records = Vec::new();
         let mut machine = Machine::new(spec, workload, seed).expect("a machine");
         machine.run(20 * MS, &mut records);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Taking a snapshot of the machine.
+//! Captures a [`Snapshot`] of the machine.
 
 use super::snapshot::*;
 use crate::machine::Machine;
@@ -9,7 +9,7 @@ use crate::sched::ext::entity::OpsState;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 impl Machine {
-    /// The state of now; `about` is told of even if it sleeps.
+    /// Returns the current state of the machine. The task `about` is included even if it sleeps.
     pub fn snapshot(&self, about: TaskId) -> Snapshot {
         let cpus = self.cpus().map(|cpu| self.cpu_state(cpu)).collect();
         let tasks = self.tasks.numbered();
@@ -59,7 +59,7 @@ impl Machine {
         }
     }
 
-    /// The queues of all classes that have waiting tasks.
+    /// Returns the non-empty queues of all classes.
     fn queues(&self) -> Vec<Queue> {
         let mut queues = Vec::new();
         let waiting = |class: Class, cpu: CpuId| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Addresses, cgroup trees, references.
+//! Tests of addresses, the cgroup tree and references.
 
 use super::*;
 use crate::machine::Machine;
@@ -66,7 +66,7 @@ fn addresses_and_tasks_are_each_others_inverse() {
 fn a_cgroup_hangs_below_the_nearest_that_is_named() {
     let m = machine(&["/", "/a/b", "/a/b/c/d", "/ab"], vec![]);
     let parent = |cgroup: u32| {
-        // SAFETY: cgroups of the layout.
+        // SAFETY: the address is that of a cgroup of the layout.
         let cgrp = unsafe { m.region.at::<cgroup>(m.layout.cgroup_addr(cgroup)) };
         (
             m.layout
@@ -137,7 +137,7 @@ fn a_runqueues_clocks_go_on_with_what_it_does() {
     let mut rq: rq = unsafe { std::mem::zeroed() };
     rq.advance(1000, 512, true);
     assert_eq!((rq.clock, rq.clock_task, rq.clock_pelt), (1000, 1000, 1000));
-    // Half as fast: half of the time counts, until it idles again.
+    // At half the capacity, half of the time counts, until the CPU idles again.
     rq.advance(1200, 512, false);
     assert_eq!((rq.clock_task, rq.clock_pelt), (1200, 1100));
     rq.advance(1300, 512, true);

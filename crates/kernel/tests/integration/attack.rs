@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Policies that want the host's time or stack: each ends within its budget, in both engines with the same message.
+//! Policies that try to use up the host's time or stack. Each ends within its budget, with the same
+//! message in both engines.
 
 use crate::policies;
 use crate::support::*;
@@ -9,7 +10,7 @@ use kernel::Machine;
 use kernel::load::{LoadError, load};
 use profile::Profile;
 
-/// Loads a variant of the policy: the warnings, and the message with which its init callback ended.
+/// Loads a variant of the policy. Returns the warnings and the message with which ops.init() ended.
 fn attack(variant: &str, engine: Engine, checked: bool) -> (Vec<String>, String) {
     let object = Object::open(&policies::compile("attack", &[variant])).expect("a BPF object");
     let tasks = Tasks::default().add("t", vec![run_ms(1)]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Every function that a policy could call is there, or docs/surface.md says why not.
+//! Checks that each function that a policy could call is modelled or listed in docs/surface.md.
 
 use kernel::kfuncs;
 use machine::Costs;
@@ -10,6 +10,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect(path)
 }
 
+/// Returns the names in a list file.
 fn names(file: &str) -> BTreeSet<String> {
     let text = match file {
         "not_modelled.txt" => read("src/policy/release/not_modelled.txt"),
@@ -19,7 +20,7 @@ fn names(file: &str) -> BTreeSet<String> {
     lines.map(str::to_owned).collect()
 }
 
-/// Names in the first column of the table under this heading.
+/// Returns the names in the first column of the table under a heading of docs/surface.md.
 fn listed(heading: &str) -> BTreeSet<String> {
     let text = read("../../docs/surface.md");
     let (_, rest) = text.split_once(heading).expect("the heading");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Cgroups that change while tasks run: what policies are told, and on which CPUs tasks run.
+//! Changes of cgroups while tasks run: the callbacks and tracepoints that policies see, and the
+//! CPUs on which tasks run.
 
 use crate::policies::Run;
 use crate::support::*;
@@ -7,7 +8,8 @@ use kernel::Machine;
 use trace::{Event, Record};
 use workload::{Action, Cgroup, Disturbance, Op, Policy};
 
-/// Cgroups 1 "/a" and 2 "/a/b" (ids 2 and 3), and what happens at each ms.
+/// Returns a machine with the cgroups 1 "/a" and 2 "/a/b" (ids 2 and 3), and with an action at each
+/// of the given times in ms.
 fn machine(cpus: u32, tasks: Tasks, what: &[(u64, Action)]) -> Machine {
     let mut workload = tasks.workload;
     workload.cgroups = ["/", "/a", "/a/b"]
@@ -25,7 +27,7 @@ fn machine(cpus: u32, tasks: Tasks, what: &[(u64, Action)]) -> Machine {
     Machine::new(free(cpus), workload, 1).expect("a machine")
 }
 
-/// One process of three threads.
+/// Returns one process with three threads.
 fn threads() -> Tasks {
     let hog = || vec![run_ms(500)];
     let tasks = Tasks::default()
@@ -52,7 +54,7 @@ fn max(quota_us: Option<u64>) -> Action {
     }
 }
 
-/// The lines that the policy wrote.
+/// Returns the lines that the policy printed.
 fn told(records: &[Record]) -> Vec<&str> {
     let lines = records.iter().filter_map(|record| match &record.event {
         Event::Printk { text } => Some(text.as_str()),
@@ -114,7 +116,7 @@ fn a_policy_is_told_of_all_that_happens_to_cgroups() {
             "tp mkdir 2",
         ]
     );
-    // What a program kept for the cgroup that has gone has gone with it.
+    // The policy's storage for the removed cgroup was freed.
     assert_eq!(run.var("nr_kept"), 0);
 }
 
@@ -151,7 +153,7 @@ fn tasks_that_stay_fair_have_the_shares_and_limits_of_their_groups() {
         .with_all(|task| task.cpus = Some(vec![u32::from(task.policy == Policy::Ext { nice: 0 })]));
     let what = [
         (0, Action::Weight { cgroup: 1, weight: 300 }),
-        // 5 of 50 ms, and with the burst 7.5 in the first.
+        // 5 of 50 ms, plus a burst of 2.5 ms in the first period.
         (800, max(Some(5000))),
     ];
     let mut run = Run::new(machine(2, tasks, &what), "count", &["FLAGS=SCX_OPS_SWITCH_PARTIAL"]);
@@ -212,14 +214,14 @@ fn what_fails_changes_nothing_and_is_said() {
             "cgroup /a: cpu.weight = 5 at 8000 us failed (-22)",
         ]
     );
-    // The policy refuses it with ENOMEM, and then it is not there.
+    // The policy rejects the cgroup with ENOMEM, so it does not exist.
     assert_eq!(
         refused(&["REFUSE_MKDIR"])[1],
         "cgroup /a: mkdir at 2000 us failed (-12)"
     );
 }
 
-/// The CPUs on which a task was switched to between two ms.
+/// Returns the CPUs that switched to a task between two times in ms.
 fn cpus_of(records: &[Record], pid: u32, from: u64, to: u64) -> Vec<u32> {
     let there = records.iter().filter(|r| (from * MS..to * MS).contains(&r.time));
     let mut cpus: Vec<u32> = there
@@ -283,11 +285,11 @@ fn tasks_run_on_the_cpus_of_their_cpuset() {
         within(1, 1, 40, &[0, 1, 2, 3]);
         within(1, 41, 60, &[2, 3]);
         within(1, 61, 80, &[3]);
-        // 0 is not in the cgroup above: then it is all of those.
+        // CPU 0 is not in the parent's cpuset, so all CPUs of the parent apply.
         within(1, 81, 100, &[2, 3]);
         within(2, 1, 20, &[1, 2]);
         within(2, 21, 100, &[2]);
-        // What it asked for comes back.
+        // The task's own affinity applies again.
         within(2, 101, 130, &[1, 2]);
         within(3, 21, 100, &[2, 3]);
     }
@@ -335,7 +337,7 @@ fn a_policy_reads_what_cpusets_allow() {
                 "cgroup 2 had c",
                 "cgroup 1 in 0: f, effective 7",
                 "cgroup 2 in 1: a, effective 2",
-                // Nothing of it is left: what is above it.
+                // None of its CPUs is left, so the CPUs of its parent apply.
                 "cgroup 3 in 2: 8, effective 2",
                 "joined 1: f, effective 7",
                 "init 2: 0, effective 7",
@@ -343,7 +345,7 @@ fn a_policy_reads_what_cpusets_allow() {
                 "cgroup 4294967298 in 1: 1, effective 1",
             ]
         );
-        // CONFIG_NR_CPUS / 8, in masks behind pointers.
+        // CONFIG_NR_CPUS / 8, because masks are accessed through pointers.
         assert_eq!(run.var("cpumask_bytes"), 1024);
         assert_eq!((run.var("pointers"), run.var("arrays")), (1, 0));
     }

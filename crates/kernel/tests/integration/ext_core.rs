@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Policies come, see every callback in its place, and go.
+//! Loading a policy, the order of its callbacks, and unloading it.
 
 use crate::policies::Run;
 use crate::support::*;
@@ -7,13 +7,14 @@ use kernel::ext::{EnableState, Kind};
 use kernel::{Machine, class::Class};
 use workload::{Dist, Op, Policy};
 
-/// `n` tasks that run and sleep in turn.
+/// Returns `n` tasks that alternate between running and sleeping.
 fn loopers(n: u32, run: u64, sleep: u64) -> Tasks {
     (0..n).fold(Tasks::default(), |tasks, i| {
         tasks.add(&format!("t{i}"), looper(run, sleep))
     })
 }
 
+/// Returns a program that alternates between running and sleeping (in ns).
 fn looper(run: u64, sleep: u64) -> Vec<Op> {
     vec![
         Op::Run(Dist::Fixed(run)),
@@ -64,7 +65,7 @@ fn callbacks_come_in_pairs() {
     let queued = run.machine.tasks.iter().filter(|task| task.on_rq).count() as u64;
     assert_eq!(get("nr_runnable"), get("nr_quiescent") + queued);
     let idle = run.machine.rqs.iter().filter(|rq| rq.idle()).count() as u64;
-    // Both CPUs idled when the policy was loaded.
+    // Both CPUs were idle when the policy was loaded.
     assert_eq!(get("nr_from_idle"), get("nr_to_idle") + 2 - idle);
     assert!(get("nr_select_cpu") > 1000 && get("nr_enqueue") >= get("nr_select_cpu") && get("nr_tick") > 100);
     assert_eq!(
@@ -131,7 +132,7 @@ fn partial_switch_takes_sched_ext_tasks_only() {
     run.run(20 * MS).assert_alive();
     let classes: Vec<Class> = run.machine.tasks.iter().map(|task| task.class).collect();
     assert_eq!(classes, [Class::Ext, Class::Fair, Class::Fair]);
-    // All are introduced; one is enabled.
+    // ops.init_task() is called for all tasks, ops.enable() for one.
     assert_eq!((run.var("nr_init_task"), run.var("nr_enable")), (3, 1));
 }
 
@@ -154,7 +155,7 @@ fn enable_and_disable_follow_a_tasks_class() {
         ),
         (1, 2, 2, 1)
     );
-    // enable() twice, and nice 10.
+    // ops.enable() is called twice, and the nice value changes to 10 once.
     assert_eq!((get("nr_set_weight"), get("last_weight")), (3, 11));
 }
 
@@ -177,8 +178,8 @@ fn dead_tasks_are_taken_leave_of() {
 
 #[test]
 fn every_callback_can_end_the_policy() {
-    // select_cpu, enqueue, dispatch, tick, runnable, running, stopping, quiescent, init_task, enable, init, update_idle,
-    // set_weight
+    // The policy numbers its callbacks: select_cpu, enqueue, dispatch, tick, runnable, running,
+    // stopping, quiescent, init_task, enable, init, update_idle, set_weight.
     for at in 1..=13_u64 {
         let tasks = loopers(3, 1500 * US, 2500 * US);
         let mut machine = machine(2, tasks);
@@ -232,7 +233,7 @@ fn slices_end_at_a_tick() {
     let tasks = Tasks::default().add("a", hog()).add("b", hog());
     let mut run = Run::new(machine(1, tasks), "count", &[]);
     run.run(1000 * MS).assert_alive();
-    // Two tasks in turns of 20 ms, give or take a tick.
+    // Two tasks alternate with slices of 20 ms, rounded to a tick.
     assert!((45..=51).contains(&run.var("nr_running")), "{}", run.var("nr_running"));
     let used: Vec<u64> = run
         .machine

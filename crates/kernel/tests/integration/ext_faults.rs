@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Policies that do wrong are caught, told what they did in the kernel's words, and replaced by the fair class.
+//! Policy errors end the policy with the kernel's message, and the fair class takes over.
 
 use crate::policies::Run;
 use crate::support::*;
@@ -22,7 +22,7 @@ fn machine(cpus: u32, n: u32) -> Machine {
     Machine::new(costly(cpus), tasks.workload, 1).expect("a machine")
 }
 
-/// Runs a policy that must fail; the tasks must go on without it.
+/// Runs a policy that must fail and checks that the tasks continue without it.
 fn fails(machine: Machine, name: &str, defines: &[&str]) -> Exit {
     let mut run = Run::new(machine, name, defines);
     run.run(3000 * MS);
@@ -39,6 +39,7 @@ fn fails(machine: Machine, name: &str, defines: &[&str]) -> Exit {
     run.exit().clone()
 }
 
+/// Returns the message of the runtime error with which a policy ends.
 fn error(name: &str, defines: &[&str]) -> String {
     let exit = fails(machine(2, 5), name, defines);
     assert_eq!(
@@ -114,7 +115,7 @@ fn a_lost_task_is_found_by_the_watchdog() {
 
 #[test]
 fn dispatching_to_cpus() {
-    // Any CPU is fine for tasks without affinity, and stale pids are passed over.
+    // Tasks without affinity may run on any CPU, and outdated pids are skipped.
     for defines in [["ON=cpu"], ["ON=(u32)p->pid%2"], ["ON=!cpu"], ["STALE"]] {
         let mut run = Run::new(machine(2, 5), "hoard", &defines);
         run.run(300 * MS).assert_alive();
@@ -223,7 +224,7 @@ fn failing_to_load() {
         refused(&mut fresh, "count", &["TIMEOUT_MS=30001"]),
         "ops.timeout_ms 30001 is more than 30000 (-7)"
     );
-    // The machine is none the worse.
+    // A policy can still be loaded after these failures.
     let mut run = Run::new(fresh, "count", &[]);
     run.run(50 * MS).assert_alive();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The last task of a CPU: given back to the policy when its slice is over, and what callbacks may do with a task that may
-//! be NULL.
+//! The last runnable task of a CPU, which is enqueued again when its slice ends, and callbacks' use
+//! of a task pointer that may be NULL.
 
 use crate::policies::{Run, compile};
 use crate::support::*;
@@ -17,7 +17,7 @@ fn a_cpu_kicked_from_under_its_own_lock_does_not_stay_idle() {
     let mut run = Run::new(machine, "last", &[]);
     run.run(100 * MS);
     run.assert_alive();
-    // The slice is over at every other tick.
+    // The slice ends at every other tick.
     assert!(run.var("nr_last") > 40, "{}", run.var("nr_last"));
     let used = run.machine.tasks[0].sum_exec_runtime;
     assert!(used > 95 * MS, "{used}");

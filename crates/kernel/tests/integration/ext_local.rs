@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Local DSQs: preempting their CPU, running at once or not at all, coming back to the policy; and bypass mode.
+//! Local DSQs: preemption, SCX_ENQ_IMMED and re-enqueueing; and bypass mode.
 
 use crate::policies::Run;
 use crate::support::*;
@@ -30,6 +30,7 @@ fn waker() -> Vec<Op> {
     ]
 }
 
+/// Returns a run of the `local` policy after 300 ms.
 fn start(cpus: u32, tasks: Tasks, defines: &[&str]) -> Run {
     let machine = Machine::new(costly(cpus), tasks.workload, 1).expect("a machine");
     let mut run = Run::new(machine, "local", defines);
@@ -37,7 +38,7 @@ fn start(cpus: u32, tasks: Tasks, defines: &[&str]) -> Run {
     run
 }
 
-/// When `pid` woke and how long it waited then, ns.
+/// Returns the length of each wait of `pid` after a wake-up, in ns.
 fn waits(run: &Run, pid: u32) -> Vec<u64> {
     let mut woken = None;
     let mut waits = Vec::new();
@@ -113,7 +114,8 @@ fn reenqueueing_on_request_follows_the_callback() {
     assert!(run.var("nr_came_back") >= 2, "{}", run.var("nr_came_back"));
 }
 
-/// From the error to the fair class the tasks run without the policy: short slices in turn.
+/// From the error until the fair class takes over, the tasks run round robin with short slices and
+/// without the policy.
 #[test]
 fn an_ending_policy_is_bypassed() {
     let tasks = Tasks::default().add("a", hog()).add("b", hog()).add("c", hog());

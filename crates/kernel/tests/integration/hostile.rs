@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A policy from an untrusted source in checked mode: whatever it calls with whatever arguments, the run ends with a named
-//! error or goes on, both engines see the same, and what is not the policy's has not changed.
+//! A hostile policy in the sanitizer. Whichever functions it calls with whichever arguments, the
+//! run ends with a named error or continues. Both engines behave the same, and memory that does not
+//! belong to the policy is unchanged.
 mod calls;
 
 use crate::policies;
@@ -17,10 +18,10 @@ use std::collections::BTreeMap;
 use trace::Record;
 use workload::Op;
 
-/// The fuzz target `calls` goes on from here.
+/// Number of seeds. The fuzz target `calls` tries more.
 const SEEDS: u64 = 200;
 
-/// Says which seed it was if something panics.
+/// Prints the seed and the engine on a panic.
 struct Seed(u64, Engine);
 
 impl Drop for Seed {
@@ -31,7 +32,7 @@ impl Drop for Seed {
     }
 }
 
-/// How a hostile policy ends, and what happened meanwhile.
+/// Runs a hostile policy. Returns the message with which it ends, and the records.
 fn run(object: &Object, seed: u64, engine: Engine) -> (String, Vec<Record>) {
     let _seed = Seed(seed, engine);
     let tasks = (0..4).fold(Tasks::default(), |tasks, i| {
@@ -44,7 +45,7 @@ fn run(object: &Object, seed: u64, engine: Engine) -> (String, Vec<Record>) {
     let put = |image: &mut _| calls::put(image, &table, &mut Draw::new(seed, &[]));
     let (image, policy) = match open_changed(&m, object, &profile, engine, put) {
         Ok(opened) => opened,
-        // What the verifier is known to refuse.
+        // The load-time checks reject some programs, as the verifier would.
         Err(error) => return (error.to_string(), Vec::new()),
     };
     let constants = image
@@ -86,13 +87,14 @@ fn a_hostile_policy_does_no_harm() {
         let kind = told.split(": ").nth(1).unwrap_or("").to_string();
         *ends.entry(kind).or_default() += 1;
     }
-    // The draws reach what they are for.
+    // The random calls reach the checks they are meant for.
     for check in ["bad-pointer", "not-a-reference", "special-field", "stack-out-of-bounds"] {
         assert!(ends.contains_key(check), "nothing ended with {check}: {ends:#?}");
     }
 }
 
-/// The exit of `tamper` with this statement, without checked mode.
+/// Runs the policy `tamper` with a statement without the sanitizer. Returns the message with which
+/// it ends.
 fn tamper(statement: &str, engine: Engine) -> String {
     let path = policies::compile("tamper", &[&format!("STORE={statement}")]);
     let bytes = std::fs::read(&path).expect("an object");
@@ -171,7 +173,7 @@ fn stores_that_the_kernel_allows_are_made() {
     }
 }
 
-/// How `hog` ends with 8 MiB of memory.
+/// Returns the message with which the policy `hog` ends in 8 MiB of memory.
 fn hog(kind: &str, engine: Engine) -> String {
     let path = policies::compile("hog", &[kind]);
     let bytes = std::fs::read(&path).expect("an object");
@@ -216,7 +218,7 @@ fn memory_that_is_used_up_ends_the_policy_and_names_the_most_of_it() {
     }
 }
 
-/// Two machines at a time, which lie at different addresses of this process.
+/// The machines exist at the same time, so their memory is at different host addresses.
 #[test]
 fn a_policy_sees_the_same_addresses_in_every_machine() {
     let path = policies::compile(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPUs that come and go, and policies that come while tasks are there: what becomes of tasks and their affinity.
+//! CPU hotplug and loading of policies while tasks exist: the effect on tasks and their affinity.
 
 use crate::policies::Run;
 use crate::support::{MS, Tasks, free, run_ms, sleep_ms};
@@ -9,7 +9,7 @@ use kernel::ext::EnableState;
 use trace::{Event, Record};
 use workload::Op;
 
-/// CPUs on which a task was put, in order, with the time.
+/// Returns the CPUs that switched to a task, in order, with the time in ms.
 fn places(records: &[Record], pid: u32) -> Vec<(u64, u32)> {
     let to = |record: &Record| matches!(record.event, Event::Switch { next, .. } if next == pid);
     let switches = records.iter().filter(|record| to(record));
@@ -18,7 +18,7 @@ fn places(records: &[Record], pid: u32) -> Vec<(u64, u32)> {
 
 #[test]
 fn a_task_whose_cpus_are_all_offline_may_run_anywhere_from_then_on() {
-    // In the queue when its CPU goes; asleep.
+    // The task is queued when its CPU goes offline, or asleep.
     for ops in [vec![run_ms(20)], vec![run_ms(1), sleep_ms(10), run_ms(10)]] {
         let tasks = Tasks::default()
             .add("hog", vec![run_ms(40)])

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Kinds of maps and of allocated objects, as programs use them.
+//! Kinds of maps and allocated objects, tested by BPF programs that use them.
 
 use crate::policies::Run;
 use crate::support::*;
@@ -25,6 +25,7 @@ fn loaded(policy: &str) -> Run {
     )
 }
 
+/// Runs a syscall program of the policy.
 fn call(run: &mut Run, program: &str) -> Result<i32, String> {
     let found = run.image.programs.iter().find(|known| known.name == program);
     let found = found.unwrap_or_else(|| panic!("no program {program}")).clone();
@@ -38,7 +39,7 @@ fn each_kind_of_map_keeps_the_kernels_rules() {
     }
 }
 
-/// All programs of a policy that are tests, at least so many.
+/// Runs all test programs of a policy, and checks that there are at least `least`.
 fn hold(mut run: Run, policy: &str, least: usize) {
     let programs: Vec<String> = run.image.programs.iter().map(|program| program.name.clone()).collect();
     let tests: Vec<&String> = programs.iter().filter(|name| name.starts_with("test_")).collect();

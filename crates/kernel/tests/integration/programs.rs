@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What tasks ask for happens, in order and on time. Kernel work is free here, and each task has a CPU, so times are exact.
+//! Steps of task programs have their effects in the right order and at the right time. Kernel work
+//! has no cost here and each task has its own CPU, so times are exact.
 
 use crate::support::*;
 use kernel::Ended;
@@ -13,6 +14,7 @@ fn mutex() -> Resource {
     }
 }
 
+/// Returns the Done records of a task: time in ms, count, and response time in ms.
 fn done(records: &[Record], pid: u32) -> Vec<(u64, u32, u64)> {
     let done = |r: &Record| match r.event {
         Event::Done {
@@ -108,7 +110,7 @@ fn a_condition_releases_the_mutex_and_takes_it_again() {
                 Op::Unlock(0),
             ],
         )
-        // Signals at 2 ms while it holds the mutex until 5 ms.
+        // Signals at 2 ms and holds the mutex until 5 ms.
         .add(
             "signals",
             vec![
@@ -121,7 +123,7 @@ fn a_condition_releases_the_mutex_and_takes_it_again() {
             ],
         );
     let (records, ended) = run(2, tasks);
-    // Woken by the signal at 2, it finds the mutex taken and sleeps until 5.
+    // Woken by the signal at 2 ms, the task finds the mutex locked and sleeps until 5 ms.
     assert_eq!(starts(&records, 1), [0, 2, 5]);
     assert_eq!(stops(&records, 1).last(), Some(&(6, TaskState::Dead)));
     assert_eq!(ended, Ended::AllExited);
@@ -161,7 +163,7 @@ fn sync_signals_and_waits_in_one() {
         .add("a", side(vec![]))
         .add("b", side(vec![run_ms(1)]));
     let (records, ended) = run(2, tasks);
-    // b signals a at 1 and waits; a works until 3 and signals b; and so on in turn.
+    // b signals a at 1 ms and waits. a works until 3 ms and signals b, and so on.
     assert_eq!(starts(&records, 1), [0, 1, 5]);
     assert_eq!(starts(&records, 2), [0, 3, 7]);
     assert_eq!(ended, Ended::AllExited);
@@ -231,9 +233,10 @@ fn timers_are_periodic_and_missed_ones_are_made_up_for_only_if_absolute() {
         ];
         starts(&run(1, Tasks::default().add("a", late)).0, 1)
     };
-    // First expiry at 10; the second, at 20, has passed at 35. Absolute: 20 and 30 are made up for, then 40.
+    // The first expiry is at 10 ms. At 35 ms the expiries at 20 and 30 ms have passed. An absolute
+    // timer catches up with both, and the next expiry is at 40 ms.
     assert_eq!(starts_of(true), [0, 10, 40]);
-    // Relative: the timer starts again from 35.
+    // A relative timer starts again at 35 ms.
     assert_eq!(starts_of(false), [0, 10, 45, 55]);
 }
 
@@ -244,7 +247,7 @@ fn intervals_of_a_timer_do_not_grow_by_what_is_done_in_between() {
         length: Dist::Trace(vec![10 * MS]),
     };
     let ops = vec![next(), run_ms(3), next(), run_ms(12), next(), run_ms(1), next()];
-    // Expiries at 10, 20, 30 (missed: the task goes on at 32) and 40.
+    // Expiries at 10, 20, 30 (missed, the task continues at 32) and 40 ms.
     let (records, _) = run(1, Tasks::default().add("a", ops));
     assert_eq!(starts(&records, 1), [0, 10, 20, 40]);
     assert_eq!(stops(&records, 1)[2].0, 33);
@@ -252,7 +255,7 @@ fn intervals_of_a_timer_do_not_grow_by_what_is_done_in_between() {
 
 #[test]
 fn response_times_count_from_the_wakeup_if_asked_to() {
-    // Both wake at 10 ms; the second waits for the first.
+    // Both tasks wake at 10 ms, and the second one waits for the first.
     let ops = || vec![sleep_ms(10), Op::BeginWoken, run_ms(2), Op::Done { count: 1 }];
     let fifo = |task: &mut workload::TaskSpec| task.policy = Policy::Fifo { rt_priority: 1 };
     let tasks = Tasks::default().add("a", ops()).with(fifo).add("b", ops()).with(fifo);
@@ -319,7 +322,7 @@ fn a_child_finds_its_parent_s_memory_where_the_parent_has_it() {
         let (_, records, _) = draw(spec, tasks, END, MS);
         stop_ns(&records, 2) / MS
     };
-    // 1000 ns a byte: 4000 bytes are 4 ms.
+    // At 1000 ns per byte, 4000 bytes take 4 ms.
     assert_eq!((child_ms(0, 8000), child_ms(1, 8000)), (2, 6));
     assert_eq!(child_ms(1, 0), 2);
 }
@@ -373,7 +376,7 @@ fn any_child_that_exits_ends_a_wait_for_fewer() {
         fork(1),
         fork(2),
         fork(3),
-        Op::WaitChild { left: 3 }, // there are no more
+        Op::WaitChild { left: 3 }, // there are never more than three children
         run_ms(1),
         Op::WaitChild { left: 1 },
         run_ms(1),

@@ -20,10 +20,10 @@ pub(super) enum Kind {
     Enumerator,
 }
 
-/// Symbols that came, and perhaps went, together.
+/// Symbols that were added, and perhaps removed, in the same releases.
 pub(super) struct Symbols {
     pub(super) kind: Kind,
-    /// The struct or enum they are of; empty for others.
+    /// Struct or enum of the members or enumerators; empty for types.
     pub(super) of: &'static str,
     pub(super) releases: Releases,
     pub(super) names: &'static [&'static str],

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! References that a policy holds to kernel objects are counted: those in map values and in objects of its own, too.
+//! References to kernel objects that a policy holds, including those in map values and in allocated
+//! objects.
 
 use crate::policies::Run;
 use crate::support::*;
 use kernel::Machine;
 use workload::{Action, Cgroup, Disturbance};
 
-/// Runs five tasks that come and go on two CPUs, in checked mode or not; how many references the policy holds when none runs,
-/// to tasks or to the cgroup they are in.
+/// Runs five tasks on two CPUs until all sleep, with or without the sanitizer. Returns the number
+/// of references that the policy then holds to tasks, or to their cgroup if `cgroup`, and the
+/// numbers of stored and dropped references.
 fn held_at_the_end(defines: &str, cgroup: bool, checked: bool) -> (usize, u64, u64) {
     let tasks = (0..5).fold(Tasks::default(), |tasks, i| {
         tasks.add(
@@ -30,6 +32,7 @@ fn held_at_the_end(defines: &str, cgroup: bool, checked: bool) -> (usize, u64, u
     (held, kept, dropped)
 }
 
+/// All combinations of the arguments `cgroup` and `checked`.
 const KINDS: [(bool, bool); 4] = [(false, false), (false, true), (true, false), (true, true)];
 
 #[test]

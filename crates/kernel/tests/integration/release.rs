@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One object on every release of Linux: what it finds, that it runs the same, and what is refused.
+//! One object on every Linux release: which symbols it finds, whether it runs the same, and what is
+//! rejected.
 
 use crate::policies::{Run, compile};
 use crate::support::*;
@@ -11,6 +12,7 @@ use kernel::release::{RELEASES, Release};
 use profile::Profile;
 use std::path::Path;
 
+/// Returns a machine with six tasks whose kernel is this release.
 fn machine(release: &str) -> Machine {
     let mut tasks = Tasks::default();
     for task in 0..6 {
@@ -21,6 +23,7 @@ fn machine(release: &str) -> Machine {
     machine
 }
 
+/// Loads an object. Returns its warnings, or the error message.
 fn attempt(machine: &mut Machine, path: &Path) -> Result<Vec<String>, String> {
     let object = Object::parse(&std::fs::read(path).unwrap(), "release.bpf.o").expect("an object");
     match load(machine, &object, &Profile::default(), Engine::default()) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Each rule of checked mode has a program in `policies/rules_*.bpf.c` that breaks it and ends as is written there; some keep to
-//! it. What a whole policy looks like that breaks one is in the command's negative tests.
+//! Rules of the sanitizer. For each rule, a program in `policies/rules_*.bpf.c` breaks it and must
+//! end with the message in its source; other programs keep the rules and must run to the end. The
+//! command's negative tests have complete policies that break a rule.
 
 use crate::policies;
 use crate::policies::corpus::{Case, FILES, WITHIN, cases};
@@ -14,7 +15,8 @@ use kernel::tracepoint::run_syscall_program;
 use profile::Profile;
 use std::path::Path;
 
-/// How a program ends with a task and memory of its own as arguments, or with 20 bytes of user space's: its fault's message.
+/// Returns the fault message with which a program ends, or an empty text. A syscall program gets 20
+/// bytes of input, other programs a task and memory.
 fn end(object: &Object, name: &str, engine: Engine) -> String {
     let tasks = Tasks::default().add("t", vec![run_ms(1)]);
     let mut m = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
@@ -61,7 +63,7 @@ fn end(object: &Object, name: &str, engine: Engine) -> String {
     }
 }
 
-/// User space deletes the element of the hash, and makes it anew, which is in the same place.
+/// Deletes the element of the hash from user space and creates it again, which reuses its memory.
 fn make_again(m: &Machine) {
     let hash = m.ext.vm().map_by_name("hash").expect("a map");
     let (key, value) = (1u32.to_le_bytes(), vec![0; hash.def().value_size as usize]);
@@ -69,7 +71,7 @@ fn make_again(m: &Machine) {
     assert_eq!(hash.update(&m.region, &key, &value, 0, 0), Ok(0));
 }
 
-/// Those of a file that end otherwise.
+/// Returns a message for each program in a source file that does not end as expected.
 fn wrong(file: &str) -> Vec<String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/policies/{file}.bpf.c"));
     let source = std::fs::read_to_string(source).expect("a source");
@@ -91,7 +93,8 @@ fn wrong(file: &str) -> Vec<String> {
     wrong
 }
 
-/// One test: two at a time would have regions at different addresses, which faults tell of.
+/// All programs are in one test. Parallel tests would have regions at different addresses, which
+/// the messages contain.
 #[test]
 fn each_rule_is_kept_or_told() {
     let mut wrong: Vec<String> = FILES.into_iter().flat_map(wrong).collect();
@@ -103,7 +106,7 @@ fn each_rule_is_kept_or_told() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Of a program that runs while another one does: what is not as expected.
+/// Returns a message if a variant of `rules_within` does not end as expected.
 fn wrong_within(define: &str, expected: &str) -> Option<String> {
     let [jit, interpreter] = [Engine::Jit, Engine::Interpreter].map(|engine| end_within(define, engine));
     let good = match expected {
@@ -116,6 +119,7 @@ fn wrong_within(define: &str, expected: &str) -> Option<String> {
     (jit != interpreter).then(|| format!("{define}: the engines differ: \"{jit}\" and \"{interpreter}\""))
 }
 
+/// Returns the message with which a variant of `rules_within` ends, or an empty text.
 fn end_within(define: &str, engine: Engine) -> String {
     let task = || vec![run_ms(1), sleep_ms(1), run_ms(1)];
     let tasks = (0..3).fold(Tasks::default(), |tasks, n| tasks.add(&format!("t{n}"), task()));

@@ -1,32 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Checked mode against the verifier of a real kernel. `verdicts.tsv` has that kernel's verdict on every program of checked mode's
-//! tests; `PARTS=verifier make live-test` writes it. This test needs no kernel: it compares the programs with the file, and the
-//! table of docs/checked.md with both.
+//! Compares the sanitizer with the verifier of a real kernel. `verdicts.tsv` contains that kernel's
+//! verdict on every test program of the sanitizer; `PARTS=verifier make live-test` writes it. This
+//! test needs no kernel. It compares the expected results of the programs with that file, and the
+//! table in docs/checked.md with both.
 
 use crate::policies::corpus::{FILES, WITHIN, cases};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Checked mode's verdict on a program.
+/// The sanitizer's verdict on a program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Says {
     Nothing,
-    /// The run ends with a finding of checked mode.
+    /// The run ends with a finding of the sanitizer.
     Reports,
-    /// The run ends with an error of sched_ext, with and without checked mode.
+    /// The run ends with an error of sched_ext, with or without the sanitizer.
     Ends,
 }
 
+/// A test program and its expected result.
 struct Program {
     object: String,
     name: String,
-    /// The check that reports it, or that its name says.
+    /// Name of the check that reports the program, or that its expected message starts with.
     rule: String,
     says: Says,
 }
 
-/// Programs on which checked mode and the verifier differ, by reason. docs/checked.md has the reasons.
+/// Programs on which the sanitizer and the verifier differ, grouped by reason. The list is part of
+/// docs/checked.md.
 const DIFFERENCES: [(&str, &[&str]); 10] = [
     (
         "The kernel keeps the memory of a deleted element or per-CPU object until an RCU grace period ends, and lets the program \
@@ -87,12 +90,13 @@ const DIFFERENCES: [(&str, &[&str]); 10] = [
     ),
 ];
 
-/// Programs that the kernel cannot be asked about, and why.
+/// Programs that cannot be given to a kernel, and the reasons.
 const NOT_ASKED: [(&str, &str); 2] = [
     ("stores_to_a_uptr", "the kernel allows a uptr in task storage alone"),
     ("arena_in_pieces", "it reaches a limit of the host and breaks no rule"),
 ];
 
+/// Returns a path relative to the crate's directory.
 fn folder(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
@@ -101,18 +105,19 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The part of a message that names the check.
+/// Returns the name of the check at the beginning of a message.
 fn rule_of(message: &str) -> Option<&str> {
     let (rule, _) = message.split_once(": ")?;
     let is_name = |c: char| c.is_ascii_lowercase() || c == '-';
     rule.chars().all(is_name).then_some(rule)
 }
 
+/// Returns a program with the result that its expected message stands for.
 fn program(object: String, name: String, expected: &str) -> Program {
     let (rule, says) = match (expected, rule_of(expected)) {
         ("", _) => ("", Says::Nothing),
         (_, Some(rule)) => (rule, Says::Reports),
-        // `use-after-` alone: one of several.
+        // A prefix such as `use-after-` stands for several checks.
         (expected, None) if expected.ends_with('-') => (expected, Says::Reports),
         (_, None) => ("", Says::Ends),
     };
@@ -124,7 +129,7 @@ fn program(object: String, name: String, expected: &str) -> Program {
     }
 }
 
-/// Every program of the corpus.
+/// Returns every test program of the sanitizer.
 fn programs() -> Vec<Program> {
     let mut programs = Vec::new();
     for file in FILES {
@@ -161,7 +166,7 @@ fn programs() -> Vec<Program> {
     programs
 }
 
-/// The kernel's version, and by object and program: accepted?
+/// Returns the kernel's version, and for each object and program whether the kernel accepted it.
 fn verdicts() -> (String, BTreeMap<(String, String), bool>) {
     let text = read(&folder("tests/verdicts.tsv"));
     let kernel = text
@@ -181,7 +186,7 @@ fn verdicts() -> (String, BTreeMap<(String, String), bool>) {
     (kernel.to_string(), text.lines().skip(1).map(verdict).collect())
 }
 
-/// A program's name for people: that of the object if it is a whole policy.
+/// Returns the name of a program for display. A complete policy has the name of its object.
 fn shown(program: &Program) -> &str {
     match program.name.as_str() {
         "-" => program.object.trim_end_matches(".bpf.o"),
@@ -247,6 +252,7 @@ fn the_document_has_the_table_of_verdicts() {
     golden::check_section!("../../docs/checked.md", "verdicts", &table);
 }
 
+/// Returns the part of docs/checked.md that this test generates.
 fn table() -> String {
     let (kernel, verdicts) = verdicts();
     let mut text = format!("The kernel is {kernel}.\n\nWhere they differ:\n\n");
@@ -291,7 +297,7 @@ fn table() -> String {
     text
 }
 
-/// Adds a list item in lines of at most 100 columns.
+/// Appends a list item, wrapped at 100 columns.
 fn wrap(text: &mut String, item: &str) {
     let mut column = 0;
     for word in item.split(' ') {

@@ -260,7 +260,7 @@ impl Machine {
     pub(crate) fn trace(&mut self, cpu: CpuId, event: trace::Event) {
         let nr = self.records.len();
         if nr == self.records.capacity() {
-            more_room(&mut self.records);
+            grow_records(&mut self.records);
         }
         let time = self.now;
         // SAFETY: the capacity was checked above. `Vec::push` is slower here: its growth path could
@@ -303,7 +303,7 @@ impl Machine {
 
 /// Grows the buffer of records. A function with the C calling convention cannot unwind.
 #[cold]
-extern "C" fn more_room(records: &mut Vec<Record>) {
+extern "C" fn grow_records(records: &mut Vec<Record>) {
     records.reserve(BATCH);
 }
 
@@ -322,7 +322,7 @@ fn check_tasks(workload: &Workload) -> Result<(), String> {
     let nr_tasks = workload.tasks.iter().filter(|task| task.spawn).count() as u64;
     match nr_tasks > MAX_TASKS {
         true => Err(format!(
-            "the workload starts {nr_tasks} tasks; a machine has at most {MAX_TASKS}"
+            "the workload starts {nr_tasks} tasks, but a machine has at most {MAX_TASKS}: start fewer tasks"
         )),
         false => Ok(()),
     }
@@ -341,7 +341,7 @@ fn check_cpus(spec: &MachineSpec, workload: &Workload) -> Result<(), String> {
         let named = task.cpus.iter().chain(later).flatten().chain(&task.start_cpu);
         if let Some(cpu) = named.into_iter().find(|&&cpu| cpu >= nr_cpus) {
             return Err(format!(
-                "task '{}' wants CPU {cpu}, but machine '{}' has CPUs 0-{}: choose a larger machine or change the task",
+                "task '{}' uses CPU {cpu}, but machine '{}' has CPUs 0-{}: choose a larger machine or change the task",
                 task.comm,
                 spec.name,
                 nr_cpus - 1
@@ -354,7 +354,7 @@ fn check_cpus(spec: &MachineSpec, workload: &Workload) -> Result<(), String> {
         .flat_map(|disturbance| disturbance.what.cpus());
     match disturbed.max().filter(|&&cpu| cpu >= nr_cpus) {
         Some(cpu) => Err(format!(
-            "a disturbance names CPU {cpu}, but machine '{}' has CPUs 0-{}: choose a larger machine or change it",
+            "a disturbance uses CPU {cpu}, but machine '{}' has CPUs 0-{}: choose a larger machine or change the disturbance",
             spec.name,
             nr_cpus - 1
         )),

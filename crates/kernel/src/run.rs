@@ -30,7 +30,7 @@ impl Machine {
         let until = until.min(MAX_TIME);
         loop {
             let Some((time, event)) = self.events.pop(until) else {
-                return self.events.is_empty().then(|| self.nothing_left());
+                return self.events.is_empty().then(|| self.end_without_events());
             };
             assert!(time >= self.now, "time ran backwards: {time} after {}", self.now);
             self.now = time;
@@ -59,8 +59,8 @@ impl Machine {
             if self.nr_alive == 0 && self.sync.pending_spawns == 0 {
                 return Some(Ended::AllExited);
             }
-            if self.events.nothing_wakes() && self.all_asleep() {
-                return Some(self.nothing_left());
+            if self.events.no_event_wakes() && self.all_asleep() {
+                return Some(self.end_without_events());
             }
         }
     }
@@ -206,7 +206,7 @@ impl Machine {
     }
 
     /// Returns the end of a run in which no event is pending.
-    fn nothing_left(&self) -> Ended {
+    fn end_without_events(&self) -> Ended {
         if self.nr_alive == 0 {
             return Ended::AllExited;
         }

@@ -93,13 +93,13 @@ impl Cache {
         left.bytes.min(self.size.saturating_sub(since))
     }
 
-    /// Returns what a task with `wanted` bytes leaves here. `not_brought` bytes of its reload were
+    /// Returns what a task with `wanted` bytes leaves here. `not_reloaded` bytes of its reload were
     /// not completed; they are subtracted.
-    pub(super) fn leave(&mut self, number: u32, wanted: u64, not_brought: u64) -> Left {
-        self.brought = self.brought.saturating_sub(not_brought);
+    pub(super) fn leave(&mut self, number: u32, wanted: u64, not_reloaded: u64) -> Left {
+        self.brought = self.brought.saturating_sub(not_reloaded);
         Left {
             cache: number,
-            bytes: wanted.saturating_sub(not_brought),
+            bytes: wanted.saturating_sub(not_reloaded),
             at: self.brought,
         }
     }

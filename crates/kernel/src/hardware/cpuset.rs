@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_full_set_has_its_cpus_and_no_other() {
+    fn the_full_set_contains_exactly_the_machines_cpus() {
         for nr_cpus in [1, 63, 64, 65, 128, 1000] {
             let each: Vec<u32> = (0..nr_cpus).collect();
             let all = CpuSet::all(nr_cpus);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nth_is_that_of_the_iteration() {
+    fn nth_matches_the_iteration_order() {
         let set = CpuSet::from_cpus(200, &[0, 3, 63, 64, 130, 199]);
         let cpus: Vec<CpuId> = (0..).map_while(|n| set.nth(n)).collect();
         assert!(set.iter().eq(cpus));

@@ -104,7 +104,7 @@ pub(crate) fn resolve(programs: &[Program], profile: &Profile) -> (Tracing, Vec<
             ProgramKind::Fexit => (true, true),
             ProgramKind::StructOps | ProgramKind::Syscall => continue,
             _ => {
-                warnings.push(never_runs(program, "programs of this kind are not modelled"));
+                warnings.push(never_runs_warning(program, "programs of this kind are not modelled"));
                 continue;
             }
         };
@@ -119,18 +119,18 @@ pub(crate) fn resolve(programs: &[Program], profile: &Profile) -> (Tracing, Vec<
                 });
                 *(if at_exit { &mut tracing.exit } else { &mut tracing.entry }) |= 1 << hook;
             }
-            None => warnings.push(never_runs(
+            None => warnings.push(never_runs_warning(
                 program,
-                "nothing of this name happens on the simulated machine",
+                "the simulated kernel has no such tracepoint or function",
             )),
         }
     }
     (tracing, warnings)
 }
 
-pub(crate) fn never_runs(program: &Program, why: &str) -> String {
+pub(crate) fn never_runs_warning(program: &Program, why: &str) -> String {
     format!(
-        "program {} on {:?} '{}' never runs here: {why}",
+        "program {} on {:?} '{}' never runs: {why}",
         program.name, program.kind, program.attach_to
     )
 }

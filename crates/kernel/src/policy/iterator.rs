@@ -5,7 +5,6 @@
 //! (bpf_iter_run_prog()). The output of a call is kept if it returns 0. After a return value of 1
 //! the kernel would repeat the call with the same object; the simulator drops the output, because a
 //! repeated call would write the same. Other kinds of iterators are not modelled.
-//! if it returns 0; 1 asks for the same object again, which would write the same. Other kinds of iterators are not modelled.
 
 use crate::machine::Machine;
 use crate::policy::callbacks::kf;
@@ -23,7 +22,10 @@ const SEQ: u64 = 1;
 /// If the program is not a task iterator, faults, or returns a value other than 0 and 1.
 pub fn read(m: &mut Machine, program: &Program) -> Result<String, String> {
     if program.kind != ProgramKind::Iter || program.attach_to != "task" {
-        return Err(format!("program {} is no iterator of tasks", program.name));
+        return Err(format!(
+            "program {} is not a task iterator: expected SEC(\"iter/task\")",
+            program.name
+        ));
     }
     let tasks: Vec<u64> = m
         .pids

@@ -65,7 +65,7 @@ fn file_stem(file: &str) -> &str {
 pub fn load(m: &mut Machine, object: &Object, profile: &Profile, engine: Engine) -> Result<Image, LoadError> {
     let (mut image, policy) = open(m, object, profile, engine)?;
     if !profile.absent.is_empty() {
-        image.warnings.push(format!("not here: {}", profile.absent));
+        image.warnings.push(format!("not modelled: {}", profile.absent));
     }
     attach(m, &image, policy, profile)?;
     Ok(image)
@@ -91,11 +91,11 @@ pub fn open_changed(
     engine: Engine,
     change: impl FnOnce(&mut Image),
 ) -> Result<(Image, Policy), LoadError> {
-    let mut image = linked(m, object, profile)?;
+    let mut image = link_object(m, object, profile)?;
     change(&mut image);
-    let policy = policy(m, &image, profile, engine)?;
+    let policy = build_policy(m, &image, profile, engine)?;
     if let Some(why) = policy.vm.why_interpreted() {
-        let warning = format!("the interpreter runs the policy, many times slower and with the same result: {why}");
+        let warning = format!("the policy runs in the interpreter, with the same result but many times slower: {why}");
         image.warnings.push(warning);
     }
     Ok((image, policy))
@@ -109,7 +109,7 @@ pub fn attach(m: &mut Machine, image: &Image, policy: Policy, profile: &Profile)
     let cid = policy.cid;
     let hooks = hook::resolve(&image.programs, profile).0;
     ext::enable::install(m, policy, hooks).map_err(LoadError::Refused)?;
-    let loaded = bring_up(m, image, profile, cid);
+    let loaded = run_profile_and_enable(m, image, profile, cid);
     if loaded.is_err() {
         ext::enable::abandon(m);
     }
@@ -117,9 +117,9 @@ pub fn attach(m: &mut Machine, image: &Image, policy: Policy, profile: &Profile)
 }
 
 /// Executes the profile of an installed policy and enables the policy.
-fn bring_up(m: &mut Machine, image: &Image, profile: &Profile, cid: bool) -> Result<(), LoadError> {
+fn run_profile_and_enable(m: &mut Machine, image: &Image, profile: &Profile, cid: bool) -> Result<(), LoadError> {
     user_space::before(m, image, profile, cid)?;
-    compete(m, image)?;
+    register_competitors(m, image)?;
     ext::enable::enable(m, cid).map_err(LoadError::Refused)?;
     Ok(user_space::after(m, image, profile)?)
 }
@@ -129,12 +129,13 @@ fn bring_up(m: &mut Machine, image: &Image, profile: &Profile, cid: bool) -> Res
 const TASK_STRUCT: &str = "task_struct";
 
 /// Registers the arrays with the tag TASK_STRUCT as competitors for cache sets.
-fn compete(m: &Machine, image: &Image) -> Result<(), String> {
+fn register_competitors(m: &Machine, image: &Image) -> Result<(), String> {
     let tagged = image.sections.iter().flat_map(|section| &section.tagged);
     for array in tagged.filter(|array| array.tag == TASK_STRUCT) {
         if array.stride == 0 || !array.stride.is_multiple_of(LINE) || !array.addr.is_multiple_of(LINE) {
             return Err(format!(
-                "{} has the tag {TASK_STRUCT}, but its elements are not whole lines of {LINE} bytes",
+                "global array {} has the declaration tag {TASK_STRUCT}, but its elements are not whole cache lines: \
+                 align the element type to {LINE} bytes",
                 array.name
             ));
         }
@@ -162,7 +163,7 @@ pub fn check(m: &Machine, object: &Object, profile: &Profile, engine: Engine) ->
 
 /// Compiles the object and returns its policy. The callback table is the one that the profile
 /// names; by default, the first one that attaches automatically.
-fn policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -> Result<Policy, LoadError> {
+fn build_policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -> Result<Policy, LoadError> {
     let named = profile.struct_ops.as_str();
     let refused = |message: String| LoadError::refused(m, image, message);
     let wanted = |ops: &&StructOps| ops.attachable && (named.is_empty() || ops.map_name == named);
@@ -186,7 +187,7 @@ fn policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -> Resu
     }
     if cid && let Some(kfunc) = kfuncs::by_cpu(&image.code.kfuncs) {
         return Err(refused(format!(
-            "calling kernel function {kfunc} is not allowed: a policy by cid has no use for CPU ids"
+            "calling kernel function {kfunc} is not allowed: a policy with struct sched_ext_ops_cid cannot use CPU numbers"
         )));
     }
     ops.sub_cgroup_id = table.u64("sub_cgroup_id");
@@ -232,7 +233,7 @@ fn set_members(m: &Machine, image: &Image, profile: &Profile, cid: bool, ops: &m
             "exit_dump_len" => ops.exit_dump_len = value as u32,
             "dispatch_max_batch" => ops.dispatch_max_batch = value as u32,
             "hotplug_seq" => ops.hotplug_seq = value as u64,
-            _ => return Err(format!("a profile cannot set ops.{member} = {text}: only {OPS}")),
+            _ => return Err(format!("a profile cannot set ops.{member} = {text}; it can set {OPS}")),
         }
     }
     for name in &profile.without {
@@ -260,7 +261,7 @@ fn no_scheduler(m: &Machine, image: &Image, named: &str) -> LoadError {
         );
     }
     let message = match named {
-        "" => "the object has no struct sched_ext_ops: it is no scheduler".to_owned(),
+        "" => "the object has no struct sched_ext_ops, so it is not a scheduler".to_owned(),
         named => format!("the object has no struct sched_ext_ops {named}"),
     };
     match image.code.kfuncs.iter().find(|kfunc| kfunc.contains("scx_bpf_")) {
@@ -312,7 +313,7 @@ fn refuse_absent(image: &Image, table: &StructOps, release: Release) -> Result<(
             Some(kfunc) if !release.is_among(kfunc.releases) => {
                 let range = describe(kfunc.releases);
                 return Err(format!(
-                    "extern (func ksym) '{name}': not found in kernel BTF of Linux {release}; it is there {range}"
+                    "extern (func ksym) '{name}': not found in kernel BTF of Linux {release}; it exists {range}"
                 ));
             }
             None if !Release::has_more_kfuncs(name) => {
@@ -361,7 +362,7 @@ fn set_enum_constants(object: &mut Object, release: Release) -> Result<(), Strin
 
 /// Links an object for the machine's kernel release and resolves its profile's tracing programs and
 /// inner maps.
-fn linked(m: &Machine, object: &Object, profile: &Profile) -> Result<Image, LoadError> {
+fn link_object(m: &Machine, object: &Object, profile: &Profile) -> Result<Image, LoadError> {
     let mut object = object.clone();
     set_enum_constants(&mut object, m.release)?;
     let target = target(&m.spec, &m.layout, m.release);

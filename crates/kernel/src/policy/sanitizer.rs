@@ -130,7 +130,7 @@ mod tests {
     use crate::testbed::{Bed, spec};
 
     #[test]
-    fn every_function_says_what_it_does_with_its_pointers() {
+    fn every_function_has_a_signature_for_the_sanitizer() {
         let m = Bed::default().machine(spec(1, 1, 1, 1));
         let rules = rules_of_machine(&m);
         let unknown: Vec<String> = kfuncs::table(&m.spec.costs)

@@ -81,7 +81,7 @@ pub fn target(spec: &MachineSpec, layout: &Layout, release: Release) -> Target {
         }
     }
     for variable in ["struct rq runqueues", "struct cpufreq_policy *cpufreq_cpu_data"] {
-        types.declare_var(variable).expect("a declaration");
+        types.declare_var(variable).expect("a valid declaration");
     }
     for (of, name) in release.absent() {
         match of {
@@ -99,7 +99,7 @@ pub fn target(spec: &MachineSpec, layout: &Layout, release: Release) -> Target {
     for func in kfuncs::table(&spec.costs) {
         if !release.is_among(func.releases) {
             let range = describe(func.releases);
-            target.lacks(func.name, &format!("is not in Linux {release}: it is there {range}"));
+            target.lacks(func.name, &format!("is not in Linux {release}: it exists {range}"));
         }
     }
     for (name, value) in config(spec, release) {

@@ -265,7 +265,7 @@ pub fn run_syscall_program(m: &mut Machine, program: &Program, context: &mut [u8
     let region = m.region.clone();
     let addr = region
         .alloc(context.len() as u64)
-        .ok_or("no room for the program's context")?;
+        .ok_or("out of memory for the program's context")?;
     let result = region
         .bytes_mut(addr, context.len() as u64)
         .map(|bytes| bytes.copy_from_slice(context));

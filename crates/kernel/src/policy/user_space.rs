@@ -23,11 +23,11 @@ pub(crate) fn before(m: &mut Machine, image: &Image, profile: &Profile, cid: boo
     for (rq, (debt, carry_ps)) in m.rqs.iter_mut().zip(debts) {
         (rq.debt, rq.carry_ps) = (debt, carry_ps);
     }
-    done.map_err(of_profile)
+    done.map_err(profile_error)
 }
 
 /// Adds to an error that the profile caused it.
-fn of_profile(message: String) -> String {
+fn profile_error(message: String) -> String {
     format!("the profile does not fit: {message}")
 }
 
@@ -37,7 +37,7 @@ fn of_profile(message: String) -> String {
 /// The same as those of [`before`].
 pub(crate) fn after(m: &mut Machine, image: &Image, profile: &Profile) -> Result<(), String> {
     match profile.run.iter().any(|run| run.after) {
-        true => as_the_user(m, |m| run_programs(m, image, profile, true)).map_err(of_profile),
+        true => as_the_user(m, |m| run_programs(m, image, profile, true)).map_err(profile_error),
         false => Ok(()),
     }
 }
@@ -92,9 +92,15 @@ fn set_entry(m: &Machine, image: &Image, path: &str, value: i64) -> Result<(), S
     let size = map.def().key_size as usize / parts.len();
     let mut bytes = Vec::new();
     for part in parts {
-        let number: i64 = part.parse().map_err(|_| format!("'{part}' is no key"))?;
+        let number: i64 = part
+            .parse()
+            .map_err(|_| format!("'{part}' in the key is not a number"))?;
         let number = number.to_le_bytes();
-        bytes.extend_from_slice(number.get(..size).ok_or("a part of a key has at most 8 bytes")?);
+        bytes.extend_from_slice(
+            number
+                .get(..size)
+                .ok_or("each part of a key must have at most 8 bytes")?,
+        );
     }
     let mut cpu = 0;
     if matches!(
@@ -102,7 +108,7 @@ fn set_entry(m: &Machine, image: &Image, path: &str, value: i64) -> Result<(), S
         kind::PERCPU_ARRAY | kind::PERCPU_HASH | kind::LRU_PERCPU_HASH
     ) {
         let (before, number, after) = cut(&member).map_err(|_| "a per-CPU map: expected MAP[KEY][cpu]")?;
-        cpu = number.parse().map_err(|_| format!("'{number}' is no CPU"))?;
+        cpu = number.parse().map_err(|_| format!("'{number}' is not a CPU number"))?;
         if !before.is_empty() || cpu >= m.nr_cpus() {
             return Err("a per-CPU map: expected MAP[KEY][cpu]".into());
         }

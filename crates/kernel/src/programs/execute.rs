@@ -68,7 +68,7 @@ pub(crate) fn advance(m: &mut Machine, cpu: CpuId, task: TaskId) -> Next {
     }
     let t = &m.tasks[task];
     let ended = format!(
-        "task '{}' (pid {}) goes round its program without ever using time or blocking: it was ended",
+        "task '{}' (pid {}) was ended because its program loops without using CPU time or blocking: add a run or sleep step to the loop",
         t.comm, t.pid
     );
     m.ended_tasks.push(ended);
@@ -156,7 +156,7 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
             true
         }
         Op::Send { channel, bytes } => {
-            if let Some(until) = m.channel_busy(channel) {
+            if let Some(until) = m.channel_busy_until(channel) {
                 return sleep_until(m, task, until, State::Uninterruptible);
             }
             m.channel_send(channel, bytes, task)
@@ -276,7 +276,7 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
         };
     }
     if let Op::Send { channel, .. } = *op {
-        m.channel_hold(channel, task);
+        m.reserve_channel(channel, task);
     }
     None
 }

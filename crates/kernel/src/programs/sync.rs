@@ -127,7 +127,7 @@ impl Machine {
     /// it is the four cache lines of an sk_buff, its shared info, and the two slabs to which both
     /// are freed. Messages in the same TCP segment share their bookkeeping. A TCP connection has
     /// one end for writers and one for the reader, and they share only segments.
-    fn channel_lines(&mut self, id: u32, task: TaskId, message: Option<Message>) {
+    fn charge_channel_lines(&mut self, id: u32, task: TaskId, message: Option<Message>) {
         let cpu = self.this_cpu;
         let channel = self.sync.at(id);
         let tcp = channel.kind == Channel::Tcp;
@@ -150,7 +150,7 @@ impl Machine {
 
     /// Adds the cost of TCP segments on the same host, softirqs included, to the task that causes
     /// them: a sender, or a reader that acknowledges and thereby releases messages held back.
-    fn tcp_segments(&mut self, task: TaskId, segments: u64, acknowledgements: u64) {
+    fn charge_tcp_segments(&mut self, task: TaskId, segments: u64, acknowledgements: u64) {
         let ns = u64::from(self.spec.costs.tcp_segment_ns);
         // An acknowledgement costs half as much as a segment with data.
         let ns = segments * ns + acknowledgements * (ns / 2);
@@ -161,14 +161,14 @@ impl Machine {
 
     /// Returns when a TCP connection becomes free, if another task writes to it at this CPU's local
     /// time (lock_sock()).
-    pub(crate) fn channel_busy(&mut self, id: u32) -> Option<u64> {
+    pub(crate) fn channel_busy_until(&mut self, id: u32) -> Option<u64> {
         let now = self.local_time(self.this_cpu);
         let until = self.sync.at(id).busy_until;
         (until > now).then_some(until)
     }
 
     /// Reserves a TCP connection for the running task until its send is complete.
-    pub(crate) fn channel_hold(&mut self, id: u32, task: TaskId) {
+    pub(crate) fn reserve_channel(&mut self, id: u32, task: TaskId) {
         if self.sync.at(id).kind == Channel::Tcp {
             let until = self.local_time(self.this_cpu) + self.tasks[task].program.time();
             self.sync.at(id).busy_until = until;
@@ -198,8 +198,8 @@ impl Machine {
             Channel::Pipe | Channel::Socket => 0,
         };
         let reader = channel.waiters.pop_front();
-        self.channel_lines(id, task, None);
-        self.tcp_segments(task, segments, 0);
+        self.charge_channel_lines(id, task, None);
+        self.charge_tcp_segments(task, segments, 0);
         let socket = kind != Channel::Pipe;
         if let Some(reader) = reader {
             if socket {
@@ -235,8 +235,8 @@ impl Machine {
             Channel::Tcp => channel.acknowledge(),
             Channel::Pipe | Channel::Socket => (0, 0),
         };
-        self.channel_lines(id, task, Some(message));
-        self.tcp_segments(task, segments, acknowledgements);
+        self.charge_channel_lines(id, task, Some(message));
+        self.charge_tcp_segments(task, segments, acknowledgements);
         for _ in 0..nr_woken {
             let Some(writer) = self.sync.at(id).writers.pop_front() else {
                 break;

@@ -83,16 +83,16 @@ fn exp2(x: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn mean_of(dist: &Dist) -> u64 {
+    fn sample_mean(dist: &Dist) -> u64 {
         let mut rng = Rng::new(1);
         let n = 200_000;
         (0..n).map(|_| draw(dist, &mut rng, &mut 0)).sum::<u64>() / n
     }
 
     #[test]
-    fn means_are_those_of_the_distributions() {
+    fn sample_means_match_the_distributions() {
         let near = |dist: Dist, mean: u64| {
-            let measured = mean_of(&dist);
+            let measured = sample_mean(&dist);
             assert!(
                 measured.abs_diff(mean) * 100 < mean,
                 "{dist:?}: {measured} instead of {mean}"
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_goes_round() {
+    fn a_trace_repeats() {
         let dist = Dist::Trace(vec![5, 7]);
         let (mut rng, mut at) = (Rng::new(0), 0);
         assert_eq!([5, 7, 5], [0; 3].map(|_| draw(&dist, &mut rng, &mut at)));

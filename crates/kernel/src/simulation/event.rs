@@ -209,7 +209,7 @@ impl EventQueue {
         let number = bucket(key);
         // The event belongs to bucket `base` or an earlier one, or beyond the last bucket.
         if number.wrapping_sub(self.base + 1) >= BUCKETS as u64 - 1 {
-            return self.place_apart(key, event);
+            return self.push_outside_buckets(key, event);
         }
         let at = number as usize % BUCKETS;
         let next = self.buckets[at];
@@ -230,7 +230,7 @@ impl EventQueue {
 
     /// Stores an event that belongs into none of the buckets.
     #[inline(never)]
-    fn place_apart(&mut self, key: Key, event: Event) {
+    fn push_outside_buckets(&mut self, key: Key, event: Event) {
         let entry = Entry { key, event, next: NIL };
         if bucket(key) <= self.base {
             self.early.push(entry);
@@ -355,7 +355,7 @@ impl EventQueue {
 
     /// Returns whether no pending event can make a sleeping task runnable.
     #[inline]
-    pub fn nothing_wakes(&self) -> bool {
+    pub fn no_event_wakes(&self) -> bool {
         self.wakers == 0
     }
 }
@@ -366,7 +366,7 @@ mod tests {
     use crate::testbed::cpu_id;
 
     #[test]
-    fn equal_times_come_in_the_order_they_were_pushed() {
+    fn events_at_the_same_time_keep_their_push_order() {
         let mut queue = EventQueue::new(4);
         for cpu in 0..100 {
             queue.push(7, Event::Resched { cpu: cpu_id(cpu) });
@@ -406,6 +406,6 @@ mod tests {
             );
         }
         assert_eq!(queue.pop(u64::MAX), None);
-        assert!(queue.nothing_wakes() && queue.is_empty());
+        assert!(queue.no_event_wakes() && queue.is_empty());
     }
 }

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_earliest_wins_however_they_are_moved() {
+    fn the_earliest_step_is_first_after_any_move() {
         let mut rng = crate::simulation::rng::Rng::new(3);
         for nr_cpus in [1, 2, 3, 64, 100] {
             let mut steps = Steps::new(nr_cpus);

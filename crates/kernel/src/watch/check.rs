@@ -195,7 +195,7 @@ mod tests {
     use crate::testbed::cpu_id;
 
     #[test]
-    fn a_cpu_that_idles_while_an_allowed_task_waits_is_counted_and_no_other() {
+    fn only_idle_cpus_that_could_run_a_waiting_task_are_counted() {
         let mut checks = Checks::new(4);
         let bound = checks.group(&CpuSet::from_cpus(4, &[2]));
         let pair = checks.group(&CpuSet::from_cpus(4, &[0, 1]));

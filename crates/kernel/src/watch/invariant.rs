@@ -167,7 +167,7 @@ mod tests {
     use crate::testbed::*;
 
     #[test]
-    fn a_cpu_that_idles_beside_a_waiting_task_is_found_and_affinity_excuses_it() {
+    fn an_idle_cpu_beside_a_waiting_task_is_a_violation_unless_affinity_forbids_it() {
         // Two hogs on CPU 0, while CPU 1 idles. All classes would move a task that may run on CPU
         // 1. So the test extends the task's mask directly, while the kernel still counts the
         // previous number of allowed CPUs.
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_waits_too_long_is_found_also_if_it_never_runs() {
+    fn a_long_wait_is_a_violation_even_if_the_task_never_runs() {
         let mut bed = Bed::default();
         bed.pinned(0, hog()).policy = workload::Policy::Fifo { rt_priority: 50 };
         bed.pinned(0, hog()).start_ns = 30 * MS;
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_where_it_may_not_be_is_found() {
+    fn a_task_on_a_forbidden_cpu_is_a_violation() {
         let mut bed = Bed::default();
         bed.pinned(0, sleeper(MS, MS));
         let mut m = bed.machine(free(spec(1, 1, 2, 1)));

@@ -41,7 +41,7 @@ impl Machine {
         let dsq = dsqs.of(id);
         if dsq == NO_DSQ {
             return match task.ext.ops_state {
-                OpsState::Queued => "in the policy's hands: its last ops.enqueue() inserted it into no DSQ".to_owned(),
+                OpsState::Queued => "held by the policy: its last ops.enqueue() inserted it into no DSQ".to_owned(),
                 OpsState::Queueing => "in ops.enqueue()".to_owned(),
                 OpsState::None => "on no DSQ".to_owned(),
             };
@@ -53,6 +53,10 @@ impl Machine {
             id => format!("DSQ 0x{id:x}"),
         };
         let ahead = std::iter::successors(dsqs.first(dsq), |&task| dsqs.next(task)).position(|task| task == id);
-        format!("on {name}, {} of {} tasks before it", ahead.unwrap_or(0), dsqs.nr(dsq))
+        format!(
+            "on {name}, with {} of {} tasks ahead of it",
+            ahead.unwrap_or(0),
+            dsqs.nr(dsq)
+        )
     }
 }

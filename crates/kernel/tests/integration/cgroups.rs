@@ -55,7 +55,7 @@ fn max(quota_us: Option<u64>) -> Action {
 }
 
 /// Returns the lines that the policy printed.
-fn told(records: &[Record]) -> Vec<&str> {
+fn printed_lines(records: &[Record]) -> Vec<&str> {
     let lines = records.iter().filter_map(|record| match &record.event {
         Event::Printk { text } => Some(text.as_str()),
         _ => None,
@@ -64,7 +64,7 @@ fn told(records: &[Record]) -> Vec<&str> {
 }
 
 #[test]
-fn a_policy_is_told_of_all_that_happens_to_cgroups() {
+fn a_policy_sees_every_cgroup_event() {
     let what = [
         (1, Action::Make { cgroup: 1 }),
         (2, Action::Weight { cgroup: 1, weight: 300 }),
@@ -85,7 +85,7 @@ fn a_policy_is_told_of_all_that_happens_to_cgroups() {
     run.run(20 * MS).assert_alive();
     assert_eq!(run.machine.cgroups.refused, [""; 0]);
     assert_eq!(
-        told(&run.records),
+        printed_lines(&run.records),
         [
             "init 1 weight 100 quota 0 of 100000",
             "init 2 weight 100 quota 0 of 100000",
@@ -121,7 +121,7 @@ fn a_policy_is_told_of_all_that_happens_to_cgroups() {
 }
 
 #[test]
-fn a_policy_loaded_later_finds_what_is_there() {
+fn a_policy_loaded_later_sees_existing_cgroups() {
     let what = [
         (1, Action::Weight { cgroup: 1, weight: 30 }),
         (2, max(Some(20_000))),
@@ -133,7 +133,7 @@ fn a_policy_loaded_later_finds_what_is_there() {
     let mut run = Run::new(machine, "cgroups", &[]);
     run.run(10 * MS).assert_alive();
     assert_eq!(
-        told(&run.records),
+        printed_lines(&run.records),
         [
             "init 1 weight 100 quota 0 of 100000",
             "init 2 weight 30 quota 20000 of 50000"
@@ -142,7 +142,7 @@ fn a_policy_loaded_later_finds_what_is_there() {
 }
 
 #[test]
-fn tasks_that_stay_fair_have_the_shares_and_limits_of_their_groups() {
+fn fair_tasks_keep_their_groups_shares_and_limits() {
     let hog = || vec![run_ms(5000)];
     let tasks = Tasks::default()
         .add("root", hog())
@@ -165,7 +165,7 @@ fn tasks_that_stay_fair_have_the_shares_and_limits_of_their_groups() {
 }
 
 #[test]
-fn a_move_that_is_refused_is_called_off_for_the_whole_set() {
+fn a_rejected_move_is_cancelled_for_the_whole_process() {
     let mut run = Run::new(
         machine(2, threads(), &[(5, attach("lead", 1, true))]),
         "cgroups",
@@ -173,7 +173,7 @@ fn a_move_that_is_refused_is_called_off_for_the_whole_set() {
     );
     run.run(10 * MS).assert_alive();
     assert_eq!(
-        told(&run.records)[3..],
+        printed_lines(&run.records)[3..],
         [
             "prep_move 1 from 1 to 2",
             "prep_move 2 from 1 to 2",
@@ -188,7 +188,7 @@ fn a_move_that_is_refused_is_called_off_for_the_whole_set() {
 }
 
 #[test]
-fn what_fails_changes_nothing_and_is_said() {
+fn failed_cgroup_operations_change_nothing_and_are_reported() {
     let what = [
         (1, Action::Make { cgroup: 2 }),
         (2, Action::Make { cgroup: 1 }),
@@ -222,7 +222,7 @@ fn what_fails_changes_nothing_and_is_said() {
 }
 
 /// Returns the CPUs that switched to a task between two times in ms.
-fn cpus_of(records: &[Record], pid: u32, from: u64, to: u64) -> Vec<u32> {
+fn cpus_used_by(records: &[Record], pid: u32, from: u64, to: u64) -> Vec<u32> {
     let there = records.iter().filter(|r| (from * MS..to * MS).contains(&r.time));
     let mut cpus: Vec<u32> = there
         .filter(|r| matches!(r.event, Event::Switch { next, .. } if next == pid))
@@ -274,7 +274,7 @@ fn tasks_run_on_the_cpus_of_their_cpuset() {
             run.run(130 * MS).assert_alive();
             run.records
         };
-        let on = |pid, from, to| cpus_of(&records, pid, from, to);
+        let on = |pid, from, to| cpus_used_by(&records, pid, from, to);
         let within = |pid, from, to, cpus: &[u32]| {
             let on = on(pid, from, to);
             assert!(
@@ -296,7 +296,7 @@ fn tasks_run_on_the_cpus_of_their_cpuset() {
 }
 
 #[test]
-fn a_policy_reads_what_cpusets_allow() {
+fn a_policy_can_read_cpusets() {
     let cpus = |cgroup, cpus: &[u32]| Action::Cpus {
         cgroup,
         cpus: Some(cpus.to_vec()),
@@ -319,7 +319,7 @@ fn a_policy_reads_what_cpusets_allow() {
         let mut run = Run::new(machine, "cpusets", &[]);
         run.run(70 * MS).assert_alive();
         assert_eq!(
-            told(&run.records),
+            printed_lines(&run.records),
             [
                 "init 1: f, effective f",
                 "init 2: 0, effective f",

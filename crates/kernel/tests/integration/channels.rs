@@ -57,7 +57,7 @@ fn a_socket_wakes_all_its_writers_when_a_quarter_is_left() {
 }
 
 #[test]
-fn a_message_from_another_cpu_brings_its_cache_lines() {
+fn a_message_from_another_cpu_costs_cache_line_transfers() {
     let ns = |kind, bytes, reader| {
         let channel = Resource::Channel {
             name: "c".into(),
@@ -115,7 +115,7 @@ fn tcp_sends_one_message_at_once_and_holds_the_next_until_it_is_acknowledged() {
 }
 
 #[test]
-fn a_tcp_connection_has_a_writers_end_and_a_readers_end() {
+fn tcp_writers_and_readers_use_different_cache_lines() {
     // Two CPUs write, one after the other. A reader on the first CPU reads when both have finished.
     let ns = |kind| {
         let channel = Resource::Channel {
@@ -143,7 +143,7 @@ fn a_tcp_connection_has_a_writers_end_and_a_readers_end() {
 }
 
 #[test]
-fn who_writes_to_a_tcp_connection_while_another_does_sleeps_until_that_one_is_through() {
+fn a_second_tcp_writer_sleeps_until_the_first_has_finished() {
     let stops = |kind| {
         let channel = Resource::Channel {
             name: "c".into(),

@@ -31,9 +31,14 @@ fn touching(bytes: u64) -> impl FnOnce(&mut TaskSpec) {
 }
 
 /// Returns the reload time of a task with [`FOOTPRINT`] that sleeps on CPU 0 and then continues on
-/// CPU `where_to`. Meanwhile another task with `other` bytes runs on CPU 0.
-fn reload(spec: MachineSpec, where_to: u32, other: u64) -> u64 {
-    let sleeper = vec![run_ms(1), sleep_ms(2), Op::SetAffinity(Some(vec![where_to])), run_ms(1)];
+/// CPU `target_cpu`. Meanwhile another task with `other` bytes runs on CPU 0.
+fn reload(spec: MachineSpec, target_cpu: u32, other: u64) -> u64 {
+    let sleeper = vec![
+        run_ms(1),
+        sleep_ms(2),
+        Op::SetAffinity(Some(vec![target_cpu])),
+        run_ms(1),
+    ];
     let tasks = Tasks::default()
         .add("sleeper", sleeper)
         .with(touching(FOOTPRINT))
@@ -47,14 +52,14 @@ fn reload(spec: MachineSpec, where_to: u32, other: u64) -> u64 {
 }
 
 #[test]
-fn who_comes_back_to_a_cache_nobody_used_reloads_nothing() {
+fn a_task_reloads_nothing_from_an_undisturbed_cache() {
     assert_eq!(reload(caches(), 0, 0), 0);
     // Both footprints fit into the cache.
     assert_eq!(reload(caches(), 0, FOOTPRINT), 0);
 }
 
 #[test]
-fn what_others_displaced_comes_from_the_next_cache() {
+fn displaced_bytes_are_reloaded_from_the_next_cache() {
     let spec = caches();
     // 640 KiB in a cache of 1 MiB displace a quarter of the footprint.
     assert_eq!(reload(spec.clone(), 0, 640 << 10), (FOOTPRINT / 4) / 10);
@@ -69,7 +74,7 @@ fn another_core_reloads_from_the_llc_and_another_node_from_remote_memory() {
     assert_eq!(reload(spec.clone(), 2, 0), FOOTPRINT * 3);
     let mut flat = spec;
     flat.costs.flat_memory = true;
-    assert_eq!(reload(flat, 2, 0), FOOTPRINT * 2, "half of it is local");
+    assert_eq!(reload(flat, 2, 0), FOOTPRINT * 2, "half of the memory is local");
 }
 
 #[test]
@@ -90,7 +95,7 @@ fn reloading_is_time_without_progress() {
 /// If a reload is interrupted and the task soon continues, the reload continues as well and is not
 /// charged again.
 #[test]
-fn a_reload_cut_off_is_not_paid_twice() {
+fn an_interrupted_reload_is_not_charged_twice() {
     let mover = vec![run_ms(1), Op::SetAffinity(Some(vec![2])), run_ms(5)];
     let rt = |task: &mut TaskSpec| {
         task.cpus = Some(vec![2]);
@@ -110,7 +115,7 @@ fn a_reload_cut_off_is_not_paid_twice() {
 
 /// A balancer that moves a task at exec does so before the new program has accessed memory.
 #[test]
-fn who_is_moved_at_exec_has_its_memory_where_it_then_runs() {
+fn memory_is_placed_where_a_task_runs_after_exec() {
     let moved = |then: Vec<Op>| {
         let exec = Op::Exec { comm: "cc1".into() };
         let ops = vec![run_ms(1), exec, Op::SetAffinity(Some(vec![2])), run_ms(1)];
@@ -122,14 +127,18 @@ fn who_is_moved_at_exec_has_its_memory_where_it_then_runs() {
         assert_eq!(machine.nr_alive, 0);
         machine.reload_ns()
     };
-    assert_eq!(moved(vec![]), 0, "nothing is anywhere yet");
+    assert_eq!(moved(vec![]), 0, "the new program has no memory yet");
     let back = vec![Op::SetAffinity(Some(vec![0])), run_ms(1)];
-    assert_eq!(moved(back), FOOTPRINT * 3, "from node 1, and nothing was left on CPU 0");
+    assert_eq!(
+        moved(back),
+        FOOTPRINT * 3,
+        "the memory is on node 1, and CPU 0 has none of it in its caches"
+    );
 }
 
 /// CPUs 0 and 1 are on node 0, CPUs 2 and 3 on node 1. Each CPU has its own LLC.
 #[test]
-fn what_several_share_is_nearer_to_the_kernels_node() {
+fn shared_cache_lines_come_from_the_kernels_node() {
     let mut spec = MachineSpec::regular(2, 2, 1, 1).free();
     spec.costs.cache_line = ByDistance {
         node: 100,
@@ -165,7 +174,7 @@ fn naps() -> Vec<Op> {
 
 /// Returns the number of cache-line transfers and the overhead on a machine on which only cache
 /// lines cost time.
-fn lines(cpus: u32, defines: &[&str]) -> (u64, u64) {
+fn line_transfers(cpus: u32, defines: &[&str]) -> (u64, u64) {
     let mut spec = free(cpus);
     spec.costs.cache_line = ByDistance {
         llc: 50,
@@ -180,13 +189,13 @@ fn lines(cpus: u32, defines: &[&str]) -> (u64, u64) {
 }
 
 #[test]
-fn one_cpu_alone_transfers_no_line() {
-    assert_eq!(lines(1, &["DENSE"]), (0, 0));
+fn a_single_cpu_transfers_no_cache_lines() {
+    assert_eq!(line_transfers(1, &["DENSE"]), (0, 0));
 }
 
 #[test]
-fn a_cache_line_each_is_cheaper_than_one_for_all() {
-    let (dense, sparse) = (lines(8, &["DENSE"]), lines(8, &[]));
+fn separate_cache_lines_are_cheaper_than_a_shared_one() {
+    let (dense, sparse) = (line_transfers(8, &["DENSE"]), line_transfers(8, &[]));
     // Tasks move between CPUs in both cases.
     assert!(sparse.0 > 1000, "{sparse:?}");
     assert!(
@@ -198,7 +207,7 @@ fn a_cache_line_each_is_cheaper_than_one_for_all() {
 /// Returns the transfers to the only CPU, and the number of cache lines of tasks that the policy
 /// read. The L2 has room for the cache lines of `room` tasks at addresses that are multiples of 8
 /// KiB. One cache line from another CPU costs 100 ns, two of one task cost `two_ns`.
-fn lines_of_tasks(room: u64, two_ns: u32) -> (Transfers, u64) {
+fn task_line_transfers(room: u64, two_ns: u32) -> (Transfers, u64) {
     let mut spec = free(1);
     let by_distance = |node| ByDistance {
         node,
@@ -221,9 +230,9 @@ fn lines_of_tasks(room: u64, two_ns: u32) -> (Transfers, u64) {
 
 #[test]
 fn task_structs_compete_for_sets_of_the_l2() {
-    let ((few, seen), (many, _)) = (lines_of_tasks(8, 200), lines_of_tasks(64, 200));
+    let ((few, seen), (many, _)) = (task_line_transfers(8, 200), task_line_transfers(64, 200));
     assert_eq!(few.ns, few.count * 160, "32 bytes at 5 ns");
-    assert!(many.count < 32, "each line comes once: {many:?}");
+    assert!(many.count < 32, "each cache line is fetched once: {many:?}");
     // Each dispatch reads 16 cache lines that have been displaced since the last one. After n
     // dispatches, 16 * n * (n + 1) / 2 have been read.
     let dispatches = (seen / 8).isqrt();
@@ -231,15 +240,15 @@ fn task_structs_compete_for_sets_of_the_l2() {
 }
 
 #[test]
-fn a_second_line_of_a_task_struct_is_asked_for_while_the_first_is_on_its_way() {
+fn the_second_cache_line_of_a_task_struct_is_fetched_in_parallel() {
     // All transfers cost 160 ns, except for the second cache line of the task that sleeps and
     // wakes, which costs 40 % of that.
-    let (two, _) = lines_of_tasks(64, 140);
+    let (two, _) = task_line_transfers(64, 140);
     assert_eq!(two.ns, two.count * 160 - 96);
 }
 
 #[test]
-fn a_policys_lock_is_told_by_its_map_with_what_it_cost() {
+fn a_policys_lock_has_the_name_of_its_map_and_statistics() {
     let tasks = (0..24).fold(Tasks::default(), |tasks, i| tasks.add(&format!("nap{i}"), naps()));
     let mut spec = costly(8);
     // Instructions are so expensive that the critical section is long.

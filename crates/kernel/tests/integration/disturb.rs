@@ -37,7 +37,7 @@ fn run_fair(spec: MachineSpec, workload: Workload) -> (Machine, Vec<Record>) {
 }
 
 #[test]
-fn the_tick_waits_for_an_interrupt_to_be_over() {
+fn the_tick_waits_for_the_end_of_an_interrupt() {
     let mut spec = free(1);
     spec.hz = 100;
     let mut workload = worker().workload;
@@ -53,7 +53,7 @@ fn the_tick_waits_for_an_interrupt_to_be_over() {
 }
 
 #[test]
-fn interrupts_take_time_from_what_runs() {
+fn interrupts_delay_the_running_task() {
     let end = |disturbances: Vec<Disturbance>| {
         let mut workload = worker().workload;
         workload.disturbances = disturbances;
@@ -106,7 +106,7 @@ fn realtime_and_deadline_tasks_take_cpus_from_a_policy() {
 }
 
 #[test]
-fn a_deadline_task_comes_before_every_realtime_task() {
+fn a_deadline_task_preempts_every_realtime_task() {
     let mut workload = read(r#"{"at": 2000, "deadline": [0], "length": 1000, "period": 4000, "count": 2}"#);
     workload.tasks[0].policy = Policy::Fifo { rt_priority: 99 };
     let (_, records) = run_fair(free(1), workload);
@@ -139,7 +139,7 @@ fn end_us(capacity: u32, min: u32, defines: &[&str]) -> u64 {
 }
 
 #[test]
-fn a_cpu_is_as_fast_as_the_policy_wants_it() {
+fn a_cpu_runs_at_the_policys_performance_target() {
     assert_eq!(end_us(1024, 256, &[]), 10_000);
     // The frequency is 1.25 times the target: 640 of 1024.
     assert_eq!(end_us(1024, 256, &["TARGET=512"]), 16_000);
@@ -155,7 +155,7 @@ fn a_cpu_is_as_fast_as_the_policy_wants_it() {
 }
 
 #[test]
-fn without_its_policy_a_cpu_is_fast_again() {
+fn a_cpu_runs_at_full_speed_after_the_policy_is_unloaded() {
     let mut spec = free(1);
     spec.cpuperf_min = 256;
     let mut run = Run::new(
@@ -170,7 +170,7 @@ fn without_its_policy_a_cpu_is_fast_again() {
 }
 
 #[test]
-fn targets_that_cannot_be_end_the_policy() {
+fn invalid_performance_targets_end_the_policy() {
     for (define, expect) in [
         ("WRONG_CPU", "Invalid target CPU 1"),
         ("TOO_MUCH", "Invalid cpuperf target 1025 for CPU 0"),

@@ -64,7 +64,7 @@ fn siblings_have_adjacent_cids() {
 }
 
 #[test]
-fn init_may_number_the_cpus_itself() {
+fn init_can_assign_cids() {
     let run = started(&["REVERSE"]);
     assert_eq!(
         (run.var("wrong_dispatch"), run.var("wrong_task"), run.var("cpu_of_0")),
@@ -76,12 +76,12 @@ fn init_may_number_the_cpus_itself() {
     assert_eq!(
         run.var("places[0]") as i32,
         -1,
-        "an own numbering tells nothing of the topology"
+        "cids that the policy assigned have no topology"
     );
 }
 
 #[test]
-fn wrong_cids_end_the_policy_in_the_kernels_words() {
+fn invalid_cids_end_the_policy_with_the_kernels_message() {
     let message = |defines: &[&str]| match Run::load(&mut machine(), "cid", defines) {
         Err(exit) => exit.message,
         Ok(_) => panic!("{defines:?} loads"),
@@ -95,7 +95,7 @@ fn wrong_cids_end_the_policy_in_the_kernels_words() {
 }
 
 #[test]
-fn what_takes_cpu_ids_is_not_for_it() {
+fn kfuncs_with_cpu_numbers_are_rejected() {
     let object = Object::parse(&std::fs::read(compile("cid", &["CPU_ONLY"])).unwrap(), "cid.bpf.o").unwrap();
     let error = check(&machine(), &object, &Profile::default(), Engine::default()).expect_err("it is refused");
     assert!(

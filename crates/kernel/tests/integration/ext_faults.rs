@@ -29,13 +29,13 @@ fn fails(machine: Machine, name: &str, defines: &[&str]) -> Exit {
     assert_eq!(
         run.machine.ext.state,
         EnableState::Disabled,
-        "{name} {defines:?} goes on"
+        "{name} {defines:?} did not end"
     );
     assert!(run.machine.tasks.iter().all(|task| task.class == Class::Fair));
     let before: u64 = run.machine.tasks.iter().map(|task| task.sum_exec_runtime).sum();
     run.run(3100 * MS);
     let after: u64 = run.machine.tasks.iter().map(|task| task.sum_exec_runtime).sum();
-    assert!(after > before + 50 * MS, "the tasks run on");
+    assert!(after > before + 50 * MS, "the tasks continue without the policy");
     run.exit().clone()
 }
 
@@ -52,7 +52,7 @@ fn error(name: &str, defines: &[&str]) -> String {
 }
 
 #[test]
-fn wrong_direct_dispatches() {
+fn invalid_insertions_end_the_policy() {
     assert_eq!(error("direct", &["BOGUS"]), "non-existent DSQ 0xdeadbeef");
     assert_eq!(error("direct", &["ENQ_BOGUS"]), "non-existent DSQ 0xdeadbeef");
     assert_eq!(
@@ -78,7 +78,7 @@ fn wrong_direct_dispatches() {
 }
 
 #[test]
-fn right_direct_dispatches() {
+fn valid_insertions_schedule_tasks() {
     for defines in [["LOCAL"], ["ENQ_LOCAL_ON=1"], ["ENQ_LOCAL_ON=0"]] {
         let mut run = Run::new(machine(2, 5), "direct", &defines);
         run.run(300 * MS).assert_alive();
@@ -89,7 +89,7 @@ fn right_direct_dispatches() {
         if defines == ["LOCAL"] {
             assert!(
                 run.var("nr_enqueued") < selected / 4,
-                "select_cpu's choice is not asked about again"
+                "a task inserted in ops.select_cpu() is not enqueued again"
             );
         }
     }
@@ -114,7 +114,7 @@ fn a_lost_task_is_found_by_the_watchdog() {
 }
 
 #[test]
-fn dispatching_to_cpus() {
+fn tasks_are_dispatched_only_to_allowed_cpus() {
     // Tasks without affinity may run on any CPU, and outdated pids are skipped.
     for defines in [["ON=cpu"], ["ON=(u32)p->pid%2"], ["ON=!cpu"], ["STALE"]] {
         let mut run = Run::new(machine(2, 5), "hoard", &defines);
@@ -146,7 +146,7 @@ fn dispatching_to_cpus() {
 }
 
 #[test]
-fn the_dispatch_buffer_has_an_end_and_a_beginning() {
+fn dispatch_buffer_overflow_and_underflow_end_the_policy() {
     assert_eq!(error("hoard", &["OVERFLOW"]), "dispatch buffer overflow");
     assert_eq!(error("hoard", &["UNDERFLOW"]), "dispatch buffer underflow");
 }
@@ -170,7 +170,7 @@ fn dequeue_is_called_once_for_each_enqueue() {
 }
 
 #[test]
-fn what_a_verifier_would_not_let_in_is_stopped_by_name() {
+fn faults_end_the_policy_with_a_named_error() {
     for (define, what) in [
         ("WILD", "at a bad address"),
         ("NULL_STORE", "store through a NULL pointer"),
@@ -196,7 +196,7 @@ fn what_a_verifier_would_not_let_in_is_stopped_by_name() {
 }
 
 #[test]
-fn failing_to_load() {
+fn a_policy_that_fails_to_load_leaves_the_machine_usable() {
     let refused = |machine: &mut Machine, name: &str, defines: &[&str]| {
         let exit = Run::load(machine, name, defines).expect_err("it must not load");
         assert_eq!(machine.ext.state, EnableState::Disabled);
@@ -230,7 +230,7 @@ fn failing_to_load() {
 }
 
 #[test]
-fn dsqs_are_made_once_and_destroyed_empty() {
+fn dsqs_are_created_once_and_destroyed_when_empty() {
     let mut run = Run::new(machine(2, 5), "faulty", &["CREATE_TWICE"]);
     run.run(20 * MS).assert_alive();
     assert_eq!(run.var("second_create") as i64, -17);
@@ -239,13 +239,13 @@ fn dsqs_are_made_once_and_destroyed_empty() {
 }
 
 #[test]
-fn disallowing_is_for_the_enable_path() {
+fn disallow_can_be_set_only_while_enabling() {
     let message = error("faulty", &["DISALLOW"]);
     assert_eq!(message, "ops.init_task() set task->scx.disallow for t0[1] during fork");
 }
 
 #[test]
-fn the_dump_says_what_was_going_on() {
+fn the_dump_describes_the_machine() {
     let mut run = Run::new(machine(2, 5), "count", &["LOSE", "TIMEOUT_MS=500"]);
     run.run(2000 * MS);
     let exit = run.exit();
@@ -274,7 +274,7 @@ fn the_dump_says_what_was_going_on() {
 }
 
 #[test]
-fn kicks() {
+fn invalid_kicks_end_the_policy() {
     assert_eq!(
         error("kick", &["BOTH"]),
         "PREEMPT/WAIT cannot be used with SCX_KICK_IDLE"
@@ -283,7 +283,7 @@ fn kicks() {
 }
 
 #[test]
-fn a_preempting_kick_ends_an_endless_slice() {
+fn a_preempting_kick_ends_an_infinite_slice() {
     let hog = vec![
         run_ms(1),
         Op::LoopBack {
@@ -324,7 +324,7 @@ fn a_preempting_kick_ends_an_endless_slice() {
 }
 
 #[test]
-fn cpus_that_wait_for_each_other_come_free() {
+fn cpus_that_wait_for_each_other_do_not_deadlock() {
     let mut run = Run::new(machine(4, 12), "kick", &["CYCLE"]);
     run.run(300 * MS).assert_alive();
     assert!(run.var("nr_kicks") > 500, "{}", run.var("nr_kicks"));
@@ -333,7 +333,7 @@ fn cpus_that_wait_for_each_other_come_free() {
 }
 
 #[test]
-fn dsqs_can_be_walked_and_picked_from() {
+fn tasks_can_be_iterated_and_moved_from_dsqs() {
     let mut run = Run::new(machine(2, 8), "queues", &[]);
     run.run(300 * MS).assert_alive();
     assert!(

@@ -11,7 +11,7 @@ use kernel::load::check;
 use profile::Profile;
 
 #[test]
-fn a_cpu_kicked_from_under_its_own_lock_does_not_stay_idle() {
+fn a_kick_under_the_cpus_own_runqueue_lock_is_not_lost() {
     let tasks = Tasks::default().add("hog", vec![run_ms(1000)]);
     let machine = Machine::new(costly(1), tasks.workload, 1).expect("a machine");
     let mut run = Run::new(machine, "last", &[]);
@@ -24,20 +24,20 @@ fn a_cpu_kicked_from_under_its_own_lock_does_not_stay_idle() {
 }
 
 #[test]
-fn what_may_be_null_is_tested_before_it_is_used() {
+fn arguments_that_may_be_null_must_be_tested() {
     let machine = Machine::new(costly(2), Tasks::default().workload, 1).expect("a machine");
-    let judged = |defines: &[&str]| {
+    let verdict = |defines: &[&str]| {
         let bytes = std::fs::read(compile("last", defines)).unwrap();
         let object = Object::parse(&bytes, "last.bpf.o").unwrap();
         check(&machine, &object, &Profile::default(), Engine::default()).map(drop)
     };
-    let message = judged(&["USES"]).expect_err("it is refused").to_string();
+    let message = verdict(&["USES"]).expect_err("it is refused").to_string();
     assert!(
         message.contains("ops.dispatch(): R") && message.contains("invalid mem access 'trusted_ptr_or_null_'"),
         "{message}"
     );
     assert!(message.contains("seen = prev->scx.weight"), "{message}");
     for allowed in [&[][..], &["TESTS"]] {
-        judged(allowed).unwrap_or_else(|error| panic!("{allowed:?}: {error}"));
+        verdict(allowed).unwrap_or_else(|error| panic!("{allowed:?}: {error}"));
     }
 }

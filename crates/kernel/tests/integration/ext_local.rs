@@ -53,7 +53,7 @@ fn waits(run: &Run, pid: u32) -> Vec<u64> {
 }
 
 #[test]
-fn preempting_insertion_takes_the_cpu_at_once() {
+fn a_preempting_insertion_takes_the_cpu_immediately() {
     let tasks = || Tasks::default().add("hog", hog()).add("waker", waker());
     let waiting = start(1, tasks(), &[]);
     let preempting = start(1, tasks(), &["PREEMPT"]);
@@ -69,7 +69,7 @@ fn preempting_insertion_takes_the_cpu_at_once() {
 }
 
 #[test]
-fn who_was_to_run_at_once_and_cannot_comes_back() {
+fn an_immed_task_that_cannot_run_is_enqueued_again() {
     let tasks = (0..6).fold(Tasks::default(), |tasks, i| tasks.add(&format!("t{i}"), waker()));
     let run = start(2, tasks.add("hog", hog()).add("hog", hog()), &["IMMED"]);
     run.assert_alive();
@@ -77,13 +77,13 @@ fn who_was_to_run_at_once_and_cannot_comes_back() {
     assert!(run.var("nr_came_back") > 50 && stats.reenq_immed > 50, "{stats:?}");
     assert!(
         run.var("max_waiting") <= 1,
-        "nobody lingers on a local DSQ: {}",
+        "tasks wait on a local DSQ: {}",
         run.var("max_waiting")
     );
 }
 
 #[test]
-fn waiting_tasks_come_back_when_the_cpu_is_taken() {
+fn waiting_tasks_are_reenqueued_when_the_cpu_is_taken() {
     let rt = vec![
         sleep_ms(5),
         run_ms(2),
@@ -107,7 +107,7 @@ fn waiting_tasks_come_back_when_the_cpu_is_taken() {
 }
 
 #[test]
-fn reenqueueing_on_request_follows_the_callback() {
+fn requested_reenqueueing_happens_after_the_callback() {
     let tasks = Tasks::default().add("a", hog()).add("b", hog()).add("c", hog());
     let run = start(1, tasks, &["REENQ"]);
     run.assert_alive();

@@ -65,12 +65,12 @@ fn run(object: &Object, seed: u64, engine: Engine) -> (String, Vec<Record>) {
     m.verify();
     assert_eq!(m.region.bytes(constants.0, constants.1).expect("constants"), before);
     let exit = refused.as_deref().or(m.ext.exit.as_ref());
-    let told = exit.map_or("it goes on".to_string(), |exit| {
+    let message = exit.map_or("it goes on".to_string(), |exit| {
         let by_itself = matches!(exit.kind, Kind::None | Kind::Unreg | Kind::UnregBpf);
         assert!(by_itself || !exit.message.is_empty(), "{exit}");
         exit.message.clone()
     });
-    (told, records)
+    (message, records)
 }
 
 #[test]
@@ -80,11 +80,11 @@ fn a_hostile_policy_does_no_harm() {
     let object = Object::parse(&bytes, "hostile.bpf.o").expect("a BPF object");
     let mut ends: BTreeMap<String, u64> = BTreeMap::new();
     for seed in 0..SEEDS {
-        let (told, records) = run(&object, seed, Engine::Jit);
-        let (told_too, records_too) = run(&object, seed, Engine::Interpreter);
-        assert_eq!(told, told_too, "seed {seed}");
-        assert!(records == records_too, "seed {seed}: {told}");
-        let kind = told.split(": ").nth(1).unwrap_or("").to_string();
+        let (message, records) = run(&object, seed, Engine::Jit);
+        let (other_message, records_too) = run(&object, seed, Engine::Interpreter);
+        assert_eq!(message, other_message, "seed {seed}");
+        assert!(records == records_too, "seed {seed}: {message}");
+        let kind = message.split(": ").nth(1).unwrap_or("").to_string();
         *ends.entry(kind).or_default() += 1;
     }
     // The random calls reach the checks they are meant for.
@@ -163,7 +163,7 @@ fn a_store_to_the_kernels_memory_ends_the_policy_and_names_the_field() {
 }
 
 #[test]
-fn stores_that_the_kernel_allows_are_made() {
+fn allowed_stores_succeed() {
     for engine in [Engine::Jit, Engine::Interpreter] {
         assert_eq!(tamper("p->scx.slice=cell", engine), "it goes on");
         assert_eq!(tamper("scx->dsq_vtime=~0ULL", engine), "it goes on");
@@ -192,7 +192,7 @@ fn hog(kind: &str, engine: Engine) -> String {
 }
 
 #[test]
-fn memory_that_is_used_up_ends_the_policy_and_names_the_most_of_it() {
+fn exhausted_memory_ends_the_policy_and_names_the_largest_user() {
     for (kind, most) in [
         ("OBJECTS", "the books of elements, objects, trees and lists"),
         ("ELEMENTS", "the books of elements, objects, trees and lists"),
@@ -240,14 +240,14 @@ fn a_policy_sees_the_same_addresses_in_every_machine() {
     };
     let (first, machine) = run(Engine::Jit);
     let others = [run(Engine::Jit), run(Engine::Interpreter)];
-    let mut places = vec![machine.region.delta()];
+    let mut addresses = vec![machine.region.delta()];
     for (records, other) in &others {
         assert!(*records == first);
-        places.push(other.region.delta());
+        addresses.push(other.region.delta());
     }
-    places.sort_unstable();
-    places.dedup();
-    assert_eq!(places.len(), 3, "they lie apart");
+    addresses.sort_unstable();
+    addresses.dedup();
+    assert_eq!(addresses.len(), 3, "the regions are at different addresses");
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn tasks_beyond_the_memory_limit_are_not_created() {
 }
 
 #[test]
-fn a_run_without_an_end_ends() {
+fn a_run_with_unlimited_time_ends_with_its_tasks() {
     let mut m = Machine::new(
         costly(1),
         Tasks::default().add("t", vec![run_ms(1), sleep_ms(1)]).workload,

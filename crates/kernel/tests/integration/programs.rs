@@ -58,13 +58,13 @@ fn io_is_an_uninterruptible_wait() {
 }
 
 #[test]
-fn memory_is_work() {
+fn memory_steps_are_work() {
     let (records, _) = run(1, Tasks::default().add("a", vec![Op::Mem { bytes: 50_000_000 }]));
     assert_eq!(stops(&records, 1), [(5, TaskState::Dead)]);
 }
 
 #[test]
-fn a_mutex_lets_one_task_through_at_a_time() {
+fn a_mutex_has_one_owner_at_a_time() {
     let section = || vec![Op::Lock(0), run_ms(3), Op::Unlock(0), run_ms(1)];
     let tasks = Tasks::default()
         .resources(vec![mutex()])
@@ -97,7 +97,7 @@ fn a_mutex_with_priority_inheritance_goes_to_the_highest_waiter() {
 }
 
 #[test]
-fn a_condition_releases_the_mutex_and_takes_it_again() {
+fn waiting_on_a_condition_releases_and_reacquires_the_mutex() {
     let resources = vec![mutex(), Resource::Cond { name: "c".into() }];
     let tasks = Tasks::default()
         .resources(resources)
@@ -170,7 +170,7 @@ fn sync_signals_and_waits_in_one() {
 }
 
 #[test]
-fn a_barrier_holds_until_all_have_come() {
+fn a_barrier_blocks_until_all_participants_arrive() {
     let tasks = (1..=3).fold(
         Tasks::default().resources(vec![Resource::Barrier {
             name: "b".into(),
@@ -214,8 +214,8 @@ fn a_resume_before_the_suspend_is_kept_once() {
 }
 
 #[test]
-fn timers_are_periodic_and_missed_ones_are_made_up_for_only_if_absolute() {
-    let starts_of = |absolute| {
+fn only_absolute_timers_catch_up_with_missed_expiries() {
+    let start_times = |absolute| {
         let timer = Op::Timer {
             timer: 0,
             period: 10 * MS,
@@ -235,13 +235,13 @@ fn timers_are_periodic_and_missed_ones_are_made_up_for_only_if_absolute() {
     };
     // The first expiry is at 10 ms. At 35 ms the expiries at 20 and 30 ms have passed. An absolute
     // timer catches up with both, and the next expiry is at 40 ms.
-    assert_eq!(starts_of(true), [0, 10, 40]);
+    assert_eq!(start_times(true), [0, 10, 40]);
     // A relative timer starts again at 35 ms.
-    assert_eq!(starts_of(false), [0, 10, 45, 55]);
+    assert_eq!(start_times(false), [0, 10, 45, 55]);
 }
 
 #[test]
-fn intervals_of_a_timer_do_not_grow_by_what_is_done_in_between() {
+fn timer_intervals_do_not_depend_on_the_work_in_between() {
     let next = || Op::Interval {
         timer: 0,
         length: Dist::Trace(vec![10 * MS]),
@@ -295,7 +295,7 @@ fn response_times_count_from_arrival_if_asked_to() {
 }
 
 #[test]
-fn a_child_begins_when_its_parent_has_copied_all() {
+fn a_child_starts_after_the_cost_of_fork() {
     let mut spec = free(2);
     spec.costs.fork_ns = 3_000_000;
     let tasks = Tasks::default()
@@ -310,7 +310,7 @@ fn a_child_begins_when_its_parent_has_copied_all() {
 }
 
 #[test]
-fn a_child_finds_its_parent_s_memory_where_the_parent_has_it() {
+fn a_child_inherits_the_location_of_its_parents_memory() {
     let child_ms = |cpu, bytes| {
         let mut spec = free(2);
         spec.costs.reload_llc_ps = 1_000_000;
@@ -362,14 +362,14 @@ fn a_forked_child_is_waited_for() {
     assert_eq!(
         news,
         [(1, 1, 0), (2, 2, 1), (3, 1, 1)],
-        "a process has its own tgid, a thread its parent's"
+        "a process has its own tgid, a thread that of its parent"
     );
     let renamed = |r: &&Record| matches!(&r.event, Event::TaskRename { comm, .. } if comm == "a-long-name-is-");
     assert_eq!(records.iter().filter(renamed).count(), 2);
 }
 
 #[test]
-fn any_child_that_exits_ends_a_wait_for_fewer() {
+fn waiting_for_fewer_children_ends_when_any_child_exits() {
     let fork = |task| Op::Fork { task, thread: false };
     let child = |ms| vec![run_ms(ms)];
     let parent = vec![
@@ -440,7 +440,7 @@ fn affinity_changed_while_running_moves_the_task() {
 }
 
 #[test]
-fn all_waiting_for_each_other_is_a_deadlock_with_their_pids() {
+fn a_deadlock_lists_the_pids_of_the_waiting_tasks() {
     let tasks = Tasks::default()
         .resources(vec![mutex(), mutex()])
         .add("a", vec![Op::Lock(0), run_ms(1), Op::Lock(1)])
@@ -458,16 +458,16 @@ fn a_program_that_never_lets_time_pass_is_ended() {
     let tasks = Tasks::default().add("a", vec![round]).add("b", vec![run_ms(1)]);
     let mut m = kernel::Machine::new(free(1), tasks.workload, 1).expect("a machine");
     assert_eq!(m.run(END, &mut Vec::<Record>::new()), Ended::AllExited);
-    let ended = "task 'a' (pid 1) goes round its program without ever using time or blocking: it was ended";
+    let ended = "task 'a' (pid 1) was ended because its program loops without using CPU time or blocking: add a run or sleep step to the loop";
     assert_eq!(m.ended_tasks, [ended]);
 }
 
 #[test]
-fn a_cpu_that_a_task_asks_for_later_must_be_there() {
+fn affinity_steps_must_name_existing_cpus() {
     let ops = vec![run_ms(1), Op::SetAffinity(Some(vec![0, 2])), run_ms(1)];
     let tasks = Tasks::default().add("moves", ops);
     let error = kernel::Machine::new(free(2), tasks.workload, 1)
         .err()
-        .expect("CPU 2 is not there");
-    assert!(error.contains("task 'moves' wants CPU 2"), "{error}");
+        .expect("CPU 2 does not exist");
+    assert!(error.contains("task 'moves' uses CPU 2"), "{error}");
 }

@@ -118,7 +118,7 @@ fn every_field_has_the_kernels_value() {
 }
 
 #[test]
-fn who_waits_for_a_cpu_has_a_run_delay() {
+fn waiting_for_a_cpu_counts_as_run_delay() {
     let tasks = Tasks::default()
         .add("watched", sleeper(MS, MS))
         .add("other", sleeper(3 * MS, MS));
@@ -153,7 +153,7 @@ fn misuse(defines: &[&str]) -> String {
 }
 
 #[test]
-fn misused_kfuncs_end_the_policy_in_the_kernels_words() {
+fn misused_kfuncs_end_the_policy_with_the_kernels_message() {
     let check = |defines: &[&str], expect: &str| {
         let message = misuse(defines);
         assert!(message.contains(expect), "{defines:?}: {message}");
@@ -232,7 +232,7 @@ fn misused_kfuncs_end_the_policy_in_the_kernels_words() {
 }
 
 #[test]
-fn a_dump_tells_what_could_not_be_printed() {
+fn a_dump_reports_text_that_cannot_be_formatted() {
     let mut run = Run::new(
         machine(1, Tasks::default().add("task", sleeper(MS, MS))),
         "misuse",
@@ -243,7 +243,7 @@ fn a_dump_tells_what_could_not_be_printed() {
     let at = lines
         .iter()
         .position(|line| *line == "seven is 7")
-        .expect("what is printed");
+        .expect("the printed line");
     assert!(lines[at + 1].starts_with("[!] (\"%d and %d"), "{}", lines[at + 1]);
     let refused = |errno: &str| {
         lines
@@ -255,7 +255,7 @@ fn a_dump_tells_what_could_not_be_printed() {
 }
 
 #[test]
-fn timers_fire_when_they_were_set_to() {
+fn timers_fire_at_their_expiry() {
     let mut run = Run::new(machine(2, Tasks::default().add("task", sleeper(MS, MS))), "timer", &[]);
     run.run(10 * MS);
     run.assert_alive();
@@ -281,7 +281,7 @@ fn timers_fire_when_they_were_set_to() {
     run.unload();
     let fired = run.var("periodic");
     run.run(20 * MS);
-    assert_eq!(run.var("periodic"), fired, "an unloaded policy's timers are gone");
+    assert_eq!(run.var("periodic"), fired, "an unloaded policy's timers must not fire");
 }
 
 const NAMES: [&str; 14] = [
@@ -391,7 +391,7 @@ fn futex_wakes_surround_the_wake_up() {
 }
 
 #[test]
-fn a_profile_does_what_user_space_would() {
+fn a_profile_replaces_the_user_space_part() {
     let profile = Profile {
         set: vec![
             Setting::new("cpu_capacity[cpu]", "capacity"),
@@ -453,7 +453,7 @@ fn two_nodes() -> machine::MachineSpec {
 }
 
 #[test]
-fn kfuncs_tell_of_cgroups_tasks_and_cpus() {
+fn kfuncs_return_cgroups_tasks_and_cpus() {
     let mut tasks = Tasks::default();
     tasks.workload.cgroups = ["/", "/a", "/a/leaf", "/b"]
         .map(|path| Cgroup {

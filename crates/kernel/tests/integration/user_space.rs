@@ -25,7 +25,7 @@ fn machine() -> Machine {
 }
 
 /// Loads the policy `userspace` with a profile.
-fn with(profile: &Profile) -> Result<Run, String> {
+fn load_with(profile: &Profile) -> Result<Run, String> {
     let mut machine = machine();
     let bytes = std::fs::read(compile("userspace", &[])).expect("an object");
     let mut object = Object::parse(&bytes, "userspace.bpf.o").expect("a BPF object");
@@ -45,7 +45,7 @@ fn with(profile: &Profile) -> Result<Run, String> {
 }
 
 /// Returns settings of all map entries that the policy reads.
-fn places() -> Vec<Setting> {
+fn map_settings() -> Vec<Setting> {
     [
         ("places[cpu].node", "node"),
         ("places[cpu].cpus[1]", "first_of_node"),
@@ -65,9 +65,9 @@ fn program(name: &str) -> RunProgram {
 }
 
 #[test]
-fn maps_have_what_the_profile_sets() {
-    let run = with(&Profile {
-        map: places(),
+fn a_profile_sets_map_entries() {
+    let run = load_with(&Profile {
+        map: map_settings(),
         run: vec![program("look")],
         ..Profile::default()
     })
@@ -78,10 +78,10 @@ fn maps_have_what_the_profile_sets() {
 }
 
 #[test]
-fn programs_hand_on_what_they_give_and_run_before_and_after() {
-    let mut run = with(&Profile {
+fn programs_pass_on_results_and_run_before_and_after_enabling() {
+    let mut run = load_with(&Profile {
         names: vec![("third".into(), "sizeof(place) / 4".into())],
-        map: places(),
+        map: map_settings(),
         ops: vec![("flags".into(), "flags | SCX_OPS_ENQ_EXITING".into())],
         without: vec!["tick".into()],
         run: vec![
@@ -139,9 +139,9 @@ fn programs_hand_on_what_they_give_and_run_before_and_after() {
 }
 
 #[test]
-fn what_does_not_fit_the_object_is_named() {
+fn errors_name_the_part_of_a_profile_that_does_not_fit() {
     let check = |profile: Profile, expect: &str| {
-        let Err(message) = with(&profile) else {
+        let Err(message) = load_with(&profile) else {
             panic!("it loads: {expect}");
         };
         assert!(message.contains(expect), "{message}");

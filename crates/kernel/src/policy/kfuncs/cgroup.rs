@@ -95,7 +95,7 @@ fn bpf_cgroup_ancestor(m: &mut Machine, cgrp: u64, level: i32) -> Result<u64, Fa
 }
 
 /// Returns the number of a task's cgroup. Idle tasks are in the root cgroup.
-fn cgroup_of(m: &Machine, p: TaskId) -> u32 {
+fn task_cgroup(m: &Machine, p: TaskId) -> u32 {
     if p == IDLE { 0 } else { m.tasks[p].cgroup }
 }
 
@@ -104,11 +104,11 @@ fn id(m: &Machine, cgroup: u32) -> u64 {
 }
 
 fn bpf_get_current_cgroup_id(m: &mut Machine) -> u64 {
-    id(m, cgroup_of(m, m.rqs[m.this_cpu].curr))
+    id(m, task_cgroup(m, m.rqs[m.this_cpu].curr))
 }
 
 fn bpf_get_current_ancestor_cgroup_id(m: &mut Machine, level: i32) -> u64 {
-    let own = Some(cgroup_of(m, m.rqs[m.this_cpu].curr));
+    let own = Some(task_cgroup(m, m.rqs[m.this_cpu].curr));
     let chain: Vec<u32> = std::iter::successors(own, |&at| m.parent_cgroup(at)).collect();
     let level = usize::try_from(level).unwrap_or(usize::MAX);
     chain.iter().rev().nth(level).map_or(0, |&cgroup| id(m, cgroup))
@@ -117,7 +117,7 @@ fn bpf_get_current_ancestor_cgroup_id(m: &mut Machine, level: i32) -> u64 {
 fn bpf_task_under_cgroup(m: &mut Machine, p: u64, ancestor: u64) -> Result<i64, Fault> {
     let (p, _) = any_task(m, p)?;
     cgroup_at(m, ancestor)?;
-    let own = m.layout.cgroup_addr(cgroup_of(m, p));
+    let own = m.layout.cgroup_addr(task_cgroup(m, p));
     Ok(m.layout.cgroup_chain(own).contains(&ancestor).into())
 }
 

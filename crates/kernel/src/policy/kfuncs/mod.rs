@@ -91,7 +91,7 @@ pub(crate) fn any_task(m: &Machine, addr: u64) -> Result<(TaskId, CpuId), Fault>
 #[cold]
 fn not_a_task(addr: u64) -> Fault {
     Fault::func(match addr {
-        0 => "a NULL task".to_string(),
+        0 => "NULL is not a task".to_string(),
         _ => format!("{addr:#x} is not a task that a policy can act on"),
     })
 }

@@ -204,7 +204,7 @@ impl CgroupObjects {
             for (level, &addr) in addrs.iter().enumerate() {
                 ancestors.add(level).write(addr);
             }
-            let above = above_of(&chain).map(|object| self.cpusets.addr(object.into()));
+            let above = parent_in_chain(&chain).map(|object| self.cpusets.addr(object.into()));
             cgrp.subsys[cpuset_cgrp_id as usize] = self.cpusets.addr(object.into()) as *mut cgroup_subsys_state;
             *region.at::<cpuset>(self.cpusets.addr(object.into())) = cpuset {
                 css: cgroup_subsys_state {
@@ -218,10 +218,10 @@ impl CgroupObjects {
             };
             region.at::<css_set>(self.css_sets.addr(cgroup.into())).dfl_cgrp = addr as *mut cgroup;
         }
-        if let Some(above) = above_of(&self.objects[object as usize].chain) {
+        if let Some(above) = parent_in_chain(&self.objects[object as usize].chain) {
             self.below.remove(&[above, object]);
         }
-        if let Some(above) = above_of(&chain) {
+        if let Some(above) = parent_in_chain(&chain) {
             self.below.insert([above, object]);
         }
         self.objects[object as usize] = Object {
@@ -445,6 +445,6 @@ pub(super) fn nearest_above(paths: &[&str], path: &str) -> u32 {
 }
 
 /// Returns the second last object of a chain, the parent.
-pub(super) fn above_of(chain: &[u32]) -> Option<u32> {
+pub(super) fn parent_in_chain(chain: &[u32]) -> Option<u32> {
     chain.iter().nth_back(1).copied()
 }

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn built_in_dsqs_and_flags_fit_together() {
+    fn dsq_ids_and_flags_are_consistent() {
         assert_eq!(SCX_DSQ_LOCAL, SCX_DSQ_FLAG_BUILTIN | 2);
         assert_eq!(SCX_DSQ_LOCAL_ON, SCX_DSQ_FLAG_BUILTIN | SCX_DSQ_FLAG_LOCAL_ON);
         assert_eq!(SCX_ENQ_WAKEUP, u64::from(crate::sched::class::flags::WAKEUP));

@@ -126,7 +126,7 @@ mod tests {
     use crate::testbed::cpu_id;
 
     #[test]
-    fn next_goes_round_and_stays_within_both() {
+    fn next_and_wraps_around_and_stays_in_both_masks() {
         let region = Region::new().unwrap();
         let new = |cpus: &[u32]| {
             let mask = Mask::at(&region, region.alloc(24).unwrap(), 192);

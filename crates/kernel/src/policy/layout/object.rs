@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_is_named_by_the_members_that_lead_to_it() {
+    fn a_fields_name_is_the_path_of_its_members() {
         let scx = |field: usize| (TASK.field_at)((SCX + field) as u64);
         assert_eq!(scx(offset_of!(sched_ext_entity, flags)), "scx.flags");
         assert_eq!(scx(offset_of!(sched_ext_entity, slice)), "scx.slice");

@@ -22,7 +22,7 @@ fn a_release_is_named_by_its_number() {
 
 /// Checks that each symbol exists exactly in the releases given by the table or by its own row.
 #[test]
-fn types_have_what_the_table_says() {
+fn types_match_the_table() {
     let machine = Machine::new(MachineSpec::smp(2), Workload::default(), 1).unwrap();
     for release in RELEASES {
         let target = target(&machine.spec, &machine.layout, release);

@@ -13,12 +13,12 @@ impl Machine {
     pub fn snapshot(&self, about: TaskId) -> Snapshot {
         let cpus = self.cpus().map(|cpu| self.cpu_state(cpu)).collect();
         let tasks = self.tasks.numbered();
-        let told = tasks.filter(|(id, task)| task.on_rq || (*id == about && about != IDLE));
+        let included = tasks.filter(|(id, task)| task.on_rq || (*id == about && about != IDLE));
         Snapshot {
             time: self.now,
             cpus,
             queues: self.queues(),
-            tasks: told.map(|(id, task)| (task.pid, self.task_state(id))).collect(),
+            tasks: included.map(|(id, task)| (task.pid, self.task_state(id))).collect(),
         }
     }
 
@@ -103,14 +103,14 @@ impl Machine {
                 tasks,
             });
         }
-        let kept = self.tasks.iter().filter(|task| {
+        let held = self.tasks.iter().filter(|task| {
             let queued = task.class == Class::Ext && task.on_rq && !task.on_cpu;
             queued && task.ext.ops_state == OpsState::Queued
         });
         queues.push(Queue {
-            name: "kept by the policy in its own queues".to_owned(),
+            name: "held by the policy in its own queues".to_owned(),
             cpu: None,
-            tasks: kept.map(|task| task.pid).collect(),
+            tasks: held.map(|task| task.pid).collect(),
         });
         queues.retain(|queue| !queue.tasks.is_empty());
         queues

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// the argument do so within a few hundred states.
 const MAX_STATES: usize = 20_000;
 
-/// What the check knows about a register or a stack slot.
+/// Known content of a register or a stack slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Value {
     Unknown,

@@ -204,7 +204,7 @@ impl Layout {
         self.refs[task.slot() as usize] += 1;
     }
 
-    /// Drops a reference of the policy. Returns `false` if there is none.
+    /// Drops a reference of the policy. Returns `false` if the policy holds none.
     #[must_use]
     pub fn put_task(&mut self, task: TaskId) -> bool {
         let refs = self.refs.get_mut(task.slot() as usize).filter(|refs| **refs > 0);

@@ -113,7 +113,7 @@ kstruct! {
         pub last_queued: u64,
     }
 
-    /// One object per process. Only its address is used.
+    /// Address space of a process. Only the address of the struct is used, to tell processes apart.
     pub struct mm_struct {}
 
     pub struct nodemask {

@@ -17,7 +17,7 @@ pub struct Snapshot {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuState {
-    /// Pid of the running task, 0 if there is none.
+    /// Pid of the running task, 0 if the CPU is idle.
     pub curr: u32,
     pub online: bool,
     /// Whether the CPU is in the mask of idle CPUs that the policy sees. A claimed idle CPU is not

@@ -31,8 +31,8 @@ use std::rc::Rc;
 use trace::Record;
 use workload::{Op, Workload};
 
-/// Number of pending records at which they are handed to the sink. So few records still fit into
-/// the host's L1 cache.
+/// Pending records are handed to the sink in batches of this size. A batch fits into the host's L1
+/// cache.
 pub(crate) const BATCH: usize = 128;
 
 /// A simulated machine with its workload and its policy.

@@ -88,8 +88,8 @@ impl Bed {
         task
     }
 
-    /// Adds a cgroup with a cpu.weight and returns its number. The root cgroup is added first if
-    /// there is none.
+    /// Adds a cgroup with a cpu.weight and returns its number. The first call also adds the root
+    /// cgroup.
     pub fn cgroup(&mut self, path: &str, weight: u32) -> u32 {
         let cgroups = &mut self.workload.cgroups;
         let named = |path: &str, weight| workload::Cgroup {

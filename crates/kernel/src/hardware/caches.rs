@@ -93,8 +93,8 @@ impl Cache {
         left.bytes.min(self.size.saturating_sub(since))
     }
 
-    /// Returns what a task with `wanted` bytes leaves here. `not_reloaded` bytes of its reload were
-    /// not completed; they are subtracted.
+    /// Returns the part of a footprint that a task leaves in this cache: `wanted` bytes, less the
+    /// `not_reloaded` bytes that its reload did not complete.
     pub(super) fn leave(&mut self, number: u32, wanted: u64, not_reloaded: u64) -> Left {
         self.brought = self.brought.saturating_sub(not_reloaded);
         Left {

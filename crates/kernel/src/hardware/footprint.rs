@@ -83,8 +83,8 @@ impl Machine {
         }
     }
 
-    /// Notes what `task` leaves in the caches of `cpu`, minus the part of its reload that was not
-    /// completed.
+    /// Records how much of its footprint `task` leaves in the caches of `cpu`. The part of a reload
+    /// that was not completed does not count.
     fn leave_caches(&mut self, cpu: CpuId, task: TaskId) {
         let t = &mut self.tasks[task];
         let f = &mut t.footprint;

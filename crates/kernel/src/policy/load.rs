@@ -299,8 +299,8 @@ fn check_license(image: &Image) -> Result<(), String> {
     ))
 }
 
-/// Rejects what libbpf rejects: missing symbols that are not weak (-ESRCH), and struct_ops members
-/// that are set but unknown to the kernel (-ENOTSUP).
+/// Rejects an object as libbpf would: if a symbol that is not weak is missing (-ESRCH), or if a
+/// struct_ops member is set that the kernel does not have (-ENOTSUP).
 ///
 /// Loaders built with SCX_OPS_OPEN clear some of the members that the kernel does not have. These
 /// have already been removed, with a warning. A kfunc that Linux has but the simulated kernel does

@@ -72,7 +72,7 @@ pub(crate) fn advance(m: &mut Machine, cpu: CpuId, task: TaskId) -> Next {
         t.comm, t.pid
     );
     m.ended_tasks.push(ended);
-    // A task exits behind its last step.
+    // Moves to the end of the program, where a task exits.
     let cursor = &mut m.tasks[task].program;
     (cursor.pc, cursor.stage) = (ops.len() as u32, 0);
     exit(m, task)

@@ -7,7 +7,7 @@ use crate::policy::callbacks::Op;
 use crate::simulation::id::{IDLE, TaskId};
 
 impl Machine {
-    /// Notes the start of a handler that may make a decision. Keeps a snapshot if the wanted
+    /// Marks the start of a handler that may make a decision. Keeps a snapshot if the wanted
     /// decision is near.
     #[inline]
     pub(crate) fn deciding(&mut self, handler: Handler, task: TaskId) {

@@ -96,8 +96,8 @@ pub struct Decisions {
 }
 
 impl What {
-    /// Returns an insertion into the DSQ with an id; SCX_DSQ_LOCAL is the local DSQ of the CPU
-    /// `home`.
+    /// Returns the decision for an insertion into DSQ `id`. SCX_DSQ_LOCAL stands for the local DSQ of
+    /// CPU `home`.
     pub(crate) fn insert(pid: u32, (id, home): (u64, u32), slice: u64, vtime: Option<u64>, enq_flags: u64) -> What {
         let dsq = match id {
             SCX_DSQ_LOCAL => Target::Local,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One object on every Linux release: which symbols it finds, whether it runs the same, and what is
-//! rejected.
+//! One object on every Linux release: which symbols it finds, whether it runs the same, and which
+//! errors name missing symbols.
 
 use crate::policies::{Run, compile};
 use crate::support::*;

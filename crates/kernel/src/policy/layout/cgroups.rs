@@ -387,8 +387,8 @@ impl Layout {
         true
     }
 
-    /// Drops a reference. Returns `None` if there is none, otherwise the addresses of the cgroups
-    /// that are freed by this.
+    /// Drops a reference. Returns the addresses of the cgroups that are freed by this, or `None` if
+    /// the policy holds no reference.
     pub(crate) fn put_cgroup(&mut self, addr: u64) -> Option<Vec<u64>> {
         let object = self.cgroup_object(addr)?;
         let refs = &mut self.cgroups.objects[object as usize].refs;

@@ -75,7 +75,7 @@ impl std::str::FromStr for Release {
 impl Release {
     /// The release whose behaviour is modelled.
     pub const MODELLED: Release = Release(V7_2);
-    /// Number of its stable release.
+    /// Patch level of the modelled stable release.
     const MODELLED_PATCH: u32 = 13;
 
     /// Returns LINUX_KERNEL_VERSION.

@@ -203,8 +203,8 @@ BREAKS(reads_what_is_gone_long_since, "use-after-free: load of 8 bytes")
 		return 0;
 	delete();
 	/*
-	 * Creates and deletes so many elements that the sanitizer must no longer remember the first
-	 * one.
+	 * Creates and deletes more elements than the sanitizer's quarantine holds, so that the first
+	 * element's memory is known as that of other elements.
 	 */
 	for (int i = 0; i < 4096; i++) {
 		fresh();

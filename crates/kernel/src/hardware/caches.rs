@@ -49,7 +49,7 @@ pub struct Footprint {
     pub bytes: u64,
     /// Node of the task's memory; NOWHERE before the task has run.
     pub(super) home: u32,
-    /// Time of the switch to the task while its memory is on no node yet.
+    /// Time of the last switch to the task. Set only while its memory is on no node.
     pub(super) came: u64,
     pub(super) private: Left,
     pub(super) llc: Left,

@@ -83,9 +83,9 @@ pub fn target(spec: &MachineSpec, layout: &Layout, release: Release) -> Target {
     for variable in ["struct rq runqueues", "struct cpufreq_policy *cpufreq_cpu_data"] {
         types.declare_var(variable).expect("a valid declaration");
     }
-    for (of, name) in release.absent() {
-        match of {
-            Some(of) => types.remove_member(of, name),
+    for (parent, name) in release.absent() {
+        match parent {
+            Some(parent) => types.remove_member(parent, name),
             None => types.remove_type(name),
         }
     }

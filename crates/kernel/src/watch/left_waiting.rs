@@ -17,13 +17,13 @@ impl Machine {
         let ids = self.tasks.ids();
         let mut waiting: Vec<TaskId> = ids.filter(|&id| self.waits(id) && !self.tasks[id].on_cpu).collect();
         waiting.sort_by_key(|&id| (self.tasks[id].waiting_since, self.tasks[id].pid));
-        let described = |(place, id): (usize, TaskId)| {
+        let described = |(rank, id): (usize, TaskId)| {
             let task = &self.tasks[id];
             WaitingTask {
                 pid: task.pid,
                 comm: task.comm.clone(),
                 since_ns: task.waiting_since,
-                kept: (place < DESCRIBED).then(|| self.where_kept(id)),
+                kept: (rank < DESCRIBED).then(|| self.where_kept(id)),
             }
         };
         waiting.into_iter().enumerate().map(described).collect()
@@ -54,7 +54,7 @@ impl Machine {
         };
         let ahead = std::iter::successors(dsqs.first(dsq), |&task| dsqs.next(task)).position(|task| task == id);
         format!(
-            "on {name}, with {} of {} tasks ahead of it",
+            "on {name}, {} of {} tasks ahead of it",
             ahead.unwrap_or(0),
             dsqs.nr(dsq)
         )

@@ -97,7 +97,7 @@ fn a_referenced_cgroup_outlives_its_removal_and_replacement() {
             comm: "t".into(),
             process: false,
         };
-        let what = [
+        let actions = [
             (5, Action::Remove { cgroup: 2 }),
             (6, Action::Remove { cgroup: 1 }),
             (8, Action::Make { cgroup: 1 }),
@@ -108,7 +108,7 @@ fn a_referenced_cgroup_outlives_its_removal_and_replacement() {
             (23, Action::Make { cgroup: 2 }),
         ];
         let disturbance = |(at, what): (u64, Action)| Disturbance { at_ns: at * MS, what };
-        workload.disturbances = what.map(disturbance).into();
+        workload.disturbances = actions.map(disturbance).into();
         workload.check().expect("it is whole");
         let mut machine = Machine::new(costly(1), workload, 1).expect("a machine");
         machine.checked = checked;

@@ -23,7 +23,7 @@ fn machine(cpus: u32, tasks: Tasks, actions: &[(u64, Action)]) -> Machine {
         what: action.clone(),
     };
     workload.disturbances = actions.iter().map(disturbance).collect();
-    workload.check().expect("it is whole");
+    workload.check().expect("a valid workload");
     Machine::new(free(cpus), workload, 1).expect("a machine")
 }
 

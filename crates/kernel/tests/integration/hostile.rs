@@ -106,7 +106,7 @@ fn tamper(statement: &str, engine: Engine) -> String {
         )
     });
     let mut m = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
-    kernel::load::load(&mut m, &object, &Profile::default(), engine).expect("it loads");
+    kernel::load::load(&mut m, &object, &Profile::default(), engine).expect("the policy loads");
     m.run(30 * MS, &mut Vec::<Record>::new());
     m.verify();
     m.ext
@@ -232,7 +232,7 @@ fn a_policy_sees_the_same_addresses_in_every_machine() {
             tasks.add(&format!("t{i}"), vec![run_ms(30)])
         });
         let mut m = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
-        kernel::load::load(&mut m, &object, &Profile::default(), engine).expect("it loads");
+        kernel::load::load(&mut m, &object, &Profile::default(), engine).expect("the policy loads");
         let mut records: Vec<Record> = Vec::new();
         m.run(200 * MS, &mut records);
         assert!(m.ext.exit.is_none());

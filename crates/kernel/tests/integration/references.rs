@@ -109,7 +109,7 @@ fn a_referenced_cgroup_outlives_its_removal_and_replacement() {
         ];
         let disturbance = |(at, what): (u64, Action)| Disturbance { at_ns: at * MS, what };
         workload.disturbances = actions.map(disturbance).into();
-        workload.check().expect("it is whole");
+        workload.check().expect("a valid workload");
         let mut machine = Machine::new(costly(1), workload, 1).expect("a machine");
         machine.checked = checked;
         let mut run = Run::new(machine, "held_cgroup", &["RELEASE_AT=15000000"]);

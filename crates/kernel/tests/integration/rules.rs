@@ -22,8 +22,8 @@ fn end(object: &Object, name: &str, engine: Engine) -> String {
     let mut m = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
     m.checked = true;
     let profile = Profile::default();
-    let (image, policy) = open(&m, object, &profile, engine).expect("it loads");
-    attach(&mut m, &image, policy, &profile).expect("it is enabled");
+    let (image, policy) = open(&m, object, &profile, engine).expect("the policy loads");
+    attach(&mut m, &image, policy, &profile).expect("the policy is enabled");
     m.run(MS / 2, &mut Vec::new());
     let program = |name| {
         let program = image.programs.iter().find(|program| program.name == name);
@@ -130,8 +130,8 @@ fn end_within(define: &str, engine: Engine) -> String {
     let bytes = std::fs::read(policies::compile("rules_within", &[define])).expect("an object");
     let object = Object::parse(&bytes, "within.bpf.o").expect("a BPF object");
     let profile = Profile::default();
-    let (image, policy) = open(&m, &object, &profile, engine).expect("it loads");
-    attach(&mut m, &image, policy, &profile).expect("it is enabled");
+    let (image, policy) = open(&m, &object, &profile, engine).expect("the policy loads");
+    attach(&mut m, &image, policy, &profile).expect("the policy is enabled");
     m.run(10 * MS, &mut Vec::new());
     if image.get(&m.region, "nr_within").is_ok_and(|within| within == "0") {
         return format!("no program ran within another; {:?}", m.ext.exit);

@@ -138,7 +138,7 @@ class Run:
             for big in ("tasks", "callbacks", "locks"):
                 (record["result"] or {}).pop(big, None)
             self.remember(record)
-        absent = re.search(r": warning: not here: (.*)", record["stderr"])
+        absent = re.search(r": warning: not modelled: (.*)", record["stderr"])
         self.absent = absent[1] if absent else ""
         result = record["result"]
         if result is None:

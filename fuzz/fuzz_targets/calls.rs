@@ -47,7 +47,7 @@ fn run(bytes: &[u8], engine: Engine) -> (String, Vec<Record>) {
         tasks.add(&format!("t{i}"), vec![op.clone(), sleep.clone(), op.clone()])
     });
     let mut m = Machine::new(MachineSpec::smp(2), tasks.workload, 1).expect("a machine");
-    m.checked = true;
+    m.sanitizer = true;
     let table = kfuncs::table(&m.spec.costs);
     let profile = Profile::default();
     let put = |image: &mut _| calls::put(image, &table, &mut Draw::new(0, bytes));

@@ -116,7 +116,7 @@ pub fn object(bytes: &[u8], mode: Mode, size: Size) -> (End, u64) {
 /// trace hash.
 pub fn changed(object: &Object, mode: Mode, size: Size, change: impl FnOnce(&mut Image)) -> (End, u64) {
     let mut m = Machine::new(MachineSpec::smp(size.cpus), workload(), 1).unwrap_or_else(|error| panic!("{error}"));
-    m.checked = mode.checked;
+    m.sanitizer = mode.checked;
     m.set_memory_limit(MEMORY);
     let profile = Profile::default();
     let (image, policy) = match open_changed(&m, object, &profile, mode.engine, change) {

@@ -10,7 +10,7 @@ use bpf::core_relo::{Relocation, describe, resolve};
 use bpf::object::Object;
 use kernel::Machine;
 use machine::MachineSpec;
-use profile::Facts;
+use profile::Properties;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use trace::{Draw, DrawOptions, Record, Tee};
@@ -297,9 +297,9 @@ pub(crate) fn profile(text: &str) -> String {
     };
     let spec = MachineSpec::smp(4);
     let mut object = Seeds::get().parsed.clone();
-    let applied = profile.apply(&mut object, Facts::new(&spec, &kernel::release::Release::MODELLED));
+    let applied = profile.apply(&mut object, Properties::new(&spec, &kernel::release::Release::MODELLED));
     // Expressions are evaluated even if the object lacks the variables.
-    let facts = Facts::new(&spec, &kernel::release::Release::MODELLED).with_types(object.btf());
+    let facts = Properties::new(&spec, &kernel::release::Release::MODELLED).with_types(object.btf());
     let names = profile.names(facts).unwrap_or_default();
     let settings = profile.set.iter().chain(&profile.map);
     let settings = settings.chain(profile.run.iter().flat_map(|run| &run.memory));

@@ -12,7 +12,7 @@ use bpf::btf::{Btf, Kind};
 use bpf::object::Object;
 use libbpf_rs::{Link, MapCore, MapHandle, MapType, ObjectBuilder, OpenObject, ProgramInput, ProgramType, libbpf_sys};
 use machine::MachineSpec;
-use profile::{Facts, Profile, Run, instances};
+use profile::{Profile, Properties, Run, instances};
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use windtunnel::error::Error;
@@ -69,7 +69,7 @@ impl Source {
             &name,
             &path,
             settings,
-            Facts::new(&machine, &::kernel::release::Release::MODELLED),
+            Properties::new(&machine, &::kernel::release::Release::MODELLED),
         )?;
         set_enum_constants(&mut object)?;
         Ok(Source {
@@ -183,7 +183,7 @@ impl Source {
     /// that this kernel does not know.
     fn set_ops(&self, open: &mut OpenObject) -> Result<Option<String>, Error> {
         let wrong = |message: String| Error::new(format!("profile of {}: {message}", self.name));
-        let types = Facts::new(&self.machine, &::kernel::release::Release::MODELLED).with_types(self.object.btf());
+        let types = Properties::new(&self.machine, &::kernel::release::Release::MODELLED).with_types(self.object.btf());
         let given = self.profile.names(types).map_err(wrong)?;
         let facts = types.with_results(&given);
         for (name, text) in &self.profile.max_entries {
@@ -236,7 +236,7 @@ impl Source {
             );
             return Err(error.hint("load the policy with its own user-space part instead"));
         }
-        let types = Facts::new(&self.machine, &::kernel::release::Release::MODELLED).with_types(self.object.btf());
+        let types = Properties::new(&self.machine, &::kernel::release::Release::MODELLED).with_types(self.object.btf());
         let names = self.profile.names(types).map_err(wrong)?;
         for run in &self.profile.run {
             let program = object

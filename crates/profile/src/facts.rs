@@ -23,7 +23,7 @@ const GROUP_NAMES: &[&str] = &[
     "first_of_llc",
     "first_of_node",
 ];
-/// Masks of CPUs. [`Facts`] gives one 64-bit word of a mask at a time, by default the first.
+/// Masks of CPUs. [`Properties`] gives one 64-bit word of a mask at a time, by default the first.
 const MASKS: &[&str] = &["cpus", "cpus_of_core", "cpus_of_llc", "cpus_of_node"];
 /// Properties of a pair of CPUs.
 const PAIR_NAMES: &[&str] = &["near", "near_llc", "near_node", "distance"];
@@ -47,7 +47,7 @@ pub trait Enumerators {
 
 /// The names that expressions can use, with their values.
 #[derive(Clone, Copy)]
-pub struct Facts<'a> {
+pub struct Properties<'a> {
     pub(crate) spec: &'a MachineSpec,
     pub(crate) at: Instance,
     enumerators: &'a dyn Enumerators,
@@ -57,10 +57,10 @@ pub struct Facts<'a> {
     results: &'a [(String, i64)],
 }
 
-impl<'a> Facts<'a> {
+impl<'a> Properties<'a> {
     /// Creates the names of a machine, under a kernel with these enumerators.
-    pub fn new(spec: &'a MachineSpec, enumerators: &'a dyn Enumerators) -> Facts<'a> {
-        Facts {
+    pub fn new(spec: &'a MachineSpec, enumerators: &'a dyn Enumerators) -> Properties<'a> {
+        Properties {
             spec,
             at: Instance::default(),
             enumerators,
@@ -70,8 +70,8 @@ impl<'a> Facts<'a> {
     }
 
     /// Adds the types of a policy's object.
-    pub fn with_types(self, types: &'a Btf) -> Facts<'a> {
-        Facts {
+    pub fn with_types(self, types: &'a Btf) -> Properties<'a> {
+        Properties {
             types: Some(types),
             ..self
         }
@@ -82,13 +82,13 @@ impl<'a> Facts<'a> {
     }
 
     /// Adds the named results of programs.
-    pub fn with_results(self, results: &'a [(String, i64)]) -> Facts<'a> {
-        Facts { results, ..self }
+    pub fn with_results(self, results: &'a [(String, i64)]) -> Properties<'a> {
+        Properties { results, ..self }
     }
 
     /// Selects a CPU, a pair of CPUs or a word of a mask.
-    pub fn at(self, at: Instance) -> Facts<'a> {
-        Facts { at, ..self }
+    pub fn at(self, at: Instance) -> Properties<'a> {
+        Properties { at, ..self }
     }
 
     /// Evaluates an expression.
@@ -103,7 +103,7 @@ impl<'a> Facts<'a> {
     /// Returns whether a condition holds. An empty condition always holds.
     ///
     /// # Errors
-    /// As [`Facts::value`].
+    /// As [`Properties::value`].
     pub fn holds(&self, when: &str) -> Result<bool, String> {
         Ok(when.is_empty() || self.value(when)? != 0)
     }
@@ -133,7 +133,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-impl Names for Facts<'_> {
+impl Names for Properties<'_> {
     fn name(&self, name: &str) -> Result<i64, String> {
         if let Some((_, value)) = self.results.iter().rev().find(|(known, _)| known == name) {
             return Ok(*value);

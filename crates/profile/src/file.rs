@@ -24,7 +24,7 @@ pub type Include<'a> = dyn FnMut(&str) -> Result<Profile, Error> + 'a;
 /// # Errors
 /// If a key or value is not one of a profile.
 pub fn parse(source: &Source, include: &mut Include) -> Result<Profile, Error> {
-    let table: Result<Written, Error> = source.toml();
+    let table: Result<ProfileTable, Error> = source.toml();
     let profile = table.and_then(|table| table.profile(source, include));
     profile.map_err(|error| if error.hint.is_none() { error.hint(HINT) } else { error })
 }
@@ -32,7 +32,7 @@ pub fn parse(source: &Source, include: &mut Include) -> Result<Profile, Error> {
 /// The top-level table of a profile.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Written {
+pub struct ProfileTable {
     absent: Text,
     include: Vec<Spanned<Text>>,
     uptime: Option<Spanned<Text>>,
@@ -89,7 +89,7 @@ struct Repeated {
     times: u32,
 }
 
-impl Written {
+impl ProfileTable {
     /// Joins the included profiles and this one, in this order.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ pub mod file;
 mod group;
 mod path;
 
-pub use facts::{Enumerators, Facts};
+pub use facts::{Enumerators, Properties};
 pub use group::{Group, Instance, instances};
 
 use bpf::object::Object;
@@ -113,7 +113,7 @@ impl Profile {
     ///
     /// # Errors
     /// If a name has no value.
-    pub fn names(&self, facts: Facts) -> Result<Vec<(String, i64)>, String> {
+    pub fn names(&self, facts: Properties) -> Result<Vec<(String, i64)>, String> {
         let mut known = Vec::new();
         for (name, text) in &self.names {
             let value = facts.with_results(&known).value(text)?;
@@ -126,7 +126,7 @@ impl Profile {
     ///
     /// # Errors
     /// If the object has no such variable, or a value does not fit it.
-    pub fn apply(&self, object: &mut Object, facts: Facts) -> Result<(), String> {
+    pub fn apply(&self, object: &mut Object, facts: Properties) -> Result<(), String> {
         let types = object.btf().clone();
         let facts = facts.with_types(&types);
         let names = self.names(facts)?;
@@ -175,7 +175,7 @@ impl Setting {
     ///
     /// # Errors
     /// If a text is not an expression, a name is unknown, or `set` fails.
-    pub fn each(&self, facts: Facts, set: &mut dyn FnMut(&str, i64) -> Result<(), String>) -> Result<(), String> {
+    pub fn each(&self, facts: Properties, set: &mut dyn FnMut(&str, i64) -> Result<(), String>) -> Result<(), String> {
         let path = Path::parse(&self.path)?;
         for at in path.instances(facts.spec, facts.at)? {
             let facts = facts.at(at);
@@ -195,7 +195,7 @@ impl Run {
     ///
     /// # Errors
     /// If an argument has no value, or the struct is larger than [`MAX_CONTEXT`].
-    pub fn context(&self, facts: Facts) -> Result<Vec<u8>, String> {
+    pub fn context(&self, facts: Properties) -> Result<Vec<u8>, String> {
         let mut bytes = Vec::new();
         for arg in &self.args {
             let (text, size) = arg.parts();

@@ -3,7 +3,7 @@
 //! value is set.
 
 use crate::expression::Expression;
-use crate::facts::{Facts, is_cpu_property, is_pair_property};
+use crate::facts::{Properties, is_cpu_property, is_pair_property};
 use crate::group::{Group, Instance, instances};
 use machine::MachineSpec;
 
@@ -111,7 +111,7 @@ impl<'p> Path<'p> {
 
     /// Returns the paths at one instance, with numbers for indices. A range gives one path for each
     /// of its elements.
-    pub(crate) fn at(&self, facts: &Facts) -> Result<Vec<String>, String> {
+    pub(crate) fn at(&self, facts: &Properties) -> Result<Vec<String>, String> {
         let mut paths = vec![self.between[0].to_owned()];
         for (index, after) in self.indices.iter().zip(&self.between[1..]) {
             let range: Vec<String> = match index {

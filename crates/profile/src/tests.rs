@@ -62,7 +62,7 @@ fn numa() -> MachineSpec {
 fn all(spec: &MachineSpec, path: &str, value: &str) -> Vec<String> {
     let mut found = Vec::new();
     Setting::new(path, value)
-        .each(Facts::new(spec, &Kernel), &mut |path, value| {
+        .each(Properties::new(spec, &Kernel), &mut |path, value| {
             found.push(format!("{path}={value}"));
             Ok(())
         })
@@ -73,7 +73,7 @@ fn all(spec: &MachineSpec, path: &str, value: &str) -> Vec<String> {
 #[test]
 fn expressions_use_properties_and_enumerators() {
     let spec = hybrid();
-    let facts = Facts::new(&spec, &Kernel);
+    let facts = Properties::new(&spec, &Kernel);
     let check = |text: &str, value: i64| assert_eq!(facts.value(text), Ok(value), "{text}");
     check("nr_cpus", 5);
     check("smt", 1);
@@ -157,7 +157,7 @@ fn a_condition_omits_instances() {
         ..Setting::new("a[llc]", "other_llc")
     };
     let error = setting
-        .each(Facts::new(&spec, &Kernel), &mut |_, _| Ok(()))
+        .each(Properties::new(&spec, &Kernel), &mut |_, _| Ok(()))
         .unwrap_err();
     assert!(error.contains("'other_llc' is a property of a pair"), "{error}");
     let setting = Setting {
@@ -169,7 +169,9 @@ fn a_condition_omits_instances() {
         found.push(path.to_owned());
         Ok(())
     };
-    setting.each(Facts::new(&spec, &Kernel), &mut keep).expect("values");
+    setting
+        .each(Properties::new(&spec, &Kernel), &mut keep)
+        .expect("values");
     assert_eq!(found, ["a[0][1]", "a[1][0]", "a[2][3]", "a[3][2]"]);
 }
 
@@ -188,7 +190,7 @@ fn arguments_are_laid_out_as_c_does() {
         result: vec!["a".into(), "b".into(), "c".into()],
         ..Run::default()
     };
-    let bytes = run.context(Facts::new(&spec, &Kernel)).unwrap();
+    let bytes = run.context(Properties::new(&spec, &Kernel)).unwrap();
     assert_eq!(
         bytes,
         [
@@ -197,7 +199,7 @@ fn arguments_are_laid_out_as_c_does() {
     );
     let results = run.results(&bytes);
     assert_eq!(results, [("a".into(), 7), ("b".into(), 250), ("c".into(), -1)]);
-    let facts = Facts::new(&spec, &Kernel).with_results(&results);
+    let facts = Properties::new(&spec, &Kernel).with_results(&results);
     assert_eq!(facts.value("b + c"), Ok(249));
 }
 
@@ -212,8 +214,11 @@ fn arguments_above_the_size_limit_are_refused() {
         }],
         ..Run::default()
     };
-    assert_eq!(run(16383).context(Facts::new(&spec, &Kernel)).unwrap().len(), 65532);
-    let error = run(u32::MAX).context(Facts::new(&spec, &Kernel)).unwrap_err();
+    assert_eq!(
+        run(16383).context(Properties::new(&spec, &Kernel)).unwrap().len(),
+        65532
+    );
+    let error = run(u32::MAX).context(Properties::new(&spec, &Kernel)).unwrap_err();
     assert!(
         error.starts_with("setup: the arguments take more than 65535 bytes"),
         "{error}"
@@ -225,7 +230,7 @@ fn a_huge_range_is_refused() {
     let spec = numa();
     for path in ["a[0..9223372036854775807]", "a[0..4000][0..4000]"] {
         let error = Setting::new(path, "1")
-            .each(Facts::new(&spec, &Kernel), &mut |_, _| Ok(()))
+            .each(Properties::new(&spec, &Kernel), &mut |_, _| Ok(()))
             .unwrap_err();
         assert!(error.contains("the limit of 4194304 elements"), "{path}: {error}");
     }

@@ -99,7 +99,7 @@ pub fn target(spec: &MachineSpec, layout: &Layout, release: Release) -> Target {
     for func in kfuncs::table(&spec.costs) {
         if !release.is_among(func.releases) {
             let range = describe(func.releases);
-            target.lacks(func.name, &format!("is not in Linux {release}: it exists {range}"));
+            target.set_missing_reason(func.name, &format!("is not in Linux {release}: it exists {range}"));
         }
     }
     for (name, value) in config(spec, release) {

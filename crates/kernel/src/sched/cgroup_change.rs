@@ -18,13 +18,13 @@ impl Machine {
     /// Performs a user's operation on a cgroup. A failure is recorded in `refused`, with the error
     /// that the kernel returns.
     pub(crate) fn change_cgroup(&mut self, action: &Action) {
-        let result = ext::enable::as_the_user(self, |m| m.try_change(action));
+        let result = ext::enable::run_as_user(self, |m| m.try_change(action));
         let (Err(errno), Some(cgroup)) = (result, action.cgroup()) else {
             return;
         };
         let path = &self.workload.cgroups[cgroup as usize].path;
         let wanted = match action {
-            Action::Make { .. } => "mkdir".to_string(),
+            Action::Create { .. } => "mkdir".to_string(),
             Action::Remove { .. } => "rmdir".to_string(),
             Action::Weight { weight, .. } => format!("cpu.weight = {weight}"),
             Action::Idle { idle, .. } => format!("cpu.idle = {}", u8::from(*idle)),
@@ -44,8 +44,8 @@ impl Machine {
         let Some(cgroup) = action.cgroup() else { return Ok(()) };
         let online = self.cgroups.get(cgroup).online;
         match *action {
-            Action::Make { .. } if online => return Err(EEXIST),
-            Action::Make { .. } => return self.cgroup_mkdir(cgroup),
+            Action::Create { .. } if online => return Err(EEXIST),
+            Action::Create { .. } => return self.cgroup_mkdir(cgroup),
             _ if !online => return Err(ENOENT),
             _ => {}
         }
@@ -88,7 +88,7 @@ impl Machine {
                 let set = self.tasks_named(comm, *process);
                 self.attach(&set, cgroup)
             }
-            Action::Make { .. } | Action::Hotplug { .. } | Action::Irq { .. } => Ok(()),
+            Action::Create { .. } | Action::Hotplug { .. } | Action::Irq { .. } => Ok(()),
         }
     }
 
@@ -207,7 +207,7 @@ impl Machine {
     }
 
     /// Returns cpuset.cpus. The root's set has all CPUs.
-    pub(crate) fn cpus_of_cpuset(&self, cgroup: u32) -> Option<CpuSet> {
+    pub(crate) fn cpuset_cpus(&self, cgroup: u32) -> Option<CpuSet> {
         match &self.cgroups.get(cgroup).cpus {
             Some(cpus) => Some(cpus.clone()),
             None if cgroup == 0 => Some(CpuSet::all(self.nr_cpus())),
@@ -251,7 +251,7 @@ impl Machine {
     /// allows.
     ///
     /// Returns `None` if the cpuset allows none of them (EINVAL).
-    pub(crate) fn ask_for_cpus(&mut self, task: TaskId, cgroup: u32, cpus: CpuSet) -> Option<CpuSet> {
+    pub(crate) fn request_cpus(&mut self, task: TaskId, cgroup: u32, cpus: CpuSet) -> Option<CpuSet> {
         if !self.cgroups.cpusets {
             return Some(cpus);
         }

@@ -66,12 +66,12 @@ fn printed_lines(records: &[Record]) -> Vec<&str> {
 #[test]
 fn a_policy_sees_every_cgroup_event() {
     let actions = [
-        (1, Action::Make { cgroup: 1 }),
+        (1, Action::Create { cgroup: 1 }),
         (2, Action::Weight { cgroup: 1, weight: 300 }),
         (2, Action::Weight { cgroup: 1, weight: 300 }),
         (3, max(Some(20_000))),
         (3, max(Some(20_000))),
-        (4, Action::Make { cgroup: 2 }),
+        (4, Action::Create { cgroup: 2 }),
         (5, attach("work", 2, false)),
         (6, attach("work", 2, false)),
         (7, Action::Idle { cgroup: 2, idle: true }),
@@ -79,7 +79,7 @@ fn a_policy_sees_every_cgroup_event() {
         (9, attach("lead", 0, true)),
         (10, Action::Remove { cgroup: 2 }),
         (11, Action::Remove { cgroup: 1 }),
-        (12, Action::Make { cgroup: 1 }),
+        (12, Action::Create { cgroup: 1 }),
     ];
     let mut run = Run::new(machine(2, threads(), &actions), "cgroups", &[]);
     run.run(20 * MS).assert_alive();
@@ -190,9 +190,9 @@ fn a_rejected_move_is_cancelled_for_the_whole_process() {
 #[test]
 fn failed_cgroup_operations_change_nothing_and_are_reported() {
     let actions = [
-        (1, Action::Make { cgroup: 2 }),
-        (2, Action::Make { cgroup: 1 }),
-        (3, Action::Make { cgroup: 1 }),
+        (1, Action::Create { cgroup: 2 }),
+        (2, Action::Create { cgroup: 1 }),
+        (3, Action::Create { cgroup: 1 }),
         (4, Action::Weight { cgroup: 2, weight: 5 }),
         (5, attach("lead", 1, false)),
         (6, Action::Remove { cgroup: 1 }),
@@ -310,12 +310,12 @@ fn a_policy_can_read_cpusets() {
         (45, attach("lead", 0, false)),
         (50, Action::Remove { cgroup: 2 }),
         (50, Action::Remove { cgroup: 1 }),
-        (50, Action::Make { cgroup: 1 }),
+        (50, Action::Create { cgroup: 1 }),
         (60, cpus(1, &[0])),
     ];
     for checked in [false, true] {
         let mut machine = machine(4, threads(), &actions);
-        machine.checked = checked;
+        machine.sanitizer = checked;
         let mut run = Run::new(machine, "cpusets", &[]);
         run.run(70 * MS).assert_alive();
         assert_eq!(

@@ -318,7 +318,7 @@ fn traced(tasks: Tasks, profile: &Profile) -> (Run, Vec<String>) {
     profile
         .apply(
             &mut object,
-            profile::Facts::new(&machine.spec, &kernel::release::Release::MODELLED),
+            profile::Properties::new(&machine.spec, &kernel::release::Release::MODELLED),
         )
         .unwrap();
     let image = load(&mut machine, &object, profile, Engine::default()).unwrap_or_else(|error| panic!("{error}"));

@@ -93,7 +93,7 @@ impl Args {
             policy,
             settings,
             engine: Engine::default(),
-            checked: false,
+            sanitizer: false,
             machine,
             workload,
             seed: self.seed,

@@ -100,9 +100,9 @@ fn a_finding_ends_the_run_with_status_1_and_a_sanitizer_report() {
     let ran = support::windtunnel(&["run", object.to_str().expect("a path"), "--for", "600ms", "--check"]);
     assert_eq!(ran.status, 1, "{}", ran.stderr);
     for part in [
-        "checked mode: ops.running(): use-after-release: load of 4 bytes at 0x",
+        "sanitizer: ops.running(): use-after-release: load of 4 bytes at 0x",
         "use_after_release.bpf.c:",
-        "a reference to a task_struct was got in bad_running (",
+        "a reference to a task_struct was acquired in bad_running (",
         "and released in bad_running (",
         " of the task_struct of ",
     ] {

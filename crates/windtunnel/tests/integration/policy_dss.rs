@@ -49,7 +49,7 @@ fn a_late_tick_does_not_shorten_other_ticks() {
     // An interrupt delays the timer tick until shortly before the next tick.
     let late = Disturbance {
         at_ns: 59 * MS,
-        what: Action::Irq {
+        action: Action::Irq {
             cpu: 0,
             ns: 9900 * US,
             period_ns: MS,

@@ -82,7 +82,7 @@ fn ops_lack(name: &str, object: &Object) -> Option<String> {
     let machine = Machine::new(free(1), Workload::default(), 1).expect("a machine");
     let mut object = object.clone();
     let profile = profiles::find(name).expect("a profile that can be read");
-    let applied = profile.apply(&mut object, profile::Facts::new(&machine.spec, &machine.release));
+    let applied = profile.apply(&mut object, profile::Properties::new(&machine.spec, &machine.release));
     applied.expect("the profile fits");
     let (image, _) = kernel::load::open(&machine, &object, &profile, Engine::default()).expect("it links");
     let defined = |callback: &str| image.struct_ops.iter().any(|ops| ops.programs.contains_key(callback));

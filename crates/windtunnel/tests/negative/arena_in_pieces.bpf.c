@@ -2,8 +2,8 @@
 /*
  * arena_in_pieces: allocates every other page of its arena. That needs more memory mappings than the host allows a
  * process (vm.max_map_count).
- * with --check: pages in too many pieces for this host
- * without: pages in too many pieces for this host
+ * with --check: pages in too many separate ranges for this host
+ * without: pages in too many separate ranges for this host
  */
 #include "base.h"
 

@@ -355,7 +355,7 @@ impl Dsqs {
 
     /// Returns the DSQ of a task, or [`NO_DSQ`].
     #[inline]
-    pub fn of(&self, task: TaskId) -> DsqRef {
+    pub fn current(&self, task: TaskId) -> DsqRef {
         self.nodes.get(task.slot() as usize).map_or(NO_DSQ, |node| node.dsq)
     }
 

@@ -168,7 +168,7 @@ fn cpu_state(m: &mut Machine, cpu: CpuId, waiting: &[TaskId]) {
 
 /// Writes the state of a task (scx_dump_task).
 fn task_state(m: &mut Machine, cpu: CpuId, task: TaskId, marker: char) {
-    let dsq = m.ext.dsqs.of(task);
+    let dsq = m.ext.dsqs.current(task);
     let dsq_id = if dsq == super::dsq::NO_DSQ {
         "(n/a)".to_string()
     } else {

@@ -124,7 +124,7 @@ pub(crate) fn fault(m: &mut Machine, program: &str, fault: &Fault) {
     // exceptions are functions that are not modelled and endless loops.
     let kind = match fault.kind {
         FaultKind::Trap | FaultKind::Budget => Kind::Error,
-        _ if m.checked => Kind::ErrorCheck,
+        _ if m.sanitizer => Kind::ErrorCheck,
         _ => Kind::Error,
     };
     let (notes, callers) = sanitizer::describe(m, fault);

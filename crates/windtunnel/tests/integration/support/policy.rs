@@ -180,7 +180,7 @@ impl Run {
             profile
                 .apply(
                     &mut object,
-                    profile::Facts::new(&self.machine, &kernel::release::Release::MODELLED),
+                    profile::Properties::new(&self.machine, &kernel::release::Release::MODELLED),
                 )
                 .expect("the profile fits");
             for (name, divisor) in &self.divisors {

@@ -219,7 +219,7 @@ fn a_group_that_is_created_again_starts_anew() {
     bed.disturb(0, max(Some(5000)));
     bed.disturb(SECOND, move_to(0));
     bed.disturb(SECOND, Action::Remove { cgroup: a });
-    bed.disturb(2 * SECOND, Action::Make { cgroup: a });
+    bed.disturb(2 * SECOND, Action::Create { cgroup: a });
     bed.disturb(2 * SECOND, move_to(a));
     let mut m = bed.machine(cpus(1));
     m.advance(2 * SECOND, &mut Vec::new());
@@ -284,7 +284,7 @@ fn random_action(rng: &mut Rng, nr_groups: u32, nr_tasks: u32, nr_cpus: u32) -> 
             online: rng.below(2) == 0,
         },
         4 => Action::Remove { cgroup },
-        5 => Action::Make { cgroup },
+        5 => Action::Create { cgroup },
         _ => Action::Attach {
             cgroup: cgroup - rng.below(2) as u32,
             comm: format!("t{}", rng.below(u64::from(nr_tasks))),
@@ -328,7 +328,7 @@ fn random(seed: u64) {
         // All cgroups exist at the beginning.
         match action {
             Action::Remove { cgroup } => removed.push(cgroup),
-            Action::Make { cgroup } if !removed.contains(&cgroup) => continue,
+            Action::Create { cgroup } if !removed.contains(&cgroup) => continue,
             _ => {}
         }
         bed.disturb(n * 10 * MS + rng.below(10 * MS), action);

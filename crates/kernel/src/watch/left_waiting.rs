@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tasks that wait for a CPU, and where: the evidence against a policy that loses tasks.
+//! Describes the tasks that wait for a CPU and their queues. This is the evidence against a policy
+//! that loses tasks.
 
 use super::waiting::*;
 use crate::machine::Machine;
@@ -10,25 +11,28 @@ use crate::sched::ext::entity::OpsState;
 use crate::simulation::id::TaskId;
 
 impl Machine {
-    /// Returns the tasks that wait for a CPU, longest first. A task whose cgroup has used up its time does not count.
+    /// Returns the tasks that wait for a CPU, longest wait first. Tasks of a throttled cgroup are
+    /// not included.
     pub(crate) fn waiting_tasks(&self) -> Vec<WaitingTask> {
         let ids = self.tasks.ids();
-        let mut waiting: Vec<TaskId> = ids.filter(|&id| self.waits(id) && !self.tasks[id].on_cpu).collect();
+        let mut waiting: Vec<TaskId> = ids
+            .filter(|&id| self.is_waiting(id) && !self.tasks[id].on_cpu)
+            .collect();
         waiting.sort_by_key(|&id| (self.tasks[id].waiting_since, self.tasks[id].pid));
-        let described = |(place, id): (usize, TaskId)| {
+        let described = |(rank, id): (usize, TaskId)| {
             let task = &self.tasks[id];
             WaitingTask {
                 pid: task.pid,
                 comm: task.comm.clone(),
                 since_ns: task.waiting_since,
-                kept: (place < DESCRIBED).then(|| self.where_kept(id)),
+                kept: (rank < DESCRIBED).then(|| self.describe_queue(id)),
             }
         };
         waiting.into_iter().enumerate().map(described).collect()
     }
 
-    /// Returns the queue that keeps a waiting task, and what was last done with the task.
-    pub(crate) fn where_kept(&self, id: TaskId) -> String {
+    /// Returns a description of the queue that contains a waiting task.
+    pub(crate) fn describe_queue(&self, id: TaskId) -> String {
         let task = &self.tasks[id];
         match task.class {
             Class::Rt => return format!("on the real-time queue of CPU {}", task.cpu),
@@ -36,10 +40,10 @@ impl Machine {
             Class::Ext | Class::Idle => {}
         }
         let dsqs = &self.ext.dsqs;
-        let dsq = dsqs.of(id);
+        let dsq = dsqs.current(id);
         if dsq == NO_DSQ {
             return match task.ext.ops_state {
-                OpsState::Queued => "in the policy's hands: its last ops.enqueue() inserted it into no DSQ".to_owned(),
+                OpsState::Queued => "held by the policy: its last ops.enqueue() inserted it into no DSQ".to_owned(),
                 OpsState::Queueing => "in ops.enqueue()".to_owned(),
                 OpsState::None => "on no DSQ".to_owned(),
             };
@@ -51,6 +55,10 @@ impl Machine {
             id => format!("DSQ 0x{id:x}"),
         };
         let ahead = std::iter::successors(dsqs.first(dsq), |&task| dsqs.next(task)).position(|task| task == id);
-        format!("on {name}, {} of {} tasks before it", ahead.unwrap_or(0), dsqs.nr(dsq))
+        format!(
+            "on {name}, {} of {} tasks ahead of it",
+            ahead.unwrap_or(0),
+            dsqs.nr(dsq)
+        )
     }
 }

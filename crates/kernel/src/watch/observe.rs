@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The one point at which the machine says that a task or a CPU has changed its state. Checks, invariants, decisions and the
-//! record of a switch all hang on it, so that a place in `sched` cannot tell one of them and forget another.
+//! Reports each change of a task's or CPU's state to everything that watches the machine.
+//!
+//! Checks, invariants, decisions and the record of a switch are updated here and nowhere else. So
+//! code in `sched` cannot update one of them and forget another.
 
 use super::check::AffinityGroup;
-use super::decision::What;
+use super::decision::DecisionKind;
 use crate::machine::Machine;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use trace::{Event, TaskState};
@@ -12,31 +14,31 @@ use trace::{Event, TaskState};
 pub(crate) enum Transition {
     /// A task became runnable and waits.
     Queued { task: TaskId },
-    /// A waiting task left its queue without having run.
+    /// A waiting task left its queue without running.
     Dequeued { task: TaskId },
-    /// A waiting task left its queue because its cgroup has used up its time.
+    /// A waiting task left its queue because its cgroup has used up its runtime.
     Throttled { task: TaskId },
-    /// A CPU switched from a task, which is in this state now, to another one.
+    /// A CPU switched from task `prev`, which is now in state `prev_state`, to `next`.
     Switched {
         cpu: CpuId,
         prev: TaskId,
         prev_state: TaskState,
         next: TaskId,
     },
-    /// The CPUs that a task may use are about to become those of this group.
+    /// The task's set of allowed CPUs is about to change to that of `group`.
     AffinityChanges { task: TaskId, group: AffinityGroup },
-    /// A CPU came online, idle.
+    /// A CPU came online and is idle.
     Online { cpu: CpuId },
-    /// A CPU begins to go offline: its tasks have to leave.
+    /// A CPU starts to go offline; its tasks still have to leave.
     GoesOffline { cpu: CpuId },
-    /// A CPU is offline; nothing is left on it.
+    /// A CPU is offline, and no task is left on it.
     Offline { cpu: CpuId },
     /// The run is over.
     End,
 }
 
 impl Machine {
-    /// Tells everything that watches. Inlined, so that each place has its own arm and no match.
+    /// Reports a change of state. Inlined, so that each caller contains only its own match arm.
     #[inline(always)]
     pub(crate) fn observe(&mut self, transition: Transition) {
         let now = self.now;
@@ -84,7 +86,7 @@ impl Machine {
     #[inline]
     fn observe_switch(&mut self, cpu: CpuId, prev: TaskId, prev_state: TaskState, next: TaskId) {
         let group = |task: TaskId| self.tasks[task].affinity;
-        let prev_waits = (prev != IDLE && self.waits(prev)).then(|| group(prev));
+        let prev_waits = (prev != IDLE && self.is_waiting(prev)).then(|| group(prev));
         let next_group = (next != IDLE).then(|| group(next));
         self.checks.switched(self.now, cpu, prev_waits, next_group);
         self.watch_switch(cpu, prev, next);
@@ -98,7 +100,7 @@ impl Machine {
             },
         );
         if next != IDLE {
-            self.decided(|_| What::Run { pid: next_pid, prev });
+            self.record_decision(|_| DecisionKind::Run { pid: next_pid, prev });
         }
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The simulated kernel on small machines, and test policies under it.
-#![allow(clippy::disallowed_methods)] // tests read and write files
+//! Integration tests: small simulated machines, with and without test policies.
+#![allow(clippy::disallowed_methods)] // Tests read and write files.
 
 mod attack;
 mod calls;
@@ -15,6 +15,7 @@ mod ext_last;
 mod ext_local;
 mod hostile;
 mod hotplug;
+mod local_time;
 mod maps;
 mod policies;
 mod programs;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Rules of checked mode about what functions are given and give, and about callbacks. See rules.h. */
+/*
+ * Rules of the sanitizer about arguments and results of functions, and about callbacks. See
+ * rules.h.
+ */
 #include "rules.h"
 
 struct leaf {
@@ -23,7 +26,7 @@ struct {
 	__type(value, u64);
 } storage SEC(".maps");
 
-/* What functions are given. */
+/* Arguments of functions. */
 
 BREAKS(is_given_a_place_beyond_the_stack, "stack-out-of-bounds: store of 16 bytes")
 {
@@ -56,8 +59,8 @@ BREAKS(is_given_a_value_beyond_the_stack, "stack-out-of-bounds: load of")
 }
 
 /*
- * A bpf_cpumask consists of numbers, so that one may be part of what is the program's. It is as large as in a kernel for 8192 CPUs:
- * 1024 bytes and a word.
+ * A bpf_cpumask contains only numbers, so it may be part of the program's own memory. Its size is
+ * that of a kernel for 8192 CPUs: 1024 bytes and one word.
  */
 #define MASK_WORDS 129
 private(B) u64 masks[2 * MASK_WORDS];
@@ -84,7 +87,7 @@ BREAKS(has_a_mask_across_the_stack, "stack-out-of-bounds: store of 1032 bytes")
 	return 0;
 }
 
-BREAKS(is_given_no_mask, "bad-pointer: bpf_cpumask_set_cpu wants a bpf_cpumask")
+BREAKS(is_given_no_mask, "bad-pointer: bpf_cpumask_set_cpu expects a bpf_cpumask")
 {
 	struct plain *object = bpf_obj_new(struct plain);
 
@@ -108,7 +111,7 @@ BREAKS(is_given_a_dropped_object_behind_others, "use-after-release: passed to bp
 	return 0;
 }
 
-BREAKS(is_given_a_number_as_a_mask, "bad-pointer: bpf_cpumask_test_cpu wants a cpumask and gets a number")
+BREAKS(is_given_a_number_as_a_mask, "bad-pointer: bpf_cpumask_test_cpu expects a cpumask, but the argument is a number")
 {
 	u64 number = load(u64, &given[1]) + (1 << 20);
 
@@ -130,7 +133,7 @@ BREAKS(locks_twice, "deadlock: bpf_spin_lock of the lock that is already held")
 	return 0;
 }
 
-/* Objects of the kernel. */
+/* Kernel objects. */
 
 struct task_struct___mask {
 	cpumask_t cpus_mask;
@@ -138,7 +141,7 @@ struct task_struct___mask {
 
 static u64 (*const bpf_get_current_task)(void) = (void *)35;
 
-BREAKS(is_given_a_cgroup_as_a_task, "bad-pointer: scx_bpf_task_cpu wants a task_struct and gets a pointer to a reference to a cgroup")
+BREAKS(is_given_a_cgroup_as_a_task, "bad-pointer: scx_bpf_task_cpu expects a task_struct, but the argument is a pointer to a reference to a cgroup")
 {
 	struct cgroup *root = bpf_cgroup_from_id(1);
 
@@ -149,7 +152,7 @@ BREAKS(is_given_a_cgroup_as_a_task, "bad-pointer: scx_bpf_task_cpu wants a task_
 	return 0;
 }
 
-BREAKS(is_given_a_task_as_a_cgroup, "bad-pointer: bpf_cgroup_acquire wants a cgroup and gets a pointer to")
+BREAKS(is_given_a_task_as_a_cgroup, "bad-pointer: bpf_cgroup_acquire expects a cgroup, but the argument is a pointer to")
 {
 	struct cgroup *cgrp = bpf_cgroup_acquire((void *)ctx[0]);
 
@@ -158,17 +161,17 @@ BREAKS(is_given_a_task_as_a_cgroup, "bad-pointer: bpf_cgroup_acquire wants a cgr
 	return 0;
 }
 
-BREAKS(is_given_a_place_within_a_task, "bad-pointer: scx_bpf_task_cpu wants a task_struct and gets a pointer 8 bytes into a task_struct")
+BREAKS(is_given_a_place_within_a_task, "bad-pointer: scx_bpf_task_cpu expects a task_struct, but the argument is a pointer 8 bytes into a task_struct")
 {
 	return scx_bpf_task_cpu((void *)ctx[0] + 8);
 }
 
-BREAKS(is_given_a_cast, "bad-pointer: scx_bpf_task_cpu wants a task_struct and gets a pointer to kernel memory that nothing keeps alive")
+BREAKS(is_given_a_cast, "bad-pointer: scx_bpf_task_cpu expects a task_struct, but the argument is a pointer to kernel memory that nothing keeps alive")
 {
 	return scx_bpf_task_cpu(bpf_rdonly_cast((void *)ctx[0], 0));
 }
 
-BREAKS(is_given_a_number_as_a_task, "bad-pointer: scx_bpf_task_cpu wants a task_struct and gets a number")
+BREAKS(is_given_a_number_as_a_task, "bad-pointer: scx_bpf_task_cpu expects a task_struct, but the argument is a number")
 {
 	return scx_bpf_task_cpu((void *)bpf_get_current_task());
 }
@@ -178,7 +181,7 @@ BREAKS(is_given_no_task, "null-dereference: NULL passed to scx_bpf_task_cpu")
 	return scx_bpf_task_cpu(bpf_task_from_pid(4711));
 }
 
-BREAKS_SLEEPABLE(is_given_a_task_kept_without_rcu, "bad-pointer: scx_bpf_task_cpu wants a task_struct")
+BREAKS_SLEEPABLE(is_given_a_task_kept_without_rcu, "bad-pointer: scx_bpf_task_cpu expects a task_struct")
 {
 	struct value *value = keeping((void *)ctx[0]);
 
@@ -201,7 +204,7 @@ KEEPS(is_given_tasks)
 	return 0;
 }
 
-BREAKS(keeps_something_for_a_cgroup_as_a_task, "bad-pointer: bpf_task_storage_get wants a task_struct and gets")
+BREAKS(keeps_something_for_a_cgroup_as_a_task, "bad-pointer: bpf_task_storage_get expects a task_struct, but the argument is")
 {
 	struct cgroup *root = bpf_cgroup_from_id(1);
 
@@ -219,12 +222,12 @@ KEEPS(keeps_something_for_no_task)
 	return 0;
 }
 
-BREAKS(is_given_a_task_as_a_mask, "bad-pointer: bpf_cpumask_test_cpu wants a cpumask and gets a pointer to")
+BREAKS(is_given_a_task_as_a_mask, "bad-pointer: bpf_cpumask_test_cpu expects a cpumask, but the argument is a pointer to")
 {
 	return bpf_cpumask_test_cpu(0, (void *)ctx[0]);
 }
 
-BREAKS(is_given_an_object_as_a_mask, "bad-pointer: bpf_cpumask_test_cpu wants a cpumask and gets a pointer to")
+BREAKS(is_given_an_object_as_a_mask, "bad-pointer: bpf_cpumask_test_cpu expects a cpumask, but the argument is a pointer to")
 {
 	struct plain *object = bpf_obj_new(struct plain);
 
@@ -261,7 +264,7 @@ KEEPS(reads_masks)
 	return 0;
 }
 
-/* What they give. */
+/* Results of functions. */
 
 BREAKS(far_from_null, "untested: arithmetic on a pointer that may be NULL")
 {
@@ -356,14 +359,14 @@ KEEPS(reads_of_what_was_not_made)
 
 	if (!value)
 		return 0;
-	/* No flags are known, so it is no dynptr to anything. */
+	/* The flags are invalid, so the dynptr does not refer to anything. */
 	bpf_dynptr_from_mem(&value->number, 8, 1, &ptr);
 	delete();
 	bpf_dynptr_read(&word, 8, &ptr, 0, 0);
 	return 0;
 }
 
-BREAKS(uses_a_dynptr_where_an_iterator_is, "bad-pointer: bpf_dynptr_read wants a bpf_dynptr")
+BREAKS(uses_a_dynptr_where_an_iterator_is, "bad-pointer: bpf_dynptr_read expects a bpf_dynptr")
 {
 	struct bpf_dynptr ptr;
 	void *place = &ptr;
@@ -436,7 +439,7 @@ BREAKS(hands_on_a_number, "bad-pointer: load of 8 bytes")
 {
 	u64 number = ctx[0];
 
-	/* Not a pointer any more. */
+	/* The sanitizer no longer treats this as a pointer. */
 	number = (number ^ 1) ^ (u64)load(u8, &constant) / 7;
 	bpf_loop(1, reads_its_word, (void *)number, 0);
 	return 0;
@@ -451,7 +454,7 @@ static __attribute__((noinline)) long uses_much_stack(u64 index, void *ctx)
 	return load(char, at);
 }
 
-BREAKS(a_callback_uses_too_much_stack, "stack-overflow: 2 functions under way")
+BREAKS(a_callback_uses_too_much_stack, "stack-overflow: 2 nested functions")
 {
 	char room[280] = {};
 	char *at = room;
@@ -478,7 +481,7 @@ static __attribute__((noinline)) u64 has_a_dynptr(void)
 	return 0;
 }
 
-BREAKS(uses_a_dynptr_of_a_callback, "bad-pointer: bpf_dynptr_read wants a bpf_dynptr")
+BREAKS(uses_a_dynptr_of_a_callback, "bad-pointer: bpf_dynptr_read expects a bpf_dynptr")
 {
 	bpf_loop(1, makes_a_dynptr, NULL, 0);
 	has_a_dynptr();

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Rules of checked mode about what user space gives, words at the end of kernel objects, and saved interrupt flags. See rules.h. */
+/*
+ * Rules of the sanitizer about input from user space, the ends of kernel objects, and saved
+ * interrupt flags. See rules.h.
+ */
 #include "rules.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -26,7 +29,7 @@ struct {
 		(struct guarded *)bpf_map_lookup_elem(&guarded, &___key); \
 	})
 
-/* What user space gives. */
+/* Input from user space. */
 
 KEEPS_INPUT(changes_its_input)
 {
@@ -57,7 +60,7 @@ BREAKS_INPUT(reads_through_a_word_of_its_input, "bad-pointer: load of 8 bytes")
 	return load(u64, word);
 }
 
-BREAKS_INPUT(releases_its_input, "bad-pointer: bpf_task_release wants a task_struct and gets a pointer to the program's context")
+BREAKS_INPUT(releases_its_input, "bad-pointer: bpf_task_release expects a task_struct, but the argument is a pointer to the program's context")
 {
 	bpf_task_release((void *)ctx);
 	return 0;
@@ -74,8 +77,8 @@ BREAKS_INPUT(needs_rcu_on_input, "rcu: scx_bpf_cpu_curr needs bpf_rcu_read_lock"
 }
 
 /*
- * The end of kernel objects: `given[1]` is how far apart tasks are. Checked mode does not see that an offset is variable which comes
- * from the stack, as the kernel does.
+ * The ends of kernel objects. `given[1]` is the distance between task_structs. The sanitizer,
+ * unlike the kernel, does not notice that an offset loaded from the stack is variable.
  */
 static __always_inline u64 task_stride(void)
 {
@@ -145,7 +148,7 @@ KEEPS(restores_interrupts_in_order)
 	return 0;
 }
 
-BREAKS(restores_interrupts_out_of_order, "unbalanced-lock: bpf_local_irq_restore of flags that are not those saved last")
+BREAKS(restores_interrupts_out_of_order, "unbalanced-lock: bpf_local_irq_restore of flags other than those saved last")
 {
 	unsigned long outer, inner;
 
@@ -187,7 +190,7 @@ BREAKS(restores_what_was_saved_before, "unbalanced-lock: bpf_local_irq_restore o
 	return 0;
 }
 
-BREAKS(unlocks_with_what_no_lock_saved, "bad-pointer: bpf_res_spin_unlock_irqrestore wants a flag of bpf_res_spin_lock_irqsave()")
+BREAKS(unlocks_with_what_no_lock_saved, "bad-pointer: bpf_res_spin_unlock_irqrestore expects a flag of bpf_res_spin_lock_irqsave()")
 {
 	struct guarded *value = guarded_value();
 	unsigned long before, flags;
@@ -200,14 +203,14 @@ BREAKS(unlocks_with_what_no_lock_saved, "bad-pointer: bpf_res_spin_unlock_irqres
 	return 0;
 }
 
-BREAKS(restores_what_no_lock_saved, "bad-pointer: bpf_local_irq_restore wants a flag of bpf_local_irq_save()")
+BREAKS(restores_what_no_lock_saved, "bad-pointer: bpf_local_irq_restore expects a flag of bpf_local_irq_save()")
 {
 	struct guarded *value = guarded_value();
 	unsigned long flags, again;
 
 	if (!value || bpf_res_spin_lock_irqsave(&value->lock, &flags))
 		return 0;
-	/* It is taken. */
+	/* The lock is already held, so this fails. */
 	bpf_res_spin_lock_irqsave(&value->lock, &again);
 	bpf_res_spin_unlock_irqrestore(&value->lock, &flags);
 	bpf_local_irq_restore(&again);
@@ -236,13 +239,13 @@ BREAKS(changes_saved_flags, "special-field: bpf_local_irq_restore of a flag of b
 	return 0;
 }
 
-BREAKS(saves_flags_outside_the_stack, "bad-pointer: bpf_local_irq_save wants a place in the stack")
+BREAKS(saves_flags_outside_the_stack, "bad-pointer: bpf_local_irq_save expects a pointer to the stack")
 {
 	bpf_local_irq_save((void *)&given[2]);
 	return 0;
 }
 
-BREAKS(restores_flags_that_nobody_saved, "bad-pointer: bpf_local_irq_restore wants a flag of bpf_local_irq_save()")
+BREAKS(restores_flags_that_nobody_saved, "bad-pointer: bpf_local_irq_restore expects a flag of bpf_local_irq_save()")
 {
 	unsigned long flags = 0;
 
@@ -250,7 +253,7 @@ BREAKS(restores_flags_that_nobody_saved, "bad-pointer: bpf_local_irq_restore wan
 	return 0;
 }
 
-BREAKS(restores_flags_of_an_earlier_call, "bad-pointer: bpf_local_irq_restore wants a flag of bpf_local_irq_save()")
+BREAKS(restores_flags_of_an_earlier_call, "bad-pointer: bpf_local_irq_restore expects a flag of bpf_local_irq_save()")
 {
 	bpf_local_irq_restore(in_stack(248));
 	return 0;

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Rules of checked mode about memory: bounds, what may be stored to, pointers, fields that are the kernel's. See rules.h. */
+/*
+ * Rules of the sanitizer about memory: bounds, read-only memory, pointers, and special fields. See
+ * rules.h.
+ */
 #include "rules.h"
 
-/* Bounds, and what may be stored to. */
+/* Bounds and read-only memory. */
 
 BREAKS(behind_an_object, "out-of-bounds: load of 8 bytes")
 {
@@ -106,7 +109,7 @@ BREAKS(reads_where_nothing_is, "bad-pointer: load of 8 bytes")
 	return load(u64, bpf_rdonly_cast((void *)0x100000000000, 0));
 }
 
-/* Pointers that were given, kept or made. */
+/* Pointers from arguments, from memory and from computations. */
 
 BREAKS(stores_through_a_pointer_in_the_arguments, "read-only: store of 8 bytes")
 {
@@ -199,7 +202,10 @@ BREAKS(reads_what_is_gone_long_since, "use-after-free: load of 8 bytes")
 	if (!value)
 		return 0;
 	delete();
-	/* As many that come and go as it takes until others are known in its place. */
+	/*
+	 * Creates and deletes more elements than the sanitizer's quarantine holds, so that the first
+	 * element's memory is known as that of other elements.
+	 */
 	for (int i = 0; i < 4096; i++) {
 		fresh();
 		delete();
@@ -260,7 +266,7 @@ BREAKS(stores_to_a_uptr, "special-field: store of 8 bytes")
 }
 #endif
 
-BREAKS(locks_a_timer, "bad-pointer: bpf_spin_lock wants a bpf_spin_lock")
+BREAKS(locks_a_timer, "bad-pointer: bpf_spin_lock expects a bpf_spin_lock")
 {
 	struct value *value = fresh();
 
@@ -269,7 +275,7 @@ BREAKS(locks_a_timer, "bad-pointer: bpf_spin_lock wants a bpf_spin_lock")
 	return 0;
 }
 
-BREAKS(locks_beside_a_lock, "bad-pointer: bpf_spin_lock wants a bpf_spin_lock")
+BREAKS(locks_beside_a_lock, "bad-pointer: bpf_spin_lock expects a bpf_spin_lock")
 {
 	struct value *value = fresh();
 
@@ -278,7 +284,7 @@ BREAKS(locks_beside_a_lock, "bad-pointer: bpf_spin_lock wants a bpf_spin_lock")
 	return 0;
 }
 
-BREAKS(changes_the_middle_of_a_mask, "bad-pointer: bpf_cpumask_set_cpu wants a bpf_cpumask")
+BREAKS(changes_the_middle_of_a_mask, "bad-pointer: bpf_cpumask_set_cpu expects a bpf_cpumask")
 {
 	struct bpf_cpumask *mask = bpf_cpumask_create();
 
@@ -289,7 +295,7 @@ BREAKS(changes_the_middle_of_a_mask, "bad-pointer: bpf_cpumask_set_cpu wants a b
 	return 0;
 }
 
-BREAKS(copies_of_the_middle_of_an_object, "bad-pointer: bpf_per_cpu_ptr wants a per-CPU object")
+BREAKS(copies_of_the_middle_of_an_object, "bad-pointer: bpf_per_cpu_ptr expects a per-CPU object")
 {
 	struct plain *object = bpf_percpu_obj_new(struct plain);
 
@@ -300,7 +306,7 @@ BREAKS(copies_of_the_middle_of_an_object, "bad-pointer: bpf_per_cpu_ptr wants a 
 	return 0;
 }
 
-BREAKS(copies_of_what_is_there_once, "bad-pointer: bpf_per_cpu_ptr wants a per-CPU object")
+BREAKS(copies_of_what_is_there_once, "bad-pointer: bpf_per_cpu_ptr expects a per-CPU object")
 {
 	struct plain *object = bpf_obj_new(struct plain);
 

@@ -50,6 +50,7 @@ pub(crate) fn cgroup_at(m: &Machine, addr: u64) -> Result<(u32, bool), Fault> {
 
 /// Takes a reference to a cgroup and returns its address, or 0 if it no longer exists.
 fn tryget(m: &mut Machine, cgrp: u64) -> u64 {
+    m.ext.charge_program(m.layout.cgroup_search(cgrp));
     if m.layout.get_cgroup(cgrp) { cgrp } else { 0 }
 }
 
@@ -77,6 +78,7 @@ fn bpf_cgroup_acquire(m: &mut Machine, cgrp: u64) -> Result<u64, Fault> {
 
 fn bpf_cgroup_release(m: &mut Machine, cgrp: u64) -> Result<(), Fault> {
     let (cgroup, _) = cgroup_at(m, cgrp)?;
+    m.ext.charge_program(m.layout.cgroup_search(cgrp));
     if ext::cgroup::put(m, cgrp) {
         return Ok(());
     }

@@ -101,7 +101,7 @@ pub(super) struct Object {
     /// Id in the kernfs_node.
     pub(super) id: u64,
     /// Number of references: the policy's, plus the kernel's own while the cgroup is being removed.
-    pub(super) refs: u32,
+    pub(super) refs: u64,
     /// Whether the cgroup was removed.
     pub(super) dead: bool,
     /// Objects from the root to this one.
@@ -322,11 +322,24 @@ impl Layout {
         let mut below = self.cgroups.below.range([parent, from]..=[parent, u32::MAX]);
         let mut looked_at = 0;
         let found = below.find(|&&[_, object]| {
-            looked_at += 1;
+            looked_at += 1 + self.search_of(object);
             is_there(object)
         });
         let child = found.map(|&[_, object]| self.cgroups.slab.addr(object.into()));
         (child, looked_at)
+    }
+
+    /// Returns how many cgroups a search for references to a cgroup looks at. Only references to
+    /// removed cgroups are searched.
+    pub fn cgroup_search(&self, addr: u64) -> u64 {
+        self.cgroup_object(addr).map_or(0, |object| self.search_of(object))
+    }
+
+    fn search_of(&self, object: u32) -> u64 {
+        match self.cgroups.objects[object as usize].dead {
+            true => self.cgroups.objects.len() as u64,
+            false => 0,
+        }
     }
 
     /// Returns the parent of a cgroup.
@@ -406,7 +419,7 @@ impl Layout {
     }
 
     /// Returns the number of references to the cgroup at an address.
-    pub fn cgroup_refs(&self, addr: u64) -> u32 {
+    pub fn cgroup_refs(&self, addr: u64) -> u64 {
         let object = self.cgroup_object(addr);
         object.map_or(0, |object| self.cgroups.objects[object as usize].refs)
     }

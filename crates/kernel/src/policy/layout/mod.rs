@@ -66,7 +66,7 @@ pub struct Layout {
     /// Per-CPU pointers to cpufreq policies, all NULL.
     pub cpufreq_cpu_data: u64,
     /// Number of references that the policy holds, by TaskId.
-    refs: Vec<u32>,
+    refs: Vec<u64>,
     pub possible: Mask,
     pub online: Mask,
     /// cpu_none_mask.

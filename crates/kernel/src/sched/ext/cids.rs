@@ -130,11 +130,11 @@ pub(crate) fn check_arenas(arenas: usize) -> Option<String> {
     match arenas {
         1 => None,
         0 => Some(format!(
-            "cid-uses_cids scheduler must use a BPF arena map ({})",
+            "cid-form scheduler must use a BPF arena map ({})",
             -EINVAL
         )),
         _ => Some(format!(
-            "cid-uses_cids scheduler uses multiple arena maps ({})",
+            "cid-form scheduler uses multiple arena maps ({})",
             -EINVAL
         )),
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Local storage of kernel objects that are removed.
+//! Removes the local storage (map values) of kernel objects that are removed.
 
 use super::object::drop_fields;
 use crate::engine::vm::Vm;

@@ -124,7 +124,7 @@ fn a_deep_program_fits_into_the_host_stack_or_faults() {
         });
         let (kind, message, _) = fault.expect("the stack is finite");
         assert_eq!(kind, FaultKind::Stack);
-        assert!(message.contains(" KiB of stack left, and BPF code needs "), "{message}");
+        assert!(message.contains(" KiB of stack left, but BPF code needs "), "{message}");
         let words = message.split(|c: char| !c.is_ascii_digit());
         let numbers: Vec<u32> = words.filter_map(|word| word.parse().ok()).collect();
         assert!((needed - 10..=needed + 10).contains(&numbers[1]), "{message}");
@@ -140,7 +140,7 @@ fn calls_nest_up_to_the_limit_of_the_bpf_stack() {
     let (result, _) = run(text, 0);
     let (kind, message, _) = result.expect_err("it never returns");
     assert_eq!(kind, FaultKind::Stack);
-    assert!(message.contains("nest too deep"), "{message}");
+    assert!(message.contains("nested too deeply"), "{message}");
 }
 
 #[test]

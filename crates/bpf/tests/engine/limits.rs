@@ -200,7 +200,7 @@ fn a_tree_of_calls_ends_with_the_budget() {
         let (kind, message, pc) = result.expect_err("it never returns");
         assert_eq!(kind, FaultKind::Budget, "{message}");
         assert!(
-            message.starts_with(&format!("more than {BUDGET} BPF instructions in one call")),
+            message.starts_with(&format!("one call executed more than {BUDGET} BPF instructions")),
             "{message}"
         );
         assert!(

@@ -56,7 +56,7 @@ fn exercise(bytes: &[u8], target: &Target, region: &mut Region) -> Result<(), St
     }
     let image = match link(&object, target, region, 4) {
         Ok(image) => image,
-        Err(error) if error.message.contains("no room left") => {
+        Err(error) if error.message.contains("the simulated address space is full") => {
             *region = Region::new().unwrap();
             return Err(error.to_string());
         }
@@ -186,7 +186,7 @@ fn errors_name_section_and_offset() {
     // A conditional jump that compares with 77.
     let jump = find(&[77, 0, 0, 0]) - 4;
     check(&patched(jump + 2, &[0xff, 0x7f]), "x.o: section syscall, offset 0x");
-    check(&patched(jump + 2, &[0xff, 0x7f]), "jump by 32767 out of function f");
+    check(&patched(jump + 2, &[0xff, 0x7f]), "a jump by 32767 instructions leaves function f");
     check(&patched(jump + 1, &[0x0f]), "register 15 does not exist");
     let constant = find(&[0x88, 0x77, 0x66, 0x55]) - 4;
     check(
@@ -197,7 +197,7 @@ fn errors_name_section_and_offset() {
     let btf = find(&[0x9f, 0xeb, 1, 0]);
     check(
         &patched(btf + 2, &[9]),
-        "x.o: section .BTF, offset 0x2: BTF version 9; only version 1 is supported",
+        "x.o: section .BTF, offset 0x2: the BTF version is 9, but only version 1 is supported",
     );
     check(
         &patched(btf + 12, &[0xff, 0xff, 0xff]),

@@ -212,6 +212,6 @@ fn arena_globals_need_an_arena() {
         .to_string();
     assert_eq!(
         error,
-        "test.bpf.o: section .addr_space.1: there are arena globals, but no map of type ARENA"
+        "test.bpf.o: section .addr_space.1: the object has arena globals, but no map of type ARENA"
     );
 }

@@ -42,7 +42,7 @@ pub struct Insn {
     pub op: u8,
     /// Destination register, 0 to 10.
     pub dst: u8,
-    /// Source register, 0 to 10, or the kind of a call's target.
+    /// Source register, 0 to 10, or the kind of the called function.
     pub src: u8,
     /// Memory offset, or jump distance in instructions, or a number that selects a variant of the
     /// operation (signed division, sign extension, address space cast).
@@ -71,7 +71,7 @@ pub struct Function {
     /// refers to it. In such a function r1 is always the address of an array of arguments on the
     /// BPF stack.
     pub is_callback: bool,
-    /// Source lines by ascending instruction; empty if the object has no .BTF.ext.
+    /// Source lines by ascending instruction. Empty if the object has no .BTF.ext.
     pub lines: Vec<LineInfo>,
 }
 

@@ -328,7 +328,7 @@ fn ill_formed_code_is_rejected() {
     let error = world
         .load(code, &[def], Default::default(), Engine::Interpreter)
         .unwrap_err();
-    assert_eq!(error, "map m: an array with key size 3, value size 8, 1 entries");
+    assert_eq!(error, "map m: an array cannot have key size 3, value size 8 and 1 entries");
     assert!(
         world
             .load(Code::default(), &[], Default::default(), Engine::Jit)

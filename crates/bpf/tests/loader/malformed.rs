@@ -163,11 +163,11 @@ fn errors_name_section_and_offset() {
     };
     check(
         b"",
-        "x.o: offset 0x0: not an ELF file (expected the .bpf.o file that clang -target bpf writes)",
+        "x.o: offset 0x0: the file is not an ELF file (give the .bpf.o file that clang -target bpf writes)",
     );
     check(
         &[b"\x7fELF\x01\x01".as_slice(), &[0; 60]].concat(),
-        "x.o: offset 0x4: not a 64-bit little-endian ELF file",
+        "x.o: offset 0x4: the file is not a 64-bit little-endian ELF file",
     );
     let source = "SEC(\"syscall\") u64 f(u64 *ctx) { if (ctx[0] == 77) return 1; return 0x1122334455667788; }";
     let bytes = compile(source);

@@ -137,7 +137,7 @@ fn a_type_with_invalid_special_fields_is_rejected() {
     let error = bpf::link::link(&object, &Target::default(), &region, 1);
     assert_eq!(
         error.unwrap_err().to_string(),
-        "test.bpf.o: struct node: it contains struct gone, which is not in BTF"
+        "test.bpf.o: struct node: its elements have type struct gone, which is not in BTF"
     );
 }
 

@@ -127,7 +127,7 @@ fn wrong_values_are_rejected_with_the_expected_type() {
     check(
         "partial",
         "maybe",
-        "partial = maybe: \"maybe\" is not a truth value: true or false expected",
+        "partial = maybe: \"maybe\" is not a truth value; expected true or false",
     );
     check(
         "mode",
@@ -142,12 +142,12 @@ fn wrong_values_are_rejected_with_the_expected_type() {
     check(
         "cpus",
         "1,2,3,4,5",
-        "cpus = 1,2,3,4,5: 5 values for the 4 elements of const volatile u32[4]",
+        "cpus = 1,2,3,4,5: 5 values were given for the 4 elements of const volatile u32[4]",
     );
     check(
         "label",
         "too long.",
-        "label = too long.: the text has 9 bytes; const volatile char[8] holds 7",
+        "label = too long.: the text has 9 bytes, but const volatile char[8] holds at most 7",
     );
     check(
         "points[0]",
@@ -157,7 +157,7 @@ fn wrong_values_are_rejected_with_the_expected_type() {
     check(
         "points[0].z",
         "1",
-        "points[0].z: no member \"z\"; there are: x, low, high, inner",
+        "points[0].z: there is no member \"z\"; the members are x, low, high, inner",
     );
     check(
         "points[0].low",

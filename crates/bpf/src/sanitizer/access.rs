@@ -58,8 +58,8 @@ pub(crate) fn meta(pc: usize, i: &Insn) -> u64 {
 /// Bit of the word that [`meta`] returns, which marks an atomic operation.
 const ATOMIC: u64 = 1 << 23;
 
-/// Checks a load through a register with this provenance (the object to which its pointer was
-/// obtained). Returns the provenance of the loaded value.
+/// Checks a load through a register with this provenance (the object to which its pointer
+/// originally pointed). Returns the provenance of the loaded value.
 pub(crate) unsafe extern "C" fn load(cx: *mut Context, base: u64, meta: u64, prov: u64, _: u64, _: u64) -> u64 {
     unsafe {
         let (cx, sanitizer) = (&mut *cx, sanitizer(cx));

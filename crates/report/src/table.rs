@@ -187,7 +187,7 @@ pub fn table(results: &[RunResult], surface: impl Into<Surface>) -> String {
     out
 }
 
-/// Returns in short why a result cannot be the best, or `None` if it can.
+/// Returns a short text about why a result cannot be the best, or `None` if it can.
 fn verdict(result: &RunResult) -> Option<String> {
     let lost = result.lost_tasks.as_ref();
     match result.fate() {
@@ -199,7 +199,7 @@ fn verdict(result: &RunResult) -> Option<String> {
     }
 }
 
-/// Breaks a long name into several lines, behind punctuation if there is any near the limit.
+/// Breaks a long name into several lines, after punctuation if there is any near the limit.
 fn break_name(name: &str) -> String {
     let mut out = Vec::new();
     for line in name.lines() {

@@ -414,7 +414,10 @@ mod tests {
         assert_eq!(bad(17, 2, [0; 4]), "a flag is neither 0 nor 1");
         assert_eq!(bad(2, 1, [0; 4]), "the flag is set, but this event has no flag");
         assert_eq!(bad(2, 0, [1 << 32, 0, 0, 0]), "a number has more than 32 bits");
-        assert_eq!(bad(10, 0, [1 << 16, 0, 0, 0]), "a callback number has more than 16 bits");
+        assert_eq!(
+            bad(10, 0, [1 << 16, 0, 0, 0]),
+            "a callback number has more than 16 bits"
+        );
         assert_eq!(bad(16, 0, [0; 4]), "a text is missing");
     }
 }

@@ -145,7 +145,8 @@ impl Lines {
         };
         if start == libc::MAP_FAILED {
             return Err(
-                "cannot reserve 16 GiB of address space for cache lines: is the process's memory limited (ulimit -v)?".into(),
+                "cannot reserve 16 GiB of address space for cache lines: is the process's memory limited (ulimit -v)?"
+                    .into(),
             );
         }
         // Huge pages would be wasted, because only a few words of each are used.
@@ -421,7 +422,11 @@ mod tests {
         );
         assert_eq!(lines.load(4, line(1)), 500, "no cache holds the line");
         assert_eq!(lines.store(0, line(1)), 700, "CPU 4 holds the line");
-        assert_eq!(lines.load(2, line(1)), 70, "a transfer has the cost of a competing line");
+        assert_eq!(
+            lines.load(2, line(1)),
+            70,
+            "a transfer has the cost of a competing line"
+        );
         lines.store(0, line(1));
         assert_eq!(
             lines.load(2, line(1)),

@@ -104,7 +104,10 @@ unsafe fn nested_call(cx: *mut Context, entry: Entry, args: &[u64; 5]) -> Option
             return None;
         }
         if (*cx).depth == MAX_DEPTH || (*cx).fp < (*cx).stack_limit {
-            (*cx).fault = Some(Fault::new(FaultKind::Stack, "calls into BPF code are nested too deeply"));
+            (*cx).fault = Some(Fault::new(
+                FaultKind::Stack,
+                "calls into BPF code are nested too deeply",
+            ));
             return None;
         }
         let saved = ((*cx).rsp, (*cx).fp, (*cx).pc, (*cx).interpreting);

@@ -234,7 +234,9 @@ pub(crate) fn release<W: World>(w: &mut W, mask: u64) -> Result<(), Fault> {
     {
         let mut state = w.vm().state().borrow_mut();
         let Some(references) = state.cpumasks.get_mut(&mask) else {
-            return Err(Fault::func(format!("{mask:#x} is not a bpf_cpumask: was it released twice?")));
+            return Err(Fault::func(format!(
+                "{mask:#x} is not a bpf_cpumask: was it released twice?"
+            )));
         };
         *references -= 1;
         if *references > 0 {

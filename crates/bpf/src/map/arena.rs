@@ -45,7 +45,9 @@ impl Arena {
         }
         let base = match def.arena {
             Some(base) => base,
-            None => region.arena().ok_or("the simulated address space has no room for another arena")?,
+            None => region
+                .arena()
+                .ok_or("the simulated address space has no room for another arena")?,
         };
         let user = base + (def.extra & (ARENA_SIZE - 1));
         let mut arena = Arena {

@@ -43,7 +43,8 @@ impl Region {
     pub fn new() -> Result<Region, String> {
         let base = BASE;
         let host = reserve_at(base).or_else(reserve_anywhere);
-        let host = host.ok_or("cannot reserve 128 GiB of address space: is the process's memory limited (ulimit -v)?")?;
+        let host =
+            host.ok_or("cannot reserve 128 GiB of address space: is the process's memory limited (ulimit -v)?")?;
         let lines = Lines::new(base, host + LINES).inspect_err(|_| release(host))?;
         let region = Region {
             lines,

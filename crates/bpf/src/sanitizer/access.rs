@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Checks loads and stores. The object to which the pointer originally pointed must contain the address.
-//! This object must be alive, and the program must be allowed to store to it.
+//! Checks loads and stores. The object to which the pointer originally pointed must contain the
+//! address. This object must be alive, and the program must be allowed to store to it.
 
 use super::objects::{Kind, View};
 use super::prov::{Origin, Prov, SCALAR};
@@ -318,7 +318,8 @@ impl Sanitizer {
                 "null-dereference"
             }
             Origin::Varied => {
-                let note = "the offset in a kernel object must be a constant, but the offset comes from memory or a function";
+                let note =
+                    "the offset in a kernel object must be a constant, but the offset comes from memory or a function";
                 notes.push((note.to_string(), None));
                 "variable-offset"
             }

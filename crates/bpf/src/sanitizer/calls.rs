@@ -247,7 +247,8 @@ impl Sanitizer {
             return Err(finding("stack-overflow", &message, None, Vec::new()));
         }
         if bytes > MAX_STACK {
-            let message = format!("{frames} nested functions use {bytes} bytes of stack, but the kernel allows {MAX_STACK}");
+            let message =
+                format!("{frames} nested functions use {bytes} bytes of stack, but the kernel allows {MAX_STACK}");
             return Err(finding("stack-overflow", &message, None, Vec::new()));
         }
         Ok(())

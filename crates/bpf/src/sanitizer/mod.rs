@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The sanitizer: run-time checks of BPF programs (`--check`).
 //!
-//! Each register has a *provenance*, which identifies the object to which its pointer originally pointed.
-//! An access is checked against this object, not against whatever now lies at the address. A
-//! pointer to a released object is therefore recognised even after the memory is reused. The rules
-//! are those of the kernel's verifier, but they are applied at run time to the executed path and
-//! its values.
+//! Each register has a *provenance*, which identifies the object to which its pointer originally
+//! pointed. An access is checked against this object, not against whatever now lies at the address.
+//! A pointer to a released object is therefore recognised even after the memory is reused. The
+//! rules are those of the kernel's verifier, but they are applied at run time to the executed path
+//! and its values.
 //!
 //! Moves and additions keep the provenance. When a pointer is spilled to the stack, a shadow of the
 //! stack records its provenance for a later load. A call sets the provenance of its result. Every

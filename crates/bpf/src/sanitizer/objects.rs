@@ -367,7 +367,8 @@ impl Objects {
         }
     }
 
-    /// Returns start and length of the object to which a pointer with this provenance originally pointed.
+    /// Returns start and length of the object to which a pointer with this provenance originally
+    /// pointed.
     pub fn bounds(&self, prov: Prov) -> Option<(u64, u64)> {
         match prov.origin() {
             Origin::View { slot, generation } => self.view(slot, generation).map(|view| (view.start, view.len)),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Provenance: the object to which a pointer originally pointed, encoded in one word. The top four bits
-//! are the kind of object. Kind 0 means that the value is not a pointer.
+//! Provenance: the object to which a pointer originally pointed, encoded in one word. The top four
+//! bits are the kind of object. Kind 0 means that the value is not a pointer.
 
 /// Provenance of a number.
 pub(crate) const SCALAR: u64 = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Map definitions, globals in memory, the arena.
+//! Tests of map definitions, of globals in memory, and of the arena.
 
 use super::{Linked, load, parse};
 use bpf::image::{Contains, FieldKind, MapDef};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Global variables as parameters of a policy.
+//! Tests of global variables as the parameters of a policy.
 
 use super::{load, parse};
 use bpf::link::Target;
@@ -86,7 +86,7 @@ fn setting_is_checked_against_the_type() {
     assert_eq!(
         object.get("points[1].high").unwrap(),
         "31",
-        "setting its neighbour does not change it"
+        "setting the bitfield next to it does not change it"
     );
     let linked = load(&object, &Target::default());
     let image = &linked.image;
@@ -98,7 +98,7 @@ fn setting_is_checked_against_the_type() {
     let error = image.set(&linked.region, "slice_ns", "1").unwrap_err().to_string();
     assert_eq!(
         error,
-        "test.bpf.o: slice_ns = 1: it is constant after the policy is loaded"
+        "test.bpf.o: slice_ns = 1: the variable is constant after the policy is loaded"
     );
 }
 
@@ -164,7 +164,7 @@ fn wrong_values_are_rejected_with_the_expected_type() {
         "8",
         "points[0].low = 8: 8 is out of range: u8 holds 0 to 7",
     );
-    check("live.x", "1", "live.x: it is not a struct");
+    check("live.x", "1", "live.x: the variable is not a struct");
     check("pointer", "1", "pointer = 1: a value of type int * cannot be set");
     check(
         "slice_nss",

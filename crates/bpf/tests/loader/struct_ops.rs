@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! struct_ops variables, with members matched by name.
+//! Tests of struct_ops variables, whose members are matched by name.
 
 use super::{load, parse, target};
 

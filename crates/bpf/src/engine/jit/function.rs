@@ -311,7 +311,9 @@ impl Translator<'_, '_> {
         }
         let next = self.blocks[self.block + 1];
         if i.op == insn::MAY_GOTO {
-            let variable = self.loops.expect("a function that uses may_goto has declared its counter");
+            let variable = self
+                .loops
+                .expect("a function that uses may_goto has declared its counter");
             let loops = self.builder.use_var(variable);
             let fewer = self.builder.ins().iadd_imm_s(loops, -1);
             // A counter of 0 stays 0, so that may_goto also jumps the next time.

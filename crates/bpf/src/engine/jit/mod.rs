@@ -100,7 +100,9 @@ impl Error {
 
 impl<E: std::error::Error> From<E> for Error {
     fn from(error: E) -> Error {
-        Error::Failed(format!("the JIT compiler failed: {error}; the interpreter works without it"))
+        Error::Failed(format!(
+            "the JIT compiler failed: {error}; the interpreter works without it"
+        ))
     }
 }
 
@@ -110,7 +112,8 @@ fn new_module(cx: &Context) -> Result<JITModule, Error> {
     flags.set("is_pic", "false")?;
     flags.set("unwind_info", "false")?;
     flags.set("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" })?;
-    let isa = cranelift_native::builder().map_err(|message| Error::Failed(format!("JIT compiler: {message}")))?;
+    let isa =
+        cranelift_native::builder().map_err(|message| Error::Failed(format!("the JIT compiler failed: {message}")))?;
     let isa = isa.finish(settings::Flags::new(flags))?;
     let mut builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
     builder.memory_provider(Box::new(Pages::reserve(CODE_PER_INSN * (cx.code.insns.len() + 16))?));
@@ -138,7 +141,7 @@ fn build(cx: &Context, flows: &[Flow]) -> Result<(Compiled, Vec<Entry>), Error> 
         }
         let code = context
             .compiled_code()
-            .ok_or_else(|| Error::Failed("JIT compiler: no code".into()))?;
+            .ok_or_else(|| Error::Failed("the JIT compiler failed: it produced no code".into()))?;
         let own = frame_size(code);
         if own > host_stack::MAX_FRAME {
             let (name, most) = (format!("function {name}"), host_stack::MAX_FRAME as usize);

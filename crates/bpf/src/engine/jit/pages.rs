@@ -109,7 +109,9 @@ mod tests {
         assert!(pages.allocate(8, 8, JITMemoryKind::Writable).is_err());
         // SAFETY: the pages are alive and hold 8192 bytes.
         unsafe { second.add(6999).write(0xc3) };
-        pages.finalize(BranchProtection::None).expect("the pages become executable");
+        pages
+            .finalize(BranchProtection::None)
+            .expect("the pages become executable");
         assert_eq!(unsafe { second.add(6999).read() }, 0xc3);
     }
 

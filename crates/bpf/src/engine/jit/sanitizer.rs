@@ -75,7 +75,12 @@ impl Translator<'_, '_> {
         let provenances = self.provenances.as_ref().expect("the sanitizer is on");
         match provenances.registers.get(usize::from(register)) {
             Some(&variable) => self.builder.use_var(variable),
-            None => provenances.frame.expect("a function that uses r10 has set up its frame").0,
+            None => {
+                provenances
+                    .frame
+                    .expect("a function that uses r10 has set up its frame")
+                    .0
+            }
         }
     }
 

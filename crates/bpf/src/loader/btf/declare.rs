@@ -379,7 +379,10 @@ mod tests {
         check("int f(int", "expected ',' or ')' after \"int f ( int\"");
         check("int f", "declares no function");
         check("int (*)(int)", "declares no name");
-        check("int f(int a) int", "expected the end of the declaration after \"int f ( int a )\"");
+        check(
+            "int f(int a) int",
+            "expected the end of the declaration after \"int f ( int a )\"",
+        );
         check("int f($)", "unexpected '$'");
     }
 }

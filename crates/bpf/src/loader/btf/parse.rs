@@ -110,7 +110,12 @@ pub(crate) fn parse(data: &[u8]) -> Result<Parsed, Error> {
         } else {
             "is the file a BPF object?"
         };
-        return Err(Error::at(SECTION, 0, format!("the magic number is {magic:#x} instead of {MAGIC:#x}")).hint(hint));
+        return Err(Error::at(
+            SECTION,
+            0,
+            format!("the magic number is {magic:#x} instead of {MAGIC:#x}"),
+        )
+        .hint(hint));
     }
     let version = header.u16()? & 0xff;
     if version != 1 {
@@ -235,7 +240,11 @@ impl Table<'_> {
             }
             kind @ (6 | 19) => {
                 if !matches!(third, 1 | 2 | 4 | 8) {
-                    return Err(Error::at(SECTION, position, format!("an enumeration has {third} bytes")));
+                    return Err(Error::at(
+                        SECTION,
+                        position,
+                        format!("an enumeration has {third} bytes"),
+                    ));
                 }
                 let wide = kind == 19;
                 let values = self.list(vlen, if wide { 12 } else { 8 }, |t| {
@@ -346,7 +355,10 @@ fn check(btf: &Btf) -> Result<(), (u32, String)> {
         }
     }
     if let Some(id) = btf.find_cycle() {
-        return Err((id, format!("the type contains itself or is nested deeper than {MAX_DEPTH} types")));
+        return Err((
+            id,
+            format!("the type contains itself or is nested deeper than {MAX_DEPTH} types"),
+        ));
     }
     // Sizes can be computed only now that there are no cycles.
     for (id, ty) in btf.iter() {

@@ -348,7 +348,8 @@ impl<'a> Linker<'a> {
             let here = offset + slot as u64 * SLOT;
             if insn.op == LD_IMM64 {
                 let pair = slots.get(slot + 1).filter(|raw| raw[..4] == [0; 4]);
-                let high = pair.ok_or_else(|| fail(slot, "the second half of a 64-bit constant is missing".to_string()))?;
+                let high =
+                    pair.ok_or_else(|| fail(slot, "the second half of a 64-bit constant is missing".to_string()))?;
                 let high = u32::from_le_bytes([high[4], high[5], high[6], high[7]]);
                 insn.imm = (insn.imm as u32 as u64 | u64::from(high) << 32) as i64;
             }
@@ -359,7 +360,12 @@ impl<'a> Linker<'a> {
                 let target = (here / SLOT) as i64 + 1 + insn.imm;
                 insn = self
                     .call(self.sources[source].section, (target * SLOT as i64) as u64, insn)
-                    .ok_or_else(|| fail(slot, format!("call of instruction {target}, which is not the start of a function")))?;
+                    .ok_or_else(|| {
+                        fail(
+                            slot,
+                            format!("call of instruction {target}, which is not the start of a function"),
+                        )
+                    })?;
             } else if insn.op == LD_IMM64 && insn.src != 0 {
                 return Err(fail(
                     slot,
@@ -381,8 +387,12 @@ impl<'a> Linker<'a> {
                 };
                 let target = usize::try_from(slot as i64 + 1 + distance).ok();
                 let target = target.and_then(|target| *indices.get(target)?);
-                let target =
-                    target.ok_or_else(|| fail(slot, format!("a jump by {distance} instructions leaves function {}", symbol.name)))?;
+                let target = target.ok_or_else(|| {
+                    fail(
+                        slot,
+                        format!("a jump by {distance} instructions leaves function {}", symbol.name),
+                    )
+                })?;
                 insn.off = target - index.unwrap_or(0) - 1;
                 if insn.op == GOTOL {
                     (insn.op, insn.imm) = (GOTO, 0);

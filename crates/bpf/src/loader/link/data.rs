@@ -202,7 +202,9 @@ impl Image {
             if self.maps[outer].values.iter().any(|&(taken, _)| taken == index) {
                 continue;
             }
-            let handle = region.alloc(HANDLE_SIZE).ok_or_else(|| fail("the simulated address space is full"))?;
+            let handle = region
+                .alloc(HANDLE_SIZE)
+                .ok_or_else(|| fail("the simulated address space is full"))?;
             let number = self.maps.len();
             self.maps[outer].values.push((index, number));
             let name = format!("{name}[{index}]");
@@ -274,7 +276,11 @@ impl Image {
         let def = map.def();
         let fail = |message: String| Error::new(format!("map {}: {message}", def.name)).in_file(&self.file);
         if key.len() != def.key_size as usize {
-            return Err(fail(format!("a key has {} bytes, but {} bytes were given", def.key_size, key.len())));
+            return Err(fail(format!(
+                "a key has {} bytes, but {} bytes were given",
+                def.key_size,
+                key.len()
+            )));
         }
         let ty = def
             .value_type

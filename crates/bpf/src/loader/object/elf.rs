@@ -121,9 +121,10 @@ impl Elf {
                 continue;
             }
             if size > MAX_SECTION {
-                return Err(
-                    Error::new(format!("the section has {size} bytes, but at most {MAX_SECTION} are possible")).in_section(&name),
-                );
+                return Err(Error::new(format!(
+                    "the section has {size} bytes, but at most {MAX_SECTION} are possible"
+                ))
+                .in_section(&name));
             }
             let data = section.data(LE, bytes).map_err(|error| {
                 let message = format!("{error}: {size} bytes at file offset {:#x}", section.sh_offset(LE));

@@ -37,7 +37,11 @@ impl Ext {
         let mut header = Reader::new(SECTION, data, 0, data.len() as u64)?;
         let magic = header.u16()?;
         if magic != MAGIC {
-            return Err(Error::at(SECTION, 0, format!("the magic number is {magic:#x} instead of {MAGIC:#x}")));
+            return Err(Error::at(
+                SECTION,
+                0,
+                format!("the magic number is {magic:#x} instead of {MAGIC:#x}"),
+            ));
         }
         header.u16()?;
         let header_len = header.u32()?;
@@ -146,7 +150,9 @@ impl Tables<'_> {
         let mut reader = Reader::new(SECTION, self.data, start, start + u64::from(len))?;
         let size = reader.u32()?;
         if size < known {
-            return Err(reader.error(format!("expected records of at least {known} bytes, found {size} bytes")));
+            return Err(reader.error(format!(
+                "expected records of at least {known} bytes, found {size} bytes"
+            )));
         }
         while !reader.at_end() {
             let (name, count) = (reader.u32()?, reader.u32()?);

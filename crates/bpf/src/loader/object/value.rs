@@ -101,7 +101,7 @@ impl Location {
 }
 
 fn subject(parsed: &str) -> &str {
-    if parsed.is_empty() { "it" } else { parsed }
+    if parsed.is_empty() { "the variable" } else { parsed }
 }
 
 fn int(bytes: &[u8]) -> u64 {
@@ -238,7 +238,10 @@ pub(crate) fn set(btf: &Btf, location: Location, bytes: &mut [u8], text: &str) -
                 .unwrap_or(text);
             let texts: Vec<&str> = text.split(',').collect();
             if texts.len() > *len as usize {
-                return Err(format!("{} values were given for the {len} elements of {type_name}", texts.len()));
+                return Err(format!(
+                    "{} values were given for the {len} elements of {type_name}",
+                    texts.len()
+                ));
             }
             let element = Location::whole(btf, *ty);
             // If one element is invalid, none is changed.

@@ -9,7 +9,8 @@
 wt.timeline = (() => {
   const { view, element } = wt;
   const GROUPS = 8;
-  // Maximum number of visible segments from which times are summed. Beyond it, the bins are used.
+  // Maximum number of visible segments whose times are summed. If more are visible, the bins are
+  // used.
   const WALK = 200000;
   // Number of bins for a whole run, over all CPUs together.
   const BINS = 1 << 19;

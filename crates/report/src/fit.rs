@@ -7,6 +7,8 @@
 //!
 //! If colours are enabled, the best values are green and failures are red. The best values also
 //! have a `*`.
+//!
+//! A surface is the terminal or file on which a table is printed.
 
 use comfy_table::{Attribute, Cell, CellAlignment, Color, Table, presets};
 use trace::escape;

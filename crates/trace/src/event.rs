@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The kinds of events that a run can record. Events identify tasks by pid. Pid 0 is the idle task.
+//!
+//! Detail records are records of events inside one scheduling decision. They exist only if they are
+//! requested.
 
 /// State of a task when a CPU switches from it to another task (`prev_state` of the sched_switch
 /// tracepoint).

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Calls from the world (the simulated machine) into BPF code. A call is outermost if no other call
 //! into the program is running. It is nested if a helper that the program has called makes it, for
-//! example for a timer or loop callback.
+//! example for a timer or loop callback. The budget is the number of instructions that one call of
+//! a program may execute.
 
 use super::context::{Context, Entry};
 use super::enter;

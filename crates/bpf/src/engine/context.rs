@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The state of a loaded program: plain data that compiled code, the interpreter, helpers and the
 //! sanitizer use.
+//!
+//! The region is the memory that programs can access. The budget is the number of instructions that
+//! one call of a program may execute. A trampoline is the machine code that calls BPF code from
+//! Rust.
 
 use std::cell::RefCell;
 use std::rc::Rc;

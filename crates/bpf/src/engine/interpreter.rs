@@ -6,6 +6,9 @@
 //! to 0 after a call, and at the start of a function all registers that are not arguments. The JIT
 //! does the same. Both engines therefore agree also on programs that use such registers, which the
 //! kernel would reject.
+//!
+//! The region is the memory that programs can access. The budget is the number of instructions that
+//! one call of a program may execute.
 
 use super::context::{self, ANY, Context, Entry, pending};
 use super::raise;

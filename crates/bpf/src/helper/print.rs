@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Helpers that print formatted text. They accept the same conversions as the kernel and reject the
 //! formats that bpf_bprintf_prepare rejects.
+//!
+//! The helpers are charged for their work: the charge is subtracted from the number of instructions
+//! that the program may still execute (its budget).
 
 use super::read::string;
 use crate::engine::func::Func;

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Helpers that read memory at addresses that may be invalid, and helpers for strings.
+//!
+//! The region is the memory that programs can access. The work of a helper is charged to the
+//! program: it is subtracted from the number of instructions that the program may still execute
+//! (its budget).
 
 use crate::engine::func::Func;
 use crate::engine::world::World;

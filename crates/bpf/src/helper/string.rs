@@ -10,6 +10,9 @@
 //!
 //! They read byte by byte and stop as early as possible. Memory after the first difference
 //! therefore need not be valid.
+//!
+//! Their work is charged to the program: it is subtracted from the number of instructions that the
+//! program may still execute (its budget).
 
 use super::read::{STRING_MAX, may_be_kernel};
 use crate::engine::func::Func;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reserves and releases address space on the host.
+//! Reserves and releases address space on the host. The region is the memory that programs can
+//! access.
 
 use super::layout::{HOST_ALIGN, REACH, RESERVED};
 

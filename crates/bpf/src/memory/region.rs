@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The region: the address space of one simulated machine. This file has its areas, its accessible
 //! pages, and checked accesses.
+//!
+//! A slab is an array of kernel objects of one kind.
 
 use std::cell::{Cell, OnceCell, RefCell};
 

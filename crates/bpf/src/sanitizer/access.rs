@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Checks loads and stores. The object to which the pointer originally pointed must contain the
 //! address. This object must be alive, and the program must be allowed to store to it.
+//!
+//! A provenance identifies the object to which a pointer originally pointed. For pointers that are
+//! spilled to the stack, the shadow of the stack records the provenance.
 
 use super::objects::{Kind, View};
 use super::prov::{Origin, Prov, SCALAR};

@@ -3,6 +3,8 @@
 //!
 //! These checks also track the references, locks, critical sections and iterators that the program
 //! holds. When the outermost function of the program returns, it must have released them all.
+//!
+//! A provenance identifies the object to which a pointer originally pointed.
 
 use super::callee::{Callee, Effect};
 use super::held::{Mark, Open, Pending, Sections};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Records everything that the running call of a program holds: references, locks, critical
 //! sections, iterators, dynptrs.
+//!
+//! A view is the sanitizer's record of an object with a limited lifetime.
 
 use super::prov::Prov;
 use super::signature::Opaque;

@@ -5,6 +5,9 @@
 //! - Kernel objects are grouped by slab (an array of objects of one kind).
 //! - Views are objects with a lifetime: map elements, allocated objects, ring buffer records,
 //!   references.
+//!
+//! A provenance identifies the object to which a pointer originally pointed. A call of a program is
+//! outermost if no other call of it is running.
 
 use super::prov::{GENERATION, Origin, Prov};
 use super::rules::{KernelObject, Rules};

@@ -4,6 +4,8 @@
 //!
 //! Such data must still contain what the last kernel function stored there. The memory to which a
 //! dynptr refers must still exist.
+//!
+//! A provenance identifies the object to which a pointer originally pointed.
 
 use super::callee::{Callee, Effect};
 use super::held::{Open, Pending};

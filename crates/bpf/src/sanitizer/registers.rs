@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Checks the registers that an instruction reads, before the instruction runs.
 //! [`flow`](super::flow) determines which instructions need such checks.
+//!
+//! A provenance identifies the object to which a pointer originally pointed.
 
 use super::flow::{RegisterChecks, moves, tests};
 use super::objects::{Kind, Objects};

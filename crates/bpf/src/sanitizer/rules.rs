@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Descriptions of kernel objects that the simulated machine supplies to the sanitizer.
+//!
+//! A slab is an array of kernel objects of one kind. It lies in the region, the memory that
+//! programs can access.
 
 use crate::image::Field;
 use crate::link::DataSection;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The state of the sanitizer for one program.
+//!
+//! A provenance identifies the object to which a pointer originally pointed. The shadow of the
+//! stack records the provenances of values that are spilled to the stack.
 
 use super::callee::Names;
 use super::flow::RegisterChecks;

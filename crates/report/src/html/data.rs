@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The data that the page's scripts draw. The page contains it as JSON.
+//!
+//! The timeline consists of segments, intervals in which a CPU ran one task. Runqueue lengths are
+//! means over bins, intervals of equal length.
 
 use super::Run;
 use super::moves::Cell;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Emits machine code for calls. Helpers, kfuncs and functions that raise faults are called by
-//! address, functions of the program directly.
+//! address, functions of the program directly. The budget is the number of instructions that one
+//! call of a program may execute.
 
 use std::mem::offset_of;
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Links the code of an object. The linker finds functions by their symbols. It adds the global
 //! functions and all functions that these call, and fills in their constants (`constant`).
+//!
+//! The target is the kernel for which the object is linked. A reference to something that the
+//! target does not have becomes a trap, an instruction that raises a fault when it is executed.
 
 mod constant;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Allocates an object's memory: handles of maps (the memory to which `&map` points) and sections
 //! of globals. Also gives access to globals while programs run.
+//!
+//! The region is the memory that programs can access.
 
 use super::code::Linker;
 use super::{DataSection, Image, TaggedArray};

@@ -4,6 +4,9 @@
 //!
 //! Members are matched by name, because the struct in the headers with which the object was
 //! compiled may differ in size and order from the target kernel's.
+//!
+//! A name without flavour is a name without a suffix such as `___old`, which distinguishes versions
+//! of a type.
 
 use std::collections::BTreeMap;
 

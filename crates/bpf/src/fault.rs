@@ -22,7 +22,7 @@ pub enum FaultKind {
     Throw(u64),
     /// The current context does not allow the call of a kfunc.
     NotAllowed,
-    /// The sanitizer found an error; [`Details::report`] has the details.
+    /// The sanitizer found an error. [`Details::report`] describes it.
     Check,
 }
 

@@ -125,7 +125,7 @@ figures! {
     throughput: Throughput, Known::Always, |run| run.throughput.clone() => [
         Figure::new("operations of the workload", Unit::Count, |r| Some(r.throughput.operations as f64))
             .details_as("throughput", throughput_line).measure("operations", 1.0),
-        Figure::new("operations of the workload a second", Unit::Count, |r| Some(r.throughput.per_second))
+        Figure::new("operations of the workload per second", Unit::Count, |r| Some(r.throughput.per_second))
             .live("{operations}/s", 1.0),
     ];
 
@@ -166,7 +166,7 @@ figures! {
 
     /// Number of switches away from a task that was still runnable.
     preemptions: u64, Known::Always, |run| run.tasks.iter().map(|(_, task)| task.preemptions).sum() => [
-        Figure::new("switches away from a still runnable task", Unit::Count, |r| Some(r.preemptions as f64))
+        Figure::new("switches away from a task that is still runnable", Unit::Count, |r| Some(r.preemptions as f64))
             .measure("preemptions", 1.0).live("preemptions", 1.0),
     ];
 
@@ -215,7 +215,7 @@ figures! {
     /// Time that tasks spent on loading their data into caches again, in percent of the time of all
     /// online CPUs. This time is part of the busy time.
     reload_percent: f64, Known::Simulated, |run| result::percent(run.run.reload_ns.into(), run.cpu_ns) => [
-        Figure::new("time in which tasks reloaded caches", Unit::Percent, |r| Some(r.reload_percent)).lower()
+        Figure::new("time in which tasks loaded their data into caches again", Unit::Percent, |r| Some(r.reload_percent)).lower()
             .details_as("cache reload", |r| {
                 (r.reload_ns > 0).then(|| format!("{} %, {}", percent(r.reload_percent), time(r.reload_ns)))
             }),

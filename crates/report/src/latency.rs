@@ -101,7 +101,7 @@ impl Latency {
         self.follow.add(record);
     }
 
-    /// Adds a task's counters to those of all tasks with its name.
+    /// Adds the counters of a task to the totals for its name.
     fn add_to_name(&mut self, pid: u32) {
         let task = std::mem::take(self.tasks.entry(pid));
         let Delays {

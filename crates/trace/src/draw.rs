@@ -71,7 +71,7 @@ impl DrawOptions {
 struct Row {
     /// Pid of the task that is running on the CPU.
     pid: u32,
-    /// Time in ns up to which the columns are filled; at least the start of the window.
+    /// Time in ns up to which the columns are filled. It is at least the start of the window.
     since: u64,
     /// Time in ns that each task used within the column that is being filled.
     column: Vec<(u32, u64)>,

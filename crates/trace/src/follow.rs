@@ -141,7 +141,7 @@ mod tests {
             (0, wake(7, 1)),
             (1, switch(0, TaskState::Running, 7)),
             (0, wake(8, 1)),
-            (1, wake(8, 1)), // a repeated wake-up counts once
+            (1, wake(8, 1)), // a repeated wake-up must count once
             (
                 1,
                 Event::Migrate {

@@ -121,7 +121,7 @@ pub struct Context {
     pub(super) interpreted: Option<String>,
     pub(super) stack: u64,
     pub(super) region: Rc<Region>,
-    /// Sanitizer state; `None` without `--check`.
+    /// State of the sanitizer, or `None` without `--check`.
     pub(crate) sanitizer: Option<Box<Sanitizer>>,
     /// Provenances of r0 to r5 (the object to which each register points) across calls, for the
     /// sanitizer.

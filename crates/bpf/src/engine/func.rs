@@ -49,9 +49,9 @@ pub struct HelperRow {
 pub struct Func<W> {
     /// C name.
     pub name: &'static str,
-    /// C prototype with parameter names, as the kernel declares it; empty for helpers.
+    /// C prototype with parameter names, as the kernel declares it. Empty for helpers.
     pub proto: &'static str,
-    /// Helper number in include/uapi/linux/bpf.h; `None` for kfuncs.
+    /// Helper number in include/uapi/linux/bpf.h, or `None` for kfuncs.
     pub helper: Option<u32>,
     /// Releases of Linux that have the function.
     pub releases: Releases,

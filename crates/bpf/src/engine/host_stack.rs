@@ -55,7 +55,7 @@ mod host {
     const ASSUMED: u64 = 1 << 20;
 
     thread_local! {
-        /// Lowest address of this thread's stack; 0 before it is known.
+        /// Lowest address of this thread's stack, or 0 before it is known.
         static END: Cell<u64> = const { Cell::new(0) };
     }
 

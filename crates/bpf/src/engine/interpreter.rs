@@ -18,7 +18,7 @@ use crate::insn::{self, FRAME, alu, atomic, class, jmp};
 use crate::memory::{NULL_LIMIT, OWN_SHIFT, SHIFT};
 use crate::sanitizer;
 
-/// Runs function `cx.function`; has the signature of an [`Entry`].
+/// Runs function `cx.function`. Has the signature of an [`Entry`].
 pub(crate) unsafe extern "C" fn run(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
     unsafe {
         (*cx).interpreting = true;

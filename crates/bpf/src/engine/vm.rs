@@ -242,7 +242,7 @@ impl<W: World> Vm<W> {
     #[inline(always)]
     pub fn call_args_in<const N: usize>(world: &mut W, contexts: u32, function: usize, args: &[u64; N]) -> Option<u64> {
         let cx = world.vm().cx.as_ptr();
-        // SAFETY: the VM is alive and remains so during the call; `Drop` checks that.
+        // SAFETY: the VM is alive and stays alive during the call, which `Drop` checks.
         unsafe {
             set_cpu(cx, world.cpu());
             let fp = (*cx).fp;

@@ -93,7 +93,7 @@ fn lookup_percpu<W: World>(w: &mut W, map: u64, key: u64, cpu: u32) -> Result<u6
     Ok(value)
 }
 
-/// Charges the work of a map operation beyond that of a usual operation.
+/// Charges the additional work if a map operation takes longer than usual.
 #[inline]
 fn charge<W: World>(w: &W, map: &Map) -> Result<(), Fault> {
     match map.take_work() {

@@ -314,7 +314,7 @@ impl Sanitizer {
             }
             Origin::Null { pc } => {
                 let why = match objects.is_untested(prov) {
-                    true => "it may be NULL and the program has not tested it; it was returned",
+                    true => "the pointer may be NULL and the program has not tested it; it was returned",
                     false => "it was returned",
                 };
                 notes.push((why.to_string(), Some(pc)));
@@ -376,7 +376,10 @@ impl Sanitizer {
             Origin::Null { pc } => Some(pc),
             _ => None,
         };
-        let mut notes = vec![("it may be NULL and the program has not tested it".to_string(), None)];
+        let mut notes = vec![(
+            "the pointer may be NULL and the program has not tested it".to_string(),
+            None,
+        )];
         notes.extend(got.map(|pc| (format!("{} was acquired", self.origin_name(cx, prov)), Some(pc))));
         finding("untested", &message, addr, notes)
     }
@@ -389,7 +392,7 @@ impl Sanitizer {
                 "use-after-free",
                 &message,
                 addr,
-                vec![("it was freed a long time ago".to_string(), None)],
+                vec![("the object was freed a long time ago".to_string(), None)],
             );
         };
         let name = self.view_name(cx, view);
@@ -414,7 +417,7 @@ impl Sanitizer {
         } else if off < 0 {
             format!("{} bytes before {name}", -off)
         } else {
-            format!("byte {off} of the {len} of {name}")
+            format!("byte {off} of the {len} bytes of {name}")
         }
     }
 

@@ -46,7 +46,7 @@ impl Sanitizer {
         };
         if bytes_at(cx, arg, open.bytes.len() as u64) != open.bytes {
             let message = format!("{name} of a {} that the program has overwritten", kind.name());
-            let note = ("it was made in".to_string(), Some(open.pc));
+            let note = ("it was created in".to_string(), Some(open.pc));
             return Err(finding("special-field", &message, Some(arg), vec![note]));
         }
         if kind.is_irq_flag()

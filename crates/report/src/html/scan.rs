@@ -22,7 +22,7 @@ pub(super) struct Named {
     pub cpu_ns: u64,
 }
 
-/// A wake-up. The order of wake-ups is that of their latencies.
+/// A wake-up. Wake-ups are ordered by their latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Wakeup {
     pub latency: u64,

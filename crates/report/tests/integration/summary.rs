@@ -132,11 +132,11 @@ fn latency_begins_at_waking_or_else_at_wakeup() {
     let records = [
         waking(10, 5),
         wakeup(12, 5),
-        switch(40, 0, 0, Running, 5), // 30
-        wakeup(45, 5),                // already awake, so no wait begins
+        switch(40, 0, 0, Running, 5), // latency 40 - 10
+        wakeup(45, 5),                // the task is awake, so no wait begins
         switch(50, 0, 5, Interruptible, 0),
         wakeup(60, 5),
-        switch(67, 0, 0, Running, 5), // 7
+        switch(67, 0, 0, Running, 5), // latency 67 - 60
     ];
     let r = result(100, &records);
     let p = r.wakeup_latency_ns;
@@ -153,8 +153,8 @@ fn latency_is_a_difference_of_local_times() {
     let after = |after, record| Record { after, ..record };
     let records = [
         after(3, waking(10, 5)),
-        after(8, switch(10, 0, 0, Running, 5)),       // 18 - 13
-        after(2, switch(50, 0, 5, Interruptible, 0)), // ran from 18 to 52
+        after(8, switch(10, 0, 0, Running, 5)),       // latency 18 - 13
+        after(2, switch(50, 0, 5, Interruptible, 0)), // the task ran from 18 to 52
     ];
     let r = result(100, &records);
     assert_eq!((r.wakeup_latency_ns.max, r.tasks[0].cpu_ns), (5, 34));
@@ -166,7 +166,7 @@ fn a_preempted_task_waits_without_a_wakeup() {
         wakeup(0, 5),
         switch(0, 0, 0, Running, 5),
         switch(10, 0, 5, Running, 6),
-        wakeup(15, 5), // still runnable, so no wait begins
+        wakeup(15, 5), // the task is still runnable, so no wait begins
         switch(30, 0, 6, Running, 5),
     ];
     let r = result(100, &records);

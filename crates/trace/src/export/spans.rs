@@ -119,7 +119,7 @@ mod tests {
             (100, 0, callback(1, 15, 50)),
             (100, 1, callback(3, 5, 0)),
             (100, 0, callback(4, 65, 5)),
-            (120, 0, callback(5, 10, 60)), // the CPU was busy until 170
+            (120, 0, callback(5, 10, 60)), // begins while the CPU is busy until 170
         ] {
             spans.add(
                 &Record {

@@ -54,9 +54,9 @@ fn few_tasks_are_drawn_as_letters() {
     records.extend([
         switch(0, 0, 0, 3),
         switch(2_000, 1, 0, 4),
-        switch(6_400, 0, 3, 9), // worker-0 has 40 % of the column
+        switch(6_400, 0, 3, 9), // worker-0 uses 40 % of the column
         switch(9_000, 0, 9, 3),
-        switch(11_100, 1, 4, 0), // idle for only a tenth of a step
+        switch(11_100, 1, 4, 0), // the CPU is idle for only a tenth of a step
         switch(11_200, 1, 0, 4),
         switch(15_000, 1, 4, 0),
         Record {

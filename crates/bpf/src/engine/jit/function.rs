@@ -56,7 +56,8 @@ pub(super) struct Translator<'a, 'b> {
     /// Whether the function calls anything. It must then store the next frame's pointer. Always
     /// true with the sanitizer.
     calls: bool,
-    /// Provenances of the registers; `None` without the sanitizer.
+    /// Provenances of the registers (the objects to which they point), or `None` without the
+    /// sanitizer.
     pub provenances: Option<Provenances>,
 }
 

@@ -342,7 +342,6 @@ impl Translator<'_, '_> {
 
     /// Stores the value of an instruction.
     ///
-    ///
     /// A store outside of the function's own frame may fault. It must be kept even if it stores the
     /// value that was just loaded, or if the next store overwrites it. A sequence point keeps the
     /// compiler from removing the store. The sequence point also keeps the compiler from folding an

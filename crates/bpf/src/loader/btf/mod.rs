@@ -47,7 +47,7 @@ pub struct Btf {
 /// A type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Type {
-    /// Name; empty for an anonymous type.
+    /// Name, or an empty text for an anonymous type.
     pub name: Box<str>,
     /// Kind of the type, with its data.
     pub kind: Kind,
@@ -161,20 +161,20 @@ pub struct Composite {
 /// A member of a struct or union.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Name; empty for an anonymous member.
+    /// Name, or an empty text for an anonymous member.
     pub name: Box<str>,
     /// Type of the member.
     pub ty: u32,
     /// Offset from the start of the struct in bits.
     pub bit_offset: u32,
-    /// Width of a bitfield in bits; 0 for other members.
+    /// Width of a bitfield in bits, or 0 for other members.
     pub bit_size: u8,
 }
 
 /// A parameter of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Param {
-    /// Name; empty for an anonymous parameter.
+    /// Name, or an empty text for an anonymous parameter.
     pub name: Box<str>,
     /// Type of the parameter.
     pub ty: u32,

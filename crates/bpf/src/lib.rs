@@ -11,15 +11,14 @@
 //! 1. **Objects are never modified by hand.** The loader changes an object only in the ways in
 //!    which the kernel changes it at load.
 //! 2. **A policy cannot harm the simulator.** There is no verifier. All memory that a program may
-//! 2. **A policy cannot harm the simulator.** There is no verifier. All memory that a program may
 //!    address lies in one aligned [region](memory). The check of an access is therefore one
 //!    comparison, and holes inside the region are inaccessible pages. The bookkeeping of lists,
 //!    trees and maps lies outside of the region. A bad access is a [`Fault`](fault::Fault) that
 //!    names the instruction.
 //! 3. **Two engines have the same results.** The interpreter implements the instruction set in the
 //!    simplest way. Tests run each program in the JIT and in the interpreter. They compare the
-//!    results, the memory, and the number of executed instructions, for which the simulation
-//!    charges time.
+//!    results, the memory, and the number of executed instructions, from which the
+//!    simulation computes the time of a program.
 //! 4. **Execution is deterministic.** Addresses depend only on the order of allocations. Maps are
 //!    never iterated in the order of a host hash table. Clocks and random numbers come only from
 //!    the world.
@@ -33,8 +32,8 @@
 //!    that the pointer was made from, and each call against the rules of the function. The engines
 //!    contain its checks only if it is on.
 //!
-//! Modules, from the top. A module imports only from modules below it; the state of a program,
-//! `engine::context`, is plain data.
+//! The table lists the modules. A module imports only from modules below it. The exception is
+//! `engine::context`, the state of a program, which is plain data.
 //!
 //! | module | contents |
 //! |---|---|

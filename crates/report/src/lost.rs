@@ -11,8 +11,8 @@ pub const BOUND_NS: u64 = 500_000_000;
 /// longer than this number times the longest wait that ended.
 const BEYOND_LONGEST: u64 = 2;
 
-/// Returns the waiting tasks that are probably lost. `longest_ended_ns` is the longest
-/// wait after which a task got a CPU.
+/// Returns the waiting tasks that are probably lost. `longest_ended_ns` is the longest wait after
+/// which a task got a CPU.
 pub fn lost_tasks(waiting: &[Waiting], end_ns: u64, longest_ended_ns: u64) -> Option<LostTasks> {
     let bound = BOUND_NS.max(longest_ended_ns.saturating_mul(BEYOND_LONGEST));
     let waited = |task: &&Waiting| end_ns.saturating_sub(task.since_ns);

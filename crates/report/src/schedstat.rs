@@ -10,8 +10,8 @@
 //! 4. time in ns that tasks ran on this CPU, and time that they waited on this CPU;
 //! 5. number of times that a task got this CPU.
 //!
-//! Below it, each scheduling domain of the CPU has a line, from SMT to NUMA. Field 43 of this line
-//! is the number of wake-ups by this CPU that chose another CPU of the domain.
+//! Below this line, each scheduling domain of the CPU has a line, from SMT to NUMA. Field 43 of
+//! this line is the number of wake-ups by this CPU that chose another CPU of the domain.
 //!
 //! Fields for which a trace has no information are `-`. These are yields and load balancing. Calls
 //! of schedule() are counted only if they switched tasks.

@@ -55,8 +55,7 @@ impl Args for u64 {
     }
 }
 
-/// Calls a function. Returns `None` if the function faulted. [`take_fault`] then returns
-/// the fault.
+/// Calls a function. Returns `None` if the function faulted. [`take_fault`] then returns the fault.
 #[inline(always)]
 pub(super) unsafe fn call<A: Args>(cx: *mut Context, world: *mut (), function: usize, args: A) -> Option<u64> {
     unsafe {

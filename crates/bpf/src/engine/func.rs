@@ -8,7 +8,6 @@
 //! converts the arguments and the result. An `Err` ends the running BPF program, and
 //! [`Vm::call`](super::Vm::call) returns it. The shim drops everything before it unwinds, so no
 //! destructor is skipped.
-//! everything before it unwinds, so no destructor is skipped.
 
 use std::fmt;
 

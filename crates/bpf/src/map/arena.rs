@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! ARENA map: up to 4 GiB of pages that the program allocates. The program may use any
-//! pointer into it.
+//! ARENA map: up to 4 GiB of pages that the program allocates. The program may use any pointer into
+//! it.
 //!
 //! A pointer into the arena as the program sees it, and the address in the region (the memory of
 //! the simulated machine), have the same low 32 bits. Page 0 is allocated only at an explicit

@@ -9,7 +9,6 @@
 //!   timer, a queue, a lock, a line of text. Each such record counts with a fixed size.
 //!
 //! A run therefore reaches its limit at the same point on every host.
-//! limit at the same point on every host.
 
 use std::cell::Cell;
 

@@ -24,14 +24,14 @@
 //!
 //! | from | area |
 //! |---|---|
-//! | 0 | guard |
+//! | 0 | inaccessible |
 //! | 64 KiB | zeros, read-only, for loads through NULL |
 //! | 1 MiB | pages and small objects of BPF programs: maps, globals, stacks, hash elements, kptrs |
-//! | 16 GiB | guard |
+//! | 16 GiB | inaccessible |
 //! | 32 GiB | seven arenas of 4 GiB |
-//! | 60 GiB | guard |
+//! | 60 GiB | inaccessible |
 //! | 80 GiB | kernel objects, in slabs |
-//! | 96 GiB | guard |
+//! | 96 GiB | inaccessible |
 
 mod exhausted;
 mod heap;

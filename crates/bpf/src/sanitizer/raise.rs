@@ -11,7 +11,6 @@ use crate::fault::Fault;
 ///
 /// The program runs with the sanitizer. No other reference to the sanitizer is used while this one
 /// is alive.
-/// alive.
 pub(super) unsafe fn sanitizer<'a>(cx: *mut Context) -> &'a mut Sanitizer {
     // SAFETY: sanitized code runs only if there is a sanitizer. The caller ensures that this is the
     // only reference in use.

@@ -31,7 +31,7 @@ pub enum FaultKind {
 pub struct Report {
     /// Address to which the fault refers, if any.
     pub addr: Option<u64>,
-    /// Notes about the address or the object, some with an instruction to which they refer.
+    /// Notes about the address or the object. A note may refer to an instruction.
     pub notes: Vec<(String, Option<usize>)>,
     /// Instructions that made the calls in progress, innermost call first.
     pub callers: Vec<usize>,
@@ -46,7 +46,7 @@ pub struct Fault(Box<Details>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Details {
     pub kind: FaultKind,
-    /// Message, in the kernel's words if the kernel has one for this error.
+    /// The message. It is the kernel's message if the kernel has one for this error.
     pub message: String,
     /// Index of the running instruction in the linked code. The VM sets it.
     pub pc: Option<usize>,
@@ -66,7 +66,8 @@ impl Fault {
         }))
     }
 
-    /// Makes the fault of a helper or kfunc that rejects its arguments, with the kernel's message.
+    /// Makes the fault of a helper or kfunc that rejects its arguments. `message` is the kernel's
+    /// message for this error.
     #[cold]
     pub fn func(message: impl Into<String>) -> Fault {
         Fault::new(FaultKind::Func, message)

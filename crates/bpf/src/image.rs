@@ -97,7 +97,7 @@ pub struct Code {
     pub insns: Vec<Insn>,
     /// Functions by ascending start. Together they cover `insns` without gaps.
     pub functions: Vec<Function>,
-    /// Names of the called kfuncs, spelled as in the target's table.
+    /// Names of the kfuncs that the code calls, spelled as in the target kernel.
     pub kfuncs: Vec<String>,
     /// Messages of [`TRAP`] instructions. Each names a missing kernel field or kfunc.
     pub traps: Vec<String>,

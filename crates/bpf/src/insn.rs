@@ -27,7 +27,7 @@ pub const fn class(op: u8) -> u8 {
     op & 0x07
 }
 
-/// Bit that selects the source register as operand instead of the immediate.
+/// Bit that makes the source register the operand, instead of the immediate.
 pub const X: u8 = 0x08;
 
 /// Access size of 4 bytes.
@@ -109,7 +109,7 @@ pub mod atomic {
 
 /// `goto +off`.
 pub const GOTO: u8 = JMP | jmp::JA;
-/// `gotol +off`. The loader moves its distance from `imm` to `off`.
+/// `gotol +off`. The loader moves the distance of such a jump from `imm` to `off`.
 pub const GOTOL: u8 = JMP32 | jmp::JA;
 /// `may_goto +off`: jumps, and thereby leaves a loop, after the function has used up its
 /// iterations.
@@ -119,7 +119,7 @@ pub const EXIT: u8 = JMP | 0x90;
 /// Value of `off` that makes a 64-bit register move an address space cast. `imm` is then `to << 16
 /// | from`.
 pub const CAST: i32 = 1;
-/// `imm` of a cast to the program's (user) address in an arena.
+/// Value of `imm` for a cast to the address that the program uses for an arena.
 pub const CAST_USER: i64 = 1 << 16;
 /// Number of times that the `may_goto` instructions of one function call continue their loops:
 /// BPF_MAX_LOOPS.
@@ -205,7 +205,7 @@ pub fn verify(code: &Code) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns whether this atomic operation exists in this access size.
+/// Returns whether this atomic operation exists for this access size.
 pub(crate) fn is_atomic(i: &Insn) -> bool {
     match i.imm {
         atomic::LOAD_ACQUIRE | atomic::STORE_RELEASE => true,

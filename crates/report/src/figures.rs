@@ -94,7 +94,8 @@ figures! {
         #[serde(skip_serializing_if = "Option::is_none")]
         pub checked: Option<CheckedResult>,
         pub status: Status,
-        /// Number of workload tasks that do not exist because ops.init_task() refused them.
+        /// Number of tasks of the workload that could not be created because ops.init_task()
+        /// refused them.
         pub failed_forks: u64,
         /// Tasks that the policy has probably lost. A policy that has lost tasks is never marked as
         /// the best.
@@ -110,7 +111,8 @@ figures! {
     /// The workload's result in its own unit. `None` if the policy ended before the workload did,
     /// or if the workload did nothing.
     score: Option<f64>, Known::Always, |run| run.score.value => [
-        // The run table names this column after the workload's unit (`table::score_column`).
+        // The table that `windtunnel run` prints names this column after the workload's unit
+        // (`table::score_column`).
         Figure::new("the workload's result in its own unit", Unit::Score, |r| r.score)
             .details_as("score", score_line).compare("score").measure("score", 1.0).live("score, {score unit}", 1.0),
         Figure::new("simulated time", Unit::Duration, |r| Some(r.simulated_ns as f64))
@@ -151,7 +153,7 @@ figures! {
             .compare("p99_response").live("response p99, us", US),
     ];
 
-    /// Number of sched_switch events, including those from and to idle, like the kernel's
+    /// Number of sched_switch events, including switches from and to idle, as in the kernel's
     /// nr_switches.
     context_switches: u64, Known::Always, |run| run.counts.switches => [
         Figure::new("context switches, including those from and to idle", Unit::Count, |r| {

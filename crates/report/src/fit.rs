@@ -57,7 +57,7 @@ pub enum Mark {
     Failed,
 }
 
-/// A cell: its text, which may have several lines, and its mark.
+/// A cell of a table: its text, which may have several lines, and its mark.
 #[derive(Clone, Debug, Default)]
 pub struct Text {
     text: String,

@@ -78,7 +78,7 @@ pub struct Summary {
     pub(crate) response: Histogram<7>,
     /// The longest wait for a CPU in ns, among those waits that have ended.
     longest_wait_ns: u64,
-    /// Waits in the current batch of records that are not yet added to the histograms.
+    /// Waits for a CPU in the current batch of records. They are not yet added to the histograms.
     waited: Vec<Waited>,
 }
 

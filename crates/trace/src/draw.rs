@@ -194,7 +194,8 @@ impl Draw {
         let mut line = format!("{:<margin$}", "cpu");
         for column in (first..first + columns).filter(|column| column % every == 0) {
             let at = margin + (column - first) * cell;
-            // A mark without room for its time is left out, because the line would wrap.
+            // If there is no room for the time of a mark, the mark is left out. The line would wrap
+            // otherwise.
             if at + 1 + time(column).len() > self.options.width && column > first {
                 break;
             }

@@ -27,7 +27,7 @@ pub enum MigrateReason {
     Fork,
     /// select_task_rq at exec
     Exec,
-    /// Pulled or pushed by load balancing, or moved to another CPU by a policy's dispatch
+    /// Pulled or pushed by load balancing, or moved to another CPU by a policy's dispatch.
     Balance,
     /// Affinity change or hotplug
     Affinity,

@@ -26,7 +26,7 @@ const BLOCK_BYTES: usize = 64 << 10;
 /// Maximum size in bytes of a block or of the header. It limits the memory that a reader allocates
 /// if the length in a damaged file is wrong.
 const BLOCK_MAX: usize = 16 << 20;
-/// Latest time of a record in ns: 146 years. Sums of a few such times stay below 2^64.
+/// Latest time of a record in ns, which is 146 years. Sums of a few such times stay below 2^64.
 const TIME_MAX: u64 = 1 << 62;
 
 /// The last item of a trace file.

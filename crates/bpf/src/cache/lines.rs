@@ -32,8 +32,8 @@ use std::cell::Cell;
 use super::sets::{Competitors, Conflicts, Sets};
 use crate::memory::layout::{REACH, SIZE, in_reach};
 
-/// Size of a cache line in bytes. The Pentium III has lines of 32 bytes, later x86 CPUs of 64. One
-/// size keeps the table simple.
+/// Size of a cache line in bytes. The Pentium III has lines of 32 bytes, later x86 CPUs of 64. The
+/// model uses one size for all, which keeps the table simple.
 pub const LINE: u64 = 64;
 /// Number of bits for caches in a cache line's word.
 pub const MAX_CACHES: u32 = 63;
@@ -69,9 +69,9 @@ pub struct Cache {
     pub node_ns: u32,
     /// Cost in ns of fetching a cache line from another node.
     pub remote_ns: u32,
-    /// Cost in ns of fetching or invalidating a cache line that several cores hold, none of which
-    /// shares a cache with this one: the line then comes from memory. 0 if copies come from the
-    /// nearest cache instead.
+    /// Cost in ns of fetching or invalidating a cache line that several cores hold, if none of
+    /// these cores shares a cache with this one. The line then comes from memory. 0 if it comes
+    /// from the nearest cache instead.
     pub memory_ns: u32,
 }
 
@@ -149,7 +149,7 @@ impl Lines {
                     .into(),
             );
         }
-        // Huge pages would be wasted, because only a few words of each are used.
+        // Huge pages would waste memory, because only a few words of each page are used.
         unsafe { libc::madvise(start, RESERVED, libc::MADV_NOHUGEPAGE) };
         Ok(Lines {
             start,
@@ -212,7 +212,8 @@ impl Lines {
         (self.start as u64).wrapping_sub(self.bias) / 8 * LINE + REACH
     }
 
-    /// Loads from the cache line at `addr` on `cpu` and returns the cost in ns.
+    /// Charges a load from the cache line at `addr` on `cpu`: fetches the line if necessary and
+    /// returns the cost in ns.
     #[inline]
     pub fn load(&self, cpu: u32, addr: u64) -> u64 {
         let cache = self.cache(cpu);
@@ -223,7 +224,8 @@ impl Lines {
         self.fetch(cache, word)
     }
 
-    /// Stores to the cache line at `addr` on `cpu` and returns the cost in ns.
+    /// Charges a store to the cache line at `addr` on `cpu`: invalidates other copies and returns
+    /// the cost in ns.
     #[inline]
     pub fn store(&self, cpu: u32, addr: u64) -> u64 {
         let cache = self.cache(cpu);
@@ -234,7 +236,7 @@ impl Lines {
         self.claim(cache, word)
     }
 
-    /// Stores to the cache line at `addr` and to the next one, and returns the cost in ns.
+    /// Like [`Lines::store`], for the cache line at `addr` and the next one.
     #[inline]
     pub fn store_two(&self, cpu: u32, addr: u64) -> u64 {
         let cache = self.cache(cpu);

@@ -17,7 +17,7 @@ use crate::fault::Fault;
 /// Default number of instructions that one outermost call may execute. [`Vm::set_budget`] changes
 /// the number.
 pub const BUDGET: u64 = 100_000_000;
-/// Number of bytes that a helper copies, clears or checks in the time of one instruction.
+/// Number of bytes that the host copies, clears or checks in the time of one BPF instruction.
 const BYTES: u64 = 16;
 /// Operations on fewer bytes than this are free, because charging would take longer than the
 /// operation.

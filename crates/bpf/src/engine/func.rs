@@ -63,7 +63,7 @@ pub struct Func<W> {
     /// Name under which a machine's cost table lists the function: the newest one if the function
     /// was renamed.
     pub priced_as: &'static str,
-    /// Cost added to [`Vm::cost`](super::Vm::cost) by every call, in ns of the simulated machine.
+    /// Cost in ns that every call adds to [`Vm::cost`](super::Vm::cost).
     pub cost: u32,
     target: Target,
     world: std::marker::PhantomData<fn(&mut W)>,
@@ -162,7 +162,8 @@ impl<W> fmt::Debug for Func<W> {
     }
 }
 
-/// Entry point of one function: converts registers to Rust values and the result back.
+/// Entry point of one function. Converts registers to Rust values, and the result back to a
+/// register.
 unsafe extern "C" fn shim<W: World, Args, F: Body<W, Args>>(
     cx: *mut Context,
     r1: u64,
@@ -196,13 +197,14 @@ pub trait Body<W, Args>: Copy + 'static {
 
 /// A type that can be an argument of such a function.
 pub trait FromReg {
-    /// Converts a register to the type, truncating as the C calling convention does.
+    /// Converts a register to the type. Truncates the value as the C calling convention does.
     fn from_reg(reg: u64) -> Self;
 }
 
 /// A type that such a function can return.
 pub trait IntoReg {
-    /// Converts the result to a register, extending it to 64 bits as the C calling convention does.
+    /// Converts the result to a register. Extends the value to 64 bits as the C calling convention
+    /// does.
     fn into_reg(self) -> Result<u64, Fault>;
 }
 

@@ -251,8 +251,8 @@ impl<W: World> Vm<W> {
                 (*cx).fault = Some(Fault::new(FaultKind::Stack, "BPF stack overflow"));
                 return None;
             }
-            // `volatile` keeps these stores separate. If they were merged, the program's first load
-            // would have to wait for a store of another width.
+            // `volatile` keeps these stores separate. If the compiler merged them, the program's
+            // first load would have to wait for a store of another width.
             for (i, &arg) in args.iter().enumerate() {
                 (*cx).region.host::<u64>(array).add(i).write_volatile(arg);
             }
@@ -302,7 +302,7 @@ impl<W: World> Vm<W> {
             }
             let region = world.region();
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), region.host::<u8>(addr), bytes.len());
-            // The rest of the frame must not contain data of earlier calls.
+            // Clears the rest of the frame, so that it contains no data of earlier calls.
             let end = addr + bytes.len() as u64;
             std::ptr::write_bytes(region.host::<u8>(end), 0, (fp - end) as usize);
             (*cx).fp = addr;

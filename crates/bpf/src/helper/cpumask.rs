@@ -162,7 +162,7 @@ fn fill<W: World>(w: &mut W, mask: u64, bits: impl Fn(&W, u32) -> Result<u64, Fa
     Ok(any != 0)
 }
 
-/// Changes a CPU's bit and returns its old value. Invalid CPU ids are ignored, as in the kernel.
+/// Changes the bit of a CPU and returns the old bit. Invalid CPU ids are ignored, as in the kernel.
 fn change<W: World>(w: &mut W, cpu: u32, mask: u64, new: impl Fn(u64, u64) -> u64) -> Result<bool, Fault> {
     if cpu >= w.nr_cpu_ids() {
         return Ok(false);

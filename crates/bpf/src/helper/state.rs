@@ -32,7 +32,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Returns the number of entries that count as [`Use::Records`](crate::memory::Use).
+    /// Returns the number of entries that are charged as [`Use::Records`](crate::memory::Use).
     pub(crate) fn records(&self) -> usize {
         self.objects.len() + self.percpu.len() + self.cpumasks.len() + self.bits.len() + self.root_by_node.len()
     }

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// such a view.
 const QUARANTINE: usize = 4096;
 
-/// Adjacent elements that never move or disappear: an array or a section of globals.
+/// Adjacent elements that exist as long as the program: an array map or a section of globals.
 pub(super) struct StaticArea {
     pub start: u64,
     pub end: u64,

@@ -27,7 +27,7 @@ pub(crate) const UNTESTED: u64 = 1 << 59;
 /// Mask for the bits of a view's generation that a provenance contains.
 pub(super) const GENERATION: u32 = 0x7ff_ffff;
 
-/// A provenance in its encoded form, as stored with a register.
+/// A provenance in its encoded form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Prov(pub u64);
 
@@ -36,9 +36,9 @@ pub(super) struct Prov(pub u64);
 pub(super) enum Origin {
     /// A number.
     Scalar,
-    /// An object with a lifetime: slot and generation in `Objects::views`.
+    /// An object with a lifetime, identified by slot and generation in `Objects::views`.
     View { slot: usize, generation: u32 },
-    /// Element of an array map, or a section of globals, in `Objects::areas`.
+    /// Element of an array map, or a section of globals. `area` is the index in `Objects::areas`.
     Value { area: usize, element: u64 },
     /// A kernel object: the number of its slab and its index in the slab.
     Slab { slab: usize, index: u64 },

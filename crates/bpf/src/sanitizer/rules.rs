@@ -8,8 +8,8 @@ use crate::image::Field;
 use crate::link::DataSection;
 use crate::object::Program;
 
-/// Descriptions of the kernel and the loaded object that the simulated machine supplies to the
-/// sanitizer.
+/// What the sanitizer must know about the kernel and the loaded object. The simulated machine
+/// supplies it.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     /// Kinds of kernel objects.

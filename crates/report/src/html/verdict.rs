@@ -55,7 +55,7 @@ pub struct Verdict {
     pub caveat: String,
 }
 
-/// Returns the verdict on these runs. `labels` are their names.
+/// Returns the verdict on these runs. `labels` are the names of the runs.
 pub fn verdict(runs: &[Run], labels: &[String]) -> Verdict {
     let results: Vec<RunResult> = runs.iter().map(|run| run.result.clone()).collect();
     let columns = columns(&results);

@@ -271,7 +271,7 @@ impl Builder {
                 }
                 self.switch(time, cpu, current, *prev_state, next.pid);
             }
-            // Only the first of sched_waking and sched_wakeup produces a Waking record.
+            // Either sched_waking or sched_wakeup produces a Waking record, whichever comes first.
             LineEvent::Wakeup { task, waking, target } => {
                 if self.asleep.remove(&task.pid) {
                     self.waking.insert(task.pid);

@@ -34,12 +34,12 @@ pub(super) struct Translator<'a, 'b> {
     pub block: usize,
     pub known: Known,
     pub context: Value,
-    /// Flags of accesses to program memory. They may trap, so the compiler must neither drop nor
-    /// move them.
+    /// Flags of accesses to program memory. Such accesses may trap, so the compiler must neither
+    /// drop nor move them.
     pub heap: MemFlagsData,
     /// Flags of accesses to fields of the context.
     pub fields: MemFlagsData,
-    /// Flags of accesses to the cache lines' words, which never trap.
+    /// Flags of accesses to the words of the cache model, which never trap.
     pub lines: MemFlagsData,
     /// Variables for r0 to r9.
     registers: Vec<Variable>,

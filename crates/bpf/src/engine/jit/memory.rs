@@ -172,7 +172,8 @@ impl Translator<'_, '_> {
         self.enter_block(slow);
         let plain = i.op & 0xe0 == insn::MEM;
         if plain && self.cx.region().may_be_field(i.off.into(), insn::size(i.op)) {
-            // `base` is not recorded as checked: another field of the object may be read-only.
+            // `base` is not recorded as checked, because another field of the object may be
+            // read-only.
             let at = self.builder.ins().iconst(types::I32, pc as i64);
             self.store_field(at, offset_of!(Context, pc));
             let offset = self.builder.ins().iconst(types::I64, i64::from(i.off));

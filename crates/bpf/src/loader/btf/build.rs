@@ -156,7 +156,7 @@ impl Builder {
         })
     }
 
-    /// Returns whether this is a declaration without a definition so far.
+    /// Returns whether the type is so far only declared and not defined.
     pub fn is_forward(&self, id: u32) -> bool {
         matches!(self.btf.kind(id), Kind::Fwd { .. })
     }
@@ -189,7 +189,7 @@ impl Builder {
             values,
         };
         match self.find_tagged(name) {
-            // A prototype may mention the enumeration before its definition.
+            // A prototype may have mentioned the enumeration before its definition.
             Some(id) if matches!(self.btf.kind(id), Kind::Enum { values, .. } if values.is_empty()) => {
                 self.btf.replace(id, kind);
                 id

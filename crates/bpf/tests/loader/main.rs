@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of the loader, with objects that clang compiles during the test.
+//! Tests of the loader. Clang compiles the objects during the tests.
 
 mod core_relo;
 mod externs;
@@ -16,7 +16,7 @@ use bpf::link::{Image, Target, link};
 use bpf::memory::Region;
 use bpf::object::Object;
 
-/// The parts of libbpf's headers that the tests use.
+/// Those parts of libbpf's headers that the tests use.
 const PRELUDE: &str = r#"
 typedef unsigned char u8; typedef unsigned short u16; typedef unsigned int u32; typedef unsigned long long u64;
 typedef signed char s8; typedef short s16; typedef int s32; typedef long long s64;
@@ -65,7 +65,7 @@ fn parse(source: &str) -> Object {
     Object::parse(&compile(source), "test.bpf.o").unwrap()
 }
 
-/// Returns a kernel with the types and functions of this C source.
+/// Returns a kernel that has the types and functions of this C source.
 fn target(source: &str) -> Target {
     Target::from_btf(parse(source).btf().clone())
 }
@@ -95,7 +95,7 @@ impl Linked {
     }
 
     /// Returns the value that the first instruction of a function loads: a constant, or the offset
-    /// of a load. Returns the message if it is a trap.
+    /// of a load. If the instruction is a trap, returns its message.
     fn first(&self, function: &str) -> Result<u64, String> {
         match *self.insns(function).first().unwrap() {
             Insn { op: TRAP, imm, .. } => Err(self.image.code.traps[imm as usize].clone()),
@@ -118,7 +118,7 @@ impl Linked {
             .collect()
     }
 
-    /// Returns the calls of a function: kind and number.
+    /// Returns the calls of a function, as (kind, number).
     fn calls(&self, function: &str) -> Vec<(u8, i64)> {
         self.insns(function)
             .iter()

@@ -118,7 +118,7 @@ fn tamper(statement: &str, engine: Engine) -> String {
 #[test]
 fn a_store_to_the_kernels_memory_ends_the_policy_and_names_the_field() {
     let allowed = "a policy may store only to scx.slice, scx.dsq_vtime and scx.disallow";
-    let reads = "a policy may only read it";
+    let reads = "a policy may only read this object";
     for (statement, size, field, object, rule) in [
         ("p->scx.flags=0xffffffff", 4, "scx.flags", "task_struct", allowed),
         ("p->scx.weight=0", 4, "scx.weight", "task_struct", allowed),

@@ -13,7 +13,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`machine`] | the machine itself; the module `run` contains its event loop |
-//! | `simulation` | time, order of events and cost: event queue, charging of CPUs, locks, random numbers |
+//! | `simulation` | time, order of events and cost: event queue, charging, locks, random numbers |
 //! | `hardware` | sets of CPUs, caches, CPU frequencies |
 //! | `sched` | the scheduler (kernel/sched): the core and the classes `rt`, `ext`, `fair`, `idle` |
 //! | `programs` | the programs that tasks execute, and the objects that tasks wait for |

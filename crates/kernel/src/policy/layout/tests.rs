@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of addresses, the cgroup tree and references.
+//! Tests of the kernel objects that policies can access: addresses, the cgroup tree and references.
 
 use super::*;
 use crate::machine::Machine;
@@ -66,7 +66,7 @@ fn addresses_map_to_tasks_and_back() {
 fn a_cgroups_parent_is_its_nearest_named_ancestor() {
     let m = machine(&["/", "/a/b", "/a/b/c/d", "/ab"], vec![]);
     let parent = |cgroup: u32| {
-        // SAFETY: the address is that of a cgroup of the layout.
+        // SAFETY: this is the address of a cgroup of the layout.
         let cgrp = unsafe { m.region.at::<cgroup>(m.layout.cgroup_addr(cgroup)) };
         (
             m.layout
@@ -137,7 +137,8 @@ fn runqueue_clocks_advance_with_capacity() {
     let mut rq: rq = unsafe { std::mem::zeroed() };
     rq.advance(1000, 512, true);
     assert_eq!((rq.clock, rq.clock_task, rq.clock_pelt), (1000, 1000, 1000));
-    // At half the capacity, half of the time counts, until the CPU idles again.
+    // At half of the full capacity, clock_pelt advances at half speed. When the CPU is idle, it is
+    // set to clock_task.
     rq.advance(1200, 512, false);
     assert_eq!((rq.clock_task, rq.clock_pelt), (1200, 1100));
     rq.advance(1300, 512, true);

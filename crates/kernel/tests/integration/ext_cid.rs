@@ -98,7 +98,8 @@ fn invalid_cids_end_the_policy_with_the_kernels_message() {
 #[test]
 fn kfuncs_with_cpu_numbers_are_rejected() {
     let object = Object::parse(&std::fs::read(compile("cid", &["CPU_ONLY"])).unwrap(), "cid.bpf.o").unwrap();
-    let error = check(&machine(), &object, &Profile::default(), Engine::default()).expect_err("the policy must be rejected");
+    let error =
+        check(&machine(), &object, &Profile::default(), Engine::default()).expect_err("the policy must be rejected");
     assert!(
         error
             .to_string()

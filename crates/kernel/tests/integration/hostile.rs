@@ -171,7 +171,10 @@ fn allowed_stores_succeed() {
         assert_eq!(tamper("scx->dsq_vtime=~0ULL", engine), "the run continues");
         assert_eq!(tamper("scx->slice=1000000", engine), "the run continues");
         assert_eq!(tamper("p->scx.disallow=false", engine), "the run continues");
-        assert_eq!(tamper("*(volatile u32*)&p->scx.slice=4000000", engine), "the run continues");
+        assert_eq!(
+            tamper("*(volatile u32*)&p->scx.slice=4000000", engine),
+            "the run continues"
+        );
     }
 }
 

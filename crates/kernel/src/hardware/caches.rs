@@ -218,7 +218,7 @@ pub(crate) fn line_caches(spec: &MachineSpec) -> Vec<cache::Cache> {
 /// one cache line of the machines of that time.
 pub(super) const GOODNESS_LINE: u64 = 32;
 
-/// Returns, for each cache, how many first cache lines of task_structs it can hold. `None` means
+/// Returns, for each cache, of how many task_structs it can hold the first cache line. `None` means
 /// that there is no limit.
 pub(crate) fn line_sets(spec: &MachineSpec) -> Option<Vec<Sets>> {
     let topology = &spec.topology;

@@ -94,8 +94,8 @@ impl Machine {
         by_class!(class, switched_from(self, cpu, task))
     }
 
-    /// Handles a task that has entered the class it now belongs to. If its `on_rq` is set, it is
-    /// queued or running.
+    /// Handles a task that has just changed to its current class. If `on_rq` of the task is set,
+    /// the task is queued or running.
     pub(crate) fn class_switched_to(&mut self, cpu: CpuId, task: TaskId) {
         by_class!(self.class_of(task), switched_to(self, cpu, task))
     }

@@ -65,7 +65,7 @@ pub(super) struct Timeline {
     pub(super) previous_free_at: u64,
     /// Start of the critical section that is being executed in the gap, or NEVER.
     pub(super) gap_acquired_at: u64,
-    /// Start of the critical section that is being executed after `free_at`.
+    /// Start of the critical section that is being executed outside of the gap.
     pub(super) acquired_at: u64,
     pub(super) last_holder: CpuId,
     pub(super) stat: LockStat,

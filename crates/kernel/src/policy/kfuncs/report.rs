@@ -30,7 +30,8 @@ const MAX_TEXT_BYTES: usize = SCX_EXIT_MSG_LEN as usize + 3;
 
 /// Formats a text with its arguments (__bstr_format()).
 ///
-/// # Errors If the arguments are invalid, reports a policy error and returns an errno.
+/// # Errors
+/// If the arguments are invalid, reports a policy error and returns an errno.
 fn format(m: &mut Machine, fmt: u64, data: u64, size: u32) -> Result<Result<String, i64>, Fault> {
     if !print::args_fit(data, size) {
         exit::error(m, format!("invalid data={data:016x} and data__sz={size}"));

@@ -267,7 +267,8 @@ impl Dsqs {
     /// are more than 2^63 apart have no defined order. The position of such a task depends on the
     /// shape of the tree. The same is true of the rbtree in the kernel.
     ///
-    /// # Panics If a DSQ is inconsistent.
+    /// # Panics
+    /// If a DSQ is inconsistent.
     pub fn verify(&self) {
         for (id, dsq) in self.dsqs.numbered() {
             let mut nr = 0;

@@ -111,7 +111,8 @@ fn lowest_cpu(index: u32, word: u64) -> CpuId {
 impl Idle {
     /// Allocates the masks in `region`, the memory that BPF programs can access.
     ///
-    /// # Errors A message if the region has no room for the masks.
+    /// # Errors
+    /// A message if the region has no room for the masks.
     pub fn new(region: &Region, topology: &Topology) -> Result<Idle, String> {
         let nr_cpus = topology.nr_cpus();
         let groups = topology.cores.len() + topology.llcs.len() + 3 * topology.nodes.len() + 2;

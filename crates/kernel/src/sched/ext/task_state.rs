@@ -84,8 +84,8 @@ impl Machine {
         entity.runnable = self.ext.nr_became_runnable;
     }
 
-    /// Removes a task from its CPU's list of waiting tasks. `reset` says that the task runs now;
-    /// its next wait is then measured from its own start.
+    /// Removes a task from its CPU's list of waiting tasks. `reset` says that the task runs now.
+    /// The watchdog then measures the next wait of the task from zero.
     #[inline]
     pub(super) fn clr_task_runnable(&mut self, task: TaskId, reset: bool) {
         if reset {

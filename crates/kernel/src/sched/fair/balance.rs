@@ -390,8 +390,9 @@ fn is_busier(m: &Machine, env: &Env, all: &SpanStats, index: usize, stats: &Stat
     }
 }
 
-/// Returns by how many running tasks the busiest group exceeds its share compared with the local
-/// group, in proportion to their numbers of cores. The result is 0 if this CPU is not idle.
+/// Returns how many running tasks the busiest group has in excess of the local group. Groups with
+/// different numbers of cores are compared by tasks per core. The result is 0 if this CPU is not
+/// idle.
 fn sibling_imbalance(env: &Env, busiest: (&Group, &Stats), local: (&Group, &Stats)) -> i64 {
     if !env.idle() || busiest.1.nr_running == 0 {
         return 0;

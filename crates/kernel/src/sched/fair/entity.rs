@@ -128,8 +128,8 @@ impl Entity {
         self.vruntime < self.vprot
     }
 
-    /// Returns an estimate of the task's utilization (task_util_est). This is the greater of its
-    /// current value and the smoothed value at its sleeps.
+    /// Returns an estimate of the task's utilization (task_util_est). This is the current
+    /// utilization or `util_est`, whichever is greater.
     pub fn util(&self) -> u64 {
         self.avg.util_avg.max(self.util_est)
     }
@@ -152,8 +152,8 @@ pub struct CfsRq {
     pub h_nr_idle: u32,
     /// Sum of the loads of the `nr_queued` entities.
     pub load: u64,
-    /// Sum over the entities in the timeline of weight. The next field is the sum of weight *
-    /// (vruntime - zero_vruntime).
+    /// Sum of the weights of the entities in the timeline. The next field is the sum of weight *
+    /// (vruntime - zero_vruntime) of these entities.
     pub(super) sum_weight: i64,
     pub(super) sum_w_vruntime: i64,
     /// The vruntime that the keys in `sum_w_vruntime` are relative to. It follows V, the average

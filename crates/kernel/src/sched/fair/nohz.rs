@@ -11,7 +11,7 @@ use crate::machine::Machine;
 use crate::simulation::event::Event;
 use crate::simulation::id::CpuId;
 
-/// Factor by which the balancing interval is longer while the CPU is busy.
+/// On a busy CPU, the balancing interval is multiplied by this factor.
 const BUSY_FACTOR: u64 = 16;
 
 impl Level {

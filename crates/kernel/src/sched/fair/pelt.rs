@@ -111,8 +111,8 @@ impl Avg {
         LOAD_AVG_MAX - 1024 + self.contrib
     }
 
-    /// Updates the averages to the time `now` in ns. `weight` is the factor of `load_sum` in
-    /// `load_avg`: the weight of an entity, or 1 for a queue.
+    /// Updates the averages to the time `now` in ns. load_avg = weight * load_sum / divider, where
+    /// `weight` is the weight of an entity, or 1 for a queue.
     #[inline(always)]
     pub fn update(&mut self, now: u64, state: State, weight: u64) -> bool {
         if self.last_update == NEVER {

@@ -96,7 +96,8 @@ impl Machine {
         }
     }
 
-    /// Updates the entities of all groups above a queue in the same way (propagate_entity_cfs_rq).
+    /// Updates the entities of all groups above a queue after load has joined or left the queue
+    /// (propagate_entity_cfs_rq).
     pub(super) fn propagate_entity_cfs_rq(&mut self, id: CfsRqId) {
         let cpu = self.queue_cpu(id);
         let mut se = id;

@@ -9,8 +9,8 @@ use crate::sched::class::flags;
 use crate::sched::task::State;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
-/// Interval at which the number of a waker's flips is halved, ns. A flip is a wake-up of another
-/// task than the last time.
+/// Interval at which the number of a waker's flips is halved, ns. A flip is a wake-up of a
+/// different task than the one that was woken before.
 const FLIP_DECAY_NS: u64 = 1_000_000_000;
 
 /// Returns the CPU for a woken or new task, or for a task that calls exec() (select_task_rq_fair).

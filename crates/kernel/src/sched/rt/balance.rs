@@ -31,8 +31,7 @@ pub(super) fn movable(m: &Machine, task: TaskId) -> bool {
     m.tasks[task].nr_cpus_allowed > 1 && m.tasks[task].migration_disabled == 0
 }
 
-/// Returns a CPU on which the task could preempt, or `None`: the CPU's highest priority is lower
-/// than that of the task.
+/// Returns a CPU whose highest priority is lower than that of the task, or `None`.
 ///
 /// The task's own CPU is preferred, then the CPU that is nearest to it. If several CPUs are equally
 /// near, the current CPU is preferred.

@@ -107,10 +107,10 @@ fn set_entry(m: &Machine, image: &Image, path: &str, value: i64) -> Result<(), S
         map.def().kind,
         kind::PERCPU_ARRAY | kind::PERCPU_HASH | kind::LRU_PERCPU_HASH
     ) {
-        let (before, number, after) = cut(&member).map_err(|_| "a per-CPU map: expected MAP[KEY][cpu]")?;
+        let (before, number, after) = cut(&member).map_err(|_| "the map is a per-CPU map: expected MAP[KEY][cpu]")?;
         cpu = number.parse().map_err(|_| format!("'{number}' is not a CPU number"))?;
         if !before.is_empty() || cpu >= m.nr_cpus() {
-            return Err("a per-CPU map: expected MAP[KEY][cpu]".into());
+            return Err("the map is a per-CPU map: expected MAP[KEY][cpu]".into());
         }
         member = after;
     }
@@ -191,7 +191,7 @@ fn returned(run: &Run, value: i32) -> String {
 
 fn cpu(m: &Machine, number: i64) -> Result<CpuId, String> {
     let cpu = m.cpu_id(number);
-    cpu.ok_or_else(|| format!("there is no CPU {number}"))
+    cpu.ok_or_else(|| format!("the machine has no CPU {number}"))
 }
 
 /// Stores a value at an address that a program has returned. If the policy has an arena, the

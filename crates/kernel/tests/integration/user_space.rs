@@ -154,7 +154,7 @@ fn errors_name_the_part_of_a_profile_that_does_not_fit() {
     check(map("nowhere[0]"), "there is no map nowhere");
     check(map("places"), "expected MAP[KEY]");
     check(map("places[0].nobody"), "no member \"nobody\"");
-    check(map("own[0].node"), "a per-CPU map: expected MAP[KEY][cpu]");
+    check(map("own[0].node"), "the map is a per-CPU map: expected MAP[KEY][cpu]");
     check(map("own[7][0].node"), "an entry cannot be created (-7)");
     check(map("distances[0, 0, 0]"), "a key has 8 bytes, not 6");
     let run = |run: RunProgram| Profile {
@@ -170,7 +170,7 @@ fn errors_name_the_part_of_a_profile_that_does_not_fit() {
         on: "nr_cpus".into(),
         ..program("look")
     };
-    check(run(on), "there is no CPU 4");
+    check(run(on), "the machine has no CPU 4");
     let elsewhere = RunProgram {
         memory: vec![Setting::new("16", "1")],
         ..RunProgram {

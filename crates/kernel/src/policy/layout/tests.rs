@@ -42,7 +42,7 @@ fn sleep(ms: u64) -> Op {
 fn the_hot_part_of_a_task_is_two_cache_lines() {
     assert!(
         std::mem::offset_of!(task_struct, se) + 8 <= 128,
-        "callbacks touch more than two lines"
+        "callbacks use more than two cache lines"
     );
     assert!(std::mem::offset_of!(task_struct, cpus_mask) + 8 <= 352);
 }
@@ -129,7 +129,7 @@ fn a_referenced_task_keeps_its_slot() {
     assert!(m.put_task(nth(0)));
     assert_eq!(m.free_tasks, [nth(0)]);
     assert!(!m.put_task(nth(0)), "no reference is held");
-    assert_eq!(m.free_tasks, [nth(0)], "given back once");
+    assert_eq!(m.free_tasks, [nth(0)], "the slot is freed exactly once");
 }
 
 #[test]

@@ -71,7 +71,7 @@ impl std::str::FromStr for Release {
         let found = RELEASES.into_iter().find(|release| release.to_string() == text);
         found.ok_or_else(|| {
             let known: Vec<String> = RELEASES.iter().map(Release::to_string).collect();
-            format!("there is no Linux {text} here, only {}", known.join(", "))
+            format!("Linux {text} is not supported: choose one of {}", known.join(", "))
         })
     }
 }

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// use the argument within a few hundred states.
 const MAX_STATES: usize = 20_000;
 
-/// What is known about the content of a register or a stack slot.
+/// Knowledge about the content of a register or a stack slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Value {
     Unknown,

@@ -52,7 +52,7 @@ pub struct Cursor {
     pub(super) traces: BTreeMap<u32, u64>,
 }
 
-/// What the running task does next.
+/// Next action of the running task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// The task has work to do and keeps the CPU.

@@ -62,7 +62,7 @@ pub(crate) fn advance(m: &mut Machine, cpu: CpuId, task: TaskId) -> Next {
             return next;
         }
         if m.rqs[cpu].curr != task {
-            // An exec or a change of its affinity has moved the task to another CPU.
+            // The task has moved to another CPU because of exec or a change of its affinity.
             return Next::Work;
         }
         if m.tasks[task].program.work > 0 {

@@ -3,7 +3,7 @@
 //!
 //! Events are not removed before their time. Instead, an event that may become obsolete has a
 //! generation number. Its handler ignores the event if the number has changed. The exception is the
-//! step event of a CPU, which can be moved and removed (see [`step`](super::step)).
+//! step event of a CPU, which can be moved and removed (see `step`).
 
 use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::step::Steps;

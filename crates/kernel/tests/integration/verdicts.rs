@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// What the sanitizer says about a program.
+/// Verdict of the sanitizer on a program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     /// The run ends without a finding of the sanitizer.

@@ -39,9 +39,9 @@ struct storage {
 } numbers SEC(".maps"), others SEC(".maps");
 
 /*
- * What the policy reads about the referenced cgroup: the cgroup's id, the number stored for it, the
- * id of its root, whether the running task is in it, and whether the task's cgroup has the same
- * address.
+ * Data that the policy reads about the referenced cgroup: the cgroup's id, the number stored for
+ * it, the id of its root, whether the running task is in it, and whether the task's cgroup has the
+ * same address.
  */
 u64 held_id, held_number, held_root, has_task, same_place;
 /* Results of the iterators over cgroups. */

@@ -26,7 +26,7 @@ use std::mem::{offset_of, size_of};
 use trace::MigrateReason;
 use workload::Policy;
 
-/// Where the next task of a CPU is found (enum scx_dsp_verdict).
+/// Source of the next task of a CPU (enum scx_dsp_verdict).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     /// There is no task to run.
@@ -267,7 +267,7 @@ fn consume_from(m: &mut Machine, cpu: CpuId, dsq: DsqRef, first: TaskId, enq_fla
     let lock = lock_dsq(m, dsq);
     let mut at = Some(first);
     while let Some(task) = at {
-        // Once the policy has failed, only bypass mode still takes tasks from DSQs.
+        // After the policy has failed, tasks are taken only from the bypass DSQs.
         if m.ext.exit.is_some() && m.ext.dsqs.id(dsq) != SCX_DSQ_BYPASS {
             break;
         }

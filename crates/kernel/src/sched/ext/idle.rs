@@ -2,7 +2,7 @@
 //! Built-in idle tracking and the selection of idle CPUs (kernel/sched/ext/idle.c).
 //!
 //! BPF programs can read the idle masks, for example with scx_bpf_get_idle_cpumask(). A search
-//! intersects up to three masks word by word (see [`Domain`]), so it needs no temporary mask.
+//! intersects up to three masks word by word (see `Domain`), so it needs no temporary mask.
 
 use super::idle_masks::*;
 use crate::machine::Machine;

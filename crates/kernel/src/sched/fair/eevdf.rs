@@ -55,7 +55,7 @@ impl CfsRq {
         self.zero_vruntime
     }
 
-    /// Returns a function that tells whether a vruntime is at most V. It compares with the exact,
+    /// Returns a function that returns whether a vruntime is at most V. It compares with the exact,
     /// unrounded V (vruntime_eligible).
     pub(super) fn eligibility(&self, entities: &Entities) -> impl Fn(i64) -> bool + use<> {
         let (key, w) = self.curr_part(entities).unwrap_or((0, 0));

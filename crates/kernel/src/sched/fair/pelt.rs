@@ -74,7 +74,7 @@ impl Default for Avg {
     }
 }
 
-/// What an entity or a queue has done since the last update.
+/// Activity of an entity or a queue since the last update.
 #[derive(Clone, Copy)]
 pub struct State {
     /// Weight that is queued. For an entity, 1 if it is queued and 0 if not.

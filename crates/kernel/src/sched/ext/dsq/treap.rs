@@ -21,7 +21,7 @@ impl Dsqs {
         while at != NIL {
             parent = at;
             let node = &self.nodes[at];
-            // time_before64()
+            // This comparison is time_before64() of the kernel.
             left = (vtime.wrapping_sub(node.vtime) as i64) < 0;
             if left {
                 at = node.left;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The simulated machine. It owns the clock, the event queue, the CPUs, the tasks, the policy and
-//! the random generator.
+//! The simulated machine. It owns the clock, the event queue, the CPUs, the tasks, the policy (BPF
+//! scheduler) and the random generator.
 
 use crate::hardware::caches::{self, Caches};
 use crate::hardware::cpuset::CpuSet;
@@ -38,7 +38,8 @@ pub(crate) const BATCH: usize = 128;
 /// A simulated machine with the workload that it executes and the policy that schedules it.
 pub struct Machine {
     pub spec: MachineSpec,
-    /// Linux release for which the policy is linked. It must be set before the policy is loaded.
+    /// Linux release against which the policy is linked. It must be set before the policy is
+    /// loaded.
     pub release: Release,
     pub workload: Workload,
     /// Programs of the workload's tasks. Several tasks can share one program.

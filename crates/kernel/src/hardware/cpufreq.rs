@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPU frequencies. A policy sets them with scx_bpf_cpuperf_set() through the governor schedutil
-//! (kernel/sched/cpufreq_schedutil.c).
+//! CPU frequencies. A policy (BPF scheduler) sets them with scx_bpf_cpuperf_set() through the
+//! governor schedutil (kernel/sched/cpufreq_schedutil.c).
 //!
 //! The performance level of a CPU is 1.25 times the target that the policy has set
 //! (map_util_perf()). It is at least the machine's `cpuperf_min`. A change takes effect

@@ -366,8 +366,8 @@ fn set_enum_constants(object: &mut Object, release: Release) -> Result<(), Strin
     Ok(())
 }
 
-/// Links an object for the kernel release of the machine. Also finds the tracing programs and the
-/// inner maps that the profile names.
+/// Links an object against the kernel release of the machine. Also finds the tracing programs and
+/// the inner maps that the profile names.
 fn link_object(m: &Machine, object: &Object, profile: &Profile) -> Result<Image, LoadError> {
     let mut object = object.clone();
     set_enum_constants(&mut object, m.release)?;

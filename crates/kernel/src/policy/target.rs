@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Describes the simulated kernel for which BPF objects are linked: the types, functions, variables
-//! and configuration of a Linux release on one machine.
+//! Describes the simulated kernel against which BPF objects are linked: the types, functions,
+//! variables and configuration of a Linux release on one machine.
 
 use crate::policy::kfuncs;
 use crate::policy::layout::{self, Layout, enums};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! State of the BPF timers of a policy.
+//! State of the BPF timers of a policy (BPF scheduler).
 
 use crate::simulation::id::CpuId;
 use std::collections::BTreeMap;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Calls the programs that a policy has attached to tracepoints and kernel functions (hooks).
+//! Calls the programs that a policy (BPF scheduler) has attached to tracepoints and kernel
+//! functions (hooks).
 //!
 //! The machine calls a function of this file wherever the kernel has a hook. If no program is
 //! attached, the call takes only one test. Programs get the arguments that the kernel would pass.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Accounting of the time of CPUs, and charging CPUs for the work of the kernel and of the policy.
+//! Accounting of the time of CPUs, and charging CPUs for the work of the kernel and of the policy
+//! (BPF scheduler).
 //!
 //! The simulated time does not advance while an event handler runs. The cost of the handler is
 //! added to the debt of its CPU (`rq.debt`), and the CPU then spends time until the debt is 0. The

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Descriptions of the tasks that wait for a CPU and of the queues on which they wait. They show
-//! whether a policy has lost tasks.
+//! whether a policy (BPF scheduler) has lost tasks.
 
 use super::waiting::*;
 use crate::machine::Machine;

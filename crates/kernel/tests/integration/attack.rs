@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Policies that try to use up the computing time or the stack of the host. Each of them ends when
-//! it reaches a limit. Its message is the same in the JIT and in the interpreter.
+//! Policies (BPF schedulers) that try to use up the computing time or the stack of the host. Each
+//! of them ends when it reaches a limit. Its message is the same in the JIT and in the interpreter.
 
 use crate::policies;
 use crate::support::*;

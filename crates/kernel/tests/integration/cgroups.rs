@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Changes of cgroups while tasks run. The tests check which callbacks and tracepoints a policy
-//! sees, and on which CPUs tasks run.
+//! (BPF scheduler) sees, and on which CPUs tasks run.
 
 use crate::policies::Run;
 use crate::support::*;

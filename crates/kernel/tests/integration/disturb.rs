@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Disturbances that delay tasks: interrupts, real-time and deadline tasks, and CPUs that a policy
-//! slows down.
+//! (BPF scheduler) slows down.
 
 use crate::policies::Run;
 use crate::support::*;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Hostile policies, with the sanitizer (`--check`) and without it. They call arbitrary functions
-//! with arbitrary arguments or write to arbitrary memory. In all cases the run either continues or
-//! ends with an error that names its cause. The JIT and the interpreter behave the same. Memory
-//! that does not belong to the policy is not changed.
+//! Hostile policies (BPF schedulers), with the sanitizer (`--check`) and without it. They call
+//! arbitrary functions with arbitrary arguments or write to arbitrary memory. In all cases the run
+//! either continues or ends with an error that names its cause. The JIT and the interpreter behave
+//! the same. Memory that does not belong to the policy is not changed.
 mod calls;
 
 use crate::policies;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of references to kernel objects that a policy holds. This includes references in map
-//! values and in allocated objects.
+//! Tests of references to kernel objects that a policy (BPF scheduler) holds. This includes
+//! references in map values and in allocated objects.
 
 use crate::policies::Run;
 use crate::support::*;

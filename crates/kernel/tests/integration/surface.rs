@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of what policies can see of the machine: fields of kernel objects, permissions and errors
-//! of kfuncs, timers, tracepoints, and programs that user space calls.
+//! Tests of what policies (BPF schedulers) can see of the machine: fields of kernel objects,
+//! permissions and errors of kfuncs, timers, tracepoints, and programs that user space calls.
 
 use crate::policies::{Run, compile};
 use crate::support::*;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kfuncs that a policy can call, with the prototypes, permissions and error messages of the
-//! kernel.
+//! The kfuncs that a policy (BPF scheduler) can call, with the prototypes, permissions and error
+//! messages of the kernel.
 //!
 //! The kernel's verifier checks the arguments of kfuncs when a program is loaded. Here they are
 //! checked when the kfunc is called: a pointer of the wrong type causes a fault. All kfuncs of

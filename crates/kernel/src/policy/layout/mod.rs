@@ -8,8 +8,9 @@
 //!
 //! Kernel types and fields that are missing here are not modelled. A CO-RE existence check for such
 //! a field is false. Accessing it is an error whose message contains its name. The following fields
-//! are used by some policies but not modelled: `se.avg`, `task_struct.sched_class`, `.signal`,
-//! `.thread_pid`, `.thread_node`, `.in_iowait`, data of cpufreq and PSI, and sub-schedulers.
+//! are used by some policies (BPF schedulers) but not modelled: `se.avg`,
+//! `task_struct.sched_class`, `.signal`, `.thread_pid`, `.thread_node`, `.in_iowait`, data of
+//! cpufreq and PSI, and sub-schedulers.
 //!
 //! The simulated core copies changes of its own state to these objects (functions `mirror_*`). Some
 //! state exists only in the region: `scx.slice`, `scx.dsq_vtime` and the idle masks. The core can

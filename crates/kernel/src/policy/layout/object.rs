@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Descriptions of the types of kernel objects: their names, their fields, and the fields that a
-//! policy may write.
+//! policy (BPF scheduler) may write.
 
 use super::{cgroup, cpumask, cpuset, css_set, rq, sched_ext_entity, task_struct};
 use bpf::btf::build::Builder;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Structs that sched_ext passes to callbacks, and structs that policies pass to kfuncs.
+//! Structs that sched_ext passes to callbacks, and structs that policies (BPF schedulers) pass to
+//! kfuncs.
 
 use super::{cgroup, task_struct};
 use bpf::kstruct;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The Linux releases for which an object can be linked. Each release has certain kfuncs,
+//! The Linux releases against which a BPF object can be linked. Each release has certain kfuncs,
 //! callbacks, fields, types and enumerators.
 //!
 //! The release determines only which symbols exist. The simulated sched_ext core always behaves

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Dispatch queues (DSQs): queues of the tasks that a policy has dispatched.
+//! Dispatch queues (DSQs): queues of the tasks that a policy (BPF scheduler) has dispatched.
 //!
 //! A DSQ is a doubly linked list. One table contains the links, with an entry for each task. A DSQ
 //! in vtime order also has a treap (a balanced binary tree) over the same entries. The first task

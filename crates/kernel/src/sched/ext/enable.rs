@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Enables and disables a policy (scx_root_enable_workfn, scx_root_disable).
+//! Enables and disables a policy, which is a BPF scheduler (scx_root_enable_workfn,
+//! scx_root_disable).
 //!
 //! Enabling a policy takes no simulated time. It is work of the user who loads the policy, so no
 //! simulated CPU is charged for it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Exits of a policy: records the first reason for which a policy ends (scx_vexit). The module
-//! `enable` then performs the steps that disable the policy.
+//! Exits of a policy (BPF scheduler): records the first reason for which a policy ends (scx_vexit).
+//! The module `enable` then performs the steps that disable the policy.
 
 use super::core::Ending;
 use super::exit_info::*;

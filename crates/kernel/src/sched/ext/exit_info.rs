@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The exit record of a policy (struct scx_exit_info): kind, message and backtrace.
+//! The exit record of a policy (BPF scheduler): kind, message and backtrace. It corresponds to
+//! struct scx_exit_info.
 
 use std::fmt;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The policy that is in the machine, from the moment its programs can run until it is removed.
+//! The policy (BPF scheduler) that is in the machine, from the moment its programs can run until it
+//! is removed.
 
 use crate::machine::Machine;
 use crate::policy::callbacks::Op;

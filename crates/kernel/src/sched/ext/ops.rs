@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Calls the policy's callbacks, which [`callbacks`](crate::policy::callbacks) lists.
+//! Calls the callbacks of the policy (BPF scheduler). [`callbacks`](crate::policy::callbacks) lists
+//! them.
 //!
 //! Before the call, the code here records which kfuncs are allowed and which task the callback
 //! operates on. After the call, it charges the current CPU for the callback, its instructions and

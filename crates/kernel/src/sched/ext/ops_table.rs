@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The table of a policy's callbacks (struct sched_ext_ops), and information about the callback
-//! that is running.
+//! The table of the callbacks of a policy (BPF scheduler), which is a struct sched_ext_ops, and
+//! information about the callback that is running.
 
 use crate::machine::Machine;
 use crate::policy::callbacks::OPS;

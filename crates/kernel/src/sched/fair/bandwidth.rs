@@ -16,9 +16,9 @@
 //! waits in a list of the group until there is runtime. It does not count in `nr_running`.
 //!
 //! Differences from Linux:
-//! - In the kernel, a picked task runs in the kernel until it returns to user space. A simulated
-//!   task spends no time there, so it is dequeued before it has run. This costs a context switch
-//!   and a schedule(). A task that holds a kernel lock is not dequeued.
+//! - In Linux, a task that was picked runs in the kernel until it returns to user space. A
+//!   simulated task spends no time in the kernel there, so it is dequeued before it has run. This
+//!   costs a context switch and a schedule(). A task that holds a kernel lock is not dequeued.
 //! - Load also decays while a queue is throttled.
 //! - A throttled task whose parameters or CPU change is queued again. It is dequeued when it is
 //!   picked.

@@ -21,7 +21,7 @@ impl Level {
         let ms = self.balance_interval * if busy { BUSY_FACTOR } else { 1 };
         let max = (1_000_000_000 / tick_ns * u64::from(nr_cpus) / 10).max(1);
         let jiffies = (ms * 1_000_000).div_ceil(tick_ns);
-        // Subtracts a jiffy, so that the interval is not a multiple of the interval one level below.
+        // Subtracts a jiffy, so that the interval is not a multiple of that of the level below.
         let jiffies = jiffies.saturating_sub(u64::from(busy));
         jiffies.clamp(1, max)
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Generates hostile policies, which call all available functions with random arguments. Most
-//! arguments are nearly valid, so that the calls do not all fail at the first check. The test and
-//! the fuzz target use this generator. The fuzz target provides a sequence of bytes instead of a
-//! seed.
+//! Generates hostile policies (BPF schedulers), which call all available functions with random
+//! arguments. Most arguments are nearly valid, so that the calls do not all fail at the first
+//! check. The test and the fuzz target use this generator. The fuzz target provides a sequence of
+//! bytes instead of a seed.
 
 use bpf::engine::Func;
 use bpf::image::{CALL, CALL_HELPER, CALL_KFUNC, FUNC_BASE, Insn, LD_IMM64};

@@ -31,8 +31,8 @@ use std::rc::Rc;
 use trace::Record;
 use workload::{Op, Workload};
 
-/// Number of trace records that are passed to the sink at once. They fit into the L1 cache of the
-/// host, the computer that runs the simulation.
+/// Number of trace records that are passed at once to the sink, the consumer of the trace. They fit
+/// into the L1 cache of the host, the computer that runs the simulation.
 pub(crate) const BATCH: usize = 128;
 
 /// A simulated machine with the workload that it executes and the policy that schedules it.
@@ -98,7 +98,8 @@ pub struct Machine {
     pub(crate) stopped: bool,
     /// Tasks that waited for a CPU at the end of the run.
     pub waiting_at_end: Vec<WaitingTask>,
-    /// Whether detail records are emitted as well (`trace::Event::is_detail`).
+    /// Whether the trace also contains detail records, which exist only on request
+    /// (`trace::Event::is_detail`).
     pub details: bool,
     pub(crate) records: Vec<Record>,
     /// Whether any of `records` contains a text.
@@ -215,8 +216,8 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Sets the maximum amount of host memory that the run may use, in bytes. The default is 2 GiB.
-    /// A policy that needs more ends with an error. A task that needs more is not created.
+    /// Sets the maximum amount of memory of the host that the run may use, in bytes. The default is
+    /// 2 GiB. A policy that needs more ends with an error. A task that needs more is not created.
     pub fn set_memory_limit(&self, bytes: u64) {
         // The upper bound prevents an overflow when the used memory is added to the limit.
         self.region.memory().set_limit(bytes.min(1 << 62));

@@ -104,7 +104,8 @@ impl Bed {
         cgroups.len() as u32 - 1
     }
 
-    /// Adds a disturbance that takes place `at_ns` after the start of the run.
+    /// Adds a disturbance (such as CPU hotplug) that takes place `at_ns` after the start of the
+    /// run.
     pub fn disturb(&mut self, at_ns: u64, action: Action) {
         self.workload.disturbances.push(Disturbance { at_ns, action });
     }

@@ -102,7 +102,8 @@ impl World for Machine {
     }
 
     fn log(&mut self, line: String) -> Result<(), Fault> {
-        // The text counts as used memory until it has been passed to the sink; see Machine::flush.
+        // The text counts as used memory until it has been passed to the consumer of the trace; see
+        // Machine::flush.
         let memory = self.region.memory();
         let bytes = line.len() as u64;
         memory.charge_record(Use::Texts)?;

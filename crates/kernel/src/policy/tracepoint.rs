@@ -277,7 +277,8 @@ pub fn run_syscall_program(m: &mut Machine, program: &Program, context: &mut [u8
         .map(|bytes| bytes.copy_from_slice(context));
     let result = result.and_then(|()| {
         let function = program.function;
-        // The second argument is the length of the context, which the sanitizer needs.
+        // The second argument is the length of the context. The sanitizer (`--check`) needs it to
+        // check accesses.
         let args = [addr, context.len() as u64, 0, 0, 0];
         ops::run(m, kf::SYSCALL, |m| Vm::call(m, function, args)).0
     });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Performs the steps of the user-space part of a policy (BPF scheduler), as described in its
-//! profile: setting map entries and running programs of type syscall. This takes no simulated time.
+//! Performs the steps of the user-space part of a policy (BPF scheduler), as described by a file
+//! called profile: setting map entries and running programs of type syscall. This takes no
+//! simulated time.
 
 use crate::machine::Machine;
 use crate::policy::{iterator, tracepoint};
@@ -12,7 +13,7 @@ use bpf::object::{Program, ProgramKind};
 use profile::{Profile, Properties, Run, fitting, instances};
 
 /// Performs the steps of the profile that precede the enabling of the policy. `cid` says whether
-/// the callbacks of the policy use cids.
+/// the callbacks of the policy use cids (topological CPU numbers).
 ///
 /// # Errors
 /// If the profile does not fit the object, or if a program faults or returns a value other than 0.

@@ -165,7 +165,8 @@ impl Machine {
     }
 
     /// Returns the time at which a TCP connection becomes free. Returns `None` if no other task is
-    /// writing to it at the local time of this CPU (lock_sock()).
+    /// writing to it at the local time of this CPU, which includes work that was charged to the CPU
+    /// (lock_sock()).
     pub(crate) fn channel_busy_until(&mut self, id: u32) -> Option<u64> {
         let now = self.local_time(self.this_cpu);
         let until = self.sync.at(id).busy_until;

@@ -174,8 +174,8 @@ impl Machine {
         Some(id)
     }
 
-    /// Charges the run with the host memory that one more task needs. Returns false if this would
-    /// exceed the maximum number of tasks or the memory limit.
+    /// Charges the run with the memory that the simulator needs for one more task. Returns false if
+    /// this would exceed the maximum number of tasks or the memory limit.
     fn charge_new_task(&mut self) -> bool {
         let bytes = (size_of::<Task>() + size_of::<layout::task_struct>()) as u64 + RECORD;
         (self.tasks.len() as u64) < layout::MAX_TASKS && self.region.memory().charge(Use::Tasks, bytes).is_ok()

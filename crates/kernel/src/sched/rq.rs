@@ -7,7 +7,7 @@ use crate::sched::rt::queue::RtRq;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 /// A CPU's runqueue. The fields that every event uses come first, so that an event accesses few
-/// cache lines of the host.
+/// cache lines of the computer that runs the simulation.
 #[repr(C, align(64))]
 pub struct Rq {
     /// Time up to which the use of the CPU's time has been accounted (rq_clock), ns.

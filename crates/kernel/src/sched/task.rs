@@ -25,7 +25,7 @@ pub enum State {
 }
 
 /// A task. The fields that every wake-up and every switch use come first, so that these access few
-/// cache lines of the host.
+/// cache lines of the computer that runs the simulation.
 #[repr(C, align(64))]
 pub struct Task {
     /// Address at which BPF programs see the task's `task_struct`.

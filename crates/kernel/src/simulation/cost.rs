@@ -91,8 +91,8 @@ impl Machine {
         (rq.clock + rq.debt).max(self.now)
     }
 
-    /// Converts a local time to the number of ns since the current handler began. Detail records
-    /// contain this number.
+    /// Converts a local time to the number of ns since the current handler began. Some trace
+    /// records contain this number.
     pub(crate) fn after(&self, local: u64) -> u32 {
         local.saturating_sub(self.now).min(u64::from(u32::MAX)) as u32
     }

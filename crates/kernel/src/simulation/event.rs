@@ -35,7 +35,8 @@ pub enum Event {
     BpfTimer { timer: u32, generation: u32 },
     /// The sched_ext watchdog looks for tasks that have not run for too long.
     Watchdog,
-    /// A disturbance of the workload takes place. `index` is its index in the workload's list.
+    /// A disturbance of the workload takes place, such as an interrupt or a change of a cgroup.
+    /// `index` is its index in the workload's list.
     Disturb { index: u32 },
     /// A CPU goes online or offline.
     Hotplug { cpu: CpuId, online: bool },

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Acquires and releases simulated spinlocks and charges CPUs for the time that this takes. The
-//! locks are in [`timeline`](super::timeline).
+//! locks are in [`timeline`](super::timeline). The local time of a CPU is the current time plus the
+//! work (debt) that was charged to the CPU.
 
 use super::table::Id;
 use super::timeline::*;

@@ -22,7 +22,7 @@ use workload::Op;
 /// Number of seeds that the test tries. The fuzz target `calls` tries more.
 const SEEDS: u64 = 200;
 
-/// Prints the seed and the engine if the test panics.
+/// Prints the seed and the engine (JIT or interpreter) if the test panics.
 struct Seed(u64, Engine);
 
 impl Drop for Seed {

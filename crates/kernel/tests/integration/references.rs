@@ -9,7 +9,7 @@ use workload::{Action, Cgroup, Disturbance};
 
 /// Runs five tasks on two CPUs until all of them sleep. Returns three numbers: the references that
 /// the policy then holds, the stored references, and the dropped references. The references are to
-/// tasks, or to the tasks' cgroup if `cgroup` is set. `checked` turns the sanitizer on.
+/// tasks, or to the tasks' cgroup if `cgroup` is set. `checked` turns the sanitizer (`--check`) on.
 fn references_at_the_end(defines: &str, cgroup: bool, checked: bool) -> (usize, u64, u64) {
     let tasks = (0..5).fold(Tasks::default(), |tasks, i| {
         tasks.add(

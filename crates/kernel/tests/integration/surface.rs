@@ -312,7 +312,8 @@ fn log(run: &Run) -> Vec<String> {
     (0..run.var("nr_logged")).map(entry).collect()
 }
 
-/// Loads the policy `trace` with a profile. Returns the run and the warnings.
+/// Loads the policy `trace` with a profile, the description of its user-space part. Returns the run
+/// and the warnings.
 fn traced(tasks: Tasks, profile: &Profile) -> (Run, Vec<String>) {
     let mut machine = machine(2, tasks);
     let bytes = std::fs::read(compile("trace", &[])).unwrap();

@@ -355,7 +355,7 @@ fn scx_bpf_cpu_curr(m: &mut Machine, cpu: i32) -> u64 {
 }
 
 /// Returns the clock of the runqueue if the runqueue is locked. Otherwise returns the local time of
-/// the CPU.
+/// the CPU: the current time plus the work that was charged to the CPU.
 fn scx_bpf_now(m: &mut Machine) -> u64 {
     let cpu = m.this_cpu;
     if m.ext.frame.locked_cpu == Some(cpu) {

@@ -69,8 +69,8 @@ kstruct! {
     }
 }
 
-/// All cgroup objects. Data that the kernel relies on is stored here, outside the region, so that
-/// policies cannot overwrite it.
+/// All cgroup objects. Data that the kernel relies on is stored here, outside of the memory that
+/// BPF programs can access (the region), so that policies cannot overwrite it.
 pub(super) struct CgroupObjects {
     /// Memory for struct cgroup. The first objects belong to the cgroups of the workload. Further
     /// objects belong to cgroups that were created while the previous object was still referenced.

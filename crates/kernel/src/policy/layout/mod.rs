@@ -191,7 +191,8 @@ impl Layout {
         self.tasks.addr(1) - self.tasks.addr(0)
     }
 
-    /// Returns the host address of a task_struct.
+    /// Returns the address of a task_struct in the memory of the host, the computer that runs the
+    /// simulation.
     #[inline]
     pub(crate) fn task_host(&self, task: TaskId) -> *mut task_struct {
         self.tasks.host(task.slot().into())

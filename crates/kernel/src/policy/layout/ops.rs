@@ -24,7 +24,8 @@ macro_rules! tables {
                 pub priv_: *mut () as "priv",
             }
 
-            /// The variant of the table for policies that use cids instead of CPU numbers.
+            /// The variant of the table for policies that use cids (topological CPU numbers)
+            /// instead of CPU numbers.
             pub struct sched_ext_ops_cid {
                 $($(pub $by_cid: Callback,)?)*
                 pub dispatch_max_batch: u32,

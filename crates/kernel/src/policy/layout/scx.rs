@@ -102,7 +102,7 @@ kstruct! {
         pub __opaque: [u64; 6],
     }
 
-    /// Position of a cid in the topology, filled by scx_bpf_cid_topo().
+    /// Position of a cid (topological CPU number) in the topology, filled by scx_bpf_cid_topo().
     #[derive(Clone, Copy)]
     pub struct scx_cid_topo {
         pub core_cid: i32,

@@ -183,8 +183,9 @@ impl Release {
     }
 }
 
-/// Gives expressions in profiles access to enumerators. An enumerator that the release lacks is 0,
-/// as in user space that was compiled with newer headers.
+/// Gives expressions in profiles (descriptions of a policy's user-space part) access to
+/// enumerators. An enumerator that the release lacks is 0, as in user space that was compiled with
+/// newer headers.
 impl profile::Enumerators for Release {
     fn enumerator(&self, name: &str) -> Option<i64> {
         let modelled = Release::MODELLED.enumerator(name);

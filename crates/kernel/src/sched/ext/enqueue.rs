@@ -310,7 +310,7 @@ pub(super) fn rq_online(m: &Machine, cpu: CpuId) -> bool {
     m.rqs[cpu].ext.online && m.online_cpus.contains(cpu)
 }
 
-/// Emits a trace record with the length of a DSQ, if detail records are requested.
+/// Emits a trace record with the length of a DSQ, if such details are requested.
 #[inline]
 fn trace_length(m: &mut Machine, dsq: DsqRef) {
     if m.details {

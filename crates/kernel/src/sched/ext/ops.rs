@@ -88,7 +88,7 @@ fn invoke<const N: usize>(m: &mut Machine, op: Op, frame: Frame, args: &[u64; N]
     let function = m.ext.loaded().ops.functions[op as usize];
     debug_assert_ne!(function, ABSENT, "ops.{} is not there", op.name());
     // The fields are set one by one. A copy of the whole frame would load in one piece what was
-    // just stored in parts. Such a load stalls the host's CPU.
+    // just stored in parts. Such a load stalls the CPU of the computer that runs the simulation.
     let running = &mut m.ext.frame;
     running.op = Some(op);
     running.locked_cpu = frame.locked_cpu;
@@ -117,7 +117,7 @@ fn execute<const N: usize>(m: &mut Machine, op: Op, function: usize, args: &[u64
     (result, insns, own)
 }
 
-/// Performs the call of [`invoke`] if the trace contains detail records. One of them describes each
+/// Performs the call of [`invoke`] if the trace contains details. It then has a record for each
 /// callback.
 #[inline(never)]
 fn invoke_recorded<const N: usize>(m: &mut Machine, op: Op, function: usize, args: &[u64; N]) -> (Option<u64>, u64) {
@@ -164,7 +164,7 @@ pub(crate) fn run<R>(
 }
 
 /// Charges the current CPU for the BPF code that was executed since the last charge. Functions that
-/// read the CPU's local time, for example for locks and IPIs, call this first.
+/// need the exact time on this CPU, for example for locks and IPIs, call this first.
 #[inline]
 pub(crate) fn settle(m: &mut Machine) {
     if m.ext.loaded().vm.executed() != m.ext.settled_insns {

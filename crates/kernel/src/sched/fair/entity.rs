@@ -138,7 +138,7 @@ impl Entity {
 /// A queue of the entities on one CPU that belong to the root or to the same cgroup (struct
 /// cfs_rq).
 pub struct CfsRq {
-    /// All queued entities except `curr`.
+    /// Tree of all queued entities except `curr`.
     pub(super) timeline: Timeline,
     pub curr: EntityId,
     /// Number of queued entities, including the running entity and delayed ones.
@@ -152,7 +152,7 @@ pub struct CfsRq {
     pub h_nr_idle: u32,
     /// Sum of the loads of the `nr_queued` entities.
     pub load: u64,
-    /// Sum of the weights of the entities in the timeline. The next field is the sum of weight *
+    /// Sum of the weights of the entities in `timeline`. The next field is the sum of weight *
     /// (vruntime - zero_vruntime) of these entities.
     pub(super) sum_weight: i64,
     pub(super) sum_w_vruntime: i64,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Test policies. Each is a `tests/policies/NAME.bpf.c` that is compiled by clang and loaded into a
-//! machine.
+//! Test policies (BPF schedulers). Each of them is a file `tests/policies/NAME.bpf.c`, which clang
+//! compiles and which is then loaded into a machine.
 
 pub mod corpus;
 
@@ -14,7 +14,7 @@ use profile::Profile;
 use std::path::{Path, PathBuf};
 use trace::Record;
 
-/// Returns the path of the object compiled from `NAME.bpf.c` with `defines`.
+/// Compiles `NAME.bpf.c` with the macros `defines`. Returns the path of the object.
 pub fn compile(name: &str, defines: &[&str]) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/policies")
@@ -29,7 +29,7 @@ pub fn compile(name: &str, defines: &[&str]) -> PathBuf {
     object
 }
 
-/// A machine with a loaded policy, and the records of its run.
+/// A machine with a loaded policy, and the trace records of its run.
 pub struct Run {
     pub machine: Machine,
     pub image: Image,
@@ -40,7 +40,8 @@ impl Run {
     /// Loads the test policy `NAME.bpf.c`.
     ///
     /// # Errors
-    /// Returns the exit record if the policy could not be enabled. The machine can still be used.
+    /// The exit record if the policy could not be enabled. The machine can still be used
+    /// afterwards.
     pub fn load(machine: &mut Machine, name: &str, defines: &[&str]) -> Result<Image, Box<Exit>> {
         Run::load_file(machine, &compile(name, defines))
     }
@@ -55,7 +56,7 @@ impl Run {
         }
     }
 
-    /// Loads a policy that is expected to load.
+    /// Loads a test policy. Panics if it cannot be loaded.
     pub fn new(mut machine: Machine, name: &str, defines: &[&str]) -> Run {
         let image = Run::load(&mut machine, name, defines).unwrap_or_else(|exit| panic!("{exit}"));
         Run {
@@ -65,13 +66,13 @@ impl Run {
         }
     }
 
-    /// Runs until `until` ns.
+    /// Runs the machine until the time `until` in ns.
     pub fn run(&mut self, until: u64) -> &mut Run {
         self.machine.run(until, &mut self.records);
         self
     }
 
-    /// Returns a global variable as a number.
+    /// Returns the value of a global variable of the policy as a number.
     pub fn var(&self, name: &str) -> u64 {
         let text = self.image.get(&self.machine.region, name).expect("a variable");
         text.parse::<i128>().unwrap_or_else(|_| panic!("{name} is {text}")) as u64
@@ -81,7 +82,7 @@ impl Run {
         self.machine.ext.exit.as_ref().expect("the policy has ended")
     }
 
-    /// Checks that the policy is enabled.
+    /// Checks that the policy is still enabled.
     pub fn assert_alive(&self) {
         if let Some(exit) = &self.machine.ext.exit {
             panic!("{exit}");

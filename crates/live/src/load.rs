@@ -57,7 +57,7 @@ impl Args {
                 Held::Restart(seconds) if restarts < RESTARTS && !self.over(begun) => {
                     restarts += 1;
                     outln!(
-                        "{}: CPUs came or went after {seconds:.1} s: loading it again",
+                        "{}: CPUs went online or offline after {seconds:.1} s: loading it again",
                         source.name
                     );
                 }

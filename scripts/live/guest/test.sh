@@ -73,7 +73,7 @@ policy() {
     sum=$(grep -o "\b$counter=[0-9]*" /tmp/out | cut -d= -f2 | awk '{ s += $1 } END { print s + 0 }')
     [ "$sum" -gt 0 ] || zero="$zero $counter"
   done
-  held=$(sed -n 's/.* \(unloaded\|came or went\|by the kernel\) after \([0-9.]*\) s.*/\2/p' /tmp/out /tmp/err | awk '{ s += $1 } END { print s + 0 }')
+  held=$(sed -n 's/.* \(unloaded\|online or offline\|by the kernel\) after \([0-9.]*\) s.*/\2/p' /tmp/out /tmp/err | awk '{ s += $1 } END { print s + 0 }')
   loads=$(grep -c 'loaded in' /tmp/out)
   [ "$loads" = 1 ] || fail "$1: loaded $loads times"
   echo "policy $1: status $status, scheduled $held s while CPUs came and went $(($(hotplug_seq) - hotplugs)) times, loaded in $(sed -n 's/.*loaded in \([0-9.]* s\).*, \([0-9]*\) instr.* \([0-9]*\) of them for \(.*\)/\1 (\2 instructions verified, \3 for \4)/p' /tmp/out), $(echo "$(now) $begun" | awk '{ printf "%.1f", $1 - $2 }') s"

@@ -103,7 +103,7 @@ impl Command {
     }
 }
 
-/// Adds to every panic's message that it is a bug of the simulator, and the command that repeats
+/// Makes every panic report that it is a bug of the simulator, and print the command that repeats
 /// it.
 pub fn report_panics() {
     let default_hook = std::panic::take_hook();

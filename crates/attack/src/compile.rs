@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compiles C policies and caches the objects by content, because clang takes a fifth of a second
-//! for each.
+//! Compiles policies written in C, and caches the objects by the contents of the sources. Without
+//! the cache, clang takes a fifth of a second for each object.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const FLAGS: [&str; 7] = ["-g", "-O2", "-mcpu=v3", "-target", "bpf", "-w", "-c"];
 
-/// Returns the object of a C file compiled with `define`, from the cache if the file and its
-/// headers have not changed.
+/// Returns the object of a C file, compiled with the macro `define`. The object comes from the
+/// cache if neither the file nor a header has changed.
 ///
 /// # Errors
-/// The compiler's message.
+/// The message of the compiler.
 pub fn object(source: &Path, define: &str) -> Result<PathBuf, String> {
     let mut hasher = DefaultHasher::new();
     (FLAGS, define).hash(&mut hasher);
@@ -29,7 +29,8 @@ pub fn object(source: &Path, define: &str) -> Result<PathBuf, String> {
     if out.exists() {
         return Ok(out);
     }
-    // Another process may compile the same file, so the object is renamed when it is complete.
+    // Another process may be compiling the same file. The object is therefore renamed only when it
+    // is complete.
     let part = folder.join(format!("{name}-{define}.{}.part", std::process::id()));
     let mut command = Command::new("clang-19");
     command.args(FLAGS).arg(source).arg("-o").arg(&part);
@@ -44,7 +45,7 @@ pub fn object(source: &Path, define: &str) -> Result<PathBuf, String> {
     Ok(out)
 }
 
-/// Returns a C file and the headers that it may include, in a fixed order.
+/// Returns the paths of a C file and of the headers that it may include, in a fixed order.
 fn inputs(source: &Path) -> Result<Vec<PathBuf>, String> {
     let folders = [
         source.parent().unwrap_or(Path::new(".")).to_owned(),
@@ -60,10 +61,10 @@ fn inputs(source: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-/// Compiles many files on all CPUs; returns their objects in the order of `sources`.
+/// Compiles several files on all CPUs. Returns their objects in the order of `sources`.
 ///
 /// # Errors
-/// The first compiler message.
+/// The message of the compiler for the first file that cannot be compiled.
 pub fn objects(sources: &[(PathBuf, String)]) -> Result<Vec<PathBuf>, String> {
     let next = AtomicUsize::new(0);
     let threads = std::thread::available_parallelism().map_or(2, usize::from);

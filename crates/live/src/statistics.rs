@@ -40,7 +40,8 @@ impl Sample {
         }
     }
 
-    /// Formats one line of rates since the sample `before`, which was taken `seconds` earlier.
+    /// Formats one line with the rates since the sample `before`. `seconds` is the time between the
+    /// two samples.
     pub fn since(&self, before: &Sample, seconds: f64) -> String {
         let rate = |now: u64, then: u64| (now.saturating_sub(then) as f64 / seconds).round() as u64;
         let share = |part: u64, whole: u64| (100 * part).checked_div(whole).unwrap_or(0);

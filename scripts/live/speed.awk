@@ -1,7 +1,9 @@
 #!/usr/bin/awk -f
 # SPDX-License-Identifier: GPL-2.0-only
-# speed.awk [-v markdown=1] LOG: prints the guest's figures relative to the kernel's scx_simple. Fails if o1, pmqs, steal or torus
-# pass messages more than 10 % slower. docs/live-speed.md explains why their ping-pong is slower.
+# speed.awk [-v markdown=1] LOG: prints the figures of the guest's part `speed`. Throughputs are relative
+# to those of the kernel's scx_simple. Fails if messages under o1, pmqs, steal or torus are more than
+# 10 % slower than under scx_simple. docs/live-speed.md explains why the ping-pong is slower under these
+# policies.
 { sub(/\r$/, "") }
 $1 == "speed" { order[++n] = $2; messages[$2] = $4; pingpong[$2] = $6 }
 $1 == "profile" {
@@ -28,6 +30,6 @@ END {
   if (markdown) print "```"
   split("o1 pmqs steal torus", must, " ")
   if (messages["scx_simple"] > 0)
-    for (i in must) if (messages[must[i]] * 0.9 > messages["scx_simple"]) { print "speed: " must[i] " is slow"; bad = 1 }
+    for (i in must) if (messages[must[i]] * 0.9 > messages["scx_simple"]) { print "speed: messages are more than 10 % slower under " must[i] " than under scx_simple"; bad = 1 }
   exit bad
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Helpers that compile policies and run the command.
+//! Functions that compile policies and run the command.
 
 pub mod page;
 pub mod policy;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
-/// Returns the repository's root directory.
+/// Returns the root directory of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
@@ -32,16 +32,17 @@ pub fn policies() -> Vec<String> {
     names
 }
 
-/// Compiles a policy's source with clang, once per process, and returns the path of the object.
+/// Compiles the source of a policy with clang, and returns the path of the object. Each source is
+/// compiled only once in a process.
 pub fn object(source: &str) -> PathBuf {
     variant(source, "", &[])
 }
 
-/// Compiles a variant of a policy's source, chosen by macros, as `NAME-VARIANT.bpf.o`.
+/// Compiles a variant of a policy, which macros select. The object is called `NAME-VARIANT.bpf.o`.
 pub fn variant(source: &str, variant: &str, defines: &[&str]) -> PathBuf {
     static COMPILED: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
-    // A test that panicked while compiling reports the failure itself, so the poisoned lock is
-    // ignored.
+    // If a test panicked while compiling, the lock is poisoned. That is ignored, because the failed
+    // test is reported anyway.
     let mut compiled = COMPILED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     compiled
         .entry(format!("{source} {variant}"))
@@ -63,7 +64,8 @@ fn compile(source: &str, variant: &str, defines: &[&str]) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("policies");
     std::fs::create_dir_all(&folder).expect("a folder for objects");
     let to = folder.join(name);
-    // Tests run in parallel: each thread writes its own file and renames it.
+    // Tests run in parallel. Each thread therefore writes a file of its own, which it renames at
+    // the end.
     let own = to.with_extension(format!("{:?}", std::thread::current().id()).replace(['(', ')'], ""));
     let status = Command::new("clang-19")
         .args(["-g", "-O2", "-mcpu=v3", "-target", "bpf", "-c"])
@@ -78,19 +80,19 @@ fn compile(source: &str, variant: &str, defines: &[&str]) -> PathBuf {
     to
 }
 
-/// Output and exit status of one run of the command.
+/// Output and exit status of the command.
 pub struct Ran {
     pub status: i32,
     pub stdout: String,
     pub stderr: String,
 }
 
-/// Runs the command in the repository's root directory.
+/// Runs the command in the root directory of the repository.
 pub fn windtunnel(args: &[&str]) -> Ran {
     windtunnel_at(Path::new(env!("CARGO_BIN_EXE_windtunnel")), args)
 }
 
-/// Runs another build of the command in the repository's root directory.
+/// Runs another build of the command in the root directory of the repository.
 pub fn windtunnel_at(command: &Path, args: &[&str]) -> Ran {
     let output = Command::new(command)
         .args(args)
@@ -104,12 +106,12 @@ pub fn windtunnel_at(command: &Path, args: &[&str]) -> Ran {
     }
 }
 
-/// Returns the JSON results of `windtunnel run`.
+/// Returns the results that `windtunnel run` writes as JSON.
 pub fn results(args: &[&str]) -> Vec<serde_json::Value> {
     results_from(Path::new(env!("CARGO_BIN_EXE_windtunnel")), args)
 }
 
-/// Returns the JSON results of `run` with another build of the command.
+/// Returns the results that another build of `windtunnel run` writes as JSON.
 pub fn results_from(command: &Path, args: &[&str]) -> Vec<serde_json::Value> {
     let ran = windtunnel_at(command, &[&["run"], args, &["--json", "-"]].concat());
     assert!(ran.status < 2, "{}", ran.stderr);

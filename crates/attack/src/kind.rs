@@ -19,7 +19,7 @@ use windtunnel::exports::Exports;
 use windtunnel::traced::Traced;
 use workload::{generator, replay, rtapp, to_rtapp_json};
 
-/// What the bytes of an input are.
+/// Kind of an input. It determines the meaning of the input's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A number, which selects a hand-written attack object ([`corpus`](crate::corpus)) and one of

@@ -65,8 +65,8 @@ const LEVELS: &[&[(&str, Operator)]] = &[
 
 /// Maximum depth to which parentheses, calls and signs can be nested.
 const MAX_DEPTH: u32 = 32;
-/// Maximum number of numbers and names in an expression. It limits the depth of the recursion in
-/// which an expression is evaluated.
+/// Maximum number of numbers and names in an expression. The limit exists because the evaluation of
+/// an expression is recursive.
 const MAX_FACTORS: u32 = 256;
 
 /// Returns the values of the names in an expression.

@@ -4,8 +4,8 @@
 //! with a trace file.
 //!
 //! Prints a table with the host's CPU and the date. Each figure is the median of several runs.
-//! `make bench` runs this benchmark. The policy is scx_simple if `make compat` has built it. Else
-//! it is `vtime`, which has the same structure: one DSQ ordered by vtime.
+//! `make bench` runs this benchmark. The policy is scx_simple if `make compat` has built it.
+//! Otherwise it is `vtime`, which has the same structure: one DSQ ordered by vtime.
 
 use std::process::Command;
 use windtunnel::policy::Policy;

@@ -139,7 +139,7 @@ fn illustrate(scenario: &Scenario, violation: &Violation, bound_ns: u64) -> Resu
     running.advance(reached, &mut Tee::new())?;
     let task = running.machine.find_task(violation.pid);
     let mut seen = running.machine.snapshot(task.unwrap_or(kernel::id::IDLE));
-    // The clock of the machine is at its last event, which may be earlier.
+    // The machine's clock shows the time of its last event, which may be earlier than `reached`.
     seen.time = reached;
     running.advance(to, &mut Tee::new())?;
     running.end(&mut Tee::new());

@@ -46,8 +46,8 @@ pub struct Scenario {
     /// Linux release for which the policy is loaded. It determines which functions, callbacks and
     /// fields exist.
     pub kernel: Release,
-    /// What happens after the policy has failed. If true, the fair class schedules the rest of the
-    /// run. If false, the run ends.
+    /// Whether the run continues after the policy has failed. In this case, the fair class
+    /// schedules the rest of the run.
     pub after_failure: bool,
     /// CPU hotplug events: time in ns, CPU, and whether the CPU goes online.
     pub hotplug: Vec<(u64, u32, bool)>,

@@ -171,9 +171,9 @@ impl Traced {
     }
 
     /// Replays the trace and returns the result of the run. The trace file of a complete run
-    /// contains the result. Else the result is computed from the records. It then lacks the unit of
-    /// operations, the reason why the policy failed, and the time that CPUs idled while tasks
-    /// waited.
+    /// contains the result. Otherwise the result is computed from the records. It then lacks the
+    /// unit of operations, the reason why the policy failed, and the time that CPUs idled while
+    /// tasks waited.
     ///
     /// # Errors
     /// As [`Traced::replay`].

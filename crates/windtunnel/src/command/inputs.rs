@@ -40,26 +40,26 @@ pub struct Inputs {
     /// POLICY:NAME=VALUE in one. `compare` and `diff` also accept A:NAME=VALUE and B:NAME=VALUE
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
-    /// Profile with the settings that the policy's user-space part would make (profiles/README.md)
-    /// [default: profiles/NAME.toml of the policy's name, if it exists]
+    /// Profile, which replaces the policy's user-space part (profiles/README.md) [default:
+    /// profiles/NAME.toml for the policy NAME, if it exists]
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
     /// Take a CPU offline or bring it back online: CPU:off@TIME or CPU:on@TIME
     #[arg(long, value_name = "CPU:off@TIME")]
     hotplug: Vec<String>,
-    /// Linux release that objects are loaded for, 6.12 to 7.2: decides which functions, callbacks
-    /// and fields they find. Scheduling always behaves as in 7.2
+    /// Linux release for which objects are loaded, 6.12 to 7.2. It determines which functions,
+    /// callbacks and fields exist. Scheduling always behaves as in 7.2
     #[arg(long, value_name = "RELEASE", default_value_t)]
     kernel: Release,
-    /// When a policy fails, let the fair class schedule the rest of the run; results cover the
-    /// whole run
+    /// After a policy has failed, let the fair class schedule the rest of the run. The results then
+    /// cover the whole run
     #[arg(long)]
     after_failure: bool,
-    /// Memory that one run may use on this host, for example 512M; a policy that needs more ends
+    /// Memory that one run may use on this host, for example 512M. A policy that needs more ends
     /// with an error
     #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = size::parse)]
     memory: u64,
-    /// How the policy's code is executed; the results are the same
+    /// How to execute the policy's code, which does not change the results
     #[arg(long, value_enum, default_value_t)]
     engine: EngineArg,
 }

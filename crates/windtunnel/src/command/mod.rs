@@ -57,7 +57,7 @@ enum Action {
     Top(Box<top::Args>),
     /// Check that objects load, and list what they use that is not modelled
     Check(check::Args),
-    /// Run a file of tests: the objects to load, the actions on them, and what must hold
+    /// Run a suite: a file of test cases for policies
     Suite(suite::Args),
     /// List the built policies, or describe one
     #[command(subcommand)]

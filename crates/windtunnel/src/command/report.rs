@@ -40,7 +40,7 @@ pub struct Args {
     /// fairness, costs
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Time slice of a round-robin policy; the page then shows the response times that theory
+    /// Time slice of a round-robin policy. The page then also shows the response times that theory
     /// predicts for a closed workload
     #[arg(long, value_name = "TIME", value_parser = duration::parse, requires = "output")]
     timeslice: Option<u64>,

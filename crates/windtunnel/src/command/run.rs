@@ -34,7 +34,8 @@ pub struct Args {
     /// Write the results as JSON to FILE (- for standard output), one object for each policy
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a trace of all events to FILE; with several policies, one file each (FILE.POLICY)
+    /// Write a trace of all events to FILE. With several policies, each has a file of its own:
+    /// out.wtt becomes out.fifo.wtt
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     #[command(flatten)]

@@ -27,7 +27,7 @@ pub struct Effect {
     pub ratio: Interval,
 }
 
-/// What the confidence interval says about the change.
+/// Conclusion about a metric, which follows from the confidence interval of its change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conclusion {
     /// B is larger than A.

@@ -27,8 +27,8 @@ use trace::{DrawOptions, Tee};
 
 /// Simulated time in ns by which one run advances before the other one advances, at first.
 const PIECE_NS: u64 = 1_000_000;
-/// Approximate number of decisions for which each run advances in its turn. The simulated time of a
-/// turn is adapted to it.
+/// Approximate number of decisions that one run makes before the other run advances. The simulated
+/// time by which a run advances is adapted to this number.
 const DECISIONS: usize = 20_000;
 /// Number of earlier decisions about the same CPU or task that the report contains.
 const BEFORE: usize = 6;

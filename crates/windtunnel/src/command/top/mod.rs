@@ -29,10 +29,10 @@ pub struct Args {
     policy: String,
     #[command(flatten)]
     inputs: Inputs,
-    /// Simulated seconds per second on a terminal; the keys + and - change it
+    /// On a terminal: simulated seconds per second. The keys + and - change this speed
     #[arg(long, default_value_t = 1.0)]
     speed: f64,
-    /// If the output is not a terminal, print one row for each such interval of simulated time
+    /// If the output is not a terminal: interval of simulated time between two printed rows
     #[arg(long, value_parser = duration::parse, default_value = "100ms", value_name = "TIME")]
     every: u64,
 }

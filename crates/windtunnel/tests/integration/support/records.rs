@@ -32,7 +32,7 @@ pub struct Live {
     pub moves: String,
 }
 
-/// What a policy guarantees for tasks that share a CPU.
+/// Guarantee of a policy for tasks that share a CPU.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub enum Promise {
     /// Turns have the length `slice_ns` and follow the order of arrival. Nice values have no

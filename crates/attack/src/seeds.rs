@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The valid inputs that attacks damage. They are objects and other files of the repository.
+//! Seeds: the valid inputs that attacks damage. They are objects and other files of the repository.
 
 use crate::execute::WORKLOAD;
 use crate::{compile, corpus};

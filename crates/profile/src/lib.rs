@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Profiles: data that replace a policy's user-space part. A profile describes what that program
-//! sets up between opening and attaching the policy.
+//! Profiles: data that replace a policy's user-space part, the program that loads the policy on a
+//! real machine. A profile describes what this program sets up between opening and attaching the
+//! policy.
 //!
 //! Values are [expressions](expression). They can use properties of the machine and enumerators of
 //! the kernel. The indices of a setting determine for what it is repeated, for example:

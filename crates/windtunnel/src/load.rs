@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Loads policies into a simulated machine, and describes policies for `policy show` and `check`.
+//! Loads policies into a simulated machine, and describes policies for `policy show` and `check`. A
+//! policy's profile is a file that replaces its user-space part, the program that would load the
+//! policy on a real machine.
 
 use crate::error::Error;
 use crate::parameter::Parameter;

@@ -30,7 +30,8 @@ pub(crate) const PIECE_MAX_NS: u64 = 5_000_000;
 #[derive(Clone, Debug)]
 pub struct Scenario {
     pub policy: Policy,
-    /// The policy's profile. `None` means profiles/NAME.toml, where NAME is the name of the policy.
+    /// The policy's profile, a file that replaces its user-space part. `None` means
+    /// profiles/NAME.toml, where NAME is the name of the policy.
     pub profile: Option<PathBuf>,
     /// Names and values of the `--set` options, in their order.
     pub settings: Vec<(String, String)>,

@@ -74,7 +74,7 @@ fn priorities_and_arrivals_need_one_cpu() {
     assert_eq!(low["published"], 1.8);
     assert!(low["measured"].is_number(), "{low}");
     let server = &study(&["smp/single-server", "--with", "jobs=7", "--cpus", "0"])[0];
-    // All disciplines share one run, because this machine has only one scheduler.
+    // The disciplines FCFS and PS share one run, because this machine has only one scheduler.
     assert_eq!(server["runs"], 1);
     for policy in ["FCFS", "PS"] {
         let mean = cell(server, &[("policy", policy)], "mean_response_ms");

@@ -93,8 +93,8 @@ struct Planner<'a> {
     used: RefCell<BTreeSet<String>>,
 }
 
-/// Expands a definition. `with` contains variables of the `[run]` table, with the values that
-/// replace theirs.
+/// Expands a definition. `with` contains variables of the `[run]` table and the values that the
+/// user gives them.
 ///
 /// # Errors
 /// An error in the definition, with its position.
@@ -169,8 +169,8 @@ impl Planner<'_> {
                 true => run.clone(),
                 false => merge(run, case),
             };
-            // Without a [[case]], the `[run]` table is the only case. Its variables are in
-            // `self.with`, where the user's values have replaced theirs.
+            // Without a [[case]], the `[run]` table is the only case. `self.with` contains its
+            // variables, with the values that the user gives them.
             let own = if self.definition.cases.is_empty() {
                 &Named::new()
             } else {

@@ -89,7 +89,7 @@ pub struct Run {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Live {
-    /// Variables of `[run]`, with the values that replace theirs.
+    /// Variables of `[run]`, with their values on a real machine.
     #[serde(default)]
     pub with: Named,
 }

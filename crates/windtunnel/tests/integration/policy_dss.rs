@@ -2,7 +2,7 @@
 //! Tests of dss and dss25, the default schedulers of Linux 2.4 and 2.5.2-pre. Each task has a
 //! number of ticks (its quantum). When all runnable tasks have spent theirs, the quanta are
 //! recalculated. `goodness` determines which task runs next. The tests also check on which CPU a
-//! woken task is placed.
+//! woken task is placed. A hog is a task that computes without pauses.
 
 use crate::support::policy::*;
 use workload::{Action, Disturbance, Op, Policy};

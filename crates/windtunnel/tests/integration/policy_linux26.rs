@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of linux26. This policy has the active and expired arrays of the O(1) scheduler, and the
 //! heuristics of Linux 2.6.22 for interactive tasks. A task that sleeps earns credit. The credit
-//! gives it a bonus of up to 10 levels of priority.
+//! gives it a bonus of up to 10 levels of priority. A hog is a task that computes without pauses.
 
 use crate::support::policy::*;
 use kernel::ext::Op as Callback;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of the mechanisms of o1, the O(1) scheduler of January 2002. Tasks that have used up their
-//! timeslice wait in the expired array. When the active array is empty, the arrays swap.
+//! timeslice wait in the expired array. When the active array is empty, the arrays swap. A hog is a
+//! task that computes without pauses.
 
 use crate::support::policy::*;
 use kernel::ext::Op as Callback;

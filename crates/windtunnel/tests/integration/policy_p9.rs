@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of p9. A task's level follows from its CPU use: less use means a higher level. All CPUs
-//! share one queue.
+//! share one queue. A hog is a task that computes without pauses, and a napper sleeps most of the
+//! time.
 
 use crate::support::policy::*;
 use workload::Policy;

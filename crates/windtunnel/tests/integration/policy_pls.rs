@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of pls. It must make the same decisions as dss, but examine fewer tasks.
+//! Tests of pls. It must make the same decisions as dss, which chooses the waiting task with the
+//! highest goodness. dss examines all waiting tasks. pls sorts them into levels of goodness, and
+//! examines only the levels whose tasks could be chosen.
 
 use crate::support::policy::*;
 use workload::{Dist, Op, Policy};

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of mqs and pmqs. Both have a queue for each CPU, and choose tasks by the goodness of Linux
-//! 2.4. pmqs divides the CPUs into pools. The tests also check where tasks are placed at wake-up
-//! and exec, and the load balancers.
+//! Tests of mqs and pmqs. Both have a queue for each CPU, and choose tasks by their goodness, a
+//! figure of Linux 2.4. Each task has a counter of remaining ticks (its quantum). When all runnable
+//! tasks of a queue have used up theirs, all counters are recalculated. pmqs divides the CPUs into
+//! pools. A hog is a task that computes without pauses. The tests also check where tasks are placed
+//! at wake-up and exec, and the load balancers.
 
 use crate::support::policy::*;
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of steal: the bitmap of overloaded CPUs, the choice of the CPU from which an idle CPU
-//! steals a task, and the other load balancing.
+//! steals a task, and the other load balancing. A hog is a task that computes without pauses.
 
 use crate::support::policy::*;
 use machine::MachineSpec;

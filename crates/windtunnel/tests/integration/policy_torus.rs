@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of torus. The CPUs form a torus, in which each CPU has neighbours. A CPU pushes tasks to
 //! its neighbours. A new task starts on the CPU of its creator or on one of the neighbours. In the
-//! torus of 4 CPUs, CPU 0 has the neighbours 1 and 2.
+//! torus of 4 CPUs, CPU 0 has the neighbours 1 and 2. A hog is a task that computes without pauses.
 
 use crate::support::policy::*;
 use std::collections::BTreeSet;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of windows, a policy with strict levels. A wake-up boosts a thread by some levels, which
 //! depend on the cause of the wake-up, and the boost decays. Threads that starve are raised. The
-//! tests also check where threads are placed, and which task an idle CPU takes.
+//! tests also check where threads are placed, and which task an idle CPU takes. A hog is a task
+//! that computes without pauses.
 
 use crate::support::policy::*;
 use std::collections::BTreeSet;

@@ -11,20 +11,26 @@
 # Two guests run at the same time, because the length of a load does not depend on the host's speed.
 # Other parts run alone, and only when they are named:
 #
-#   fidelity   compares simulated and live results in exact time; writes docs/fidelity.md
-#   soak       every policy under a long mixed load on a slow machine, with a table at the end (`make soak`)
-#   verifier   loads every program of the sanitizer's tests; writes crates/kernel/tests/verdicts.tsv
+#   fidelity   Compares simulated and live results in exact time. Writes docs/fidelity.md.
+#   soak       Loads every policy for a long time while a mixed load runs, on a slow machine. Prints a
+#              table at the end (`make soak`).
+#   verifier   Loads every program of the sanitizer's tests. Writes crates/kernel/tests/verdicts.tsv.
 #
-# Environment variables: DOCS=1 makes `speed` write docs/live-speed.md. POLICIES="steal rr" selects
-# policies. SECONDS_EACH=60 sets the length of each load. LONG=steal:300 makes `numa` load one
-# policy for longer. A load of 6 s lasts until CPU 3 has been offline once.
+# In exact time, each instruction of the guest takes 1 ns (see live/boot.sh).
+#
+# Environment variables:
+#
+#   DOCS=1                 makes `speed` write docs/live-speed.md
+#   POLICIES="steal rr"    selects policies
+#   SECONDS_EACH=60        sets for how long each policy is loaded. In 6 s, CPU 3 goes offline once.
+#   LONG=steal:300         makes `numa` load one policy for longer
 set -u
 cd "$(dirname "$0")/.."
 dir=target/live
 initramfs=$dir/initramfs.cpio
 simple=target/compat/objects/kernel/scx_simple.bpf.o
 mkdir -p $dir
-# Only one instance may run at a time because all share the directory.
+# Only one instance of this script may run at a time, because all instances use the same directory.
 exec 9>$dir/lock
 flock 9
 begun=$(date +%s)
@@ -87,8 +93,8 @@ case $? in
   3) skip "$(tail -1 $dir/fetch.log)" ;;
   *) cat $dir/fetch.log >&2; exit 1 ;;
 esac
-# scx_simple, the kernel's example, is the baseline of `speed`. It is compiled from Debian's source,
-# as by make compat.
+# The part `speed` compares policies with scx_simple, one of the kernel's examples. It is compiled from
+# Debian's source package, as in `make compat`.
 [ -f $simple ] || step "scx_simple" sh -c 'scripts/compat/sources.sh target/compat && scripts/compat/objects.sh target/compat' \
   >$dir/compat.log 2>&1 || echo "live-test: scx_simple is missing, so there is no baseline ($dir/compat.log)"
 step "initramfs" scripts/live/initramfs.sh $initramfs || exit 1

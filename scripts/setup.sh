@@ -3,8 +3,8 @@
 # setup.sh [test] [live]: installs the missing packages that building and testing need on Debian 12.
 # With "test", also installs what make test needs; with "live", what make live-test needs.
 #
-# It needs root or sudo, and asks no questions. If nothing is missing, it takes a few hundredths of
-# a second. It checks the Rust toolchain but does not install it.
+# The script needs root or sudo, and asks no questions. If nothing is missing, it takes less than a
+# tenth of a second. It checks the Rust toolchain but does not install it.
 set -eu
 
 rust_needed=1.95

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compiles C policies with clang. Objects are cached by content.
+//! Compiles policies written in C, and caches the objects by the contents of the sources. Without
+//! the cache, clang takes a fifth of a second for each object.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Compiles a C file with `define` and returns the path of the object.
+/// Returns the object of a C file, compiled with the macro `define`. The object comes from the
+/// cache if neither the file nor a header has changed.
 ///
 /// # Errors
-/// The compiler's message.
+/// The message of the compiler.
 pub fn object(source: &Path, define: &str) -> Result<PathBuf, String> {
     let name = source.file_stem().unwrap_or_default().to_string_lossy();
     let name = name.trim_end_matches(".bpf");
@@ -19,10 +21,10 @@ pub fn object(source: &Path, define: &str) -> Result<PathBuf, String> {
     Ok(object)
 }
 
-/// Compiles many files on all CPUs; returns their objects in the order of `sources`.
+/// Compiles several files on all CPUs. Returns their objects in the order of `sources`.
 ///
 /// # Errors
-/// The first compiler message.
+/// The message of the compiler for the first file that cannot be compiled.
 pub fn objects(sources: &[(PathBuf, String)]) -> Result<Vec<PathBuf>, String> {
     let next = AtomicUsize::new(0);
     let threads = std::thread::available_parallelism().map_or(2, usize::from);

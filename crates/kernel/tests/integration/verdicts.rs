@@ -158,7 +158,9 @@ fn programs() -> Vec<Program> {
     names.sort();
     for file in names.iter().filter(|name| name.ends_with(".bpf.c")) {
         let source = read(&negative.join(file));
-        let expected = source.lines().find_map(|line| line.strip_prefix(" * with --check: "));
+        let expected = source
+            .lines()
+            .find_map(|line| line.strip_prefix(" * expected with --check: "));
         let object = format!("{}.o", file.trim_end_matches(".c"));
         programs.push(program(
             object,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Helpers that compile policies and run the command.
+//! Functions that compile policies and run the command.
 
 pub mod page;
 pub mod policy;
@@ -9,7 +9,7 @@ pub mod terminal;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Returns the repository's root directory.
+/// Returns the root directory of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
@@ -30,12 +30,13 @@ pub fn policies() -> Vec<String> {
     names
 }
 
-/// Compiles a policy's source with clang and returns the path of the object.
+/// Compiles the source of a policy with clang, and returns the path of the object. Each source is
+/// compiled only once in a process.
 pub fn object(source: &str) -> PathBuf {
     variant(source, "", &[])
 }
 
-/// Compiles a variant of a policy's source, chosen by macros, as `NAME-VARIANT.bpf.o`.
+/// Compiles a variant of a policy, which macros select. The object is called `NAME-VARIANT.bpf.o`.
 pub fn variant(source: &str, variant: &str, defines: &[&str]) -> PathBuf {
     let ending = match variant {
         "" => ".bpf.o".to_owned(),
@@ -55,19 +56,19 @@ pub fn variant(source: &str, variant: &str, defines: &[&str]) -> PathBuf {
     to
 }
 
-/// Output and exit status of one run of the command.
+/// Output and exit status of the command.
 pub struct Ran {
     pub status: i32,
     pub stdout: String,
     pub stderr: String,
 }
 
-/// Runs the command in the repository's root directory.
+/// Runs the command in the root directory of the repository.
 pub fn windtunnel(args: &[&str]) -> Ran {
     windtunnel_at(Path::new(env!("CARGO_BIN_EXE_windtunnel")), args)
 }
 
-/// Runs another build of the command in the repository's root directory.
+/// Runs another build of the command in the root directory of the repository.
 pub fn windtunnel_at(command: &Path, args: &[&str]) -> Ran {
     let output = Command::new(command)
         .args(args)
@@ -81,12 +82,12 @@ pub fn windtunnel_at(command: &Path, args: &[&str]) -> Ran {
     }
 }
 
-/// Returns the JSON results of `windtunnel run`.
+/// Returns the results that `windtunnel run` writes as JSON.
 pub fn results(args: &[&str]) -> Vec<serde_json::Value> {
     results_from(Path::new(env!("CARGO_BIN_EXE_windtunnel")), args)
 }
 
-/// Returns the JSON results of `run` with another build of the command.
+/// Returns the results that another build of `windtunnel run` writes as JSON.
 pub fn results_from(command: &Path, args: &[&str]) -> Vec<serde_json::Value> {
     let ran = windtunnel_at(command, &[&["run"], args, &["--json", "-"]].concat());
     assert!(ran.status < 2, "{}", ran.stderr);

@@ -9,8 +9,7 @@ mod maps;
 mod params;
 mod struct_ops;
 
-use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::Path;
 
 use bpf::image::{CALL, Insn, LD_IMM64, TRAP};
 use bpf::link::{Image, Target, link};
@@ -42,32 +41,24 @@ fn compile(source: &str) -> Vec<u8> {
 }
 
 fn compile_with(source: &str, options: &[&str]) -> Vec<u8> {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let path = format!("{}/loader-{}-{count}", env!("CARGO_TARGET_TMPDIR"), std::process::id());
-    let (input, output) = (format!("{path}.bpf.c"), format!("{path}.bpf.o"));
-    std::fs::write(&input, format!("{PRELUDE}{source}")).unwrap();
-    let status = Command::new("clang-19")
-        .args([
-            "-O2",
-            "-mcpu=v3",
-            "-mlittle-endian",
-            "-target",
-            "bpf",
-            "-Wno-everything",
-            "-c",
-            &input,
-            "-o",
-            &output,
-        ])
-        .args(options)
-        .status()
-        .expect("clang-19 is installed");
-    assert!(status.success(), "clang failed on {source}");
-    let bytes = std::fs::read(&output).unwrap();
-    std::fs::remove_file(&input).unwrap();
-    std::fs::remove_file(&output).unwrap();
-    bytes
+    let text = format!("{PRELUDE}{source}");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("loader");
+    std::fs::create_dir_all(&folder).unwrap();
+    let name = format!("{:016x}", clang::fingerprint((&text, options)));
+    let (input, output) = (
+        folder.join(format!("{name}.bpf.c")),
+        folder.join(format!("{name}.bpf.o")),
+    );
+    // Tests run side by side, and several may use this text: the file appears when it is complete.
+    if !input.exists() {
+        let own = format!("{name}-{}-{:?}.part", std::process::id(), std::thread::current().id());
+        let own = folder.join(own);
+        std::fs::write(&own, text).unwrap();
+        std::fs::rename(&own, &input).unwrap();
+    }
+    let options = [&["-mlittle-endian", "-Wno-everything"], options].concat();
+    clang::compile(&input, &options, &output).unwrap_or_else(|error| panic!("{error}\n{source}"));
+    std::fs::read(&output).unwrap()
 }
 
 fn parse(source: &str) -> Object {

@@ -1,8 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# test.sh: the guest's test. Words on the kernel's command line: parts=PART,... of it, only=POLICY,... of the policies, seconds=N of
-# load each, long=POLICY:N for one of them, plain=1: as they are by default only, soak=1: policies have to survive, and their
-# mechanisms need not run.
+# test.sh: the guest's test. Words on the kernel's command line:
+#   parts=PART,...      parts of the test
+#   only=POLICY,...     these policies alone
+#   seconds=N           length of each load
+#   long=POLICY:N       length of the load of one policy
+#   plain=1             policies with their default settings only
+#   soak=1              policies must survive, and their mechanisms need not run
+#   half=1 or half=2    of the schedulers that the part `speed` compares; both halves begin with scx_simple
 word() { sed -n "s/.*\b$1=\([^ ]*\).*/\1/p" /proc/cmdline; }
 parts=$(word parts)
 only=$(word only)
@@ -222,6 +227,13 @@ part prepared && prepared
 part workloads && workloads
 part refusals && refusals
 part policies && policies
-if part speed; then sh /speed.sh default /objects/scx_simple.bpf.o $(policies_of o1 pmqs steal torus percpu fifo linux26 mqs p9 rr) || failed=1; fi
+if part speed; then
+  simple=/objects/scx_simple.bpf.o
+  if [ "$(word half)" = 2 ]; then
+    sh /speed.sh $simple fifo linux26 mqs p9 rr || failed=1
+  else
+    sh /speed.sh default $simple $(policies_of o1 pmqs steal torus percpu) || failed=1
+  fi
+fi
 if part fidelity; then sh /fidelity.sh $(policies_of eevdf fifo o1 pmqs steal torus) || failed=1; fi
 exit $failed

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # setup.sh: installs what building and testing need on Debian 12, and only what is missing.
-# `setup.sh test` also installs what make test needs beyond that, `setup.sh live` what make live-test needs.
+# `setup.sh test` also installs what make test needs beyond that, `setup.sh live` what make live-test needs, `setup.sh test live` both.
 #
 # Root or sudo; no questions asked. With nothing missing it does nothing and takes a few
 # hundredths of a second. A Rust toolchain is not installed, only checked: see the message.
@@ -19,9 +19,9 @@ packages=(
   zstd xz-utils python3        # make compat: unpacks kernel sources and images
 )
 # make test: the HTML report is used in a browser.
-[ "${1:-}" = test ] && packages+=(chromium-headless-shell)
+[[ " $* " = *" test "* ]] && packages+=(chromium-headless-shell)
 # make live-test: QEMU 10 is unpacked beside the build; these are its libraries, and what is in the guest.
-[ "${1:-}" = live ] && packages+=(qemu-system-x86 busybox-static cpio binutils)
+[[ " $* " = *" live "* ]] && packages+=(qemu-system-x86 busybox-static cpio binutils)
 
 missing=()
 installed=" $(dpkg-query -W -f '${db:Status-Status}:${Package} ' "${packages[@]}" 2>/dev/null || true) "

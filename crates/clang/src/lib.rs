@@ -167,7 +167,7 @@ mod tests {
         let folder = folder("kept");
         let first = compiled(&folder, &["-g"]);
         assert_eq!(compiled(&folder, &["-g"]), first);
-        // The same contents, written again.
+        // Writing the same contents again changes only the time of the file.
         std::fs::write(folder.join("value.h"), "#define VALUE 1\n").expect("a header");
         assert_eq!(compiled(&folder, &["-g"]), first);
 

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compiles policies written in C, and caches the objects by the contents of the sources. Without
-//! the cache, clang takes a fifth of a second for each object.
+//! Objects of C policies, compiled by clang on all CPUs.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Returns the object of a C file, compiled with the macro `define`. The object comes from the
-/// cache if neither the file nor a header has changed.
+/// Compiles a C file with `define` and returns its object.
 ///
 /// # Errors
 /// The message of the compiler.
@@ -21,7 +19,7 @@ pub fn object(source: &Path, define: &str) -> Result<PathBuf, String> {
     Ok(object)
 }
 
-/// Compiles several files on all CPUs. Returns their objects in the order of `sources`.
+/// Compiles many files on all CPUs; returns their objects in the order of `sources`.
 ///
 /// # Errors
 /// The message of the compiler for the first file that cannot be compiled.

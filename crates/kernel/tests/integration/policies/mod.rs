@@ -14,7 +14,7 @@ use profile::Profile;
 use std::path::{Path, PathBuf};
 use trace::Record;
 
-/// Compiles `NAME.bpf.c` with the macros `defines`. Returns the path of the object.
+/// Returns the object of `NAME.bpf.c`, compiled with `defines`.
 pub fn compile(name: &str, defines: &[&str]) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/policies")

@@ -30,8 +30,7 @@ pub fn policies() -> Vec<String> {
     names
 }
 
-/// Compiles the source of a policy with clang, and returns the path of the object. Each source is
-/// compiled only once in a process.
+/// Compiles a policy's source with clang and returns the object.
 pub fn object(source: &str) -> PathBuf {
     variant(source, "", &[])
 }

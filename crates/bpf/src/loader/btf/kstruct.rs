@@ -7,7 +7,7 @@ use crate::btf::{Composite, Member};
 
 /// A Rust type with a C counterpart.
 pub trait KernelType {
-    /// Returns the id of its BTF, and adds the BTF if necessary.
+    /// Returns the id of the type in `types`. Adds the type if necessary.
     fn btf(types: &mut Builder) -> u32;
 }
 

@@ -153,7 +153,10 @@ pub fn verify(code: &Code) -> Result<(), String> {
     for function in &code.functions {
         let (start, end) = (function.start, function.end);
         if start != next || end > code.insns.len() || end <= start {
-            return Err(format!("function {} covers instructions {start}..{end}", function.name));
+            return Err(format!(
+                "function {} starts at instruction {start} and ends before {end}, which is invalid",
+                function.name
+            ));
         }
         next = end;
         let last = code.insns[end - 1].op;
@@ -198,7 +201,7 @@ pub fn verify(code: &Code) -> Result<(), String> {
     }
     if next != code.insns.len() {
         return Err(format!(
-            "instructions {next}..{} belong to no function",
+            "instructions from {next} to the end ({}) belong to no function",
             code.insns.len()
         ));
     }

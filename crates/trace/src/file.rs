@@ -160,7 +160,7 @@ impl Trailer {
     }
 }
 
-/// Reason why a trace file cannot be read, or cannot be read further.
+/// Reason why reading a trace file failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     #[error("trace: cannot read the file at byte {offset}: {source}")]

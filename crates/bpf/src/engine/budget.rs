@@ -61,8 +61,8 @@ impl<W: World> Vm<W> {
         if cx.left < 0 { Err(cx.over_budget()) } else { Ok(()) }
     }
 
-    /// Charges the budget for `bytes` bytes that are copied, cleared or checked. Less than [`FEW`]
-    /// bytes are free.
+    /// Charges the budget for `bytes` bytes that are copied, cleared or checked. A small number of
+    /// bytes is free.
     ///
     /// # Errors
     /// As [`Vm::charge`].

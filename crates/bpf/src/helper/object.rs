@@ -63,7 +63,7 @@ fn obj_new<W: World>(w: &mut W, id: u64) -> Result<u64, Fault> {
     let Some(local) = w.vm().types().get(&(id as u32)) else {
         return Err(Fault::new(
             FaultKind::Trap,
-            format!("bpf_obj_new of local type {id}, which the object does not declare"),
+            format!("bpf_obj_new of the type with BTF id {id}, which the object does not declare"),
         ));
     };
     w.vm().charge(ALLOCATION)?;
@@ -163,7 +163,11 @@ fn refcount_acquire<W: World>(w: &mut W, object: u64) -> Result<u64, Fault> {
 const PERCPU_MAX: u32 = 512;
 
 fn percpu_obj_new<W: World>(w: &mut W, id: u64) -> Result<u64, Fault> {
-    let refuse = |message: String| Err(Fault::func(format!("bpf_percpu_obj_new of local type {id}{message}")));
+    let refuse = |message: String| {
+        Err(Fault::func(format!(
+            "bpf_percpu_obj_new of the type with BTF id {id}{message}"
+        )))
+    };
     let size = match w.vm().types().get(&(id as u32)) {
         None => return refuse(", which the object does not declare".into()),
         Some(local) if local.size > PERCPU_MAX => {

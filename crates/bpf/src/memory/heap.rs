@@ -14,7 +14,7 @@ pub(super) struct Heap {
     /// Size class plus 1 of each chunk, 0 where there is no chunk. The index is (address - base) /
     /// CHUNK.
     pub(super) class: Vec<u8>,
-    /// Sizes of live objects that are larger than the largest class, by address.
+    /// Sizes of live objects that are larger than the largest size class, by address.
     pub(super) large: std::collections::BTreeMap<u64, u64>,
     /// Addresses of freed large objects, by size.
     pub(super) large_free: std::collections::BTreeMap<u64, Vec<u64>>,

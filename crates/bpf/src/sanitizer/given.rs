@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Checks of the arguments that a helper or kfunc receives.
+//! Checks the arguments that a helper or kfunc receives.
 
 use super::access::Access;
 use super::callee::{Callee, Effect};

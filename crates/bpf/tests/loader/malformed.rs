@@ -207,6 +207,6 @@ fn errors_name_section_and_offset() {
     );
     check(
         &patched(btf + 12, &[0xff, 0xff, 0xff]),
-        "x.o: section .BTF, offset 0x0: the table at",
+        "x.o: section .BTF, offset 0x0: the table from",
     );
 }

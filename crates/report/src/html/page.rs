@@ -235,14 +235,14 @@ fn sections(runs: &[Run], labels: &[String]) -> Vec<Section> {
         id: "timeline",
         head: "Timeline",
         about: "The task that ran on each CPU. When zoomed out, the filled height of a row is the share of time that the CPU was busy. \
-                When zoomed in, every task's turn is visible. Drag to move; use Ctrl and the mouse wheel, or + and −, to zoom; \
-                drag with Shift to zoom into a part. All charts over time show the same window of time.",
+                When zoomed in, every task's turn is visible. Drag to move. Use Ctrl and the mouse wheel, or + and −, to zoom. \
+                Drag with Shift to zoom into a part. All charts over time show the same window of time.",
         body: html! { div #tl-tools {} (figure_per_run("tl")) },
     }];
     sections.push(Section {
         id: "queues",
         head: "Runqueues",
-        about: "Number of tasks that run or wait on each CPU. The spread is the standard deviation over the CPUs; it is 0 if all \
+        about: "Number of tasks that run or wait on each CPU. The spread is the standard deviation over the CPUs. It is 0 if all \
                 CPUs have equally many tasks.",
         body: html! {
             div.pair {
@@ -264,7 +264,7 @@ fn sections(runs: &[Run], labels: &[String]) -> Vec<Section> {
         id: "latency",
         head: "Wake-up latency",
         about: "Time from the wake-up of a task until it runs. The chart shows the share of wake-ups that took longer than a given time, \
-                so that even one in a million is visible, or the share that took at most that time.",
+                where even one in a million is visible. It can also show the share that took at most that time.",
         body: html! { div #latency-tools {} figure { div.plot data-plot="latency" {} } div #slowest {} },
     });
     if runs.iter().any(|run| run.result.response_ns.count > 0) {

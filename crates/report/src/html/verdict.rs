@@ -320,7 +320,7 @@ fn waste(results: &[RunResult], labels: &[String], verdict: &mut Verdict) {
             .map(|(idle, label)| format!("{label} {idle:.0} %"))
             .collect();
         verdict.points.push(format!(
-            "CPUs were idle while tasks that could have run there waited, in percent of all CPU time: {}.",
+            "CPUs were idle while tasks waited that could have run there. Idle time in percent of all CPU time: {}.",
             shares.join(", ")
         ));
     }
@@ -338,7 +338,7 @@ fn fairness(runs: &[Run], labels: &[String], verdict: &mut Verdict) {
             });
             let (least, most) = (class.shares.first(), class.shares.last());
             verdict.points.push(format!(
-                "{} is unfair: of {} always runnable tasks at {class_name}, one got {:.1} % of a CPU, another {:.1} %.",
+                "{} is unfair: among {} always runnable tasks at {class_name}, one got {:.1} % of a CPU and another {:.1} %.",
                 labels[i],
                 class.tasks,
                 least.copied().unwrap_or(0) as f64 / 1e4,

@@ -8,7 +8,7 @@ use input::index;
 
 /// A Rust type with a C counterpart.
 pub trait KernelType {
-    /// Returns the id of its BTF, and adds the BTF if necessary.
+    /// Returns the id of the type in `types`. Adds the type if necessary.
     fn btf(types: &mut Builder) -> u32;
 }
 

@@ -20,7 +20,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn new(section: &'a str, data: &'a [u8], start: u64, end: u64) -> Result<Reader<'a>, Error> {
         if start > end || end > data.len() as u64 {
             let message = format!(
-                "the table at {start:#x}..{end:#x} is outside of the section's {} bytes",
+                "the table from {start:#x} to {end:#x} is outside of the section's {} bytes",
                 data.len()
             );
             return Err(Error::at(section, 0, message));

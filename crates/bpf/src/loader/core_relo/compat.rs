@@ -60,7 +60,7 @@ fn compatible(local: &Btf, local_id: u32, target: &Btf, target_id: u32, depth: u
     }
 }
 
-/// Returns whether the target's type has all members of the local type, with the same types.
+/// Returns whether the target's type has all members of the object's type, with the same types.
 pub fn types_match(local: &Btf, local_id: u32, target: &Btf, target_id: u32) -> bool {
     let mut matcher = Matcher {
         local,

@@ -43,7 +43,7 @@ struct Source<'a> {
     symbol: &'a Symbol,
 }
 
-/// State of the linker: the functions added so far and the meaning of symbols.
+/// State of the linker: the functions that were added so far, and the meaning of symbols.
 pub(super) struct Linker<'a> {
     object: &'a Object,
     target: &'a Target,

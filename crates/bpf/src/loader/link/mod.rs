@@ -70,7 +70,7 @@ pub struct DataSection {
     pub(crate) index: usize,
 }
 
-/// A global array, possibly static, with a declaration tag.
+/// An array with a declaration tag. It is a global variable and may be static.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaggedArray {
     /// C name.

@@ -27,7 +27,8 @@ pub struct StructOps {
     pub type_name: String,
     /// Index of the function for each implemented member.
     pub programs: BTreeMap<String, usize>,
-    /// Bytes of each other member that is not 0, in the size that the member has in the target.
+    /// Bytes of each member that is neither a function nor 0. Their number is the size that the
+    /// member has in the target.
     pub data: BTreeMap<String, Vec<u8>>,
     /// Members that the object sets but the target lacks.
     pub unknown: Vec<String>,

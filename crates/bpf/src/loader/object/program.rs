@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Programs: functions that the kernel calls. The name of a program's section determines where it
-//! is attached.
+//! The programs of an object, which are the functions that the kernel calls. The name of a
+//! program's section determines where it is attached.
 
 /// Kind of a program. Each variant lists the names of its sections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

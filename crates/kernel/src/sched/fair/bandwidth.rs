@@ -11,9 +11,10 @@
 //! - A queue that becomes empty returns all but 1 ms of its runtime to the pool. Throttled queues
 //!   get this runtime 5 ms later.
 //!
-//! As in Linux since 6.18, a throttled queue is not removed from the queue above it. Instead, each
-//! of its tasks is dequeued when it is picked and is about to return to user space. The task then
-//! waits in a list of the group until there is runtime. It does not count in `nr_running`.
+//! As in Linux since 6.18, a throttled queue is not removed from the queue above it, which is that
+//! of the parent group. Instead, each of its tasks is dequeued when it is picked and is about to
+//! return to user space. The task then waits in a list of the group until there is runtime. It does
+//! not count in `nr_running`.
 //!
 //! Differences from Linux:
 //! - In Linux, a task that was picked runs in the kernel until it returns to user space. A

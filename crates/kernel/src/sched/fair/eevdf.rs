@@ -116,8 +116,8 @@ impl Machine {
         let avg = self.cfs(cfs_rq).zero_vruntime;
         let e = self.se_mut(id);
         if e.delayed {
-            // The negative lag of a delayed sleeper only moves towards 0, and it does not become
-            // positive (DELAY_ZERO).
+            // A delayed sleeper is an entity that sleeps but is still queued. Its negative lag only
+            // moves towards 0, and it does not become positive (DELAY_ZERO).
             lag = lag.max(e.vlag).min(0);
         }
         e.vlag = lag;

@@ -216,7 +216,7 @@ impl Machine {
         }
     }
 
-    /// Returns those CPUs of `of` that a cgroup may use (cpuset.cpus.effective).
+    /// Returns those CPUs in the set `of` that a cgroup may use (cpuset.cpus.effective).
     ///
     /// If a cgroup's cpuset.cpus and the effective set of its parent have no CPU in common, the
     /// cgroup uses its parent's effective set.

@@ -222,8 +222,8 @@ impl Machine {
         }
     }
 
-    /// Begins the handling of a timer interrupt of a group. It is handled on the CPU that started
-    /// the timer, or on the first online CPU if that one is offline.
+    /// Begins the handling of a timer interrupt of a group. The interrupt is handled on the CPU
+    /// that started the timer. If that CPU is offline, it is handled on the first online CPU.
     fn enter_timer(&mut self, group: u32) {
         let cpu = self.task_groups.groups[group as usize].bandwidth.cpu;
         let cpu = if self.online_cpus.contains(cpu) {

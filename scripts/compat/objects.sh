@@ -17,15 +17,21 @@ dir=.
 libbpf=$dir/crates/libbpf-sys/libbpf
 linux=$dir/linux
 scx=$dir/crates/scx_cargo/bpf_h
-failed=0
-
 flags=(-g -O2 -mcpu=v3 -mlittle-endian -D__TARGET_ARCH_x86 -fms-extensions -Wno-everything -target bpf)
 system=(-idirafter "$(clang-19 -print-resource-dir)/include" -idirafter /usr/include/x86_64-linux-gnu
   -idirafter /usr/include)
 
+# Compilations run in the background, where a variable would be lost.
+failed=$dir/objects/failed
 fail() {
   echo "compat: $1" >&2
-  failed=1
+  : >"$failed"
+}
+
+# background COMMAND...: runs it in the background, as many at once as there are CPUs.
+background() {
+  while [ "$(jobs -pr | wc -l)" -ge "$(nproc)" ]; do wait -n; done
+  "$@" &
 }
 
 # libbpf's headers as <bpf/...>, and its linker as a program.
@@ -66,6 +72,7 @@ crate() {
 }
 
 mkdir -p "$dir"/objects/{kernel,selftests,scx,parts}
+rm -f "$failed"
 
 types=$dir/crates/vmlinux/vmlinux/arch/x86
 [ -d "$types" ] || types=$dir/crates/vmlinux/arch/x86
@@ -80,22 +87,23 @@ for source in "$linux"/tools/sched_ext/*.bpf.c; do
     echo "compat: scx_qmap left out: it needs the vmlinux.h of its own kernel"
     continue
   fi
-  kernel "$source" "$dir/objects/kernel/$name.bpf.o"
+  background kernel "$source" "$dir/objects/kernel/$name.bpf.o"
 done
 for source in "$linux"/tools/testing/selftests/sched_ext/*.bpf.c; do
-  kernel "$source" "$dir/objects/selftests/$(basename "$source" .bpf.c).bpf.o"
+  background kernel "$source" "$dir/objects/selftests/$(basename "$source" .bpf.c).bpf.o"
 done
 
 for folder in "$dir"/crates/scx_*; do
   name=$(basename "$folder")
   case $name in
-    scx_rustland) crate "$name" "$dir/crates/scx_rustland_core/assets/bpf" main.bpf.c ;;
+    scx_rustland) background crate "$name" "$dir/crates/scx_rustland_core/assets/bpf" main.bpf.c ;;
     scx_arena | scx_bpf_compat) ;; # libraries with a BPF part, not schedulers
     *)
       # The crate's build script names the sources.
       mapfile -t sources < <(grep -oE '"src/bpf/[^"]*\.bpf\.c"' "$folder/build.rs" 2>/dev/null | tr -d '"')
-      [ ${#sources[@]} -eq 0 ] || crate "$name" "$folder" "${sources[@]}"
+      [ ${#sources[@]} -eq 0 ] || background crate "$name" "$folder" "${sources[@]}"
       ;;
   esac
 done
-exit $failed
+wait
+[ ! -e "$failed" ]

@@ -100,6 +100,9 @@ vmlinux() {
   rm -rf "$dir/apt/image" "$dir/apt/vmlinux"
 }
 
-crates
+# The network and the unpacking of the kernel's sources each leave a CPU idle.
+trap wait EXIT
+crates &
 linux
 vmlinux
+wait $!

@@ -5,6 +5,7 @@
 //! ```text
 //! ATTACK name EXPECTATION                         a variant that -DNAME compiles
 //! ATTACK name EXPECTATION; checked: EXPECTATION   with another end under --check
+//! ATTACK name EXPECTATION; cpus: NUMBER           on a machine of this size; may follow `checked`
 //! ```
 //!
 //! An expectation is `runs`, `refused "text"` or `ejected "text"`, where the text is part of the
@@ -29,7 +30,11 @@ pub struct Attack {
     pub name: String,
     pub plain: Expectation,
     pub checked: Expectation,
+    pub cpus: u32,
 }
+
+/// Number of CPUs of an attack's machine unless its line has `cpus`.
+pub const CPUS: u32 = 4;
 
 impl Expectation {
     fn parse(text: &str) -> Result<Expectation, String> {
@@ -93,6 +98,13 @@ fn parse(source: &std::path::Path, line: &str) -> Result<Attack, String> {
     let (name, expected) = line
         .split_once(' ')
         .ok_or_else(|| format!("'{line}': no expectation"))?;
+    let (expected, cpus) = match expected.split_once("; cpus:") {
+        Some((expected, cpus)) => {
+            let cpus = cpus.trim().parse();
+            (expected, cpus.map_err(|error| format!("'{line}': cpus: {error}"))?)
+        }
+        None => (expected, CPUS),
+    };
     let (plain, checked) = match expected.split_once("; checked:") {
         Some((plain, checked)) => (plain, Some(checked)),
         None => (expected, None),
@@ -109,6 +121,7 @@ fn parse(source: &std::path::Path, line: &str) -> Result<Attack, String> {
         name: name.to_owned(),
         plain,
         checked,
+        cpus,
     })
 }
 

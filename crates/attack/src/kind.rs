@@ -4,7 +4,7 @@
 use crate::execute::{self, MODES, Mode, Size};
 use crate::random::Random;
 use crate::seeds::Seeds;
-use crate::{mutate, policy, seeds, texts};
+use crate::{corpus, mutate, policy, seeds, texts};
 use bpf::btf::Btf;
 use bpf::core_relo::{Relocation, describe, resolve};
 use bpf::object::Object;
@@ -81,7 +81,7 @@ const NAMES: [(&str, Kind); 12] = [
 
 /// Size of a corpus attack's run. It is long enough for forks, sleeps and ticks.
 const CORPUS: Size = Size {
-    cpus: 4,
+    cpus: corpus::CPUS,
     run_ns: 12_000_000,
     budget: 400_000,
 };
@@ -191,11 +191,12 @@ pub fn corpus_case(index: u64) -> (usize, Mode) {
 
 fn corpus(index: u64) -> String {
     let (attack, mode) = corpus_case(index);
-    let Some(path) = Seeds::get().corpus.get(attack) else {
+    let Some((path, cpus)) = Seeds::get().corpus.get(attack) else {
         return "no such attack".to_owned();
     };
     let bytes = std::fs::read(path).unwrap_or_default();
-    let (end, hash) = execute::object(&bytes, mode, CORPUS);
+    let size = Size { cpus: *cpus, ..CORPUS };
+    let (end, hash) = execute::object(&bytes, mode, size);
     format!("{hash:016x} {end}")
 }
 

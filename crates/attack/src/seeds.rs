@@ -69,8 +69,8 @@ const SYNTHETIC: [&str; 3] = [
 
 /// All seeds; a process reads them once.
 pub struct Seeds {
-    /// Objects of the hand-written attacks.
-    pub corpus: Vec<PathBuf>,
+    /// Objects of the hand-written attacks, and the CPUs of the machine that each runs on.
+    pub corpus: Vec<(PathBuf, u32)>,
     pub objects: Vec<Vec<u8>>,
     /// Directory in which suites find `fifo.bpf.o` and `vtime.bpf.o`.
     pub objects_folder: PathBuf,
@@ -127,7 +127,10 @@ fn read() -> Result<Seeds, String> {
     // PROFILE has every key, so it is chosen as often as all other profiles together.
     profiles.extend(std::iter::repeat_n(PROFILE.to_owned(), profiles.len()));
     Ok(Seeds {
-        corpus: corpus::compile(&attacks)?,
+        corpus: corpus::compile(&attacks)?
+            .into_iter()
+            .zip(attacks.iter().map(|attack| attack.cpus))
+            .collect(),
         objects_folder: folder(&paths)?,
         btf: parsed.iter().map(|object| object.btf().encode()).collect(),
         parsed: parsed[HOSTILE].clone(),

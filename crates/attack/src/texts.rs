@@ -363,6 +363,12 @@ pub fn texts() -> Vec<Text> {
     );
     add(
         Workload,
+        "a placement of 10^9 tasks",
+        format!("closed:placement={}", vec!["100000"; 10_000].join("/")),
+        "refused",
+    );
+    add(
+        Workload,
         "a mean of 0",
         "open:interarrival=0,work=0,number=1000000000".to_owned(),
         "refused",

@@ -33,7 +33,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
     } else {
         whole.parse().map_err(|_| bad())?
     };
-    let scale = 10u64.pow(fraction.len() as u32);
+    let scale = fraction.bytes().fold(1u64, |scale, _| scale * 10);
     let fraction: u64 = if fraction.is_empty() {
         0
     } else {

@@ -2,12 +2,19 @@
 //! Notations that all user inputs share, such as durations, sizes and CPU lists, and the error type
 //! for user errors.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
+
 pub mod cpu_list;
 pub mod duration;
 pub mod error;
+mod number;
 pub mod size;
 pub mod source;
 pub mod suggest;
 
 pub use error::{Error, Position};
+pub use number::{index, to_usize};
 pub use source::Source;

@@ -2,6 +2,7 @@
 //! A text with its file name, from which errors take their positions, and a TOML reader for it.
 
 use crate::error::{Error, Position};
+use crate::number::index;
 use crate::suggest;
 use serde::de::DeserializeOwned;
 use std::path::Path;
@@ -48,8 +49,8 @@ impl Source {
         // Columns count characters, so continuation bytes of UTF-8 are left out.
         let column = before[line_start..].iter().filter(|&&b| b & 0xc0 != 0x80).count();
         Position {
-            line: 1 + before.iter().filter(|&&b| b == b'\n').count() as u32,
-            column: 1 + column as u32,
+            line: 1 + index(before.iter().filter(|&&b| b == b'\n').count()),
+            column: 1 + index(column),
         }
     }
 

@@ -167,7 +167,9 @@ impl Source {
             let size = self.object.section_size(&section).unwrap_or(0);
             let given = map.initial_value_mut().map(|to| to.len() as u64);
             if given.is_some_and(|given| given < size) {
-                map.set_value_size(size as u32)
+                let size =
+                    u32::try_from(size).map_err(|_| Error::new(format!("{section}: {size} bytes are too many")))?;
+                map.set_value_size(size)
                     .map_err(|error| Error::new(format!("{section}: {error}")))?;
             }
             let Some(to) = map.initial_value_mut() else {
@@ -190,7 +192,9 @@ impl Source {
             let map = open.maps_mut().find(|map| map.name().to_string_lossy() == *name);
             let mut map = map.ok_or_else(|| wrong(format!("there is no map {name}")))?;
             let entries = facts.value(text).map_err(wrong)?;
-            map.set_max_entries(entries as u32)
+            let entries =
+                u32::try_from(entries).map_err(|_| wrong(format!("{name}: {entries} entries are not possible")))?;
+            map.set_max_entries(entries)
                 .map_err(|error| wrong(format!("{name}: {error}")))?;
         }
         let mut unknown = 0;

@@ -35,7 +35,7 @@ impl Bitmap {
                 _ => None,
             };
             let value = value.ok_or_else(|| format!("contains {word:?}, which is not a word of 32 bits"))?;
-            if value != 0 && n as u32 * 32 >= MAX_INDEX || n > MAX_INDEX as usize {
+            if value != 0 && n * 32 >= MAX_INDEX as usize || n > MAX_INDEX as usize {
                 return Err(format!("contains an index that is not below {MAX_INDEX}"));
             }
             if value != 0 {
@@ -65,8 +65,8 @@ impl Bitmap {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
         let bits = |word: u64| (0..64).filter(move |bit| word & (1 << bit) != 0);
-        let words = self.0.iter().enumerate();
-        words.flat_map(move |(n, &word)| bits(word).map(move |bit| n as u32 * 64 + bit))
+        let words = (0..).step_by(64).zip(&self.0);
+        words.flat_map(move |(first, &word)| bits(word).map(move |bit| first + bit))
     }
 
     pub(crate) fn contains(&self, index: u32) -> bool {
@@ -108,10 +108,10 @@ impl FromIterator<u32> for Bitmap {
 /// Formats the set in hwloc's notation.
 impl fmt::Display for Bitmap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words: Vec<u32> = self
+        let words: Vec<u64> = self
             .0
             .iter()
-            .flat_map(|&word| [word as u32, (word >> 32) as u32])
+            .flat_map(|&word| [word & u64::from(u32::MAX), word >> 32])
             .collect();
         let end = words.iter().rposition(|&word| word != 0).map_or(1, |last| last + 1);
         for n in (0..end).rev() {

@@ -141,8 +141,8 @@ pub fn list(search: &[&Path]) -> (Vec<Listed>, Vec<Error>) {
             Ok(spec) => listed.push(Listed {
                 description: spec.description,
                 cpus: spec.topology.nr_cpus(),
-                nodes: spec.topology.nodes.len() as u32,
-                llcs: spec.topology.llcs.len() as u32,
+                nodes: input::index(spec.topology.nodes.len()),
+                llcs: input::index(spec.topology.llcs.len()),
                 name,
             }),
             Err(error) => errors.push(error),

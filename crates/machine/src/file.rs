@@ -232,7 +232,7 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
         cost_sources.insert(name, file.source_text(&text)?);
     }
     if let Some(node) = &written.kernel_node {
-        let nodes = found.topology.nodes.len() as u32;
+        let nodes = input::index(found.topology.nodes.len());
         found.topology.kernel_node = Some(file.number("kernel_node", node, 0..=nodes - 1)?);
     }
     if let Some(task_struct) = &written.task_struct {
@@ -348,7 +348,7 @@ impl File<'_> {
             let threads = self.optional("threads", &group.threads, 1..=8, 1)?;
             // A group without an llc label gets its own LLC. The label is above all labels that a
             // file can contain.
-            let llc = self.optional("llc", &group.llc, label.clone(), MAX_CPUS + number as u32)?;
+            let llc = self.optional("llc", &group.llc, label.clone(), MAX_CPUS + input::index(number))?;
             let package = self.optional("package", &group.package, label.clone(), 0)?;
             let llc_at = group.llc.as_ref().map_or(spanned.span(), |llc| llc.span()).start;
             let cpu = Cpu {
@@ -476,7 +476,7 @@ impl Labels {
         if id == known.len() {
             known.push(label);
         }
-        id as u32
+        input::index(id)
     }
 
     /// Returns the id of an LLC, or `None` if its label was used in another package.

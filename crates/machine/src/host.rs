@@ -121,11 +121,12 @@ fn host_cpu(sys: &SysDirectory, cpu: u32, online: &Bitmap) -> HostCpu {
         ) else {
             break;
         };
+        let level = u8::try_from(level).unwrap_or(u8::MAX);
         if kind != "Instruction" && (1..=5).contains(&level) {
             let size = sys.text(&format!("{cache}/size")).unwrap_or_default();
             let kibibytes = size.trim_end_matches('K').parse::<u64>().unwrap_or(0);
             let cpus = shared(format!("{cache}/shared_cpu_list"));
-            part(Kind::Cache(level as u8), cpus, kibibytes.saturating_mul(1024));
+            part(Kind::Cache(level), cpus, kibibytes.saturating_mul(1024));
         }
     }
     part(Kind::Package, topology("core_siblings", "package_cpus"), 0);

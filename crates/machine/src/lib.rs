@@ -7,6 +7,11 @@
 //! [`load`] returns everything that a simulation needs. [`define`] also returns the source of each
 //! constant, which [`show`](show::show) prints. [`list`](catalog::list) returns the named machines.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
+
 mod bitmap;
 pub mod catalog;
 pub mod costs;

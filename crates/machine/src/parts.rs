@@ -145,7 +145,7 @@ impl Parts {
 /// Numbers the parts densely, in the order of their first CPUs. Nodes are ordered by OS index.
 fn topology(parts: &[CpuParts], capacities: &[u32], distances: &[Distances], notes: &mut Vec<String>) -> Topology {
     fn dense<K: Ord>(ids: &mut BTreeMap<K, u32>, key: K) -> u32 {
-        let next = ids.len() as u32;
+        let next = input::index(ids.len());
         *ids.entry(key).or_insert(next)
     }
     // A CPU of a node without memory has no node here. Its package is used as its node.
@@ -154,8 +154,8 @@ fn topology(parts: &[CpuParts], capacities: &[u32], distances: &[Distances], not
         None => (1, c.package.unwrap_or(0)),
     };
     let mut node_ids: BTreeMap<(u8, u64), u32> = parts.iter().map(|c| (node_key(c), 0)).collect();
-    for (dense_id, id) in node_ids.values_mut().enumerate() {
-        *id = dense_id as u32;
+    for (dense_id, id) in (0..).zip(node_ids.values_mut()) {
+        *id = dense_id;
     }
     if node_ids.keys().any(|&(kind, _)| kind == 1) {
         notes.push("some CPUs have no NUMA node, so their package is used as their node".into());
@@ -237,7 +237,7 @@ fn capacities(cpus: &[CpuParts], notes: &mut Vec<String>) -> Vec<u32> {
     if max == 0 || exported && hybrid || weights.contains(&0) {
         return vec![1024; cpus.len()];
     }
-    let relative = |&w: &u64| ((w * 1024 / max) as u32).clamp(1, 1024);
+    let relative = |&w: &u64| u32::try_from(w * 1024 / max).map_or(1024, |capacity| capacity.clamp(1, 1024));
     let capacities: Vec<u32> = weights.iter().map(relative).collect();
     if hybrid && capacities.iter().any(|&c| c < 1024) {
         notes.push(

@@ -66,12 +66,13 @@ pub(crate) fn parse(place: &str, text: &str) -> Result<Parts, Error> {
     let unfit = |message: String| error(format!("{text:?} is not an hwloc synthetic machine: {message}"));
     name_levels(&mut levels).map_err(unfit)?;
     let nr_nodes: u64 = levels.iter().map(|l| u64::from(l.attached) * u64::from(l.width)).sum();
-    if nr_nodes > u64::from(MAX_CPUS) {
-        return Err(error(format!("{text:?} has more than {MAX_CPUS} NUMA nodes")));
-    }
+    let nr_nodes = u32::try_from(nr_nodes)
+        .ok()
+        .filter(|&nodes| nodes <= MAX_CPUS)
+        .ok_or_else(|| error(format!("{text:?} has more than {MAX_CPUS} NUMA nodes")))?;
     let node_indexes = match node_indexes {
         Some(list) => {
-            let indexes = indexes(list, nr_nodes as u32);
+            let indexes = indexes(list, nr_nodes);
             Some(indexes.map_err(|message| error(format!("indexes={list} of the NUMA nodes: {message}")))?)
         }
         None => None,
@@ -121,12 +122,12 @@ fn levels(text: &str) -> Result<(Vec<Level>, Option<&str>), String> {
                 }
                 None => head,
             };
-            match number(count) {
+            match number(count).map(|count| u32::try_from(count).unwrap_or(u32::MAX)) {
                 Some(0) => return Err(format!("the number of objects in {level_text:?} is 0")),
-                Some(count) if count > u64::from(MAX_CPUS / width) => {
+                Some(count) if count > MAX_CPUS / width => {
                     return Err(format!("{text:?} has more than {MAX_CPUS} CPUs"));
                 }
-                Some(count) => width *= count as u32,
+                Some(count) => width *= count,
                 None => return Err(format!("{level_text:?} has no number of objects")),
             }
         } else if levels.len() > 1 {
@@ -210,13 +211,10 @@ fn parse_kind(name: &str) -> Option<Kind> {
     }
     let rest = name.strip_prefix('l')?;
     let letters = rest.trim_start_matches(|c: char| c.is_ascii_digit());
-    let level = number(&rest[..rest.len() - letters.len()])?;
+    let level = u8::try_from(number(&rest[..rest.len() - letters.len()])?).ok()?;
     let (kind, suffix) = match (letters.strip_prefix('i'), level) {
         (Some(suffix), 1..=3) => (Kind::InstructionCache, suffix),
-        (None, 1..=5) => (
-            Kind::Cache(level as u8),
-            letters.strip_prefix(['d', 'u']).unwrap_or(letters),
-        ),
+        (None, 1..=5) => (Kind::Cache(level), letters.strip_prefix(['d', 'u']).unwrap_or(letters)),
         _ => return None,
     };
     "cache".starts_with(suffix).then_some(kind)
@@ -352,9 +350,9 @@ fn attached_nodes(levels: &[Level], nr_cpus: u32, node_indexes: Option<&[u32]>) 
 /// the digits of the index, lowest digit first. A last loop with step 1 may be omitted.
 fn indexes(list: &str, objects: u32) -> Result<Vec<u32>, String> {
     let small = |text: &str| {
-        let number = number(text).filter(|&n| n <= u64::from(MAX_CPUS));
+        let number = number(text).and_then(|n| u32::try_from(n).ok());
         number
-            .map(|n| n as u32)
+            .filter(|&n| n <= MAX_CPUS)
             .ok_or_else(|| format!("{text:?} is not a number up to {MAX_CPUS}"))
     };
     let misfit = || format!("the loops do not produce {objects} indexes");

@@ -88,12 +88,12 @@ impl Topology {
     pub fn new(cpus: Vec<Cpu>, node_distances: Vec<Vec<u32>>) -> Topology {
         fn group(cpus: &[Cpu], id: impl Fn(&Cpu) -> u32) -> Vec<Vec<u32>> {
             let mut groups: Vec<Vec<u32>> = Vec::new();
-            for (cpu, info) in cpus.iter().enumerate() {
+            for (cpu, info) in (0..).zip(cpus) {
                 let id = id(info) as usize;
                 if groups.len() <= id {
                     groups.resize(id + 1, Vec::new());
                 }
-                groups[id].push(cpu as u32);
+                groups[id].push(cpu);
             }
             groups
         }
@@ -156,7 +156,7 @@ impl Topology {
     }
 
     pub fn nr_cpus(&self) -> u32 {
-        self.cpus.len() as u32
+        input::index(self.cpus.len())
     }
 
     /// Returns the distance between two CPUs in constant time.

@@ -272,7 +272,7 @@ fn number(word: &str) -> Result<i64, String> {
         None => digits.parse(),
     };
     value
-        .map(|value| value as i64)
+        .map(u64::cast_signed)
         .map_err(|error| format!("'{word}': {error}"))
 }
 

@@ -187,7 +187,7 @@ impl Names for Properties<'_> {
 }
 
 fn populated(groups: &[Vec<u32>]) -> i64 {
-    groups.iter().filter(|group| !group.is_empty()).count() as i64
+    i64::from(input::index(groups.iter().filter(|group| !group.is_empty()).count()))
 }
 
 fn cpu_property(topology: &Topology, cpu: u32, name: &str) -> i64 {
@@ -195,7 +195,7 @@ fn cpu_property(topology: &Topology, cpu: u32, name: &str) -> i64 {
     // A CPU's position in an order is the number of CPUs that precede it.
     let position = |key: &dyn Fn(u32) -> [u32; 6]| {
         let own = key(cpu);
-        (0..topology.nr_cpus()).filter(|&other| key(other) < own).count() as u32
+        input::index((0..topology.nr_cpus()).filter(|&other| key(other) < own).count())
     };
     let cpu_info = |cpu: u32| &topology.cpus[cpu as usize];
     i64::from(match name {
@@ -256,7 +256,7 @@ fn group_property(topology: &Topology, cpu: u32, name: &str) -> i64 {
         "first_of_core" | "first_of_llc" | "first_of_node" => return i64::from(cpus[0]),
         _ => cpus.len(),
     };
-    number as i64
+    input::index(number).into()
 }
 
 fn pair_property(topology: &Topology, cpu: u32, other: u32, name: &str) -> i64 {
@@ -283,5 +283,5 @@ fn pair_property(topology: &Topology, cpu: u32, other: u32, name: &str) -> i64 {
         )
     };
     let own = nearness(other);
-    firsts.iter().filter(|&&to| nearness(to) < own).count() as i64
+    input::index(firsts.iter().filter(|&&to| nearness(to) < own).count()).into()
 }

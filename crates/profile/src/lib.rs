@@ -7,6 +7,11 @@
 //! set for each CPU, `dom_cpumasks[llc][word]` for each word of each LLC's mask, and
 //! `steal_order[cpu * 128 + near]` for each pair of CPUs. profiles/README.md lists the names.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
+
 mod expression;
 mod facts;
 pub mod file;
@@ -157,8 +162,8 @@ impl Profile {
 pub fn fitting(value: i64, mut set: impl FnMut(&str) -> Result<(), String>) -> Result<(), String> {
     set(&value.to_string()).or_else(|error| match i32::try_from(value) {
         _ if value >= 0 => Err(error),
-        Ok(short) => set(&(value as u64).to_string()).or_else(|_| set(&(short as u32).to_string())),
-        Err(_) => set(&(value as u64).to_string()),
+        Ok(short) => set(&value.cast_unsigned().to_string()).or_else(|_| set(&short.cast_unsigned().to_string())),
+        Err(_) => set(&value.cast_unsigned().to_string()),
     })
 }
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The complete text of one result.
+//! Formats everything about one result as text.
 
 use crate::figures::{FIGURES, RunResult};
 use crate::fit::{Grid, Surface};
-use crate::units::{count, percent, tenths, time};
+use crate::units::{count, percent, rounded, tenths, time};
 use std::fmt::Write;
 use trace::escape;
 
-/// Returns all figures of a result in sections. Empty sections are left out. Ends with a newline.
+/// Returns all figures of a result in sections. Empty sections are left out. The text ends with a
+/// newline.
 pub fn details(r: &RunResult, surface: impl Into<Surface>) -> String {
     let surface = surface.into();
     let policy = escape::line(&r.policy);
@@ -42,7 +43,7 @@ pub fn details(r: &RunResult, surface: impl Into<Surface>) -> String {
         }
     }
     let callbacks = r.callbacks.iter().map(|c| {
-        let mean = tenths((c.insns_mean * 10.0).round() as u64);
+        let mean = tenths(rounded(c.insns_mean * 10.0));
         vec![
             c.callback.clone(),
             count(c.count),
@@ -125,8 +126,8 @@ pub fn details(r: &RunResult, surface: impl Into<Surface>) -> String {
     out
 }
 
-/// Adds a table with names in the first column and numbers in the others. Adds nothing if there are
-/// no rows.
+/// Adds a table. The first column contains names, the others contain numbers. Adds nothing if there
+/// are no rows.
 fn section(out: &mut String, surface: Surface, heads: &[&str], rows: impl Iterator<Item = Vec<String>>) {
     let mut grid = Grid::plain();
     for (index, head) in heads.iter().enumerate() {

@@ -132,7 +132,7 @@ pub fn arguments<Command: clap::Parser>() -> Result<Command, ExitCode> {
         } else {
             styled(&text(colour(io::stdout().is_terminal())));
         }
-        ExitCode::from(error.exit_code() as u8)
+        ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
     })
 }
 

@@ -23,7 +23,7 @@ pub fn signal() -> Option<i32> {
 /// Returns the exit status that shells report for a process ended by this signal: 130 for SIGINT,
 /// 143 for SIGTERM.
 pub fn status(signal: i32) -> u8 {
-    128 + signal as u8
+    u8::try_from(signal).unwrap_or(0).saturating_add(128)
 }
 
 /// Records a SIGPIPE, because the reader of standard output has closed it.

@@ -6,6 +6,11 @@
 //! the commands print, through [`console`]. An error names the input, the place and a next step
 //! ([`error::Error`]).
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
+
 pub mod calibrate;
 pub mod compare;
 pub mod console;

@@ -52,7 +52,7 @@ fn closed(given: &BTreeMap<&str, &str>, nr_cpus: u64, timeslice_ns: Option<u64>)
         }]);
     }
     if think > 0 {
-        let ns = (u128::from(compute) * u128::from(n) / u128::from(nr_cpus)) as u64;
+        let ns = u64::try_from(u128::from(compute) * u128::from(n) / u128::from(nr_cpus)).ok()?;
         return Some(vec![Predicted {
             ns: ns.saturating_sub(think),
             label: format!("mean of {n} tasks on {nr_cpus} CPUs with pauses"),
@@ -111,7 +111,7 @@ fn open(given: &BTreeMap<&str, &str>, nr_cpus: u64) -> Option<Vec<Predicted>> {
         ];
         let ms = equation::solve(name, &Arguments::new(&arguments)).ok()?;
         Some(Predicted {
-            ns: (ms * 1e6).round() as u64,
+            ns: report::rounded(ms * 1e6),
             label: (*label).to_owned(),
         })
     });

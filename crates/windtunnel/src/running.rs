@@ -294,7 +294,7 @@ impl Running<'_> {
             },
             seed: scenario.seed,
             simulated_ns: machine.now,
-            wall_ns: self.started.elapsed().as_nanos() as u64,
+            wall_ns: u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX),
             idle_while_waiting_ns: machine.checks.idle_while_waiting_ns,
             trace_hash: self.sinks.hash.value(),
             status: self.status(),
@@ -345,7 +345,7 @@ fn waiting(task: &kernel::waiting::WaitingTask) -> report::Waiting {
 
 /// Returns whether the policy has ended with the kernel's request to reload it.
 fn wants_restart(machine: &Machine) -> bool {
-    let restart = SCX_ECODE_ACT_RESTART as i64;
+    let restart = SCX_ECODE_ACT_RESTART.cast_signed();
     let exit = machine.ext.exit.as_ref();
     machine.ext.state == EnableState::Disabled && exit.is_some_and(|exit| exit.code & restart != 0)
 }

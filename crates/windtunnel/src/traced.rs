@@ -97,7 +97,7 @@ impl Traced {
             Some(machine) => (machine.name.clone(), places(machine)),
             None => {
                 let position = |core| CpuPosition { core, llc: 0, node: 0 };
-                ("recorded".to_owned(), (0..nr_cpus as u32).map(position).collect())
+                ("recorded".to_owned(), (0..).take(nr_cpus).map(position).collect())
             }
         };
         let workload = path.file_name().unwrap_or(path.as_os_str());

@@ -59,7 +59,7 @@ impl Builder {
             self.ops.push(Op::LoopBack {
                 counter: begun.counter,
                 times: begun.times,
-                target: begun.body as u32,
+                target: input::index(begun.body),
             });
         }
     }

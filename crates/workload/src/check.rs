@@ -18,6 +18,9 @@ pub(crate) struct Finding {
 /// Longest time in a workload in ns: 36 years. Sums of a few such times cannot overflow.
 pub const MAX_NS: u64 = 1 << 60;
 
+/// Maximum number of tasks that a workload starts.
+pub const MAX_TASKS: usize = 200_000;
+
 type Checked = Result<(), Finding>;
 
 fn new_finding(message: impl Into<String>, hint: impl Into<String>) -> Finding {

@@ -8,6 +8,11 @@
 //! generator with parameters, or a recording to replay. Errors in the input are an [`Error`] with a
 //! position and a hint, never a panic.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
+
 pub mod builder;
 mod check;
 pub mod disturbance;

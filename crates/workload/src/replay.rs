@@ -163,7 +163,8 @@ impl Replay {
 
     fn create(&mut self, time: u64, pid: u32, parent: u32, prio: i32, comm: &str) {
         let number = self.tasks.len();
-        let mut spec = task(comm, number as u32, number as u32);
+        let id = input::index(number);
+        let mut spec = task(comm, id, id);
         spec.policy = policy(prio);
         if let Some((_, parent)) = self
             .find(parent)
@@ -171,7 +172,7 @@ impl Replay {
         {
             parent.compute_until(time);
             parent.step(Some(Op::Fork {
-                task: number as u32,
+                task: id,
                 thread: false,
             }));
             spec.spawn = false;
@@ -214,7 +215,7 @@ impl Replay {
             return;
         };
         by.compute_until(time);
-        let pairs = self.pairs.len() as u32;
+        let pairs = input::index(self.pairs.len());
         let pair = *self.pairs.entry((waker, woken)).or_insert(pairs);
         self.tasks[waker].step(Some(Op::SemPost(pair)));
         self.tasks[woken].step(Some(Op::SemWait(pair)));
@@ -228,7 +229,7 @@ fn policy(prio: i32) -> Policy {
         100..=139 => Policy::Normal { nice: prio - 120 },
         140.. => Policy::Normal { nice: 19 },
         _ => Policy::Fifo {
-            rt_priority: (99 - prio).clamp(1, 99) as u32,
+            rt_priority: 99u32.saturating_sub_signed(prio).clamp(1, 99),
         },
     }
 }

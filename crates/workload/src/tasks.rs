@@ -37,8 +37,8 @@ impl Tasks {
             _ => 0,
         };
         let counters = ops.iter().map(counter).max().unwrap_or(0);
-        let number = self.workload.tasks.len() as u32;
-        let program = self.workload.programs.len() as u32;
+        let number = input::index(self.workload.tasks.len());
+        let program = input::index(self.workload.programs.len());
         self.workload.programs.push(Program { ops, counters });
         self.workload.tasks.push(task(comm, program, number));
         self

@@ -7,6 +7,7 @@
 #   long=POLICY:N     length of the load of one policy
 #   plain=1           loads policies only with their default parameters
 #   soak=1            prints a table row for each policy, and does not require its counters to move
+#   half=1 or half=2  runs half of the schedulers that `speed` compares; both halves begin with scx_simple
 word() { sed -n "s/.*\b$1=\([^ ]*\).*/\1/p" /proc/cmdline; }
 parts=$(word parts)
 only=$(word only)
@@ -232,6 +233,13 @@ part prepared && prepared
 part workloads && workloads
 part refusals && refusals
 part policies && policies
-if part speed; then sh /speed.sh default /objects/scx_simple.bpf.o $(policies_of o1 pmqs steal torus percpu fifo linux26 mqs p9 rr) || failed=1; fi
+if part speed; then
+  simple=/objects/scx_simple.bpf.o
+  if [ "$(word half)" = 2 ]; then
+    sh /speed.sh $simple fifo linux26 mqs p9 rr || failed=1
+  else
+    sh /speed.sh default $simple $(policies_of o1 pmqs steal torus percpu) || failed=1
+  fi
+fi
 if part fidelity; then sh /fidelity.sh $(policies_of eevdf fifo o1 pmqs steal torus) || failed=1; fi
 exit $failed

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Global variables as parameters of a policy.
+//! Tests of global variables as the parameters of a policy.
 
-use super::{load, parse};
+use super::{compile, load, parse, target};
 use bpf::link::Target;
 use bpf::object::Object;
 
@@ -86,7 +86,7 @@ fn setting_is_checked_against_the_type() {
     assert_eq!(
         object.get("points[1].high").unwrap(),
         "31",
-        "setting its neighbour does not change it"
+        "setting the bitfield next to it does not change it"
     );
     let linked = load(&object, &Target::default());
     let image = &linked.image;
@@ -98,7 +98,7 @@ fn setting_is_checked_against_the_type() {
     let error = image.set(&linked.region, "slice_ns", "1").unwrap_err().to_string();
     assert_eq!(
         error,
-        "test.bpf.o: slice_ns = 1: it is constant after the policy is loaded"
+        "test.bpf.o: slice_ns = 1: the variable is constant after the policy is loaded"
     );
 }
 
@@ -127,7 +127,7 @@ fn wrong_values_are_rejected_with_the_expected_type() {
     check(
         "partial",
         "maybe",
-        "partial = maybe: \"maybe\" is not a truth value: true or false expected",
+        "partial = maybe: \"maybe\" is not a truth value; expected true or false",
     );
     check(
         "mode",
@@ -142,12 +142,12 @@ fn wrong_values_are_rejected_with_the_expected_type() {
     check(
         "cpus",
         "1,2,3,4,5",
-        "cpus = 1,2,3,4,5: 5 values for the 4 elements of const volatile u32[4]",
+        "cpus = 1,2,3,4,5: 5 values were given for the 4 elements of const volatile u32[4]",
     );
     check(
         "label",
         "too long.",
-        "label = too long.: the text has 9 bytes; const volatile char[8] holds 7",
+        "label = too long.: the text has 9 bytes, but const volatile char[8] holds at most 7",
     );
     check(
         "points[0]",
@@ -157,14 +157,14 @@ fn wrong_values_are_rejected_with_the_expected_type() {
     check(
         "points[0].z",
         "1",
-        "points[0].z: no member \"z\"; there are: x, low, high, inner",
+        "points[0].z: there is no member \"z\"; the members are x, low, high, inner",
     );
     check(
         "points[0].low",
         "8",
         "points[0].low = 8: 8 is out of range: u8 holds 0 to 7",
     );
-    check("live.x", "1", "live.x: it is not a struct");
+    check("live.x", "1", "live.x: the variable is not a struct");
     check("pointer", "1", "pointer = 1: a value of type int * cannot be set");
     check(
         "slice_nss",
@@ -194,4 +194,44 @@ fn arrays_can_grow() {
     let place = linked.image.variable("resized[99]").unwrap();
     assert_eq!(linked.region.bytes(place.addr, 8).unwrap(), 5u64.to_le_bytes());
     assert_eq!(linked.image.get(&linked.region, "table").unwrap(), "{4, 5, 6}");
+}
+
+/// Returns the most memory that this process has used so far, in MiB.
+fn peak_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() >> 10
+}
+
+#[test]
+fn a_variable_that_claims_gigabytes_does_not_allocate_them() {
+    let mut object = parse("char huge[0xf0000000]; SEC(\"syscall\") int f(void *ctx) { return huge[5]; }");
+    assert_eq!(object.get("huge").unwrap(), "\"\"");
+    object.set("huge[5]", "7").unwrap();
+    assert_eq!(object.get("huge[5]").unwrap(), "7");
+    let error = object.set("huge[4000000000]", "7").unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "test.bpf.o: huge[4000000000]: a value can be set in the first 256 MiB of a section, this one ends at 4000000001 bytes"
+    );
+    assert!(peak_mib() < 1024, "{} MiB", peak_mib());
+}
+
+#[test]
+fn a_struct_ops_member_that_claims_gigabytes_does_not_allocate_them() {
+    let mut bytes = compile(
+        "struct ops { u64 flags; char name[0x1357]; }; SEC(\".struct_ops.link\") struct ops main_ops = { .flags = 3 };",
+    );
+    let len = 0x1357u32.to_le_bytes();
+    let found: Vec<usize> = (0..bytes.len() - 4).filter(|&at| bytes[at..at + 4] == len).collect();
+    assert!(!found.is_empty());
+    for at in found {
+        bytes[at..at + 4].copy_from_slice(&0x7fff_fff0u32.to_le_bytes());
+    }
+    let object = Object::parse(&bytes, "test.bpf.o").unwrap();
+    let mut target = target("struct ops { u64 flags; char name[16]; } ops;");
+    target.struct_ops("ops");
+    let linked = load(&object, &target);
+    assert_eq!(linked.image.struct_ops[0].u64("flags"), 3);
+    assert!(peak_mib() < 1024, "{} MiB", peak_mib());
 }

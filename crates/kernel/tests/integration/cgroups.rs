@@ -20,7 +20,7 @@ fn machine(cpus: u32, tasks: Tasks, actions: &[(u64, Action)]) -> Machine {
         .into();
     let disturbance = |(at, action): &(u64, Action)| Disturbance {
         at_ns: at * MS,
-        what: action.clone(),
+        action: action.clone(),
     };
     workload.disturbances = actions.iter().map(disturbance).collect();
     workload.check().expect("a valid workload");

@@ -120,7 +120,7 @@ fn tamper(statement: &str, engine: Engine) -> String {
 #[test]
 fn a_store_to_the_kernels_memory_ends_the_policy_and_names_the_field() {
     let allowed = "a policy may store only to scx.slice, scx.dsq_vtime and scx.disallow";
-    let reads = "a policy may only read it";
+    let reads = "a policy may only read this object";
     for (statement, size, field, object, rule) in [
         ("p->scx.flags=0xffffffff", 4, "scx.flags", "task_struct", allowed),
         ("p->scx.weight=0", 4, "scx.weight", "task_struct", allowed),
@@ -286,4 +286,37 @@ fn a_run_with_unlimited_time_ends_with_its_tasks() {
     .expect("a machine");
     m.run(u64::MAX, &mut Vec::<Record>::new());
     assert_eq!(m.nr_alive, 0);
+}
+
+/// How `search` ends on a machine with `cpus` CPUs, and how often it has called its function until then.
+fn search(function: &str, cpus: u32, engine: Engine) -> (String, u64) {
+    let path = policies::compile("search", &[function]);
+    let bytes = std::fs::read(&path).expect("an object");
+    let object = Object::parse(&bytes, "search.bpf.o").expect("a BPF object");
+    let tasks = Tasks::default().add("t", vec![run_ms(1)]);
+    let mut m = Machine::new(costly(cpus), tasks.workload, 1).expect("a machine");
+    let image = kernel::load::load(&mut m, &object, &Profile::default(), engine).expect("it loads");
+    m.run(MS, &mut Vec::<Record>::new());
+    m.verify();
+    let calls = image.get(&m.region, "nr_calls").expect("a counter");
+    let exit = m.ext.exit.as_ref().expect("an exit");
+    (exit.message.clone(), calls.parse().expect("a number"))
+}
+
+#[test]
+fn the_budget_pays_for_searches_of_the_kernel() {
+    // Work in instructions that a call must count as, beside the loop's own.
+    for (function, cpus, work) in [
+        ("PICK_IDLE", 8192, 8192 / 64),
+        ("ONLINE_MASK", 8192, 8192 / 64),
+        ("DSQ_ITERATOR", 2, 16),
+        ("KICK", 2, 1),
+    ] {
+        let (message, calls) = search(function, cpus, Engine::Jit);
+        assert!(message.contains("an endless loop?"), "{function}: {message}");
+        assert!(
+            (1000..bpf::engine::BUDGET / work).contains(&calls),
+            "{function}: {calls} calls"
+        );
+    }
 }

@@ -156,7 +156,7 @@ fn errors_name_the_part_of_a_profile_that_does_not_fit() {
     check(map("places[0].nobody"), "no member \"nobody\"");
     check(map("own[0].node"), "the map is a per-CPU map: expected MAP[KEY][cpu]");
     check(map("own[7][0].node"), "an entry cannot be created (-7)");
-    check(map("distances[0, 0, 0]"), "a key has 8 bytes, not 6");
+    check(map("distances[0, 0, 0]"), "a key has 8 bytes, but 6 bytes were given");
     let run = |run: RunProgram| Profile {
         run: vec![run],
         ..Profile::default()

@@ -380,7 +380,7 @@ BREAKS(uses_a_dynptr_where_an_iterator_is, "bad-pointer: bpf_dynptr_read expects
 	return 0;
 }
 
-BREAKS(makes_an_iterator_over_another, "leak: makes_an_iterator_over_another returns without having ended")
+BREAKS(makes_an_iterator_over_another, "leak: makes_an_iterator_over_another returns without ending")
 {
 	struct bpf_iter_num it;
 
@@ -390,7 +390,7 @@ BREAKS(makes_an_iterator_over_another, "leak: makes_an_iterator_over_another ret
 	return 0;
 }
 
-BREAKS(leaves_an_iterator_in_a_function, "leak: leaves_an_iterator_in_a_function returns without having ended");
+BREAKS(leaves_an_iterator_in_a_function, "leak: leaves_an_iterator_in_a_function returns without ending");
 static __attribute__((noinline)) u64 begins(void)
 {
 	struct bpf_iter_num it;

@@ -394,7 +394,7 @@ BREAKS(enables_preemption_twice, "unbalanced-lock: bpf_preempt_enable without an
 	return 0;
 }
 
-BREAKS(restores_interrupts_twice, "bad-pointer: bpf_local_irq_restore wants")
+BREAKS(restores_interrupts_twice, "bad-pointer: bpf_local_irq_restore expects")
 {
 	unsigned long flags;
 

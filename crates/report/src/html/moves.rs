@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Counts of migrations by CPUs, reason and distance.
+//! Counts migrations by pair of CPUs, by reason and by distance.
 
 use serde::Serialize;
 use trace::{CpuPosition, MigrateReason};
@@ -45,7 +45,7 @@ impl Moves {
 
     /// Returns all pairs of CPUs with migrations.
     pub fn cells(&self) -> Vec<Cell> {
-        let n = self.positions.len() as u32;
+        let n = u32::try_from(self.positions.len()).unwrap_or(u32::MAX);
         let cells = self.matrix.iter().zip(0u32..);
         cells
             .filter(|&(&number, _)| number > 0)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Packing of numbers for the page: varints, compressed with deflate, in base64. Browsers have
-//! functions to unpack them.
+//! Packs numbers for the page: as varints, compressed with deflate, in base64. Browsers have
+//! functions to unpack this.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -8,6 +8,7 @@ use flate2::{Compression, write::DeflateEncoder};
 use std::io::Write;
 
 /// Appends a number in LEB128: seven bits per byte, lowest bits first.
+#[expect(clippy::cast_possible_truncation, reason = "each byte takes the lowest 7 bits")]
 pub fn varint(mut value: u64, into: &mut Vec<u8>) {
     while value >= 0x80 {
         into.push(value as u8 | 0x80);
@@ -18,7 +19,7 @@ pub fn varint(mut value: u64, into: &mut Vec<u8>) {
 
 /// Appends a signed number. Numbers near zero take few bytes.
 pub fn signed(value: i64, into: &mut Vec<u8>) {
-    varint((value << 1 ^ value >> 63) as u64, into);
+    varint((value << 1 ^ value >> 63).cast_unsigned(), into);
 }
 
 /// Compresses bytes to base64 of raw deflate, the format of `DecompressionStream("deflate-raw")`.

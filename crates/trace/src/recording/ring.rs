@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reader of the kernel's ring buffer pages (`trace_pipe_raw`). Their times have nanoseconds.
+//! Reads pages of the kernel's ring buffer (`trace_pipe_raw`). Their times are in nanoseconds.
 //!
 //! ```text
 //! page:   time of the first event (u64) | bytes in use, flags above (u64) | events ...
@@ -14,7 +14,7 @@ use super::{Builder, Recording, RecordingError};
 use crate::event::TaskState;
 use std::collections::BTreeMap;
 
-/// The events that are read, by their names in tracefs' group `sched`.
+/// The events that are read: their names in the group `sched` of tracefs.
 pub const EVENTS: [&str; 8] = [
     "sched_switch",
     "sched_waking",
@@ -27,13 +27,13 @@ pub const EVENTS: [&str; 8] = [
 ];
 
 const HEADER: usize = 16;
-/// Mask of the bits that hold a page's length. Flags are above them.
+/// Mask of the bits that contain the length of a page's data. Flags are above these bits.
 const LENGTH: u64 = 0x000f_ffff;
 const MISSED: u64 = 1 << 31;
 /// Type of padding and of discarded events. The next two types change the current time.
-const PADDING: u32 = 29;
-const TIME_EXTEND: u32 = 30;
-const TIME_STAMP: u32 = 31;
+const PADDING: u64 = 29;
+const TIME_EXTEND: u64 = 30;
+const TIME_STAMP: u64 = 31;
 /// Flags of an event that occurred in a hard or soft interrupt.
 const IN_INTERRUPT: u8 = 0x08 | 0x10;
 const HINT: &str =
@@ -49,11 +49,11 @@ struct Format {
 struct Field {
     offset: usize,
     size: usize,
-    /// Whether the field contains the offset and the size of its bytes instead of the bytes.
+    /// Whether the field contains the offset and the size of the data instead of the data.
     indirect: bool,
 }
 
-/// Contents of a ring buffer: the kernel's descriptions of events, and the recorded pages.
+/// The contents of a ring buffer: the kernel's descriptions of events, and the recorded pages.
 #[derive(Default)]
 pub struct Ring {
     formats: BTreeMap<u16, Format>,
@@ -75,7 +75,7 @@ impl Ring {
     /// Adds the text of the `format` file of one of [`EVENTS`].
     ///
     /// # Errors
-    /// Fails if the text is no description of that event.
+    /// Fails if the text does not describe that event.
     pub fn describe(&mut self, event: &str, text: &str) -> Result<(), String> {
         let unknown = || format!("{event}: the kernel's description of this event cannot be read");
         let event = EVENTS.iter().position(|known| *known == event).ok_or_else(unknown)?;
@@ -110,7 +110,7 @@ impl Ring {
         self.names.insert(pid, comm.to_owned());
     }
 
-    /// Adds whole pages of a CPU. Pages of one CPU must be added in order.
+    /// Adds whole pages of a CPU. The pages of one CPU must be added in their order.
     pub fn take(&mut self, cpu: u32, pages: &[u8]) {
         self.pages.entry(cpu).or_default().extend_from_slice(pages);
     }
@@ -162,20 +162,22 @@ impl Ring {
         let (Some(mut time), Some(used)) = (number::<8>(page, 0), number::<8>(page, 8)) else {
             return Err("a page is shorter than its header".into());
         };
-        let end = HEADER + (used & LENGTH) as usize;
-        let Some(page_used) = page.get(..end) else {
+        let length = usize::try_from(used & LENGTH).unwrap_or(usize::MAX);
+        let Some(page_used) = page.get(..HEADER.saturating_add(length)) else {
             return Err(format!("a page of CPU {cpu} is shorter than the length in its header"));
         };
         let mut at = HEADER;
         while let Some(word) = number::<4>(page_used, at) {
-            let (kind, delta) = (word as u32 & 31, word >> 5);
+            let (kind, delta) = (word & 31, word >> 5);
             let next = number::<4>(page_used, at + 4).unwrap_or(0);
+            let next_length = usize::try_from(next).unwrap_or(usize::MAX);
             at += 4;
             let length = match kind {
-                // Either the rest of the page is unused, or an event was discarded.
+                // If the time difference is 0, the rest of the page is unused. Otherwise an event
+                // was discarded.
                 PADDING if delta == 0 => break,
                 PADDING => {
-                    at += next as usize;
+                    at = at.saturating_add(next_length);
                     continue;
                 }
                 TIME_EXTEND => {
@@ -184,18 +186,20 @@ impl Ring {
                     continue;
                 }
                 TIME_STAMP => {
-                    // The topmost bits of the time are not stored, so they are kept from the
-                    // current time.
+                    // The topmost bits of the time are not stored in this event. They are taken
+                    // from the current time.
                     time = (time & 0xf800_0000_0000_0000) | (next << 27) | delta;
                     at += 4;
                     continue;
                 }
-                0 => next as usize,
-                words => words as usize * 4,
+                0 => next_length,
+                words => usize::try_from(words).unwrap_or(usize::MAX).saturating_mul(4),
             };
             time = time.saturating_add(delta);
             let begin = if kind == 0 { at + 4 } else { at };
-            let data = page_used.get(begin..at + length).filter(|data| data.len() >= 8);
+            let data = page_used
+                .get(begin..at.saturating_add(length))
+                .filter(|data| data.len() >= 8);
             let Some(data) = data else {
                 return Err(format!("an event of CPU {cpu} extends beyond its page"));
             };
@@ -207,19 +211,19 @@ impl Ring {
 
     /// Converts an event into a line. Returns `None` for events that are not in [`EVENTS`].
     fn line<'a>(&'a self, time: u64, cpu: u32, data: &'a [u8]) -> Result<Option<Line<'a>>, String> {
-        let id = number::<2>(data, 0).unwrap_or(0) as u16;
+        let id = data.first_chunk().map_or(0, |bytes| u16::from_le_bytes(*bytes));
         let Some(format) = self.formats.get(&id) else {
             return Ok(None);
         };
         let event = EVENTS[format.event];
         let read = || {
-            let pid = |name: &str| format.number(data, name).map(|pid| pid as u32);
+            let pid = |name: &str| format.number(data, name).and_then(|pid| u32::try_from(pid).ok());
             let cpu_field = |name: &str| format.number(data, name).and_then(|cpu| u32::try_from(cpu).ok());
             let task = |comm: &str, id: &str, prio: &str| {
                 Some(Task {
                     pid: pid(id)?,
                     comm: format.text(data, comm)?,
-                    prio: format.number(data, prio).map(|prio| prio as i32),
+                    prio: format.number(data, prio).and_then(|prio| i32::try_from(prio).ok()),
                 })
             };
             let current = Task {
@@ -258,7 +262,8 @@ impl Ring {
             };
             Some((current, line_event))
         };
-        let (task, line_event) = read().ok_or_else(|| format!("{event}: a required field is missing"))?;
+        let (task, line_event) =
+            read().ok_or_else(|| format!("{event}: a required field is missing or out of range"))?;
         Ok(Some(Line {
             time,
             cpu,
@@ -274,8 +279,8 @@ impl Format {
     fn number(&self, data: &[u8], name: &str) -> Option<i64> {
         let field = self.fields.get(name)?;
         match field.size {
-            4 => number::<4>(data, field.offset).map(|value| i64::from(value as i32)),
-            8 => number::<8>(data, field.offset).map(|value| value as i64),
+            4 => bytes::<4>(data, field.offset).map(|bytes| i32::from_le_bytes(bytes).into()),
+            8 => bytes::<8>(data, field.offset).map(i64::from_le_bytes),
             _ => None,
         }
     }
@@ -297,14 +302,18 @@ impl Format {
     }
 }
 
+fn bytes<const N: usize>(data: &[u8], at: usize) -> Option<[u8; N]> {
+    data.get(at..)?.first_chunk().copied()
+}
+
 /// Reads a little-endian number of N bytes.
 fn number<const N: usize>(data: &[u8], at: usize) -> Option<u64> {
-    let bytes: [u8; N] = data.get(at..at.checked_add(N)?)?.try_into().ok()?;
+    let bytes: [u8; N] = bytes(data, at)?;
     Some(bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))
 }
 
-/// Converts the state bits of the tracepoint. The bit for a preempted task is above the bits
-/// examined here.
+/// Converts the state bits of the tracepoint. Only the lowest 8 bits are examined. The bit for a
+/// preempted task is above them.
 fn state(bits: i64) -> TaskState {
     match bits & 0xff {
         0 => TaskState::Running,

@@ -36,12 +36,9 @@ impl Pairs {
         let online = online();
         let cpus: Vec<Cpu> = online
             .iter()
-            .enumerate()
-            .filter(|&(number, os)| allowed.contains(os) && number < topology.nr_cpus() as usize)
-            .map(|(number, &os)| Cpu {
-                number: number as u32,
-                os,
-            })
+            .zip(0..topology.nr_cpus())
+            .filter(|(os, _)| allowed.contains(os))
+            .map(|(&os, number)| Cpu { number, os })
             .collect();
         let Some(&first) = cpus.first() else {
             return Err(Error::new("the CPU affinity of this process contains no online CPU"));

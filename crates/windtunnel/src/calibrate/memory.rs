@@ -177,7 +177,7 @@ impl Memory {
     /// Allocates the memory. The calling thread touches it first, which places it on its NUMA node.
     fn new(bytes: usize) -> Memory {
         let nr = (bytes / (4 * LINE)).max(1);
-        let mut chunks: Vec<u32> = (0..nr as u32).collect();
+        let mut chunks: Vec<u32> = (0..input::index(nr)).collect();
         let mut state = 1_u64;
         for i in (1..nr).rev() {
             state = state
@@ -230,9 +230,9 @@ pub(super) fn measure_reloads(pairs: &Pairs, topology: &Topology) -> Result<Vec<
         memory.bytes()
     });
     let beyond = |read: f64| (read - warm).max(0.001);
-    let displaced = Memory::new((3 * private).min(llc / 2) as usize);
+    let displaced = Memory::new(input::to_usize((3 * private).min(llc / 2)));
     let from_llc = beyond(read_after(&memory, &displaced));
-    let sweep = Memory::new(((2 * llc) as usize).min(SWEEP_MAX));
+    let sweep = Memory::new(input::to_usize(2 * llc).min(SWEEP_MAX));
     let from_memory = beyond(read_after(&memory, &sweep)).max(from_llc);
     let remote = match pairs.others[4] {
         None => None,

@@ -89,7 +89,7 @@ fn ps(name: &'static str, ns: f64, source: impl Into<String>) -> Constant {
 }
 
 fn whole(value: f64) -> u64 {
-    value.round().clamp(1.0, f64::from(u32::MAX)) as u64
+    report::rounded(value.clamp(1.0, f64::from(u32::MAX)))
 }
 
 /// Returns a constant with one value for each distance, nearest first. A distance that does not
@@ -105,7 +105,7 @@ fn by_distance(name: &'static str, measured: [Option<f64>; 5], source: &str) -> 
             None => absent.push(distance),
         }
         let comma = if values.is_empty() { "" } else { ", " };
-        let _ = write!(values, "{comma}{distance} = {}", last.round().max(0.0) as u64);
+        let _ = write!(values, "{comma}{distance} = {}", report::rounded(last));
     }
     let mut source = source.to_owned();
     if !absent.is_empty() {

@@ -22,7 +22,7 @@ pub(super) fn measure_instructions(pairs: &Pairs) -> Result<Vec<Constant>, Error
         let mut best = 0;
         for i in 0..100_000_usize {
             // The next index depends on the entry found, so that the CPU cannot overlap the rounds.
-            let entry = black_box(entries[(i + best as usize) & 4095]);
+            let entry = black_box(entries[(i + input::to_usize(best)) & 4095]);
             if entry & 3 != 0 {
                 best = (best ^ entry).wrapping_add(1);
             } else {

@@ -204,7 +204,7 @@ fn describe_decision(located: &LocatedDecision, seen: &Snapshot) -> String {
                 format_slice(slice)
             );
             if let Some(vtime) = vtime {
-                let _ = write!(text, ", vtime {}", vtime as i64);
+                let _ = write!(text, ", vtime {}", vtime.cast_signed());
             }
             for (flag, word) in [
                 (SCX_ENQ_HEAD, "at the head"),

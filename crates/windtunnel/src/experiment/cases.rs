@@ -15,6 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use toml::{Spanned, Value};
 
+/// Maximum number of numbers in a range `{ from, to, step }`.
+const MAX_RANGE: usize = 10_000;
+
 /// Everything that a run depends on, except for its seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunSpec {
@@ -398,10 +401,18 @@ impl Planner<'_> {
                 let number = |name: &str| range.get(name).and_then(Value::as_integer);
                 let step = range.get("step").map_or(Some(1), Value::as_integer);
                 match (number("from"), number("to"), step) {
-                    (Some(from), Some(to), Some(step)) if step > 0 && from <= to => Ok((from..=to)
-                        .step_by(step as usize)
-                        .map(|number| number.to_string())
-                        .collect()),
+                    (Some(from), Some(to), Some(step)) if step > 0 && from <= to => {
+                        let numbers = i128::from(from)..=i128::from(to);
+                        let mut numbers = numbers.step_by(usize::try_from(step).unwrap_or(usize::MAX));
+                        let values = numbers.by_ref().take(MAX_RANGE).map(|number| number.to_string());
+                        let values: Vec<String> = values.collect();
+                        match numbers.next() {
+                            None => Ok(values),
+                            Some(_) => Err(self
+                                .source
+                                .error(at, format!("the range has more than {MAX_RANGE} numbers"))),
+                        }
+                    }
                     _ => Err(self
                         .source
                         .error(at, "expected a value, a list, or { from = 1, to = 60, step = 1 }")),

@@ -8,6 +8,9 @@
 
 use super::measure::Arguments;
 
+/// Maximum number of servers: the maximum number of CPUs of a machine.
+const MAX_SERVERS: f64 = machine::MAX_CPUS as f64;
+
 /// Solves the equation `name`.
 ///
 /// # Errors
@@ -37,6 +40,11 @@ pub fn solve(name: &str, arguments: &Arguments) -> Result<f64, String> {
     };
     let (interarrival, service) = (ms("interarrival")?, ms("service")?);
     let (servers, cv2) = (number("servers", 1.0)?, number("cv2", 1.0)?);
+    if servers.fract() != 0.0 || !(1.0..=MAX_SERVERS).contains(&servers) {
+        return Err(format!(
+            "{name}: servers = {servers}: expected a whole number, 1 to {MAX_SERVERS}"
+        ));
+    }
     if service >= interarrival * servers {
         return Err(format!(
             "{name}: a system with load {} has no steady state",
@@ -56,7 +64,8 @@ fn mg1_fcfs(interarrival: f64, service: f64, _: f64, cv2: f64) -> f64 {
 /// Erlang's B.
 fn mmc_fcfs(interarrival: f64, service: f64, servers: f64, _: f64) -> f64 {
     let offered = service / interarrival;
-    let blocked = (1..=servers as u32).fold(1.0, |b, n| offered * b / (f64::from(n) + offered * b));
+    let numbers = (1..).map(f64::from).take_while(|&n| n <= servers);
+    let blocked = numbers.fold(1.0, |b, n| offered * b / (n + offered * b));
     let waits = blocked / (1.0 - offered / servers * (1.0 - blocked));
     service + waits * service / (servers - offered)
 }
@@ -86,6 +95,11 @@ mod tests {
                 .expect_err("overload")
                 .contains("no steady state")
         );
+        for servers in ["4000000000", "1e300", "0", "1.5", "NaN"] {
+            let many = Arguments::new(&[("interarrival", "10ms"), ("service", "8ms"), ("servers", servers)]);
+            let error = solve("mmc_fcfs", &many).expect_err(servers);
+            assert!(error.contains("number"), "{error}");
+        }
         assert!(
             solve("mm1", &overload)
                 .expect_err("unknown")

@@ -115,9 +115,9 @@ impl Trail {
 
     /// Returns the tasks whose name at creation begins with `prefix`, with their pids.
     pub fn named<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (u32, &'a ObservedTask)> {
-        let tasks = self.tasks.iter().enumerate();
+        let tasks = (0..).zip(&self.tasks);
         tasks
-            .filter_map(|(pid, task)| Some((pid as u32, task.as_ref()?)))
+            .filter_map(|(pid, task)| Some((pid, task.as_ref()?)))
             .filter(move |(_, task)| self.names[task.name as usize].starts_with(prefix))
     }
 
@@ -189,7 +189,7 @@ impl Trail {
             self.tasks.resize(pid + 1, None);
         }
         self.tasks[pid] = Some(ObservedTask {
-            name: name as u32,
+            name: input::index(name),
             born_ns: now,
             ..ObservedTask::default()
         });

@@ -36,7 +36,7 @@ pub fn sharing(jobs: &[Job]) -> f64 {
         let n = present.len() as u128;
         let next_end = present.peek().map(|Reverse((end, _))| {
             let real = ((end - virtual_now) * n).div_ceil(FRACTION);
-            now + real as u64
+            now.saturating_add(u64::try_from(real).unwrap_or(u64::MAX))
         });
         let arrives = next.peek().map(|(arrival, _)| *arrival);
         match (next_end, arrives) {

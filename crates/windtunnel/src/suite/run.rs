@@ -204,8 +204,10 @@ impl Running<'_> {
         if pids.is_empty() {
             return Err(format!("there is no task '{comm}'"));
         }
-        for turn in 0..(ns / every_ns) as usize {
-            let (pid, cpu) = (pids[turn % pids.len()], (turn / pids.len()) as u32 % cpus);
+        let turns = (0..cpus)
+            .cycle()
+            .flat_map(|cpu| pids.iter().map(move |&pid| (pid, cpu)));
+        for (_, (pid, cpu)) in (0..ns / every_ns).zip(turns) {
             if let Some(task) = self.machine.find_task(pid) {
                 let only = CpuSet::from_cpus(self.machine.nr_cpus(), &[cpu]);
                 self.machine.sched_setaffinity(task, only);

@@ -307,7 +307,11 @@ fn a_kfunc_missing_in_the_chosen_release_is_reported() {
     );
     let wrong = windtunnel(&args("6.11"));
     assert_eq!(wrong.status, 2);
-    assert!(wrong.stderr.contains("Linux 6.11 is not supported: choose one of 6.12, 6.13"));
+    assert!(
+        wrong
+            .stderr
+            .contains("Linux 6.11 is not supported: choose one of 6.12, 6.13")
+    );
 }
 
 #[test]

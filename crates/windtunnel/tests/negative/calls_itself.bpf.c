@@ -2,7 +2,7 @@
 /*
  * calls_itself: ops.running() calls a function with endless recursion.
  * with --check: stack-overflow: 9 nested functions
- * without: BPF stack overflow: calls nest too deep
+ * without: BPF stack overflow: calls are nested too deeply
  */
 #include "base.h"
 

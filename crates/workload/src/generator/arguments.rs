@@ -92,6 +92,11 @@ impl<'a> Arguments<'a> {
         self.all(name)[0]
     }
 
+    /// Returns the value of a count, time or size as a smaller type. The parameter's range must fit the type.
+    pub(crate) fn small<N: TryFrom<u64>>(&self, name: &str) -> N {
+        N::try_from(self.get(name)).unwrap_or_else(|_| panic!("the range of '{name}' exceeds its type"))
+    }
+
     /// Returns the value, or `None` if it is not given and has no default.
     pub(crate) fn optional(&self, name: &str) -> Option<u64> {
         (!self.text(name).is_empty()).then(|| self.get(name))
@@ -183,7 +188,7 @@ impl Unit {
         }
         let mut value = whole.parse::<u64>().ok()?.checked_mul(scale)?;
         if !decimals.is_empty() {
-            let unit = 10u64.pow(decimals.len() as u32);
+            let unit = decimals.bytes().fold(1u64, |unit, _| unit * 10);
             let part = decimals.parse::<u64>().ok()?.checked_mul(scale)?;
             if part % unit != 0 {
                 return None;

@@ -127,13 +127,11 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     interactive.extend([Op::BeginWoken, work("interactive"), Op::Done { count: 1 }]);
     workload.programs = vec![rounds(&interactive), rounds(&[arrival.clone(), work("compute")])];
     let mut interactive = task("interactive", 0, 0);
-    interactive.policy = Policy::Normal {
-        nice: a.get("nice") as i32,
-    };
+    interactive.policy = Policy::Normal { nice: a.small("nice") };
     let mut compute = task("compute", 1, 1);
     compute.start_ns = apart / 2;
     workload.tasks = vec![interactive, compute];
-    let cpu = a.get("cpu") as u32;
+    let cpu = a.small("cpu");
     for task in &mut workload.tasks {
         task.cpus = Some(vec![cpu]);
     }

@@ -162,8 +162,8 @@ fn main_thread(process: u32, users: u32) -> Program {
 }
 
 fn build(a: &Arguments) -> Result<Workload, Error> {
-    let (rooms, users, messages) = (a.get("rooms") as u32, a.get("users") as u32, a.get("messages"));
-    let (bytes, memory) = (a.get("bytes"), a.get("buffer"));
+    let (rooms, users, messages): (u32, u32, u64) = (a.small("rooms"), a.small("users"), a.get("messages"));
+    let (bytes, memory) = (a.small("bytes"), a.get("buffer"));
     let work = a.get("work");
     let work = Op::Run(Dist::Uniform {
         lo: work / 2,
@@ -181,14 +181,11 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
         workload.programs.push(main_thread(process, rooms * users));
         workload.tasks.push(task(comm, process, process));
     }
-    let message = |channel| Op::Send {
-        channel,
-        bytes: bytes as u32,
-    };
+    let message = |channel| Op::Send { channel, bytes };
     for user in 0..rooms * users {
         workload.resources.extend([
-            channel::tcp(format!("{user}.to-server"), memory, bytes),
-            channel::tcp(format!("{user}.to-client"), memory, bytes),
+            channel::tcp(format!("{user}.to-server"), memory, bytes.into()),
+            channel::tcp(format!("{user}.to-client"), memory, bytes.into()),
             semaphore(&format!("{user}.queue")),
         ]);
         let room = user / users;
@@ -218,7 +215,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
             ("server-recv", SERVER, server_recv),
             ("server-send", SERVER, server_send),
         ] {
-            let mut task = task(comm, workload.programs.len() as u32, process);
+            let mut task = task(comm, input::index(workload.programs.len()), process);
             task.spawn = false;
             task.footprint_bytes = a.get("footprint");
             workload.programs.push(program);
@@ -226,9 +223,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
         }
     }
     for task in &mut workload.tasks {
-        task.policy = Policy::Normal {
-            nice: a.get("nice") as i32,
-        };
+        task.policy = Policy::Normal { nice: a.small("nice") };
     }
     Ok(workload)
 }

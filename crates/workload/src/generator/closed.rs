@@ -10,6 +10,7 @@
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, distribution, empty, task};
 use crate::builder::Builder;
+use crate::check::MAX_TASKS;
 use crate::program::{Dist, Op, Policy, Workload};
 use input::Error;
 
@@ -132,13 +133,15 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     let mut workload = empty("rounds", Some(a.get("duration")));
     workload.programs.push(program.finish());
     let nice = if a.is_given("nice") { a.list("nice") } else { Vec::new() };
-    for (process, start_cpu) in start_cpus(a)?.into_iter().enumerate() {
-        let mut task = task("closed", 0, process as u32);
-        if !nice.is_empty() {
+    let mut nice = nice
+        .into_iter()
+        .map(|nice| i32::try_from(nice).unwrap_or(i32::MAX))
+        .cycle();
+    for (process, start_cpu) in (0..).zip(start_cpus(a)?) {
+        let mut task = task("closed", 0, process);
+        if let Some(nice) = nice.next() {
             task.comm = format!("closed{process}");
-            task.policy = Policy::Normal {
-                nice: nice[process % nice.len()] as i32,
-            };
+            task.policy = Policy::Normal { nice };
         }
         task.start_cpu = start_cpu;
         task.cpus = start_cpu.filter(|_| bound).map(|cpu| vec![cpu]);
@@ -151,8 +154,8 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
 /// Returns the CPU on which each task is created.
 fn start_cpus(a: &Arguments) -> Result<Vec<Option<u32>>, Error> {
     if !a.is_given("placement") {
-        let cpu = a.optional("start_cpu").map(|cpu| cpu as u32);
-        return Ok(vec![cpu; a.get("n") as usize]);
+        let cpu = a.is_given("start_cpu").then(|| a.small("start_cpu"));
+        return Ok(vec![cpu; a.small("n")]);
     }
     if a.is_given("start_cpu") {
         let error = a.error("'placement' and 'start_cpu' are both given");
@@ -169,10 +172,15 @@ fn start_cpus(a: &Arguments) -> Result<Vec<Option<u32>>, Error> {
         let message = format!("'placement' places {placed} tasks, but there are {n}");
         return Err(a.error(message).hint(format!("leave n out, or give n={placed}")));
     }
+    // The list may have many numbers, so that the sum exceeds what each may be.
+    let n = usize::try_from(n).ok().filter(|&n| n <= MAX_TASKS).ok_or_else(|| {
+        let message = format!("'placement' places {placed} tasks, more than {MAX_TASKS}");
+        a.error(message).hint("use fewer or smaller numbers")
+    })?;
     let mut cpus = Vec::new();
-    for (cpu, &tasks) in placement.iter().enumerate() {
-        cpus.extend((0..tasks).map(|_| Some(cpu as u32)));
+    for (cpu, &tasks) in (0..).zip(&placement) {
+        cpus.extend((0..tasks).map(|_| Some(cpu)));
     }
-    cpus.resize(n as usize, None);
+    cpus.resize(n, None);
     Ok(cpus)
 }

@@ -43,7 +43,7 @@ pub fn dist(arguments: &Arguments, kind: &str, mean: &str, cv2: u64) -> Result<D
 fn hyper_exponential(mean: u64, cv2: u64) -> Dist {
     let permille_a = 500 + (250_000 * (cv2 - 1) / (cv2 + 1)).isqrt();
     Dist::HyperExponential {
-        permille_a: permille_a as u32,
+        permille_a: u32::try_from(permille_a).unwrap_or(1000),
         mean_a: mean * 500 / permille_a,
         mean_b: mean * 500 / (1000 - permille_a),
     }

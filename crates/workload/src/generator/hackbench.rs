@@ -81,7 +81,8 @@ fn setting_up(processes: bool) -> Builder {
 
 /// Builds the workload. All threads belong to one process, as in the original.
 fn build(a: &Arguments) -> Result<Workload, Error> {
-    let (groups, fds, loops, bytes) = (a.get("groups"), a.get("fds"), a.get("loops"), a.get("bytes"));
+    let (groups, fds, loops): (u32, u32, u64) = (a.small("groups"), a.small("fds"), a.get("loops"));
+    let bytes: u32 = a.small("bytes");
     let socket = a.choice("via") == "socket";
     let processes = a.choice("as") == "process";
     let start = 0;
@@ -89,35 +90,38 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     workload.score = Score::CompletionTime;
     workload.resources.push(Resource::Barrier {
         name: "start".into(),
-        participants: (groups * fds * 2) as u32,
+        participants: groups * fds * 2,
     });
     for group in 0..groups {
-        let first = workload.resources.len() as u32;
+        let first = input::index(workload.resources.len());
         let mut sender = setting_up(processes);
         sender.op(Op::Barrier(start)).repeat(Some(loops), |b| {
-            for channel in first..first + fds as u32 {
-                b.op(Op::Send {
-                    channel,
-                    bytes: bytes as u32,
-                });
+            for channel in first..first + fds {
+                b.op(Op::Send { channel, bytes });
             }
         });
-        let sender_program = workload.programs.len() as u32;
+        let sender_program = input::index(workload.programs.len());
         workload.programs.push(sender.finish());
         for index in 0..fds {
             let name = format!("{group}.{index}");
             workload.resources.push(match socket {
-                true => channel::unix(name, channel::SOCKET_BYTES, bytes),
+                true => channel::unix(name, channel::SOCKET_BYTES, bytes.into()),
                 false => channel::pipe(name),
             });
             let mut receiver = setting_up(processes);
-            receiver.op(Op::Barrier(start)).repeat(Some(loops * fds), |b| {
-                b.op(Op::Recv(first + index as u32)).op(Op::Done { count: 1 });
-            });
-            let program = workload.programs.len() as u32;
+            receiver
+                .op(Op::Barrier(start))
+                .repeat(Some(loops * u64::from(fds)), |b| {
+                    b.op(Op::Recv(first + index)).op(Op::Done { count: 1 });
+                });
+            let program = input::index(workload.programs.len());
             workload.programs.push(receiver.finish());
             for (comm, program) in [("receiver", program), ("sender", sender_program)] {
-                let process = if processes { workload.tasks.len() as u32 } else { 0 };
+                let process = if processes {
+                    input::index(workload.tasks.len())
+                } else {
+                    0
+                };
                 let mut task = task(comm, program, process);
                 task.footprint_bytes = a.get("footprint");
                 workload.tasks.push(task);

@@ -41,7 +41,7 @@ pub const GENERATOR: Generator = Generator {
 };
 
 fn build(a: &Arguments) -> Result<Workload, Error> {
-    let (processes, bytes) = (a.get("processes") as u32, a.get("size_kb") * 1024);
+    let (processes, bytes): (u32, u64) = (a.small("processes"), a.get("size_kb") * 1024);
     let mut workload = empty("passes", None);
     workload.score = Score::TimePerOperation;
     for process in 0..processes {

@@ -89,40 +89,44 @@ const LINK: u32 = 0;
 const COMPILES: u32 = 1;
 
 fn build(a: &Arguments) -> Result<Workload, Error> {
-    let (jobs, files) = (a.get("jobs"), a.get("files"));
+    let files = a.get("files");
     let mut workload = empty("compiles", None);
     workload.score = Score::CompletionTime;
     let lengths = lengths(files.min(MAX_LENGTHS), a.get("compute"));
     workload.programs.push(link(a.get("link"), files));
     let compiles = lengths.iter().map(|&length| compile(length, a.get("reads")));
     workload.programs.extend(compiles);
-    for program in LINK..COMPILES + lengths.len() as u32 {
+    for program in LINK..COMPILES + input::index(lengths.len()) {
         let mut child = task("sh", program, 0);
         child.spawn = false;
         child.footprint_bytes = a.get("footprint");
         workload.tasks.push(child);
     }
-    let program = workload.programs.len() as u32;
-    workload.programs.push(make(jobs, files, lengths.len() as u64));
-    let makes = (0..a.get("builds") as u32).map(|process| task("make", program, process));
+    let program = input::index(workload.programs.len());
+    workload
+        .programs
+        .push(make(a.small("jobs"), files, input::index(lengths.len())));
+    let makes = (0..a.small("builds")).map(|process| task("make", program, process));
     workload.tasks.extend(makes);
     Ok(workload)
 }
 
-fn make(jobs: u64, files: u64, lengths: u64) -> Program {
+fn make(jobs: u32, files: u64, lengths: u32) -> Program {
     let fork = |task| Op::Fork { task, thread: false };
-    let compile = |b: &mut Builder, file: u64| {
-        b.op(Op::WaitChild { left: jobs as u32 - 1 })
+    let compile = |b: &mut Builder, file: u32| {
+        b.op(Op::WaitChild { left: jobs - 1 })
             .op(Op::Run(Dist::Fixed(MAKE_NS)))
-            .op(fork(COMPILES + file as u32));
+            .op(fork(COMPILES + file));
     };
     let mut program = Builder::default();
-    if files >= lengths {
-        program.repeat(Some(files / lengths), |b| {
-            (0..lengths).for_each(|file| compile(b, file))
-        });
+    let rounds = files / u64::from(lengths);
+    if rounds > 0 {
+        program.repeat(Some(rounds), |b| (0..lengths).for_each(|file| compile(b, file)));
     }
-    (0..files % lengths).for_each(|file| compile(&mut program, file));
+    let rest = files % u64::from(lengths);
+    (0..lengths)
+        .take_while(|&file| u64::from(file) < rest)
+        .for_each(|file| compile(&mut program, file));
     program.op(Op::WaitChildren).op(fork(LINK)).op(Op::WaitChildren);
     program.finish()
 }
@@ -135,7 +139,7 @@ fn lengths(n: u64, mean: u64) -> Vec<u64> {
         // The quantile is (1 - u)^(-2/3) for u = (step + 1/2) / n, here in millionths.
         let ratio = 2_000_000 * u128::from(n) / u128::from(2 * (n - step) - 1);
         let length = u128::from(mean / 3) * cube_root(ratio * ratio * 1_000_000) / 1_000_000;
-        (length as u64).clamp(1, (mean * 20).max(1))
+        u64::try_from(length).unwrap_or(u64::MAX).clamp(1, (mean * 20).max(1))
     };
     // Strides by the golden ratio visit all indices and spread neighbours evenly.
     let mut stride = (n * 618 / 1000).max(1);

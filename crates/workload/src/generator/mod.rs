@@ -22,6 +22,7 @@ mod yielders;
 
 pub use arguments::{Arguments, Parameter, Unit};
 
+use crate::check::MAX_TASKS;
 use crate::program::{Cgroup, Policy, TaskSpec, Workload};
 use input::{Error, suggest};
 
@@ -69,6 +70,12 @@ pub fn generate(spec: &str) -> Result<Workload, Error> {
     let arguments = Arguments::parse(spec, generator.parameters, arguments)?;
     let mut workload = (generator.build)(&arguments)?;
     workload.name = spec.into();
+    let started = workload.tasks.iter().filter(|task| task.spawn).count();
+    if started > MAX_TASKS {
+        return Err(
+            Error::at(spec, format!("{started} tasks are too many")).hint(format!("use at most {MAX_TASKS} tasks"))
+        );
+    }
     workload.check()?;
     Ok(workload)
 }

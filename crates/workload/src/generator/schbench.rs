@@ -58,7 +58,7 @@ pub const GENERATOR: Generator = Generator {
 /// Builds the workload. All threads belong to one process.
 fn build(a: &Arguments) -> Result<Workload, Error> {
     let mut workload = empty("requests", Some(a.get("duration")));
-    for group in 0..a.get("message_threads") as u32 {
+    for group in 0..a.small("message_threads") {
         let (ready, request) = (group * 2, group * 2 + 1);
         for name in ["ready", "request"] {
             workload.resources.push(Resource::Semaphore {

@@ -52,8 +52,6 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     });
     let mut workload = empty("rounds", Some(a.get("duration")));
     workload.programs.push(program.finish());
-    workload.tasks = (0..a.get("n") as u32)
-        .map(|process| task("sleeper", 0, process))
-        .collect();
+    workload.tasks = (0..a.small("n")).map(|process| task("sleeper", 0, process)).collect();
     Ok(workload)
 }

@@ -55,6 +55,16 @@ fn closed_creates_all_tasks_on_one_cpu() {
 }
 
 #[test]
+fn more_tasks_than_a_machine_takes_are_refused() {
+    // Before they are created: a list of these numbers would use up the memory.
+    let placement = vec!["100000"; 100_000].join("/");
+    let error = generate(&format!("closed:placement={placement}")).expect_err("10^10 tasks");
+    assert!(error.to_string().contains("places 10000000000 tasks, more than 200000"));
+    let error = generate("schbench:message_threads=1000,workers=1000").expect_err("10^6 tasks");
+    assert!(error.to_string().contains("1001000 tasks are too many"), "{error}");
+}
+
+#[test]
 fn closed_places_the_given_number_on_each_cpu() {
     let cpus = |spec: &str| -> Vec<Option<u32>> { make(spec).tasks.iter().map(|task| task.start_cpu).collect() };
     assert_eq!(cpus("closed:placement=7/0"), [Some(0); 7]);

@@ -44,8 +44,6 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     let mut workload = empty("yields", Some(a.get("duration")));
     workload.score = Score::SwitchesPerSecond;
     workload.programs.push(program.finish());
-    workload.tasks = (0..a.get("n") as u32)
-        .map(|process| task("yield", 0, process))
-        .collect();
+    workload.tasks = (0..a.small("n")).map(|process| task("yield", 0, process)).collect();
     Ok(workload)
 }

@@ -40,7 +40,7 @@ pub fn build(
     let mut positions = Vec::new();
     let mut specs = Vec::new();
     for task in tasks {
-        let (program, position, spec) = programs.task(global, task, workload.programs.len() as u32)?;
+        let (program, position, spec) = programs.task(global, task, input::index(workload.programs.len()))?;
         workload.programs.push(program);
         positions.push(position);
         for _ in 0..task.instances {
@@ -96,7 +96,7 @@ fn stem(name: &str) -> &str {
 fn fork_templates(workload: &mut Workload, specs: Vec<TaskSpec>) {
     let forks = workload.programs.iter_mut().flat_map(|p| &mut p.ops);
     let mut templates: BTreeMap<u32, u32> = BTreeMap::new();
-    let mut next = workload.tasks.len() as u32;
+    let mut next = input::index(workload.tasks.len());
     for op in forks {
         if let Op::Fork { task, .. } = op {
             *task = *templates.entry(*task).or_insert_with(|| {
@@ -184,7 +184,7 @@ impl Programs<'_> {
             out.op(Op::Sleep(Dist::Fixed(task.delay_ns)), task.at);
         }
         // A timer counts from the start of its task, not from its first use.
-        for timer in 0..timers.len() as u32 {
+        for timer in 0..input::index(timers.len()) {
             let start = Op::Timer {
                 timer,
                 period: 0,
@@ -197,7 +197,7 @@ impl Programs<'_> {
         let mut in_group = task.set.taskgroup;
         for (index, phase) in task.phases.iter().enumerate() {
             if task.phases.len() > 1 {
-                out.op(Op::Phase(index as u32), phase.at);
+                out.op(Op::Phase(input::index(index)), phase.at);
             }
             if !steady {
                 out.op(Op::SetAffinity(affinity(phase)), phase.at);
@@ -282,7 +282,8 @@ impl Programs<'_> {
     fn shared_timers(&self, tasks: &[Task], workload: &Workload) -> Result<(), Error> {
         let forked: BTreeSet<u32> = workload.tasks.iter().filter(|t| !t.spawn).map(|t| t.program).collect();
         for (name, users) in &self.timer_users {
-            let sole = |&(task, _): &(usize, Position)| tasks[task].instances <= 1 && !forked.contains(&(task as u32));
+            let sole =
+                |&(task, _): &(usize, Position)| tasks[task].instances <= 1 && !forked.contains(&input::index(task));
             if let [user] = users.as_slice()
                 && sole(user)
             {
@@ -330,13 +331,13 @@ impl Programs<'_> {
                 .hint("groups only divide the time of SCHED_OTHER and SCHED_IDLE tasks; remove the taskgroup"));
         }
         if let Some(index) = self.cgroups.iter().position(|cgroup| cgroup.path == path) {
-            return Ok(index as u32);
+            return Ok(input::index(index));
         }
         self.cgroups.push(Cgroup {
             path: path.into(),
             ..root()
         });
-        Ok(self.cgroups.len() as u32 - 1)
+        Ok(input::index(self.cgroups.len()) - 1)
     }
 }
 

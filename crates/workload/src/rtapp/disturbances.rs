@@ -98,7 +98,7 @@ fn read_actions(file: File, fields: &Fields, cgroups: &mut Vec<Cgroup>) -> Resul
     let mut actions = Vec::new();
     for (key, online) in [("offline", false), ("online", true)] {
         if let Some(member) = fields.get(key) {
-            let cpu = file.int(member, "", 0..=0xffff)? as u32;
+            let cpu = file.int(member, "", 0..=0xffff)?;
             actions.push(Action::Hotplug { cpu, online });
         }
     }
@@ -158,7 +158,7 @@ fn noise(file: File, item: &Member, fields: &Fields) -> Result<Option<Noise>, Er
             .hint("write two disturbances"));
     }
     let priority = match fields.get("priority") {
-        Some(priority) => file.int(priority, "", 1..=99)? as u32,
+        Some(priority) => file.int(priority, "", 1..=99)?,
         None => 50,
     };
     let length_ns = file.usec(fields.need(file, item, "length")?)?;
@@ -227,7 +227,7 @@ impl Noise {
             let process = workload.tasks.iter().map(|task| task.process + 1).max().unwrap_or(0);
             workload.tasks.push(TaskSpec {
                 comm: format!("{name}/{cpu}"),
-                program: workload.programs.len() as u32,
+                program: input::index(workload.programs.len()),
                 policy,
                 cpus: Some(vec![cpu]),
                 start_cpu: Some(cpu),
@@ -256,7 +256,7 @@ fn cgroup_action(file: File, fields: &Fields, member: &Member, cgroup: u32) -> R
         "rmdir" => Action::Remove { cgroup },
         "weight" => Action::Weight {
             cgroup,
-            weight: file.int(member, "", 1..=10_000)? as u32,
+            weight: file.int(member, "", 1..=10_000)?,
         },
         "idle" => Action::Idle {
             cgroup,
@@ -281,21 +281,21 @@ fn cgroup_action(file: File, fields: &Fields, member: &Member, cgroup: u32) -> R
 
 /// Reads cpu.max with its period and burst.
 fn max(file: File, fields: &Fields, member: &Member, cgroup: u32) -> Result<Action, Error> {
-    let quota_us = match &member.node.value {
+    let quota_us: Option<i64> = match &member.node.value {
         Value::String(text) if text == "max" => None,
-        _ => Some(file.int(member, " us, or \"max\"", 1_000..=INT_MAX)? as u64),
+        _ => Some(file.int(member, " us, or \"max\"", 1_000..=INT_MAX)?),
     };
     let period_us = match fields.get("period") {
-        Some(period) => file.int(period, " us", PERIOD_US)? as u64,
+        Some(period) => file.int(period, " us", PERIOD_US)?,
         None => 100_000,
     };
     let burst_us = match fields.get("burst") {
-        Some(burst) => file.int(burst, " us, at most the quota", 0..=quota_us.unwrap_or(0) as i64)? as u64,
+        Some(burst) => file.int(burst, " us, at most the quota", 0..=quota_us.unwrap_or(0))?,
         None => 0,
     };
     Ok(Action::Max {
         cgroup,
-        quota_us,
+        quota_us: quota_us.map(i64::unsigned_abs),
         period_us,
         burst_us,
     })
@@ -304,13 +304,13 @@ fn max(file: File, fields: &Fields, member: &Member, cgroup: u32) -> Result<Acti
 /// Returns the index of the cgroup with a path, and adds the cgroup if it is missing.
 fn index(path: &str, cgroups: &mut Vec<Cgroup>) -> u32 {
     let known = cgroups.iter().position(|cgroup| cgroup.path == path);
-    known.unwrap_or_else(|| {
+    input::index(known.unwrap_or_else(|| {
         cgroups.push(Cgroup {
             path: path.into(),
             weight: 100,
         });
         cgroups.len() - 1
-    }) as u32
+    }))
 }
 
 #[cfg(test)]

@@ -129,7 +129,7 @@ pub struct Context<'a> {
 /// Returns the steps of one event.
 pub fn ops(cx: &mut Context, event: Event, member: &Member) -> Result<Vec<Op>, Error> {
     let file = cx.file;
-    let bytes = || file.int(member, " bytes", 0..=INT_MAX).map(|bytes| bytes as u64);
+    let bytes = || file.int(member, " bytes", 0..=INT_MAX);
     let length = || file.usec(member).map(Dist::Fixed);
     Ok(match event {
         Event::Run => vec![Op::Run(length()?)],
@@ -142,7 +142,7 @@ pub fn ops(cx: &mut Context, event: Event, member: &Member) -> Result<Vec<Op>, E
             let index = cx.timers.iter().position(|(name, _)| name == timer.name);
             let index = index.expect("all timers of a task have been collected");
             vec![Op::Timer {
-                timer: index as u32,
+                timer: input::index(index),
                 period: timer.period_ns,
                 absolute: cx.timers[index].1,
             }]
@@ -199,7 +199,7 @@ pub fn ops(cx: &mut Context, event: Event, member: &Member) -> Result<Vec<Op>, E
                     .error(member.node.at, format!("the forked task \"{name}\" does not exist"))
                     .hint(suggest::hint(name, cx.tasks)));
             };
-            let task = task as u32;
+            let task = input::index(task);
             // rt-app's forks create threads.
             vec![Op::Fork { task, thread: true }]
         }
@@ -210,7 +210,7 @@ pub fn ops(cx: &mut Context, event: Event, member: &Member) -> Result<Vec<Op>, E
             let channel = fields.need(file, member, "ref")?;
             let bytes = fields.need(file, member, "bytes")?;
             let channel = cx.resources.channel(file, channel.node.at, file.name(channel)?)?;
-            let bytes = file.int(bytes, " bytes", 1..=INT_MAX)? as u32;
+            let bytes = file.int(bytes, " bytes", 1..=INT_MAX)?;
             vec![Op::Send { channel, bytes }]
         }
         Event::Recv => {
@@ -227,7 +227,7 @@ pub fn ops(cx: &mut Context, event: Event, member: &Member) -> Result<Vec<Op>, E
             }
         },
         Event::Done => vec![Op::Done {
-            count: file.int(member, " operations", 1..=INT_MAX)? as u32,
+            count: file.int(member, " operations", 1..=INT_MAX)?,
         }],
     })
 }

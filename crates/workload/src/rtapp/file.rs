@@ -27,11 +27,13 @@ impl File<'_> {
         )
     }
 
-    /// Reads an integer within `range`.
-    pub fn int(&self, member: &Member, unit: &str, range: RangeInclusive<i64>) -> Result<i64, Error> {
+    /// Reads an integer within `range`, all of whose numbers the type must have.
+    pub fn int<N: TryFrom<i64>>(&self, member: &Member, unit: &str, range: RangeInclusive<i64>) -> Result<N, Error> {
         let (lo, hi) = (range.start(), range.end());
         match member.node.value {
-            Value::Int(value) if range.contains(&value) => Ok(value),
+            Value::Int(value) if range.contains(&value) => {
+                Ok(N::try_from(value).unwrap_or_else(|_| panic!("{lo}..={hi} exceeds the type of {}", member.key)))
+            }
             Value::Int(value) => Err(self
                 .error(member.node.at, format!("\"{}\": {value} is out of range", member.key))
                 .hint(format!("expected {lo}..={hi}{unit}"))),
@@ -43,17 +45,17 @@ impl File<'_> {
 
     /// Reads a time in us and returns it in ns.
     pub fn usec(&self, member: &Member) -> Result<u64, Error> {
-        Ok(self.int(member, " us", 0..=INT_MAX)? as u64 * 1000)
+        Ok(self.int::<u64>(member, " us", 0..=INT_MAX)? * 1000)
     }
 
     /// Reads a number of rounds; `None` means endless.
     pub fn rounds(&self, member: &Member) -> Result<Option<u64>, Error> {
-        match self.int(member, ", or -1 for an endless loop", -1..=INT_MAX)? {
+        match self.int::<i64>(member, ", or -1 for an endless loop", -1..=INT_MAX)? {
             -1 => Ok(None),
             0 => Err(self
                 .error(member.node.at, "\"loop\" is 0")
                 .hint("use -1 for an endless loop; \"instance\": 0 creates no task")),
-            times => Ok(Some(times as u64)),
+            times => Ok(Some(times.unsigned_abs())),
         }
     }
 
@@ -130,7 +132,7 @@ impl File<'_> {
         let mut cpus = Vec::with_capacity(items.len());
         for item in items {
             match item.value {
-                Value::Int(cpu @ 0..=0xffff) => cpus.push(cpu as u32),
+                Value::Int(cpu) if (0..=0xffff).contains(&cpu) => cpus.extend(u32::try_from(cpu)),
                 _ => {
                     return Err(self
                         .error(item.at, format!("{} is not a CPU number", item.value.kind()))

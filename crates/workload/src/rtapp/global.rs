@@ -62,13 +62,13 @@ pub fn read(file: File, section: &Member) -> Result<Global, Error> {
             // As in rt-app, a positive number ends the run after that many seconds. Otherwise the
             // run ends with its tasks.
             "duration" => {
-                let seconds = file.int(member, " s, or -1 until all tasks have exited", -1..=INT_MAX)?;
-                global.duration_ns = (seconds > 0).then(|| seconds as u64 * 1_000_000_000);
+                let seconds: i64 = file.int(member, " s, or -1 until all tasks have exited", -1..=INT_MAX)?;
+                global.duration_ns = (seconds > 0).then(|| seconds.unsigned_abs() * 1_000_000_000);
             }
             "default_policy" => global.policy = sched::name(file, member)?,
             "pi_enabled" => global.pi_enabled = file.bool(member)?,
             "mem_buffer_size" => {
-                global.mem_buffer_size = file.int(member, " bytes", 1..=INT_MAX)? as u64;
+                global.mem_buffer_size = file.int(member, " bytes", 1..=INT_MAX)?;
             }
             "calibration" => calibration(file, member)?,
             key => {

@@ -33,7 +33,7 @@ const TYPES: &[&str] = &[
 ];
 
 /// Capacity of a pipe: 16 pages (fs/pipe.c).
-const PIPE_CAPACITY: i64 = 65_536;
+const PIPE_CAPACITY: u64 = 65_536;
 
 /// All resources of a file.
 #[derive(Default)]
@@ -53,7 +53,7 @@ impl Resources {
 
     /// Returns the resource with a kind and name, and creates it if it is missing.
     pub fn get(&mut self, kind: Kind, name: &str) -> ResourceId {
-        let next = self.list.len() as ResourceId;
+        let next = input::index(self.list.len());
         let id = *self.by_name.entry((kind, name.into())).or_insert(next);
         if id == next {
             let name = name.to_string();
@@ -67,7 +67,7 @@ impl Resources {
                 Kind::Semaphore => Resource::Semaphore { name, value: 0 },
                 Kind::Channel => Resource::Channel {
                     name,
-                    capacity: PIPE_CAPACITY as u64,
+                    capacity: PIPE_CAPACITY,
                     kind: Channel::Pipe,
                 },
             });
@@ -132,14 +132,14 @@ impl Resources {
                     let start = value.map_or(Ok(0), |value| file.int(value, "", 0..=INT_MAX))?;
                     let id = self.get(Kind::Semaphore, &member.key);
                     if let Resource::Semaphore { value, .. } = &mut self.list[id as usize] {
-                        *value = start as u32;
+                        *value = start;
                     }
                 }
                 "pipe" | "socket" | "tcp" => {
                     let bytes = capacity.map_or(Ok(PIPE_CAPACITY), |bytes| file.int(bytes, " bytes", 1..=INT_MAX))?;
                     let id = self.get(Kind::Channel, &member.key);
                     if let Resource::Channel { capacity, kind, .. } = &mut self.list[id as usize] {
-                        *capacity = bytes as u64;
+                        *capacity = bytes;
                         *kind = match kind_name {
                             "socket" => Channel::Socket,
                             "tcp" => Channel::Tcp,

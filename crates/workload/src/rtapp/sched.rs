@@ -66,7 +66,7 @@ impl Name {
 
     fn with(self, priority: i32) -> Policy {
         // A negative number becomes 0, which is also out of range, instead of a large positive one.
-        let rt_priority = priority.max(0) as u32;
+        let rt_priority = u32::try_from(priority).unwrap_or(0);
         match self {
             Name::Other => Policy::Normal { nice: priority },
             Name::Batch => Policy::Batch { nice: priority },
@@ -121,11 +121,11 @@ pub fn read<'n>(file: File, member: &'n Member, sched: &mut Sched<'n>) -> Result
         "policy" => sched.policy = Some(name(file, member)?),
         "priority" => {
             let priority = file.int(member, " (nice -20..=19, real-time 1..=99)", -20..=99)?;
-            sched.priority = Some((priority as i32, member));
+            sched.priority = Some((priority, member));
         }
         // Only values that do not clamp are accepted.
         "util_min" | "util_max" => {
-            let value = file.int(member, "", -1..=1024)?;
+            let value: i64 = file.int(member, "", -1..=1024)?;
             let unclamped = if member.key == "util_min" { 0 } else { 1024 };
             if value != -1 && value != unclamped {
                 return Err(file

@@ -8,7 +8,8 @@ use super::sched::{self, Sched};
 use input::{Error, Position, suggest};
 
 /// Maximum number of tasks in a file.
-const MAX_TASKS: i64 = 200_000;
+/// The same number as [`crate::check::MAX_TASKS`], in the type of JSON's numbers.
+const MAX_TASKS: i64 = crate::check::MAX_TASKS.cast_signed() as i64;
 
 /// A task object.
 pub struct Task<'n> {
@@ -93,14 +94,14 @@ fn task<'n>(file: File, parent: &'n Member) -> Result<Task<'n>, Error> {
         }
         file.once(&mut seen, member)?;
         match key {
-            "instance" => task.instances = file.int(member, " tasks", 0..=MAX_TASKS)? as u32,
+            "instance" => task.instances = file.int(member, " tasks", 0..=MAX_TASKS)?,
             // Like rt-app, this treats a negative delay as 0.
             "delay" => {
-                let delay = file.int(member, " us", -INT_MAX..=INT_MAX)?;
-                task.delay_ns = delay.max(0) as u64 * 1000;
+                let delay: i64 = file.int(member, " us", -INT_MAX..=INT_MAX)?;
+                task.delay_ns = u64::try_from(delay).unwrap_or(0) * 1000;
             }
             "loop" => task.rounds = file.rounds(member)?,
-            "footprint" => task.footprint = Some(file.int(member, " bytes", 0..=INT_MAX)? as u64),
+            "footprint" => task.footprint = Some(file.int(member, " bytes", 0..=INT_MAX)?),
             _ => task.phases = phases(file, member)?,
         }
     }

@@ -255,8 +255,7 @@ impl Text<'_> {
         if spec.footprint_bytes != written(self.workload, group).min(self.buffer) {
             self.line(3, "footprint", &spec.footprint_bytes.to_string());
         }
-        let rounds = shape.rounds.map_or(-1, |rounds| rounds as i64);
-        self.line(3, "loop", &rounds.to_string());
+        self.line(3, "loop", &rounds(shape.rounds));
         let (begin, mut end) = shape.body;
         if self.implicit_done && program.ops[end - 1] == (Op::Done { count: 1 }) {
             end -= 1;
@@ -335,7 +334,7 @@ impl Text<'_> {
         }
         let (mut from, mut to) = (at, end);
         if times != Some(1) {
-            self.line(5, "loop", &times.map_or(-1, |times| times as i64).to_string());
+            self.line(5, "loop", &rounds(times));
             (from, to) = (at + 1, end - 1);
             if self.implicit_done && times.is_none() {
                 to -= 1;
@@ -559,12 +558,17 @@ fn barrier_users(workload: &Workload, name: &str) -> u64 {
         .sum()
 }
 
+/// Formats a number of rounds; -1 means that the loop is endless.
+fn rounds(times: Option<u64>) -> String {
+    times.map_or("-1".to_owned(), |times| times.to_string())
+}
+
 fn global(workload: &Workload, buffer: u64) -> Result<String, Error> {
     let mut text = String::from("\t\"global\" : {\n");
     let seconds = match workload.duration_ns {
         None => -1,
         Some(ns) if ns > 0 && ns % 1_000_000_000 == 0 && ns / 1_000_000_000 <= i32::MAX as u64 => {
-            (ns / 1_000_000_000) as i64
+            ns.cast_signed() / 1_000_000_000
         }
         Some(ns) => {
             return Err(

@@ -1,13 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Encoder of BTF, which writes the bytes of a .BTF section.
+//! Encodes BTF as the bytes of a .BTF section.
 
 use std::collections::BTreeMap;
 
 use super::{Btf, Kind};
+use input::index;
 
 const HEADER: u32 = 24;
 
-/// A string table under construction; equal strings are stored once.
+/// Returns the low and the high half of a value.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the halves together are the value"
+)]
+fn halves(value: i64) -> [u32; 2] {
+    [value as u32, (value >> 32) as u32]
+}
+
+/// A string table under construction, which stores equal strings once.
 struct Strings<'a> {
     bytes: Vec<u8>,
     offsets: BTreeMap<&'a str, u32>,
@@ -16,7 +27,7 @@ struct Strings<'a> {
 impl<'a> Strings<'a> {
     fn offset(&mut self, name: &'a str) -> u32 {
         *self.offsets.entry(name).or_insert_with(|| {
-            let offset = self.bytes.len() as u32;
+            let offset = index(self.bytes.len());
             self.bytes.extend(name.as_bytes());
             self.bytes.push(0);
             offset
@@ -34,7 +45,8 @@ impl Btf {
         let mut out = Vec::new();
         for (_, ty) in self.iter().skip(1) {
             let name = strings.offset(&ty.name);
-            // The parts of an entry: kind, flag, vlen, size or type, and the words that follow.
+            // An entry consists of the kind, a flag, a count (vlen), a size or type, and further
+            // words.
             let (kind, flag, vlen, third, rest) = match &ty.kind {
                 Kind::Void => (0, false, 0, 0, vec![]),
                 Kind::Int {
@@ -69,9 +81,10 @@ impl Btf {
                 } => {
                     let mut rest = Vec::new();
                     for (name, value) in values {
-                        rest.extend([strings.offset(name), *value as u32]);
+                        let [low, high] = halves(*value);
+                        rest.extend([strings.offset(name), low]);
                         if *wide {
-                            rest.push((*value >> 32) as u32);
+                            rest.push(high);
                         }
                     }
                     (if *wide { 19 } else { 6 }, *signed, values.len(), *size, rest)
@@ -92,17 +105,17 @@ impl Btf {
                     (15, false, vars.len(), *size, rest)
                 }
                 Kind::Float(size) => (16, false, 0, *size, vec![]),
-                Kind::DeclTag { ty, component } => (17, false, 0, *ty, vec![*component as u32]),
+                Kind::DeclTag { ty, component } => (17, false, 0, *ty, vec![component.cast_unsigned()]),
                 Kind::TypeTag(to) => (18, false, 0, *to, vec![]),
             };
-            let info = u32::from(flag) << 31 | kind << 24 | vlen as u32;
+            let info = u32::from(flag) << 31 | kind << 24 | index(vlen);
             out.extend([name, info, third].into_iter().chain(rest).flat_map(u32::to_le_bytes));
         }
-        let (types, strings) = (out.len() as u32, strings.bytes);
+        let (types, strings) = (index(out.len()), strings.bytes);
         let mut bytes = Vec::with_capacity(HEADER as usize + out.len() + strings.len());
         bytes.extend([0x9f, 0xeb, 1, 0]);
         bytes.extend(
-            [HEADER, 0, types, types, strings.len() as u32]
+            [HEADER, 0, types, types, index(strings.len())]
                 .into_iter()
                 .flat_map(u32::to_le_bytes),
         );

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Kernel structs declared once, as Rust types and as BTF; see [`kstruct!`](macro@crate::kstruct).
+//! Declares kernel structs as Rust types and as BTF from one source; see
+//! [`kstruct!`](macro@crate::kstruct).
 
 use crate::btf::build::Builder;
 use crate::btf::{Composite, Member};
+use input::index;
 
 /// A Rust type with a C counterpart.
 pub trait KernelType {
@@ -42,7 +44,7 @@ named! {
 impl<T: KernelType, const N: usize> KernelType for [T; N] {
     fn btf(types: &mut Builder) -> u32 {
         let element = T::btf(types);
-        types.array(element, N as u32)
+        types.array(element, index(N))
     }
 }
 
@@ -61,7 +63,7 @@ impl<T: KernelType> KernelType for *const T {
     }
 }
 
-/// `void`, for pointers to it.
+/// The type `void`, which is used only for pointers to it.
 impl KernelType for () {
     fn btf(_: &mut Builder) -> u32 {
         0
@@ -83,18 +85,18 @@ impl KernelType for Callback {
     }
 }
 
-/// A field to be converted to BTF.
+/// A field of a Rust struct from which BTF is made.
 #[doc(hidden)]
 pub struct Field {
     pub name: &'static str,
     pub offset: usize,
     pub ty: u32,
-    /// Names and widths of the bitfields that share the field, from its lowest bit.
+    /// Names and widths of the bitfields that this Rust field contains, lowest bits first.
     pub bits: &'static [(&'static str, u8)],
 }
 
-/// Defines a struct or union unless it is already defined. `fields` is called only if needed and
-/// may refer to the struct itself.
+/// Defines a struct or union unless it is already defined. `fields` returns the fields, which may
+/// refer to the struct itself. It is called only if the struct must be defined.
 #[doc(hidden)]
 pub fn define(
     types: &mut Builder,
@@ -109,7 +111,7 @@ pub fn define(
     }
     let mut members = Vec::new();
     for Field { name, offset, ty, bits } in fields(types) {
-        let mut bit_offset = offset as u32 * 8;
+        let mut bit_offset = index(offset) * 8;
         if bits.is_empty() {
             members.push(Member {
                 name: name.trim_start_matches("r#").into(),
@@ -131,15 +133,15 @@ pub fn define(
     types.define(
         id,
         Composite {
-            size: size as u32,
+            size: index(size),
             members,
         },
     );
     id
 }
 
-/// Declares kernel structs or unions under their Linux names: a `#[repr(C)]` Rust type and its BTF
-/// for each.
+/// Declares kernel structs or unions under their Linux names. For each, defines a `#[repr(C)]` Rust
+/// type and its BTF.
 ///
 /// ```
 /// use bpf::btf::build::Builder;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A policy's global variables as its parameters. `const volatile` ones can be set only before the
-//! policy is loaded, others also while it runs.
+//! A policy's global variables, which are its parameters. `const volatile` variables can be set
+//! only before the policy is loaded. Others can also be set while the policy runs.
 
 use std::collections::BTreeMap;
 
@@ -9,28 +9,33 @@ use super::error::Error;
 use super::value::{self, Location};
 use super::{Object, SectionKind, section_kind, section_vars};
 use crate::btf::{Btf, Kind, STATIC, Type};
+use input::to_usize;
 
 /// Maximum size of a section in bytes.
 const MAX_SECTION: u64 = 1 << 32;
+/// Maximum number of bytes of a variable beyond its section's data that are formatted. They are zero.
+const MAX_ZEROS: usize = 1 << 20;
+/// Size of the first part of a section in which values can be set. The section's data is extended up to the value.
+const MAX_SET: usize = 256 << 20;
 
-/// An exported global variable.
+/// A global variable that is visible to user space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
     /// C name.
     pub name: String,
     /// ELF section.
     pub section: String,
-    /// Whether the variable may change while the policy runs. `const volatile` ones may not.
+    /// Whether the variable may change while the policy runs. `const volatile` variables may not.
     pub live: bool,
     /// Offset from the start of the section in bytes.
     pub offset: u64,
     /// Size in bytes.
     pub size: u32,
-    /// Type in the object's BTF.
+    /// Id of the type in the object's BTF.
     pub ty: u32,
     /// Type in C syntax.
     pub type_name: String,
-    /// Texts of its declaration tags.
+    /// Texts of the variable's declaration tags.
     pub tags: Vec<String>,
     pub(crate) index: usize,
 }
@@ -71,8 +76,8 @@ pub(super) fn variables(elf: &Elf, btf: &Btf) -> Result<Vec<Variable>, Error> {
     Ok(variables)
 }
 
-/// Finds the variable at the start of a path such as `name[3].member`. Returns it with the length
-/// of its name.
+/// Finds the variable at the start of a path such as `name[3].member`. Returns the variable and the
+/// length of its name.
 pub(crate) fn find<'v>(variables: &'v [Variable], path: &str) -> Result<(&'v Variable, usize), Error> {
     let end = path.find(['.', '[']).unwrap_or(path.len());
     let name = path[..end].trim_end();
@@ -90,7 +95,7 @@ pub(crate) fn find<'v>(variables: &'v [Variable], path: &str) -> Result<(&'v Var
 }
 
 impl Object {
-    /// Returns the exported global variables, by section and offset.
+    /// Returns the global variables that are visible to user space, by section and offset.
     pub fn variables(&self) -> &[Variable] {
         &self.variables
     }
@@ -108,27 +113,35 @@ impl Object {
         ))
     }
 
-    /// Returns the initial value of a global, or of an element or member of it (`name[3]`,
+    /// Returns the initial value of a global variable, or of an element or member of it (`name[3]`,
     /// `name.member`).
     pub fn get(&self, path: &str) -> Result<String, Error> {
         let (index, location) = self.locate(path)?;
         let data = &self.elf.sections[index].data;
-        let start = (location.offset as usize).min(data.len());
+        let start = (to_usize(location.offset)).min(data.len());
         let end = (start + location.size as usize).min(data.len());
         let mut bytes = data[start..end].to_vec();
-        bytes.resize(location.size as usize, 0);
+        // Only the first elements are shown, and the type alone may claim 4 GiB.
+        bytes.resize(bytes.len().max((location.size as usize).min(MAX_ZEROS)), 0);
         Ok(value::format(&self.btf, location, &bytes))
     }
 
-    /// Sets the initial value of a global, or of an element or member of it. The text must match
-    /// the type: a number (decimal or 0x), true or false, the name of an enumerator, text for a
-    /// char array, `1,2,3` for another array.
+    /// Sets the initial value of a global variable, or of an element or member of it. The text must
+    /// match the type: a number (decimal or 0x), true or false, the name of an enumerator, text for
+    /// a char array, or `1,2,3` for another array.
     pub fn set(&mut self, path: &str, text: &str) -> Result<(), Error> {
         let (index, location) = self.locate(path)?;
         let data = &mut self.elf.sections[index].data;
-        let end = location.offset as usize + location.size as usize;
+        let end = to_usize(location.offset) + location.size as usize;
+        if end > data.len().max(MAX_SET) {
+            let message = format!(
+                "{path}: a value can be set in the first {} MiB of a section, this one ends at {end} bytes",
+                MAX_SET >> 20
+            );
+            return Err(Error::new(message).in_file(&self.file));
+        }
         let mut bytes = data
-            .get(location.offset as usize..end.min(data.len()))
+            .get(to_usize(location.offset)..end.min(data.len()))
             .unwrap_or_default()
             .to_vec();
         bytes.resize(location.size as usize, 0);
@@ -137,7 +150,7 @@ impl Object {
         if data.len() < end {
             data.resize(end, 0);
         }
-        data[location.offset as usize..end].copy_from_slice(&bytes);
+        data[to_usize(location.offset)..end].copy_from_slice(&bytes);
         Ok(())
     }
 
@@ -154,28 +167,29 @@ impl Object {
         Some(section.size)
     }
 
-    /// Like [`Object::get`], for the current contents of the variable's section.
+    /// Like [`Object::get`], but reads from `section`, the current contents of the variable's
+    /// section.
     pub fn get_in(&self, path: &str, section: &[u8]) -> Result<String, Error> {
         let (_, location) = self.locate(path)?;
         let bytes = section
-            .get(location.offset as usize..location.offset as usize + location.size as usize)
+            .get(to_usize(location.offset)..to_usize(location.offset) + location.size as usize)
             .ok_or_else(|| Error::new(format!("{path}: its section is too short")).in_file(&self.file))?;
         Ok(value::format(&self.btf, location, bytes))
     }
 
-    /// Like [`Object::set`], for the current contents of the variable's section.
+    /// Like [`Object::set`], but changes `section`, the current contents of the variable's section.
     pub fn set_in(&self, path: &str, text: &str, section: &mut [u8]) -> Result<(), Error> {
         let (_, location) = self.locate(path)?;
         let bytes = section
-            .get_mut(location.offset as usize..location.offset as usize + location.size as usize)
+            .get_mut(to_usize(location.offset)..to_usize(location.offset) + location.size as usize)
             .ok_or_else(|| Error::new(format!("{path}: its section is too short")).in_file(&self.file))?;
         value::set(&self.btf, location, bytes, text)
             .map_err(|message| Error::new(format!("{path} = {text}: {message}")).in_file(&self.file))
     }
 
     /// Sets the number of elements of an array variable. The array must be the last variable of its
-    /// section, because other variables do not move. A section of its own, such as
-    /// `SEC(".data.name")`, ensures that.
+    /// section, because the other variables do not move. This is certain if the array has its own
+    /// section, such as `SEC(".data.name")`.
     pub fn resize(&mut self, name: &str, count: u32) -> Result<(), Error> {
         let file = self.file.clone();
         let fail = |message: String| Error::new(format!("{name}: {message}")).in_file(&file);
@@ -196,10 +210,10 @@ impl Object {
             return Err(fail("only the last variable of a section can be resized".to_string()));
         }
         let element = self.btf.size_of(ty).unwrap_or(0);
-        let size = u64::from(element) * u64::from(count);
-        if variable.offset + size > MAX_SECTION || size > u64::from(u32::MAX) {
-            return Err(fail(format!("{count} elements of {element} bytes are too many")));
-        }
+        let size = element
+            .checked_mul(count)
+            .filter(|&size| variable.offset + u64::from(size) <= MAX_SECTION)
+            .ok_or_else(|| fail(format!("{count} elements of {element} bytes are too many")))?;
         let array = Type {
             name: "".into(),
             kind: Kind::Array {
@@ -211,11 +225,11 @@ impl Object {
         let array = self.btf.push(array);
         let type_name = self.btf.c_name(array);
         let section = &mut self.elf.sections[index];
-        section.size = variable.offset + size;
-        section.data.truncate(section.size as usize);
+        section.size = variable.offset + u64::from(size);
+        section.data.truncate(to_usize(section.size));
         if let Some(found) = self.variables.iter_mut().find(|v| v.name == variable.name) {
             *found = Variable {
-                size: size as u32,
+                size,
                 ty: array,
                 type_name,
                 ..variable

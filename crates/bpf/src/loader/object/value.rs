@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Conversion of BTF values to text and back, for reading and setting a policy's globals.
+//! Converts values between the bytes of a BTF type and text, for reading and setting a policy's
+//! global variables.
 
 use crate::btf::{Btf, INT_BOOL, INT_CHAR, INT_SIGNED, Kind};
 use crate::core_relo::find_member;
+use input::to_usize;
 
-/// Number of elements or members that are printed before the rest is replaced by "...".
+/// Number of elements or members that are printed. Further ones are replaced by "...".
 const MAX_PRINTED: usize = 16;
 
 /// A location in a variable: a member, an element, or the whole variable.
@@ -15,7 +17,7 @@ pub(crate) struct Location {
     pub(crate) offset: u64,
     /// Size in bytes.
     pub(crate) size: u32,
-    /// For a bitfield, its first bit in these bytes and its number of bits.
+    /// For a bitfield, the index of its first bit in these bytes and its number of bits.
     pub(crate) bits: Option<(u32, u32)>,
 }
 
@@ -30,7 +32,7 @@ impl Location {
         }
     }
 
-    /// Follows the rest of a path, such as `[3].weight` or `.a.b`.
+    /// Follows the rest of a path, such as `[3].weight` or `.a.b`, from this location.
     pub(crate) fn follow(mut self, btf: &Btf, path: &str) -> Result<Location, String> {
         let mut rest = path;
         while !rest.is_empty() {
@@ -65,7 +67,7 @@ impl Location {
                         names.join(", ")
                     });
                     match members {
-                        Some(members) => format!("no member \"{name}\"; there are: {members}"),
+                        Some(members) => format!("there is no member \"{name}\"; the members are {members}"),
                         None => format!("{} is not a struct", subject(parsed)),
                     }
                 })?;
@@ -80,19 +82,19 @@ impl Location {
                         bits: None,
                     },
                     bits => {
-                        let first = start % 8;
-                        let size = (first + u64::from(bits)).div_ceil(8) as u32;
+                        let first = u32::from((start % 8).to_le_bytes()[0]);
+                        let size = (first + u32::from(bits)).div_ceil(8);
                         Location {
                             ty: member.ty,
                             offset: start / 8,
                             size,
-                            bits: Some((first as u32, bits.into())),
+                            bits: Some((first, bits.into())),
                         }
                     }
                 };
                 rest = &after[end..];
             } else {
-                return Err(format!("{path}: '.' or '[' expected before \"{rest}\""));
+                return Err(format!("{path}: expected '.' or '[' before \"{rest}\""));
             }
         }
         Ok(self)
@@ -100,7 +102,7 @@ impl Location {
 }
 
 fn subject(parsed: &str) -> &str {
-    if parsed.is_empty() { "it" } else { parsed }
+    if parsed.is_empty() { "the variable" } else { parsed }
 }
 
 fn int(bytes: &[u8]) -> u64 {
@@ -114,7 +116,7 @@ fn int(bytes: &[u8]) -> u64 {
 fn extend(value: u64, bits: u32, signed: bool) -> i128 {
     let shift = 64 - bits.clamp(1, 64);
     match signed {
-        true => i128::from((value << shift) as i64 >> shift),
+        true => i128::from((value << shift).cast_signed() >> shift),
         false => i128::from(value << shift >> shift),
     }
 }
@@ -141,7 +143,7 @@ pub(crate) fn format(btf: &Btf, location: Location, bytes: &[u8]) -> String {
             let value = raw(*signed);
             match values
                 .iter()
-                .find(|(_, v)| i128::from(*v) == value || !signed && *v as u64 as i128 == value)
+                .find(|(_, v)| i128::from(*v) == value || !signed && i128::from(v.cast_unsigned()) == value)
             {
                 Some((name, _)) => name.to_string(),
                 None => value.to_string(),
@@ -173,7 +175,7 @@ pub(crate) fn format(btf: &Btf, location: Location, bytes: &[u8]) -> String {
 }
 
 fn part(btf: &Btf, location: Location, bytes: &[u8], offset: u64) -> String {
-    let range = offset as usize..(offset + u64::from(location.size)) as usize;
+    let range = to_usize(offset)..to_usize(offset + u64::from(location.size));
     bytes
         .get(range)
         .map_or("...".to_string(), |bytes| format(btf, location, bytes))
@@ -187,7 +189,7 @@ fn list(values: impl Iterator<Item = String>) -> String {
     format!("{{{}}}", shown.join(", "))
 }
 
-/// Parses text as a value of a location's type and writes it to `bytes`, the bytes of that
+/// Parses text as a value of the type at a location. Writes the value to `bytes`, the bytes of that
 /// location.
 pub(crate) fn set(btf: &Btf, location: Location, bytes: &mut [u8], text: &str) -> Result<(), String> {
     let resolved = btf.resolve(location.ty);
@@ -200,7 +202,7 @@ pub(crate) fn set(btf: &Btf, location: Location, bytes: &mut [u8], text: &str) -
         Kind::Int { encoding, .. } if encoding & INT_BOOL != 0 => match text {
             "true" | "1" | "y" | "yes" | "on" => 1,
             "false" | "0" | "n" | "no" | "off" => 0,
-            _ => return Err(format!("\"{text}\" is not a truth value: true or false expected")),
+            _ => return Err(format!("\"{text}\" is not a truth value; expected true or false")),
         },
         Kind::Int { encoding, .. } => match text.as_bytes() {
             [b'\'', byte, b'\''] if encoding & INT_CHAR != 0 => i128::from(*byte),
@@ -221,7 +223,7 @@ pub(crate) fn set(btf: &Btf, location: Location, bytes: &mut [u8], text: &str) -
                 .unwrap_or(text);
             if text.len() >= bytes.len() {
                 return Err(format!(
-                    "the text has {} bytes; {type_name} holds {}",
+                    "the text has {} bytes, but {type_name} holds at most {}",
                     text.len(),
                     bytes.len().max(1) - 1
                 ));
@@ -237,7 +239,10 @@ pub(crate) fn set(btf: &Btf, location: Location, bytes: &mut [u8], text: &str) -
                 .unwrap_or(text);
             let texts: Vec<&str> = text.split(',').collect();
             if texts.len() > *len as usize {
-                return Err(format!("{} values for the {len} elements of {type_name}", texts.len()));
+                return Err(format!(
+                    "{} values were given for the {len} elements of {type_name}",
+                    texts.len()
+                ));
             }
             let element = Location::whole(btf, *ty);
             // If one element is invalid, none is changed.
@@ -257,8 +262,11 @@ pub(crate) fn set(btf: &Btf, location: Location, bytes: &mut [u8], text: &str) -
     };
     let (first, bits) = location.bits.unwrap_or((0, bits));
     let mask = u128::from(u64::MAX >> (64 - bits.clamp(1, 64))) << first;
-    for (i, byte) in bytes.iter_mut().enumerate().take(16) {
-        let (mask, value) = ((mask >> (8 * i)) as u8, (((value as u128) << first) >> (8 * i)) as u8);
+    let value = value.cast_unsigned() << first;
+    for (byte, (mask, value)) in bytes
+        .iter_mut()
+        .zip(mask.to_le_bytes().into_iter().zip(value.to_le_bytes()))
+    {
         *byte = *byte & !mask | value & mask;
     }
     Ok(())

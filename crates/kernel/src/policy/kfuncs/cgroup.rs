@@ -51,6 +51,7 @@ pub(crate) fn cgroup_at(m: &Machine, addr: u64) -> Result<(u32, bool), Fault> {
 /// Acquires a reference to a cgroup. Returns the address of the cgroup, or 0 if it no longer
 /// exists.
 fn tryget(m: &mut Machine, cgrp: u64) -> u64 {
+    m.ext.charge_program(m.layout.cgroup_search(cgrp));
     if m.layout.get_cgroup(cgrp) { cgrp } else { 0 }
 }
 
@@ -78,6 +79,7 @@ fn bpf_cgroup_acquire(m: &mut Machine, cgrp: u64) -> Result<u64, Fault> {
 
 fn bpf_cgroup_release(m: &mut Machine, cgrp: u64) -> Result<(), Fault> {
     let (cgroup, _) = cgroup_at(m, cgrp)?;
+    m.ext.charge_program(m.layout.cgroup_search(cgrp));
     if ext::cgroup::put(m, cgrp) {
         return Ok(());
     }
@@ -88,9 +90,16 @@ fn bpf_cgroup_release(m: &mut Machine, cgrp: u64) -> Result<(), Fault> {
     )))
 }
 
+/// Returns the addresses of a cgroup and those above it, from the root on, and charges the work.
+fn chain(m: &Machine, cgrp: u64) -> Vec<u64> {
+    let chain = m.layout.cgroup_chain(cgrp);
+    m.ext.charge_program(chain.len() as u64);
+    chain
+}
+
 fn bpf_cgroup_ancestor(m: &mut Machine, cgrp: u64, level: i32) -> Result<u64, Fault> {
     cgroup_at(m, cgrp)?;
-    let chain = m.layout.cgroup_chain(cgrp);
+    let chain = chain(m, cgrp);
     let found = usize::try_from(level).ok().and_then(|level| chain.get(level));
     Ok(found.map_or(0, |&above| tryget(m, above)))
 }
@@ -111,6 +120,7 @@ fn bpf_get_current_cgroup_id(m: &mut Machine) -> u64 {
 fn bpf_get_current_ancestor_cgroup_id(m: &mut Machine, level: i32) -> u64 {
     let own = Some(task_cgroup(m, m.rqs[m.this_cpu].curr));
     let chain: Vec<u32> = std::iter::successors(own, |&at| m.parent_cgroup(at)).collect();
+    m.ext.charge_program(chain.len() as u64);
     let level = usize::try_from(level).unwrap_or(usize::MAX);
     chain.iter().rev().nth(level).map_or(0, |&cgroup| id(m, cgroup))
 }
@@ -119,7 +129,7 @@ fn bpf_task_under_cgroup(m: &mut Machine, p: u64, ancestor: u64) -> Result<i64, 
     let (p, _) = any_task(m, p)?;
     cgroup_at(m, ancestor)?;
     let own = m.layout.cgroup_addr(task_cgroup(m, p));
-    Ok(m.layout.cgroup_chain(own).contains(&ancestor).into())
+    Ok(chain(m, own).contains(&ancestor).into())
 }
 
 const DESCENDANTS_PRE: u32 = 2;
@@ -167,14 +177,20 @@ fn bpf_iter_css_next(m: &mut Machine, it: u64) -> Result<u64, Fault> {
 
 /// Returns the address of a cgroup's parent, or `None` for the root.
 fn above(m: &Machine, cgrp: u64) -> Option<u64> {
-    m.layout.cgroup_chain(cgrp).iter().nth_back(1).copied()
+    chain(m, cgrp).iter().nth_back(1).copied()
 }
+
+/// Work of an iteration for each cgroup that it looks at, in instructions.
+const CGROUP: u64 = 8;
 
 /// Returns the online child of a cgroup that follows the child `after`. If `after` is `None`,
 /// returns the first online child.
 fn child(m: &Machine, parent: u64, after: Option<u64>) -> Option<u64> {
-    m.layout
-        .next_child(parent, after, |cgroup| m.cgroups.get(cgroup).online)
+    let (child, looked_at) = m
+        .layout
+        .next_child(parent, after, |cgroup| m.cgroups.get(cgroup).online);
+    m.ext.charge_program((looked_at + 1) * CGROUP);
+    child
 }
 
 /// Returns the next cgroup in pre-order (css_next_descendant_pre()).

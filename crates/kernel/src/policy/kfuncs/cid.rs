@@ -46,6 +46,7 @@ pub(super) fn table() -> Vec<Kfunc> {
 }
 
 fn scx_bpf_nr_online_cids(m: &mut Machine) -> u32 {
+    m.ext.charge_mask(m.layout.online.words());
     m.online_cpus.weight()
 }
 

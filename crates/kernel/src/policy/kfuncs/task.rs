@@ -152,6 +152,9 @@ const ITER_PROC_THREADS: u32 = 2;
 // of their creation, each with its threads.
 const START: u64 = u64::MAX;
 
+/// Work of an iteration for each thread that it looks at, in instructions.
+const THREAD: u64 = 8;
+
 fn bpf_iter_task_new(m: &mut Machine, it: u64, p: u64, flags: u32) -> Result<i32, Fault> {
     m.region.store(it, [0u64; 3])?;
     let first = match flags {
@@ -186,11 +189,16 @@ fn bpf_iter_task_next(m: &mut Machine, it: u64) -> Result<u64, Fault> {
     }
     let after = at + 1..;
     let process = at >> 32;
+    let mut looked_at = 1;
     let found = match flags {
-        ITER_ALL_PROCS => m.threads.range(after).find(|&(&at, _)| at >> 32 == at & 0xffff_ffff),
+        ITER_ALL_PROCS => m.threads.range(after).find(|&(&at, _)| {
+            looked_at += 1;
+            at >> 32 == at & 0xffff_ffff
+        }),
         ITER_ALL_THREADS => m.threads.range(after).next(),
         _ => m.threads.range(after).next().filter(|&(&at, _)| at >> 32 == process),
     };
+    m.ext.charge_program(looked_at * THREAD);
     match found {
         Some((&at, &p)) => {
             m.region.store(it, at)?;

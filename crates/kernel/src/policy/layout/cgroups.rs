@@ -104,7 +104,7 @@ pub(super) struct Object {
     pub(super) id: u64,
     /// Number of references. These are the references of the policy and, while the cgroup is being
     /// removed, one reference of the kernel.
-    pub(super) refs: u32,
+    pub(super) refs: u64,
     /// Whether the cgroup was removed.
     pub(super) dead: bool,
     /// All objects from the root to this object.
@@ -306,14 +306,16 @@ impl Layout {
             .collect()
     }
 
-    /// Returns the child of a cgroup that follows the child `after` (css_next_child()). If `after`
-    /// is `None`, returns the first child. Removed children are included while they are referenced.
+    /// Returns the child of a cgroup that follows the child `after` (css_next_child()), and the
+    /// number of cgroups that the search examined. If `after` is `None`, returns the first child. Removed children are included while they are referenced.
     /// `online` says whether a cgroup of the workload exists at the moment.
-    pub fn next_child(&self, parent: u64, after: Option<u64>, online: impl Fn(u32) -> bool) -> Option<u64> {
-        let parent = self.cgroup_object(parent)?;
+    pub fn next_child(&self, parent: u64, after: Option<u64>, online: impl Fn(u32) -> bool) -> (Option<u64>, u64) {
         let from = match after {
-            Some(addr) => self.cgroup_object(addr)? + 1,
-            None => 0,
+            Some(addr) => self.cgroup_object(addr).map(|object| object + 1),
+            None => Some(0),
+        };
+        let (Some(parent), Some(from)) = (self.cgroup_object(parent), from) else {
+            return (None, 0);
         };
         let is_there = |object: u32| {
             let known = &self.cgroups.objects[object as usize];
@@ -323,8 +325,26 @@ impl Layout {
             }
         };
         let mut below = self.cgroups.below.range([parent, from]..=[parent, u32::MAX]);
-        let [_, found] = below.find(|&&[_, object]| is_there(object))?;
-        Some(self.cgroups.slab.addr((*found).into()))
+        let mut looked_at = 0;
+        let found = below.find(|&&[_, object]| {
+            looked_at += 1 + self.search_of(object);
+            is_there(object)
+        });
+        let child = found.map(|&[_, object]| self.cgroups.slab.addr(object.into()));
+        (child, looked_at)
+    }
+
+    /// Returns how many cgroups a search for references to a cgroup looks at. Only references to
+    /// removed cgroups are searched.
+    pub fn cgroup_search(&self, addr: u64) -> u64 {
+        self.cgroup_object(addr).map_or(0, |object| self.search_of(object))
+    }
+
+    fn search_of(&self, object: u32) -> u64 {
+        match self.cgroups.objects[object as usize].dead {
+            true => self.cgroups.objects.len() as u64,
+            false => 0,
+        }
     }
 
     /// Returns the parent of a cgroup.
@@ -404,7 +424,7 @@ impl Layout {
     }
 
     /// Returns the number of references to the cgroup at an address.
-    pub fn cgroup_refs(&self, addr: u64) -> u32 {
+    pub fn cgroup_refs(&self, addr: u64) -> u64 {
         let object = self.cgroup_object(addr);
         object.map_or(0, |object| self.cgroups.objects[object as usize].refs)
     }

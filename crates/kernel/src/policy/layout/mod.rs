@@ -71,7 +71,7 @@ pub struct Layout {
     /// The per-CPU pointers to cpufreq policies, which are all NULL.
     pub cpufreq_cpu_data: u64,
     /// Number of references that the policy holds to each task, by TaskId.
-    refs: Vec<u32>,
+    refs: Vec<u64>,
     pub possible: Mask,
     pub online: Mask,
     /// The mask `cpu_none_mask`.

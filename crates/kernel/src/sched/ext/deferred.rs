@@ -3,7 +3,7 @@
 //! Such work needs a runqueue lock that its requester may not acquire. It is performed soon
 //! afterwards on the CPU of that runqueue.
 
-use super::dispatch::dispatch_to_local_dsq;
+use super::dispatch::{TASK, dispatch_to_local_dsq};
 use super::dsq::DsqRef;
 use super::enqueue::{
     clear_direct_dispatch, dispatch_dequeue, do_enqueue_task, find_dsq_for_dispatch, rq_is_open, unlink_from_dsq,
@@ -103,6 +103,7 @@ pub(super) fn schedule_dsq_reenq(m: &mut Machine, dsq: DsqRef, flags: u64, locke
         }
         None if id & SCX_DSQ_FLAG_BUILTIN == 0 => {
             let cpu = m.this_cpu;
+            m.ext.charge_program(m.rqs[cpu].ext.reenq_users.len() as u64);
             let users = &mut m.rqs[cpu].ext.reenq_users;
             match users.iter_mut().find(|(user, _)| *user == dsq) {
                 Some((_, pending)) => *pending |= flags,
@@ -152,6 +153,7 @@ pub(super) fn reenq_local(m: &mut Machine, cpu: CpuId, flags: u64) -> u32 {
     let (mut at, mut first) = (m.ext.dsqs.first(local), true);
     while let Some(task) = at {
         at = m.ext.dsqs.next(task);
+        m.ext.charge_program(TASK);
         let immed = m.scx_flag(task, SCX_TASK_IMMED) && (!first || !open);
         first = false;
         let reason = if immed {

@@ -262,6 +262,9 @@ pub(super) fn consume_dispatch_q(m: &mut Machine, cpu: CpuId, dsq: DsqRef, enq_f
     }
 }
 
+/// Work of passing over a task of a DSQ, in instructions.
+pub(super) const TASK: u64 = 8;
+
 /// Performs [`consume_dispatch_q`] for a DSQ that is not empty. `first` is its first task.
 fn consume_from(m: &mut Machine, cpu: CpuId, dsq: DsqRef, first: TaskId, enq_flags: u64) -> bool {
     let lock = lock_dsq(m, dsq);
@@ -291,6 +294,7 @@ fn consume_from(m: &mut Machine, cpu: CpuId, dsq: DsqRef, first: TaskId, enq_fla
             move_remote_task_to_local_dsq(m, task, enq_flags, task_cpu, cpu);
             return true;
         }
+        m.ext.charge_program(TASK);
         at = m.ext.dsqs.next(task);
     }
     m.release(lock);

@@ -80,6 +80,10 @@ pub(crate) fn insertion_error(m: &mut Machine, message: String, task: Option<Tas
 #[cold]
 pub(crate) fn no_such_dsq(m: &mut Machine, message: &str, task: Option<TaskId>) {
     const NAMED: usize = 8;
+    // Only the first reason counts, and a policy may repeat its error.
+    if m.ext.exit.is_some() {
+        return;
+    }
     let dsqs = &m.ext.dsqs;
     let own = dsqs
         .all()
@@ -94,9 +98,8 @@ pub(crate) fn no_such_dsq(m: &mut Machine, message: &str, task: Option<TaskId>) 
         n if n > NAMED => format!("the policy's {n} DSQs are {}, ...", shown.join(", ")),
         n => format!("the policy's {n} DSQs are {}", shown.join(", ")),
     };
-    let first = m.ext.exit.is_none();
     insertion_error(m, message.to_owned(), task);
-    if let Some(exit) = m.ext.exit.as_mut().filter(|_| first) {
+    if let Some(exit) = &mut m.ext.exit {
         exit.notes.push(note);
     }
 }

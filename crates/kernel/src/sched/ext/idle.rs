@@ -143,6 +143,16 @@ fn set_core(m: &Machine, core: Mask, cpu: CpuId, set: impl Fn(CpuId)) {
     m.siblings(cpu).filter(|&cpu| core.contains(cpu)).for_each(set);
 }
 
+/// Charges the running program for going through the hardware threads of a core. A few threads are
+/// free.
+fn charge_core(m: &Machine, cpu: CpuId) {
+    const FEW: usize = 8;
+    let threads = m.spec.topology.siblings(cpu.nr()).len();
+    if threads > FEW {
+        m.ext.charge_program(threads as u64);
+    }
+}
+
 /// Claims a CPU if it is idle, so that no other caller gets it. Returns whether the CPU was idle
 /// (scx_idle_test_and_clear_cpu).
 pub(crate) fn test_and_clear_cpu(m: &mut Machine, cpu: CpuId) -> bool {
@@ -153,6 +163,7 @@ pub(crate) fn test_and_clear_cpu(m: &mut Machine, cpu: CpuId) -> bool {
         read(m, smts);
         // The core no longer counts as fully idle, even if the CPU turns out to be busy.
         let core = m.idle.cores[m.spec.topology.cpus[cpu.index()].core as usize];
+        charge_core(m, cpu);
         set_core(m, core, cpu, |cpu| smts.remove(cpu));
         smts.remove(cpu);
     }
@@ -167,6 +178,7 @@ pub(crate) fn test_and_clear_cpu(m: &mut Machine, cpu: CpuId) -> bool {
 /// Returns a CPU that is in both `domain` and `mask` (cpumask_any_and_distribute). Each calling CPU
 /// starts the search after the CPU that it found last, so results are spread.
 fn any_and_distribute(m: &mut Machine, domain: Domain, mask: Mask) -> Option<CpuId> {
+    m.ext.charge_mask(mask.words());
     let prev = &mut m.idle.distribute[m.this_cpu.index()];
     let next = domain.next_wrap(mask, *prev + 1);
     if let Some(cpu) = next {
@@ -212,6 +224,9 @@ pub(crate) fn pick(m: &mut Machine, allowed: Mask, node: Option<u32>, flags: u64
     pick_from(m, Domain::new(allowed), node, flags)
 }
 
+/// Work of searching another node, in instructions. Long masks are charged in addition.
+const NODE: u64 = 16;
+
 /// Claims an idle CPU of a domain. The search starts at `node` and continues with the other nodes,
 /// nearest first.
 fn pick_from(m: &mut Machine, domain: Domain, node: Option<u32>, flags: u64) -> Option<CpuId> {
@@ -221,6 +236,7 @@ fn pick_from(m: &mut Machine, domain: Domain, node: Option<u32>, flags: u64) -> 
     };
     (0..m.idle.near[start as usize].len()).find_map(|i| {
         let other = m.idle.near[start as usize][i];
+        m.ext.charge_program(NODE);
         pick_in_node(m, domain, Some(other), flags)
     })
 }
@@ -241,6 +257,7 @@ pub(crate) fn select_cpu_dfl(
     if !m.idle.per_node {
         let idle = m.idle.masks[0].cpu;
         read(m, idle);
+        m.ext.charge_mask(idle.words());
         if idle.is_empty() {
             return None;
         }
@@ -268,6 +285,7 @@ fn select_idle_cpu(
             let common = Domain {
                 masks: [cpus_ptr, mask, mask],
             };
+            m.ext.charge_mask(mask.words());
             if common.is_empty() {
                 return None;
             }
@@ -282,6 +300,7 @@ fn select_idle_cpu(
             return Some(Domain::new(span));
         }
         let domain = allowed.and(span);
+        m.ext.charge_mask(span.words());
         (!domain.is_empty()).then_some(domain)
     };
     let numa = if m.idle.topo_numa {

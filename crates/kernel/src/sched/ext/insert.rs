@@ -253,6 +253,7 @@ pub(crate) fn destroy(m: &mut Machine, dsq_id: u64) {
         exit::error(m, format!("attempting to destroy in-use dsq 0x{dsq_id:016x} (nr={nr})"));
         return;
     }
+    m.ext.charge_program(m.nr_cpus().into());
     for rq in &mut m.rqs {
         rq.ext.reenq_users.retain(|&(user, _)| user != dsq);
     }
@@ -368,6 +369,10 @@ impl Iter {
     }
 }
 
+/// Work of beginning or advancing an iteration, in instructions. It acquires a lock or looks for a
+/// free iterator.
+const STEP: u64 = 16;
+
 /// Maximum number of iterators at the same time. A program's stack has room for far fewer, so a
 /// program that reaches this number does not destroy its iterators.
 const MAX_ITERATORS: usize = 256;
@@ -384,6 +389,7 @@ pub(crate) fn iter_new(m: &mut Machine, iter: u64, dsq_id: u64, flags: u64) -> R
     let Some(dsq) = m.ext.dsqs.find(dsq_id) else {
         return Ok(-ENOENT);
     };
+    m.ext.charge_program(STEP);
     if m.ext.dsqs.nr_cursors() == MAX_ITERATORS {
         return Err(Fault::func(format!(
             "more than {MAX_ITERATORS} bpf_iter_scx_dsq at a time: the program does not call bpf_iter_scx_dsq_destroy()"
@@ -399,6 +405,7 @@ pub(crate) fn iter_next(m: &mut Machine, iter: u64) -> Result<Option<TaskId>, Fa
     let Some(cursor) = (Iter { addr: iter }).cursor(m)? else {
         return Ok(None);
     };
+    m.ext.charge_program(STEP);
     let lock = m.ext.dsqs.cursor_dsq(cursor).map(|dsq| lock_dsq(m, dsq));
     let next = m.ext.dsqs.cursor_next(cursor);
     if let Some(task) = next {

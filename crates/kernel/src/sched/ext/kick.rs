@@ -35,12 +35,33 @@ pub(crate) fn kick_cpu(m: &mut Machine, cpu: CpuId, flags: u64) {
             return;
         }
     }
+    let most = MANY * m.rqs.len();
     let pending = &mut m.rqs[this].ext.kicks.pending;
+    if pending.len() >= most {
+        merge(pending);
+    }
     match pending.last_mut() {
         Some((last, merged)) if *last == cpu && (*merged ^ flags) & SCX_KICK_IDLE == 0 => *merged |= flags,
         _ => pending.push((cpu, flags)),
     }
     queue_irq_work(m, this);
+}
+
+/// Number of pending kicks for each CPU of the machine from which on they are merged.
+const MANY: usize = 4;
+
+/// Orders kicks by target, full ones first, and merges those of the same kind and target. At most
+/// two for each CPU remain.
+fn merge(pending: &mut Vec<(CpuId, u64)>) {
+    let key = |&(target, flags): &(CpuId, u64)| (flags & SCX_KICK_IDLE != 0, target);
+    pending.sort_by_key(key);
+    pending.dedup_by(|later, first| {
+        let same = key(later) == key(first);
+        if same {
+            first.1 |= later.1;
+        }
+        same
+    });
 }
 
 /// Returns whether a kick with SCX_KICK_IDLE is unnecessary, because the CPU is busy and will
@@ -80,24 +101,16 @@ fn send(m: &mut Machine, cpu: CpuId) {
     if pending.is_empty() {
         return;
     }
-    // Kicks are sent in ascending order of CPU numbers. A kick with SCX_KICK_IDLE is dropped if the
-    // same CPU also gets a kick without this flag.
-    pending.sort_by_key(|&(target, flags)| (flags & SCX_KICK_IDLE != 0, target));
+    // Kicks are sent in the order of CPUs. A kick with SCX_KICK_IDLE is dropped if the same CPU
+    // gets a full kick.
+    merge(&mut pending);
+    let (full, if_idle) = pending.split_at(pending.partition_point(|&(_, flags)| flags & SCX_KICK_IDLE == 0));
     let mut wait = false;
-    for index in 0..pending.len() {
-        let (target, flags) = pending[index];
-        let same = |&(other, other_flags): &(CpuId, u64)| other == target && other_flags & SCX_KICK_IDLE == 0;
-        if flags & SCX_KICK_IDLE == 0 {
-            // The flags of all kicks of the same CPU are combined.
-            if index > 0 && same(&pending[index - 1]) {
-                continue;
-            }
-            let flags = pending[index..]
-                .iter()
-                .take_while(|&kick| same(kick))
-                .fold(0, |sum, kick| sum | kick.1);
-            wait |= kick_one(m, cpu, target, flags);
-        } else if !pending[..index].iter().any(|&(other, _)| other == target) {
+    for &(target, flags) in full {
+        wait |= kick_one(m, cpu, target, flags);
+    }
+    for &(target, _) in if_idle {
+        if full.binary_search_by_key(&target, |&(other, _)| other).is_err() {
             kick_one_if_idle(m, target);
         }
     }

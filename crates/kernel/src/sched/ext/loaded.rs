@@ -112,6 +112,26 @@ impl Core {
         &self.policy.as_ref().expect("a policy is loaded").vm
     }
 
+    /// Charges the instruction budget of the running program for work that the host does on its
+    /// behalf, in instructions. Simulated time is not affected. If the budget is used up, the
+    /// engine ends the program at its next backward jump or call. Free if no program runs.
+    #[inline]
+    pub(crate) fn charge_program(&self, work: u64) {
+        if let Some(policy) = &self.policy {
+            let _ = policy.vm.charge(work);
+        }
+    }
+
+    /// As [`Core::charge_program`], for going through a mask of `words` words. Short masks are
+    /// free, because charging would take more time than the search.
+    #[inline]
+    pub(crate) fn charge_mask(&self, words: u32) {
+        const FEW: u32 = 8;
+        if words > FEW {
+            self.charge_program(words.into());
+        }
+    }
+
     /// Returns the code and maps of the loaded policy, or of the policy that ended last.
     pub fn last_vm(&self) -> Option<&Vm<Machine>> {
         self.policy.as_ref().map(|policy| &policy.vm).or(self.last_vm.as_ref())

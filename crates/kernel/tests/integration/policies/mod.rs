@@ -12,7 +12,6 @@ use kernel::ext::{self, Exit};
 use kernel::load::{LoadError, load};
 use profile::Profile;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use trace::Record;
 
 /// Compiles `NAME.bpf.c` with the macros `defines`. Returns the path of the object.
@@ -20,28 +19,14 @@ pub fn compile(name: &str, defines: &[&str]) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/policies")
         .join(format!("{name}.bpf.c"));
-    let variant: String = defines
-        .concat()
-        .chars()
-        .map(|c| if c.is_alphanumeric() { c } else { '_' })
-        .collect();
-    let id = std::thread::current().id();
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}{variant}{id:?}.bpf.o"));
-    let flags = ["-g", "-O2", "-mcpu=v3", "-target", "bpf", "-Wall", "-Werror", "-c"];
-    let done = Command::new("clang-19")
-        .args(flags)
-        .args(defines.iter().map(|define| format!("-D{define}")))
-        .arg(&source)
-        .arg("-o")
-        .arg(&out)
-        .output()
-        .expect("clang-19 is installed");
-    assert!(
-        done.status.success(),
-        "{name}: {}",
-        String::from_utf8_lossy(&done.stderr)
-    );
-    out
+    let object = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("kernel")
+        .join(format!("{name}-{:016x}.bpf.o", clang::fingerprint(defines)));
+    let defines: Vec<_> = defines.iter().map(|define| format!("-D{define}")).collect();
+    let warnings = ["-g", "-Wall", "-Werror"].into_iter();
+    let options: Vec<_> = warnings.chain(defines.iter().map(String::as_str)).collect();
+    clang::compile(&source, &options, &object).unwrap_or_else(|error| panic!("{error}"));
+    object
 }
 
 /// A machine with a loaded policy, and the trace records of its run.

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Export to Perfetto's native trace format, protocol buffers of the messages in [`proto`].
+//! Exports records in Perfetto's native trace format. The files consist of the protocol buffer
+//! messages in [`proto`].
 //!
-//! The scheduler's events are written as ftrace events in compact bundles, one bundle per CPU. So
-//! the scheduling, wake-up and thread state views and the SQL tables of ui.perfetto.dev work as for
-//! a real machine. Process trees and task_newtask events name processes and threads.
+//! The scheduler's events are written as ftrace events in compact bundles, one bundle per CPU. The
+//! scheduling, wake-up and thread state views and the SQL tables of ui.perfetto.dev therefore work
+//! as they do for a real machine. Process trees and task_newtask events name processes and threads.
 //!
-//! Further tracks show runnable tasks by CPU and LLC, lengths of DSQs, callbacks and lock waits as
-//! slices, migrations by distance, and runs of load balancing. Times are ns since the start of the
-//! run.
+//! The exporter adds further tracks:
+//!
+//! - the number of runnable tasks of each CPU and LLC, and the lengths of DSQs;
+//! - callbacks and lock waits as slices (intervals of time);
+//! - migrations by distance, and runs of load balancing.
+//!
+//! Times are in ns since the start of the run.
 //!
 //! The exporter writes while the run produces records. It keeps only one bundle per CPU and the
-//! names.
+//! names in memory.
 
 mod proto;
 mod sched;
@@ -35,13 +40,14 @@ use tracks::{Track, Tracks};
 #[cfg(test)]
 mod tests;
 
-/// Id of the packet sequence. All packets belong to it.
+/// Id of the packet sequence (a stream of packets with common state) to which all packets belong.
 const SEQUENCE: u32 = 1;
 const CLONE_THREAD: u64 = 0x10000;
-/// First pid of the processes that group tasks with similar names. It is above every real pid.
+/// First pid of the processes that are made up to group tasks with similar names. It is above every
+/// real pid.
 const KINDS: u32 = 1 << 22;
 
-/// Writes a Perfetto trace. After an I/O error it writes nothing more, and [`Perfetto::finish`]
+/// Writes a Perfetto trace. After an I/O error it writes nothing more. [`Perfetto::finish`] then
 /// returns the error.
 pub struct Perfetto<W: Write> {
     output: Output<W>,
@@ -52,22 +58,22 @@ pub struct Perfetto<W: Write> {
     spans: Spans,
     lock_names: HashMap<u32, String>,
     cpu_queues: Vec<Track>,
-    /// For each LLC its track and the number of tasks that are runnable there.
+    /// For each LLC, its track and the number of runnable tasks on its CPUs.
     llc_queues: BTreeMap<u32, (Track, i64)>,
-    /// Number of runnable tasks on each CPU, as last set.
+    /// Last value of each CPU's counter of runnable tasks.
     runnable: Vec<u32>,
     migrations: [Track; 4],
     callbacks: PerCpu,
     balance_runs: PerCpu,
     moved: Track,
-    /// The group of DSQ tracks, and the track of each DSQ.
+    /// The group that contains the tracks of DSQs, and the track of each DSQ.
     dsqs: (Track, HashMap<u64, Track>),
     machine: Track,
-    /// Pid of the process for each group of tasks with similar names.
+    /// For each group of tasks with similar names, the pid of the process that represents it.
     kinds: HashMap<String, u32>,
 }
 
-/// Tracks in a group, one per CPU. A track is created when it is first needed.
+/// A group of tracks with one track per CPU. A track is created when it is first needed.
 struct PerCpu {
     group: Track,
     tracks: HashMap<u32, Track>,
@@ -98,7 +104,7 @@ impl<W: Write> Perfetto<W> {
             "Runnable tasks by CPU",
             "Tasks that run or wait on the CPU's runqueue (nr_running)",
         );
-        let cpu_queues = (0..nr_cpus as u32)
+        let cpu_queues = (0..crate::number::index(nr_cpus))
             .map(|cpu| tracks.counter(queues, format!("CPU {cpu}"), "tasks", cpu))
             .collect();
         let llcs = tracks.group(
@@ -166,7 +172,7 @@ impl<W: Write> Perfetto<W> {
         self.tracks.emit_changed_counters();
         self.tracks.instant(end, self.machine, "end of the run", None);
         for cpu in 0..self.bundles.len() {
-            let packet = self.bundles[cpu].take(cpu as u32);
+            let packet = self.bundles[cpu].take(crate::number::index(cpu));
             self.tracks.packets.extend(packet);
         }
         self.write();
@@ -185,7 +191,7 @@ impl<W: Write> Perfetto<W> {
         self.output.write_if_full();
     }
 
-    /// Adds the span of a record, or emits the last spans if `record` is `None`.
+    /// Adds the time span that a record describes, or emits the last spans if `record` is `None`.
     fn spans(&mut self, record: Option<&Record>) {
         let Perfetto {
             spans,
@@ -248,7 +254,7 @@ impl<W: Write> Perfetto<W> {
                     let task = self.follow.task(prev);
                     let free = ProcessFree {
                         comm: Some(task.comm.clone()),
-                        pid: Some(prev as i32),
+                        pid: Some(prev.cast_signed()),
                         prio: Some(task.prio),
                     };
                     self.ftrace(record, Ftrace::SchedProcessFree(free));
@@ -263,9 +269,9 @@ impl<W: Write> Perfetto<W> {
                 let task = self.follow.task(pid);
                 let wakeup = Wakeup {
                     comm: Some(task.comm.clone()),
-                    pid: Some(pid as i32),
+                    pid: Some(pid.cast_signed()),
                     prio: Some(task.prio),
-                    target_cpu: Some(target as i32),
+                    target_cpu: Some(target.cast_signed()),
                 };
                 let event = if new {
                     Ftrace::SchedWakeupNew
@@ -278,10 +284,10 @@ impl<W: Write> Perfetto<W> {
                 let task = self.follow.task(pid);
                 let migrate = MigrateTask {
                     comm: Some(task.comm.clone()),
-                    pid: Some(pid as i32),
+                    pid: Some(pid.cast_signed()),
                     prio: Some(task.prio),
-                    orig_cpu: Some(from as i32),
-                    dest_cpu: Some(to as i32),
+                    orig_cpu: Some(from.cast_signed()),
+                    dest_cpu: Some(to.cast_signed()),
                 };
                 self.ftrace(record, Ftrace::SchedMigrateTask(migrate));
                 let positions = &self.header.cpus;
@@ -298,7 +304,7 @@ impl<W: Write> Perfetto<W> {
             Event::TaskRename { pid, ref comm } => {
                 self.bundles.iter_mut().for_each(|bundle| bundle.forget(pid));
                 let rename = TaskRename {
-                    pid: Some(pid as i32),
+                    pid: Some(pid.cast_signed()),
                     oldcomm: Some(self.follow.task(pid).comm.clone()),
                     newcomm: Some(comm.clone()),
                 };
@@ -308,8 +314,8 @@ impl<W: Write> Perfetto<W> {
                 let task = self.follow.task(pid);
                 let exit = ProcessExit {
                     comm: Some(task.comm.clone()),
-                    pid: Some(pid as i32),
-                    tgid: Some(task.tgid as i32),
+                    pid: Some(pid.cast_signed()),
+                    tgid: Some(task.tgid.cast_signed()),
                     prio: Some(task.prio),
                 };
                 self.ftrace(record, Ftrace::SchedProcessExit(exit));
@@ -333,7 +339,7 @@ impl<W: Write> Perfetto<W> {
             }
             Event::Hotplug { online } => {
                 let hotplug = CpuHotplug {
-                    affected_cpu: Some(cpu as i32),
+                    affected_cpu: Some(cpu.cast_signed()),
                     status: Some(i32::from(online)),
                 };
                 self.ftrace(record, Ftrace::SchedCpuHotplug(hotplug));
@@ -366,17 +372,17 @@ impl<W: Write> Perfetto<W> {
     fn task_new(&mut self, record: &Record, pid: u32, tgid: u32, parent: u32, comm: &str) {
         self.bundles.iter_mut().for_each(|bundle| bundle.forget(pid));
         let process = |pid: u32, name: &str| Process {
-            pid: Some(pid as i32),
-            ppid: Some(parent as i32),
+            pid: Some(pid.cast_signed()),
+            ppid: Some(parent.cast_signed()),
             cmdline: vec![name.to_owned()],
         };
         let mut tree = ProcessTree::default();
         let mut tgid = tgid;
         // All tasks of a simulated workload belong to process 1. They are grouped into processes by
-        // name, so that groups differ in colour. Recordings of real machines (hz is 0) keep their
-        // processes.
+        // name, so that each group has its own colour. Recordings of real machines (hz is 0) keep
+        // their processes.
         if tgid == 1 && self.header.hz > 0 {
-            let next = KINDS + self.kinds.len() as u32;
+            let next = KINDS + crate::number::index(self.kinds.len());
             let kind = stem(comm);
             tgid = *self.kinds.entry(kind.to_owned()).or_insert_with(|| {
                 tree.processes.push(process(next, kind));
@@ -385,7 +391,7 @@ impl<W: Write> Perfetto<W> {
         } else {
             if parent != 0 {
                 let new = TaskNewtask {
-                    pid: Some(pid as i32),
+                    pid: Some(pid.cast_signed()),
                     comm: Some(comm.to_owned()),
                     clone_flags: Some(if tgid == pid { 0 } else { CLONE_THREAD }),
                 };
@@ -396,23 +402,23 @@ impl<W: Write> Perfetto<W> {
             }
         }
         tree.threads.push(Thread {
-            tid: Some(pid as i32),
+            tid: Some(pid.cast_signed()),
             name: Some(comm.to_owned()),
-            tgid: Some(tgid as i32),
+            tgid: Some(tgid.cast_signed()),
         });
         self.tracks.packet(record.time, Data::ProcessTree(tree));
     }
 }
 
-/// Returns the position of a DSQ's track: the policy's DSQs by id, then global, local and bypass
-/// DSQs.
+/// Returns the position of a DSQ's track within the group. The policy's DSQs come first, ordered by
+/// id. Global, local and bypass DSQs follow.
 fn dsq_rank(dsq: u64) -> u32 {
-    const POLICY: u32 = 1 << 24;
-    let owner = (dsq >> 8) as u32 % POLICY;
-    match dsq >> 63 {
-        0 => dsq.min(u64::from(POLICY) - 1) as u32,
-        _ => (dsq & 7) as u32 * POLICY + owner,
-    }
+    const POLICY: u64 = 1 << 24;
+    let rank = match dsq >> 63 {
+        0 => dsq.min(POLICY - 1),
+        _ => (dsq & 7) * POLICY + (dsq >> 8) % POLICY,
+    };
+    u32::try_from(rank).unwrap_or(u32::MAX)
 }
 
 fn shared_name(shared: Shared) -> &'static str {
@@ -426,7 +432,7 @@ fn shared_name(shared: Shared) -> &'static str {
 
 fn system(header: &Header) -> Data {
     Data::SystemInfo(SystemInfo {
-        // Trace readers use the kernel release to decode task states.
+        // Readers of the trace need the kernel release to decode task states.
         utsname: Some(Utsname {
             sysname: "Linux".to_owned(),
             version: format!("{} under {}", header.policy, header.workload),
@@ -435,7 +441,7 @@ fn system(header: &Header) -> Data {
         }),
         hz: i64::from(header.hz),
         tracing_service_version: concat!("windtunnel ", env!("CARGO_PKG_VERSION")).to_owned(),
-        num_cpus: header.cpus.len() as u32,
+        num_cpus: crate::number::index(header.cpus.len()),
         machine_name: header.machine.clone(),
     })
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Bundles of ftrace events, one bundle per CPU. Switches and wakings are stored by column, other
-//! events one by one.
+//! Bundles of ftrace events, one bundle per CPU. A bundle stores switches and wakings by column,
+//! and other events one by one.
 
 use super::proto::{CompactSched, Data, Ftrace, FtraceEvent, FtraceEventBundle, Switch, TracePacket};
 use crate::event::TaskState;
 use crate::follow::{Follow, Task};
 use std::collections::HashMap;
 
-/// Number of events at which a bundle is written.
+/// Number of events after which a bundle is written.
 const EVENTS: usize = 2048;
 /// Value of the kernel's TRACE_FLAG_HARDIRQ.
 const HARDIRQ: u32 = 0x08;
@@ -45,7 +45,7 @@ impl Bundle {
             } else {
                 task.comm.clone()
             });
-            table.len() as u32 - 1
+            crate::number::index(table.len()) - 1
         })
     }
 
@@ -64,14 +64,14 @@ impl Bundle {
         let to = &mut self.compact;
         to.switch_timestamp.push(time.saturating_sub(self.last_switch));
         to.switch_prev_state.push(state_bits(prev_state));
-        to.switch_next_pid.push(next as i32);
+        to.switch_next_pid.push(next.cast_signed());
         to.switch_next_prio.push(if next == 0 { 120 } else { task.prio });
         to.switch_next_comm_index.push(name);
         self.last_switch = time;
     }
 
-    /// Adds a switch at the time of the CPU's first switch. The columns contain only the next task,
-    /// so this event also names the previous one.
+    /// Adds a switch at the time of the CPU's first switch. The columns contain only the next task
+    /// of a switch. A full event is therefore added here, which also names the previous task.
     fn first_switch(&mut self, time: u64, tasks: &mut Follow, prev: u32, prev_state: TaskState, next: u32) {
         let mut named = |pid| match pid {
             0 => ("swapper".to_owned(), 120),
@@ -80,11 +80,11 @@ impl Bundle {
         let ((prev_comm, prev_prio), (next_comm, next_prio)) = (named(prev), named(next));
         let switch = Switch {
             prev_comm: Some(prev_comm),
-            prev_pid: Some(prev as i32),
+            prev_pid: Some(prev.cast_signed()),
             prev_prio: Some(prev_prio),
             prev_state: Some(state_bits(prev_state)),
             next_comm: Some(next_comm),
-            next_pid: Some(next as i32),
+            next_pid: Some(next.cast_signed()),
             next_prio: Some(next_prio),
         };
         self.event(time, prev, Ftrace::SchedSwitch(switch));
@@ -95,15 +95,15 @@ impl Bundle {
         let name = self.name(pid, task);
         let to = &mut self.compact;
         to.waking_timestamp.push(time.saturating_sub(self.last_waking));
-        to.waking_pid.push(pid as i32);
-        to.waking_target_cpu.push(task.cpu as i32);
+        to.waking_pid.push(pid.cast_signed());
+        to.waking_target_cpu.push(task.cpu.cast_signed());
         to.waking_prio.push(task.prio);
         to.waking_comm_index.push(name);
         to.waking_common_flags.push(if by_interrupt { HARDIRQ } else { 0 });
         self.last_waking = time;
     }
 
-    /// Adds any other event. `current` is the pid of the task that runs on the CPU.
+    /// Adds an event of any other kind. `current` is the pid of the task that runs on the CPU.
     pub fn event(&mut self, time: u64, current: u32, event: Ftrace) {
         self.events.push(FtraceEvent {
             timestamp: Some(time),

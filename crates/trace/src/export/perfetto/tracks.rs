@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tracks that windtunnel adds to the scheduler's events: counters, slices and instants.
+//! Tracks that the exporter adds to the scheduler's events: counters, slices (intervals) and
+//! instants.
 
 use super::proto::{
     CounterDescriptor, Data, DebugAnnotation, EXPLICIT, Interned, InternedData, SEQ_INCREMENTAL_STATE_CLEARED,
@@ -8,32 +9,40 @@ use super::proto::{
 };
 use std::collections::HashMap;
 
-/// A track, identified by its uuid. Uuids count up from 1.
+/// A track, identified by its uuid. The uuids are 1, 2, 3 and so on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Track(u64);
+
+impl Track {
+    /// Returns the index of its counter.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "uuids count up from 1, so memory bounds them"
+    )]
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// State of a counter track.
 #[derive(Clone, Copy, Default)]
 struct Counter {
-    /// The current value.
-    /// =
+    /// Current value.
     value: i64,
-    /// The value of the last emitted event.
-    /// =
+    /// Value in the last event that was emitted.
     emitted: Option<i64>,
     /// Whether the counter is in `Tracks::changed`.
-    /// =
     is_pending: bool,
 }
 
-/// All tracks of a trace. Finished packets are collected in `packets`, which the writer empties.
+/// All tracks of a trace. Finished packets are collected in `packets`. The writer removes them.
 #[derive(Default)]
 pub(super) struct Tracks {
     /// Packets to write.
     pub packets: Vec<TracePacket>,
     /// State of the counters, indexed by uuid. Entries of other tracks are unused.
     counters: Vec<Counter>,
-    /// Counters that changed at `time`, if the new value is not emitted yet.
+    /// Counters whose value changed at `time` and was not emitted yet.
     changed: Vec<Track>,
     time: u64,
     names: HashMap<String, u64>,
@@ -50,7 +59,7 @@ fn packet(time: Option<u64>, data: Data) -> TracePacket {
 }
 
 impl Tracks {
-    /// Adds the first packet of the sequence, which resets the interned names.
+    /// Adds the first packet of the sequence. It makes readers forget interned names.
     pub fn begin(&mut self, data: Data) {
         let sequence_flags = SEQ_INCREMENTAL_STATE_CLEARED;
         self.packets.push(TracePacket {
@@ -89,7 +98,7 @@ impl Tracks {
         self.describe(TrackDescriptor {
             name,
             parent_uuid: Some(group.0),
-            sibling_order_rank: Some(rank as i32),
+            sibling_order_rank: Some(rank.cast_signed()),
             ..TrackDescriptor::default()
         })
     }
@@ -103,19 +112,19 @@ impl Tracks {
                 unit: 0,
                 unit_name: unit.to_owned(),
             }),
-            sibling_order_rank: Some(rank as i32),
+            sibling_order_rank: Some(rank.cast_signed()),
             ..TrackDescriptor::default()
         })
     }
 
-    /// Sets the value of a counter from `time` on. If it is set several times at one time, only the
-    /// last value is emitted.
+    /// Sets the value of a counter from `time` on. If the counter is set several times at the same
+    /// time, only the last value is emitted.
     pub fn set(&mut self, time: u64, track: Track, value: i64) {
         if time != self.time {
             self.emit_changed_counters();
             self.time = time;
         }
-        let counter = &mut self.counters[track.0 as usize];
+        let counter = &mut self.counters[track.index()];
         counter.value = value;
         if !counter.is_pending && counter.emitted != Some(value) {
             counter.is_pending = true;
@@ -125,14 +134,14 @@ impl Tracks {
 
     /// Adds to the value of a counter.
     pub fn add(&mut self, time: u64, track: Track, by: i64) {
-        let value = self.counters[track.0 as usize].value + by;
+        let value = self.counters[track.index()].value + by;
         self.set(time, track, value);
     }
 
     /// Emits the counters that changed at the current time.
     pub fn emit_changed_counters(&mut self) {
         for track in std::mem::take(&mut self.changed) {
-            let counter = &mut self.counters[track.0 as usize];
+            let counter = &mut self.counters[track.index()];
             counter.is_pending = false;
             if counter.emitted == Some(counter.value) {
                 continue;
@@ -148,7 +157,8 @@ impl Tracks {
         }
     }
 
-    /// Adds an event with an interned name and at most one argument.
+    /// Adds an event with at most one argument. The event's name is interned, so that it is stored
+    /// only once.
     fn emit_named(&mut self, time: u64, track: Track, r#type: i32, name: &str, argument: Option<(&'static str, u64)>) {
         let mut interned = InternedData::default();
         let name_iid = match self.names.get(name) {

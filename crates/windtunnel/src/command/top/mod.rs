@@ -124,7 +124,7 @@ fn watch(title: &str, speed: f64, running: &mut Running) -> Result<(), Error> {
     while interrupt::signal().is_none() {
         let started = Instant::now();
         if !paused && !running.ended() {
-            let step = (UPDATE.as_nanos() as f64 * speed) as u64;
+            let step = report::rounded((UPDATE.as_nanos() as f64 * speed).floor());
             view = top.advance(running, running.at().saturating_add(step.max(1)))?;
         }
         let status = Status {

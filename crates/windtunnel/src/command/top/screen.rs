@@ -60,7 +60,10 @@ pub fn lines(view: &View, status: &Status, width: usize, height: usize) -> Vec<L
     let time = format!("{:.1} of {:.1} ms ", view.at as f64 / 1e6, view.until as f64 / 1e6);
     let room = width.saturating_sub(time.len());
     let mut time = Line::new(Ink::Plain, time);
-    time.0.push((Ink::Busy, "=".repeat((done * room as f64) as usize)));
+    time.0.push((
+        Ink::Busy,
+        "=".repeat(input::to_usize(report::rounded((done * room as f64).floor()))),
+    ));
     let mut lines = vec![
         Line::new(Ink::Bold, status.title),
         time,
@@ -148,7 +151,7 @@ fn cpus(view: &View, width: usize, most: usize, lines: &mut Vec<Line>) {
 }
 
 fn bar(column: usize, index: usize, cpu: &Cpu, line: &mut Line) {
-    let cells = |percent: f64| ((percent * BAR as f64 / 100.0).round() as usize).min(BAR);
+    let cells = |percent: f64| input::to_usize(report::rounded(percent * BAR as f64 / 100.0)).min(BAR);
     let busy = cells(cpu.busy_percent);
     let overhead = cells(cpu.overhead_percent).min(busy);
     let runs = match &cpu.runs {
@@ -170,7 +173,7 @@ fn bar(column: usize, index: usize, cpu: &Cpu, line: &mut Line) {
 /// Errors of writing to the terminal.
 pub fn put(out: &mut impl Write, lines: &[Line], width: usize) -> io::Result<()> {
     for (row, line) in lines.iter().enumerate() {
-        queue!(out, cursor::MoveTo(0, row as u16))?;
+        queue!(out, cursor::MoveTo(0, u16::try_from(row).unwrap_or(u16::MAX)))?;
         let mut left = width;
         for (ink, text) in &line.0 {
             let text: String = escape::line(text).chars().take(left).collect();

@@ -48,7 +48,7 @@ pub const KINDS: &[Kind] = &[Kind {
     make: |_, arguments| {
         let control = arguments.required("control")?;
         let theory_ms = equation::solve(control, arguments)?;
-        let servers = arguments.number("servers")?.unwrap_or(1.0) as usize;
+        let servers = input::to_usize(report::rounded(arguments.number("servers")?.unwrap_or(1.0)));
         let discipline = match control {
             "mg1_ps" => Discipline::Sharing,
             "mg1_fcfs" | "mmc_fcfs" => Discipline::Fcfs { servers },

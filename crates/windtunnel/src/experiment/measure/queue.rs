@@ -33,7 +33,9 @@ pub const KINDS: &[Kind] = &[Kind {
         ("minus", "mean: subtract the mean over all CPUs"),
     ],
     make: |_, arguments| {
-        let cpu = arguments.number("cpu")?.map(|cpu| cpu as usize);
+        let cpu = arguments
+            .number("cpu")?
+            .map(|cpu| input::to_usize(report::rounded(cpu.trunc())));
         let minus_mean = match arguments.text("minus") {
             None => false,
             Some("mean") if cpu.is_some() => true,
@@ -41,7 +43,9 @@ pub const KINDS: &[Kind] = &[Kind {
         };
         let when = match (arguments.time("at")?, arguments.number("left")?) {
             (Some(at), None) => When::At(at),
-            (None, Some(left)) if (1.0..=MAX_LEFT as f64).contains(&left) => When::Left(left as usize),
+            (None, Some(left)) if (1.0..=MAX_LEFT as f64).contains(&left) => {
+                When::Left(input::to_usize(report::rounded(left.trunc())))
+            }
             (None, Some(left)) => return Err(format!("left = {left}: expected 1 to {MAX_LEFT}")),
             _ => return Err("expected one of the arguments 'at' and 'left'".into()),
         };

@@ -254,7 +254,7 @@ impl Response {
 fn peak(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut bins: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for value in values {
-        bins.entry((value / BIN_MS).round() as u64).or_default().push(value);
+        bins.entry(report::rounded(value / BIN_MS)).or_default().push(value);
     }
     let fullest = bins.into_values().rev().max_by_key(Vec::len)?;
     mean(&fullest)
@@ -270,7 +270,7 @@ impl Stat {
             Stat::CvPercent => Some(100.0 * deviation(&values)? / mean(&values)?),
             Stat::Percentile(percent) => {
                 values.sort_by(f64::total_cmp);
-                let rank = (percent / 100.0 * values.len() as f64).ceil() as usize;
+                let rank = input::to_usize(report::rounded((percent / 100.0 * values.len() as f64).ceil()));
                 values.get(rank.max(1) - 1).copied()
             }
         }

@@ -6,10 +6,8 @@ pub mod policy;
 pub mod records;
 pub mod terminal;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
 
 /// Returns the repository's root directory.
 pub fn root() -> PathBuf {
@@ -32,24 +30,13 @@ pub fn policies() -> Vec<String> {
     names
 }
 
-/// Compiles a policy's source with clang, once per process, and returns the path of the object.
+/// Compiles a policy's source with clang and returns the path of the object.
 pub fn object(source: &str) -> PathBuf {
     variant(source, "", &[])
 }
 
 /// Compiles a variant of a policy's source, chosen by macros, as `NAME-VARIANT.bpf.o`.
 pub fn variant(source: &str, variant: &str, defines: &[&str]) -> PathBuf {
-    static COMPILED: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
-    // A test that panicked while compiling reports the failure itself, so the poisoned lock is
-    // ignored.
-    let mut compiled = COMPILED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    compiled
-        .entry(format!("{source} {variant}"))
-        .or_insert_with(|| compile(source, variant, defines))
-        .clone()
-}
-
-fn compile(source: &str, variant: &str, defines: &[&str]) -> PathBuf {
     let ending = match variant {
         "" => ".bpf.o".to_owned(),
         variant => format!("-{variant}.bpf.o"),
@@ -61,20 +48,10 @@ fn compile(source: &str, variant: &str, defines: &[&str]) -> PathBuf {
         .expect("a file name")
         .replace(".bpf.c", &ending);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("policies");
-    std::fs::create_dir_all(&folder).expect("a folder for objects");
     let to = folder.join(name);
-    // Tests run in parallel: each thread writes its own file and renames it.
-    let own = to.with_extension(format!("{:?}", std::thread::current().id()).replace(['(', ')'], ""));
-    let status = Command::new("clang-19")
-        .args(["-g", "-O2", "-mcpu=v3", "-target", "bpf", "-c"])
-        .args(defines.iter().map(|define| format!("-D{define}")))
-        .arg(&source)
-        .arg("-o")
-        .arg(&own)
-        .status()
-        .expect("clang-19 (scripts/setup.sh installs it)");
-    assert!(status.success(), "{} does not compile", source.display());
-    std::fs::rename(&own, &to).expect("the object");
+    let defines: Vec<_> = defines.iter().map(|define| format!("-D{define}")).collect();
+    let options: Vec<_> = ["-g"].into_iter().chain(defines.iter().map(String::as_str)).collect();
+    clang::compile(&source, &options, &to).unwrap_or_else(|error| panic!("{error}"));
     to
 }
 

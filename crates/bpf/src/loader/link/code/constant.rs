@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Operands that the object leaves open: the function that a call instruction calls, the address of
-//! a symbol, and constants that depend on the target's types (CO-RE).
+//! Fills in the operands of instructions that the object leaves open: the target of a call, the
+//! address of a symbol, and constants that depend on the target kernel's types (CO-RE).
 
 use super::super::externs::Extern;
 use super::{KFUNC_BASE, Linker, SLOT, Source};
@@ -17,7 +17,7 @@ impl<'a> Linker<'a> {
         Some(Insn {
             src: CALL_FUNCTION,
             off: 0,
-            imm: function as i64,
+            imm: function.cast_signed() as i64,
             ..insn
         })
     }
@@ -45,12 +45,12 @@ impl<'a> Linker<'a> {
                 let Some((index, _)) = target else {
                     return Ok(self.call_extern(symbol, insn));
                 };
-                // The immediate is relative to the instruction after the call.
-                let target = symbol.offset.wrapping_add(((insn.imm + 1) * SLOT as i64) as u64);
+                // The immediate is relative to the instruction after the call, in instructions.
+                let target = symbol.offset.wrapping_add_signed((insn.imm + 1) * SLOT.cast_signed());
                 let called = self.call(index, target, insn);
                 called.ok_or_else(|| {
                     fail(format!(
-                        "call of {target_name}+{:#x}, where no function starts",
+                        "call of {target_name}+{:#x}, which is not the start of a function",
                         target - symbol.offset.min(target)
                     ))
                 })
@@ -60,11 +60,11 @@ impl<'a> Linker<'a> {
                     Ok(Insn {
                         src: 0,
                         off: 0,
-                        imm: value as i64,
+                        imm: value.cast_signed(),
                         ..insn
                     })
                 };
-                let addend = insn.imm as i32 as i64 as u64;
+                let addend = sign_extended(insn.imm.cast_unsigned());
                 let offset = symbol.offset.wrapping_add(addend);
                 match target {
                     None => match self.externs.resolve(symbol) {
@@ -108,7 +108,7 @@ impl<'a> Linker<'a> {
             Extern::Kfunc(name) => Insn {
                 src: CALL_KFUNC,
                 off: 0,
-                imm: self.kfunc(name) as i64,
+                imm: self.kfunc(name).cast_signed() as i64,
                 ..insn
             },
             Extern::Address(_) => self.trap(format!("{} is a variable, but it was called", symbol.name)),
@@ -116,7 +116,7 @@ impl<'a> Linker<'a> {
         }
     }
 
-    /// Fills in a constant that depends on the target's types.
+    /// Fills in a constant that depends on the target kernel's types.
     pub(super) fn core(&mut self, insn: Insn, relocation: &core_relo::Relocation) -> Result<Insn, String> {
         if matches!(relocation.ask, Ask::TypeIdLocal) {
             self.local_type(relocation.ty)?;
@@ -140,11 +140,11 @@ impl<'a> Linker<'a> {
         let Answer { value, sizes } = answer;
         match class(insn.op) {
             ALU | ALU64 if insn.op & insn::X == 0 => Ok(Insn {
-                imm: i64::from(value as i32),
+                imm: sign_extended(value).cast_signed(),
                 ..insn
             }),
             _ if insn.op == LD_IMM64 => Ok(Insn {
-                imm: value as i64,
+                imm: value.cast_signed(),
                 ..insn
             }),
             LDX | ST | STX => {
@@ -175,4 +175,10 @@ impl<'a> Linker<'a> {
             _ => Err(format!("CO-RE relocation for opcode {:#x}", insn.op)),
         }
     }
+}
+
+/// Returns the low 32 bits, extended by their sign. These bits are the immediate of one instruction.
+#[expect(clippy::cast_possible_truncation, reason = "an immediate has 32 bits")]
+fn sign_extended(value: u64) -> u64 {
+    i64::from(value as i32).cast_unsigned()
 }

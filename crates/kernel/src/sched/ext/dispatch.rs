@@ -262,7 +262,8 @@ pub(super) fn consume_dispatch_q(m: &mut Machine, cpu: CpuId, dsq: DsqRef, enq_f
     }
 }
 
-/// Work of passing over a task of a DSQ, in instructions.
+/// Number of instructions that the running program is charged for each task of a DSQ that is
+/// skipped.
 pub(super) const TASK: u64 = 8;
 
 /// Performs [`consume_dispatch_q`] for a DSQ that is not empty. `first` is its first task.

@@ -369,8 +369,8 @@ impl Iter {
     }
 }
 
-/// Work of beginning or advancing an iteration, in instructions. It acquires a lock or looks for a
-/// free iterator.
+/// Number of instructions that the running program is charged for each step of an iteration,
+/// including its start. A step acquires a lock or searches for a free iterator.
 const STEP: u64 = 16;
 
 /// Maximum number of iterators at the same time. A program's stack has room for far fewer, so a

@@ -80,9 +80,10 @@ pub(super) struct CgroupObjects {
     pub(super) cpusets: Slab,
     /// Memory for the two masks of each cpuset.
     pub(super) cpuset_masks: Slab,
-    /// Addresses of the path of each cgroup of the workload, as zero-terminated text.
+    /// For each cgroup of the workload, the address of its path, a zero-terminated text.
     pub(super) paths: Vec<u64>,
-    /// Addresses of the last component of each path, as zero-terminated text.
+    /// For each cgroup of the workload, the address of the last component of its path, a
+    /// zero-terminated text.
     pub(super) names: Vec<u64>,
     /// For each cgroup of the workload, the number of its parent.
     pub(super) parents: Vec<Option<u32>>,

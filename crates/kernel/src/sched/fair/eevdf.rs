@@ -37,7 +37,7 @@ impl CfsRq {
         e.on_rq.then(|| (e.vruntime - self.zero_vruntime, e.weight() as i64))
     }
 
-    /// Increases `zero_vruntime` by `delta`, and adapts the sum of keys that is relative to it.
+    /// Increases `zero_vruntime` by `delta`, and adapts `sum_w_vruntime`, which is relative to it.
     fn move_zero(&mut self, delta: i64) {
         self.sum_w_vruntime -= self.sum_weight * delta;
         self.zero_vruntime += delta;

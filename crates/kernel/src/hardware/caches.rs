@@ -158,9 +158,9 @@ impl Caches {
     }
 }
 
-/// Returns the time in ps to load a byte from memory, for each pair of nodes. The cost table's
-/// value for remote memory applies to nodes at distance 20. For other remote nodes it is scaled in
-/// proportion to the distance.
+/// Returns the time in ps to load a byte from memory, for each pair of nodes. The cost table has a
+/// value for local memory and a value for remote memory. The latter applies to nodes at distance 20
+/// and is scaled in proportion to the distance.
 pub(super) fn memory_ps(topology: &Topology, costs: &Costs) -> Vec<Vec<u64>> {
     let (local, remote) = (u64::from(costs.reload_memory_ps), u64::from(costs.reload_remote_ps));
     let price = |&distance: &u32| match distance {

@@ -222,8 +222,8 @@ pub fn timer_fired(m: &mut Machine, timer: u32, generation: u32) {
     m.charge(cpu, u64::from(m.spec.costs.callback_ns));
     let outer = std::mem::replace(&mut m.ext.frame, crate::sched::ext::ops_table::Frame::NONE);
     let before = m.ext.nr_moved;
-    // The callback may call the same kfuncs as the program that set it. This is nearly always
-    // ops.init().
+    // The callback may call the same kfuncs as the program that set it. That program is nearly
+    // always ops.init().
     let (result, _) = ops::run(m, kf::UNLOCKED, |m| Vm::run_timer(m, addr));
     m.ext.frame = outer;
     let moved = m.ext.nr_moved.wrapping_sub(before);

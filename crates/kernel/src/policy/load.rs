@@ -126,8 +126,9 @@ fn run_profile_and_enable(m: &mut Machine, image: &Image, profile: &Profile, cid
     Ok(user_space::after(m, image, profile)?)
 }
 
-/// Tag of a global array in a policy that has one element for each task and stands for fields of
-/// task_struct. Its cache lines compete with other cache lines like those of a task_struct.
+/// Tag with which a policy marks a global array that stands for fields of task_struct and has one
+/// element for each task. The cache lines of such an array compete for space in the caches like
+/// those of task_structs.
 const TASK_STRUCT: &str = "task_struct";
 
 /// Registers the arrays that have this tag, so that their cache lines compete for space in the

@@ -120,8 +120,8 @@ impl Machine {
         self.cond_signal(id, true);
     }
 
-    /// Adds the time to fetch cache lines that another CPU wrote last to the running task's time.
-    /// The cache lines are those that a send or a receive accesses:
+    /// Charges the running task with the time to fetch cache lines that another CPU wrote last. A
+    /// send or a receive accesses these cache lines:
     ///
     /// - Each channel has one cache line with its lock and the ends of its queue.
     /// - Each message has the cache lines of its data and of the kernel's data about the message.
@@ -164,9 +164,9 @@ impl Machine {
         }
     }
 
-    /// Returns the time at which a TCP connection becomes free. Returns `None` if no other task is
-    /// writing to it at the local time of this CPU, which includes work that was charged to the CPU
-    /// (lock_sock()).
+    /// Returns the time until which another task writes to a TCP connection, or `None` if the
+    /// connection is free (lock_sock()). "Free" refers to the local time of this CPU: the current
+    /// time plus the work that was charged to the CPU.
     pub(crate) fn channel_busy_until(&mut self, id: u32) -> Option<u64> {
         let now = self.local_time(self.this_cpu);
         let until = self.sync.at(id).busy_until;

@@ -39,7 +39,7 @@ impl Machine {
             .push(format!("cgroup {path}: {wanted} at {at_us} us failed ({})", -errno));
     }
 
-    /// Performs the operation. Returns a positive errno if it fails in the kernel.
+    /// Performs the operation. Returns a positive errno if the operation would fail in Linux.
     fn try_change(&mut self, action: &Action) -> Result<(), i32> {
         let Some(cgroup) = action.cgroup() else { return Ok(()) };
         let online = self.cgroups.get(cgroup).online;
@@ -216,7 +216,7 @@ impl Machine {
         }
     }
 
-    /// Returns those CPUs of `of` that a cgroup may use (cpuset.cpus.effective).
+    /// Returns those CPUs in the set `of` that a cgroup may use (cpuset.cpus.effective).
     ///
     /// If a cgroup's cpuset.cpus and the effective set of its parent have no CPU in common, the
     /// cgroup uses its parent's effective set.
@@ -274,7 +274,8 @@ impl Machine {
         intersection(&cpus, &effective).unwrap_or(effective)
     }
 
-    /// Sets the recorded CPU request of a task slot when a new task begins to use the slot.
+    /// Replaces the CPU request that is recorded for a task slot, because a new task begins to use
+    /// the slot.
     pub(crate) fn record_user_cpus(&mut self, task: TaskId, asked: Option<CpuSet>) {
         if self.cgroups.cpusets {
             self.cgroups.user_cpus.remove(&task);

@@ -20,8 +20,8 @@ use trace::MigrateReason;
 use workload::Policy;
 
 impl Machine {
-    /// Creates the task that is described by `workload.tasks[index as usize]`. `parent` is IDLE if
-    /// the task is not forked by another task but started by the workload.
+    /// Creates the task that is described by `workload.tasks[index as usize]`. `parent` is the task
+    /// that forks, or IDLE if the workload itself starts the task.
     pub(crate) fn spawn(&mut self, index: u32, parent: TaskId, thread: bool) {
         self.sync.pending_spawns -= 1;
         let spec = self.workload.tasks[index as usize].clone();

@@ -13,7 +13,7 @@ impl Machine {
     ///
     /// When a CPU goes offline, its tasks move to other CPUs in their affinity. If no CPU in a
     /// task's affinity is online, the task may use any CPU. A request to take the last online CPU
-    /// offline is ignored, for which Linux returns EBUSY.
+    /// offline is ignored. Linux returns EBUSY in this case.
     pub(crate) fn hotplug(&mut self, cpu: CpuId, online: bool) {
         let only = self.online_cpus.weight() == 1;
         if self.online_cpus.contains(cpu) == online || (!online && only) {

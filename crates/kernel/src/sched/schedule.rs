@@ -245,8 +245,8 @@ impl Machine {
         self.arm_tick(cpu);
     }
 
-    /// Schedules the next tick of `cpu`. The tick times of each CPU are shifted by a different
-    /// offset, as with the kernel's parameter skew_tick.
+    /// Schedules the next tick of `cpu`. Each CPU has a different offset in the tick period, as
+    /// with the kernel's parameter skew_tick.
     pub(crate) fn arm_tick(&mut self, cpu: CpuId) {
         if self.rqs[cpu].tick_armed || self.rqs[cpu].idle() {
             return;

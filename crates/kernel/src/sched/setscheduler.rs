@@ -16,7 +16,7 @@ impl Machine {
     /// Sets the affinity of a task (sched_setaffinity). If the task may no longer use its CPU, it
     /// moves immediately.
     ///
-    /// An affinity without an online CPU is ignored, for which Linux returns EINVAL.
+    /// An affinity without an online CPU is ignored. Linux returns EINVAL in this case.
     pub(crate) fn set_cpus_allowed(&mut self, task: TaskId, cpus: CpuSet) {
         if !cpus.intersects(&self.online_cpus) {
             return;

@@ -75,7 +75,7 @@ pub struct Task {
     /// Pid of the parent, which may have exited. It is 0 if the workload itself started the task.
     pub parent: u32,
     pub children: u32,
-    /// Number of the task's process, which shares one address space.
+    /// Number of the task's process. The tasks of a process share one address space.
     pub process: u32,
     pub cgroup: u32,
     /// Cgroup that the task is about to leave (cgrp_moving_from).

@@ -101,8 +101,9 @@ impl Machine {
         self.spec.topology.distance(a.nr(), b.nr())
     }
 
-    /// Sends a reschedule IPI and charges the sender for it. Its latency depends on the distance to
-    /// the target. If the target is idle, the time to leave idle is added.
+    /// Sends a reschedule IPI and charges the sender for it. The latency of the IPI depends on the
+    /// distance to the target. If the target is idle, the time to leave idle is added to the
+    /// latency.
     pub(crate) fn send_ipi(&mut self, target: CpuId) {
         let from = self.this_cpu;
         self.charge(from, u64::from(self.spec.costs.ipi_send_ns));

@@ -288,14 +288,15 @@ fn a_run_with_unlimited_time_ends_with_its_tasks() {
     assert_eq!(m.nr_alive, 0);
 }
 
-/// How `search` ends on a machine with `cpus` CPUs, and how often it has called its function until then.
+/// Runs the policy `search`, which calls a function in an endless loop, on a machine with `cpus`
+/// CPUs. Returns the message with which the policy ends, and how often it has called the function.
 fn search(function: &str, cpus: u32, engine: Engine) -> (String, u64) {
     let path = policies::compile("search", &[function]);
     let bytes = std::fs::read(&path).expect("an object");
     let object = Object::parse(&bytes, "search.bpf.o").expect("a BPF object");
     let tasks = Tasks::default().add("t", vec![run_ms(1)]);
     let mut m = Machine::new(costly(cpus), tasks.workload, 1).expect("a machine");
-    let image = kernel::load::load(&mut m, &object, &Profile::default(), engine).expect("it loads");
+    let image = kernel::load::load(&mut m, &object, &Profile::default(), engine).expect("the policy loads");
     m.run(MS, &mut Vec::<Record>::new());
     m.verify();
     let calls = image.get(&m.region, "nr_calls").expect("a counter");
@@ -305,7 +306,8 @@ fn search(function: &str, cpus: u32, engine: Engine) -> (String, u64) {
 
 #[test]
 fn the_budget_pays_for_searches_of_the_kernel() {
-    // Work in instructions that a call must count as, beside the loop's own.
+    // `work` is the number of instructions that each call must be charged, in addition to the
+    // instructions of the loop.
     for (function, cpus, work) in [
         ("PICK_IDLE", 8192, 8192 / 64),
         ("ONLINE_MASK", 8192, 8192 / 64),

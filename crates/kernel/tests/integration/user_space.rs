@@ -126,7 +126,7 @@ fn programs_pass_on_results_and_run_before_and_after_enabling() {
         (0b11, 0b1100, 2)
     );
     // series[2] is 2 + third, where third = sizeof(struct place) / 4 = 3. The last digit of the
-    // result is 1 if the address is the returned one.
+    // result is 1 if the program got the address that the first program had returned.
     assert_eq!(
         (run.var("kept[0]"), run.var("kept[1]"), run.var("kept[2]")),
         (5001, 5001, 0)

@@ -90,7 +90,8 @@ fn bpf_cgroup_release(m: &mut Machine, cgrp: u64) -> Result<(), Fault> {
     )))
 }
 
-/// Returns the addresses of a cgroup and those above it, from the root on, and charges the work.
+/// Returns the addresses of a cgroup and all its ancestors, starting with the root. Charges the
+/// running program for the search.
 fn chain(m: &Machine, cgrp: u64) -> Vec<u64> {
     let chain = m.layout.cgroup_chain(cgrp);
     m.ext.charge_program(chain.len() as u64);
@@ -180,7 +181,8 @@ fn above(m: &Machine, cgrp: u64) -> Option<u64> {
     chain(m, cgrp).iter().nth_back(1).copied()
 }
 
-/// Work of an iteration for each cgroup that it looks at, in instructions.
+/// Number of instructions that the running program is charged for each cgroup that an iteration
+/// examines.
 const CGROUP: u64 = 8;
 
 /// Returns the online child of a cgroup that follows the child `after`. If `after` is `None`,

@@ -152,7 +152,8 @@ const ITER_PROC_THREADS: u32 = 2;
 // of their creation, each with its threads.
 const START: u64 = u64::MAX;
 
-/// Work of an iteration for each thread that it looks at, in instructions.
+/// Number of instructions that the running program is charged for each thread that an iteration
+/// examines.
 const THREAD: u64 = 8;
 
 fn bpf_iter_task_new(m: &mut Machine, it: u64, p: u64, flags: u32) -> Result<i32, Fault> {

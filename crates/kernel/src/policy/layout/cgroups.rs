@@ -80,9 +80,10 @@ pub(super) struct CgroupObjects {
     pub(super) cpusets: Slab,
     /// Memory for the two masks of each cpuset.
     pub(super) cpuset_masks: Slab,
-    /// Addresses of the path of each cgroup of the workload, as zero-terminated text.
+    /// For each cgroup of the workload, the address of its path, a zero-terminated text.
     pub(super) paths: Vec<u64>,
-    /// Addresses of the last component of each path, as zero-terminated text.
+    /// For each cgroup of the workload, the address of the last component of its path, a
+    /// zero-terminated text.
     pub(super) names: Vec<u64>,
     /// For each cgroup of the workload, the number of its parent.
     pub(super) parents: Vec<Option<u32>>,
@@ -307,8 +308,9 @@ impl Layout {
     }
 
     /// Returns the child of a cgroup that follows the child `after` (css_next_child()), and the
-    /// number of cgroups that the search examined. If `after` is `None`, returns the first child. Removed children are included while they are referenced.
-    /// `online` says whether a cgroup of the workload exists at the moment.
+    /// number of cgroups that the search examined. If `after` is `None`, the first child is
+    /// returned. Removed children are included while they are referenced. `online` says whether a
+    /// cgroup of the workload exists at the moment.
     pub fn next_child(&self, parent: u64, after: Option<u64>, online: impl Fn(u32) -> bool) -> (Option<u64>, u64) {
         let from = match after {
             Some(addr) => self.cgroup_object(addr).map(|object| object + 1),
@@ -334,8 +336,8 @@ impl Layout {
         (child, looked_at)
     }
 
-    /// Returns how many cgroups a search for references to a cgroup looks at. Only references to
-    /// removed cgroups are searched.
+    /// Returns how many cgroups a search for references to a cgroup examines. The search is
+    /// necessary only for removed cgroups, so the result is 0 for all others.
     pub fn cgroup_search(&self, addr: u64) -> u64 {
         self.cgroup_object(addr).map_or(0, |object| self.search_of(object))
     }

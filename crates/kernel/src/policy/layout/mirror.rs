@@ -15,8 +15,8 @@ impl Machine {
     #[allow(clippy::mut_from_ref)]
     pub fn task_struct(&self, task: TaskId) -> &mut task_struct {
         debug_assert_ne!(task, IDLE);
-        // SAFETY: the task_struct was initialized when a task began to use the slot. References to
-        // it are not kept for longer than a statement.
+        // SAFETY: the task_struct was initialized when a task began to use the slot. No reference
+        // to the task_struct is kept for longer than one statement.
         unsafe { &mut *self.layout.task_host(task) }
     }
 

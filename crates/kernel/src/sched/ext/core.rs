@@ -294,7 +294,8 @@ pub struct DispatchContext {
 pub struct Kicks {
     /// Whether the CPU is in the list `Core::irq_work`.
     pub(crate) queued: bool,
-    /// Whether a reschedule of this CPU has been requested, after which it starts to wait.
+    /// Whether a reschedule of this CPU has been requested. After it, the CPU starts to wait for
+    /// kicked CPUs.
     pub(crate) sync_pending: bool,
     /// Whether that reschedule has happened. The CPU starts to wait at the end of the event
     /// handler.

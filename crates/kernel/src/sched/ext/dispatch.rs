@@ -262,7 +262,8 @@ pub(super) fn consume_dispatch_q(m: &mut Machine, cpu: CpuId, dsq: DsqRef, enq_f
     }
 }
 
-/// Work of passing over a task of a DSQ, in instructions.
+/// Number of instructions that the running program is charged for each task of a DSQ that is
+/// skipped.
 pub(super) const TASK: u64 = 8;
 
 /// Performs [`consume_dispatch_q`] for a DSQ that is not empty. `first` is its first task.
@@ -315,8 +316,8 @@ fn take_decision(m: &Machine, task: TaskId, dsq: DsqRef, cpu: CpuId) -> Decision
 ///
 /// The runqueue of `src_cpu`, which has the task, is locked at the start. The runqueue of `dst_cpu`
 /// is locked at the end. This has the same effect as deactivate_task() and activate_task() but
-/// takes fewer steps. It is fast because policies with a shared DSQ move nearly every task through
-/// this function.
+/// takes fewer steps. Speed matters here, because policies with a shared DSQ move nearly every task
+/// with this function.
 fn move_remote_task_to_local_dsq(m: &mut Machine, task: TaskId, enq_flags: u64, src_cpu: CpuId, dst_cpu: CpuId) {
     debug_assert!(m.scx_flag(task, SCX_TASK_QUEUED) && !m.tasks[task].on_cpu);
     m.clr_task_runnable(task, false);

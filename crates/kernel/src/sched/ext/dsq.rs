@@ -310,8 +310,8 @@ impl Dsqs {
         dsq.0
     }
 
-    /// Returns an id of the DSQ's lock that no other DSQ lock has. This is the policy's id for the
-    /// DSQ. Built-in DSQs get numbers that are higher than all ids of policies.
+    /// Returns a unique id for the lock of the DSQ. If the policy created the DSQ, this is the
+    /// DSQ's id. Locks of built-in DSQs have numbers that are higher than all ids of policies.
     pub fn lock_id(&self, dsq: DsqRef) -> u64 {
         let it = &self.dsqs[dsq];
         if it.id & SCX_DSQ_FLAG_BUILTIN == 0 {

@@ -80,7 +80,8 @@ pub(crate) fn insertion_error(m: &mut Machine, message: String, task: Option<Tas
 #[cold]
 pub(crate) fn no_such_dsq(m: &mut Machine, message: &str, task: Option<TaskId>) {
     const NAMED: usize = 8;
-    // Only the first reason counts, and a policy may repeat its error.
+    // Only the first reason for the exit is recorded. A policy may repeat its error many times, so
+    // the rest of the function is skipped then.
     if m.ext.exit.is_some() {
         return;
     }

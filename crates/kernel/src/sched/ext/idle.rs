@@ -143,8 +143,8 @@ fn set_core(m: &Machine, core: Mask, cpu: CpuId, set: impl Fn(CpuId)) {
     m.siblings(cpu).filter(|&cpu| core.contains(cpu)).for_each(set);
 }
 
-/// Charges the running program for going through the hardware threads of a core. A few threads are
-/// free.
+/// Charges the running program for examining the hardware threads of a core. If there are only a
+/// few threads, nothing is charged.
 fn charge_core(m: &Machine, cpu: CpuId) {
     const FEW: usize = 8;
     let threads = m.spec.topology.siblings(cpu.nr()).len();
@@ -224,7 +224,8 @@ pub(crate) fn pick(m: &mut Machine, allowed: Mask, node: Option<u32>, flags: u64
     pick_from(m, Domain::new(allowed), node, flags)
 }
 
-/// Work of searching another node, in instructions. Long masks are charged in addition.
+/// Number of instructions that the running program is charged for the search of another node. Long
+/// masks are charged in addition.
 const NODE: u64 = 16;
 
 /// Claims an idle CPU of a domain. The search starts at `node` and continues with the other nodes,

@@ -369,8 +369,8 @@ impl Iter {
     }
 }
 
-/// Work of beginning or advancing an iteration, in instructions. It acquires a lock or looks for a
-/// free iterator.
+/// Number of instructions that the running program is charged for each step of an iteration,
+/// including its start. A step acquires a lock or searches for a free iterator.
 const STEP: u64 = 16;
 
 /// Maximum number of iterators at the same time. A program's stack has room for far fewer, so a
@@ -440,9 +440,9 @@ pub(crate) fn move_set_vtime(m: &mut Machine, iter: u64, vtime: u64) -> Result<(
     iter.set(m, SET, iter.get(m, SET)? | HAS_VTIME)
 }
 
-/// Moves a task that an iteration returned to another DSQ (scx_bpf_dsq_move). With SCX_ENQ_DSQ_PRIQ
-/// in `enq_flags`, does the work of scx_bpf_dsq_move_vtime(). Returns false if the task is no
-/// longer on the iteration's DSQ.
+/// Moves a task from the DSQ of an iteration to another DSQ (scx_bpf_dsq_move). With
+/// SCX_ENQ_DSQ_PRIQ in `enq_flags`, this is scx_bpf_dsq_move_vtime(). Returns false if the task is
+/// no longer on the iteration's DSQ.
 pub(crate) fn dsq_move(m: &mut Machine, iter: u64, task: TaskId, dsq_id: u64, enq_flags: u64) -> Result<bool, Fault> {
     let iter = Iter { addr: iter };
     let Some(cursor) = iter.cursor(m)? else {

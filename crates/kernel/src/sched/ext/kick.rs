@@ -47,11 +47,11 @@ pub(crate) fn kick_cpu(m: &mut Machine, cpu: CpuId, flags: u64) {
     queue_irq_work(m, this);
 }
 
-/// Number of pending kicks for each CPU of the machine from which on they are merged.
+/// Pending kicks are merged when there are this many times as many kicks as CPUs in the machine.
 const MANY: usize = 4;
 
-/// Orders kicks by target, full ones first, and merges those of the same kind and target. At most
-/// two for each CPU remain.
+/// Sorts kicks: first those without SCX_KICK_IDLE, then those with it, each by target. Merges kicks
+/// of the same kind with the same target, so at most two kicks remain for each CPU.
 fn merge(pending: &mut Vec<(CpuId, u64)>) {
     let key = |&(target, flags): &(CpuId, u64)| (flags & SCX_KICK_IDLE != 0, target);
     pending.sort_by_key(key);
@@ -101,8 +101,8 @@ fn send(m: &mut Machine, cpu: CpuId) {
     if pending.is_empty() {
         return;
     }
-    // Kicks are sent in the order of CPUs. A kick with SCX_KICK_IDLE is dropped if the same CPU
-    // gets a full kick.
+    // Kicks are sent in ascending order of CPU numbers. A kick with SCX_KICK_IDLE is dropped if the
+    // same CPU also gets a kick without this flag.
     merge(&mut pending);
     let (full, if_idle) = pending.split_at(pending.partition_point(|&(_, flags)| flags & SCX_KICK_IDLE == 0));
     let mut wait = false;

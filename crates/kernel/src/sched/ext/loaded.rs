@@ -112,9 +112,11 @@ impl Core {
         &self.policy.as_ref().expect("a policy is loaded").vm
     }
 
-    /// Charges the instruction budget of the running program for work that the host does on its
-    /// behalf, in instructions. Simulated time is not affected. If the budget is used up, the
-    /// engine ends the program at its next backward jump or call. Free if no program runs.
+    /// Charges the running program for work that the simulator does on its behalf, such as a
+    /// search. `work` is a number of instructions. It is subtracted from the budget of instructions
+    /// that one call of a program may execute. When the budget is used up, the program ends with a
+    /// fault at its next backward jump or call. Simulated time is not affected. Does nothing if no
+    /// program runs.
     #[inline]
     pub(crate) fn charge_program(&self, work: u64) {
         if let Some(policy) = &self.policy {
@@ -122,8 +124,9 @@ impl Core {
         }
     }
 
-    /// As [`Core::charge_program`], for going through a mask of `words` words. Short masks are
-    /// free, because charging would take more time than the search.
+    /// Charges the running program like [`Core::charge_program`] for examining a mask of `words`
+    /// words. Does nothing for short masks, because the charge would take more time than the
+    /// search.
     #[inline]
     pub(crate) fn charge_mask(&self, words: u32) {
         const FEW: u32 = 8;

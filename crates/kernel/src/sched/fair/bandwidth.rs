@@ -11,9 +11,10 @@
 //! - A queue that becomes empty returns all but 1 ms of its runtime to the pool. Throttled queues
 //!   get this runtime 5 ms later.
 //!
-//! As in Linux since 6.18, a throttled queue is not removed from the queue above it. Instead, each
-//! of its tasks is dequeued when it is picked and is about to return to user space. The task then
-//! waits in a list of the group until there is runtime. It does not count in `nr_running`.
+//! As in Linux since 6.18, a throttled queue is not removed from the queue above it, which is that
+//! of the parent group. Instead, each of its tasks is dequeued when it is picked and is about to
+//! return to user space. The task then waits in a list of the group until there is runtime. It does
+//! not count in `nr_running`.
 //!
 //! Differences from Linux:
 //! - In Linux, a task that was picked runs in the kernel until it returns to user space. A
@@ -221,8 +222,8 @@ impl Machine {
         }
     }
 
-    /// Begins the handling of a timer interrupt of a group. It is handled on the CPU that started
-    /// the timer, or on the first online CPU if that one is offline.
+    /// Begins the handling of a timer interrupt of a group. The interrupt is handled on the CPU
+    /// that started the timer. If that CPU is offline, it is handled on the first online CPU.
     fn enter_timer(&mut self, group: u32) {
         let cpu = self.task_groups.groups[group as usize].bandwidth.cpu;
         let cpu = if self.online_cpus.contains(cpu) {

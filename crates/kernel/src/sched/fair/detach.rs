@@ -156,8 +156,8 @@ pub(super) fn kick_active_balance(m: &mut Machine, src: CpuId, dst: CpuId) -> bo
     true
 }
 
-/// Does the work of the stopper on `cpu`: moves one fair task to `dst`. This is the movable task
-/// that ran least recently, and may be the task that was running.
+/// Does the work of the stopper on `cpu`: moves one fair task to `dst`. Of all tasks that may move,
+/// this is the task that ran least recently. It may also be the task that was running.
 pub(super) fn active_balance(m: &mut Machine, cpu: CpuId, dst: CpuId) {
     // The cost is two context switches: to the stopper and back.
     let switches = 2 * u64::from(m.spec.costs.context_switch_ns);

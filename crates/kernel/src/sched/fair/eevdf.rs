@@ -37,7 +37,7 @@ impl CfsRq {
         e.on_rq.then(|| (e.vruntime - self.zero_vruntime, e.weight() as i64))
     }
 
-    /// Increases `zero_vruntime` by `delta`, and adapts the sum of keys that is relative to it.
+    /// Increases `zero_vruntime` by `delta`, and adapts `sum_w_vruntime`, which is relative to it.
     fn move_zero(&mut self, delta: i64) {
         self.sum_w_vruntime -= self.sum_weight * delta;
         self.zero_vruntime += delta;
@@ -116,8 +116,8 @@ impl Machine {
         let avg = self.cfs(cfs_rq).zero_vruntime;
         let e = self.se_mut(id);
         if e.delayed {
-            // The negative lag of a delayed sleeper only moves towards 0, and it does not become
-            // positive (DELAY_ZERO).
+            // A delayed sleeper is an entity that sleeps but is still queued. Its negative lag only
+            // moves towards 0, and it does not become positive (DELAY_ZERO).
             lag = lag.max(e.vlag).min(0);
         }
         e.vlag = lag;

@@ -143,7 +143,8 @@ pub struct CfsRq {
     pub curr: EntityId,
     /// Number of queued entities, including the running entity and delayed ones.
     pub nr_queued: u32,
-    /// Number of queued tasks in this queue and in the groups below it.
+    /// Number of queued tasks in this queue and in the groups whose entities are on it, directly or
+    /// indirectly.
     pub h_nr_queued: u32,
     /// Number of the tasks in `h_nr_queued` that are not delayed.
     pub h_nr_runnable: u32,

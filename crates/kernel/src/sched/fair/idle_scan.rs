@@ -123,9 +123,9 @@ fn word(set: &CpuSet, index: usize) -> u64 {
 /// Searches the LLC of `target` for an idle CPU (select_idle_cpu). The search starts at the CPU
 /// after `target` and wraps around.
 ///
-/// If `has_idle_core` is set, the search looks for a fully idle core in the whole LLC. If it finds
-/// none, it returns the first idle CPU it has seen. Otherwise it examines at most `nr_idle_scan`
-/// CPUs.
+/// If `has_idle_core` is set, the search looks for a fully idle core in the whole LLC. If there is
+/// none, it returns the first idle CPU. If `has_idle_core` is not set, the search examines at most
+/// `nr_idle_scan` CPUs.
 fn select_idle_cpu(m: &mut Machine, task: TaskId, has_idle_core: bool, target: CpuId) -> Option<CpuId> {
     let llc = &m.domains.llcs[m.domains.llc_index[target.index()] as usize];
     let limit = llc.nr_idle_scan;

@@ -124,8 +124,8 @@ fn pick_in_group(m: &mut Machine, cpu: CpuId, group: EntityId) -> Option<TaskId>
     Some(task)
 }
 
-/// Returns the entity that EEVDF picks on a queue. If this is a delayed sleeper, dequeues the
-/// sleeper and returns `None`.
+/// Returns the entity that EEVDF picks on a queue. If this is a delayed sleeper (a sleeping task or
+/// group that is still queued), dequeues the sleeper and returns `None`.
 fn pick_next_entity(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId) -> Option<EntityId> {
     let id = m.pick_eevdf(cfs_rq, true).expect("one entity is always eligible");
     if m.se(id).delayed {
@@ -326,7 +326,7 @@ fn update_entity(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId, curr: EntityId, n
     }
 }
 
-/// Updates the load of the current task and of the groups above it (task_tick_fair).
+/// Updates the load of the current task and of the groups that contain it (task_tick_fair).
 pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
     let Some(curr) = m.fair_curr(cpu) else { return };
     let mut at = m.cfs_rq_of(cpu, curr);

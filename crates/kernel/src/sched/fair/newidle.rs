@@ -115,8 +115,8 @@ impl Level {
         if self.newidle_call < 1024 {
             return;
         }
-        // The rate is increased by the time that the last 512 attempts took. Rare attempts may
-        // therefore fail more often before they are skipped.
+        // The longer the last 512 attempts took, the more is added to the rate. So rare attempts
+        // may fail more often before they are skipped.
         let rate = ((now - self.newidle_stamp_ns) >> 22).min(1024) as u32;
         self.newidle_stamp_ns = now;
         self.newidle_ratio = (rate + self.newidle_success).min(1024);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Queueing and dequeueing of tasks and task groups (enqueue_task_fair, dequeue_entities).
 //!
-//! When a group gets its first task, the group's entity is queued on the queue above. When the last
-//! task of the group leaves, its entity is dequeued. Like a task, the entity remains queued as
-//! "delayed" until its lag is no longer negative.
+//! When a group gets its first task, the group's entity is queued on the queue above, which is that
+//! of the parent group. When the last task of the group leaves, its entity is dequeued. Like a
+//! task, the entity remains queued as "delayed" until its lag is no longer negative.
 
 use super::entity::{CfsRqId, EntityId, GROUP};
 use super::{hrtick_update, is_idle_policy};
@@ -20,7 +20,7 @@ struct Counts {
     idle: u32,
 }
 
-/// Queues a task that became runnable, and the groups above it (enqueue_task_fair).
+/// Queues a task that became runnable, and the groups that contain it (enqueue_task_fair).
 pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32) {
     let cfs_rq = m.task_cfs_rq(cpu, task);
     if m.tasks[task].fair.delayed {

@@ -51,7 +51,7 @@ pub(super) struct Runtime {
     /// Remaining runtime, ns. It is negative if the queue has used more than it had.
     pub(super) remaining: i64,
     pub(super) throttled: bool,
-    /// Tasks of this queue that wait for the end of throttling here or in a queue above
+    /// Tasks of this queue that wait for the end of throttling here or in the queue of an ancestor
     /// (throttled_limbo_list).
     pub(super) limbo: Vec<TaskId>,
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Distribution of a group's weight to its CPUs, and propagation of the group's load to the queues
-//! above.
+//! above, which are those of its ancestors.
 //!
 //! The weight of a group (its shares) is divided among its CPUs in proportion to the load of its
 //! queue on each CPU (calc_group_shares). To save time, a queue's contribution to the group's load
@@ -108,8 +108,8 @@ impl Machine {
         }
     }
 
-    /// Updates the load of the groups on a CPU. It decays even if no task of the group runs there
-    /// (sched_balance_update_blocked_averages).
+    /// Updates the load of the groups on a CPU. The load of a group decays even if none of its
+    /// tasks runs there (sched_balance_update_blocked_averages).
     pub(super) fn update_blocked_averages(&mut self, cpu: CpuId) {
         for at in 0..self.task_groups.bottom_up.len() {
             let id = self.task_groups.id(self.task_groups.bottom_up[at], cpu);

@@ -57,7 +57,8 @@ impl Machine {
         }
     }
 
-    /// Checks a group's queue and entity on a CPU. Adds the entity to the sums of the queue above.
+    /// Checks a group's queue and entity on a CPU. Adds the entity to the sums of the parent
+    /// group's queue.
     fn verify_group(&self, cpu: CpuId, id: EntityId, sums: &mut [Sums]) {
         let number = self.task_groups.group_number(id);
         let own = std::mem::take(&mut sums[number as usize]);

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # setup.sh [test|live]: installs the missing packages that building and testing need on Debian 12.
-# With "test", the script also installs the packages that `make test` needs. With "live", it installs
-# those that `make live-test` needs.
+# With "test", the script also installs the packages that `make test` needs. With "live", it
+# installs those that `make live-test` needs.
 #
 # The script needs root or sudo, and asks no questions. If nothing is missing, it takes less than a
 # tenth of a second. It checks the Rust toolchain but does not install it.

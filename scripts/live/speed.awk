@@ -1,9 +1,9 @@
 #!/usr/bin/awk -f
 # SPDX-License-Identifier: GPL-2.0-only
-# speed.awk [-v markdown=1] LOG: prints the figures of the guest's part `speed`. Throughputs are relative
-# to those of the kernel's scx_simple. Fails if messages under o1, pmqs, steal or torus are more than
-# 10 % slower than under scx_simple. docs/live-speed.md explains why the ping-pong is slower under these
-# policies.
+# speed.awk [-v markdown=1] LOG: prints the figures of the guest's part `speed`. Throughputs are
+# relative to those of the kernel's scx_simple. Fails if messages under o1, pmqs, steal or torus are
+# more than 10 % slower than under scx_simple. docs/live-speed.md explains why the ping-pong is
+# slower under these policies.
 { sub(/\r$/, "") }
 $1 == "speed" { order[++n] = $2; messages[$2] = $4; pingpong[$2] = $6 }
 $1 == "profile" {

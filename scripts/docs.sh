@@ -3,9 +3,9 @@
 # docs.sh: builds the documentation as a web site (target/docs/site/index.html) and as man pages
 # (target/docs/man).
 #
-# The site is built by mdBook, which the script installs into target/tools. mdBook requires all pages
-# to be in one directory. The repository's Markdown files are therefore copied to target/docs/src,
-# with the same relative paths, so that links between them still work.
+# The site is built by mdBook, which the script installs into target/tools. mdBook requires all
+# pages to be in one directory. The repository's Markdown files are therefore copied to
+# target/docs/src, with the same relative paths, so that links between them still work.
 set -eu
 cd "$(dirname "$0")/.."
 mdbook_version=0.5.4

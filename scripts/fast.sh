@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# fast.sh: builds the command with profile-guided optimisation (PGO). In a second, the result simulates
-# a third more time than a plain release build. The simulator's execution time is spread over much
-# code, so it profits everywhere from better decisions about inlining and branches.
+# fast.sh: builds the command with profile-guided optimisation (PGO). In a second, the result
+# simulates a third more time than a plain release build. The simulator's execution time is spread
+# over much code, so it profits everywhere from better decisions about inlining and branches.
 #
 # fast.sh          builds target/fast/release/windtunnel
 # fast.sh bench    also builds the speed benchmark in this way, and runs it

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# test.sh: checks the formatting, runs the lints and runs all tests. If a part fails, the others still
-# run. At the end, the script names the parts that failed.
+# test.sh: checks the formatting, runs the lints and runs all tests. If a part fails, the others
+# still run. At the end, the script names the parts that failed.
 set -u
 cd "$(dirname "$0")/.."
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-auto}

@@ -10,8 +10,8 @@
 # The exit status is 1 if a source cannot be compiled.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-# From here on, all paths are relative to DIR. The names of sources become part of the objects, which
-# must not depend on where DIR is.
+# From here on, all paths are relative to DIR. The names of sources become part of the objects,
+# which must not depend on where DIR is.
 cd "$1" || exit 1
 dir=.
 libbpf=$dir/crates/libbpf-sys/libbpf

@@ -54,8 +54,8 @@ def main():
     pages = {target(SUMMARY, match.group(3)) for match in LINK.finditer(summary)}
     for page in pages:
         stage(page, pages, destination)
-    # In the copy, the summary is in the top directory. Its links change accordingly: tutorial.md becomes docs/tutorial.md,
-    # and ../README.md becomes index.md.
+    # In the copy, the summary is in the top directory. Its links change accordingly: tutorial.md
+    # becomes docs/tutorial.md, and ../README.md becomes index.md.
     summary = LINK.sub(lambda match: f"[{match.group(2)}]({index(target(SUMMARY, match.group(3)))})", summary)
     with open(os.path.join(destination, "SUMMARY.md"), "w") as file:
         file.write(summary)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * verdicts OBJECT...: lets the verifier of the running kernel check each program. Nothing is attached,
- * and no scheduler is enabled.
+ * verdicts OBJECT...: lets the verifier of the running kernel check each program. Nothing is
+ * attached, and no scheduler is enabled.
  *
- * Prints one line for each program. The fields of a line are separated by tabs: "verdict", the object,
- * the program, "accepted" or "rejected", and the verifier's message.
+ * Prints one line for each program. The fields of a line are separated by tabs: "verdict", the
+ * object, the program, "accepted" or "rejected", and the verifier's message.
  *
- * The objects of crates/kernel/tests/policies/rules_*.bpf.c have a callback table `ops_NAME` for each
- * program. Each of their programs is loaded alone. Any other object is loaded as a whole, and its line
- * names the first program that is rejected.
+ * The objects of crates/kernel/tests/policies/rules_*.bpf.c have a callback table `ops_NAME` for
+ * each program. Each of their programs is loaded alone. Any other object is loaded as a whole, and
+ * its line names the first program that is rejected.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>

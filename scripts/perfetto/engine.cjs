@@ -2,9 +2,9 @@
 // Runs Perfetto's trace processor under Node. The trace processor is a WebAssembly module of
 // Perfetto's user interface.
 //
-// node engine.cjs FOLDER: FOLDER contains engine_bundle.js and trace_processor.wasm. The program reads
-// requests from standard input and writes replies to standard output. Each of them is a length (32
-// bits, little-endian), followed by the bytes of a TraceProcessorRpcStream.
+// node engine.cjs FOLDER: FOLDER contains engine_bundle.js and trace_processor.wasm. The program
+// reads requests from standard input and writes replies to standard output. Each of them is a
+// length (32 bits, little-endian), followed by the bytes of a TraceProcessorRpcStream.
 const fs = require("fs");
 const path = require("path");
 const vm = require("vm");

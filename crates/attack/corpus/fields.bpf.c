@@ -4,9 +4,9 @@
  * read. The kernel's verifier allows stores only to p->scx.slice, p->scx.dsq_vtime and
  * p->scx.disallow.
  *
- * Each ATTACK line below names an attack, which a macro of the same name selects, and how the attack
- * must end. The text after "checked:" applies to runs with the sanitizer. "ends" allows every end
- * (see ../src/corpus.rs).
+ * Each ATTACK line below names an attack, which a macro of the same name selects, and how the
+ * attack must end. The text after "checked:" applies to runs with the sanitizer. "ends" allows
+ * every end (see ../src/corpus.rs).
  *
  * ATTACK flags_zero ends; checked: ejected ""
  * ATTACK flags_queued ends; checked: ejected ""

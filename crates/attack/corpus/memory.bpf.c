@@ -3,9 +3,9 @@
  * Attacks that request more memory than the host has, and attacks whose code is expensive to
  * compile.
  *
- * Each ATTACK line below names an attack, which a macro of the same name selects, and how the attack
- * must end. The text after "checked:" applies to runs with the sanitizer. "ends" allows every end
- * (see ../src/corpus.rs).
+ * Each ATTACK line below names an attack, which a macro of the same name selects, and how the
+ * attack must end. The text after "checked:" applies to runs with the sanitizer. "ends" allows
+ * every end (see ../src/corpus.rs).
  *
  * ATTACK array_huge ends
  * ATTACK array_many ends

@@ -3,9 +3,9 @@
  * Attacks that run for too long: with loops, recursion, trees of calls, timers, and helpers that
  * process many bytes.
  *
- * Each ATTACK line below names an attack, which a macro of the same name selects, and how the attack
- * must end. The text after "checked:" applies to runs with the sanitizer. "ends" allows every end
- * (see ../src/corpus.rs).
+ * Each ATTACK line below names an attack, which a macro of the same name selects, and how the
+ * attack must end. The text after "checked:" applies to runs with the sanitizer. "ends" allows
+ * every end (see ../src/corpus.rs).
  *
  * ATTACK loop_endless ejected ""
  * ATTACK loop_in_init refused "endless loop"

@@ -42,7 +42,7 @@ impl Parameter {
     pub fn check(&self, value: i128) -> Result<(), String> {
         match self.range {
             Some((low, high)) if !(low..=high).contains(&value) => Err(format!(
-                "{value} is out of range: {low}..{high} {} ({})",
+                "{value} is out of range: expected {low} to {high} {} ({})",
                 self.unit, self.meaning
             )),
             _ => Ok(()),
@@ -66,7 +66,7 @@ mod tests {
         assert_eq!(parameter.meaning, "time a task runs: its slice");
         assert_eq!(parameter.check(100), Ok(()));
         assert_eq!(parameter.check(5000), Ok(()));
-        assert!(parameter.check(5001).unwrap_err().contains("100..5000 ns"));
+        assert!(parameter.check(5001).unwrap_err().contains("expected 100 to 5000 ns"));
         assert!(parameter.check(-1).is_err());
     }
 

@@ -103,7 +103,7 @@ impl Top {
         self.counts = EventCounts::default();
         running.advance(to, &mut self.counts)?;
         let m = &running.machine;
-        // A run that ended by itself is at its last event.
+        // If the run has ended by itself, it ended with its last event.
         let now = if running.clock() == u64::MAX {
             m.now
         } else {

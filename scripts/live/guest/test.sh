@@ -43,8 +43,8 @@ expect() {
   grep -q "$text" /tmp/said || { fail "$*: expected '$text' in the output, found:"; cat /tmp/said; }
 }
 
-# policy "NAME [SETTING...]" "COUNTER...": loads a policy while the mixed load runs. The policy must stay
-# loaded until the end, and each of the counters must have increased.
+# policy "NAME [SETTING...]" "COUNTER...": loads a policy while the mixed load runs. The policy must
+# stay loaded until the end, and each of the counters must have increased.
 policy() {
   begun=$(now)
   hotplugs=$(hotplug_seq)
@@ -60,10 +60,11 @@ policy() {
   status=$?
   echo 1 >/sys/devices/system/cpu/cpu3/online
   slowest=$(sort -n /tmp/offline | tail -1)
-  # Taking the CPU offline must not take longer than 25 s. If a policy starves the CPU's kernel threads,
-  # it takes longer, or the watchdog ends the policy after 30 s. The limit is high because a busy host
-  # slows the guest down: on a quiet host it took 2 s, and with four times as much work as CPUs 18 s.
-  # The soak has a strict limit (soak.awk), because its time does not depend on the host.
+  # Taking the CPU offline must not take longer than 25 s. If a policy starves the CPU's kernel
+  # threads, it takes longer, or the watchdog ends the policy after 30 s. The limit is high because
+  # a busy host slows the guest down: on a quiet host it took 2 s, and with four times as much work
+  # as CPUs 18 s. The soak has a strict limit (soak.awk), because its time does not depend on the
+  # host.
   [ -n "$soak" ] || echo "${slowest:-0}" | awk '{ exit ($1 > 25) }' || fail "$1: CPU 3 went offline in $slowest s"
   if [ $status != 0 ]; then
     fail "$1: exit status $status"
@@ -140,7 +141,8 @@ tuning() {
   echo "tuning: done"
 }
 
-# Tests policies that must be refused, and the messages about policies that the kernel rejects or ejects.
+# Tests policies that must be refused, and the messages about policies that the kernel rejects or
+# ejects.
 refusals() {
   expect 1 "rejected.bpf.c:19: \*count += 1;" live load /objects/rejected.bpf.o --for 3s
   expect 1 "rejected is rejected by the verifier: R[0-9] invalid mem access 'map_value_or_null'" live load /objects/rejected.bpf.o --for 3s
@@ -159,8 +161,8 @@ refusals() {
   echo "refusals: done"
 }
 
-# Tests what a profile does in place of a policy's user-space part: it sets callback flags and sizes, and
-# runs programs of type syscall.
+# Tests what a profile does in place of a policy's user-space part: it sets callback flags and
+# sizes, and runs programs of type syscall.
 prepared() {
   # scx's headers read the kernel's configuration. The package from which this kernel comes does not
   # contain it.
@@ -180,8 +182,8 @@ prepared() {
   done
 }
 
-# Tests workloads with cgroups, workloads with exec, and `live study`. All of them run under the default
-# scheduler and under a policy.
+# Tests workloads with cgroups, workloads with exec, and `live study`. All of them run under the
+# default scheduler and under a policy.
 workloads() {
   group='"loop": 20, "run": 1000, "sleep": 1000'
   printf '{ "tasks": { "a": { "taskgroup": "/a", %s }, "b": { "taskgroup": "/a/b", %s } } }' "$group" "$group" >/tmp/groups.json

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A policy that must be set up before it is enabled. The profile prepared.toml does this in place of a
- * user-space part: it gives a map and an array one element per CPU, runs a program for each CPU, and
- * sets a callback flag. ops.init() checks the first three. The counter nr_last shows the effect of the
- * flag.
+ * A policy that must be set up before it is enabled. The profile prepared.toml does this in place
+ * of a user-space part: it gives a map and an array one element per CPU, runs a program for each
+ * CPU, and sets a callback flag. ops.init() checks the first three. The counter nr_last shows the
+ * effect of the flag.
  */
 #include "scx.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A policy that the kernel must eject. If `forget` is set, the policy does not insert a certain task
- * into any DSQ. The task then never runs, which the watchdog notices.
+ * A policy that the kernel must eject. If `forget` is set, the policy does not insert a certain
+ * task into any DSQ. The task then never runs, which the watchdog notices.
  */
 #include "scx.h"
 

@@ -134,7 +134,7 @@ impl Args {
                 self.buffer * 4
             );
         }
-        outln!("  look at it: windtunnel report {output}; replay it: windtunnel run eevdf --workload {output}");
+        outln!("  to see it: windtunnel report {output}; to replay it: windtunnel run eevdf --workload {output}");
         Ok(code)
     }
 

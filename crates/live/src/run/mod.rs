@@ -182,12 +182,15 @@ fn print(r: &RunResult) {
     times("response", r.response_ns, "ms", 1e6);
     times("wake-up latency", r.wakeup_latency_ns, "us", 1e3);
     outln!(
-        "  context switches  {}, preemptions {}, migrations {} (of its tasks)",
+        "  context switches  {}, preemptions {}, migrations {} (of the workload's tasks)",
         r.context_switches,
         r.preemptions,
         r.migrations
     );
-    outln!("  busy              {:.1} % of its CPUs (by its tasks)", r.busy_percent);
+    outln!(
+        "  busy              {:.1} % of its CPUs (by the workload's tasks)",
+        r.busy_percent
+    );
 }
 
 #[cfg(test)]

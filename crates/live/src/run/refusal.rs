@@ -24,7 +24,7 @@ const REQUESTS: [(Request, &str, &str); 9] = [
     (
         Request::Affinity,
         "affinity",
-        "it names CPUs that this machine, or --cpus, does not have",
+        "the workload names CPUs that this machine or --cpus does not have",
     ),
     (Request::Nice, "nice value", "run as root"),
     (
@@ -48,7 +48,7 @@ const REQUESTS: [(Request, &str, &str); 9] = [
     (
         Request::Exec,
         "exec",
-        "the process has other threads, which it would end, or the workload cannot be read again; the task only took its new name",
+        "exec would end the other threads of the process, or the workload cannot be loaded again; the task only took the new name",
     ),
 ];
 

@@ -48,7 +48,8 @@ pub enum Kind {
 
 impl Kind {
     pub const ALL: [Kind; 5] = [Kind::Cpu, Kind::Insert, Kind::Take, Kind::Run, Kind::Kick];
-    /// Kinds that every scheduling class makes and that affect where and when tasks run.
+    /// Kinds of decisions that every scheduling class makes, and that affect where and when tasks
+    /// run.
     pub const EFFECTS: [Kind; 2] = [Kind::Cpu, Kind::Run];
 
     pub fn from_decision(what: &DecisionKind) -> Kind {

@@ -165,7 +165,7 @@ fn user_errors_name_the_input_and_a_next_step() {
         (&["run", &fifo, "--set", "slice_ns=-1"], &["slice_ns", "-1"]),
         (
             &["run", &fifo, "--set", "slice_ns=5"],
-            &["slice_ns", "100000..1000000000 ns"],
+            &["slice_ns", "100000 to 1000000000 ns"],
         ),
         (&["run", &fifo, "--set", "slice_ns"], &["NAME=VALUE"]),
         (&["run", "eevdf", "--set", "slice_ns=1"], &["eevdf"]),

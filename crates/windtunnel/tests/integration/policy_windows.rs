@@ -127,8 +127,8 @@ fn tasks_that_the_kernel_queues_itself_are_not_preempted_by_a_higher_level() {
         .migration_disabled("bound1")
         .tasks(tasks)
         .for_ms(100);
-    // If a bound task preempted another one whenever it starts, the tasks would take turns and make
-    // no progress.
+    // If the start of a bound task caused a preemption each time, the tasks would take turns and
+    // make no progress.
     assert!(ran.stints().len() < 20, "{} stints", ran.stints().len());
     assert!(ran.cpu_ns("high") > 4 * MS);
 }

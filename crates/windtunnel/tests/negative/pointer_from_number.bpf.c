@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * pointer_from_number: stores the address of a task in an integer, and later uses the integer as a pointer.
+ * pointer_from_number: stores the address of a task in an integer, and later uses the integer as a
+ * pointer.
  * expected with --check: bad-pointer: load of 4 bytes
  * expected without --check: no error
  */

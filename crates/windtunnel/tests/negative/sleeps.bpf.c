@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * sleeps: ops.init() calls a kfunc that may sleep. ops.init() itself may not sleep, because its section
- * is struct_ops instead of struct_ops.s.
+ * sleeps: ops.init() calls a kfunc that may sleep. ops.init() itself may not sleep, because its
+ * section is struct_ops instead of struct_ops.s.
  * expected with --check: sleep: scx_bpf_create_dsq may sleep
  * expected without --check: no error
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * use_after_unlock: reads an object of a list after releasing the lock. From then on, other CPUs may remove
- * the object.
+ * use_after_unlock: reads an object of a list after releasing the lock. From then on, other CPUs
+ * may remove the object.
  * expected with --check: use-after-unlock: load of 8 bytes
  * expected without --check: no error
  */

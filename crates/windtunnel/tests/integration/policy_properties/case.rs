@@ -79,8 +79,8 @@ impl TaskCase {
     }
 }
 
-/// A CPU that goes offline or online. A CPU that does not exist is ignored, and CPU 0 always stays
-/// online.
+/// A hotplug event: a CPU goes offline or online. The event is ignored if the CPU does not exist,
+/// or if it is CPU 0, which always stays online.
 #[derive(Clone, Debug)]
 pub struct Hotplug {
     pub at_us: u64,

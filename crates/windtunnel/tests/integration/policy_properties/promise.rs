@@ -21,8 +21,8 @@ impl Promise {
     }
 
     /// Returns whether a change of a task's nice value soon changes its CPU share. It does not if
-    /// the policy has levels. There, a task may wait long before it runs up to the change, or its
-    /// earlier CPU use has an effect for half a minute.
+    /// the policy has levels. Under such a policy, a task may wait long before it runs and changes
+    /// its nice value, or its earlier CPU use affects its level for half a minute.
     pub fn follows_nice_changes(self) -> bool {
         !matches!(self, Promise::LevelsByUse | Promise::StrictLevels)
     }

@@ -4,8 +4,9 @@
  *
  * This is dss with the changes of January 2002:
  *
- * - Goodness no longer counts ticks. A task has a dynamic priority instead, which grows by one for
- *   each recalculation that it sleeps through, up to 40, and falls by one when its ticks end.
+ * - Goodness contains a dynamic priority instead of the ticks. The dynamic priority of a task grows
+ *   by one for each recalculation that the task sleeps through, up to 40. It falls by one when the
+ *   task's ticks end.
  * - A recalculation gives new ticks to runnable tasks only. The number of ticks depends on the nice
  *   value alone. The CPU that recalculates holds the lock of the list while it does so.
  * - A yield uses up the task's ticks and raises its dynamic priority by one.

@@ -12,7 +12,8 @@
  * Wake-up: the task takes its last CPU if that is idle, else the CPU that has been idle longest. If
  * no CPU is idle, it preempts the running task with the lowest goodness, if that is lower than its
  * own (queue_wakeup.h).
- * Enqueue: the task is put into the queue of that CPU, or of its last CPU if it must wait.
+ * Enqueue: the task is put into the queue of the CPU that was chosen at the wake-up, or into that
+ * of its last CPU if it must wait.
  * Dispatch: the CPU searches its own queue and then reads the published number of every other
  * queue. If another queue has a better task, the CPU tries to take the lock of that queue and then
  * the task. It skips a queue that is locked or has changed, and tries the next best

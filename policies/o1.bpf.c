@@ -160,7 +160,10 @@ void SCX_OP(o1_dispatch, s32 cpu, struct task_struct *prev)
 			pull_to_array(cpu, busiest, more < pull_max ? more : pull_max);
 		}
 	}
-	/* A task that did not use up its timeslice is the first of its level, after its child. */
+	/*
+	 * A running task with a rest of its timeslice is the first of its level. Only its new child
+	 * comes before it.
+	 */
 	next = prio_pick(rq, cpu, t != NULL, t ? t->array : 0, t ? t->level : 0, t && t->head && !rq->child);
 	rq->child = false;
 	if (next < 0 && prev && t) {

@@ -125,8 +125,9 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq 
 }
 
 /*
- * Puts a task into a queue. In this order: the queue that the balancer IP chose, that of an idle
- * CPU, that of a CPU where the task preempts the running task, that of its last CPU.
+ * Puts a task into the first possible one of these queues: the queue that the balancer IP chose,
+ * the queue of an idle CPU, the queue of a CPU where the task preempts the running task, the queue
+ * of its last CPU.
  */
 void SCX_OP(pmqs_enqueue, struct task_struct *p, u64 enq_flags)
 {

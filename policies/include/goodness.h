@@ -287,8 +287,8 @@ s32 SCX_OP(goodness_init_task, struct task_struct *p, struct scx_init_task_args 
 }
 
 /*
- * Returns the ticks left of an exiting task to its parent. The parent can have at most twice its
- * quantum, the amount it would have after a long sleep.
+ * Gives the remaining ticks of an exiting task back to its parent. The parent can have at most
+ * twice its quantum, the amount that it would have after a long sleep.
  */
 void SCX_OP(goodness_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {

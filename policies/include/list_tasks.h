@@ -139,7 +139,8 @@ void SCX_OP(list_quiescent, struct task_struct *p, u64 deq_flags)
 }
 
 /*
- * Returns the tasks of a CPU's local dispatch queue to the list when a realtime task takes the CPU.
+ * Puts the tasks of a CPU's local dispatch queue back into the list when a realtime task takes the
+ * CPU.
  */
 void SCX_OP(list_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
@@ -173,7 +174,7 @@ s32 SCX_OP(list_init_task, struct task_struct *p, struct scx_init_task_args *arg
 	return 0;
 }
 
-/* Returns the ticks left of an exiting task to its parent, and releases its slot. */
+/* Gives the remaining ticks of an exiting task back to its parent, and releases its slot. */
 void SCX_OP(list_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
 	u32 slot = task_slot(p), parent_slot = p->real_parent ? task_slot(p->real_parent) : HEAD;

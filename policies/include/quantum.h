@@ -33,7 +33,10 @@ static __always_inline void split_ticks(s32 *parent, s32 *child)
 	*parent >>= 1;
 }
 
-/* Returns the ticks of an exiting child to its parent, which may have at most `most`. */
+/*
+ * Gives the remaining ticks of an exiting child back to its parent, which can have at most `most`
+ * ticks.
+ */
 static __always_inline void return_ticks(s32 *parent, s32 child, s32 most)
 {
 	*parent += child;

@@ -26,8 +26,8 @@
 /* Percentage of the wait for the CPU that is credited if another task woke the sleeper. */
 #define ON_RUNQUEUE_WEIGHT 30
 /*
- * Shortest turn of an interactive task while others of its level wait, in ns for each CPU of the
- * machine.
+ * Shortest turn of an interactive task while others of its level wait, divided by the number of
+ * CPUs, in ns.
  */
 #define MIN_TIMESLICE (5 * MS)
 

@@ -201,7 +201,7 @@ void SCX_OP(p9_running, struct task_struct *p)
 	c->level = t->level;
 }
 
-/* Charges the CPU time of the process and records that the CPU runs none. */
+/* Charges the CPU time of the process and records that the CPU runs no process. */
 void SCX_OP(p9_stopping, struct task_struct *p, bool runnable)
 {
 	struct plan9_task *t = plan9_task(p);

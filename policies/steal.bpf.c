@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * steal: CFS of Linux 4.20, and CPUs about to idle that steal from overloaded ones.
+ * steal: CFS of Linux 4.20, in which CPUs about to idle steal tasks from overloaded CPUs.
  *
  * Every task has a virtual time, which advances by run time * 100 / weight. The weight is 100 for
  * nice 0. The task with the lowest virtual time runs next. A CPU is overloaded if it runs one task

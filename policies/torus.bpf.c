@@ -282,7 +282,7 @@ void SCX_OP(torus_running, struct task_struct *p)
 	}
 }
 
-/* Charges the CPU time of the process and records that the CPU runs none. */
+/* Charges the CPU time of the process and records that the CPU runs no process. */
 void SCX_OP(torus_stopping, struct task_struct *p, bool runnable)
 {
 	struct plan9_task *t = plan9_task(p);

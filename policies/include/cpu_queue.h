@@ -45,7 +45,9 @@ struct mq {
 	u64 oldest_since;
 	/* Balancer: load of the queue. */
 	s64 load;
-	/* Balancer: load less the mean load before tasks are moved, in thousandths. */
+	/*
+	 * Balancer: load minus the mean load of all queues, before tasks are moved, in thousandths.
+	 */
 	s64 deviation_milli;
 	/* Balancer: BALANCED, SURPLUS or DEFICIT. */
 	s32 kind;

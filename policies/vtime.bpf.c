@@ -78,7 +78,7 @@ void SCX_OP(vtime_enqueue, struct task_struct *p, u64 enq_flags)
 		vtime = vtime_now - slice_ns;
 	scx_bpf_dsq_insert_vtime(p, QUEUE, slice_ns, vtime, enq_flags);
 	/*
-	 * The kernel does not call ops.select_cpu() for every task, so no idle CPU may have been
+	 * The kernel does not call ops.select_cpu() for every task, so perhaps no idle CPU has been
 	 * woken for this one.
 	 */
 	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);

@@ -116,7 +116,7 @@ void SCX_OP(windows_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
 	/*
-	 * The kernel did not call ops.select_cpu() for this thread, so no idle CPU may have been
+	 * The kernel did not call ops.select_cpu() for this thread, so perhaps no idle CPU has been
 	 * woken for it.
 	 */
 	if ((enq_flags & SCX_ENQ_WAKEUP) && !(enq_flags & SCX_ENQ_CPU_SELECTED)) {

@@ -161,8 +161,8 @@ void SCX_OP(o1_dispatch, s32 cpu, struct task_struct *prev)
 		}
 	}
 	/*
-	 * A running task with a rest of its timeslice is the first of its level. Only its new child
-	 * comes before it.
+	 * A running task whose timeslice has not ended is the first of its level. Only its new
+	 * child comes before it.
 	 */
 	next = prio_pick(rq, cpu, t != NULL, t ? t->array : 0, t ? t->level : 0, t && t->head && !rq->child);
 	rq->child = false;

@@ -23,7 +23,7 @@ u32 idle_balance PARAM("level, 0..2: domains in which a CPU about to idle search
 
 /*
  * Counters, in this order: tasks pulled by CPUs about to idle, tasks moved by the timer, and
- * searches that were skipped because idle periods are too short.
+ * searches that were skipped because idle periods were too short.
  */
 u64 nr_pulled, nr_balanced, nr_declined;
 

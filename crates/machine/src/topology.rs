@@ -3,7 +3,7 @@
 
 use crate::costs::ByDistance;
 
-/// A logical CPU. Ids of cores, LLCs, nodes and packages are dense and start at 0.
+/// A logical CPU. Ids of cores, LLCs, nodes and packages start at 0 and have no gaps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cpu {
     pub core: u32,

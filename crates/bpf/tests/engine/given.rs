@@ -213,7 +213,7 @@ fn arguments_that_break_a_rule_are_reported() {
         (
             "no mask",
             &[Kfunc("bpf_cpumask_set_cpu", &[Number(1), Task])],
-            "bad-pointer: bpf_cpumask_set_cpu wants a",
+            "bad-pointer: bpf_cpumask_set_cpu expects a",
         ),
         (
             "no per-CPU object",

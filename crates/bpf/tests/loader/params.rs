@@ -220,18 +220,25 @@ fn a_variable_that_claims_gigabytes_does_not_allocate_them() {
 #[test]
 fn a_struct_ops_member_that_claims_gigabytes_does_not_allocate_them() {
     let mut bytes = compile(
-        "struct ops { u64 flags; char name[0x1357]; }; SEC(\".struct_ops.link\") struct ops main_ops = { .flags = 3 };",
+        "struct ops { u64 flags; char name[0x23571]; }; SEC(\".struct_ops.link\") struct ops main_ops = { .flags = 3 };",
     );
-    let len = 0x1357u32.to_le_bytes();
-    let found: Vec<usize> = (0..bytes.len() - 4).filter(|&at| bytes[at..at + 4] == len).collect();
-    assert!(!found.is_empty());
-    for at in found {
-        bytes[at..at + 4].copy_from_slice(&0x7fff_fff0u32.to_le_bytes());
+    // The length of the array and the size of the struct, each the first in the .BTF section.
+    let btf = bytes.windows(4).position(|magic| magic == [0x9f, 0xeb, 1, 0]).unwrap();
+    for (small, large) in [(0x23571u32, 0x7fff_ff00u32), (0x23580, 0x7fff_ff08)] {
+        let found = bytes[btf..].windows(4).position(|word| word == small.to_le_bytes());
+        let at = btf + found.unwrap();
+        bytes[at..at + 4].copy_from_slice(&large.to_le_bytes());
     }
+    // The section's header: its type becomes NOBITS, and its size that of the struct.
+    let is_header =
+        |at: &usize| bytes[*at..*at + 8] == 0x23580u64.to_le_bytes() && bytes[at - 28..at - 24] == [1, 0, 0, 0];
+    let at = (28..bytes.len() - 8).find(is_header).unwrap();
+    bytes[at - 28] = 8;
+    bytes[at..at + 8].copy_from_slice(&0x7fff_ff08u64.to_le_bytes());
     let object = Object::parse(&bytes, "test.bpf.o").unwrap();
     let mut target = target("struct ops { u64 flags; char name[16]; } ops;");
     target.struct_ops("ops");
     let linked = load(&object, &target);
-    assert_eq!(linked.image.struct_ops[0].u64("flags"), 3);
+    assert_eq!(linked.image.struct_ops[0].u64("flags"), 0);
     assert!(peak_mib() < 1024, "{} MiB", peak_mib());
 }

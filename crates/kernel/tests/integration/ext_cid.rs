@@ -89,7 +89,11 @@ fn invalid_cids_end_the_policy_with_the_kernels_message() {
     };
     assert_eq!(message(&["TWICE"]), "cid 3 assigned to multiple cpus");
     assert_eq!(message(&["RANGE"]), "invalid cid 4");
-    assert!(message(&["NO_ARENA"]).starts_with("cid-form scheduler must use a BPF arena map"));
+    let no_arena = message(&["NO_ARENA"]);
+    assert!(
+        no_arena.starts_with("cid-form scheduler must use a BPF arena map"),
+        "{no_arena}"
+    );
     let mut run = Run::new(machine(), "cid", &["BAD"]);
     run.run(20 * MS);
     assert_eq!(run.exit().message, "invalid cid 99");

@@ -196,7 +196,7 @@ impl Table<'_> {
         let kind = match info >> 24 & 0x1f {
             1 => {
                 let bits = self.u32()?;
-                let [nr, offset, encoding, _] = bits.to_le_bytes();
+                let [nr, _, offset, encoding] = bits.to_le_bytes();
                 let encoding = encoding & 0xf;
                 if third == 0 || third > 16 || u32::from(nr) + u32::from(offset) > third * 8 {
                     return Err(Error::at(

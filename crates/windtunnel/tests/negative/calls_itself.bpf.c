@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * calls_itself: ops.running() calls a function that calls itself without end.
- * expected with --check: stack-overflow: 9 nested functions
- * expected without --check: BPF stack overflow: calls nest too deep
+ * expected message with --check: stack-overflow: 9 nested functions
+ * expected message without --check: BPF stack overflow: calls nest too deep
  */
 #include "base.h"
 

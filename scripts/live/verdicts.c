@@ -21,7 +21,10 @@
 static char verifier_log[16 << 20];
 static char libbpf_error[512];
 
-/* Stores libbpf's first warning. It is the reason if an object cannot be loaded although no program is rejected. */
+/*
+ * Stores libbpf's first warning. If an object cannot be loaded although no program is rejected, the
+ * warning is the reason.
+ */
 static int keep_warning(enum libbpf_print_level level, const char *format, va_list args)
 {
 	if (level == LIBBPF_WARN && !libbpf_error[0])
@@ -50,7 +53,9 @@ static int is_state(const char *line)
 	return at > line + 1 && (*at == '=' || *at == '_');
 }
 
-/* Returns the first line after the last line that describes an instruction. Ends the line with a NUL. */
+/*
+ * Returns the first line after the last line that describes an instruction. Ends the line with NUL.
+ */
 static char *message_of(char *log)
 {
 	char *message = NULL, *next;
@@ -104,7 +109,10 @@ static int is_chosen(const struct choice *choice, const char *program)
 	return !choice->only || !strcmp(program, choice->only);
 }
 
-/* Loads the chosen programs. Returns 0 or a negative error number; the messages are in `verifier_log` and `libbpf_error`. */
+/*
+ * Loads the chosen programs. Returns 0 or a negative error number. The messages are in
+ * `verifier_log` and `libbpf_error`.
+ */
 static int load(const char *path, const struct choice *choice)
 {
 	struct bpf_object *object = open_object(path);

@@ -160,7 +160,7 @@ fn programs() -> Vec<Program> {
         let source = read(&negative.join(file));
         let expected = source
             .lines()
-            .find_map(|line| line.strip_prefix(" * expected with --check: "));
+            .find_map(|line| line.strip_prefix(" * expected message with --check: "));
         let object = format!("{}.o", file.trim_end_matches(".c"));
         programs.push(program(
             object,

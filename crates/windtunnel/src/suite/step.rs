@@ -11,17 +11,16 @@
 //! | `load` | loads the policy. Globals keep their values. The policy may end itself |
 //! | `program NAME ARG...` | runs a program of type syscall; argument `pid:TASK`: a task's pid |
 //! | `run TIME` | runs the machine |
-//! | `hammer TASK EVERY TIME CPUS` | for TIME, changes the affinity of a task at intervals of EVERY
-//! |
+//! | `hammer TASK EVERY TIME CPUS` | for TIME, changes a task's affinity at intervals of EVERY |
 //! | `offline CPU`, `online CPU` | takes a CPU offline or online at once |
 //! | `unload` | unloads the policy |
 //! | `loaded` | requires that the policy is enabled |
 //! | `exit KIND [code N] [message TEXT]` | requires that the policy has ended like this |
 //! | `remember` | stores the current values. `+NAME` and `cpu:TASK` count from them |
 //! | `expect A OP B` | compares two values with one of `== != < <= > >=` |
+//!
 //! `hammer` changes the affinity of the tasks named TASK in turn. Each time, it binds the next task
 //! to the next one of the first CPUS CPUs.
-//! the first CPUS.
 //!
 //! A value is a product of these factors:
 //! - a number,

@@ -31,10 +31,10 @@ fn header(name: &str) -> Header {
         line.map(str::to_owned)
     };
     Header {
-        check: field("expected with --check")
-            .unwrap_or_else(|| panic!("{name}: no 'expected with --check' in the header")),
-        without: field("expected without --check")
-            .unwrap_or_else(|| panic!("{name}: no 'expected without --check' in the header")),
+        check: field("expected message with --check")
+            .unwrap_or_else(|| panic!("{name}: no 'expected message with --check' in the header")),
+        without: field("expected message without --check")
+            .unwrap_or_else(|| panic!("{name}: no 'expected message without --check' in the header")),
         kind: field("expected exit kind").unwrap_or_else(|| "SCX_EXIT_ERROR_CHECK".to_owned()),
         line: source
             .lines()
@@ -76,7 +76,7 @@ fn caught(header: &Header) -> Result<(), String> {
     }
     let without = run(name, &[])["exit"].take();
     let as_promised = match header.without.as_str() {
-        "no error" => without.is_null(),
+        "none" => without.is_null(),
         part => message_has(&without, part),
     };
     match as_promised {

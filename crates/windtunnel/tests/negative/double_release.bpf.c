@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * double_release: releases a task twice.
- * expected with --check: use-after-release: passed to bpf_task_release
- * expected without --check: released twice?
+ * expected message with --check: use-after-release: passed to bpf_task_release
+ * expected message without --check: released twice?
  */
 #include "base.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * leaks_object: allocates an object and does not release it.
- * expected with --check: leak: bad_running returns and has not released a struct note
- * expected without --check: no error
+ * expected message with --check: leak: bad_running returns and has not released a struct note
+ * expected message without --check: none
  */
 #include "base.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * leaks_record: reserves a ring buffer's record and neither submits nor discards it.
- * expected with --check: leak: bad_running returns and has not released a ring buffer's record
- * expected without --check: no error
+ * expected message with --check: leak: bad_running returns and has not released a ring buffer's record
+ * expected message without --check: none
  */
 #include "base.h"
 

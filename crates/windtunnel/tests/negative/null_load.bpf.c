@@ -2,8 +2,8 @@
 /*
  * null_load: loads through the result of a map look-up without testing it for NULL. Without --check
  * such a load returns 0, like a faulting load of BPF code in the kernel.
- * expected with --check: null-dereference: load of 8 bytes
- * expected without --check: no error
+ * expected message with --check: null-dereference: load of 8 bytes
+ * expected message without --check: none
  */
 #include "base.h"
 

@@ -2,8 +2,8 @@
 /*
  * rcu_missing: a program that may sleep gets the task that runs on a CPU, but not inside an RCU
  * section.
- * expected with --check: rcu: scx_bpf_cpu_curr needs bpf_rcu_read_lock()
- * expected without --check: no error
+ * expected message with --check: rcu: scx_bpf_cpu_curr needs bpf_rcu_read_lock()
+ * expected message without --check: none
  */
 #include "base.h"
 

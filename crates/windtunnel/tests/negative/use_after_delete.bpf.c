@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * use_after_delete: stores to the value of an element that it has deleted.
- * expected with --check: use-after-free: store of 8 bytes
- * expected without --check: no error
+ * expected message with --check: use-after-free: store of 8 bytes
+ * expected message without --check: none
  */
 #include "base.h"
 

@@ -3,7 +3,8 @@
 
 use crate::machine::Machine;
 use crate::policy::layout::mirror;
-use crate::sched::{ext, fair};
+use crate::sched::dl_server::Server;
+use crate::sched::{deadline, ext, fair};
 use crate::simulation::id::{CpuId, IDLE};
 use crate::watch::observe::Transition;
 use trace::MigrateReason;
@@ -50,6 +51,9 @@ impl Machine {
         }
         assert_eq!(self.rqs[cpu].curr, IDLE, "CPU {cpu} goes offline with a task on it");
         fair::offline(self, cpu);
+        for server in Server::ALL {
+            deadline::stop(self, cpu, server);
+        }
         // cpu_online_mask changes later than cpu_active_mask: only after all tasks have left
         // (cpu_disable_common).
         mirror::mirror_online(self);

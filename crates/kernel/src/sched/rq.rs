@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The runqueue of one CPU: its running task, its queued tasks and the accounting of its time.
 
+use crate::sched::class::Class;
+use crate::sched::dl_server::DlServers;
 use crate::sched::ext::core::ScxRq;
 use crate::sched::fair::entity::FairRq;
 use crate::sched::rt::queue::RtRq;
@@ -20,6 +22,9 @@ pub struct Rq {
     /// Work that the CPU does per ns; 1024 on the machine's fastest CPU.
     pub capacity: u64,
     pub curr: TaskId,
+    /// The highest class with a task that has become runnable since the CPU picked `curr`, at least
+    /// the class of `curr`. While the CPU picks a task, it is the class that is asked for one.
+    pub next_class: Class,
     /// Generation number of the pending Tick event. Events of older generations are ignored.
     pub tick_generation: u32,
     /// Number of queued tasks of all classes, including the running task.
@@ -49,6 +54,7 @@ pub struct Rq {
     /// Deferred reschedule IPIs: the time at which they are handled, ns, and their number.
     pub deferred_ipis: Vec<(u64, u32)>,
     pub ext: ScxRq,
+    pub servers: DlServers,
     pub rt: RtRq,
     pub fair: FairRq,
 }
@@ -84,12 +90,14 @@ impl Rq {
             cpu,
             online: true,
             curr: IDLE,
+            next_class: Class::Idle,
             need_resched: false,
             leaving_idle: false,
             resched_deferred: false,
             deferred_ipis: Vec::new(),
             spinning: false,
             nr_running: 0,
+            servers: Default::default(),
             rt: Default::default(),
             fair: Default::default(),
             ext: Default::default(),

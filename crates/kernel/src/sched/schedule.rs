@@ -6,7 +6,7 @@ use crate::programs::cursor::Next;
 use crate::programs::execute;
 use crate::sched::class::{Class, flags};
 use crate::sched::task::State;
-use crate::sched::{ext, fair, idle, rt};
+use crate::sched::{deadline, ext, fair, idle, rt};
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
@@ -85,6 +85,7 @@ impl Machine {
         self.rqs[cpu].need_resched = false;
         self.deciding(Handler::Schedule, prev);
         let next = self.pick_next_task(cpu, prev);
+        self.rqs[cpu].next_class = self.class_of(next);
         if next == prev {
             self.unlock(LockId::Rq(cpu));
             if prev != IDLE {
@@ -110,9 +111,11 @@ impl Machine {
     /// Returns the next task of the highest class that has one (pick_next_task).
     fn pick_next_task(&mut self, cpu: CpuId, prev: TaskId) -> TaskId {
         // The idle class always returns a task.
-        let next = rt::pick_task(self, cpu)
-            .or_else(|| ext::pick_task(self, cpu, prev))
+        rt::balance(self, cpu);
+        let next = deadline::pick_task(self, cpu, prev)
+            .or_else(|| rt::pick_task(self, cpu))
             .or_else(|| fair::pick_task(self, cpu, prev))
+            .or_else(|| ext::pick_task(self, cpu, prev))
             .or_else(|| idle::pick_task(self, cpu))
             .expect("the idle class never declines");
         if next != prev {

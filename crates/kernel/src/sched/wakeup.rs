@@ -160,14 +160,15 @@ impl Machine {
     /// Reschedules `cpu` if `task`, which became runnable there, should run before the current
     /// task.
     pub(crate) fn wakeup_preempt(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
-        let (curr, new) = (self.curr_class(cpu), self.class_of(task));
-        if new == curr {
+        let (next, new) = (self.rqs[cpu].next_class, self.class_of(task));
+        if new == next {
             self.class_wakeup_preempt(cpu, task, flags);
-        } else if new < curr {
-            if curr == Class::Ext {
+        } else if new < next {
+            if next == Class::Ext {
                 ext::preempted_by_class(self, cpu);
             }
             self.resched_curr(cpu);
+            self.rqs[cpu].next_class = new;
         }
     }
 

@@ -5,6 +5,7 @@
 //! obsolete has a generation number; its handler ignores the event if the owner's number has
 //! changed.
 
+use crate::sched::dl_server::Server;
 use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::step::Steps;
 use std::cmp::Ordering;
@@ -40,8 +41,8 @@ pub enum Event {
     Hotplug { cpu: CpuId, online: bool },
     /// Nohz idle balancing and other periodic work of the fair class.
     NohzBalance { cpu: CpuId },
-    /// The timer of a CPU's deadline server fires.
-    DlServer { cpu: CpuId },
+    /// The timer of one of a CPU's deadline servers fires.
+    DlServer { cpu: CpuId, server: Server },
     /// Deferred sched_ext work on a CPU (irq_work, deferred local DSQ moves).
     ExtDeferred { cpu: CpuId },
 }

@@ -12,7 +12,7 @@ use machine::Distance;
 use workload::Policy;
 
 /// Records that a core has become idle, if this CPU was its last busy one (__update_idle_core).
-pub(super) fn update_idle_core(m: &mut Machine, cpu: CpuId) {
+pub(crate) fn update_idle_core(m: &mut Machine, cpu: CpuId) {
     if !m.domains.smt_active || m.domains.llc(cpu).has_idle_cores {
         return;
     }

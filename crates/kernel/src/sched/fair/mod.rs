@@ -50,6 +50,7 @@ pub use crate::sched::fair::task_group::TaskGroups;
 pub(crate) use bandwidth::{offline, period_timer, set_bandwidth, slack_timer};
 pub use domains::Domains;
 pub use entity::{CfsRq, Entity, FairRq};
+pub(crate) use idle_scan::update_idle_core;
 pub(crate) use newidle::exit_idle;
 pub(crate) use nohz::{nohz_balance, trigger_load_balance};
 pub(crate) use queue::{dequeue_task, enqueue_task};
@@ -84,13 +85,17 @@ fn se_is_idle(m: &Machine, id: EntityId) -> bool {
 
 /// Returns the task to run next. If there is none of this class, new-idle balancing tries to pull
 /// one.
+///
+/// The class is skipped while all its tasks are ext tasks (next_active_class).
 pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId, _prev: TaskId) -> Option<TaskId> {
+    if m.ext.switching_all {
+        return None;
+    }
     loop {
         if m.rqs[cpu].fair.cfs.nr_queued == 0 {
             if newidle::balance(m, cpu) {
                 continue;
             }
-            idle_scan::update_idle_core(m, cpu);
             return None;
         }
         match pick_next_entity(m, cpu, cpu.nr()) {
@@ -153,7 +158,7 @@ pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
 /// immediately. Tasks of different groups are compared by the entities of their groups.
 pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, wake_flags: u32) {
     let curr = m.rqs[cpu].curr;
-    if curr == task || m.rqs[cpu].need_resched {
+    if curr == task || m.rqs[cpu].need_resched || m.class_of(curr) != Class::Fair {
         return;
     }
     let (se, pse, cfs_rq) = m.find_matching_se(cpu, curr, task);

@@ -8,7 +8,6 @@
 //! - the round-robin slice of 100 ms
 //! - push: a CPU sends away a task that cannot run where it is queued
 //! - pull: a CPU whose priority drops takes tasks from other CPUs
-//! - the deadline servers, which keep real-time tasks from starving the other classes
 //!
 //! Not modelled: task groups and their bandwidth, deadlines and throttling of SCHED_DEADLINE,
 //! RT_PUSH_IPI (off by default), moving a running task away through the stopper so that a pinned
@@ -16,16 +15,13 @@
 
 mod balance;
 pub(crate) mod cpupri;
-pub mod dl_server;
 pub(crate) mod queue;
-mod server;
 
 #[cfg(test)]
 mod tests;
 
 pub use cpupri::RootDomain;
 pub use queue::{Entity, RtRq};
-pub(crate) use server::timer as server_timer;
 
 use crate::machine::Machine;
 use crate::sched::class::{Class, flags};
@@ -43,11 +39,8 @@ fn rr_timeslice(m: &Machine) -> u32 {
     (RR_TIMESLICE_MS * m.spec.hz / 1000).max(1)
 }
 
-/// Returns the queued task with the highest priority, or `None` while the deadline server gives the
-/// CPU to other classes.
-///
-/// A CPU whose priority drops first tries to pull a task from other CPUs.
-pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId) -> Option<TaskId> {
+/// Tries to pull a task from other CPUs if the priority of `cpu` drops (balance_rt).
+pub(crate) fn balance(m: &mut Machine, cpu: CpuId) {
     let prev = m.rqs[cpu].curr;
     if prev != IDLE
         && m.tasks[prev].class == Class::Rt
@@ -57,11 +50,11 @@ pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId) -> Option<TaskId> {
     {
         balance::pull_tasks(m, cpu);
     }
-    let first = m.rqs[cpu].rt.first()?;
-    if server::is_serving(m, cpu) {
-        return None;
-    }
-    Some(first)
+}
+
+/// Returns the queued task with the highest priority.
+pub(crate) fn pick_task(m: &Machine, cpu: CpuId) -> Option<TaskId> {
+    m.rqs[cpu].rt.first()
 }
 
 /// Updates the root domain's record of `cpu`: its highest queued priority, and whether it has a task
@@ -103,7 +96,7 @@ pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
 /// push it to another CPU.
 pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, _flags: u32) {
     let curr = m.rqs[cpu].curr;
-    if prio(m, task) < prio(m, curr) {
+    if prio(m, task) < curr_prio(m, cpu) {
         m.resched_curr(cpu);
         return;
     }
@@ -147,7 +140,7 @@ pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, prev: TaskId, _next: Ta
     }
 }
 
-/// Starts the turn of a real-time task: updates the averages and starts the deadline server.
+/// Starts the turn of a real-time task and updates the averages.
 pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, _next: TaskId) {
     fair::exit_idle(m, cpu);
     let now = m.now;
@@ -162,7 +155,6 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, _next: TaskId) {
         1,
     );
     rt.push_wanted |= rt.nr_running > 1;
-    server::start(m, cpu);
 }
 
 /// Runs after a switch and pushes waiting tasks to CPUs that run tasks of lower priority.
@@ -172,12 +164,11 @@ pub(crate) fn balance_callback(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Charges the current task with `ns` of CPU time.
-pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
+/// Updates the average of the capacity that real-time tasks use.
+pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, _ns: u64) {
     let now = m.now;
     let running = u64::from(m.spec.topology.cpus[cpu.index()].capacity);
     let rt = &mut m.rqs[cpu].rt;
-    rt.used_ns += ns;
     rt.avg.update(
         now,
         State {
@@ -192,7 +183,6 @@ pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
 /// Counts down the slice of a SCHED_RR task and moves it behind its list when the slice is used up
 /// (task_tick_rt).
 pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
-    server::start(m, cpu);
     let curr = m.rqs[cpu].curr;
     if !matches!(m.tasks[curr].policy, Policy::RoundRobin { .. }) {
         return;

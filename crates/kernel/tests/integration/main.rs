@@ -16,6 +16,7 @@ mod ext_local;
 mod hostile;
 mod hotplug;
 mod maps;
+mod partial;
 mod policies;
 mod programs;
 mod references;

@@ -88,8 +88,8 @@ impl Bed {
         task
     }
 
-    /// Adds a cgroup with a cpu.weight and returns its number. The root cgroup is added first if
-    /// there is none.
+    /// Adds a cgroup with a cpu.weight and returns its number. The first call also adds the root
+    /// cgroup.
     pub fn cgroup(&mut self, path: &str, weight: u32) -> u32 {
         let cgroups = &mut self.workload.cgroups;
         let named = |path: &str, weight| workload::Cgroup {
@@ -104,8 +104,8 @@ impl Bed {
     }
 
     /// Adds a disturbance at `at_ns` after the start of the run.
-    pub fn disturb(&mut self, at_ns: u64, what: Action) {
-        self.workload.disturbances.push(Disturbance { at_ns, what });
+    pub fn disturb(&mut self, at_ns: u64, action: Action) {
+        self.workload.disturbances.push(Disturbance { at_ns, action });
     }
 
     pub fn machine(self, spec: MachineSpec) -> Machine {

@@ -49,8 +49,8 @@ pub struct Footprint {
     pub bytes: u64,
     /// Node of the task's memory; NOWHERE before the task has run.
     pub(super) home: u32,
-    /// Time of the switch to the task while its memory is on no node yet.
-    pub(super) came: u64,
+    /// Time of the last switch to the task. Set only while its memory is on no node.
+    pub(super) switched_at: u64,
     pub(super) private: Left,
     pub(super) llc: Left,
     /// Length of the reload that began at the last switch to the task.
@@ -65,7 +65,7 @@ impl Footprint {
         Footprint {
             bytes,
             home: NOWHERE,
-            came: 0,
+            switched_at: 0,
             private: Left::NOTHING,
             llc: Left::NOTHING,
             reload_ns: 0,
@@ -93,8 +93,8 @@ impl Cache {
         left.bytes.min(self.size.saturating_sub(since))
     }
 
-    /// Returns what a task with `wanted` bytes leaves here. `not_reloaded` bytes of its reload were
-    /// not completed; they are subtracted.
+    /// Returns the part of a footprint that a task leaves in this cache: `wanted` bytes, less the
+    /// `not_reloaded` bytes that its reload did not complete.
     pub(super) fn leave(&mut self, number: u32, wanted: u64, not_reloaded: u64) -> Left {
         self.brought = self.brought.saturating_sub(not_reloaded);
         Left {

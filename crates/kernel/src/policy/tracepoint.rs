@@ -61,7 +61,7 @@ fn run<const N: usize>(m: &mut Machine, hook: Hook, at_exit: bool, args: &[u64; 
     }
 }
 
-/// `cpu` switches from `prev` to `next`.
+/// Reports a switch of `cpu` from `prev` to `next`.
 #[inline]
 pub(crate) fn sched_switch(m: &mut Machine, cpu: CpuId, prev: TaskId, next: TaskId) {
     if m.ext.hooked_at_entry(Hook::SchedSwitch) {
@@ -96,7 +96,7 @@ pub(crate) fn sched_wakeup(m: &mut Machine, task: TaskId, new: bool) {
     }
 }
 
-/// `task`, which is on no queue, moves to `cpu`.
+/// Reports that `task`, which is on no queue, moves to `cpu`.
 #[inline]
 pub(crate) fn sched_migrate_task(m: &mut Machine, task: TaskId, cpu: CpuId) {
     at!(m, SchedMigrateTask, m.layout.task_addr(task), u64::from(cpu));
@@ -129,7 +129,7 @@ pub(crate) fn sched_process_exec(m: &mut Machine, task: TaskId) {
     );
 }
 
-/// The name of `task` is about to change to `comm`.
+/// Reports that the name of `task` is about to change to `comm`.
 pub(crate) fn task_rename(m: &mut Machine, task: TaskId, comm: &str) {
     if m.ext.hooked_at_entry(Hook::TaskRename) {
         let addr = m.layout.task_addr(task);
@@ -159,7 +159,7 @@ pub(crate) fn sched_process_exit(m: &mut Machine, task: TaskId) {
     }
 }
 
-/// A task was moved to a cgroup.
+/// Reports that a task was moved to a cgroup.
 pub(crate) fn cgroup_attach_task(m: &mut Machine, task: TaskId, cgroup: u32) {
     at!(
         m,
@@ -171,7 +171,7 @@ pub(crate) fn cgroup_attach_task(m: &mut Machine, task: TaskId, cgroup: u32) {
     );
 }
 
-/// A cgroup was created.
+/// Reports that a cgroup was created.
 pub(crate) fn cgroup_mkdir(m: &mut Machine, cgroup: u32) {
     at!(
         m,
@@ -181,7 +181,7 @@ pub(crate) fn cgroup_mkdir(m: &mut Machine, cgroup: u32) {
     );
 }
 
-/// A cgroup was removed.
+/// Reports that a cgroup was removed.
 pub(crate) fn cgroup_rmdir(m: &mut Machine, cgroup: u32) {
     at!(
         m,
@@ -191,18 +191,18 @@ pub(crate) fn cgroup_rmdir(m: &mut Machine, cgroup: u32) {
     );
 }
 
-/// The CPUs of a cgroup are about to change.
+/// Reports that the CPUs of a cgroup are about to change.
 pub(crate) fn cpuset_write_resmask(m: &mut Machine) {
     at!(m, CpusetWriteResmask, 0, 0, 0, 0);
 }
 
-/// The CPUs of a cgroup have changed. The result would be the number of bytes written, which is not
-/// modelled; it is 0.
+/// Reports that the CPUs of a cgroup have changed. The kernel's result is the number of bytes
+/// written, which is not modelled and is 0 here.
 pub(crate) fn cpuset_written(m: &mut Machine) {
     after!(m, CpusetWriteResmask, 0, 0, 0, 0, 0);
 }
 
-/// The tick on a CPU, with the programs before and after the class's part.
+/// Reports the tick on a CPU: sched_tick(), and the entry and exit of scx_tick().
 #[inline]
 pub(crate) fn sched_tick(m: &mut Machine, cpu: CpuId) {
     at!(m, SchedTick, 0);
@@ -210,31 +210,32 @@ pub(crate) fn sched_tick(m: &mut Machine, cpu: CpuId) {
     after!(m, ScxTick, m.layout.rq_addr(cpu), 0);
 }
 
-/// futex_wake() is about to wake `task`, which waits for a mutex, condition, semaphore or barrier.
+/// Reports that futex_wake() is about to wake `task`, which waits for a mutex, condition, semaphore
+/// or barrier.
 #[inline]
 pub(crate) fn futex_wake(m: &mut Machine, _task: TaskId) {
     at!(m, FutexWake, 0, 0, 1, u64::from(u32::MAX));
 }
 
-/// futex_wake() has woken a task.
+/// Reports that futex_wake() has woken a task.
 #[inline]
 pub(crate) fn futex_woken(m: &mut Machine) {
     after!(m, FutexWake, 0, 0, 1, u64::from(u32::MAX), 1);
 }
 
-/// sock_def_readable() is about to wake `task`, which reads from a socket.
+/// Reports that sock_def_readable() is about to wake `task`, which reads from a socket.
 #[inline]
 pub(crate) fn sock_def_readable(m: &mut Machine, _task: TaskId) {
     at!(m, SockDefReadable, 0);
 }
 
-/// A write to a pipe is about to wake `task`, which reads from the pipe.
+/// Reports that a write to a pipe is about to wake `task`, which reads from the pipe.
 #[inline]
 pub(crate) fn pipe_wake(m: &mut Machine, _task: TaskId) {
     at!(m, WakeUpSyncKey, 0, 1, 0);
 }
 
-/// A message has woken its reader.
+/// Reports that a message has woken its reader.
 #[inline]
 pub(crate) fn message_woken(m: &mut Machine, socket: bool) {
     if socket {
@@ -244,7 +245,7 @@ pub(crate) fn message_woken(m: &mut Machine, socket: bool) {
     }
 }
 
-/// The policy is being registered, before ops.init().
+/// Reports that the policy is being registered. Called before ops.init().
 pub(crate) fn bpf_scx_reg(m: &mut Machine, cid: bool) {
     if cid {
         at!(m, BpfScxRegCid, 0, 0);
@@ -282,10 +283,10 @@ pub fn run_syscall_program(m: &mut Machine, program: &Program, context: &mut [u8
     match result {
         Ok(value) => Ok(value as i32),
         Err(fault) => {
-            let place = fault
+            let location = fault
                 .pc
                 .map_or(program.name.clone(), |pc| m.ext.vm().code().describe(pc));
-            Err(format!("program {}: {} in {place}", program.name, fault.message))
+            Err(format!("program {}: {} in {location}", program.name, fault.message))
         }
     }
 }

@@ -72,7 +72,7 @@ pub(crate) fn advance(m: &mut Machine, cpu: CpuId, task: TaskId) -> Next {
         t.comm, t.pid
     );
     m.ended_tasks.push(ended);
-    // A task exits behind its last step.
+    // Moves to the end of the program, where a task exits.
     let cursor = &mut m.tasks[task].program;
     (cursor.pc, cursor.stage) = (ops.len() as u32, 0);
     exit(m, task)
@@ -197,7 +197,7 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
             };
             m.tasks[task].program.done();
             let cgroup = m.tasks[task].cgroup;
-            if let Some(cpus) = m.ask_for_cpus(task, cgroup, cpus) {
+            if let Some(cpus) = m.request_cpus(task, cgroup, cpus) {
                 m.set_cpus_allowed(task, cpus);
             }
             return None;

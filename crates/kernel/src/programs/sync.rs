@@ -213,8 +213,8 @@ impl Machine {
         true
     }
 
-    /// Receives a message, or queues the task as a reader if there is none. Wakes writers if there
-    /// is enough room.
+    /// Receives a message, or queues the task as a reader if the channel is empty. Wakes writers if
+    /// there is enough room.
     pub(crate) fn channel_recv(&mut self, id: u32, task: TaskId) -> bool {
         let channel = self.sync.at(id);
         let Some(message) = channel.messages.pop_front() else {

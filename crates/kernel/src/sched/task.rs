@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A task, as the simulated kernel keeps it.
 //!
-//! BPF programs see a task's `task_struct` in the machine's region (`policy::layout`) instead. Each
-//! field is in only one of the two. The exceptions are identity and affinity: they are copied to
-//! the `task_struct` whenever they change.
+//! BPF programs do not see this struct but a `task_struct` (`policy::layout`). Each field is in
+//! only one of the two. The exceptions are identity and affinity: they are copied to the
+//! `task_struct` whenever they change.
 
 use super::{ext, fair, rt};
 use crate::hardware::caches::Footprint;
@@ -28,7 +28,7 @@ pub enum State {
 /// host cache lines.
 #[repr(C, align(64))]
 pub struct Task {
-    /// Address of the task's `task_struct` in the region.
+    /// Address at which BPF programs see the task's `task_struct`.
     pub addr: u64,
     /// CPU time that the task has used, ns.
     pub sum_exec_runtime: u64,
@@ -83,7 +83,7 @@ pub struct Task {
 
 impl Task {
     /// Returns the key by which live tasks are sorted: process first, then thread.
-    pub(crate) fn place(&self) -> u64 {
+    pub(crate) fn sort_key(&self) -> u64 {
         u64::from(self.tgid) << 32 | u64::from(self.pid)
     }
 

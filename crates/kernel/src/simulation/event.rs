@@ -202,13 +202,13 @@ impl EventQueue {
     pub fn push(&mut self, time: u64, event: Event) {
         self.sequence += 1;
         self.wakers += u64::from(event.wakes());
-        self.place(key(time, self.sequence), event);
+        self.insert(key(time, self.sequence), event);
     }
 
     #[inline]
-    fn place(&mut self, key: Key, event: Event) {
+    fn insert(&mut self, key: Key, event: Event) {
         let number = bucket(key);
-        // The event belongs to bucket `base` or an earlier one, or beyond the last bucket.
+        // The event belongs to bucket `base`, to an earlier one, or beyond the last bucket.
         if number.wrapping_sub(self.base + 1) >= BUCKETS as u64 - 1 {
             return self.push_outside_buckets(key, event);
         }
@@ -277,7 +277,7 @@ impl EventQueue {
             .is_some_and(|entry| bucket(entry.key) < base + BUCKETS as u64)
         {
             let entry = self.far.pop().expect("just seen");
-            self.place(entry.key, entry.event);
+            self.insert(entry.key, entry.event);
         }
     }
 
@@ -387,8 +387,7 @@ mod tests {
         let mut expected = std::collections::BTreeMap::new();
         let mut now = 0;
         for sequence in 0..200_000u32 {
-            // Mostly near events, some in the current bucket, some far, some in a bucket of the
-            // past.
+            // Near events, some of them in the current bucket or an earlier one, and far events.
             let ahead = [0, 300, 50_000, 3_000_000, 500_000_000, 30_000_000_000][rng.below(6) as usize];
             let time = now + rng.below(ahead + 1);
             queue.push(time, Event::Resched { cpu: cpu_id(sequence) });

@@ -53,7 +53,7 @@ impl Invariants {
         }
     }
 
-    /// Notes that a CPU goes idle or stops idling.
+    /// Handles a CPU that goes idle or stops idling.
     fn set_idle(&mut self, m: &Machine, cpu: CpuId, idle: bool) {
         if idle == self.idle_since[cpu.index()].is_some() {
             return;
@@ -97,7 +97,7 @@ impl Machine {
         }
     }
 
-    /// Notes that a task became runnable. A task that already waits continues its wait.
+    /// Handles a task that became runnable. A task that already waits continues its wait.
     #[inline]
     pub(super) fn watch_queued(&mut self, task: TaskId) {
         if self.invariants.is_some() {
@@ -117,11 +117,11 @@ impl Machine {
         self.watching(|watch, m| watch.waits_no_more(m, task));
     }
 
-    /// Notes a switch of `cpu` from `prev`, which may continue to wait, to `next`.
+    /// Handles a switch of `cpu` from `prev`, which may continue to wait, to `next`.
     #[inline]
     pub(super) fn watch_switch(&mut self, cpu: CpuId, prev: TaskId, next: TaskId) {
         if self.invariants.is_some() {
-            if prev != IDLE && self.waits(prev) {
+            if prev != IDLE && self.is_waiting(prev) {
                 self.watch_queued(prev);
             }
             self.watching(|watch, m| {
@@ -146,7 +146,7 @@ impl Machine {
         });
     }
 
-    /// Notes that a CPU came online and is idle, or that it goes offline.
+    /// Handles a CPU that came online and is idle, or that goes offline.
     pub(super) fn watch_online(&mut self, cpu: CpuId, online: bool) {
         self.watching(|watch, m| watch.set_idle(m, cpu, online));
     }

@@ -12,5 +12,5 @@ pub struct WaitingTask {
     pub kept: Option<String>,
 }
 
-/// Number of waits with a description.
+/// Number of waits that get a description.
 pub(super) const DESCRIBED: usize = 3;

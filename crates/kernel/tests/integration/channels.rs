@@ -100,8 +100,8 @@ fn tcp_sends_one_message_at_once_and_holds_the_next_until_it_is_acknowledged() {
         let (_, records, _) = draw(spec, tasks, END, MS);
         stop_ns(&records, 1).max(stop_ns(&records, 2))
     };
-    // The first message is sent alone. All later ones are sent together when it is acknowledged,
-    // and need another acknowledgement.
+    // The first message is sent alone. The later ones are sent together when it is acknowledged;
+    // another acknowledgement follows.
     assert_eq!(
         [1, 2, 5].map(|messages| ns(Channel::Tcp, 100, messages)),
         [15_000, 30_000, 30_000]

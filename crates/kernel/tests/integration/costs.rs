@@ -204,9 +204,9 @@ fn separate_cache_lines_are_cheaper_than_a_shared_one() {
     );
 }
 
-/// Returns the transfers to the only CPU, and the number of cache lines of tasks that the policy
-/// read. The L2 has room for the cache lines of `room` tasks at addresses that are multiples of 8
-/// KiB. One cache line from another CPU costs 100 ns, two of one task cost `two_ns`.
+/// Returns the transfers to the only CPU, and the policy's `nr_seen`. The L2 has room for the cache
+/// lines of `room` tasks, which are at addresses that are multiples of 8 KiB. One cache line from
+/// another CPU costs 100 ns, two of one task cost `two_ns`.
 fn task_line_transfers(room: u64, two_ns: u32) -> (Transfers, u64) {
     let mut spec = free(1);
     let by_distance = |node| ByDistance {
@@ -217,7 +217,7 @@ fn task_line_transfers(room: u64, two_ns: u32) -> (Transfers, u64) {
     spec.costs.cache_line = by_distance(two_ns);
     spec.topology.cpus[0].l2_bytes = room * 8192;
     spec.topology.task_sets = Some(TaskSets {
-        apart: 8192,
+        stride: 8192,
         ways: 4,
         line: by_distance(100),
     });
@@ -233,8 +233,8 @@ fn task_structs_compete_for_sets_of_the_l2() {
     let ((few, seen), (many, _)) = (task_line_transfers(8, 200), task_line_transfers(64, 200));
     assert_eq!(few.ns, few.count * 160, "32 bytes at 5 ns");
     assert!(many.count < 32, "each cache line is fetched once: {many:?}");
-    // Each dispatch reads 16 cache lines that have been displaced since the last one. After n
-    // dispatches, 16 * n * (n + 1) / 2 have been read.
+    // The nth dispatch adds n to nr_seen for each of 16 tasks, so nr_seen is about 8 * n * n. None of
+    // the 16 cache lines is still in the L2 at the next dispatch.
     let dispatches = (seen / 8).isqrt();
     assert!(dispatches > 100 && few.count >= 16 * dispatches, "{few:?}");
 }

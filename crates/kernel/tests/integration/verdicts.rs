@@ -2,7 +2,7 @@
 //! Compares the sanitizer with the verifier of a real kernel. `verdicts.tsv` contains that kernel's
 //! verdict on every test program of the sanitizer; `PARTS=verifier make live-test` writes it. This
 //! test needs no kernel. It compares the expected results of the programs with that file, and the
-//! table in docs/checked.md with both.
+//! table in docs/sanitizer.md with both.
 
 use crate::policies::corpus::{FILES, WITHIN, cases};
 use std::collections::BTreeMap;
@@ -30,11 +30,12 @@ struct Program {
 }
 
 /// Programs on which the sanitizer and the verifier differ, grouped by reason. The list is part of
-/// docs/checked.md.
+/// docs/sanitizer.md.
 const DIFFERENCES: [(&str, &[&str]); 10] = [
     (
-        "The kernel keeps the memory of a deleted element or per-CPU object until an RCU grace period ends, and lets the program \
-         read it. The sanitizer reports the access, because the memory may have another owner:",
+        "The kernel keeps the memory of a deleted element or per-CPU object until the end of an \
+         RCU grace period, and the program may read it. The sanitizer reports the access, \
+         because the memory may have another owner:",
         &[
             "reads_a_deleted_element_through_a_dynptr",
             "reads_a_deleted_element_through_a_slice",
@@ -47,46 +48,47 @@ const DIFFERENCES: [(&str, &[&str]); 10] = [
         ],
     ),
     (
-        "The kernel lets a program read a task after bpf_rcu_read_unlock(), and handles the fault if there is \
-         one. The sanitizer reports the access, because the task may be another by then:",
+        "The kernel allows a program to read a task after bpf_rcu_read_unlock(), and handles a \
+         possible fault. The sanitizer reports the access, because the memory may already \
+         belong to another task:",
         &["looks_at_a_task_after_its_section", "use_after_rcu"],
     ),
     (
-        "The kernel handles the fault of a load through bpf_rdonly_cast() or in an arena, and the load \
-         yields 0. The sanitizer reports it:",
+        "The kernel handles the fault of a load through bpf_rdonly_cast() or in an arena, and \
+         the load returns 0. The sanitizer reports the load:",
         &["loads_from_a_page_it_freed", "reads_where_nothing_is"],
     ),
     (
-        "This kernel accepts a callback that leaks a reference if the reference is still in r0 when the \
-         callback returns. The sanitizer reports the leak:",
+        "This kernel accepts a callback that leaks a reference if the reference is still in r0 \
+         when the callback returns. The sanitizer reports the leak:",
         &["leaks_mask", "leaks_object", "leaks_record", "leaks_task"],
     ),
     (
-        "The kernel compares the size of a syscall program's context when user space runs the program. \
-         The sanitizer reports the access:",
+        "The kernel checks the size of a syscall program's context only when user space runs \
+         the program. The sanitizer reports the access:",
         &["behind_its_input", "stores_behind_its_input"],
     ),
     (
-        "The sanitizer does not see that an offset is variable if the program kept it in the stack:",
+        "The sanitizer does not notice that an offset is variable if the program loads it from the stack:",
         &["reads_the_last_word_of_a_task"],
     ),
     (
-        "bpf_per_cpu_ptr() of the kernel takes per-CPU objects that are in a map. The sanitizer also lets a \
-         program pass those that it owns:",
+        "The kernel's bpf_per_cpu_ptr() accepts only per-CPU objects that are in a map. The \
+         sanitizer also accepts objects that the program owns:",
         &["changes_copies_of_an_object"],
     ),
     (
-        "The kernel lets a program access an arena through a pointer that was cast. The sanitizer also lets \
-         it use the pointer that bpf_arena_alloc_pages() returned:",
+        "The kernel requires a cast before a program accesses an arena. The sanitizer also \
+         accepts accesses through the pointer that bpf_arena_alloc_pages() returned:",
         &["stores_to_its_pages"],
     ),
     (
-        "The sanitizer asks for no test of an array's element. The kernel does, unless it knows the index:",
+        "The sanitizer does not require a NULL test for an element of an array. The kernel does, unless it knows the index:",
         &["reads_a_known_element_without_a_test"],
     ),
     (
-        "In a program that may sleep the kernel takes a pointer from an argument's struct only in an RCU \
-         section. The sanitizer takes it everywhere:",
+        "In a program that may sleep, the kernel accepts a pointer from an argument's struct \
+         only in an RCU section. The sanitizer accepts it everywhere:",
         &["rules_within.KEEPS"],
     ),
 ];
@@ -221,7 +223,7 @@ fn every_program_has_a_verdict_and_differences_are_explained() {
         let at = explained.iter().position(|other| *other == name);
         match (differ, at) {
             (true, None) => wrong.push(format!(
-                "{name}: the sanitizer and the verifier differ, and no reason is given"
+                "{name}: the sanitizer and the verifier differ, but DIFFERENCES has no reason"
             )),
             (false, Some(_)) => wrong.push(format!("{name}: DIFFERENCES has a reason, but there is no difference")),
             _ => {}
@@ -251,7 +253,7 @@ fn the_document_has_the_table_of_verdicts() {
     golden::check_section!("../../docs/sanitizer.md", "verdicts", &table);
 }
 
-/// Returns the part of docs/checked.md that this test generates.
+/// Returns the part of docs/sanitizer.md that this test generates.
 fn table() -> String {
     let (kernel, verdicts) = verdicts();
     let mut text = format!("The kernel is {kernel}.\n\nThe sanitizer and the verifier differ in these cases:\n\n");

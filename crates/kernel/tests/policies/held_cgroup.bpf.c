@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * held_cgroup: references the cgroup with id 2 from its creation until RELEASE_AT, and stores a
- * number for each cgroup in cgroup storage. Whenever a task runs, records what is accessible of the
- * referenced cgroup.
+ * number for each cgroup in cgroup storage. Whenever a task runs, records which data of the
+ * referenced cgroup is accessible.
  */
 #include "css.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * held_task: references the task with pid 1 from its first run until RELEASE_AT, and stores a
- * number for it in task storage. Whenever another task runs, records what is accessible of the
- * referenced task. After the release it does the same with only the task's address.
+ * number for it in task storage. Whenever another task runs, records which data of the
+ * referenced task is accessible. After the release it does the same with only the task's address.
  */
 #include "scx.h"
 

@@ -118,7 +118,10 @@ KEEPS(reads_registers_that_it_set)
 	return value;
 }
 
-/* On the other path, r9 would have no value. The kernel also knows the constant. */
+/*
+ * If the branch were taken, r9 would have no value. The verifier knows the constant and does not
+ * follow that path.
+ */
 KEEPS(reads_a_register_that_is_set_on_the_path_taken)
 {
 	u64 value, seven = load(u64, &constant);

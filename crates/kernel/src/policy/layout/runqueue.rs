@@ -18,7 +18,7 @@ kstruct! {
         /// Time scaled by the CPU's capacity while a task runs. It is set to `clock_task` when the
         /// CPU is idle.
         pub clock_pelt: u64,
-        /// Always 0. In the kernel it grows when a CPU goes idle whose fair tasks had no idle time.
+        /// Always 0. In the kernel it grows when a fully utilised CPU goes idle.
         pub lost_idle_time: u64,
         pub cpu: i32,
         pub online: i32,

@@ -113,7 +113,7 @@ kstruct! {
         pub last_queued: u64,
     }
 
-    /// Address space of a process. Only the address of the struct is used, to tell processes apart.
+    /// Address space of a process. Only the address of the struct is used, to distinguish processes.
     pub struct mm_struct {}
 
     pub struct nodemask {

@@ -15,9 +15,9 @@ use bpf::errno::{EINVAL, ENOMEM};
 use bpf::map::kind;
 
 /// Makes the mapping for a policy that is about to be enabled.
-pub(crate) fn enable(m: &mut Machine, form: bool) {
+pub(crate) fn enable(m: &mut Machine, uses_cids: bool) {
     m.ext.cids = Cids::new(&m.spec.topology, &m.online_cpus);
-    m.ext.cids.form = form;
+    m.ext.cids.uses_cids = uses_cids;
 }
 
 /// Allocates one mask for each CPU in the policy's arena, for ops.set_cmask(). Runs after
@@ -26,7 +26,7 @@ pub(crate) fn enable(m: &mut Machine, form: bool) {
 /// # Errors
 /// The negative errno if the arena has no room.
 pub(crate) fn alloc_masks(m: &mut Machine) -> Result<(), i32> {
-    if !m.ext.cids.form {
+    if !m.ext.cids.uses_cids {
         return Ok(());
     }
     let nr_cpus = m.nr_cpus();
@@ -35,21 +35,21 @@ pub(crate) fn alloc_masks(m: &mut Machine) -> Result<(), i32> {
     let pages = (size * u64::from(nr_cpus)).div_ceil(4096) as u32;
     let region = m.region.clone();
     let arena = m.ext.vm().maps().iter().find(|map| map.def().kind == kind::ARENA);
-    let seen = arena.and_then(|arena| {
-        let seen = arena.alloc_pages(&region, 0, pages).ok().filter(|&addr| addr != 0)?;
-        Some((seen, arena.arena_addr(seen)?))
+    let pointer = arena.and_then(|arena| {
+        let pointer = arena.alloc_pages(&region, 0, pages).ok().filter(|&addr| addr != 0)?;
+        Some((pointer, arena.arena_addr(pointer)?))
     });
-    let Some((seen, lies)) = seen else {
+    let Some((pointer, address)) = pointer else {
         exit::error(m, "the policy's arena has no room for the masks of ops.set_cmask()");
         return Err(-ENOMEM);
     };
     for cpu in 0..u64::from(nr_cpus) {
         let header = [0, nr_cpus, words];
-        if let Err(fault) = region.store(lies + cpu * size, header) {
+        if let Err(fault) = region.store(address + cpu * size, header) {
             exit::error(m, fault.message.clone());
             return Err(-ENOMEM);
         }
-        m.ext.cids.scratch.push((seen + cpu * size, lies + cpu * size));
+        m.ext.cids.scratch.push((pointer + cpu * size, address + cpu * size));
     }
     Ok(())
 }
@@ -58,7 +58,7 @@ pub(crate) fn alloc_masks(m: &mut Machine) -> Result<(), i32> {
 /// Negative values are returned unchanged.
 #[inline]
 pub(crate) fn cpu_ret(m: &mut Machine, cpu: i32) -> i32 {
-    if !m.ext.cids.form || cpu < 0 {
+    if !m.ext.cids.uses_cids || cpu < 0 {
         return cpu;
     }
     valid(m, cpu).map_or(-EINVAL, |cid| m.ext.cids.to_cpu(cid).nr() as i32)
@@ -76,21 +76,21 @@ pub(crate) fn valid(m: &mut Machine, cid: i32) -> Option<u32> {
 /// Returns the mask argument of ops.set_cpumask() for a task: the address of its cpumask, or of the
 /// current CPU's mask of cids.
 pub(crate) fn mask_arg(m: &mut Machine, task: TaskId) -> u64 {
-    if !m.ext.cids.form {
+    if !m.ext.cids.uses_cids {
         return m.cpus_ptr(task).addr();
     }
-    let (seen, lies) = m.ext.cids.scratch[m.this_cpu.index()];
+    let (pointer, address) = m.ext.cids.scratch[m.this_cpu.index()];
     let mut bits = vec![0u64; m.nr_cpus().div_ceil(64) as usize];
     for cpu in m.tasks[task].cpus.iter() {
-        let cid = m.ext.cids.of_cpu(cpu);
+        let cid = m.ext.cids.to_cid(cpu);
         bits[cid as usize / 64] |= 1 << (cid % 64);
     }
-    for (at, word) in (lies + size_of::<scx_cmask>() as u64..).step_by(8).zip(bits) {
+    for (at, word) in (address + size_of::<scx_cmask>() as u64..).step_by(8).zip(bits) {
         // If the policy has freed the pages, the fault ends it.
         if let Err(fault) = m.region.store(at, word) {
             exit::fault(m, "ops.set_cmask()", &fault);
             break;
         }
     }
-    seen
+    pointer
 }

@@ -296,7 +296,7 @@ pub struct Kicks {
     pub(crate) sync: Vec<(CpuId, u64)>,
 }
 
-/// enum scx_enable_state
+/// State of sched_ext (enum scx_enable_state).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EnableState {
     Enabling,

@@ -20,7 +20,7 @@ pub struct Dump {
     /// Whether an ops.dump*() callback is running that has printed nothing yet.
     pub(crate) first: bool,
     pub(crate) open: bool,
-    /// Address of the struct scx_dump_ctx in the region.
+    /// Address at which BPF programs see the struct scx_dump_ctx.
     pub(crate) context: u64,
     /// Length at which the text is cut, in bytes. At most one line beyond it is kept.
     pub(crate) max: usize,

@@ -92,7 +92,7 @@ pub(super) fn do_enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, enq_fla
     let addr = m.tasks[task].addr;
     debug_assert_eq!(m.ext.direct, DirectDispatch::Closed);
     m.ext.direct = DirectDispatch::For(task);
-    m.deciding(Handler::Enqueue, task);
+    m.note_decision_handler(Handler::Enqueue, task);
     ops::call_task(m, Op::Enqueue, task, &[addr, enq_flags]);
     m.ext.direct = DirectDispatch::Closed;
     if m.scx_entity(task).ddsp_dsq_id != SCX_DSQ_INVALID {
@@ -318,7 +318,7 @@ pub(super) fn rq_online(m: &Machine, cpu: CpuId) -> bool {
     m.rqs[cpu].ext.online && m.online_cpus.contains(cpu)
 }
 
-/// Emits a detail record with the length of a DSQ.
+/// Emits a trace record with the length of a DSQ, if the trace contains details.
 #[inline]
 fn trace_length(m: &mut Machine, dsq: DsqRef) {
     if m.details {
@@ -345,7 +345,7 @@ pub(super) fn unlink_from_dsq(m: &mut Machine, task: TaskId, dsq: DsqRef) {
 
 /// Removes a task from its DSQ, if it is on one (dispatch_dequeue).
 pub(super) fn dispatch_dequeue(m: &mut Machine, cpu: CpuId, task: TaskId) {
-    let dsq = m.ext.dsqs.of(task);
+    let dsq = m.ext.dsqs.current(task);
     if dsq == NO_DSQ {
         // The task may wait for its move to another CPU's local DSQ.
         let deferred = &mut m.rqs[cpu].ext.ddsp_deferred;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! sched_ext fields of a task. Policies see the fields in `task_struct.scx`, which is in the
-//! region, and may write some of them. The fields in this file are private to the simulator.
+//! sched_ext fields of a task that only the simulator uses. BPF programs see the other fields in
+//! `task_struct.scx` and may write some of them.
 
 use crate::policy::callbacks::Op;
 use crate::policy::layout::enums::*;

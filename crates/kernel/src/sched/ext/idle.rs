@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Built-in idle tracking and idle CPU selection (kernel/sched/ext/idle.c).
 //!
-//! The idle masks are in the region. Policies read the same masks through
+//! The idle masks are in the memory that BPF programs can read. Policies get these masks from
 //! scx_bpf_get_idle_cpumask(). Up to three masks are intersected word by word, as a `Domain`, so no
 //! temporary mask is needed.
 
@@ -181,7 +181,7 @@ pub(crate) fn any_distribute(m: &mut Machine, mask: Mask) -> Option<CpuId> {
 }
 
 /// Returns a CPU of a mask and of a node (cpumask_any_and_distribute).
-pub(crate) fn any_of_node(m: &mut Machine, mask: Mask, node: u32) -> Option<CpuId> {
+pub(crate) fn any_in_node(m: &mut Machine, mask: Mask, node: u32) -> Option<CpuId> {
     let node = m.layout.nodes[node as usize];
     any_and_distribute(m, Domain::new(mask), node)
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The masks of idle CPUs, for the machine and for each node, and their location in the region.
+//! The masks of idle CPUs, for the machine and for each node. They are in the memory that BPF
+//! programs can read.
 
 use crate::policy::layout::Mask;
 use crate::simulation::id::CpuId;
@@ -106,7 +107,7 @@ fn lowest_cpu(index: u32, word: u64) -> CpuId {
 }
 
 impl Idle {
-    /// Allocates the masks in the region.
+    /// Allocates the masks in the memory that BPF programs can read.
     ///
     /// # Errors
     /// If the memory of the simulated kernel has no room for the masks.

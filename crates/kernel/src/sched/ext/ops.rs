@@ -114,7 +114,7 @@ fn execute<const N: usize>(m: &mut Machine, op: Op, function: usize, args: &[u64
     (result, insns, own)
 }
 
-/// Does the rest of [`invoke`] if detail records are on.
+/// Does the rest of [`invoke`] if the trace contains details, such as a record for each callback.
 #[inline(never)]
 fn invoke_recorded<const N: usize>(m: &mut Machine, op: Op, function: usize, args: &[u64; N]) -> (Option<u64>, u64) {
     let began = m.local_time(m.this_cpu);

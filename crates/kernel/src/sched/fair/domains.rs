@@ -288,8 +288,8 @@ impl Domains {
         }
     }
 
-    /// Sets `imb_numa_nr` of the NUMA domains, so that an allowed imbalance does not make tasks share
-    /// an LLC.
+    /// Sets `imb_numa_nr` of the NUMA domains, so that an allowed imbalance does not make tasks
+    /// share an LLC.
     fn set_numa_imbalance(&mut self, topology: &Topology, online: &CpuSet) {
         for cpu in online.iter() {
             let info = &topology.cpus[cpu.index()];

@@ -353,8 +353,8 @@ fn hrtick_start(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Starts the high-resolution tick when a second task is queued, because the current slice now has
-/// an end.
+/// Starts the high-resolution tick after a task was queued. With a second task, the current slice
+/// ends at its deadline.
 fn hrtick_update(m: &mut Machine, cpu: CpuId) {
     if m.rqs[cpu].fair.hrtick_at == NEVER
         && let Some(curr) = m.fair_curr(cpu)

@@ -57,8 +57,8 @@ pub(crate) fn pick_task(m: &Machine, cpu: CpuId) -> Option<TaskId> {
     m.rqs[cpu].rt.first()
 }
 
-/// Updates the root domain's record of `cpu`: its highest queued priority, and whether it has a task
-/// to spare.
+/// Updates the root domain's record of `cpu`: its highest queued priority, and whether it has a
+/// task to spare.
 fn update_root_domain(m: &mut Machine, cpu: CpuId) {
     let rt = &m.rqs[cpu].rt;
     m.root_domain.set(cpu, rt.highest());

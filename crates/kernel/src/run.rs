@@ -163,7 +163,7 @@ impl Machine {
             rq.need_resched = false;
             rq.resched_deferred = true;
             if !rq.spinning {
-                self.defer_resched(cpu, 1);
+                self.defer_resched(cpu);
             }
         }
     }

@@ -10,7 +10,8 @@
 //! Not modelled: the order of servers and SCHED_DEADLINE tasks by deadline (a server goes first),
 //! and admission control.
 
-use super::dl_server::{NEVER, Server};
+use super::dl_server::Server;
+use super::fair::entity::NEVER;
 use super::{ext, fair};
 use crate::machine::Machine;
 use crate::simulation::event::Event;

@@ -2,6 +2,7 @@
 //! State of the deadline servers, which reserve CPU time for the fair and the ext class
 //! (struct sched_dl_entity with `dl_server` set).
 
+use crate::sched::fair::entity::NEVER;
 use std::ops::{Index, IndexMut};
 
 /// Period and relative deadline of both servers, ns (sched_init_dl_servers).
@@ -9,9 +10,6 @@ pub(crate) const PERIOD_NS: u64 = 1_000_000_000;
 
 /// CPU time that each server reserves per period, ns (sched_init_dl_servers).
 pub(crate) const RUNTIME_NS: u64 = 50_000_000;
-
-/// Value of [`DlServer::timer_at`] if the timer is not started.
-pub(crate) const NEVER: u64 = u64::MAX;
 
 /// The class that a server reserves CPU time for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,5 +166,52 @@ impl DlServer {
         }
         self.throttled = false;
         self.defer_armed = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testbed::{MS, SECOND};
+
+    fn server() -> DlServer {
+        DlServers::default()[Server::Fair].clone()
+    }
+
+    #[test]
+    fn a_server_that_starts_waits_for_zero_laxity() {
+        let mut dl = server();
+        dl.update_at_start(3 * SECOND);
+        assert_eq!((dl.deadline, dl.zero_laxity()), (4 * SECOND, 3 * SECOND + 950 * MS));
+        assert!(dl.throttled && dl.defer_armed);
+        // A restart in the same period keeps the rest of the runtime if it is not too much.
+        dl.runtime = 20 * MS as i64;
+        (dl.throttled, dl.defer_armed) = (false, false);
+        dl.update_at_start(3 * SECOND + 500 * MS);
+        assert_eq!((dl.deadline, dl.runtime), (4 * SECOND, 20 * MS as i64));
+        assert!(dl.throttled && dl.defer_armed);
+        // 20 ms in the last 300 ms would be more than 5 %.
+        dl.update_at_start(3 * SECOND + 700 * MS);
+        assert_eq!((dl.deadline, dl.runtime), (4 * SECOND + 700 * MS, 50 * MS as i64));
+    }
+
+    #[test]
+    fn a_server_that_was_running_restarts_without_delay_but_with_less_runtime() {
+        let mut dl = server();
+        (dl.defer_running, dl.deadline, dl.runtime) = (true, 2 * SECOND, 50 * MS as i64);
+        dl.update_at_start(SECOND + 500 * MS);
+        // 5 % of the 500 ms that are left.
+        assert_eq!(dl.runtime / MS as i64, 24);
+        assert!(!dl.throttled && dl.deadline == 2 * SECOND);
+    }
+
+    #[test]
+    fn an_overrun_is_paid_back_in_the_next_periods() {
+        let mut dl = server();
+        (dl.defer_running, dl.throttled) = (true, true);
+        (dl.deadline, dl.runtime) = (2 * SECOND, -(60 * MS as i64));
+        dl.replenish(2 * SECOND);
+        assert_eq!((dl.deadline, dl.runtime), (4 * SECOND, 40 * MS as i64));
+        assert!(!dl.throttled);
     }
 }

@@ -60,6 +60,7 @@ impl Machine {
         let rq = &mut self.rqs[cpu];
         rq.online = false;
         rq.need_resched = false;
+        rq.resched_deferred = false;
         // The rest of the CPU's debt is dropped.
         rq.debt = 0;
         self.idle_cpus.remove(cpu);

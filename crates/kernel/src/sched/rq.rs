@@ -4,7 +4,7 @@
 use crate::sched::class::Class;
 use crate::sched::dl_server::DlServers;
 use crate::sched::ext::core::ScxRq;
-use crate::sched::fair::entity::FairRq;
+use crate::sched::fair::entity::{FairRq, NEVER};
 use crate::sched::rt::queue::RtRq;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
@@ -36,7 +36,8 @@ pub struct Rq {
     /// Whether a reschedule IPI is waking the CPU from idle. The IPI's latency then includes the
     /// idle exit.
     pub leaving_idle: bool,
-    /// Whether a reschedule IPI is deferred until the CPU has finished its kernel work.
+    /// Whether a reschedule is deferred until the CPU has finished its kernel work. Linux keeps
+    /// `need_resched` set in this time, so no other CPU sends an IPI.
     pub resched_deferred: bool,
     /// Whether the CPU spins in the kernel until other CPUs have rescheduled (SCX_KICK_WAIT). Its
     /// task makes no progress.
@@ -51,8 +52,8 @@ pub struct Rq {
     pub idle_since: u64,
     /// Overhead that `Overhead` records have already reported, ns.
     pub recorded_overhead_ns: u64,
-    /// Deferred reschedule IPIs: the time at which they are handled, ns, and their number.
-    pub deferred_ipis: Vec<(u64, u32)>,
+    /// Time of the pending event for a deferred reschedule, ns, or [`NEVER`].
+    pub resched_event_at: u64,
     pub ext: ScxRq,
     pub servers: DlServers,
     pub rt: RtRq,
@@ -77,11 +78,9 @@ impl CpuTime {
 }
 
 impl Rq {
-    /// Returns the number of reschedule IPIs that arrive at `now`: the IPIs deferred until `now`,
-    /// or one if none was deferred.
-    pub fn take_deferred_ipis(&mut self, now: u64) -> u32 {
-        let deferred = self.deferred_ipis.iter().position(|&(at, _)| at == now);
-        deferred.map_or(1, |place| self.deferred_ipis.swap_remove(place).1)
+    /// Returns whether schedule() will run on this CPU soon.
+    pub fn resched_pending(&self) -> bool {
+        self.need_resched || self.resched_deferred
     }
 
     pub fn new(cpu: CpuId, capacity: u64) -> Rq {
@@ -94,7 +93,7 @@ impl Rq {
             need_resched: false,
             leaving_idle: false,
             resched_deferred: false,
-            deferred_ipis: Vec::new(),
+            resched_event_at: NEVER,
             spinning: false,
             nr_running: 0,
             servers: Default::default(),

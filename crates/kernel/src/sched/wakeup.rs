@@ -67,8 +67,10 @@ impl Machine {
     /// Chooses a CPU for a task and checks that the task may run there (select_task_rq).
     pub(crate) fn select_task_rq(&mut self, task: TaskId, prev_cpu: CpuId, wake_flags: u32) -> CpuId {
         if !self.may_choose_cpu(task) {
-            let cpu = self.tasks[task].cpus.first().unwrap_or(prev_cpu);
-            return self.allowed_cpu(task, cpu, prev_cpu);
+            // A task with migration disabled stays (migrate_disable_switch).
+            let t = &self.tasks[task];
+            let pinned = t.cpus.first().filter(|_| t.migration_disabled == 0);
+            return self.allowed_cpu(task, pinned.unwrap_or(prev_cpu), prev_cpu);
         }
         self.note_decision_handler(Handler::SelectCpu, task);
         let cpu = self.class_select_task_rq(task, prev_cpu, wake_flags);
@@ -233,5 +235,22 @@ impl Machine {
             at.max(self.now),
             crate::simulation::event::Event::Wake { task, generation },
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sched::class::flags::WF_TTWU;
+    use crate::testbed::*;
+
+    #[test]
+    fn a_task_with_migration_disabled_wakes_on_its_cpu() {
+        let mut bed = Bed::default();
+        bed.task(2, sleeper(MS, 100 * MS));
+        let (mut m, _) = bed.run(spec(1, 1, 4, 1), 50 * MS);
+        let task = nth(0);
+        let prev_cpu = cpu_id(2);
+        m.tasks[task].migration_disabled = 1;
+        assert_eq!(m.select_task_rq(task, prev_cpu, WF_TTWU), prev_cpu);
     }
 }

@@ -158,7 +158,7 @@ pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
 /// immediately. Tasks of different groups are compared by the entities of their groups.
 pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, wake_flags: u32) {
     let curr = m.rqs[cpu].curr;
-    if curr == task || m.rqs[cpu].need_resched || m.class_of(curr) != Class::Fair {
+    if curr == task || m.rqs[cpu].resched_pending() || m.class_of(curr) != Class::Fair {
         return;
     }
     let (se, pse, cfs_rq) = m.find_matching_se(cpu, curr, task);

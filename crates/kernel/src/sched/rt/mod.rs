@@ -100,7 +100,7 @@ pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, _flags: 
         m.resched_curr(cpu);
         return;
     }
-    if m.rqs[cpu].need_resched || task == curr {
+    if m.rqs[cpu].resched_pending() || task == curr {
         return;
     }
     if prio(m, task) == prio(m, curr) && !movable(m, task) && movable(m, curr) && find_lowest_rq(m, curr).is_some() {

@@ -2,7 +2,7 @@
 //! The event loop, which takes events from the queue in order and executes their handlers.
 
 use crate::machine::*;
-use crate::sched::{ext, fair, rt};
+use crate::sched::{deadline, ext, fair};
 use crate::simulation::event::Event;
 use crate::simulation::id::CpuId;
 use crate::watch::observe::Transition;
@@ -134,7 +134,11 @@ impl Machine {
             Event::Hrtick { cpu } => fair::hrtick(self, cpu),
             Event::CfsPeriod { group, generation } => fair::period_timer(self, group, generation),
             Event::CfsSlack { group, generation } => fair::slack_timer(self, group, generation),
-            Event::DlServer { cpu } => rt::server_timer(self, cpu),
+            Event::DlServer { cpu, server } => {
+                if !deadline::timer(self, cpu, server) {
+                    return;
+                }
+            }
             Event::NohzBalance { cpu } => fair::nohz_balance(self, cpu),
             Event::ExtDeferred { cpu } => ext::deferred(self, cpu),
         }
@@ -165,7 +169,7 @@ impl Machine {
             rq.need_resched = false;
             rq.resched_deferred = true;
             if !rq.spinning {
-                self.defer_resched(cpu, 1);
+                self.defer_resched(cpu);
             }
         }
     }

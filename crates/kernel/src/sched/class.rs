@@ -7,10 +7,10 @@
 pub enum Class {
     /// SCHED_FIFO, SCHED_RR and SCHED_DEADLINE
     Rt,
-    /// sched_ext
-    Ext,
     /// EEVDF
     Fair,
+    /// sched_ext
+    Ext,
     Idle,
 }
 

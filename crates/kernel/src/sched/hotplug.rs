@@ -3,7 +3,8 @@
 
 use crate::machine::Machine;
 use crate::policy::layout::mirror;
-use crate::sched::{ext, fair};
+use crate::sched::dl_server::Server;
+use crate::sched::{deadline, ext, fair};
 use crate::simulation::id::{CpuId, IDLE};
 use crate::watch::observe::Transition;
 use trace::MigrateReason;
@@ -50,13 +51,17 @@ impl Machine {
         }
         assert_eq!(self.rqs[cpu].curr, IDLE, "CPU {cpu} goes offline with a task on it");
         fair::offline(self, cpu);
-        // cpu_online_mask changes later than cpu_active_mask, after all tasks have left the CPU
+        for server in Server::ALL {
+            deadline::stop(self, cpu, server);
+        }
+        // cpu_online_mask changes later than cpu_active_mask: only after all tasks have left
         // (cpu_disable_common).
         mirror::mirror_online(self);
         let rq = &mut self.rqs[cpu];
         rq.online = false;
         rq.need_resched = false;
-        // Kernel work that was charged to the CPU but not performed yet is dropped.
+        rq.resched_deferred = false;
+        // The rest of the CPU's debt is dropped.
         rq.debt = 0;
         self.idle_cpus.remove(cpu);
         self.observe(Transition::Offline { cpu });

@@ -3,10 +3,11 @@
 //! runnable task.
 
 use crate::machine::Machine;
-use crate::sched::ext;
+use crate::sched::{ext, fair};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId) -> Option<TaskId> {
+    fair::update_idle_core(m, cpu);
     ext::stay_idle(m, cpu);
     Some(IDLE)
 }

@@ -5,6 +5,8 @@
 pub mod cgroup;
 pub mod cgroup_change;
 pub mod class;
+pub(crate) mod deadline;
+pub mod dl_server;
 pub mod ext;
 pub mod fair;
 pub mod fork;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The runqueue of a CPU: its running task, its queued tasks, and how its time is accounted.
 
+use crate::sched::class::Class;
+use crate::sched::dl_server::DlServers;
 use crate::sched::ext::core::ScxRq;
-use crate::sched::fair::entity::FairRq;
+use crate::sched::fair::entity::{FairRq, NEVER};
 use crate::sched::rt::queue::RtRq;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
@@ -20,7 +22,10 @@ pub struct Rq {
     /// Speed of the CPU at its current frequency; 1024 is full speed of the machine's fastest CPU.
     pub capacity: u64,
     pub curr: TaskId,
-    /// Generation number of the pending Tick event. Tick events with another number are ignored.
+    /// The highest class with a task that has become runnable since the CPU picked `curr`, at least
+    /// the class of `curr`. While the CPU picks a task, it is the class that is asked for one.
+    pub next_class: Class,
+    /// Generation number of the pending Tick event. Events of older generations are ignored.
     pub tick_generation: u32,
     /// Number of queued tasks of all classes, including the running task.
     pub nr_running: u32,
@@ -32,7 +37,8 @@ pub struct Rq {
     /// Whether a reschedule IPI has been sent that wakes the CPU from idle. The latency of that IPI
     /// includes the time to leave idle.
     pub leaving_idle: bool,
-    /// Whether a reschedule IPI is deferred until the CPU has finished its kernel work.
+    /// Whether a reschedule is deferred until the CPU has finished its kernel work. Linux keeps
+    /// `need_resched` set in this time, so no other CPU sends an IPI.
     pub resched_deferred: bool,
     /// Whether the CPU spins in the kernel until other CPUs have rescheduled (SCX_KICK_WAIT). The
     /// running task makes no progress meanwhile.
@@ -47,10 +53,10 @@ pub struct Rq {
     pub idle_since: u64,
     /// Overhead that has already been reported in `Overhead` trace records, ns.
     pub recorded_overhead_ns: u64,
-    /// Deferred reschedule IPIs: the time at which they will be handled, in ns, and how many they
-    /// are.
-    pub deferred_ipis: Vec<(u64, u32)>,
+    /// Time of the pending event for a deferred reschedule, ns, or [`NEVER`].
+    pub resched_event_at: u64,
     pub ext: ScxRq,
+    pub servers: DlServers,
     pub rt: RtRq,
     pub fair: FairRq,
 }
@@ -74,11 +80,9 @@ impl CpuTime {
 }
 
 impl Rq {
-    /// Returns how many reschedule IPIs have to be handled at the time `now`. These are the IPIs
-    /// that were deferred until `now`, or a single IPI if none was deferred until then.
-    pub fn take_deferred_ipis(&mut self, now: u64) -> u32 {
-        let deferred = self.deferred_ipis.iter().position(|&(at, _)| at == now);
-        deferred.map_or(1, |place| self.deferred_ipis.swap_remove(place).1)
+    /// Returns whether schedule() will run on this CPU soon.
+    pub fn resched_pending(&self) -> bool {
+        self.need_resched || self.resched_deferred
     }
 
     pub fn new(cpu: CpuId, capacity: u64) -> Rq {
@@ -87,12 +91,14 @@ impl Rq {
             cpu,
             online: true,
             curr: IDLE,
+            next_class: Class::Idle,
             need_resched: false,
             leaving_idle: false,
             resched_deferred: false,
-            deferred_ipis: Vec::new(),
+            resched_event_at: NEVER,
             spinning: false,
             nr_running: 0,
+            servers: Default::default(),
             rt: Default::default(),
             fair: Default::default(),
             ext: Default::default(),

@@ -6,8 +6,9 @@ use crate::machine::Machine;
 use crate::programs::cursor::Next;
 use crate::programs::execute;
 use crate::sched::class::{Class, flags};
+use crate::sched::fair::entity::NEVER;
 use crate::sched::task::State;
-use crate::sched::{ext, fair, idle, rt};
+use crate::sched::{deadline, ext, fair, idle, rt};
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
@@ -20,7 +21,7 @@ impl Machine {
     /// the current handler. Otherwise an IPI is sent to it.
     pub(crate) fn resched_curr(&mut self, cpu: CpuId) {
         let rq = &mut self.rqs[cpu];
-        if rq.need_resched {
+        if rq.resched_pending() {
             return;
         }
         rq.need_resched = true;
@@ -29,50 +30,41 @@ impl Machine {
         }
     }
 
-    /// Handles a reschedule IPI, together with all IPIs that were deferred until now. If the CPU is
-    /// still busy with kernel work, the IPIs are deferred until that work ends.
+    /// Handles a reschedule IPI, or the end of the work to which one was deferred. The CPU
+    /// reschedules when the handler ends, or when it has worked off its debt.
     pub(crate) fn resched_ipi(&mut self, cpu: CpuId) {
-        let mut ipis = self.rqs[cpu].take_deferred_ipis(self.now);
-        loop {
-            self.enter(cpu);
-            let rq = &mut self.rqs[cpu];
-            if rq.spinning {
-                // The CPU spins in the kernel. When it stops spinning, it checks
-                // `resched_deferred`.
-                rq.need_resched = false;
-                rq.resched_deferred = true;
-                return;
-            }
-            if rq.debt > 0 && rq.online {
-                // Clears the request, because `leave` would otherwise reschedule immediately.
-                rq.need_resched = false;
-                self.defer_resched(cpu, ipis);
-                return;
-            }
-            if rq.resched_deferred {
-                rq.resched_deferred = false;
-                rq.need_resched = true;
-            }
-            ipis -= 1;
-            if ipis == 0 || !rq.need_resched {
-                return;
-            }
-            self.leave();
+        self.enter(cpu);
+        let now = self.now;
+        let rq = &mut self.rqs[cpu];
+        if rq.resched_event_at <= now {
+            rq.resched_event_at = NEVER;
+        }
+        if !rq.resched_pending() || !rq.online {
+            // schedule() has run since the IPI was sent.
+            return;
+        }
+        if rq.spinning {
+            // The flag is checked again when the spinning ends.
+            rq.need_resched = false;
+            rq.resched_deferred = true;
+        } else if rq.debt > 0 {
+            // Otherwise `leave` would reschedule immediately.
+            rq.need_resched = false;
+            self.defer_resched(cpu);
+        } else {
+            rq.resched_deferred = false;
+            rq.need_resched = true;
         }
     }
 
-    /// Defers the handling of `ipis` reschedule IPIs until `cpu` has finished its kernel work. All
-    /// IPIs that are deferred until the same time share one event.
-    pub(crate) fn defer_resched(&mut self, cpu: CpuId, ipis: u32) {
+    /// Defers a reschedule until `cpu` has worked off its debt.
+    pub(crate) fn defer_resched(&mut self, cpu: CpuId) {
         let at = self.local_time(cpu);
         let rq = &mut self.rqs[cpu];
         rq.resched_deferred = true;
-        match rq.deferred_ipis.iter_mut().find(|(time, _)| *time == at) {
-            Some((_, waiting)) => *waiting += ipis,
-            None => {
-                rq.deferred_ipis.push((at, ipis));
-                self.events.push(at, Event::Resched { cpu });
-            }
+        if at < rq.resched_event_at {
+            rq.resched_event_at = at;
+            self.events.push(at, Event::Resched { cpu });
         }
     }
 
@@ -87,7 +79,10 @@ impl Machine {
         self.rqs[cpu].need_resched = false;
         self.note_decision_handler(Handler::Schedule, prev);
         let next = self.pick_next_task(cpu, prev);
+        self.rqs[cpu].next_class = self.class_of(next);
         if next == prev {
+            // An IPI that has found nothing to run does not shorten the next exit from idle.
+            self.rqs[cpu].leaving_idle = false;
             self.unlock(LockId::Rq(cpu));
             if prev != IDLE {
                 self.arm_step(cpu);
@@ -112,9 +107,11 @@ impl Machine {
     /// Returns the next task, from the highest class that has a runnable task (pick_next_task).
     fn pick_next_task(&mut self, cpu: CpuId, prev: TaskId) -> TaskId {
         // The idle class always returns a task.
-        let next = rt::pick_task(self, cpu)
-            .or_else(|| ext::pick_task(self, cpu, prev))
+        rt::balance(self, cpu);
+        let next = deadline::pick_task(self, cpu, prev)
+            .or_else(|| rt::pick_task(self, cpu))
             .or_else(|| fair::pick_task(self, cpu, prev))
+            .or_else(|| ext::pick_task(self, cpu, prev))
             .or_else(|| idle::pick_task(self, cpu))
             .expect("the idle class never declines");
         if next != prev {
@@ -271,25 +268,61 @@ impl Machine {
 mod tests {
     use crate::machine::Machine;
     use crate::simulation::event::Event;
-    use crate::testbed::{cpu_id, spec};
-    use workload::Workload;
+    use crate::testbed::{Bed, MS, cpu_id, spec};
+    use trace::Record;
+    use workload::{Dist, Op, Workload};
 
     #[test]
-    fn ipis_deferred_to_the_same_time_share_one_event() {
+    fn several_ipis_to_a_busy_cpu_are_one_reschedule() {
         let mut m = Machine::new(spec(1, 1, 2, 1), Workload::default(), 1).expect("a machine");
-        m.charge(cpu_id(0), 1000);
-        let end = m.local_time(cpu_id(0));
+        let (cpu, other) = (cpu_id(0), cpu_id(1));
+        m.enter(other);
+        m.charge(cpu, 1000);
+        let end = m.local_time(cpu);
         for _ in 0..100 {
-            m.resched_ipi(cpu_id(0));
+            m.enter(other);
+            m.resched_curr(cpu);
+            m.resched_ipi(cpu);
         }
+        assert!(!m.rqs[cpu].need_resched && m.rqs[cpu].resched_deferred);
         let mut events = Vec::new();
         while let Some(next) = m.events.pop(u64::MAX) {
             events.push(next);
         }
-        events.retain(|(_, event)| *event == Event::Resched { cpu: cpu_id(0) });
-        assert_eq!(events, [(end, Event::Resched { cpu: cpu_id(0) })]);
-        // All 100 IPIs are counted. An IPI that arrives at another time counts as one.
-        assert_eq!(m.rqs[0].take_deferred_ipis(end), 100);
-        assert_eq!(m.rqs[0].take_deferred_ipis(end + 1), 1);
+        // One IPI was sent, and one event waits for the end of the work.
+        let resched = Event::Resched { cpu };
+        events.retain(|(_, event)| *event == resched);
+        assert_eq!(events.len(), 2);
+        assert_eq!(events[0], (end, resched));
+        m.now = end;
+        m.resched_ipi(cpu);
+        assert!(m.rqs[cpu].need_resched);
+        m.schedule(cpu);
+        // The IPI that arrives late finds nothing to do.
+        let overhead = m.rqs[cpu].debt;
+        m.resched_ipi(cpu);
+        m.leave();
+        assert!(!m.rqs[cpu].resched_pending());
+        assert_eq!(m.rqs[cpu].debt, overhead, "schedule() did not run again");
+    }
+
+    /// Wakes a task on an idle CPU by its timer, with or without an IPI before that finds nothing.
+    #[test]
+    fn an_ipi_without_work_does_not_make_the_next_wakeup_cheaper() {
+        let first_run = |kick: bool| {
+            let mut bed = Bed::default();
+            bed.pinned(0, vec![Op::Sleep(Dist::Fixed(10 * MS)), Op::Run(Dist::Fixed(MS))]);
+            let mut m = bed.machine(spec(1, 1, 2, 1));
+            let mut records = Vec::new();
+            m.advance(5 * MS, &mut records);
+            if kick {
+                m.enter(cpu_id(1));
+                m.resched_curr(cpu_id(0));
+            }
+            m.run(20 * MS, &mut records);
+            let exit = |r: &&Record| matches!(r.event, trace::Event::TaskExit { .. });
+            records.iter().find(exit).expect("the task exits").time
+        };
+        assert_eq!(first_run(true), first_run(false));
     }
 }

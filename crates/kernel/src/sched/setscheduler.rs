@@ -4,7 +4,7 @@
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
 use crate::policy::layout::mirror;
-use crate::sched::class::flags;
+use crate::sched::class::{Class, flags};
 use crate::sched::fork::set_policy_fields;
 use crate::sched::{ext, fair};
 use crate::simulation::id::TaskId;
@@ -81,7 +81,7 @@ impl Machine {
         if self.tasks[task].class == old_class {
             self.class_prio_changed(cpu, task);
         } else {
-            self.class_switched_to(cpu, task);
+            self.class_changed(task, old_class);
         }
         let (pid, prio) = (self.tasks[task].pid, self.tasks[task].prio());
         if prio != old_prio {
@@ -89,8 +89,24 @@ impl Machine {
         }
     }
 
-    /// Dequeues a task, applies `change` to it, and queues it again (the kernel's sched_change
-    /// pattern). If the task is running, it is not the current task during the change.
+    /// Reschedules as necessary after a task has moved from the class `from` to another one
+    /// (sched_change_end).
+    pub(crate) fn class_changed(&mut self, task: TaskId, from: Class) {
+        let cpu = self.tasks[task].cpu;
+        self.class_switched_to(cpu, task);
+        let t = &self.tasks[task];
+        // The real-time class may have pushed the task away.
+        if t.on_rq && t.cpu == cpu {
+            let demoted = t.on_cpu && t.class > from;
+            self.wakeup_preempt(cpu, task, 0);
+            if demoted {
+                self.resched_curr(cpu);
+            }
+        }
+    }
+
+    /// Applies `change` to a task that is taken off its queue for this purpose (the kernel's
+    /// sched_change pattern). A running task is not the current task during the change.
     pub(crate) fn change_queued(&mut self, task: TaskId, change: impl FnOnce(&mut Machine)) {
         let cpu = self.tasks[task].cpu;
         if cpu != self.this_cpu {

@@ -68,8 +68,10 @@ impl Machine {
     /// (select_task_rq).
     pub(crate) fn select_task_rq(&mut self, task: TaskId, prev_cpu: CpuId, wake_flags: u32) -> CpuId {
         if !self.may_choose_cpu(task) {
-            let cpu = self.tasks[task].cpus.first().unwrap_or(prev_cpu);
-            return self.allowed_cpu(task, cpu, prev_cpu);
+            // A task with migration disabled stays (migrate_disable_switch).
+            let t = &self.tasks[task];
+            let pinned = t.cpus.first().filter(|_| t.migration_disabled == 0);
+            return self.allowed_cpu(task, pinned.unwrap_or(prev_cpu), prev_cpu);
         }
         self.note_decision_handler(Handler::SelectCpu, task);
         let cpu = self.class_select_task_rq(task, prev_cpu, wake_flags);
@@ -163,14 +165,15 @@ impl Machine {
     /// Reschedules `cpu` if `task`, which has just become runnable there, should run before the
     /// current task.
     pub(crate) fn wakeup_preempt(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
-        let (curr, new) = (self.curr_class(cpu), self.class_of(task));
-        if new == curr {
+        let (next, new) = (self.rqs[cpu].next_class, self.class_of(task));
+        if new == next {
             self.class_wakeup_preempt(cpu, task, flags);
-        } else if new < curr {
-            if curr == Class::Ext {
+        } else if new < next {
+            if next == Class::Ext {
                 ext::preempted_by_class(self, cpu);
             }
             self.resched_curr(cpu);
+            self.rqs[cpu].next_class = new;
         }
     }
 
@@ -235,5 +238,22 @@ impl Machine {
             at.max(self.now),
             crate::simulation::event::Event::Wake { task, generation },
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sched::class::flags::WF_TTWU;
+    use crate::testbed::*;
+
+    #[test]
+    fn a_task_with_migration_disabled_wakes_on_its_cpu() {
+        let mut bed = Bed::default();
+        bed.task(2, sleeper(MS, 100 * MS));
+        let (mut m, _) = bed.run(spec(1, 1, 4, 1), 50 * MS);
+        let task = nth(0);
+        let prev_cpu = cpu_id(2);
+        m.tasks[task].migration_disabled = 1;
+        assert_eq!(m.select_task_rq(task, prev_cpu, WF_TTWU), prev_cpu);
     }
 }

@@ -9,6 +9,9 @@
 
 use crate::machine::Machine;
 use crate::policy::layout::mirror;
+use crate::sched::class::Class;
+use crate::sched::deadline;
+use crate::sched::dl_server::Server;
 use crate::simulation::id::{CpuId, IDLE};
 use machine::Distance;
 use trace::Event;
@@ -42,6 +45,7 @@ impl Machine {
         }
         if rq.curr == IDLE {
             rq.time.idle_ns += rest;
+            deadline::update_idle(self, cpu, rest);
             return;
         }
         rq.time.tasks_ns += rest;
@@ -53,6 +57,11 @@ impl Machine {
         let class = task.class;
         mirror::mirror_runtime(self, curr);
         self.class_update_curr(class, cpu, rest);
+        match class {
+            Class::Fair => deadline::update(self, cpu, Server::Fair, rest),
+            Class::Ext => deadline::update(self, cpu, Server::Ext, rest),
+            Class::Rt | Class::Idle => {}
+        }
     }
 
     /// Emits a trace record with the overhead of `cpu` since the last such record.

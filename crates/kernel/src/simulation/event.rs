@@ -5,6 +5,7 @@
 //! generation number. Its handler ignores the event if the number has changed. The exception is the
 //! step event of a CPU, which can be moved and removed (see `step`).
 
+use crate::sched::dl_server::Server;
 use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::step::Steps;
 use std::cmp::Ordering;
@@ -42,9 +43,9 @@ pub enum Event {
     Hotplug { cpu: CpuId, online: bool },
     /// An IPI arrives that asks the CPU to do nohz idle balancing or to start the stopper.
     NohzBalance { cpu: CpuId },
-    /// The timer of a CPU's deadline server fires.
-    DlServer { cpu: CpuId },
-    /// Deferred sched_ext work of the CPU is due (irq_work, moves to local DSQs).
+    /// The timer of one of a CPU's deadline servers fires.
+    DlServer { cpu: CpuId, server: Server },
+    /// Deferred sched_ext work on a CPU (irq_work, deferred local DSQ moves).
     ExtDeferred { cpu: CpuId },
 }
 

@@ -17,6 +17,7 @@ mod hostile;
 mod hotplug;
 mod local_time;
 mod maps;
+mod partial;
 mod policies;
 mod programs;
 mod references;

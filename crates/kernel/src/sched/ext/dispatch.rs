@@ -17,6 +17,8 @@ use crate::policy::callbacks::Op;
 use crate::policy::layout::enums::*;
 use crate::policy::layout::scx_cpu_release_args;
 use crate::sched::class::{Class, flags};
+use crate::sched::deadline;
+use crate::sched::dl_server::Server;
 use crate::sched::ext::core::{DirectDispatch, Pending};
 use crate::sched::ext::ops_table::Frame;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
@@ -44,6 +46,8 @@ pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Option<Tas
         return None;
     }
     kick::kick_sync(m, cpu);
+    let rq = &mut m.rqs[cpu];
+    rq.next_class = rq.next_class.max(Class::Ext);
     let verdict = balance_one(m, cpu, prev);
     kick::after_balance(m, cpu);
     if verdict == Verdict::Prev && m.class_of(prev) == Class::Ext {
@@ -332,7 +336,11 @@ fn move_remote_task_to_local_dsq(m: &mut Machine, task: TaskId, enq_flags: u64, 
     let rq = &mut m.rqs[dst_cpu];
     rq.nr_running += 1;
     rq.ext.nr_running += 1;
+    let is_first = rq.ext.nr_running == 1;
     m.set_task_runnable(task);
+    if is_first {
+        deadline::start(m, dst_cpu, Server::Ext);
+    }
     enqueue_local(m, dst_cpu, task, enq_flags);
 }
 
@@ -399,9 +407,8 @@ pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, task: TaskId, next: Tas
         }
         requeue_prev(m, cpu, task, next);
     }
-    // The rest of this function corresponds to the kernel's switch_class().
-    let next_class = m.class_of(next);
-    if next != task && next_class == Class::Rt && m.ext.has_cpu_preempt() {
+    // The rest is switch_class().
+    if next != task && m.class_of(next) < Class::Ext && m.ext.has_cpu_preempt() {
         release_cpu(m, cpu, next);
     }
 }
@@ -443,9 +450,11 @@ pub(super) fn release_cpu(m: &mut Machine, cpu: CpuId, next: TaskId) {
             offset_of!(scx_cpu_release_args, reason),
             offset_of!(scx_cpu_release_args, task),
         );
-        let why = match m.tasks[next].policy {
-            Policy::Deadline => SCX_CPU_PREEMPT_DL,
-            _ => SCX_CPU_PREEMPT_RT,
+        let why = match (m.class_of(next), m.tasks[next].policy) {
+            (Class::Rt, Policy::Deadline) => SCX_CPU_PREEMPT_DL,
+            (Class::Rt, _) => SCX_CPU_PREEMPT_RT,
+            // Linux has no reason for the fair class (preempt_reason_from_class).
+            _ => SCX_CPU_PREEMPT_UNKNOWN,
         };
         args[reason..reason + 4].copy_from_slice(&(why as u32).to_le_bytes());
         args[task..task + 8].copy_from_slice(&m.addr_of_task(next, cpu).to_le_bytes());

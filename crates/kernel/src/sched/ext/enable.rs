@@ -22,6 +22,8 @@ use crate::policy::layout::enums::*;
 use crate::policy::layout::scx_exit_info;
 use crate::policy::release::Release;
 use crate::sched::class::Class;
+use crate::sched::deadline;
+use crate::sched::dl_server::Server;
 use crate::sched::ext::core::{DirectDispatch, MAX_TIMEOUT_NS};
 use crate::sched::ext::exit_info::{Exit, Kind};
 use crate::sched::ext::ops_table::{Frame, OpsTable, Policy};
@@ -170,6 +172,7 @@ fn enable_policy(m: &mut Machine, cid: bool) -> Result<(), Box<Exit>> {
 /// returns an errno.
 fn run_enable_steps(m: &mut Machine) -> Result<(), i32> {
     watchdog::start(m);
+    deadline::attach(m, Server::Ext);
     let (flags, has_update_idle) = (m.ext.ops().flags, m.ext.ops().defines(Op::UpdateIdle));
     idle::enable(m, flags, has_update_idle);
     if m.ext.ops().defines(Op::Init) {
@@ -215,6 +218,9 @@ fn run_enable_steps(m: &mut Machine) -> Result<(), i32> {
         set_class(m, task, class);
     }
     bypass::set(m, false);
+    if m.ext.switching_all {
+        deadline::detach(m, Server::Fair);
+    }
     if m.ext.exit.is_some() {
         return Ok(());
     }
@@ -239,7 +245,7 @@ fn set_class(m: &mut Machine, task: TaskId, class: Class) {
         m.tasks[task].class = class;
         super::switching_class(m, task, old);
     });
-    m.class_switched_to(cpu, task);
+    m.class_changed(task, old);
 }
 
 /// Ends the policy if CPUs went online or offline after its object was opened (check_hotplug_seq).
@@ -324,6 +330,8 @@ fn disable(m: &mut Machine) {
     }
     kick::end_all_waits(m);
     m.reset_perf_targets();
+    deadline::detach(m, Server::Ext);
+    deadline::attach(m, Server::Fair);
     m.ext.enabled = false;
     m.ext.deactivate_ops();
     idle::disable(m);

@@ -12,6 +12,8 @@ use crate::policy::callbacks::Op;
 use crate::policy::layout::enums::*;
 use crate::policy::layout::{PF_EXITING, mirror};
 use crate::sched::class::{Class, flags};
+use crate::sched::deadline;
+use crate::sched::dl_server::Server;
 use crate::sched::ext::core::DirectDispatch;
 use crate::simulation::id::{CpuId, TaskId};
 use crate::watch::decision::Handler;
@@ -30,6 +32,9 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, core_flags
     if m.ext.has_op(Op::Runnable) && !migrating {
         let addr = m.tasks[task].addr;
         ops::call_task(m, Op::Runnable, task, &[addr, enq_flags]);
+    }
+    if m.rqs[cpu].ext.nr_running == 1 {
+        deadline::start(m, cpu, Server::Ext);
     }
     if stays {
         let local = m.ext.dsqs.local(cpu);
@@ -267,9 +272,9 @@ fn count_immed(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
 
 /// Returns whether an ext task that is queued on `cpu` now can run immediately (rq_is_open).
 pub(super) fn rq_is_open(m: &Machine, cpu: CpuId, enq_flags: u64) -> bool {
-    match m.curr_class(cpu) {
-        Class::Rt => false,
-        Class::Fair | Class::Idle => true,
+    match m.rqs[cpu].next_class {
+        Class::Rt | Class::Fair => false,
+        Class::Idle => true,
         Class::Ext => m.rqs[cpu].ext.in_balance || enq_flags & SCX_ENQ_PREEMPT != 0,
     }
 }
@@ -282,9 +287,12 @@ fn local_dsq_post_enq(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64)
         ops::call_task(m, Op::Dequeue, task, &[addr, 0]);
     }
     if m.rqs[cpu].ext.in_balance {
+        // The CPU is choosing its next task and needs no reschedule.
+        let rq = &mut m.rqs[cpu];
+        rq.next_class = rq.next_class.min(Class::Ext);
         return;
     }
-    if m.curr_class(cpu) > Class::Ext {
+    if m.rqs[cpu].next_class > Class::Ext {
         ops::settle(m);
         m.wakeup_preempt(cpu, task, 0);
     }

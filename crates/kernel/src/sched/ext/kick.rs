@@ -225,7 +225,7 @@ fn end_wait(m: &mut Machine, cpu: CpuId) {
         m.arm_step(cpu);
     }
     if resched {
-        m.defer_resched(cpu, 1);
+        m.defer_resched(cpu);
     }
 }
 

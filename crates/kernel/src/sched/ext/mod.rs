@@ -258,13 +258,8 @@ pub(crate) fn switched_from(m: &mut Machine, _cpu: CpuId, task: TaskId) {
     lifecycle::switched_from(m, task);
 }
 
-/// Reschedules `cpu` if the task is queued there and the CPU runs a task of a lower class. All
-/// other work of the change was done by `switching_class`.
-pub(crate) fn switched_to(m: &mut Machine, cpu: CpuId, task: TaskId) {
-    if m.tasks[task].on_rq && m.rqs[cpu].curr != task && m.curr_class(cpu) > Class::Ext {
-        m.resched_curr(cpu);
-    }
-}
+/// Does nothing: `switching_class` has handled the task.
+pub(crate) fn switched_to(_m: &mut Machine, _cpu: CpuId, _task: TaskId) {}
 
 pub(crate) fn prio_changed(_m: &mut Machine, _cpu: CpuId, _task: TaskId) {}
 

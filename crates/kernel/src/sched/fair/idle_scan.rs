@@ -13,9 +13,8 @@ use crate::simulation::id::{CpuId, TaskId};
 use machine::Distance;
 use workload::Policy;
 
-/// Records in the LLC that it has an idle core, if `cpu` was the last busy thread of its core
-/// (__update_idle_core).
-pub(super) fn update_idle_core(m: &mut Machine, cpu: CpuId) {
+/// Records that a core has become idle, if this CPU was its last busy one (__update_idle_core).
+pub(crate) fn update_idle_core(m: &mut Machine, cpu: CpuId) {
     if !m.domains.smt_active || m.domains.llc(cpu).has_idle_cores {
         return;
     }

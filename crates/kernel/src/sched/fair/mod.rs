@@ -52,6 +52,7 @@ pub use crate::sched::fair::task_group::TaskGroups;
 pub(crate) use bandwidth::{offline, period_timer, set_bandwidth, slack_timer};
 pub use domains::Domains;
 pub use entity::{CfsRq, Entity, FairRq};
+pub(crate) use idle_scan::update_idle_core;
 pub(crate) use newidle::exit_idle;
 pub(crate) use nohz::{nohz_balance, trigger_load_balance};
 pub(crate) use queue::{dequeue_task, enqueue_task};
@@ -86,12 +87,14 @@ fn se_is_idle(m: &Machine, id: EntityId) -> bool {
 
 /// Returns the task to run next. If the CPU has no fair task, new-idle balancing tries to pull one.
 pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId, _prev: TaskId) -> Option<TaskId> {
+    if m.ext.switching_all {
+        return None;
+    }
     loop {
         if m.rqs[cpu].fair.cfs.nr_queued == 0 {
             if newidle::balance(m, cpu) {
                 continue;
             }
-            idle_scan::update_idle_core(m, cpu);
             return None;
         }
         match pick_next_entity(m, cpu, cpu.nr()) {
@@ -156,7 +159,7 @@ pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
 /// compared.
 pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, wake_flags: u32) {
     let curr = m.rqs[cpu].curr;
-    if curr == task || m.rqs[cpu].need_resched {
+    if curr == task || m.rqs[cpu].resched_pending() || m.class_of(curr) != Class::Fair {
         return;
     }
     let (se, pse, cfs_rq) = m.find_matching_se(cpu, curr, task);

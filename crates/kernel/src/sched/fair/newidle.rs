@@ -9,6 +9,7 @@ use super::balance::{IdleType, balance_rq};
 use super::domains::Level;
 use super::entity::MIGRATION_COST;
 use crate::machine::Machine;
+use crate::sched::class::Class;
 use crate::simulation::id::{CpuId, IDLE};
 use crate::simulation::timeline::LockId;
 
@@ -35,6 +36,8 @@ pub(super) fn balance(m: &mut Machine, cpu: CpuId) -> bool {
             0
         }
         Some(_) => {
+            let rq = &mut m.rqs[cpu];
+            rq.next_class = rq.next_class.max(Class::Fair);
             m.unlock(LockId::Rq(cpu));
             m.update_blocked_averages(cpu);
             let pulled = pull_from_domains(m, cpu, avg_idle, &mut next_balance);

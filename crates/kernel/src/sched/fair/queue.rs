@@ -9,6 +9,8 @@ use super::entity::{CfsRqId, EntityId, GROUP};
 use super::{hrtick_update, is_idle_policy};
 use crate::machine::Machine;
 use crate::sched::class::flags;
+use crate::sched::deadline;
+use crate::sched::dl_server::Server;
 use crate::sched::task::State;
 use crate::simulation::id::{CpuId, TaskId};
 
@@ -58,6 +60,9 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32
     let rq = &mut m.rqs[cpu].fair;
     rq.push_newest(&mut m.tasks, task);
     m.domains.update_idle_policy(cpu, &rq.cfs);
+    if rq.cfs.h_nr_queued == 1 {
+        deadline::start(m, cpu, Server::Fair);
+    }
     hrtick_update(m, cpu);
 }
 

@@ -19,16 +19,13 @@
 
 mod balance;
 pub(crate) mod cpupri;
-pub mod dl_server;
 pub(crate) mod queue;
-mod server;
 
 #[cfg(test)]
 mod tests;
 
 pub use cpupri::RootDomain;
 pub use queue::{Entity, RtRq};
-pub(crate) use server::timer as server_timer;
 
 use crate::machine::Machine;
 use crate::sched::class::{Class, flags};
@@ -46,11 +43,8 @@ fn rr_timeslice(m: &Machine) -> u32 {
     (RR_TIMESLICE_MS * m.spec.hz / 1000).max(1)
 }
 
-/// Returns the queued task with the highest priority. Returns `None` while the deadline server lets
-/// other classes run first.
-///
-/// If the priority of the CPU decreases, first tries to pull a task from other CPUs.
-pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId) -> Option<TaskId> {
+/// Tries to pull a task from other CPUs if the priority of `cpu` drops (balance_rt).
+pub(crate) fn balance(m: &mut Machine, cpu: CpuId) {
     let prev = m.rqs[cpu].curr;
     if prev != IDLE
         && m.tasks[prev].class == Class::Rt
@@ -60,11 +54,11 @@ pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId) -> Option<TaskId> {
     {
         balance::pull_tasks(m, cpu);
     }
-    let first = m.rqs[cpu].rt.first()?;
-    if server::is_serving(m, cpu) {
-        return None;
-    }
-    Some(first)
+}
+
+/// Returns the queued task with the highest priority.
+pub(crate) fn pick_task(m: &Machine, cpu: CpuId) -> Option<TaskId> {
+    m.rqs[cpu].rt.first()
 }
 
 /// Updates what the root domain knows about `cpu`: its highest queued priority, and whether it has
@@ -106,11 +100,11 @@ pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
 /// push the woken task to another CPU.
 pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, _flags: u32) {
     let curr = m.rqs[cpu].curr;
-    if prio(m, task) < prio(m, curr) {
+    if prio(m, task) < curr_prio(m, cpu) {
         m.resched_curr(cpu);
         return;
     }
-    if m.rqs[cpu].need_resched || task == curr {
+    if m.rqs[cpu].resched_pending() || task == curr {
         return;
     }
     if prio(m, task) == prio(m, curr) && !movable(m, task) && movable(m, curr) && find_lowest_rq(m, curr).is_some() {
@@ -169,7 +163,6 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, _next: TaskId) {
         1,
     );
     rt.push_wanted |= rt.nr_running > 1;
-    server::start(m, cpu);
 }
 
 /// Pushes waiting tasks to CPUs that run tasks of lower priority. Runs after a context switch.
@@ -179,12 +172,11 @@ pub(crate) fn balance_callback(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Charges the current task with `ns` of CPU time.
-pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
+/// Updates the average of the capacity that real-time tasks use.
+pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, _ns: u64) {
     let now = m.now;
     let running = u64::from(m.spec.topology.cpus[cpu.index()].capacity);
     let rt = &mut m.rqs[cpu].rt;
-    rt.used_ns += ns;
     rt.avg.update(
         now,
         State {
@@ -199,7 +191,6 @@ pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
 /// Counts down the slice of a SCHED_RR task. When the slice is used up, moves the task to the end
 /// of its list (task_tick_rt).
 pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
-    server::start(m, cpu);
     let curr = m.rqs[cpu].curr;
     if !matches!(m.tasks[curr].policy, Policy::RoundRobin { .. }) {
         return;

@@ -3,7 +3,6 @@
 //! of the lists that are not empty.
 
 use crate::sched::fair::pelt::{Avg, State};
-use crate::sched::rt::dl_server::Server;
 use crate::sched::task::Task;
 use crate::simulation::id::{IDLE, TaskId};
 use crate::simulation::table::Table;
@@ -47,10 +46,7 @@ pub struct RtRq {
     pub push_wanted: bool,
     /// First and last task of each priority. The running task stays in its list.
     lists: Box<[(TaskId, TaskId); NO_RT as usize]>,
-    /// CPU time that real-time tasks have used, ns.
-    pub used_ns: u64,
     pub(super) avg: Avg,
-    pub(super) server: Server,
 }
 
 impl Default for RtRq {
@@ -61,9 +57,7 @@ impl Default for RtRq {
             nr_running: 0,
             nr_movable: 0,
             push_wanted: false,
-            used_ns: 0,
             avg: Avg::default(),
-            server: Server::default(),
         }
     }
 }

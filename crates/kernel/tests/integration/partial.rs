@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The order of the classes rt, fair and ext, which a policy for SCHED_EXT tasks only shows, and
+//! the deadline servers.
+
+use crate::policies::Run;
+use crate::support::*;
+use kernel::Machine;
+use workload::{Op, Policy, TaskSpec};
+
+const SECOND: u64 = 1_000 * MS;
+
+fn forever(mut ops: Vec<Op>) -> Vec<Op> {
+    ops.push(Op::LoopBack {
+        counter: 0,
+        times: None,
+        target: 0,
+    });
+    ops
+}
+
+fn hog() -> Vec<Op> {
+    forever(vec![run_ms(1)])
+}
+
+fn ext(task: &mut TaskSpec) {
+    task.policy = Policy::Ext { nice: 0 };
+}
+
+fn realtime(task: &mut TaskSpec) {
+    task.policy = Policy::Fifo { rt_priority: 10 };
+}
+
+/// Returns a run of the `partial` policy until `until`, on CPUs without kernel costs.
+fn start(cpus: u32, tasks: Tasks, defines: &[&str], until: u64) -> Run {
+    let machine = Machine::new(free(cpus), tasks.workload, 1).expect("a machine");
+    let mut run = Run::new(machine, "partial", defines);
+    run.run(until);
+    run.assert_alive();
+    run
+}
+
+/// Returns the CPU time of the task with this pid, in ms.
+fn used_ms(run: &Run, pid: u32) -> u64 {
+    let task = run.machine.tasks.iter().find(|task| task.pid == pid);
+    task.expect("it has not exited").sum_exec_runtime / MS
+}
+
+/// Returns the times from the wake-ups of `pid` until the task runs, in ns.
+fn waits(run: &Run, pid: u32) -> Vec<u64> {
+    let mut woken = None;
+    let mut waits = Vec::new();
+    for record in &run.records {
+        match record.event {
+            trace::Event::Waking { pid: woke, .. } if woke == pid => woken = Some(record.time),
+            trace::Event::Switch { next, .. } if next == pid => waits.extend(woken.take().map(|at| record.time - at)),
+            _ => {}
+        }
+    }
+    waits
+}
+
+/// Checks that CPU times in ms are 5 % or 95 % of 20 s, as `shares` says.
+fn assert_shares(run: &Run, shares: &[(u32, u64)]) {
+    for &(pid, percent) in shares {
+        let used = used_ms(run, pid);
+        let expected = 20_000 * percent / 100;
+        assert!(used.abs_diff(expected) <= 110, "pid {pid}: {used} ms, not {expected}");
+    }
+}
+
+#[test]
+fn the_ext_server_gives_ext_tasks_a_twentieth_beside_a_fair_hog() {
+    for (first, second) in [(0, 30 * MS), (30 * MS, 0)] {
+        let tasks = Tasks::default()
+            .add("ext", hog())
+            .with(ext)
+            .with(|task| task.start_ns = first)
+            .add("normal", hog())
+            .with(|task| task.start_ns = second);
+        let run = start(1, tasks, &[], 20 * SECOND);
+        let (e, n) = if first == 0 { (1, 2) } else { (2, 1) };
+        assert_shares(&run, &[(e, 5), (n, 95)]);
+    }
+}
+
+#[test]
+fn both_servers_protect_their_class_from_realtime_hogs() {
+    let tasks = || Tasks::default().add("rt", hog()).with(realtime);
+    let run = start(1, tasks().add("ext", hog()).with(ext), &[], 20 * SECOND);
+    assert_shares(&run, &[(1, 95), (2, 5)]);
+    let run = start(
+        1,
+        tasks().add("ext", hog()).with(ext).add("normal", hog()),
+        &[],
+        20 * SECOND,
+    );
+    assert_shares(&run, &[(1, 90), (2, 5), (3, 5)]);
+}
+
+#[test]
+fn without_partial_mode_the_ext_server_is_the_only_one() {
+    let tasks = Tasks::default().add("rt", hog()).with(realtime).add("normal", hog());
+    let machine = Machine::new(free(1), tasks.workload, 1).expect("a machine");
+    let mut run = Run::new(machine, "local", &[]);
+    run.run(20 * SECOND);
+    run.assert_alive();
+    assert_shares(&run, &[(1, 95), (2, 5)]);
+}
+
+#[test]
+fn the_ext_server_does_not_run_while_ext_tasks_have_time() {
+    let tasks = Tasks::default()
+        .add("normal", forever(vec![run_ms(90), sleep_ms(10)]))
+        .add("ext", hog())
+        .with(ext);
+    let run = start(1, tasks, &[], 10 * SECOND);
+    // The ext task gets all that is left. The normal task is never delayed.
+    assert_eq!((used_ms(&run, 1), used_ms(&run, 2)), (9_000, 1_000));
+    assert!(waits(&run, 1).iter().all(|&ns| ns == 0));
+    assert_eq!(stops(&run.records, 1).len(), 100, "it only stops to sleep");
+}
+
+#[test]
+fn a_waking_fair_task_preempts_an_ext_task_but_not_the_reverse() {
+    let sleeper = || forever(vec![run_ms(1), sleep_ms(6)]);
+    let tasks = Tasks::default().add("ext", hog()).with(ext).add("normal", sleeper());
+    let run = start(1, tasks, &[], SECOND);
+    let fair = waits(&run, 2);
+    assert!(fair.len() > 100 && fair.iter().all(|&ns| ns == 0), "{fair:?}");
+
+    let tasks = Tasks::default().add("ext", sleeper()).with(ext).add("normal", hog());
+    let run = start(1, tasks, &[], 900 * MS);
+    // Before the server's first turn after 950 ms, the ext task does not run.
+    assert_eq!(used_ms(&run, 1), 0);
+    assert_eq!(used_ms(&run, 2), 900);
+}
+
+#[test]
+fn sched_idle_tasks_precede_ext_tasks() {
+    let tasks = Tasks::default()
+        .add("ext", hog())
+        .with(ext)
+        .add("idle", hog())
+        .with(|task| task.policy = Policy::Idle);
+    assert_shares(&start(1, tasks, &[], 20 * SECOND), &[(1, 5), (2, 95)]);
+}
+
+#[test]
+fn cpu_release_and_cpu_acquire_come_with_each_fair_task() {
+    let tasks = Tasks::default()
+        .add("ext", hog())
+        .with(ext)
+        .add("normal", forever(vec![sleep_ms(8), run_ms(2)]));
+    let run = start(1, tasks, &[], 505 * MS);
+    // At the start and after each sleep.
+    assert_eq!((run.var("nr_release"), run.var("nr_acquire")), (51, 51));
+    assert_eq!((run.var("nr_release_unknown"), run.var("released_to")), (51, 2));
+}
+
+#[test]
+fn cpu_release_names_realtime_tasks() {
+    let rt = forever(vec![sleep_ms(8), run_ms(2)]);
+    let tasks = Tasks::default()
+        .add("ext", hog())
+        .with(ext)
+        .add("rt", rt)
+        .with(realtime);
+    let run = start(1, tasks, &[], 505 * MS);
+    assert_eq!((run.var("nr_release"), run.var("nr_acquire")), (51, 51));
+    assert_eq!((run.var("nr_release_rt"), run.var("nr_release_unknown")), (51, 0));
+}
+
+#[test]
+fn waiting_ext_tasks_are_reenqueued_when_a_fair_task_takes_the_cpu() {
+    let tasks = Tasks::default()
+        .add_many(3, "ext", &hog())
+        .with_all(ext)
+        .add("normal", forever(vec![sleep_ms(8), run_ms(2)]));
+    let run = start(1, tasks, &["REENQ"], 505 * MS);
+    assert_eq!(run.var("nr_release"), 51);
+    let (reenqueued, back) = (run.var("nr_reenqueued"), run.var("nr_came_back"));
+    assert!(reenqueued > 0 && reenqueued == back, "{reenqueued} {back}");
+}
+
+#[test]
+fn a_cpu_with_a_fair_task_is_not_open_for_immed_tasks() {
+    let tasks = Tasks::default()
+        .add("normal", hog())
+        .add("ext", forever(vec![run_ms(1), sleep_ms(5)]))
+        .with(ext);
+    let run = start(1, tasks, &["IMMED"], 500 * MS);
+    assert_eq!(run.var("nr_came_back"), 1, "it comes back at once and waits");
+    // Beside a fair task that sleeps, the ext task that runs comes back when the fair one wakes.
+    let tasks = Tasks::default()
+        .add("ext", hog())
+        .with(ext)
+        .add("normal", forever(vec![sleep_ms(8), run_ms(2)]));
+    let run = start(1, tasks, &["IMMED"], 15 * MS);
+    assert_eq!(run.var("nr_came_back"), 1);
+}
+
+#[test]
+fn a_cpu_that_a_fair_task_left_is_open_for_immed_tasks() {
+    let tasks = Tasks::default()
+        .add("normal", forever(vec![run_ms(3), sleep_ms(3)]))
+        .add("ext", hog())
+        .with(ext)
+        .with(|task| task.start_ns = 4 * MS);
+    let run = start(1, tasks, &["IMMED"], 5 * MS);
+    assert_eq!((run.var("nr_came_back"), used_ms(&run, 2)), (0, 1));
+}
+
+#[test]
+fn a_kick_does_not_reschedule_a_cpu_with_a_fair_task() {
+    let ipis = |other: Policy| {
+        let tasks = Tasks::default()
+            .add("kicked", hog())
+            .with(|task| (task.cpus, task.policy) = (Some(vec![0]), other))
+            .add("ext", hog())
+            .with(ext)
+            .with(|task| task.cpus = Some(vec![1]));
+        let run = start(2, tasks, &["KICK"], 100 * MS);
+        assert!(run.var("nr_kicks") > 50);
+        let ipi = |record: &&trace::Record| record.time > 10 * MS && record.event == trace::Event::Ipi { target: 0 };
+        run.records.iter().filter(ipi).count()
+    };
+    assert!(ipis(Policy::Ext { nice: 0 }) > 50);
+    assert_eq!(ipis(Policy::Normal { nice: 0 }), 0);
+}
+
+#[test]
+fn a_task_that_changes_its_class_gains_or_loses_the_cpu() {
+    let change = |policy| vec![run_ms(5), Op::SetPolicy(policy), run_ms(50)];
+    let tasks = Tasks::default()
+        .add("normal", hog())
+        .with(|task| task.start_ns = MS)
+        .add("leaves", change(Policy::Ext { nice: 0 }));
+    let run = start(1, tasks, &[], 900 * MS);
+    let leaves = 1;
+    assert_eq!(used_ms(&run, leaves), 5, "it runs only until it leaves the fair class");
+
+    let tasks = Tasks::default()
+        .add("ext", hog())
+        .with(ext)
+        .add("enters", change(Policy::Normal { nice: 0 }))
+        .with(ext);
+    let run = start(1, tasks, &[], 300 * MS);
+    // The slice of 20 ms of the other task is over, then the task does not lose the CPU any more.
+    assert_eq!((starts(&run.records, 2), stop_ns(&run.records, 2)), (vec![20], 75 * MS));
+}
+
+#[test]
+fn an_ended_policy_leaves_the_fair_server() {
+    let tasks = Tasks::default()
+        .add("rt", hog())
+        .with(realtime)
+        .add("normal", hog())
+        .add("ext", hog())
+        .with(ext);
+    let mut run = start(1, tasks, &[], 2 * SECOND);
+    run.unload();
+    let before = [2, 3].map(|pid| used_ms(&run, pid));
+    run.run(22 * SECOND);
+    let after = [2, 3].map(|pid| used_ms(&run, pid));
+    let share = after.iter().sum::<u64>() - before.iter().sum::<u64>();
+    assert!(share.abs_diff(1000) <= 60, "{share} ms of 20 s");
+}

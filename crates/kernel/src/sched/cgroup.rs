@@ -1,35 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Cgroups while a machine runs: made, removed, changed, and tasks attached to them (kernel/cgroup/cgroup.c, cpuset.c and the
-//! cpu controller of kernel/sched/core.c), done by a user at no cost.
+//! Cgroups: their cpu and cpuset settings, as the simulated kernel keeps them.
 //!
-//! Weights and limits reach the policy through its callbacks, and the fair class, whose tasks they divide time between;
-//! cpuset.cpus is what tasks may run on. Not there: other controllers, partitions, freezing, kill.
+//! The workload's disturbances create, remove and change cgroups while the machine runs
+//! (`cgroup_change`). A user does this from outside, so no simulated CPU is charged for it.
+//!
+//! Weights and limits are passed to the policy's callbacks and to the fair class, which divides CPU
+//! time by them. cpuset.cpus limits the CPUs of tasks of every class. Other controllers, cpuset
+//! partitions, freezing and cgroup.kill are not modelled. Sources: kernel/cgroup/cgroup.c,
+//! kernel/cgroup/cpuset.c, the cpu controller in kernel/sched/core.c.
 
 use crate::hardware::cpuset::CpuSet;
 use crate::simulation::id::TaskId;
 use std::collections::BTreeMap;
 use workload::{Action, Workload};
 
-/// No limit (RUNTIME_INF in us), and the period it would be for.
+/// Value of `quota_us` that means "no limit" (RUNTIME_INF in us).
 pub(super) const NO_QUOTA_US: u64 = u64::MAX;
 
+/// Default period of cpu.max, us.
 pub(super) const PERIOD_US: u64 = 100_000;
 
-/// A cgroup and its cpu controller's settings.
+/// A cgroup and the settings of its cpu and cpuset controllers.
 #[derive(Clone, Debug)]
 pub struct Cgroup {
-    /// It is there.
+    /// Whether the cgroup exists at the moment.
     pub online: bool,
     /// cpu.weight
     pub weight: u32,
     /// cpu.idle
     pub idle: bool,
-    /// cpu.max: [`NO_QUOTA_US`] is "max".
+    /// Quota of cpu.max, us; [`NO_QUOTA_US`] stands for "max".
     pub quota_us: u64,
+    /// Period of cpu.max, us.
     pub period_us: u64,
-    /// cpu.max.burst
+    /// cpu.max.burst, us
     pub burst_us: u64,
-    /// cpuset.cpus
+    /// cpuset.cpus; `None` if it was never written or is empty.
     pub(super) cpus: Option<CpuSet>,
 }
 
@@ -47,14 +53,16 @@ impl Cgroup {
     }
 }
 
-/// All cgroups of a workload, by their number.
+/// All cgroups of a workload, indexed by their number.
 #[derive(Debug, Default)]
 pub struct Cgroups {
     pub(super) list: Vec<Cgroup>,
+    /// Whether the workload ever writes cpuset.cpus.
     pub(super) cpusets: bool,
-    /// `p->user_cpus_ptr`, of those that asked for CPUs. Only where there are cpusets.
+    /// CPUs that each task requested with sched_setaffinity() (`p->user_cpus_ptr`); filled only if
+    /// `cpusets` is set.
     pub(super) user_cpus: BTreeMap<TaskId, CpuSet>,
-    /// What a user wanted and did not get, a sentence each.
+    /// One sentence for each user operation on a cgroup that failed.
     pub refused: Vec<String>,
 }
 
@@ -78,7 +86,7 @@ impl Cgroups {
         }
     }
 
-    /// There is a cpuset, or will be.
+    /// Returns whether the workload ever writes cpuset.cpus.
     pub(crate) fn has_cpusets(&self) -> bool {
         self.cpusets
     }
@@ -88,8 +96,8 @@ impl Cgroups {
     }
 }
 
-/// What two sets share; `None` if nothing.
-pub(super) fn both(a: &CpuSet, b: &CpuSet) -> Option<CpuSet> {
+/// Returns the CPUs that are in both sets, or `None` if there are none.
+pub(super) fn intersection(a: &CpuSet, b: &CpuSet) -> Option<CpuSet> {
     let mut shared = a.clone();
     a.iter()
         .filter(|&cpu| !b.contains(cpu))

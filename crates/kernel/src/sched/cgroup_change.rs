@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Changes of cgroups while the machine runs: who is in one, its limits, its CPUs.
+//! Changes of cgroups while the machine runs: creation, removal, settings, and moving tasks between
+//! them.
 
 use super::cgroup::*;
 use crate::hardware::cpuset::CpuSet;
@@ -14,7 +15,8 @@ use bpf::errno::{EBUSY, EEXIST, EINVAL, ENOENT};
 use workload::Action;
 
 impl Machine {
-    /// What a user does to a cgroup. What fails is noted, as a shell would print it.
+    /// Performs a user's operation on a cgroup. A failure is recorded in `refused`, with the error
+    /// that the kernel returns.
     pub(crate) fn change_cgroup(&mut self, what: &Action) {
         let result = ext::enable::as_the_user(self, |m| m.try_change(what));
         let (Err(errno), Some(cgroup)) = (result, what.cgroup()) else {
@@ -37,6 +39,7 @@ impl Machine {
             .push(format!("cgroup {path}: {wanted} at {at_us} us failed ({})", -errno));
     }
 
+    /// Performs the operation and returns a positive errno if the kernel would refuse it.
     fn try_change(&mut self, what: &Action) -> Result<(), i32> {
         let Some(cgroup) = what.cgroup() else { return Ok(()) };
         let online = self.cgroups.get(cgroup).online;
@@ -49,7 +52,7 @@ impl Machine {
         match what {
             Action::Remove { .. } => self.cgroup_rmdir(cgroup),
             &Action::Weight { weight, .. } => {
-                // sched_group_set_shares
+                // sched_group_set_shares() refuses a weight for a group with cpu.idle.
                 if self.cgroups.get(cgroup).idle {
                     return Err(EINVAL);
                 }
@@ -89,17 +92,19 @@ impl Machine {
         }
     }
 
-    /// The cgroup above; `None` above the root.
+    /// Returns the parent of a cgroup, or `None` for the root.
     pub(crate) fn parent_cgroup(&self, cgroup: u32) -> Option<u32> {
         self.layout.parent_of_cgroup(cgroup)
     }
 
-    fn children_of(&self, cgroup: u32) -> impl Iterator<Item = u32> + '_ {
+    /// Returns the online cgroups directly below `cgroup`.
+    fn online_children(&self, cgroup: u32) -> impl Iterator<Item = u32> + '_ {
         let all = 0..self.cgroups.list.len() as u32;
         all.filter(move |&other| self.parent_cgroup(other) == Some(cgroup) && self.cgroups.get(other).online)
     }
 
-    /// cgroup_mkdir and cpu_cgroup_css_online: a policy may refuse it.
+    /// Creates a cgroup (cgroup_mkdir, cpu_cgroup_css_online). It fails if the parent is missing or
+    /// ops.cgroup_init() fails.
     fn cgroup_mkdir(&mut self, cgroup: u32) -> Result<(), i32> {
         if self
             .parent_cgroup(cgroup)
@@ -122,10 +127,13 @@ impl Machine {
         Ok(())
     }
 
-    /// cgroup_rmdir: the policy is told when the cgroup's last reference of the core is gone, here at once.
+    /// Removes an empty cgroup (cgroup_rmdir).
+    ///
+    /// In Linux, ops.cgroup_exit() runs when the kernel drops its last reference. Here that happens
+    /// immediately.
     fn cgroup_rmdir(&mut self, cgroup: u32) -> Result<(), i32> {
         let alive = |t: &Task| t.cgroup == cgroup && t.state != State::Dead;
-        if self.tasks.iter().any(alive) || self.children_of(cgroup).next().is_some() {
+        if self.tasks.iter().any(alive) || self.online_children(cgroup).next().is_some() {
             return Err(EBUSY);
         }
         self.cgroups.list[cgroup as usize].online = false;
@@ -137,7 +145,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Live tasks of this name in the order of pids, with all threads of their processes if `process`.
+    /// Returns the live tasks with this name in order of pid. With `process`, all threads of their
+    /// processes are included.
     fn tasks_named(&self, comm: &str, process: bool) -> Vec<TaskId> {
         let live = || self.pids.iter().copied().filter(|&task| task != IDLE);
         let named: Vec<TaskId> = live().filter(|&task| self.tasks[task].comm == comm).collect();
@@ -148,7 +157,7 @@ impl Machine {
         live().filter(|&task| tgids.contains(&self.tasks[task].tgid)).collect()
     }
 
-    /// cgroup_migrate: all of the set move, or none.
+    /// Moves a set of tasks to a cgroup (cgroup_migrate). Either all tasks move or none does.
     pub(crate) fn attach(&mut self, set: &[TaskId], to: u32) -> Result<(), i32> {
         if !self.cgroups.get(to).online {
             return Err(ENOENT);
@@ -158,7 +167,7 @@ impl Machine {
             if self.tasks[task].cgroup == to {
                 continue;
             }
-            // sched_move_task
+            // sched_move_task()
             self.change_queued(task, |m| {
                 m.tasks[task].cgroup = to;
                 mirror::mirror_cgroup(m, task);
@@ -166,7 +175,7 @@ impl Machine {
                 ext::cgroup::moved(m, task, to);
             });
             if self.tasks[task].on_cpu && self.class_of(task) == Class::Fair {
-                // The group it is in now may be throttled, or have less.
+                // The new group may be throttled or have a smaller share.
                 self.resched_curr(self.tasks[task].cpu);
             }
             if self.cgroups.cpusets {
@@ -177,12 +186,13 @@ impl Machine {
         Ok(())
     }
 
+    /// Writes cpuset.cpus and updates the affinity of all tasks in this cgroup and below it.
     fn set_cpuset(&mut self, cgroup: u32, cpus: Option<&[u32]>) {
         tracepoint::cpuset_write_resmask(self);
         let nr_cpus = self.nr_cpus();
         self.cgroups.list[cgroup as usize].cpus = cpus.map(|cpus| CpuSet::from_cpus(nr_cpus, cpus));
         mirror::mirror_cpusets(self);
-        // update_tasks_cpumask, of the cgroups below, too.
+        // update_tasks_cpumask()
         let tasks: Vec<TaskId> = self.pids.iter().copied().filter(|&task| task != IDLE).collect();
         for task in tasks {
             let mut at = Some(self.tasks[task].cgroup);
@@ -196,7 +206,7 @@ impl Machine {
         tracepoint::cpuset_written(self);
     }
 
-    /// cpuset.cpus; the root's are all.
+    /// Returns cpuset.cpus. The root's set has all CPUs.
     pub(crate) fn cpus_of_cpuset(&self, cgroup: u32) -> Option<CpuSet> {
         match &self.cgroups.get(cgroup).cpus {
             Some(cpus) => Some(cpus.clone()),
@@ -205,55 +215,64 @@ impl Machine {
         }
     }
 
-    /// cpuset.cpus.effective, of these CPUs: one that leaves nothing of those above has these.
+    /// Returns the CPUs of `of` that a cgroup may use (cpuset.cpus.effective).
+    ///
+    /// A cpuset that has no CPU in common with its parent's effective set uses the parent's
+    /// effective set.
     pub(crate) fn effective_cpus(&self, cgroup: u32, of: &CpuSet) -> CpuSet {
         let above = match self.parent_cgroup(cgroup) {
             Some(above) => self.effective_cpus(above, of),
             None => of.clone(),
         };
         match &self.cgroups.get(cgroup).cpus {
-            Some(cpus) => both(cpus, &above).unwrap_or(above),
+            Some(cpus) => intersection(cpus, &above).unwrap_or(above),
             None => above,
         }
     }
 
-    /// What a task may run on that asks for these CPUs (set_cpus_allowed_ptr with user_cpus_ptr).
-    fn allowed(&self, task: TaskId, cgroup: u32) -> CpuSet {
+    /// Returns the CPUs that a task may use in `cgroup`: the requested CPUs that the cpuset allows,
+    /// or else all that the cpuset allows (set_cpus_allowed_ptr with user_cpus_ptr).
+    fn allowed_cpus(&self, task: TaskId, cgroup: u32) -> CpuSet {
         let effective = self.effective_cpus(cgroup, &CpuSet::all(self.nr_cpus()));
         let user = self.cgroups.user_cpus.get(&task);
-        user.and_then(|user| both(user, &effective)).unwrap_or(effective)
+        user.and_then(|user| intersection(user, &effective))
+            .unwrap_or(effective)
     }
 
+    /// Sets the affinity of a task from its cgroup's cpuset and its own request.
     fn update_cpus(&mut self, task: TaskId) {
-        let cpus = self.allowed(task, self.tasks[task].cgroup);
+        let cpus = self.allowed_cpus(task, self.tasks[task].cgroup);
         if cpus != self.tasks[task].cpus {
             self.set_cpus_allowed(task, cpus);
         }
     }
 
-    /// sched_setaffinity of a task in a cgroup: what is left of the CPUs it asks for. `None` if nothing is (EINVAL).
+    /// Records a task's sched_setaffinity() request and returns the requested CPUs that its cpuset
+    /// allows.
+    ///
+    /// Returns `None` if the cpuset allows none of them (EINVAL).
     pub(crate) fn ask_for_cpus(&mut self, task: TaskId, cgroup: u32, cpus: CpuSet) -> Option<CpuSet> {
         if !self.cgroups.cpusets {
             return Some(cpus);
         }
-        let left = both(&cpus, &self.effective_cpus(cgroup, &CpuSet::all(self.nr_cpus())));
+        let left = intersection(&cpus, &self.effective_cpus(cgroup, &CpuSet::all(self.nr_cpus())));
         if left.is_some() {
             self.cgroups.user_cpus.insert(task, cpus);
         }
         left
     }
 
-    /// A task is created in a cgroup, asking for CPUs or for none.
-    pub(crate) fn first_cpus(&self, cgroup: u32, cpus: CpuSet) -> CpuSet {
+    /// Returns the initial affinity of a task that is created in a cgroup and requests `cpus`.
+    pub(crate) fn initial_cpus(&self, cgroup: u32, cpus: CpuSet) -> CpuSet {
         if !self.cgroups.cpusets {
             return cpus;
         }
         let effective = self.effective_cpus(cgroup, &CpuSet::all(self.nr_cpus()));
-        both(&cpus, &effective).unwrap_or(effective)
+        intersection(&cpus, &effective).unwrap_or(effective)
     }
 
-    /// Notes what a new task asked for, in whose slot there was another one.
-    pub(crate) fn note_user_cpus(&mut self, task: TaskId, asked: Option<CpuSet>) {
+    /// Replaces the recorded CPU request of a task slot when a new task takes the slot over.
+    pub(crate) fn record_user_cpus(&mut self, task: TaskId, asked: Option<CpuSet>) {
         if self.cgroups.cpusets {
             self.cgroups.user_cpus.remove(&task);
             self.cgroups.user_cpus.extend(asked.map(|cpus| (task, cpus)));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Birth and death of tasks: sched_fork, wake_up_new_task, exec placement, do_exit.
+//! Creation and end of tasks: fork, exec and exit (sched_fork, wake_up_new_task, sched_exec,
+//! do_exit).
 
 use crate::hardware::caches::Footprint;
 use crate::hardware::cpuset::CpuSet;
@@ -19,7 +20,8 @@ use trace::MigrateReason;
 use workload::Policy;
 
 impl Machine {
-    /// Creates the task that `workload.tasks[index as usize]` describes. `parent` is IDLE for a task of the workload's start.
+    /// Creates the task that `workload.tasks[index as usize]` describes. `parent` is IDLE if the
+    /// workload itself starts the task.
     pub(crate) fn spawn(&mut self, index: u32, parent: TaskId, thread: bool) {
         self.sync.pending_spawns -= 1;
         let spec = self.workload.tasks[index as usize].clone();
@@ -27,7 +29,7 @@ impl Machine {
             Some(cpus) => CpuSet::from_cpus(self.nr_cpus(), cpus),
             None => CpuSet::all(self.nr_cpus()),
         };
-        let allowed = self.first_cpus(spec.cgroup, allowed);
+        let allowed = self.initial_cpus(spec.cgroup, allowed);
         let cpu = match spec.start_cpu {
             Some(cpu) => self.named_cpu(cpu),
             None if parent != IDLE => self.tasks[parent].cpu,
@@ -42,19 +44,20 @@ impl Machine {
         } else {
             self.online_cpus.first().unwrap_or(CpuId::BOOT)
         };
-        // A fork runs on its parent's CPU; the workload's first tasks come from a shell on their own.
+        // A forked task starts on its parent's CPU. The first tasks have no parent; each is created
+        // on its own start CPU.
         let from = if parent == IDLE { cpu } else { self.tasks[parent].cpu };
         if parent == IDLE {
             self.enter(from);
         }
         let forced = spec.start_cpu.is_some();
-        // A fork that fails leaves nothing; its caller goes on without the child.
+        // If the fork fails, the parent continues without a child.
         if let Some(task) = self.new_task(index, parent, thread, allowed, cpu) {
             self.wake_up_new_task(task, forced);
         }
     }
 
-    /// fork or clone by the running task; a start delay of the child's counts from now.
+    /// Performs fork() or clone() for the running task. A start delay of the child counts from now.
     pub(crate) fn fork(&mut self, index: u32, parent: TaskId, thread: bool) {
         self.sync.pending_spawns += 1;
         match self.workload.tasks[index as usize].start_ns {
@@ -65,10 +68,13 @@ impl Machine {
         }
     }
 
-    /// copy_process and sched_fork: the task exists but is not runnable yet. `None`: the policy failed the fork.
+    /// Creates a task that is not runnable yet (copy_process, sched_fork).
+    ///
+    /// Returns `None` if the task limit or the run's memory limit is reached, or if the policy
+    /// refuses the fork.
     fn new_task(&mut self, index: u32, parent: TaskId, thread: bool, cpus: CpuSet, cpu: CpuId) -> Option<TaskId> {
         let spec = self.workload.tasks[index as usize].clone();
-        if self.free_tasks.is_empty() && !self.may_have_another_task() {
+        if self.free_tasks.is_empty() && !self.charge_new_task() {
             self.failed_forks.push((spec.comm, -EAGAIN));
             return None;
         }
@@ -121,7 +127,7 @@ impl Machine {
                 self.now,
             ),
             rt: rt::Entity::default(),
-            fair: fair::Entity::of_task(spec.cgroup),
+            fair: fair::Entity::for_task(spec.cgroup),
             ext: ext::Entity::default(),
         };
         set_policy_fields(&mut task, spec.policy);
@@ -138,7 +144,7 @@ impl Machine {
         self.pids.push(id);
         self.threads.insert(self.tasks[id].place(), id);
         let asked = spec.cpus.as_ref().map(|cpus| CpuSet::from_cpus(self.nr_cpus(), cpus));
-        self.note_user_cpus(id, asked);
+        self.record_user_cpus(id, asked);
         self.nr_alive += 1;
         if parent != IDLE {
             self.tasks[parent].children += 1;
@@ -161,18 +167,19 @@ impl Machine {
                 comm,
             },
         );
-        // In kernel_clone(), after copy_process() and with it sched_post_fork().
+        // In kernel_clone() this follows copy_process(), which includes sched_post_fork().
         tracepoint::sched_process_fork(self, parent, id);
         Some(id)
     }
 
-    /// Counts another task, unless there are as many as there may be, or the run's memory is used up.
-    fn may_have_another_task(&mut self) -> bool {
+    /// Charges the host memory for one more task. Returns false if the number of tasks or the
+    /// memory limit is reached.
+    fn charge_new_task(&mut self) -> bool {
         let bytes = (size_of::<Task>() + size_of::<layout::task_struct>()) as u64 + RECORD;
         (self.tasks.len() as u64) < layout::MAX_TASKS && self.region.memory().charge(Use::Tasks, bytes).is_ok()
     }
 
-    /// sched_cancel_fork and the rest of a failed copy_process: the task has never been.
+    /// Undoes a fork that the policy refused (sched_cancel_fork).
     fn cancel_fork(&mut self, task: TaskId, parent: TaskId, errno: i32) {
         if parent != IDLE {
             self.tasks[parent].children -= 1;
@@ -183,7 +190,8 @@ impl Machine {
         self.release_task(task);
     }
 
-    /// Places and queues a new task. `forced`: it starts on its `cpu`, whatever the class would choose.
+    /// Chooses a CPU for a new task and queues it there. With `forced`, the task stays on its
+    /// `cpu`.
     fn wake_up_new_task(&mut self, task: TaskId, forced: bool) {
         tracepoint::wake_up_new_task(self, task);
         let prev_cpu = self.tasks[task].cpu;
@@ -210,7 +218,8 @@ impl Machine {
         self.unlock(LockId::Rq(cpu));
     }
 
-    /// exec: the running task may move to a better CPU (sched_exec), then becomes `comm`.
+    /// Performs exec() for the running task: it may move to a better CPU (sched_exec) and its name
+    /// becomes `comm`.
     pub(crate) fn exec(&mut self, task: TaskId, mut comm: String) {
         truncate_comm(&mut comm);
         let cpu = self.tasks[task].cpu;
@@ -228,7 +237,7 @@ impl Machine {
         }
     }
 
-    /// Moves the running task to another CPU through the stopper: it stops here and is queued there.
+    /// Moves the running task to another CPU, as the stopper thread does in Linux.
     pub(crate) fn migrate_running(&mut self, task: TaskId, to: CpuId, reason: MigrateReason) {
         let cpu = self.tasks[task].cpu;
         if cpu != self.this_cpu {
@@ -250,12 +259,12 @@ impl Machine {
         }
     }
 
-    /// The running task leaves the CPU for another one: what is next there takes over.
+    /// Switches from the running task to the next one on `cpu`.
     fn stop_curr(&mut self, cpu: CpuId) {
         self.schedule(cpu);
     }
 
-    /// do_exit: the running task ends; schedule() takes it off the CPU and frees it.
+    /// Ends the running task (do_exit). schedule() then takes it off the CPU and frees it.
     pub(crate) fn exit_task(&mut self, task: TaskId) {
         let parent = self.find_task(self.tasks[task].parent);
         self.tasks[task].flags |= layout::PF_EXITING;
@@ -269,7 +278,8 @@ impl Machine {
         }
     }
 
-    /// finish_task_switch of a dead task: its slot is free from now on.
+    /// Removes a dead task (finish_task_switch). Its slot is reused once the policy holds no
+    /// reference to it.
     pub(crate) fn release_task(&mut self, task: TaskId) {
         ext::task_dead(self, task);
         let t = &self.tasks[task];
@@ -279,7 +289,7 @@ impl Machine {
         self.free_if_gone(task);
     }
 
-    /// The policy gives a reference to a task back. `false`: it has none.
+    /// Drops one of the policy's references to a task. Returns false if the policy holds none.
     #[must_use]
     pub(crate) fn put_task(&mut self, task: TaskId) -> bool {
         let had = self.layout.put_task(task);
@@ -289,7 +299,8 @@ impl Machine {
         had
     }
 
-    /// With a dead task's last reference goes what programs keep for it, and its slot becomes free.
+    /// Frees a dead task's slot and its task-local storage once the policy holds no reference to
+    /// it.
     fn free_if_gone(&mut self, task: TaskId) {
         if self.task_gone(task) {
             ext::task_gone(self, task);
@@ -297,13 +308,14 @@ impl Machine {
         }
     }
 
-    /// Is nobody's reference left to the task in a slot (`rcu_users` is 0)? Then no new one can be had.
+    /// Returns whether a task is dead and no reference to it is left (`rcu_users` is 0), so that no
+    /// new one can be taken.
     pub(crate) fn task_gone(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
         t.state == State::Dead && self.pids[t.pid as usize] == IDLE && !self.layout.task_held(task)
     }
 
-    /// The policy is gone, and its references with it.
+    /// Drops all references that a policy held, because the policy has ended.
     pub(crate) fn forget_references(&mut self) {
         for task in self.layout.forget_references() {
             if self.task_gone(task) {
@@ -313,10 +325,11 @@ impl Machine {
     }
 }
 
-/// In place of an rt_priority, above them all: prio is -1.
+/// Value of `rt_priority` for SCHED_DEADLINE tasks: above all real-time priorities, so that
+/// `prio()` is -1.
 const DEADLINE: u32 = 100;
 
-/// Sets priority, weight and rt_priority from a policy (__setscheduler_params).
+/// Sets priority, weight and rt_priority of a task according to its policy (__setscheduler_params).
 pub(crate) fn set_policy_fields(task: &mut Task, policy: Policy) {
     task.policy = policy;
     task.rt_priority = 0;
@@ -334,7 +347,7 @@ pub(crate) fn set_policy_fields(task: &mut Task, policy: Policy) {
     }
 }
 
-/// TASK_COMM_LEN is 16 with the terminating zero.
+/// Shortens a name to 15 bytes, because TASK_COMM_LEN is 16 with the terminating zero.
 fn truncate_comm(comm: &mut String) {
     let mut end = comm.len().min(15);
     while !comm.is_char_boundary(end) {

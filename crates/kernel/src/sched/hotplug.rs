@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPUs going offline and coming back (sched_cpu_deactivate, sched_cpu_activate).
+//! CPU hotplug: CPUs that go offline and come back (sched_cpu_deactivate, sched_cpu_activate).
 
 use crate::machine::Machine;
 use crate::policy::layout::mirror;
@@ -9,8 +9,11 @@ use crate::watch::observe::Transition;
 use trace::MigrateReason;
 
 impl Machine {
-    /// Takes `cpu` offline, its tasks moving to CPUs they may use (any, where affinity leaves none), or brings it online.
-    /// The last CPU stays: Linux refuses with EBUSY.
+    /// Takes `cpu` offline or brings it online.
+    ///
+    /// Tasks of a CPU that goes offline move to CPUs in their affinity, or to any CPU if their
+    /// affinity has no online CPU left. A request to take the last online CPU offline is ignored;
+    /// Linux refuses it with EBUSY.
     pub(crate) fn hotplug(&mut self, cpu: CpuId, online: bool) {
         let only = self.online_cpus.weight() == 1;
         if self.online_cpus.contains(cpu) == online || (!online && only) {
@@ -47,12 +50,13 @@ impl Machine {
         }
         assert_eq!(self.rqs[cpu].curr, IDLE, "CPU {cpu} goes offline with a task on it");
         fair::offline(self, cpu);
-        // cpu_online_mask lags behind cpu_active_mask: it changes when nothing is left there (cpu_disable_common).
+        // cpu_online_mask changes later than cpu_active_mask: only after all tasks have left
+        // (cpu_disable_common).
         mirror::mirror_online(self);
         let rq = &mut self.rqs[cpu];
         rq.online = false;
         rq.need_resched = false;
-        // What was charged and not worked off dies with the CPU.
+        // The rest of the CPU's debt is dropped.
         rq.debt = 0;
         self.idle_cpus.remove(cpu);
         self.observe(Transition::Offline { cpu });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The idle class: what a CPU runs when it has nothing to run.
+//! The idle class: its only task is the idle task, which runs when no other class has a runnable
+//! task.
 
 use crate::machine::Machine;
 use crate::sched::ext;
@@ -20,7 +21,7 @@ pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, _prev: TaskId, _next: T
     ext::update_idle(m, cpu, false);
 }
 
-/// Anything preempts idle.
+/// Reschedules, because every task preempts the idle task.
 pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, _task: TaskId, _flags: u32) {
     m.resched_curr(cpu);
 }
@@ -29,7 +30,7 @@ pub(crate) fn select_task_rq(_m: &mut Machine, _task: TaskId, prev_cpu: CpuId, _
     prev_cpu
 }
 
-// The idle task is never queued, never changes and uses no time of its own.
+// The idle task is never queued, never changes and uses no CPU time, so these calls do nothing.
 pub(crate) fn enqueue_task(_m: &mut Machine, _cpu: CpuId, _task: TaskId, _flags: u32) {}
 pub(crate) fn dequeue_task(_m: &mut Machine, _cpu: CpuId, _task: TaskId, _flags: u32) {}
 pub(crate) fn yield_task(_m: &mut Machine, _cpu: CpuId) {}

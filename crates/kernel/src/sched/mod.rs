@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! kernel/sched: the core (wake-up, schedule(), fork, changes, hotplug) and the classes in their order.
+//! The simulated kernel/sched: the core (wake-up, schedule(), fork, policy changes, hotplug) and
+//! the scheduling classes.
 
 pub mod cgroup;
 pub mod cgroup_change;

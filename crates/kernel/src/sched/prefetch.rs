@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Prefetching for the host: what the next events are likely to touch.
+//! Prefetching of host memory that the next events probably need.
 
 use crate::machine::Machine;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 impl Machine {
-    /// Asks the host's caches for what the events to come are likely to touch: with many tasks, waiting for that is a good part
-    /// of an event's cost. No effect on the simulation.
+    /// Prefetches the host memory that the next events probably touch. The simulation's result does
+    /// not change.
+    ///
+    /// With many tasks, cache misses of the host are a large part of the cost of an event.
     #[inline]
     pub(crate) fn prefetch(&self, event: &Event) {
         if let Event::Step { .. } = event {
@@ -24,7 +26,7 @@ impl Machine {
         if let Some(Event::Wake { task, .. }) = then {
             self.prefetch_task(task);
         }
-        // Asked for as the one before it came.
+        // The task itself was prefetched when this event was the second in the queue.
         if let Some(Event::Wake { task, .. }) = next {
             self.prefetch_rq(self.tasks[task].cpu);
         }
@@ -38,7 +40,7 @@ impl Machine {
         }
     }
 
-    /// The same of what a wake-up of `task` and a switch to it touch.
+    /// Prefetches the host memory that a wake-up of `task` and a switch to it touch.
     #[inline]
     pub(crate) fn prefetch_task(&self, task: TaskId) {
         let task_struct = self.layout.task_host(task).cast::<u8>();
@@ -57,7 +59,7 @@ impl Machine {
 #[inline]
 fn prefetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch is a hint, whatever the address.
+    // SAFETY: a prefetch is only a hint and never faults, so any address is allowed.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(address.cast());

@@ -1,61 +1,66 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One CPU's runqueue: what runs, what waits, and where its time goes.
+//! The runqueue of one CPU: its running task, its queued tasks and the accounting of its time.
 
 use crate::sched::ext::core::ScxRq;
 use crate::sched::fair::entity::FairRq;
 use crate::sched::rt::queue::RtRq;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
-/// What every event touches stands first, so that it takes few cache lines.
+/// A CPU's runqueue. The fields that every event touches come first, so that they lie in few host
+/// cache lines.
 #[repr(C, align(64))]
 pub struct Rq {
-    /// rq_clock: up to when time has been attributed.
+    /// Time up to which the CPU's time has been accounted (rq_clock), ns.
     pub clock: u64,
-    /// Kernel and policy work charged to this CPU and not yet worked off, ns. It delays whatever runs here.
+    /// Kernel and policy work that was charged to this CPU and not yet worked off, ns. The running
+    /// task makes no progress until the debt is worked off.
     pub debt: u64,
-    /// Picoseconds of charged BPF time below a nanosecond.
+    /// Charged BPF time that is less than a nanosecond, ps.
     pub carry_ps: u64,
-    /// Work done per ns, 1024 for the machine's fastest CPU.
+    /// Work that the CPU does per ns; 1024 on the machine's fastest CPU.
     pub capacity: u64,
     pub curr: TaskId,
-    /// Generation of the pending Tick event.
+    /// Generation number of the pending Tick event. Events of older generations are ignored.
     pub tick_generation: u32,
-    /// Queued tasks of all classes, the running one included.
+    /// Number of queued tasks of all classes, including the running task.
     pub nr_running: u32,
     pub cpu: CpuId,
     pub online: bool,
-    /// schedule() must run here soon; set together with an IPI when asked for from another CPU.
+    /// Whether schedule() must run on this CPU soon. Another CPU that sets it also sends an IPI.
     pub need_resched: bool,
-    /// A reschedule IPI is waking it from idle; the time that takes is part of the IPI's.
+    /// Whether a reschedule IPI is waking the CPU from idle. The IPI's latency then includes the
+    /// idle exit.
     pub leaving_idle: bool,
-    /// A reschedule IPI found the CPU in kernel work and comes again when that is done.
+    /// Whether a reschedule IPI is deferred until the CPU has finished its kernel work.
     pub resched_deferred: bool,
-    /// The CPU spins in the kernel until others have rescheduled (SCX_KICK_WAIT): what it runs makes no progress.
+    /// Whether the CPU spins in the kernel until other CPUs have rescheduled (SCX_KICK_WAIT). Its
+    /// task makes no progress.
     pub spinning: bool,
     pub tick_armed: bool,
-    /// Until then a device's interrupt is handled, and others, the timer's too, have to wait.
+    /// End of the device interrupt that the CPU is handling. Other interrupts, including the
+    /// timer's, wait until then.
     pub irqs_off_until: u64,
     pub time: CpuTime,
     pub nr_switches: u64,
-    /// When it last became idle.
+    /// Time at which the CPU last became idle.
     pub idle_since: u64,
-    /// Overhead that `Overhead` records have told of.
+    /// Overhead that `Overhead` records have already reported, ns.
     pub overhead_told: u64,
-    /// Deferred reschedule IPIs: when they come again, ns, and how many.
+    /// Deferred reschedule IPIs: the time at which they are handled, ns, and their number.
     pub deferred_ipis: Vec<(u64, u32)>,
     pub ext: ScxRq,
     pub rt: RtRq,
     pub fair: FairRq,
 }
 
-/// Where a CPU's time went; the parts sum up to the simulated time.
+/// A CPU's time by use, ns. The parts add up to the simulated time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTime {
     pub tasks_ns: u64,
     pub idle_ns: u64,
-    /// Scheduling: core, policy, switches, ticks, IPIs, lock waits.
+    /// Time used for scheduling: core, policy, switches, ticks, IPIs and lock waits.
     pub overhead_ns: u64,
-    /// Not online.
+    /// Time during which the CPU was offline.
     pub offline_ns: u64,
 }
 
@@ -66,7 +71,8 @@ impl CpuTime {
 }
 
 impl Rq {
-    /// Returns how many reschedule IPIs arrive at `now`: those deferred until then, or one that was not deferred.
+    /// Returns the number of reschedule IPIs that arrive at `now`: the IPIs deferred until `now`,
+    /// or one if none was deferred.
     pub fn take_deferred_ipis(&mut self, now: u64) -> u32 {
         let deferred = self.deferred_ipis.iter().position(|&(at, _)| at == now);
         deferred.map_or(1, |place| self.deferred_ipis.swap_remove(place).1)

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The calls that the core makes of each class (struct sched_class).
+//! The calls that the scheduler core makes into the scheduling classes (struct sched_class).
 
 use super::class::Class;
 use super::{ext, fair, idle, rt};
 use crate::machine::Machine;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
+/// Calls the function `$name` of the module that implements class `$class`.
 macro_rules! by_class {
     ($class:expr, $name:ident ( $($arg:expr),* )) => {
         match $class {
@@ -26,19 +27,20 @@ impl Machine {
         }
     }
 
-    /// A task that does not run is queued, and not kept from running by its cgroup's limit.
+    /// Returns whether a task that is not running waits for a CPU: it is queued and its cgroup's
+    /// limit does not throttle it.
     #[inline]
     pub(crate) fn waits(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
         t.on_rq && !(self.task_groups.limited() && t.fair.throttled)
     }
 
-    /// Queues a runnable task on `cpu` (its `cpu` field is set).
+    /// Queues a runnable task on `cpu`. The task's `cpu` field is set already.
     pub(crate) fn class_enqueue_task(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
         by_class!(self.class_of(task), enqueue_task(self, cpu, task, flags))
     }
 
-    /// Takes a task off its class' queue; it may be the running one.
+    /// Removes a task from its class's queue. The task may be running.
     pub(crate) fn class_dequeue_task(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
         by_class!(self.class_of(task), dequeue_task(self, cpu, task, flags))
     }
@@ -47,27 +49,30 @@ impl Machine {
         by_class!(self.class_of(self.rqs[cpu].curr), yield_task(self, cpu))
     }
 
-    /// `task` of the same class as `curr` became runnable on `cpu`: reschedule if it should run first.
+    /// Reschedules `cpu` if `task`, which became runnable there, should run before the current task
+    /// of the same class.
     pub(crate) fn class_wakeup_preempt(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
         by_class!(self.class_of(task), wakeup_preempt(self, cpu, task, flags))
     }
 
-    /// Chooses the CPU for a woken, forked or exec'ing task.
+    /// Chooses the CPU for a task that was woken or created or that calls exec().
     pub(crate) fn class_select_task_rq(&mut self, task: TaskId, prev_cpu: CpuId, wake_flags: u32) -> CpuId {
         by_class!(self.class_of(task), select_task_rq(self, task, prev_cpu, wake_flags))
     }
 
-    /// `prev` stops being curr in favour of `next`; if still runnable it goes back to the queue.
+    /// Ends the turn of `prev` because `next` runs now. If `prev` is still runnable, it returns to
+    /// the queue.
     pub(crate) fn class_put_prev_task(&mut self, cpu: CpuId, prev: TaskId, next: TaskId) {
         by_class!(self.class_of(prev), put_prev_task(self, cpu, prev, next))
     }
 
-    /// `next` becomes curr: it leaves the queue proper, its accounting starts.
+    /// Makes `next` the current task: it leaves the queue and its accounting starts.
     pub(crate) fn class_set_next_task(&mut self, cpu: CpuId, next: TaskId) {
         by_class!(self.class_of(next), set_next_task(self, cpu, next))
     }
 
-    /// `curr`, which is of this class, has used `ns` of CPU time since the last call (called by `Machine::account`).
+    /// Charges the current task, which belongs to `class`, with `ns` of CPU time used since the
+    /// last call. The caller is `Machine::account`.
     #[inline]
     pub(crate) fn class_update_curr(&mut self, class: Class, cpu: CpuId, ns: u64) {
         by_class!(class, update_curr(self, cpu, ns))
@@ -77,32 +82,33 @@ impl Machine {
         by_class!(self.class_of(self.rqs[cpu].curr), task_tick(self, cpu))
     }
 
-    /// A new task is being set up (sched_fork), not yet visible.
+    /// Sets up the class's fields of a new task, which is not visible yet (sched_fork).
     pub(crate) fn class_task_fork(&mut self, task: TaskId) {
         by_class!(self.class_of(task), task_fork(self, task))
     }
 
-    /// The task has left this class (it is not queued).
+    /// Handles a task that has left `class`. The task is not queued.
     pub(crate) fn class_switched_from(&mut self, class: Class, cpu: CpuId, task: TaskId) {
         by_class!(class, switched_from(self, cpu, task))
     }
 
-    /// The task has entered its class; it is queued or running if `on_rq`.
+    /// Handles a task that has entered its class. If `on_rq` is set, the task is queued or running.
     pub(crate) fn class_switched_to(&mut self, cpu: CpuId, task: TaskId) {
         by_class!(self.class_of(task), switched_to(self, cpu, task))
     }
 
-    /// Nice or rt_priority changed within the class; the task was dequeued meanwhile.
+    /// Handles a change of nice value or rt_priority within the class. The task was dequeued during
+    /// the change.
     pub(crate) fn class_prio_changed(&mut self, cpu: CpuId, task: TaskId) {
         by_class!(self.class_of(task), prio_changed(self, cpu, task))
     }
 
-    /// `task.cpus` was set anew.
+    /// Handles a change of the task's affinity, `task.cpus`.
     pub(crate) fn class_set_cpus_allowed(&mut self, task: TaskId) {
         by_class!(self.class_of(task), set_cpus_allowed(self, task))
     }
 
-    /// The task is about to be moved to `new_cpu` (set_task_cpu); it is not queued.
+    /// Prepares the move of a task that is not queued to `new_cpu` (set_task_cpu).
     pub(crate) fn class_migrate_task_rq(&mut self, task: TaskId, new_cpu: CpuId) {
         by_class!(self.class_of(task), migrate_task_rq(self, task, new_cpu))
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! schedule() and what leads to it: rescheduling marks, IPIs, ticks (kernel/sched/core.c).
+//! schedule() and its triggers: rescheduling requests, IPIs and ticks (kernel/sched/core.c).
 
 use crate::machine::Machine;
 use crate::programs::cursor::Next;
@@ -15,7 +15,8 @@ use crate::watch::observe::Transition;
 use trace::TaskState;
 
 impl Machine {
-    /// Asks `cpu` to run schedule(): at the end of the running handler, or through an IPI.
+    /// Requests that `cpu` runs schedule(): at the end of the current handler on this CPU, through
+    /// an IPI on another CPU.
     pub(crate) fn resched_curr(&mut self, cpu: CpuId) {
         let rq = &mut self.rqs[cpu];
         if rq.need_resched {
@@ -27,21 +28,21 @@ impl Machine {
         }
     }
 
-    /// Handles a reschedule IPI, and all that were deferred until now. While the CPU is busy with kernel work, they are deferred
-    /// to its end.
+    /// Handles a reschedule IPI and all IPIs that were deferred until now. If the CPU is busy with
+    /// kernel work, they are deferred until its end.
     pub(crate) fn resched_ipi(&mut self, cpu: CpuId) {
         let mut ipis = self.rqs[cpu].take_deferred_ipis(self.now);
         loop {
             self.enter(cpu);
             let rq = &mut self.rqs[cpu];
             if rq.spinning {
-                // It looks again when it stops.
+                // The flag is checked again when the spinning ends.
                 rq.need_resched = false;
                 rq.resched_deferred = true;
                 return;
             }
             if rq.debt > 0 && rq.online {
-                // `leave` must not reschedule at once.
+                // Otherwise `leave` would reschedule immediately.
                 rq.need_resched = false;
                 self.defer_resched(cpu, ipis);
                 return;
@@ -58,8 +59,8 @@ impl Machine {
         }
     }
 
-    /// Defers so many reschedule IPIs until `cpu` is through with the kernel work that it was charged for. IPIs that are
-    /// deferred to the same time are one event, however many there are.
+    /// Defers `ipis` reschedule IPIs until `cpu` has worked off its debt. All IPIs that are
+    /// deferred to the same time share one event.
     pub(crate) fn defer_resched(&mut self, cpu: CpuId, ipis: u32) {
         let at = self.local_time(cpu);
         let rq = &mut self.rqs[cpu];
@@ -73,7 +74,8 @@ impl Machine {
         }
     }
 
-    /// Picks what runs next on `cpu` and switches to it. The previous task, if it went to sleep, was deactivated before.
+    /// Picks the next task of `cpu` and switches to it. A previous task that goes to sleep has been
+    /// deactivated already.
     pub(crate) fn schedule(&mut self, cpu: CpuId) {
         debug_assert_eq!(cpu, self.this_cpu);
         self.account(cpu);
@@ -105,8 +107,9 @@ impl Machine {
         }
     }
 
+    /// Returns the next task of the highest class that has one (pick_next_task).
     fn pick_next_task(&mut self, cpu: CpuId, prev: TaskId) -> TaskId {
-        // The idle class always has one.
+        // The idle class always returns a task.
         let next = rt::pick_task(self, cpu)
             .or_else(|| ext::pick_task(self, cpu, prev))
             .or_else(|| fair::pick_task(self, cpu, prev))
@@ -119,6 +122,7 @@ impl Machine {
         next
     }
 
+    /// Switches from `prev` to `next` and charges the cost (context_switch).
     fn context_switch(&mut self, cpu: CpuId, prev: TaskId, next: TaskId) {
         let now = self.now;
         let rq = &mut self.rqs[cpu];
@@ -128,7 +132,7 @@ impl Machine {
         let mut prev_state = TaskState::Running;
         let woken_by_ipi = std::mem::take(&mut rq.leaving_idle);
         if prev == IDLE {
-            // A local interrupt woke it, so it is only now that waking takes its time.
+            // A local interrupt woke the CPU. The cost of leaving idle has not been charged yet.
             if !woken_by_ipi {
                 cost += u64::from(self.spec.costs.idle_exit_ns);
             }
@@ -164,13 +168,14 @@ impl Machine {
         ext::sched_switch(self, cpu, prev, next);
     }
 
-    /// Arms the step of `cpu` for when curr has done the work at hand.
+    /// Schedules the event at which the current task of `cpu` will have finished its current work.
     pub(crate) fn arm_step(&mut self, cpu: CpuId) {
         let at = self.step_due(cpu).max(self.now);
         self.events.arm_step(cpu, at);
     }
 
-    /// When curr will have done the work at hand: the CPU works off its debt first.
+    /// Returns when the current task will have finished its current work. The CPU works off its
+    /// debt first.
     #[inline]
     pub(crate) fn step_due(&self, cpu: CpuId) -> u64 {
         let rq = &self.rqs[cpu];
@@ -178,7 +183,8 @@ impl Machine {
         rq.clock + rq.debt + self.tasks[rq.curr].program.time_left(rq.capacity)
     }
 
-    /// The running task has finished its work, or was held up by overhead: go on with its program.
+    /// Continues the program of the running task if its current work is finished. If overhead has
+    /// delayed the task, the event is scheduled again.
     pub(crate) fn step(&mut self, cpu: CpuId) {
         let curr = self.rqs[cpu].curr;
         if curr == IDLE {
@@ -190,7 +196,8 @@ impl Machine {
         }
         let next = execute::advance(self, cpu, curr);
         if self.rqs[cpu].curr != curr {
-            // It has moved itself away; schedule() has armed whoever runs now.
+            // The task has moved to another CPU. schedule() has set up the event of the task that
+            // runs here now.
             return;
         }
         match next {
@@ -211,7 +218,8 @@ impl Machine {
         }
     }
 
-    /// The scheduler tick. It stops while the CPU is idle (NO_HZ_IDLE), and is late where another interrupt is handled meanwhile.
+    /// Handles the scheduler tick. An idle CPU has no tick (NO_HZ_IDLE). A tick during another
+    /// interrupt is delayed to its end.
     pub(crate) fn tick(&mut self, cpu: CpuId) {
         let rq = &mut self.rqs[cpu];
         if self.now < rq.irqs_off_until {
@@ -233,7 +241,8 @@ impl Machine {
         self.arm_tick(cpu);
     }
 
-    /// Ticks come at whole multiples of the period, staggered over the CPUs as the kernel's skew_tick does.
+    /// Schedules the next tick of `cpu`. Ticks occur at multiples of the period plus an offset for
+    /// each CPU, as with the kernel's skew_tick.
     pub(crate) fn arm_tick(&mut self, cpu: CpuId) {
         if self.rqs[cpu].tick_armed || self.rqs[cpu].idle() {
             return;
@@ -248,7 +257,7 @@ impl Machine {
         self.events.push(at, Event::Tick { cpu, generation });
     }
 
-    /// Whether `cpu` runs a task of a class below `class`, or idles.
+    /// Returns the class of the task that `cpu` runs, [`Class::Idle`] if the CPU idles.
     pub(crate) fn curr_class(&self, cpu: CpuId) -> Class {
         self.class_of(self.rqs[cpu].curr)
     }
@@ -262,7 +271,7 @@ mod tests {
     use workload::Workload;
 
     #[test]
-    fn ipis_that_are_deferred_to_one_time_are_one_event() {
+    fn ipis_deferred_to_the_same_time_share_one_event() {
         let mut m = Machine::new(spec(1, 1, 2, 1), Workload::default(), 1).expect("a machine");
         m.charge(cpu_id(0), 1000);
         let end = m.local_time(cpu_id(0));
@@ -275,7 +284,7 @@ mod tests {
         }
         events.retain(|(_, event)| *event == Event::Resched { cpu: cpu_id(0) });
         assert_eq!(events, [(end, Event::Resched { cpu: cpu_id(0) })]);
-        // None is lost, and a later one comes alone.
+        // No IPI is lost. An IPI at a later time counts as one.
         assert_eq!(m.rqs[0].take_deferred_ipis(end), 100);
         assert_eq!(m.rqs[0].take_deferred_ipis(end + 1), 1);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Changing a task while it lives: affinity, policy and nice (kernel/sched/syscalls.c).
+//! Changes of a task's affinity, policy and nice value (kernel/sched/syscalls.c).
 
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
@@ -13,8 +13,10 @@ use trace::MigrateReason;
 use workload::Policy;
 
 impl Machine {
-    /// sched_setaffinity. The task moves at once if it may not stay where it is. CPUs of which none is online are refused
-    /// (EINVAL): the affinity stays as it was.
+    /// Sets the affinity of a task (sched_setaffinity). A task that may not stay on its CPU moves
+    /// immediately.
+    ///
+    /// A set without an online CPU is ignored; Linux refuses it with EINVAL.
     pub(crate) fn set_cpus_allowed(&mut self, task: TaskId, cpus: CpuSet) {
         if !cpus.intersects(&self.online_cpus) {
             return;
@@ -35,12 +37,13 @@ impl Machine {
         }
     }
 
-    /// sched_setaffinity by somebody who is none of the workload's tasks, at no cost.
+    /// Sets the affinity of a task on behalf of a user outside of the workload. No simulated CPU is
+    /// charged.
     pub fn sched_setaffinity(&mut self, task: TaskId, cpus: CpuSet) {
         ext::enable::as_the_user(self, |m| m.set_cpus_allowed(task, cpus));
     }
 
-    /// do_set_cpus_allowed: the mask alone.
+    /// Sets the affinity mask without moving the task (do_set_cpus_allowed).
     pub(crate) fn set_cpus_mask(&mut self, task: TaskId, cpus: CpuSet) {
         self.change_queued(task, |m| {
             let group = m.checks.group(&cpus);
@@ -54,7 +57,7 @@ impl Machine {
         });
     }
 
-    /// sched_setscheduler and setpriority.
+    /// Sets the policy and nice value of a task (sched_setscheduler, setpriority).
     pub(crate) fn set_policy(&mut self, task: TaskId, policy: Policy) {
         if !ext::check_setscheduler(self, task, policy) {
             return;
@@ -86,7 +89,8 @@ impl Machine {
         }
     }
 
-    /// Changes a task while it is off its queue and put aside if running (the sched_change pattern).
+    /// Applies `change` to a task that is taken off its queue for this purpose (the kernel's
+    /// sched_change pattern). A running task is not the current task during the change.
     pub(crate) fn change_queued(&mut self, task: TaskId, change: impl FnOnce(&mut Machine)) {
         let cpu = self.tasks[task].cpu;
         if cpu != self.this_cpu {

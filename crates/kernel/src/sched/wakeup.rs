@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tasks becoming runnable, leaving queues and moving between CPUs (kernel/sched/core.c).
+//! Wake-ups, queueing and migration of tasks (kernel/sched/core.c).
 
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
@@ -15,13 +15,14 @@ use crate::watch::observe::Transition;
 use trace::MigrateReason;
 
 impl Machine {
-    /// Wakes a sleeping task from the task that is running (try_to_wake_up). False if it was not asleep.
+    /// Wakes a task on behalf of the running task (try_to_wake_up). Returns false if the task was
+    /// not asleep.
     pub(crate) fn try_to_wake_up(&mut self, task: TaskId, wake_flags: u32) -> bool {
         let waker = self.rqs[self.this_cpu].curr;
         self.wake(task, self.pid_of(waker), wake_flags)
     }
 
-    /// The same by `waker`, 0 if by an interrupt.
+    /// Wakes a task on behalf of the process with pid `waker`; 0 means an interrupt handler.
     fn wake(&mut self, task: TaskId, waker: u32, wake_flags: u32) -> bool {
         let t = &self.tasks[task];
         if !matches!(t.state, State::Interruptible | State::Uninterruptible) {
@@ -39,7 +40,7 @@ impl Machine {
         let prev_cpu = t.cpu;
         let cpu = self.select_task_rq(task, prev_cpu, wake_flags | flags::WF_TTWU);
         let mut enqueue = flags::WAKEUP;
-        if self.asks_class_for_cpu(task) {
+        if self.may_choose_cpu(task) {
             enqueue |= flags::RQ_SELECTED;
         }
         if cpu != prev_cpu {
@@ -63,9 +64,9 @@ impl Machine {
         true
     }
 
-    /// Asks the class for a CPU and makes sure that the task may run there (select_task_rq).
+    /// Chooses a CPU for a task and checks that the task may run there (select_task_rq).
     pub(crate) fn select_task_rq(&mut self, task: TaskId, prev_cpu: CpuId, wake_flags: u32) -> CpuId {
-        if !self.asks_class_for_cpu(task) {
+        if !self.may_choose_cpu(task) {
             let cpu = self.tasks[task].cpus.first().unwrap_or(prev_cpu);
             return self.allowed_cpu(task, cpu, prev_cpu);
         }
@@ -74,7 +75,7 @@ impl Machine {
         let cpu = self.allowed_cpu(task, cpu, prev_cpu);
         let pid = self.tasks[task].pid;
         if self.decisions.on {
-            self.decided_by(self.selects_cpu(task), |_| What::Cpu {
+            self.decided_by(self.select_cpu_op(task), |_| What::Cpu {
                 pid,
                 prev_cpu: prev_cpu.nr(),
                 cpu: cpu.nr(),
@@ -83,7 +84,7 @@ impl Machine {
         cpu
     }
 
-    /// `cpu` if the task may run there.
+    /// Returns `cpu` if the task may run there, otherwise a fallback CPU.
     fn allowed_cpu(&mut self, task: TaskId, cpu: CpuId, prev_cpu: CpuId) -> CpuId {
         if self.is_cpu_allowed(task, cpu) {
             cpu
@@ -92,24 +93,26 @@ impl Machine {
         }
     }
 
-    /// The callback that is asked for its CPU.
-    fn selects_cpu(&self, task: TaskId) -> Option<Op> {
+    /// Returns the callback that chooses the task's CPU, if the policy has one.
+    fn select_cpu_op(&self, task: TaskId) -> Option<Op> {
         let asked = self.class_of(task) == Class::Ext && self.ext.has_op(Op::SelectCpu);
         asked.then_some(Op::SelectCpu)
     }
 
-    /// Has the task a choice of CPUs?
-    fn asks_class_for_cpu(&self, task: TaskId) -> bool {
+    /// Returns whether the task's class may choose its CPU. Pinned tasks leave no choice.
+    fn may_choose_cpu(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
         t.nr_cpus_allowed > 1 && t.migration_disabled == 0
     }
 
+    /// Returns whether a CPU is online and in the task's affinity.
     pub(crate) fn is_cpu_allowed(&self, task: TaskId, cpu: CpuId) -> bool {
         self.tasks[task].allows(cpu) && self.online_cpus.contains(cpu)
     }
 
-    /// An allowed online CPU near `near`. A task whose affinity leaves none may run anywhere from now on
-    /// (cpuset_cpus_allowed_fallback).
+    /// Returns an online CPU from the task's affinity, preferably on the node of `near`.
+    ///
+    /// If the affinity has no online CPU, it is widened to all CPUs (cpuset_cpus_allowed_fallback).
     #[cold]
     pub(crate) fn select_fallback_rq(&mut self, task: TaskId, near: CpuId) -> CpuId {
         let node = self.spec.topology.cpus[near.index()].node;
@@ -123,7 +126,7 @@ impl Machine {
         })
     }
 
-    /// Makes a task runnable on `cpu` (its `cpu` field is set already).
+    /// Makes a task runnable on `cpu`. The task's `cpu` field is set already.
     pub(crate) fn activate_task(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
         debug_assert_eq!(self.tasks[task].cpu, cpu);
         if cpu != self.this_cpu {
@@ -139,7 +142,7 @@ impl Machine {
         self.class_enqueue_task(cpu, task, flags);
     }
 
-    /// Takes a task off `cpu`'s queues; it may be curr.
+    /// Removes a task from the queues of `cpu`. The task may be running.
     pub(crate) fn deactivate_task(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
         if cpu != self.this_cpu {
             self.account(cpu);
@@ -154,7 +157,8 @@ impl Machine {
         }
     }
 
-    /// `task` became runnable on `cpu`: should it run instead of curr?
+    /// Reschedules `cpu` if `task`, which became runnable there, should run before the current
+    /// task.
     pub(crate) fn wakeup_preempt(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
         let (curr, new) = (self.curr_class(cpu), self.class_of(task));
         if new == curr {
@@ -167,7 +171,7 @@ impl Machine {
         }
     }
 
-    /// Notes that a task which is not queued moves to `cpu` (set_task_cpu).
+    /// Sets the CPU of a task that is not queued (set_task_cpu).
     pub(crate) fn set_task_cpu(&mut self, task: TaskId, cpu: CpuId, reason: MigrateReason) {
         let from = self.tasks[task].cpu;
         if from == cpu {
@@ -190,7 +194,8 @@ impl Machine {
         );
     }
 
-    /// Moves a queued task that is not running from its CPU to `to` (move_queued_task, detach/attach_task).
+    /// Moves a task that is queued but not running to the CPU `to` (move_queued_task, detach_task,
+    /// attach_task).
     pub(crate) fn move_queued_task(&mut self, task: TaskId, to: CpuId, reason: MigrateReason) {
         let from = self.tasks[task].cpu;
         debug_assert!(!self.tasks[task].on_cpu);
@@ -202,7 +207,8 @@ impl Machine {
         self.unlock(LockId::Rq(to));
     }
 
-    /// The timer or I/O a task sleeps on has completed, on the CPU it slept on.
+    /// Wakes a task because its timer or I/O has completed. The wake-up runs on the CPU on which
+    /// the task went to sleep.
     pub(crate) fn timer_wake(&mut self, task: TaskId, generation: u32) {
         let t = &self.tasks[task];
         if t.wake_generation != generation || t.state == State::Dead {
@@ -217,7 +223,7 @@ impl Machine {
         self.wake(task, 0, 0);
     }
 
-    /// Puts the current program of `task` to sleep until `at`: arms its Wake event.
+    /// Schedules the wake-up of a sleeping task at the time `at`.
     pub(crate) fn wake_at(&mut self, task: TaskId, at: u64) {
         let t = &mut self.tasks[task];
         t.wake_generation = t.wake_generation.wrapping_add(1);

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Bypass mode: while a policy is being enabled or disabled nothing depends on it. Tasks wait on a FIFO per CPU and get
-//! short slices in turn. Balancing between those FIFOs (every 500 ms in the kernel) is left out: bypass ends sooner here.
+//! Bypass mode: the core schedules all ext tasks itself while a policy is being enabled or
+//! disabled.
+//!
+//! Each CPU has a FIFO of tasks, which get short slices in turn. Linux also balances these FIFOs
+//! every 500 ms. That is not modelled, because bypass mode ends sooner here.
 
 use crate::machine::Machine;
 use crate::policy::layout::enums::{SCX_SLICE_BYPASS, SCX_SLICE_DFL};
 
-/// Enters or leaves bypass mode; it nests.
+/// Enters or leaves bypass mode. Calls nest: the mode ends with the last leave.
 pub(super) fn set(m: &mut Machine, on: bool) {
     let core = &mut m.ext;
     let changed = if on {
@@ -29,8 +32,8 @@ pub(super) fn set(m: &mut Machine, on: bool) {
     if !m.ext.enabled {
         return;
     }
-    // Waiting tasks are queued again, to where they belong from now on. Last first, so that those queued last now do not
-    // overtake.
+    // Waiting tasks are queued again, because they now belong on another DSQ. The order is
+    // reversed, as in scx_bypass().
     for (cpu, waiting) in m.cpus().zip(m.runnable_lists()) {
         for task in waiting.into_iter().rev() {
             m.change_queued(task, |_| {});

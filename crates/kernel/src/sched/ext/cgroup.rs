@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Cgroups and the policy (scx_cgroup_init, scx_tg_online, scx_cgroup_can_attach, scx_group_set_*).
+//! The cgroup callbacks of a policy: ops.cgroup_init(), ops.cgroup_exit(), ops.cgroup_move() and so
+//! on.
 
 use super::ops::{self};
 use super::{exit, lifecycle};
@@ -11,22 +12,23 @@ use crate::simulation::id::TaskId;
 use bpf::errno::EFAULT;
 use std::mem::{offset_of, size_of};
 
-/// scx_cgroup_init: introduces all cgroups, parents first. 0 or an errno.
+/// Calls ops.cgroup_init() for all cgroups, parents first (scx_cgroup_init). Returns 0 or a
+/// negative errno.
 pub(super) fn init(m: &mut Machine) -> i32 {
     for cgroup in in_tree_order(m) {
-        let result = introduce(m, cgroup);
+        let result = call_cgroup_init(m, cgroup);
         if result != 0 {
             exit::error(m, format!("ops.cgroup_init() failed ({result})"));
             return result;
         }
-        m.ext.cgroups_known.push(cgroup);
+        m.ext.initialized_cgroups.push(cgroup);
     }
     m.ext.cgroup_enabled = true;
     0
 }
 
-/// Calls ops.cgroup_init() with what the cgroup has at present. What it returned.
-fn introduce(m: &mut Machine, cgroup: u32) -> i32 {
+/// Calls ops.cgroup_init() with the cgroup's current settings and returns its result.
+fn call_cgroup_init(m: &mut Machine, cgroup: u32) -> i32 {
     if !m.ext.ops().defines(Op::CgroupInit) {
         return 0;
     }
@@ -45,10 +47,10 @@ fn introduce(m: &mut Machine, cgroup: u32) -> i32 {
     ops::call_with_struct(m, Op::CgroupInit, Frame::NONE, addr, &args).map_or(-EFAULT, |result| result as i32)
 }
 
-/// scx_cgroup_exit: takes leave of the cgroups that were introduced, children first.
+/// Calls ops.cgroup_exit() for all initialized cgroups, children first (scx_cgroup_exit).
 pub(super) fn exit(m: &mut Machine) {
     m.ext.cgroup_enabled = false;
-    while let Some(cgroup) = m.ext.cgroups_known.pop() {
+    while let Some(cgroup) = m.ext.initialized_cgroups.pop() {
         if m.ext.ops().defines(Op::CgroupExit) {
             let addr = m.layout.cgroup_addr(cgroup);
             ops::call(m, Op::CgroupExit, &[addr]);
@@ -56,56 +58,58 @@ pub(super) fn exit(m: &mut Machine) {
     }
 }
 
-/// scx_tg_online: a cgroup was made.
+/// Calls ops.cgroup_init() for a new cgroup (scx_tg_online).
 ///
 /// # Errors
-/// The errno with which the policy refuses it.
+/// The positive errno with which the policy refuses the cgroup.
 pub(crate) fn online(m: &mut Machine, cgroup: u32) -> Result<(), i32> {
     if !m.ext.cgroup_enabled {
         return Ok(());
     }
     let result = if m.ext.has_op(Op::CgroupInit) {
-        introduce(m, cgroup)
+        call_cgroup_init(m, cgroup)
     } else {
         0
     };
     if result != 0 {
         return Err(-exit::sanitize(m, "cgroup_init", result));
     }
-    m.ext.cgroups_known.push(cgroup);
+    m.ext.initialized_cgroups.push(cgroup);
     Ok(())
 }
 
-/// scx_tg_offline: a cgroup was removed.
+/// Calls ops.cgroup_exit() for a removed cgroup (scx_tg_offline).
 pub(crate) fn offline(m: &mut Machine, cgroup: u32) {
     let addr = m.layout.cgroup_addr(cgroup);
-    let known = m.ext.cgroups_known.iter().position(|&known| known == cgroup);
+    let known = m.ext.initialized_cgroups.iter().position(|&known| known == cgroup);
     if let Some(known) = known {
         if m.ext.cgroup_enabled && m.ext.has_op(Op::CgroupExit) {
             ops::call(m, Op::CgroupExit, &[addr]);
         }
-        m.ext.cgroups_known.remove(known);
+        m.ext.initialized_cgroups.remove(known);
     }
 }
 
-/// css_release of a cgroup that was removed: what programs keep for it goes with its last reference.
+/// Drops the core's reference to a removed cgroup (css_release). Its cgroup-local storage is freed
+/// with the last reference.
 pub(crate) fn release(m: &mut Machine, cgroup: u32) {
     let addr = m.layout.cgroup_addr(cgroup);
-    let gone = m.layout.put_cgroup(addr).unwrap_or_else(|| vec![addr]);
-    lifecycle::gone(m, gone);
+    let owners = m.layout.put_cgroup(addr).unwrap_or_else(|| vec![addr]);
+    lifecycle::free_local_storage(m, owners);
 }
 
-/// cgroup_put of the policy's. `false`: it holds no reference to the cgroup at this address.
+/// Drops a policy's reference to the cgroup at this address. Returns false if the policy holds
+/// none.
 #[must_use]
 pub(crate) fn put(m: &mut Machine, addr: u64) -> bool {
-    let Some(gone) = m.layout.put_cgroup(addr) else {
+    let Some(owners) = m.layout.put_cgroup(addr) else {
         return false;
     };
-    lifecycle::gone(m, gone);
+    lifecycle::free_local_storage(m, owners);
     true
 }
 
-/// scx_group_set_weight, before the cgroup has the new weight.
+/// Calls ops.cgroup_set_weight() before the cgroup's weight changes (scx_group_set_weight).
 pub(crate) fn set_weight(m: &mut Machine, cgroup: u32, weight: u32) {
     if m.ext.cgroup_enabled && m.ext.has_op(Op::CgroupSetWeight) && m.cgroups.get(cgroup).weight != weight {
         let addr = m.layout.cgroup_addr(cgroup);
@@ -113,7 +117,7 @@ pub(crate) fn set_weight(m: &mut Machine, cgroup: u32, weight: u32) {
     }
 }
 
-/// scx_group_set_idle: told even where nothing changes.
+/// Calls ops.cgroup_set_idle(), even if the value does not change (scx_group_set_idle).
 pub(crate) fn set_idle(m: &mut Machine, cgroup: u32, idle: bool) {
     if m.ext.cgroup_enabled && m.ext.has_op(Op::CgroupSetIdle) {
         let addr = m.layout.cgroup_addr(cgroup);
@@ -121,7 +125,7 @@ pub(crate) fn set_idle(m: &mut Machine, cgroup: u32, idle: bool) {
     }
 }
 
-/// scx_group_set_bandwidth, before the cgroup has the new limits.
+/// Calls ops.cgroup_set_bandwidth() before the cgroup's limits change (scx_group_set_bandwidth).
 pub(crate) fn set_bandwidth(m: &mut Machine, cgroup: u32, period_us: u64, quota_us: u64, burst_us: u64) {
     let known = m.cgroups.get(cgroup);
     let same = (known.period_us, known.quota_us, known.burst_us) == (period_us, quota_us, burst_us);
@@ -131,7 +135,7 @@ pub(crate) fn set_bandwidth(m: &mut Machine, cgroup: u32, period_us: u64, quota_
     }
 }
 
-/// The cgroups that are there, each after the one it is in.
+/// Returns the online cgroups, parents before children.
 fn in_tree_order(m: &Machine) -> Vec<u32> {
     let mut cgroups: Vec<u32> = (0..m.workload.cgroups.len().max(1) as u32).collect();
     cgroups.retain(|&cgroup| m.cgroups.get(cgroup).online);
@@ -142,11 +146,14 @@ fn in_tree_order(m: &Machine) -> Vec<u32> {
     cgroups
 }
 
-/// scx_cgroup_can_attach: may these tasks move? If not, they all stay; those that were told of the move are told that it is
-/// off. Before they are taken off their queues.
+/// Calls ops.cgroup_prep_move() for tasks that are about to move to another cgroup
+/// (scx_cgroup_can_attach).
+///
+/// If the policy refuses one task, no task moves, and ops.cgroup_cancel_move() is called for the
+/// tasks prepared so far.
 ///
 /// # Errors
-/// The errno with which the policy refuses.
+/// The positive errno with which the policy refuses the move.
 pub(crate) fn can_attach(m: &mut Machine, set: &[TaskId], to: u32) -> Result<(), i32> {
     if !m.ext.cgroup_enabled {
         return Ok(());
@@ -169,7 +176,7 @@ pub(crate) fn can_attach(m: &mut Machine, set: &[TaskId], to: u32) -> Result<(),
     Ok(())
 }
 
-/// scx_cgroup_cancel_attach
+/// Calls ops.cgroup_cancel_move() for all prepared tasks (scx_cgroup_cancel_attach).
 fn cancel(m: &mut Machine, set: &[TaskId], to: u32) {
     for &task in set {
         let from = m.tasks[task].moving_from.take();
@@ -184,7 +191,8 @@ fn move_args(m: &Machine, task: TaskId, from: u32, to: u32) -> [u64; 3] {
     [m.tasks[task].addr, m.layout.cgroup_addr(from), m.layout.cgroup_addr(to)]
 }
 
-/// scx_cgroup_move_task: the task has moved, and is off its queue.
+/// Calls ops.cgroup_move() for a task that has moved (scx_cgroup_move_task). The task is off its
+/// queue.
 pub(crate) fn moved(m: &mut Machine, task: TaskId, to: u32) {
     let Some(from) = m.tasks[task].moving_from.take() else {
         return;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPUs by cid: numbers in which the CPUs of a core, an LLC and a node are neighbours (kernel/sched/ext/cid.c).
+//! Topological CPU numbers (cids) in the interface to a policy (kernel/sched/ext/cid.c).
 //!
-//! The mapping is made anew when a policy is enabled, of the CPUs online then; those offline follow without a place in the
-//! topology. ops.init() may replace it. A policy whose callbacks are a struct sched_ext_ops_cid gets and gives cids where others
-//! use CPU ids, and affinities as masks of cids in its arena.
+//! Cids number the CPUs of a core, an LLC and a node consecutively. A new mapping is made when a
+//! policy is enabled. ops.init() may replace it. A policy with struct sched_ext_ops_cid uses cids
+//! instead of CPU numbers in all its callbacks, and receives affinities as masks of cids in its
+//! arena.
 
 use super::cids::*;
 use super::exit;
@@ -19,10 +20,11 @@ pub(crate) fn enable(m: &mut Machine, form: bool) {
     m.ext.cids.form = form;
 }
 
-/// Takes masks for ops.set_cmask() from the policy's arena, one a CPU; after ops.init().
+/// Allocates one mask for each CPU in the policy's arena, for ops.set_cmask(). Runs after
+/// ops.init().
 ///
 /// # Errors
-/// The errno, if the arena has no room.
+/// The negative errno if the arena has no room.
 pub(crate) fn alloc_masks(m: &mut Machine) -> Result<(), i32> {
     if !m.ext.cids.form {
         return Ok(());
@@ -33,26 +35,27 @@ pub(crate) fn alloc_masks(m: &mut Machine) -> Result<(), i32> {
     let pages = (size * u64::from(nr_cpus)).div_ceil(4096) as u32;
     let region = m.region.clone();
     let arena = m.ext.vm().maps().iter().find(|map| map.def().kind == kind::ARENA);
-    let seen = arena.and_then(|arena| {
-        let seen = arena.alloc_pages(&region, 0, pages).ok().filter(|&addr| addr != 0)?;
-        Some((seen, arena.arena_addr(seen)?))
+    let pointer = arena.and_then(|arena| {
+        let pointer = arena.alloc_pages(&region, 0, pages).ok().filter(|&addr| addr != 0)?;
+        Some((pointer, arena.arena_addr(pointer)?))
     });
-    let Some((seen, lies)) = seen else {
-        exit::error(m, "the arena has no room for the masks of ops.set_cmask()");
+    let Some((pointer, address)) = pointer else {
+        exit::error(m, "the policy's arena has no room for the masks of ops.set_cmask()");
         return Err(-ENOMEM);
     };
     for cpu in 0..u64::from(nr_cpus) {
         let header = [0, nr_cpus, words];
-        if let Err(fault) = region.store(lies + cpu * size, header) {
+        if let Err(fault) = region.store(address + cpu * size, header) {
             exit::error(m, fault.message.clone());
             return Err(-ENOMEM);
         }
-        m.ext.cids.scratch.push((seen + cpu * size, lies + cpu * size));
+        m.ext.cids.scratch.push((pointer + cpu * size, address + cpu * size));
     }
     Ok(())
 }
 
-/// A CPU that a callback returned or a DSQ id names, as a CPU id (scx_cpu_ret). Below 0 is left to the caller.
+/// Converts a CPU that a callback returned or that a DSQ id contains to a CPU number (scx_cpu_ret).
+/// Negative values are returned unchanged.
 #[inline]
 pub(crate) fn cpu_ret(m: &mut Machine, cpu: i32) -> i32 {
     if !m.ext.cids.form || cpu < 0 {
@@ -61,7 +64,7 @@ pub(crate) fn cpu_ret(m: &mut Machine, cpu: i32) -> i32 {
     valid(m, cpu).map_or(-EINVAL, |cid| m.ext.cids.to_cpu(cid).nr() as i32)
 }
 
-/// A cid from a policy; `None` if it is invalid, which is the policy's error.
+/// Checks a cid from a policy. An invalid cid is a policy error, and the result is `None`.
 pub(crate) fn valid(m: &mut Machine, cid: i32) -> Option<u32> {
     if (0..m.nr_cpus() as i32).contains(&cid) {
         return Some(cid as u32);
@@ -70,23 +73,24 @@ pub(crate) fn valid(m: &mut Machine, cid: i32) -> Option<u32> {
     None
 }
 
-/// What ops.set_cpumask() is called with for a task: its cpumask, or the running CPU's mask of cids.
+/// Returns the mask argument of ops.set_cpumask() for a task: the address of its cpumask, or of the
+/// current CPU's mask of cids.
 pub(crate) fn mask_arg(m: &mut Machine, task: TaskId) -> u64 {
     if !m.ext.cids.form {
         return m.cpus_ptr(task).addr();
     }
-    let (seen, lies) = m.ext.cids.scratch[m.this_cpu.index()];
+    let (pointer, address) = m.ext.cids.scratch[m.this_cpu.index()];
     let mut bits = vec![0u64; m.nr_cpus().div_ceil(64) as usize];
     for cpu in m.tasks[task].cpus.iter() {
         let cid = m.ext.cids.of_cpu(cpu);
         bits[cid as usize / 64] |= 1 << (cid % 64);
     }
-    for (at, word) in (lies + size_of::<scx_cmask>() as u64..).step_by(8).zip(bits) {
-        // The policy may have freed the pages; then it has no mask.
+    for (at, word) in (address + size_of::<scx_cmask>() as u64..).step_by(8).zip(bits) {
+        // If the policy has freed the pages, the fault ends it.
         if let Err(fault) = m.region.store(at, word) {
             exit::fault(m, "ops.set_cmask()", &fault);
             break;
         }
     }
-    seen
+    pointer
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPUs by topological number (cid): the table between CPU numbers and cids.
+//! The mapping between CPU numbers and topological CPU numbers (cids).
 
 use crate::hardware::cpuset::CpuSet;
 use crate::simulation::id::CpuId;
@@ -7,28 +7,32 @@ use crate::simulation::table::Table;
 use bpf::errno::EINVAL;
 use machine::Topology;
 
-/// Of each cid: first cid and index of its core, LLC and node, in the order of struct scx_cid_topo. -1 where there is none.
-pub(crate) type Place = [i32; 6];
+/// Position of a cid in the topology: first cid and index of its core, LLC and node (struct
+/// scx_cid_topo); -1 if unknown.
+pub(crate) type TopoPosition = [i32; 6];
 
+/// The mapping between CPU numbers and cids.
 #[derive(Debug)]
 pub(crate) struct Cids {
     pub(crate) to_cpu: Vec<CpuId>,
     pub(crate) of_cpu: Table<CpuId, u32>,
-    pub(crate) places: Vec<Place>,
-    /// The policy schedules by cid.
+    pub(crate) positions: Vec<TopoPosition>,
+    /// Whether the policy uses cids instead of CPU numbers (struct sched_ext_ops_cid).
     pub(crate) form: bool,
-    /// By CPU: the mask for ops.set_cmask(), where the policy sees it and where it is.
+    /// Mask for ops.set_cmask() by CPU: the arena pointer that the policy gets, and the address of
+    /// the memory behind that pointer.
     pub(crate) scratch: Vec<(u64, u64)>,
 }
 
 impl Cids {
-    /// scx_cid_init: CPUs in the order of nodes, in them of LLCs, in them of cores, each by its first CPU.
+    /// Numbers the online CPUs by node, then LLC, then core, each in the order of its first CPU
+    /// (scx_cid_init). Offline CPUs follow without a position in the topology.
     pub fn new(topology: &Topology, online: &CpuSet) -> Cids {
         let nr_cpus = topology.nr_cpus();
         let mut cids = Cids {
             to_cpu: Vec::with_capacity(nr_cpus as usize),
             of_cpu: vec![0; nr_cpus as usize].into(),
-            places: Vec::with_capacity(nr_cpus as usize),
+            positions: Vec::with_capacity(nr_cpus as usize),
             form: false,
             scratch: Vec::new(),
         };
@@ -75,10 +79,10 @@ impl Cids {
         cids
     }
 
-    pub(crate) fn push(&mut self, cpu: CpuId, place: Place) {
+    pub(crate) fn push(&mut self, cpu: CpuId, position: TopoPosition) {
         self.of_cpu[cpu] = self.to_cpu.len() as u32;
         self.to_cpu.push(cpu);
-        self.places.push(place);
+        self.positions.push(position);
     }
 
     pub fn to_cpu(&self, cid: u32) -> CpuId {
@@ -89,37 +93,39 @@ impl Cids {
         self.of_cpu[cpu]
     }
 
-    pub fn place(&self, cid: u32) -> Place {
-        self.places[cid as usize]
+    pub fn place(&self, cid: u32) -> TopoPosition {
+        self.positions[cid as usize]
     }
 
-    /// scx_bpf_cid_override: each CPU's cid, which must be a permutation. The topology is not known of it.
+    /// Replaces the mapping (scx_bpf_cid_override). `cid_of` has each CPU's cid and must be a
+    /// permutation. The topology is unknown from then on.
     pub fn replace(&mut self, cid_of: &[u32]) {
         self.of_cpu.copy_from_slice(cid_of);
         for (cpu, &cid) in self.of_cpu.numbered() {
             self.to_cpu[cid as usize] = cpu;
         }
-        self.places.fill([-1; 6]);
+        self.positions.fill([-1; 6]);
     }
 
-    /// The policy schedules by cid.
+    /// Returns whether the policy uses cids instead of CPU numbers.
     pub fn form(&self) -> bool {
         self.form
     }
 
-    /// A CPU as the policy's callbacks are told of it (scx_cpu_arg).
+    /// Returns the number by which the policy's callbacks know a CPU (scx_cpu_arg).
     #[inline]
     pub fn arg(&self, cpu: CpuId) -> u64 {
         u64::from(if self.form { self.of_cpu(cpu) } else { cpu.nr() })
     }
 }
 
-/// SCX_CMASK_NR_WORDS: with room for any alignment of the first cid.
+/// Returns the number of 64-bit words of a cid mask, for any alignment of its first cid
+/// (SCX_CMASK_NR_WORDS).
 pub(crate) fn words(nr_cids: u32) -> u32 {
     nr_cids.div_ceil(64) + 1
 }
 
-/// A policy's arena if it schedules by cid: it must have one and no more.
+/// Returns an error message unless a policy that uses cids has exactly one arena.
 pub(crate) fn check_arenas(arenas: usize) -> Option<String> {
     match arenas {
         1 => None,
@@ -135,11 +141,12 @@ mod tests {
     use machine::MachineSpec;
 
     #[test]
-    fn cids_number_cores_and_caches_together() {
-        // Two nodes of two LLCs of two cores of two threads; whatever the CPU numbers are, siblings are neighbours.
+    fn cids_of_a_core_or_cache_are_adjacent() {
+        // Two nodes with two LLCs each, two cores in each LLC, two threads in each core. Siblings
+        // get adjacent cids.
         let mut spec = MachineSpec::regular(2, 2, 2, 2);
         let cpus = &mut spec.topology.cpus;
-        // Hardware threads numbered as firmware does: second threads last.
+        // The CPUs are numbered as firmware does: first all first threads, then all second threads.
         for (number, cpu) in cpus.iter_mut().enumerate() {
             let core = number as u32 % 8;
             (cpu.core, cpu.thread, cpu.llc, cpu.node) = (core, number as u32 / 8, core / 2, core / 4);
@@ -158,13 +165,13 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_mapping_knows_no_topology() {
+    fn a_replaced_mapping_has_no_topology() {
         let spec = MachineSpec::regular(1, 1, 4, 1);
         let mut cids = Cids::new(&spec.topology, &CpuSet::all(4));
         cids.replace(&[3, 2, 1, 0]);
         assert_eq!((cids.to_cpu(0), cids.of_cpu(cpu_id(0))), (cpu_id(3), 3));
         assert_eq!(cids.place(1), [-1; 6]);
-        assert_eq!(cids.arg(cpu_id(0)), 0, "others than cid policies are told of CPUs");
+        assert_eq!(cids.arg(cpu_id(0)), 0, "only policies that use cids get cids");
         cids.form = true;
         assert_eq!(cids.arg(cpu_id(0)), 3);
     }

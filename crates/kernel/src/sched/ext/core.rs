@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The state of sched_ext: the machine's, each CPU's, and what a policy has asked for and not yet got.
+//! The state of sched_ext: for the whole machine and for each CPU.
 
 use super::dsq::{DsqRef, Dsqs};
 use super::exit_info::Exit;
@@ -19,32 +19,32 @@ use loaded::{Active, LoadedPolicy};
 use machine::Topology;
 use std::collections::VecDeque;
 
-/// The longest that a policy may leave a task waiting, and the default (SCX_WATCHDOG_MAX_TIMEOUT).
+/// Maximum and default of ops.timeout_ms, in ns (SCX_WATCHDOG_MAX_TIMEOUT).
 pub(crate) const MAX_TIMEOUT_NS: u64 = 30_000_000_000;
 
-/// sched_ext's part of a runqueue (struct scx_rq). The local DSQ is in [`Dsqs`].
+/// State of sched_ext on a CPU (struct scx_rq). The local DSQ is in [`Dsqs`].
 #[derive(Debug)]
 #[repr(C)]
 pub struct ScxRq {
     pub nr_running: u32,
-    /// The policy thinks that the CPU is up (SCX_RQ_ONLINE).
+    /// Whether the CPU is online for the policy (SCX_RQ_ONLINE).
     pub(crate) online: bool,
     pub(crate) in_balance: bool,
     pub(crate) in_wakeup: bool,
-    /// A higher class has the CPU and the policy was told.
+    /// Whether a higher class has the CPU and ops.cpu_release() has been called for that.
     pub(crate) cpu_released: bool,
-    /// Tasks on the local DSQ that were to run at once.
+    /// Number of tasks on the local DSQ that were inserted with SCX_ENQ_IMMED.
     pub(crate) nr_immed: u32,
-    /// run_deferred() has been scheduled.
+    /// Whether run_deferred() has been scheduled.
     pub(crate) deferred: bool,
-    /// Counts reschedulings; SCX_KICK_WAIT watches it.
+    /// Number of times the CPU has rescheduled; SCX_KICK_WAIT waits for a change.
     pub(crate) kick_sync: u64,
-    /// Re-enqueueing of the local DSQ: flags, 0 if not due.
+    /// SCX_REENQ_* flags of a pending re-enqueue of the local DSQ; 0 if none is pending.
     pub(crate) reenq_local: u64,
     pub(crate) kicks: Kicks,
-    /// Direct dispatches to other CPUs' local DSQs.
+    /// Tasks that wait for their direct dispatch to another CPU's local DSQ.
     pub(crate) ddsp_deferred: Vec<TaskId>,
-    /// Re-enqueueing of policies' DSQs.
+    /// Pending re-enqueues of the policy's own DSQs, with their SCX_REENQ_* flags.
     pub(crate) reenq_users: Vec<(DsqRef, u64)>,
 }
 
@@ -68,50 +68,52 @@ impl Default for ScxRq {
 }
 
 impl ScxRq {
-    /// SCX_RQ_* as dumps show them.
+    /// Returns the SCX_RQ_* flags that the dump shows.
     pub(crate) fn flags(&self) -> u32 {
         u32::from(self.online) | u32::from(self.in_wakeup) << 16 | u32::from(self.in_balance) << 17
     }
 }
 
-/// The sched_ext core of a machine: the loaded policy and what is kept for it.
+/// State of sched_ext on a machine.
 pub struct Core {
     pub state: EnableState,
-    /// There are tasks of the class (scx_enabled).
+    /// Whether tasks may belong to the class (scx_enabled).
     pub(crate) enabled: bool,
-    /// All normal tasks belong to the class, not only SCHED_EXT ones.
+    /// Whether all normal tasks belong to the class, not only SCHED_EXT tasks.
     pub(crate) switching_all: bool,
-    /// New tasks are introduced to the policy.
+    /// Whether ops.init_task() is called for new tasks.
     pub(crate) init_task_enabled: bool,
-    /// Cgroups and moves between them are told to the policy.
+    /// Whether the cgroup callbacks are called.
     pub(crate) cgroup_enabled: bool,
-    /// Cgroups that the policy has been told of, in that order.
-    pub(crate) cgroups_known: Vec<u32>,
-    /// The loaded policy; also while it is being enabled or disabled.
+    /// Cgroups for which ops.cgroup_init() has succeeded, in the order of the calls.
+    pub(crate) initialized_cgroups: Vec<u32>,
+    /// The policy in the machine, also while it is being enabled or disabled.
     pub(crate) policy: Option<LoadedPolicy>,
-    /// What the hot paths ask of the policy; all zero without one.
+    /// Bits about the policy that the hot paths test; all zero without a policy.
     pub(crate) active: Active,
-    /// Starts of BPF timers so far; each has its number, also beyond the end of a policy.
+    /// Number of BPF timer starts so far. The count continues over the end of a policy, so that
+    /// each start has its own number.
     pub(crate) timer_starts: u32,
     /// Code and maps of the policy that ended last.
     pub(crate) last_vm: Option<Vm<Machine>>,
-    /// Why the policy ended or is ending; of the last policy if none is loaded.
+    /// Exit record of the policy that is ending, or of the last one if none is loaded.
     pub exit: Option<Exit>,
     pub(crate) exit_flags: u64,
     pub(crate) ending: Ending,
     pub stats: events::Stats,
-    /// By `Op as usize`, since the machine was made.
+    /// Calls of each callback since the machine was created, by `Op as usize`.
     pub called: [Called; NR_OPS],
     pub dsqs: Dsqs,
     pub(crate) cids: Cids,
-    /// Tasks that the policy has moved from DSQ to DSQ while it walked one.
+    /// Number of tasks that the policy has moved from one DSQ to another with scx_bpf_dsq_move().
     pub nr_moved: u32,
-    /// How often a task began to wait.
-    pub(crate) nr_runnable_ever: u64,
+    /// Number of times that a task became runnable.
+    pub(crate) nr_became_runnable: u64,
     /// The callback that is running.
     pub frame: Frame,
-    /// Executed instructions and costs of functions that have been charged.
+    /// Number of BPF instructions for which the CPUs have been charged so far.
     pub(crate) settled_insns: u64,
+    /// Cost of called functions for which the CPUs have been charged so far, ns.
     pub(crate) settled_cost: u64,
     pub(crate) direct: DirectDispatch,
     pub(crate) dsp: DispatchContext,
@@ -120,22 +122,24 @@ pub struct Core {
     pub(crate) bypass_since: u64,
     pub(crate) slice_dfl: u64,
     pub(crate) dump: Dump,
-    /// CPUs with work to do when the running handler is through.
+    /// CPUs that have work to do when the current handler ends.
     pub(crate) irq_work: Vec<CpuId>,
     pub(crate) watchdog_timeout: u64,
     pub(crate) watchdog_due: u64,
-    /// Hotplug events so far (/sys/kernel/sched_ext/hotplug_seq).
+    /// Number of hotplug events so far (/sys/kernel/sched_ext/hotplug_seq).
     pub hotplug_seq: u64,
-    /// Policies enabled so far.
+    /// Number of policies that have been enabled so far.
     pub enable_seq: u64,
-    /// Tasks that ops.init_task() of the loaded policy has accepted so far, and those that have come under the policy.
+    /// Number of tasks that ops.init_task() of the loaded policy has accepted.
     pub nr_accepted: u64,
+    /// Number of tasks that have entered the class under the loaded policy.
     pub nr_enabled: u64,
-    /// Tasks whose SCHED_EXT the policy refused.
+    /// Number of tasks for which the policy disallowed SCHED_EXT.
     pub nr_rejected: u64,
-    /// Tasks and cgroups that nobody holds any more, whose storage is to be freed; and whether that is under way.
-    pub(crate) gone: VecDeque<u64>,
-    pub(crate) freeing: bool,
+    /// Addresses of tasks and cgroups whose local storage is to be freed.
+    pub(crate) storage_owners: VecDeque<u64>,
+    /// Whether the freeing of that storage is in progress.
+    pub(crate) is_freeing: bool,
 }
 
 impl Core {
@@ -146,7 +150,7 @@ impl Core {
             switching_all: false,
             init_task_enabled: false,
             cgroup_enabled: false,
-            cgroups_known: Vec::new(),
+            initialized_cgroups: Vec::new(),
             policy: None,
             active: Active::default(),
             timer_starts: 0,
@@ -159,7 +163,7 @@ impl Core {
             dsqs: Dsqs::new(topology.nr_cpus(), topology.nodes.len() as u32),
             cids: crate::sched::ext::cids::Cids::new(topology, &CpuSet::all(topology.nr_cpus())),
             nr_moved: 0,
-            nr_runnable_ever: 0,
+            nr_became_runnable: 0,
             frame: Frame::NONE,
             settled_insns: 0,
             settled_cost: 0,
@@ -178,12 +182,12 @@ impl Core {
             nr_accepted: 0,
             nr_enabled: 0,
             nr_rejected: 0,
-            gone: VecDeque::new(),
-            freeing: false,
+            storage_owners: VecDeque::new(),
+            is_freeing: false,
         }
     }
 
-    /// Sets the machine up for the installed policy, which is to be enabled.
+    /// Resets the state for the installed policy, which is about to be enabled.
     pub(crate) fn begin(&mut self) {
         self.state = EnableState::Enabling;
         self.exit = None;
@@ -202,27 +206,29 @@ impl Core {
         };
     }
 
-    /// Is a CPU's local DSQ empty? Asked by idle CPU selection.
+    /// Returns whether a CPU's local DSQ is empty. Idle CPU selection uses it.
     pub fn local_dsq_empty(&self, cpu: CpuId) -> bool {
         self.dsqs.is_empty(self.dsqs.local(cpu))
     }
 
-    /// Decisions are made without the policy (scx_bypassing).
+    /// Returns whether bypass mode is on (scx_bypassing).
     #[inline]
     pub(crate) fn bypassing(&self) -> bool {
         self.bypass_depth > 0
     }
 
-    /// Does the policy know a task in this state (scx_task_on_sched)?
+    /// Returns whether a task in this state is known to the policy (scx_task_on_sched).
     pub(crate) fn owns(&self, state: TaskState) -> bool {
         matches!(state, TaskState::Init | TaskState::Ready | TaskState::Enabled)
     }
 
-    /// SCX_OPS_HAS_CPU_PREEMPT
+    /// Returns whether the policy has ops.cpu_acquire() or ops.cpu_release()
+    /// (SCX_OPS_HAS_CPU_PREEMPT).
     pub(crate) fn has_cpu_preempt(&self) -> bool {
         self.has_op(Op::CpuAcquire) || self.has_op(Op::CpuRelease)
     }
 
+    /// Returns the maximum length of the dump, in bytes, that the policy requests.
     pub(crate) fn exit_dump_len(&self) -> usize {
         match self.ops().exit_dump_len {
             0 => SCX_EXIT_DUMP_DFL_LEN as usize,
@@ -232,8 +238,9 @@ impl Core {
 }
 
 impl Core {
+    /// Returns whether tasks may belong to the class at the moment.
     pub(crate) fn takes_tasks(&self) -> bool {
-        // While a policy ends, what is there stays until all tasks leave at once.
+        // While a policy ends, its tasks stay until all leave the class together.
         self.enabled && (self.state != EnableState::Disabling || self.ending != Ending::No)
     }
 }
@@ -241,12 +248,12 @@ impl Core {
 /// The task that ops.select_cpu() or ops.enqueue() may dispatch directly (direct_dispatch_task).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DirectDispatch {
-    /// Neither is running: insertions go to the buffer.
+    /// Neither callback is running. Insertions go to the dispatch buffer.
     #[default]
     Closed,
-    /// This one.
+    /// This task may be dispatched.
     For(TaskId),
-    /// It has been dispatched.
+    /// The task has been dispatched.
     Done,
 }
 
@@ -254,41 +261,42 @@ pub enum DirectDispatch {
 #[derive(Clone, Copy, Debug)]
 pub struct Pending {
     pub task: TaskId,
-    /// Who owned the task when it was inserted, and since when.
+    /// Whether the policy owned the task at the time of the insertion.
     pub queued: bool,
+    /// The task's `qseq` at the time of the insertion.
     pub qseq: u32,
     pub dsq_id: u64,
     pub enq_flags: u64,
 }
 
-/// What ops.dispatch() has done so far (struct scx_dsp_ctx).
+/// State of a running ops.dispatch() (struct scx_dsp_ctx).
 #[derive(Debug, Default)]
 pub struct DispatchContext {
-    /// The CPU it dispatches for.
+    /// CPU for which tasks are dispatched.
     pub cpu: CpuId,
     pub buffer: Vec<Pending>,
     pub nr_tasks: u32,
 }
 
-/// One CPU's kicks that are to be sent and CPUs that are waited for.
+/// Pending kicks of a CPU and its waits for kicked CPUs.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Kicks {
-    /// Work of this CPU is in the machine's list.
+    /// Whether the CPU is in the machine's list `irq_work`.
     pub(crate) queued: bool,
-    /// The reschedule has been asked for.
+    /// Whether a reschedule that precedes a wait has been requested.
     pub(crate) sync_pending: bool,
-    /// The reschedule has been: the wait begins when the handler is through.
+    /// Whether that reschedule has happened. The wait begins at the end of the handler.
     pub(crate) sync_due: bool,
     /// CPUs that wait for this one.
     pub(crate) waiters: Vec<CpuId>,
-    /// Target and SCX_KICK_*, in the order made.
+    /// Kicks to be sent: target CPU and SCX_KICK_* flags, in the order of the calls.
     pub(crate) pending: Vec<(CpuId, u64)>,
-    /// To be waited for after the next reschedule: CPU, and its kick_sync then.
+    /// CPUs to wait for, each with the value of its `kick_sync` at the time of the kick.
     pub(crate) sync: Vec<(CpuId, u64)>,
 }
 
-/// enum scx_enable_state
+/// State of sched_ext (enum scx_enable_state).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EnableState {
     Enabling,
@@ -298,13 +306,13 @@ pub enum EnableState {
     Disabled,
 }
 
-/// What is next in the ending of a policy.
+/// Next step in the end of a policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Ending {
     #[default]
     No,
-    /// The dump, and bypass mode.
+    /// At this time the dump is written and bypass mode begins.
     Bypass { at: u64 },
-    /// Tasks leave the class.
+    /// At this time all tasks leave the class.
     Disable { at: u64 },
 }

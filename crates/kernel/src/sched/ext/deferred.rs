@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Work that cannot be done where it comes up and follows a moment later on the CPU it concerns: direct dispatches to
-//! other CPUs' local DSQs, and re-enqueueing.
+//! Work that is deferred because the caller may not take the runqueue lock it needs: direct
+//! dispatches to other CPUs' local DSQs, and re-enqueues. It runs soon after on the CPU concerned.
 
 use super::dispatch::dispatch_to_local_dsq;
 use super::dsq::DsqRef;
@@ -15,9 +15,9 @@ use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::timeline::LockId;
 
-/// Schedules run_deferred() for `cpu`, whose runqueue is locked (schedule_deferred_locked).
+/// Schedules run_deferred() for `cpu`. Its runqueue is locked (schedule_deferred_locked).
 pub(super) fn schedule_locked(m: &mut Machine, cpu: CpuId) {
-    // In a wake-up, task_woken() comes right after.
+    // At the end of a wake-up, task_woken() runs deferred work anyway.
     if !m.rqs[cpu].ext.in_wakeup {
         schedule(m, cpu);
     }
@@ -41,7 +41,7 @@ fn schedule(m: &mut Machine, cpu: CpuId) {
     m.events.push(at, Event::ExtDeferred { cpu });
 }
 
-/// The IPI for deferred work arrives.
+/// Handles the IPI for deferred work.
 pub(super) fn arrived(m: &mut Machine, cpu: CpuId) {
     if m.rqs[cpu].ext.deferred {
         m.lock(LockId::Rq(cpu));
@@ -50,7 +50,7 @@ pub(super) fn arrived(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Does what was deferred on a CPU; its runqueue is locked.
+/// Does the deferred work of a CPU. Its runqueue is locked.
 pub(super) fn run_deferred(m: &mut Machine, cpu: CpuId) {
     m.rqs[cpu].ext.deferred = false;
     while !m.rqs[cpu].ext.ddsp_deferred.is_empty() {
@@ -69,22 +69,26 @@ pub(super) fn run_deferred(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Is there deferred work that a wake-up on `cpu` must do?
+/// Returns whether a CPU has deferred work that a wake-up must do.
 #[inline]
 pub(super) fn pending(m: &Machine, cpu: CpuId) -> bool {
     let rq = &m.rqs[cpu].ext;
     !rq.ddsp_deferred.is_empty() || rq.reenq_local != 0 || !rq.reenq_users.is_empty()
 }
 
-/// Marks a local DSQ for re-enqueueing of what was promised to run at once and did not.
+/// Schedules a re-enqueue of the tasks on a local DSQ that were inserted with SCX_ENQ_IMMED but
+/// cannot run immediately.
 pub(super) fn schedule_reenq_local(m: &mut Machine, cpu: CpuId) {
     let local = m.ext.dsqs.local(cpu);
     schedule_dsq_reenq(m, local, 0, Some(cpu));
 }
 
-/// In `flags` of a local DSQ: re-enqueueing is due at all. No bit of SCX_REENQ_*.
+/// Bit in `reenq_local`, outside of SCX_REENQ_*, that marks a pending re-enqueue with no other
+/// flags.
 const DUE: u64 = 1 << 63;
 
+/// Schedules a re-enqueue of a DSQ (scx_bpf_dsq_reenq). `locked_cpu` is the CPU whose runqueue is
+/// locked.
 pub(super) fn schedule_dsq_reenq(m: &mut Machine, dsq: DsqRef, flags: u64, locked_cpu: Option<CpuId>) {
     if m.ext.bypassing() {
         return;
@@ -116,6 +120,8 @@ pub(super) fn schedule_dsq_reenq(m: &mut Machine, dsq: DsqRef, flags: u64, locke
     }
 }
 
+/// Re-enqueues a CPU's local DSQ until no re-enqueue is pending. More than
+/// SCX_REENQ_LOCAL_MAX_REPEAT rounds are a policy error.
 fn reenq_locals(m: &mut Machine, cpu: CpuId) {
     for repeats in 0_u32.. {
         let flags = std::mem::take(&mut m.rqs[cpu].ext.reenq_local);
@@ -133,7 +139,10 @@ fn reenq_locals(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Gives tasks of a local DSQ back to the policy: all, or those that were to run at once and cannot. How many.
+/// Passes tasks of a local DSQ back to the policy and returns their number.
+///
+/// With SCX_REENQ_ANY these are all tasks, otherwise only those with SCX_ENQ_IMMED that cannot run
+/// immediately.
 pub(super) fn reenq_local(m: &mut Machine, cpu: CpuId, flags: u64) -> u32 {
     let open = rq_is_open(m, cpu, 0);
     let local = m.ext.dsqs.local(cpu);
@@ -160,13 +169,15 @@ pub(super) fn reenq_local(m: &mut Machine, cpu: CpuId, flags: u64) -> u32 {
     tasks.len() as u32
 }
 
+/// Passes a task to the policy again, with the reason in its flags.
 fn reenqueue(m: &mut Machine, cpu: CpuId, task: TaskId, reason: u64) {
     m.scx_set_flag(task, reason);
     do_enqueue_task(m, cpu, task, SCX_ENQ_REENQ);
     m.scx_clear_flag(task, SCX_TASK_REENQ_REASON_MASK);
 }
 
-/// Gives the tasks of one of the policy's DSQs back to it; `cpu`'s runqueue is locked.
+/// Passes the tasks of one of the policy's own DSQs back to the policy. The runqueue of `cpu` is
+/// locked.
 fn reenq_user(m: &mut Machine, cpu: CpuId, dsq: DsqRef, flags: u64) {
     if flags & SCX_REENQ_ANY == 0 {
         return;

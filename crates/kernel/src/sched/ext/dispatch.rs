@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What runs next: balance_one and the dispatch loop, the local DSQ, and tasks going on and off the CPU.
+//! Choosing the next task: balance_one(), the dispatch loop, consuming DSQs, and tasks that start
+//! or stop running.
 
 use super::dsq::{DsqRef, NO_DSQ};
 use super::enqueue::{
@@ -24,18 +25,18 @@ use std::mem::{offset_of, size_of};
 use trace::MigrateReason;
 use workload::Policy;
 
-/// What the dispatch path came to (enum scx_dsp_verdict).
+/// Result of the dispatch path (enum scx_dsp_verdict).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     /// Nothing to run.
     None,
     /// The local DSQ has tasks.
     Local,
-    /// The previous task goes on.
+    /// The previous task continues to run.
     Prev,
 }
 
-/// do_pick_task_scx: the task that `cpu` runs next, if it is one of ours.
+/// Returns the ext task that `cpu` runs next, if there is one (do_pick_task_scx).
 #[inline]
 pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Option<TaskId> {
     if !m.ext.enabled {
@@ -57,6 +58,7 @@ pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Option<Tas
     Some(task)
 }
 
+/// Fills the local DSQ of `cpu` if it is empty (balance_one).
 fn balance_one(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Verdict {
     m.rqs[cpu].ext.in_balance = true;
     let verdict = balance(m, cpu, prev);
@@ -95,7 +97,7 @@ fn balance(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Verdict {
     Verdict::None
 }
 
-/// scx_dispatch_sched: fills the local DSQ from the global one or by asking the policy.
+/// Fills the local DSQ from the global DSQ or by calling ops.dispatch() (scx_dispatch_sched).
 fn dispatch(m: &mut Machine, cpu: CpuId, prev: TaskId, prev_on_ext: bool) -> Verdict {
     let global = global_dsq(m, cpu);
     if consume_dispatch_q(m, cpu, global, 0) {
@@ -120,7 +122,7 @@ fn dispatch(m: &mut Machine, cpu: CpuId, prev: TaskId, prev_on_ext: bool) -> Ver
         m.ext.dsp.nr_tasks = 0;
         ops::call_locked(m, Op::Dispatch, cpu, &[cpu_arg, prev_addr]);
         flush_dispatch_buf(m, cpu);
-        // ops.dispatch() can let the previous task go on by giving it a new slice.
+        // ops.dispatch() can keep the previous task running by giving it a new slice.
         if prev_on_ext && m.scx_flag(prev, SCX_TASK_QUEUED) && m.scx_entity(prev).slice != 0 {
             return Verdict::Prev;
         }
@@ -128,7 +130,7 @@ fn dispatch(m: &mut Machine, cpu: CpuId, prev: TaskId, prev_on_ext: bool) -> Ver
             return Verdict::Local;
         }
         if round == SCX_DSP_MAX_LOOPS {
-            // It dispatches and dispatches, but nothing for here: come back later.
+            // The policy keeps dispatching, but no task for this CPU. The CPU tries again later.
             kick::kick_cpu(m, cpu, 0);
         }
         if m.ext.dsp.nr_tasks == 0 {
@@ -138,15 +140,15 @@ fn dispatch(m: &mut Machine, cpu: CpuId, prev: TaskId, prev_on_ext: bool) -> Ver
     Verdict::None
 }
 
-/// Carries out the buffered insertions of ops.dispatch().
+/// Performs the buffered insertions of ops.dispatch().
 #[inline(always)]
 pub(super) fn flush_dispatch_buf(m: &mut Machine, cpu: CpuId) {
     if !m.ext.dsp.buffer.is_empty() {
-        work_off_dispatch_buf(m, cpu);
+        finish_dispatch_buf(m, cpu);
     }
 }
 
-fn work_off_dispatch_buf(m: &mut Machine, cpu: CpuId) {
+fn finish_dispatch_buf(m: &mut Machine, cpu: CpuId) {
     for index in 0..m.ext.dsp.buffer.len() {
         let pending = m.ext.dsp.buffer[index];
         finish_dispatch(m, cpu, pending);
@@ -155,7 +157,7 @@ fn work_off_dispatch_buf(m: &mut Machine, cpu: CpuId) {
     m.ext.dsp.buffer.clear();
 }
 
-/// Dispatches a task, unless the policy has lost it meanwhile.
+/// Performs a buffered insertion, unless the policy no longer owns the task.
 fn finish_dispatch(m: &mut Machine, cpu: CpuId, pending: Pending) {
     let Pending {
         task,
@@ -178,7 +180,7 @@ fn finish_dispatch(m: &mut Machine, cpu: CpuId, pending: Pending) {
     }
 }
 
-/// Puts a task that is on no DSQ on some CPU's local one; `cpu`'s runqueue is locked.
+/// Inserts a task that is on no DSQ into a CPU's local DSQ. The runqueue of `cpu` is locked.
 pub(super) fn dispatch_to_local_dsq(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: TaskId, enq_flags: u64) {
     let src_cpu = m.tasks[task].cpu;
     let dst_cpu = m.ext.dsqs.local_cpu(dsq).expect("a local DSQ");
@@ -206,6 +208,7 @@ pub(super) fn dispatch_to_local_dsq(m: &mut Machine, cpu: CpuId, dsq: DsqRef, ta
     switch_rq_lock(m, locked, cpu);
 }
 
+/// Releases one runqueue lock and acquires another.
 fn switch_rq_lock(m: &mut Machine, from: CpuId, to: CpuId) {
     if from != to {
         ops::settle(m);
@@ -214,7 +217,8 @@ fn switch_rq_lock(m: &mut Machine, from: CpuId, to: CpuId) {
     }
 }
 
-/// May a task that is on another CPU's runqueue come to `cpu`? With `enforce`, a no is the policy's error.
+/// Returns whether a task from another CPU's runqueue may move to `cpu`. With `enforce`, a refusal
+/// is a policy error.
 pub(super) fn can_run_on_remote_rq(m: &mut Machine, task: TaskId, cpu: CpuId, enforce: bool) -> bool {
     let t = &m.tasks[task];
     if t.migration_disabled > 0 {
@@ -244,7 +248,8 @@ pub(super) fn can_run_on_remote_rq(m: &mut Machine, task: TaskId, cpu: CpuId, en
     online
 }
 
-/// Moves the first task of a DSQ that `cpu` may run to its local DSQ. `cpu`'s runqueue is locked.
+/// Moves the first task of a DSQ that may run on `cpu` to its local DSQ. The runqueue of `cpu` is
+/// locked.
 #[inline(always)]
 pub(super) fn consume_dispatch_q(m: &mut Machine, cpu: CpuId, dsq: DsqRef, enq_flags: u64) -> bool {
     match m.ext.dsqs.first(dsq) {
@@ -253,12 +258,12 @@ pub(super) fn consume_dispatch_q(m: &mut Machine, cpu: CpuId, dsq: DsqRef, enq_f
     }
 }
 
-/// The same of a DSQ with a first task.
+/// Does the work of [`consume_dispatch_q`] for a DSQ that is not empty.
 fn consume_from(m: &mut Machine, cpu: CpuId, dsq: DsqRef, first: TaskId, enq_flags: u64) -> bool {
     let lock = lock_dsq(m, dsq);
     let mut at = Some(first);
     while let Some(task) = at {
-        // A failing policy's queues are left to bypass mode.
+        // After a failure of the policy, its DSQs are left to bypass mode.
         if m.ext.exit.is_some() && m.ext.dsqs.id(dsq) != SCX_DSQ_BYPASS {
             break;
         }
@@ -266,14 +271,14 @@ fn consume_from(m: &mut Machine, cpu: CpuId, dsq: DsqRef, first: TaskId, enq_fla
         m.read_line(m.tasks[task].addr);
         if task_cpu == cpu {
             unlink_from_dsq(m, task, dsq);
-            m.decided(|m| taken(m, task, dsq, cpu));
+            m.decided(|m| take_decision(m, task, dsq, cpu));
             m.release(lock);
             enqueue_local(m, cpu, task, enq_flags);
             return true;
         }
         if can_run_on_remote_rq(m, task, cpu, false) {
             unlink_from_dsq(m, task, dsq);
-            m.decided(|m| taken(m, task, dsq, cpu));
+            m.decided(|m| take_decision(m, task, dsq, cpu));
             if let Some(next) = m.ext.dsqs.first(dsq) {
                 m.prefetch_task(next);
             }
@@ -288,9 +293,9 @@ fn consume_from(m: &mut Machine, cpu: CpuId, dsq: DsqRef, first: TaskId, enq_fla
     false
 }
 
-/// The decision that consuming is.
+/// Describes the consumption of a task for the log of decisions.
 #[cold]
-fn taken(m: &Machine, task: TaskId, dsq: DsqRef, cpu: CpuId) -> What {
+fn take_decision(m: &Machine, task: TaskId, dsq: DsqRef, cpu: CpuId) -> What {
     What::Take {
         pid: m.pid_of(task),
         dsq: m.ext.dsqs.id(dsq),
@@ -298,9 +303,11 @@ fn taken(m: &Machine, task: TaskId, dsq: DsqRef, cpu: CpuId) -> What {
     }
 }
 
-/// The task is on `src_cpu`'s runqueue, which is locked, and on no DSQ: it moves to `dst_cpu`'s local DSQ, whose runqueue
-/// is locked then. What deactivate_task() and activate_task() come to for a task that waits all the time, in short:
-/// this is the way of nearly every task of a policy with a shared DSQ.
+/// Moves a task that is on no DSQ to the local DSQ of `dst_cpu`.
+///
+/// The task's runqueue on `src_cpu` is locked at the start, the one of `dst_cpu` at the end. This
+/// has the effect of deactivate_task() and activate_task() for a waiting task but takes fewer
+/// steps. Nearly every task of a policy with a shared DSQ takes this path.
 fn move_remote_task_to_local_dsq(m: &mut Machine, task: TaskId, enq_flags: u64, src_cpu: CpuId, dst_cpu: CpuId) {
     debug_assert!(m.scx_flag(task, SCX_TASK_QUEUED) && !m.tasks[task].on_cpu);
     m.clr_task_runnable(task, false);
@@ -319,7 +326,10 @@ fn move_remote_task_to_local_dsq(m: &mut Machine, task: TaskId, enq_flags: u64, 
     enqueue_local(m, dst_cpu, task, enq_flags);
 }
 
-/// Moves a task from one DSQ (not a local one) to another; its runqueue is locked. Returns whose is locked then.
+/// Moves a task from a non-local DSQ to another DSQ and returns the CPU whose runqueue is locked
+/// afterwards.
+///
+/// The task's own runqueue is locked at the start.
 pub(super) fn move_task_between_dsqs(
     m: &mut Machine,
     task: TaskId,
@@ -357,7 +367,7 @@ pub(super) fn move_task_between_dsqs(
     }
 }
 
-/// set_next_task_scx: the task goes on the CPU.
+/// Makes a task the current task of `cpu` (set_next_task_scx).
 pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, task: TaskId) {
     if m.scx_flag(task, SCX_TASK_QUEUED) {
         ops_dequeue(m, task, SCX_DEQ_CORE_SCHED_EXEC);
@@ -370,7 +380,7 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, task: TaskId) {
     m.clr_task_runnable(task, true);
 }
 
-/// put_prev_task_scx: the task goes off the CPU, for `next` unless that is the same one.
+/// Ends the turn of a task because `next` runs now (put_prev_task_scx). Both may be the same task.
 pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, task: TaskId, next: TaskId) {
     kick::kick_sync(m, cpu);
     if m.scx_flag(task, SCX_TASK_QUEUED) {
@@ -380,18 +390,19 @@ pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, task: TaskId, next: Tas
         }
         requeue_prev(m, cpu, task, next);
     }
-    // switch_class
+    // The rest is switch_class().
     let next_class = m.class_of(next);
     if next != task && next_class == Class::Rt && m.ext.has_cpu_preempt() {
         release_cpu(m, cpu, next);
     }
 }
 
+/// Queues a task that is still runnable at the end of its turn.
 fn requeue_prev(m: &mut Machine, cpu: CpuId, task: TaskId, next: TaskId) {
     m.set_task_runnable(task);
     if m.scx_entity(task).slice != 0 && !m.ext.bypassing() {
         if m.scx_flag(task, SCX_TASK_IMMED) {
-            // It was promised not to wait: the policy gets it back.
+            // The task had SCX_ENQ_IMMED and must not wait, so the policy gets it back.
             m.scx_set_flag(task, SCX_TASK_REENQ_PREEMPTED);
             do_enqueue_task(m, cpu, task, SCX_ENQ_REENQ);
             m.scx_clear_flag(task, SCX_TASK_REENQ_REASON_MASK);
@@ -410,7 +421,7 @@ fn requeue_prev(m: &mut Machine, cpu: CpuId, task: TaskId, next: TaskId) {
     }
 }
 
-/// A higher class takes the CPU: tells the policy once.
+/// Calls ops.cpu_release() because a higher class takes the CPU, once for each time.
 pub(super) fn release_cpu(m: &mut Machine, cpu: CpuId, next: TaskId) {
     if m.rqs[cpu].ext.cpu_released {
         return;
@@ -433,7 +444,7 @@ pub(super) fn release_cpu(m: &mut Machine, cpu: CpuId, next: TaskId) {
     m.rqs[cpu].ext.cpu_released = true;
 }
 
-/// select_task_rq_scx: the CPU for a woken or new task.
+/// Chooses the CPU for a woken or new task (select_task_rq_scx).
 pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wake_flags: u32) -> CpuId {
     if wake_flags & flags::WF_EXEC != 0 {
         return prev_cpu;
@@ -468,7 +479,8 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wak
     cpu
 }
 
-/// yield_task_scx
+/// Calls ops.yield(), or ends the task's slice if the policy does not have this callback
+/// (yield_task_scx).
 pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
     let task = m.rqs[cpu].curr;
     if m.ext.has_op(Op::Yield) {
@@ -479,7 +491,7 @@ pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// update_curr_scx: the running task has used `ns`.
+/// Reduces the slice of the running task by `ns` of CPU time (update_curr_scx).
 #[inline]
 pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
     let scx = m.scx_entity(m.rqs[cpu].curr);
@@ -488,7 +500,7 @@ pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
     }
 }
 
-/// task_tick_scx
+/// Calls ops.tick() and reschedules if the task's slice is used up (task_tick_scx).
 pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
     let task = m.rqs[cpu].curr;
     if m.ext.bypassing() {

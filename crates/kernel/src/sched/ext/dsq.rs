@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Dispatch queues: every runnable task that a policy has dispatched waits on one.
+//! Dispatch queues (DSQs), on which the tasks that a policy has dispatched wait.
 //!
-//! A DSQ is a list, linked through the tasks' entries of one table. On a DSQ in vtime order the list is kept in that
-//! order by a treap beside it, so the first task is found in O(1), any one removed and a new one inserted in O(log n).
-//! An iterator holds the task it would visit next; what is removed moves it on, and what was queued after it was made
-//! has a later sequence number and is passed over, as in the kernel.
+//! A DSQ is a doubly linked list. The links are in one table with an entry for each task. A DSQ in
+//! vtime order also has a treap over the same entries. So the first task is found in O(1), and an
+//! insertion or removal takes O(log n).
+//!
+//! An iterator holds the task that it visits next. If that task is removed, the iterator moves on
+//! to its neighbour. Tasks that were queued after the iteration began have a later sequence number
+//! and are skipped, as in the kernel.
 
 mod cursor;
 mod treap;
@@ -19,20 +22,20 @@ use crate::simulation::timeline::LockIndex;
 use cursor::Cursor;
 use std::collections::BTreeMap;
 
-/// No task, no node.
+/// No task, or no node of the treap.
 const NIL: TaskId = IDLE;
-/// Ids below this are looked up in a table.
+/// DSQs with ids below this are found through a table, all others through a map.
 const SMALL_IDS: usize = 4096;
 
 id! {
-    /// Index of a DSQ in its store.
+    /// Index of a DSQ in [`Dsqs`].
     DsqRef
 }
 
-/// The DSQ of a task that is on none.
+/// DSQ of a task that is on no DSQ.
 pub const NO_DSQ: DsqRef = DsqRef(u32::MAX);
 
-/// A task's place on a DSQ, in one cache line.
+/// A task's entry: its links and its position on a DSQ. It fills one cache line of the host.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Node {
@@ -42,7 +45,7 @@ struct Node {
     left: TaskId,
     right: TaskId,
     parent: TaskId,
-    /// Treap priority: a larger one is nearer to the root.
+    /// Priority in the treap. A larger one is nearer to the root.
     weight: u32,
     seq: u32,
     vtime: u64,
@@ -62,20 +65,21 @@ const UNLINKED: Node = Node {
     on_priq: false,
 };
 
+/// A dispatch queue.
 #[derive(Clone, Debug)]
 struct Dsq {
-    /// SCX_DSQ_LOCAL, _BYPASS, _GLOBAL or a policy's id.
+    /// SCX_DSQ_LOCAL, SCX_DSQ_BYPASS, SCX_DSQ_GLOBAL or an id that the policy chose.
     id: u64,
     head: TaskId,
     tail: TaskId,
     root: TaskId,
     nr: u32,
-    /// Counts insertions.
+    /// Number of insertions so far.
     seq: u32,
     nr_cursors: u32,
-    /// Its lock, once that was acquired for the first time.
+    /// The DSQ's lock, or None if it was never acquired.
     lock: Option<LockIndex>,
-    /// Not destroyed.
+    /// Whether the DSQ has not been destroyed.
     alive: bool,
 }
 
@@ -95,12 +99,12 @@ impl Dsq {
     }
 }
 
-/// Where a task goes on a DSQ.
+/// Position at which a task is inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Position {
     Head,
     Tail,
-    /// By vtime, behind equals.
+    /// In order of vtime, behind tasks with the same vtime.
     Vtime(u64),
 }
 
@@ -108,14 +112,15 @@ pub enum Place {
 pub struct Dsqs {
     nr_cpus: u32,
     nr_nodes: u32,
-    /// Local ones by CPU, bypass ones by CPU, global ones by node, then the policy's.
+    /// First the local DSQs by CPU, then the bypass DSQs by CPU, the global DSQs by node, and the
+    /// policy's own DSQs.
     dsqs: Table<DsqRef, Dsq>,
     nodes: Table<TaskId, Node>,
     small: Vec<DsqRef>,
     large: BTreeMap<u64, DsqRef>,
     free: Vec<DsqRef>,
     cursors: Vec<Cursor>,
-    /// State of the treap's priorities: any fixed sequence will do.
+    /// State of the pseudo-random generator for treap priorities. Any fixed sequence would do.
     weights: u32,
 }
 
@@ -156,13 +161,13 @@ impl Dsqs {
         DsqRef(2 * self.nr_cpus + node)
     }
 
-    /// The CPU whose local DSQ this is.
+    /// Returns the CPU whose local DSQ this is.
     #[inline]
     pub fn local_cpu(&self, dsq: DsqRef) -> Option<CpuId> {
         (dsq.0 < self.nr_cpus).then(|| CpuId::new(dsq.0 as usize))
     }
 
-    /// The policy's DSQ with this id.
+    /// Returns the policy's DSQ with this id.
     #[inline]
     pub fn find(&self, id: u64) -> Option<DsqRef> {
         if id < SMALL_IDS as u64 {
@@ -172,7 +177,7 @@ impl Dsqs {
         }
     }
 
-    /// Makes a DSQ; `None` if there is one of this id.
+    /// Creates a DSQ. Returns `None` if the id is in use.
     pub fn create(&mut self, id: u64) -> Option<DsqRef> {
         debug_assert_eq!(id & SCX_DSQ_FLAG_BUILTIN, 0);
         if self.find(id).is_some() {
@@ -195,7 +200,7 @@ impl Dsqs {
         Some(dsq)
     }
 
-    /// Removes an empty DSQ of the policy.
+    /// Destroys an empty DSQ of the policy.
     pub fn destroy(&mut self, dsq: DsqRef) {
         let it = &mut self.dsqs[dsq];
         debug_assert!(it.nr == 0 && it.id & SCX_DSQ_FLAG_BUILTIN == 0);
@@ -211,13 +216,13 @@ impl Dsqs {
         }
     }
 
-    /// Number of DSQs that the policy has made and not destroyed.
-    pub fn nr_of_policy(&self) -> usize {
+    /// Returns the number of the policy's DSQs.
+    pub fn nr_user_dsqs(&self) -> usize {
         let first = (2 * self.nr_cpus + self.nr_nodes) as usize;
         self.dsqs.iter().skip(first).filter(|dsq| dsq.alive).count()
     }
 
-    /// Removes all DSQs of the policy, which must be empty.
+    /// Destroys all of the policy's DSQs, which must be empty.
     pub fn destroy_all(&mut self) {
         let first = (2 * self.nr_cpus + self.nr_nodes) as usize;
         debug_assert!(self.dsqs.iter().skip(first).all(|dsq| dsq.nr == 0));
@@ -231,7 +236,7 @@ impl Dsqs {
         }
     }
 
-    /// Every DSQ there is.
+    /// Returns all DSQs.
     pub fn all(&self) -> impl Iterator<Item = DsqRef> + '_ {
         let alive = self.dsqs.numbered().filter(|(_, dsq)| dsq.alive);
         alive.map(|(dsq, _)| dsq)
@@ -252,10 +257,12 @@ impl Dsqs {
         self.dsqs[dsq].head == NIL
     }
 
-    /// Checks that every DSQ is consistent: its list has as many tasks as it counts, and its tree has them in the list's order.
+    /// Checks the consistency of every DSQ: the list has as many tasks as the DSQ counts, and the
+    /// tree has the same order.
     ///
-    /// The vtimes themselves prove nothing: time_before64() compares modulo 2^64, so vtimes that are more than 2^63 apart
-    /// have no order, and where the tree puts such a task depends on its shape, in the kernel's rbtree as here.
+    /// The vtimes themselves are not checked. time_before64() compares modulo 2^64, so vtimes that
+    /// are more than 2^63 apart have no order. Where the tree puts such a task depends on its
+    /// shape, in the kernel's rbtree as well.
     ///
     /// # Panics
     /// If a DSQ is inconsistent.
@@ -268,7 +275,11 @@ impl Dsqs {
             while let Some(task) = at {
                 let node = &self.nodes[task];
                 assert_eq!(node.dsq, id, "task {task:?} is on two DSQs");
-                assert_eq!(node.prev, last, "DSQ {:#x} is linked wrongly at task {task:?}", dsq.id);
+                assert_eq!(
+                    node.prev, last,
+                    "DSQ {:#x}: task {task:?} has a wrong link to the previous task",
+                    dsq.id
+                );
                 if node.on_priq {
                     assert_eq!(in_tree, task, "DSQ {:#x}: list and tree differ", dsq.id);
                     in_tree = self.treap_next(task);
@@ -279,20 +290,25 @@ impl Dsqs {
             }
             assert_eq!(
                 in_tree, NIL,
-                "DSQ {:#x}: the tree has a task that the list has not",
+                "DSQ {:#x}: the tree has a task that is not in the list",
                 dsq.id
             );
-            assert_eq!(nr, dsq.nr, "DSQ {:#x} counts wrong", dsq.id);
+            assert_eq!(
+                nr, dsq.nr,
+                "DSQ {:#x}: the list and the counter have different numbers of tasks",
+                dsq.id
+            );
         }
     }
 
-    /// Its place in the store.
+    /// Returns the index of a DSQ.
     #[inline]
     pub fn slot(&self, dsq: DsqRef) -> u32 {
         dsq.0
     }
 
-    /// Tells the locks of DSQs apart: policies' ids, and numbers above them for the built-in ones.
+    /// Returns an id that differs for all DSQ locks: the policy's id, or a number above all such
+    /// ids for a built-in DSQ.
     pub fn lock_id(&self, dsq: DsqRef) -> u64 {
         let it = &self.dsqs[dsq];
         if it.id & SCX_DSQ_FLAG_BUILTIN == 0 {
@@ -302,8 +318,8 @@ impl Dsqs {
         }
     }
 
-    /// What records call it.
-    pub fn traced(&self, dsq: DsqRef) -> u64 {
+    /// Returns the id of a DSQ in trace records.
+    pub fn trace_id(&self, dsq: DsqRef) -> u64 {
         match self.id(dsq) {
             SCX_DSQ_LOCAL => trace::built_in_dsq(SCX_DSQ_LOCAL, dsq.0),
             SCX_DSQ_BYPASS => trace::built_in_dsq(SCX_DSQ_BYPASS, dsq.0 - self.nr_cpus),
@@ -312,7 +328,7 @@ impl Dsqs {
         }
     }
 
-    /// Returns the lock of a DSQ if it was acquired before.
+    /// Returns the DSQ's lock, if it was ever acquired.
     #[inline]
     pub(crate) fn lock(&self, dsq: DsqRef) -> Option<LockIndex> {
         self.dsqs[dsq].lock
@@ -327,17 +343,17 @@ impl Dsqs {
         some(self.dsqs[dsq].head)
     }
 
-    /// The task behind `task` on its DSQ.
+    /// Returns the task behind `task` on its DSQ.
     pub fn next(&self, task: TaskId) -> Option<TaskId> {
         some(self.nodes[task].next)
     }
 
-    /// The task in front of `task` on its DSQ.
+    /// Returns the task in front of `task` on its DSQ.
     pub fn prev(&self, task: TaskId) -> Option<TaskId> {
         some(self.nodes[task].prev)
     }
 
-    /// The DSQ a task is on, or [`NO_DSQ`].
+    /// Returns the DSQ of a task, or [`NO_DSQ`].
     #[inline]
     pub fn of(&self, task: TaskId) -> DsqRef {
         self.nodes.get(task.slot() as usize).map_or(NO_DSQ, |node| node.dsq)
@@ -351,19 +367,19 @@ impl Dsqs {
         self.nodes[task].seq
     }
 
-    /// Are there tasks in FIFO order on it?
+    /// Returns whether the DSQ has tasks in FIFO order.
     pub fn has_fifo(&self, dsq: DsqRef) -> bool {
         let it = &self.dsqs[dsq];
         it.root == NIL && it.head != NIL
     }
 
-    /// Are there tasks in vtime order on it?
+    /// Returns whether the DSQ has tasks in vtime order.
     pub fn has_priq(&self, dsq: DsqRef) -> bool {
         self.dsqs[dsq].root != NIL
     }
 
-    /// Puts a task that is on no DSQ on this one.
-    pub fn insert(&mut self, dsq: DsqRef, task: TaskId, place: Place) {
+    /// Inserts a task that is on no DSQ.
+    pub fn insert(&mut self, dsq: DsqRef, task: TaskId, position: Position) {
         if self.nodes.len() <= task.slot() as usize {
             self.nodes.resize(task.slot() as usize + 1, UNLINKED);
         }
@@ -376,10 +392,10 @@ impl Dsqs {
         debug_assert!(node.dsq == NO_DSQ && !node.on_priq);
         node.dsq = dsq;
         node.seq = seq;
-        match place {
-            Place::Head => self.link(dsq, task, NIL, head),
-            Place::Tail => self.link(dsq, task, tail, NIL),
-            Place::Vtime(vtime) => {
+        match position {
+            Position::Head => self.link(dsq, task, NIL, head),
+            Position::Tail => self.link(dsq, task, tail, NIL),
+            Position::Vtime(vtime) => {
                 *node = Node {
                     dsq,
                     seq,
@@ -394,7 +410,7 @@ impl Dsqs {
         }
     }
 
-    /// Takes a task off its DSQ.
+    /// Removes a task from its DSQ.
     pub fn remove(&mut self, task: TaskId) {
         let Node {
             dsq,

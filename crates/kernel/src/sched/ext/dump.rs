@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The debug dump of a failing policy: the machine's state in the form of scx_dump_state, with what ops.dump(),
-//! ops.dump_cpu() and ops.dump_task() add to it. There are no kernel stacks to show.
+//! The debug dump of a failing policy: the machine's state in the format of scx_dump_state(), and
+//! the output of ops.dump(), ops.dump_cpu() and ops.dump_task(). Kernel stacks are not shown,
+//! because there are none.
 
 use super::dump_text::*;
 use super::entity::OpsState;
@@ -17,12 +18,13 @@ use crate::sched::task::State;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use std::fmt::Write;
 
-/// Is an ops.dump*() callback running?
+/// Returns whether an ops.dump*() callback is running.
 pub(crate) fn is_open(m: &Machine) -> bool {
     m.ext.dump.open
 }
 
-/// What scx_bpf_dump prints. Lines are collected until one ends; no more than an exit message holds.
+/// Adds a policy's output (scx_bpf_dump) to the current line of the dump. A line is written out
+/// when it ends or when it is as long as an exit message may be.
 pub(crate) fn print(m: &mut Machine, text: &str) {
     let dump = &mut m.ext.dump;
     dump.line.push_str(text);
@@ -33,7 +35,7 @@ pub(crate) fn print(m: &mut Machine, text: &str) {
     }
 }
 
-/// A line of the kernel's own among the policy's.
+/// Adds a line of the kernel's between the lines of the policy.
 pub(crate) fn print_line(m: &mut Machine, line: &str) {
     let dump = &mut m.ext.dump;
     if dump.text.len() <= dump.max {
@@ -41,7 +43,8 @@ pub(crate) fn print_line(m: &mut Machine, line: &str) {
     }
 }
 
-/// Writes the dump of a policy that ends with `exit`, at most as long as the policy wants it.
+/// Returns the dump of a policy that ends with the exit record `exit`, cut to the length that the
+/// policy requests.
 pub(super) fn state(m: &mut Machine, exit: &Exit) -> String {
     let region = &m.region;
     let reason = format!("{}\0", exit.reason);
@@ -91,6 +94,7 @@ pub(super) fn state(m: &mut Machine, exit: &Exit) -> String {
     text
 }
 
+/// Writes the exit kind, the reason, the backtrace and the output of ops.dump().
 fn header(m: &mut Machine, exit: &Exit) {
     let curr = m.rqs[m.this_cpu].curr;
     let who = name(m, curr, m.this_cpu);
@@ -110,6 +114,7 @@ fn header(m: &mut Machine, exit: &Exit) {
     m.ext.dump.text.push_str("\nCPU states\n----------\n");
 }
 
+/// Writes the state of all CPUs, starting with the one on which the policy failed.
 fn cpus(m: &mut Machine, exit: &Exit) {
     let first = m.cpu_id(exit.cpu);
     let waiting = m.runnable_lists();
@@ -123,6 +128,8 @@ fn cpus(m: &mut Machine, exit: &Exit) {
     }
 }
 
+/// Writes the state of a CPU and of its tasks. An idle CPU is left out unless ops.dump_cpu() prints
+/// something.
 fn cpu_state(m: &mut Machine, cpu: CpuId, waiting: &[TaskId]) {
     let curr = m.rqs[cpu].curr;
     let idle = waiting.is_empty() && curr == IDLE;
@@ -159,6 +166,7 @@ fn cpu_state(m: &mut Machine, cpu: CpuId, waiting: &[TaskId]) {
     }
 }
 
+/// Writes the state of a task (scx_dump_task).
 fn task_state(m: &mut Machine, cpu: CpuId, task: TaskId, marker: char) {
     let dsq = m.ext.dsqs.of(task);
     let dsq_id = if dsq == super::dsq::NO_DSQ {
@@ -211,7 +219,7 @@ fn task_state(m: &mut Machine, cpu: CpuId, task: TaskId, marker: char) {
     callback(m, Op::DumpTask, "    ", frame, &[context, addr]);
 }
 
-/// Lets the policy add to the dump.
+/// Calls a dump callback of the policy, if it has it.
 fn callback<const N: usize>(m: &mut Machine, op: Op, prefix: &'static str, frame: Frame, args: &[u64; N]) {
     if !m.ext.has_op(op) {
         return;
@@ -224,6 +232,7 @@ fn callback<const N: usize>(m: &mut Machine, op: Op, prefix: &'static str, frame
     dump.open = false;
 }
 
+/// Returns the name and pid of a task, in the kernel's format.
 fn name(m: &Machine, task: TaskId, cpu: CpuId) -> String {
     if task == IDLE {
         return format!("swapper/{cpu}[0]");
@@ -245,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_policy_prints_is_indented_line_by_line() {
+    fn output_of_a_policy_is_indented_line_by_line() {
         let mut dump = Dump {
             prefix: "  ",
             first: true,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The text of a dump while it is written (struct scx_dump_data).
+//! Text of a dump that is being written, and helpers for its format.
 
 use crate::hardware::cpuset::CpuSet;
 use crate::sched::class::Class;
 use std::fmt::Write;
 
-/// A dump has at most so many bytes, whatever ops.exit_dump_len asks for.
+/// Maximum length of a dump in bytes, regardless of ops.exit_dump_len.
 pub(crate) const MAX_DUMP: usize = 64 << 20;
 
 pub(crate) const TRUNCATED: &str = "\n\n~~~~ TRUNCATED ~~~~\n";
@@ -14,15 +14,15 @@ pub(crate) const TRUNCATED: &str = "\n\n~~~~ TRUNCATED ~~~~\n";
 #[derive(Default)]
 pub struct Dump {
     pub(crate) text: String,
-    /// What the policy has printed of the current line.
+    /// Output of the policy on the current line.
     pub(crate) line: String,
     pub(crate) prefix: &'static str,
-    /// An ops.dump*() callback is running and has printed nothing yet.
+    /// Whether an ops.dump*() callback is running that has printed nothing yet.
     pub(crate) first: bool,
     pub(crate) open: bool,
-    /// Address of the struct scx_dump_ctx.
+    /// Address at which BPF programs see the struct scx_dump_ctx.
     pub(crate) context: u64,
-    /// The text is cut at so many bytes: no more than one line beyond them is kept.
+    /// Length at which the text is cut, in bytes. At most one line beyond it is kept.
     pub(crate) max: usize,
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn class_name(class: Class) -> &'static str {
     }
 }
 
-/// A CPU mask in hexadecimal, 32 bits a group (`%*pb`).
+/// Formats a CPU mask in hexadecimal, in groups of 32 bits (`%*pb`).
 pub(crate) fn mask(cpus: &CpuSet, nr_cpus: u32) -> String {
     let groups = nr_cpus.div_ceil(32);
     let mut text = String::new();

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Loading a policy and getting rid of it (scx_root_enable_workfn, scx_root_disable).
+//! Enabling and disabling a policy (scx_root_enable_workfn, scx_root_disable).
 //!
-//! Loading happens at one instant, before or between events, and its work is not charged to the simulated CPUs: it is
-//! the user's. A policy that ends is bypassed at once; some ticks later, when the kernel's grace periods would be over,
-//! its tasks go back to the fair class and ops.exit() tells it why.
+//! A policy is enabled at one instant of simulated time, before or between events. The user does
+//! this work, so no simulated CPU is charged for it.
+//!
+//! When a policy ends, bypass mode begins immediately. Some ticks later, when the grace periods of
+//! a kernel would be over, its tasks go back to the fair class, and ops.exit() is called with the
+//! exit record.
 
 use super::core::{EnableState, Ending};
 use super::entity::TaskState;
@@ -27,13 +30,13 @@ use bpf::errno::{E2BIG, EBUSY, EFAULT, EINVAL};
 use bpf::map::kind;
 use bpf::memory::Use;
 
-/// Ticks from bypass to disable: two grace periods, each about two ticks.
+/// Ticks from bypass mode to the end of the policy: two RCU grace periods of about two ticks each.
 const GRACE_TICKS: u64 = 4;
 
-/// Puts a policy into the machine: its programs can run, and it can be [enabled](enable).
+/// Puts a policy into the machine, so that its programs can run and it can be [enabled](enable).
 ///
 /// # Errors
-/// The kernel refuses the policy. It is not in the machine then.
+/// The exit record if the kernel would refuse the policy. The policy is then not in the machine.
 pub(crate) fn install(m: &mut Machine, policy: Policy, hooks: Tracing) -> Result<(), Box<Exit>> {
     let Policy { vm, ops, cid } = policy;
     if m.ext.state != EnableState::Disabled {
@@ -49,19 +52,21 @@ pub(crate) fn install(m: &mut Machine, policy: Policy, hooks: Tracing) -> Result
     Ok(())
 }
 
-/// Takes a policy out of the machine that could not be brought up, whatever state it has reached.
+/// Removes a policy that could not be enabled, whatever state it has reached.
 pub(crate) fn abandon(m: &mut Machine) {
     unload(m);
     remove_policy(m);
 }
 
+/// Removes the policy and returns the memory of its DSQs.
 fn remove_policy(m: &mut Machine) {
-    let queues = m.ext.dsqs.nr_of_policy();
+    let queues = m.ext.dsqs.nr_user_dsqs();
     m.ext.remove_policy();
     m.region.memory().give_back_records(Use::Queues, queues);
 }
 
-/// Unloads the policy, if one is loaded: SCX_EXIT_UNREG unless it is ending already. Its exit record stays.
+/// Unloads the policy, if one is loaded. The exit kind is SCX_EXIT_UNREG unless the policy is
+/// already ending. The exit record is kept.
 pub fn unload(m: &mut Machine) {
     if m.ext.state == EnableState::Disabled {
         return;
@@ -70,12 +75,13 @@ pub fn unload(m: &mut Machine) {
     as_the_user(m, finish);
 }
 
-/// A system call of the user's, on the first CPU and at no cost. Like the others that CPU reschedules when it is over.
+/// Performs a user's system call on the first online CPU. No CPU is charged for it. The CPU
+/// reschedules afterwards if necessary.
 pub(crate) fn as_the_user<T>(m: &mut Machine, call: impl FnOnce(&mut Machine) -> T) -> T {
     as_the_user_on(m, m.online_cpus.first().expect("the last CPU stays"), call)
 }
 
-/// The same on a CPU of the user's choice.
+/// Performs a user's system call like [`as_the_user`], but on `cpu`.
 pub(crate) fn as_the_user_on<T>(m: &mut Machine, cpu: CpuId, call: impl FnOnce(&mut Machine) -> T) -> T {
     let this_cpu = m.this_cpu;
     m.enter(cpu);
@@ -89,10 +95,11 @@ pub(crate) fn as_the_user_on<T>(m: &mut Machine, cpu: CpuId, call: impl FnOnce(&
     result
 }
 
-/// Checks the members of struct sched_ext_ops before anything of the policy runs (bpf_scx_init_member).
+/// Checks the fields of struct sched_ext_ops before any program of the policy runs
+/// (bpf_scx_init_member).
 ///
 /// # Errors
-/// Why the kernel refuses the policy.
+/// The reason why the kernel would refuse the policy.
 pub(crate) fn check_members(ops: &OpsTable, release: Release) -> Result<(), String> {
     let unknown = ops.flags & !release.ops_flags();
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
@@ -128,21 +135,22 @@ pub(crate) fn check_members(ops: &OpsTable, release: Release) -> Result<(), Stri
     })
 }
 
-/// Enables the installed policy: every task gets to know it, and those of its classes come under it.
+/// Enables the installed policy: calls ops.init_task() for all tasks and moves the tasks of its
+/// class to the policy.
 ///
 /// # Errors
-/// The exit record, if the policy could not be enabled. It is gone then.
+/// The exit record if the policy could not be enabled. The policy is then not in the machine.
 pub(crate) fn enable(m: &mut Machine, cid: bool) -> Result<(), Box<Exit>> {
-    as_the_user(m, |m| enable_as_the_user(m, cid))
+    as_the_user(m, |m| enable_policy(m, cid))
 }
 
-fn enable_as_the_user(m: &mut Machine, cid: bool) -> Result<(), Box<Exit>> {
+fn enable_policy(m: &mut Machine, cid: bool) -> Result<(), Box<Exit>> {
     m.ext.begin();
     cid::enable(m, cid);
-    if let Err(errno) = steps(m) {
+    if let Err(errno) = run_enable_steps(m) {
         exit::error(m, format!("scx_root_enable() failed ({errno})"));
     }
-    // What happened on the way may have ended it, errors in callbacks included.
+    // The policy may also have ended without an errno, for example through an error in a callback.
     if m.ext.exit.is_some() {
         finish(m);
         return Err(Box::new(m.ext.exit.clone().expect("it was just seen")));
@@ -153,8 +161,8 @@ fn enable_as_the_user(m: &mut Machine, cid: bool) -> Result<(), Box<Exit>> {
     Ok(())
 }
 
-/// The kernel's steps in its order; an errno stops them.
-fn steps(m: &mut Machine) -> Result<(), i32> {
+/// Performs the steps of the kernel's enable path in the kernel's order. An errno stops them.
+fn run_enable_steps(m: &mut Machine) -> Result<(), i32> {
     watchdog::start(m);
     let (flags, has_update_idle) = (m.ext.ops().flags, m.ext.ops().defines(Op::UpdateIdle));
     idle::enable(m, flags, has_update_idle);
@@ -208,7 +216,7 @@ fn steps(m: &mut Machine) -> Result<(), i32> {
     Ok(())
 }
 
-/// All live tasks, oldest first.
+/// Returns all live tasks, oldest first.
 fn all_tasks(m: &Machine) -> Vec<TaskId> {
     m.pids.iter().copied().filter(|&task| task != IDLE).collect()
 }
@@ -228,6 +236,7 @@ fn set_class(m: &mut Machine, task: TaskId, class: Class) {
     m.class_switched_to(cpu, task);
 }
 
+/// Ends the policy if CPUs went online or offline since it was opened (check_hotplug_seq).
 fn check_hotplug_seq(m: &mut Machine) -> Result<(), i32> {
     let (expected, actual) = (m.ext.ops().hotplug_seq, m.ext.hotplug_seq);
     if expected == 0 || expected == actual {
@@ -239,7 +248,7 @@ fn check_hotplug_seq(m: &mut Machine) -> Result<(), i32> {
     Err(-EBUSY)
 }
 
-/// validate_ops
+/// Checks combinations of flags and callbacks (validate_ops).
 fn validate(m: &mut Machine) -> Result<(), i32> {
     let ops = &m.ext.ops();
     let keeps_idle = ops.flags & SCX_OPS_KEEP_BUILTIN_IDLE != 0 || !ops.defines(Op::UpdateIdle);
@@ -256,7 +265,7 @@ fn validate(m: &mut Machine) -> Result<(), i32> {
     Err(-EINVAL)
 }
 
-/// Goes on with the ending of the policy if it is time.
+/// Performs the next step of the policy's end if its time has come.
 pub(super) fn advance_ending(m: &mut Machine) {
     match m.ext.ending {
         Ending::Bypass { at } if m.now >= at => {
@@ -271,7 +280,7 @@ pub(super) fn advance_ending(m: &mut Machine) {
     }
 }
 
-/// Ends the policy now.
+/// Ends the policy immediately.
 fn finish(m: &mut Machine) {
     if matches!(m.ext.ending, Ending::Bypass { .. }) {
         begin_bypass(m);
@@ -279,9 +288,11 @@ fn finish(m: &mut Machine) {
     disable(m);
 }
 
-/// Memory for the dump and for what ops.exit() is given: a policy that ends because memory is used up has them, too.
+/// Memory in bytes that is reserved for the dump and for the arguments of ops.exit(), so that a
+/// policy that has used up its memory gets them as well.
 const EXIT_RESERVE: u64 = 256 << 20;
 
+/// Writes the dump of an ending policy and enters bypass mode.
 fn begin_bypass(m: &mut Machine) {
     let memory = m.region.memory();
     memory.set_limit(memory.limit() + EXIT_RESERVE);
@@ -294,7 +305,7 @@ fn begin_bypass(m: &mut Machine) {
     m.ext.state = EnableState::Disabling;
 }
 
-/// scx_root_disable, after bypass has begun.
+/// Disables the policy and removes it (scx_root_disable). Bypass mode is on.
 fn disable(m: &mut Machine) {
     m.ext.ending = Ending::No;
     m.ext.switching_all = false;
@@ -326,14 +337,15 @@ fn disable(m: &mut Machine) {
     m.trace(cpu, trace::Event::Policy { loaded: false });
 }
 
-/// Ends a policy that has a reason to end at this instant, without the grace periods: the run stops here.
+/// Finishes the end of a policy without waiting for the grace periods, because the run stops here.
+/// A policy that is not ending stays.
 pub(crate) fn end_now(m: &mut Machine) {
     if m.ext.ending != Ending::No {
         as_the_user(m, finish);
     }
 }
 
-/// ops.exit() with the record in memory that the policy can read.
+/// Calls ops.exit() with a struct scx_exit_info in memory that the policy can read.
 fn call_exit(m: &mut Machine) {
     let exit = m.ext.exit.as_ref().expect("a disabled policy has a reason");
     let region = &m.region;
@@ -356,7 +368,8 @@ fn call_exit(m: &mut Machine) {
             msg: msg as *mut i8,
             dump: dump as *mut i8,
         };
-        // SAFETY: allocated just now, large enough, and read by nobody yet.
+        // SAFETY: the record was allocated just now, is large enough, and no other reference to it
+        // exists.
         unsafe { region.host::<scx_exit_info>(info).write(record) };
         ops::call(m, Op::Exit, &[info]);
     }

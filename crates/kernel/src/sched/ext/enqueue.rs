@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tasks coming to the policy and leaving it: enqueue_task_scx, dequeue_task_scx and what they are made of.
+//! Tasks that enter and leave the policy's queues: enqueue_task_scx(), dequeue_task_scx() and their
+//! parts.
 
-use super::dsq::{DsqRef, NO_DSQ, Place};
+use super::dsq::{DsqRef, NO_DSQ, Position};
 use super::entity::OpsState;
 use super::insert::lock_dsq;
 use super::ops::{self};
@@ -15,11 +16,11 @@ use crate::sched::ext::core::DirectDispatch;
 use crate::simulation::id::{CpuId, TaskId};
 use crate::watch::decision::Handler;
 
-/// enqueue_task_scx: the task became runnable on `cpu`.
+/// Queues a task that became runnable on `cpu` (enqueue_task_scx).
 pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, core_flags: u32) {
     let enq_flags = u64::from(core_flags);
     m.rqs[cpu].ext.in_wakeup = core_flags & flags::WAKEUP != 0;
-    // A running task is put back where it is after a change of its parameters.
+    // A running task stays on its CPU when its parameters change.
     let stays = core_flags & flags::RESTORE != 0 && m.rqs[cpu].curr == task;
     debug_assert!(!m.scx_flag(task, SCX_TASK_QUEUED));
     m.set_task_runnable(task);
@@ -42,7 +43,8 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, core_flags
     }
 }
 
-/// Hands a runnable task to the policy, or to a DSQ where the policy is not asked.
+/// Passes a runnable task to ops.enqueue(), or inserts it into a DSQ in the cases that bypass the
+/// policy.
 pub(super) fn do_enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
     debug_assert!(m.scx_flag(task, SCX_TASK_QUEUED));
     m.scx_clear_flag(task, SCX_TASK_IMMED);
@@ -96,31 +98,33 @@ pub(super) fn do_enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, enq_fla
     m.tasks[task].ext.ops_state = OpsState::Queued;
 }
 
+/// Inserts a task into a DSQ with the default slice, without asking the policy.
 fn enqueue_with_default_slice(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: TaskId, enq_flags: u64) {
     refill_slice(m, task);
     clear_direct_dispatch(m, task);
     dispatch_enqueue(m, cpu, dsq, task, enq_flags);
 }
 
-/// refill_task_slice_dfl
+/// Sets a task's slice to the default (refill_task_slice_dfl).
 pub(super) fn refill_slice(m: &mut Machine, task: TaskId) {
     m.scx_entity(task).slice = m.ext.slice_dfl;
     m.ext.stats.refill_slice_dfl += 1;
 }
 
+/// Forgets a requested direct dispatch of a task.
 pub(super) fn clear_direct_dispatch(m: &mut Machine, task: TaskId) {
     let scx = m.scx_entity(task);
     scx.ddsp_dsq_id = SCX_DSQ_INVALID;
     scx.ddsp_enq_flags = 0;
 }
 
-/// Carries out what ops.select_cpu() or ops.enqueue() decided.
+/// Performs a direct dispatch that ops.select_cpu() or ops.enqueue() requested.
 fn direct_dispatch(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
     let dsq_id = m.scx_entity(task).ddsp_dsq_id;
     let dsq = find_dsq_for_dispatch(m, cpu, dsq_id, cpu, Some(task));
     m.scx_entity(task).ddsp_enq_flags |= enq_flags;
     m.tasks[task].ext.ops_state = OpsState::None;
-    // Another CPU's local DSQ: its runqueue lock cannot be taken here.
+    // The runqueue lock of another CPU cannot be taken here.
     if m.ext.dsqs.local_cpu(dsq).is_some_and(|local| local != cpu) {
         m.rqs[cpu].ext.ddsp_deferred.push(task);
         deferred::schedule_locked(m, cpu);
@@ -131,8 +135,11 @@ fn direct_dispatch(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
     dispatch_enqueue(m, cpu, dsq, task, flags | SCX_ENQ_CLEAR_OPSS);
 }
 
-/// Returns the DSQ which an id means in a dispatch for `cpu`. If there is none, that is the policy's error, and the global
-/// DSQ of `task_cpu`'s node takes the task. `task` is the task of an insertion that its callback asked for earlier.
+/// Returns the DSQ with this id for a dispatch on `cpu`.
+///
+/// If there is no such DSQ, that is a policy error, and the task goes to the global DSQ of the node
+/// of `task_cpu`. `task` is given if the insertion was requested earlier, in a callback that has
+/// returned.
 pub(super) fn find_dsq_for_dispatch(
     m: &mut Machine,
     cpu: CpuId,
@@ -167,12 +174,12 @@ pub(super) fn find_dsq_for_dispatch(
     }
 }
 
-/// The global DSQ of a CPU's node.
+/// Returns the global DSQ of a CPU's node.
 pub(super) fn global_dsq(m: &Machine, cpu: CpuId) -> DsqRef {
     m.ext.dsqs.global(m.spec.topology.cpus[cpu.index()].node)
 }
 
-/// Queues a task on a DSQ. `cpu` is the task's.
+/// Inserts a task into a DSQ. `cpu` is the task's CPU.
 pub(super) fn dispatch_enqueue(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: TaskId, mut enq_flags: u64) {
     if let Some(local) = m.ext.dsqs.local_cpu(dsq) {
         if enq_flags & SCX_ENQ_DSQ_PRIQ != 0 {
@@ -191,23 +198,23 @@ pub(super) fn dispatch_enqueue(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: T
         exit::error(m, "cannot use vtime ordering for built-in DSQs");
         enq_flags &= !SCX_ENQ_DSQ_PRIQ;
     }
-    let place = if enq_flags & SCX_ENQ_DSQ_PRIQ != 0 {
+    let position = if enq_flags & SCX_ENQ_DSQ_PRIQ != 0 {
         if m.ext.dsqs.has_fifo(dsq) {
             exit::error(m, format!("DSQ ID 0x{id:016x} already had FIFO-enqueued tasks"));
         }
-        Place::Vtime(m.scx_entity(task).dsq_vtime)
+        Position::Vtime(m.scx_entity(task).dsq_vtime)
     } else {
         if m.ext.dsqs.has_priq(dsq) {
             exit::error(m, format!("DSQ ID 0x{id:016x} already had PRIQ-enqueued tasks"));
         }
         if enq_flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT) != 0 {
-            Place::Head
+            Position::Head
         } else {
-            Place::Tail
+            Position::Tail
         }
     };
-    m.ext.dsqs.insert(dsq, task, place);
-    tell_length(m, dsq);
+    m.ext.dsqs.insert(dsq, task, position);
+    trace_length(m, dsq);
     debug_assert!(enq_flags & SCX_ENQ_IMMED == 0 || enq_flags & SCX_ENQ_GDSQ_FALLBACK != 0);
     let terminal = id == SCX_DSQ_GLOBAL || id == SCX_DSQ_BYPASS;
     let call_dequeue = terminal && leave_custody(m, task);
@@ -229,22 +236,23 @@ pub(super) fn dispatch_enqueue(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: T
     }
 }
 
-/// Queues a task on `cpu`'s local DSQ, which is under its runqueue's lock.
+/// Inserts a task into the local DSQ of `cpu`, which its runqueue lock protects.
 pub(super) fn enqueue_local(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
     let local = m.ext.dsqs.local(cpu);
     if enq_flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT) != 0 {
-        m.ext.dsqs.insert(local, task, Place::Head);
+        m.ext.dsqs.insert(local, task, Position::Head);
     } else {
-        m.ext.dsqs.insert(local, task, Place::Tail);
+        m.ext.dsqs.insert(local, task, Position::Tail);
     }
-    tell_length(m, local);
-    note_immed(m, cpu, task, enq_flags);
+    trace_length(m, local);
+    count_immed(m, cpu, task, enq_flags);
     local_dsq_post_enq(m, cpu, task, enq_flags);
 }
 
-/// Books SCX_ENQ_IMMED on a local DSQ (dsq_inc_nr): who cannot run at once goes back to the policy.
+/// Counts a task with SCX_ENQ_IMMED on a local DSQ (dsq_inc_nr). If it cannot run immediately, a
+/// re-enqueue is scheduled.
 #[inline]
-fn note_immed(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
+fn count_immed(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
     if enq_flags & SCX_ENQ_IMMED != 0 {
         m.scx_set_flag(task, SCX_TASK_IMMED);
     }
@@ -256,7 +264,7 @@ fn note_immed(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
     }
 }
 
-/// Can an ext task that is queued on `cpu` now run right away (rq_is_open)?
+/// Returns whether an ext task that is queued on `cpu` now could run immediately (rq_is_open).
 pub(super) fn rq_is_open(m: &Machine, cpu: CpuId, enq_flags: u64) -> bool {
     match m.curr_class(cpu) {
         Class::Rt => false,
@@ -265,7 +273,7 @@ pub(super) fn rq_is_open(m: &Machine, cpu: CpuId, enq_flags: u64) -> bool {
     }
 }
 
-/// After a task came to `cpu`'s local DSQ.
+/// Does the work that follows an insertion into the local DSQ of `cpu`: ops.dequeue(), preemption.
 fn local_dsq_post_enq(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
     if leave_custody(m, task) && m.ext.has_op(Op::Dequeue) {
         let addr = m.tasks[task].addr;
@@ -286,7 +294,7 @@ fn local_dsq_post_enq(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64)
     }
 }
 
-/// The policy is not responsible for the task any more. Was it before?
+/// Ends the policy's custody of a task. Returns whether the policy had custody.
 fn leave_custody(m: &mut Machine, task: TaskId) -> bool {
     let leaves = m.scx_flag(task, SCX_TASK_IN_CUSTODY);
     if leaves {
@@ -295,29 +303,29 @@ fn leave_custody(m: &mut Machine, task: TaskId) -> bool {
     leaves
 }
 
-/// scx_rq_online: the CPU is up and not on its way down.
+/// Returns whether `cpu` is online and does not go offline at the moment (scx_rq_online).
 pub(super) fn rq_online(m: &Machine, cpu: CpuId) -> bool {
     m.rqs[cpu].ext.online && m.online_cpus.contains(cpu)
 }
 
-/// A detail record of how many tasks a DSQ has now.
+/// Emits a trace record with the length of a DSQ, if the trace contains details.
 #[inline]
-fn tell_length(m: &mut Machine, dsq: DsqRef) {
+fn trace_length(m: &mut Machine, dsq: DsqRef) {
     if m.details {
-        told_length(m, dsq);
+        record_length(m, dsq);
     }
 }
 
 #[cold]
-fn told_length(m: &mut Machine, dsq: DsqRef) {
-    let (dsq, nr) = (m.ext.dsqs.traced(dsq), m.ext.dsqs.nr(dsq));
+fn record_length(m: &mut Machine, dsq: DsqRef) {
+    let (dsq, nr) = (m.ext.dsqs.trace_id(dsq), m.ext.dsqs.nr(dsq));
     m.trace(m.this_cpu, trace::Event::DsqLength { dsq, nr });
 }
 
-/// Takes a task off its DSQ's list (task_unlink_from_dsq).
+/// Removes a task from its DSQ (task_unlink_from_dsq).
 pub(super) fn unlink_from_dsq(m: &mut Machine, task: TaskId, dsq: DsqRef) {
     m.ext.dsqs.remove(task);
-    tell_length(m, dsq);
+    trace_length(m, dsq);
     if let Some(cpu) = m.ext.dsqs.local_cpu(dsq)
         && m.scx_flag(task, SCX_TASK_IMMED)
     {
@@ -325,11 +333,11 @@ pub(super) fn unlink_from_dsq(m: &mut Machine, task: TaskId, dsq: DsqRef) {
     }
 }
 
-/// dispatch_dequeue: takes a task off whatever DSQ it is on.
+/// Removes a task from its DSQ, if it is on one (dispatch_dequeue).
 pub(super) fn dispatch_dequeue(m: &mut Machine, cpu: CpuId, task: TaskId) {
     let dsq = m.ext.dsqs.of(task);
     if dsq == NO_DSQ {
-        // It may wait for its move to another CPU's local DSQ.
+        // The task may wait for its move to another CPU's local DSQ.
         let deferred = &mut m.rqs[cpu].ext.ddsp_deferred;
         if !deferred.is_empty() {
             deferred.retain(|&other| other != task);
@@ -345,7 +353,7 @@ pub(super) fn dispatch_dequeue(m: &mut Machine, cpu: CpuId, task: TaskId) {
     m.release(lock);
 }
 
-/// ops_dequeue: takes a task back from the policy.
+/// Takes a task back from the policy (ops_dequeue).
 pub(super) fn ops_dequeue(m: &mut Machine, task: TaskId, deq_flags: u64) {
     m.clr_task_runnable(task, false);
     m.tasks[task].ext.ops_state = OpsState::None;
@@ -355,7 +363,7 @@ pub(super) fn ops_dequeue(m: &mut Machine, task: TaskId, deq_flags: u64) {
     }
 }
 
-/// dequeue_task_scx: the task leaves `cpu`'s queue; it may be running.
+/// Removes a task from the queue of `cpu` (dequeue_task_scx). The task may be running.
 pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, core_flags: u32) {
     let mut deq_flags = u64::from(core_flags);
     if deq_flags & SCX_DEQ_SLEEP == 0 {
@@ -365,12 +373,13 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, core_flags
         return;
     }
     if deq_flags & SCX_DEQ_SLEEP != 0 {
-        // A task sets its state before it calls schedule(): callbacks see what it sleeps in.
+        // A task sets its state before it calls schedule(), so callbacks already see the state it
+        // sleeps in.
         mirror::mirror_state(m, task);
     }
     ops_dequeue(m, task, deq_flags);
     let addr = m.tasks[task].addr;
-    // It stops being runnable before it stops running.
+    // As in the kernel, ops.stopping() comes before ops.quiescent().
     if m.rqs[cpu].curr == task && m.ext.has_op(Op::Stopping) {
         ops::call_task(m, Op::Stopping, task, &[addr, 0]);
     }

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What sched_ext keeps of a task: `task_struct.scx` in the region, which the policy sees and may write in part, and
-//! what is nobody's business beside it.
+//! sched_ext fields of a task that only the simulator uses. BPF programs see the other fields in
+//! `task_struct.scx` and may write some of them.
 
 use crate::policy::callbacks::Op;
 use crate::policy::layout::enums::*;
 
-/// Who owns a runnable task (sched_ext_entity.ops_state). In between states do not exist here: nothing runs meanwhile.
+/// Owner of a runnable task (sched_ext_entity.ops_state). The kernel's transitional states are not
+/// needed, because no other CPU runs during a transition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OpsState {
-    /// The core.
+    /// The scheduler core owns the task.
     #[default]
     None,
-    /// ops.enqueue() is being called.
+    /// ops.enqueue() is running for the task.
     Queueing,
-    /// The policy.
+    /// The policy owns the task.
     Queued,
 }
 
-/// State of the task in the policy's life cycle, as in the state bits of `flags`.
+/// State of a task in a policy's life cycle, as encoded in `flags`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum TaskState {
@@ -29,15 +30,15 @@ pub enum TaskState {
     Dead = SCX_TASK_DEAD as u32,
 }
 
-/// The part that policies do not see.
+/// Fields of a task that policies do not see.
 #[derive(Debug, Default)]
 pub struct Entity {
     pub ops_state: OpsState,
-    /// Callback and instruction that inserted the task last, if one did.
+    /// Callback and instruction that inserted the task last.
     pub inserted_by: Option<(Op, u32)>,
-    /// Brands each time the policy becomes owner; never 0.
+    /// Sequence number that changes each time the policy becomes the owner; never 0.
     pub qseq: u32,
-    /// Its place among the CPU's tasks that wait to run (the kernel's scx_rq.runnable_list): a later one has a higher number;
-    /// 0 if it does not wait.
+    /// Position of the task in its CPU's list of waiting tasks (scx_rq.runnable_list). Later
+    /// positions have higher numbers; 0 means that the task does not wait.
     pub(super) runnable: u64,
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Counters of what befell a policy (struct scx_event_stats), one set for the whole machine.
+//! Event counters of a policy (struct scx_event_stats), one set for the whole machine.
 
 macro_rules! stats {
     ($($(#[$doc:meta])* $field:ident $name:literal,)*) => {
-        /// The counters, in the kernel's order.
+        /// Event counters, in the kernel's order.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[repr(C)]
         pub struct Stats {
@@ -11,7 +11,7 @@ macro_rules! stats {
         }
 
         impl Stats {
-            /// Every counter with the name the kernel gives it.
+            /// Returns every counter with the name that the kernel gives it.
             pub fn named(&self) -> impl Iterator<Item = (&'static str, i64)> {
                 [$(($name, self.$field)),*].into_iter()
             }
@@ -22,28 +22,28 @@ macro_rules! stats {
 stats! {
     /// ops.select_cpu() returned a CPU that the task may not use.
     select_cpu_fallback "SCX_EV_SELECT_CPU_FALLBACK",
-    /// A task was sent to the local DSQ of a CPU that had gone offline.
+    /// A task was sent to the local DSQ of an offline CPU.
     dispatch_local_dsq_offline "SCX_EV_DISPATCH_LOCAL_DSQ_OFFLINE",
-    /// A task whose slice was used up kept running for want of another one.
+    /// A task whose slice was used up kept running because no other task was queued.
     dispatch_keep_last "SCX_EV_DISPATCH_KEEP_LAST",
-    /// An exiting task went to its local DSQ past ops.enqueue().
+    /// An exiting task went to its local DSQ without ops.enqueue().
     enq_skip_exiting "SCX_EV_ENQ_SKIP_EXITING",
-    /// A task with migration disabled went to its local DSQ past ops.enqueue().
+    /// A task with migration disabled went to its local DSQ without ops.enqueue().
     enq_skip_migration_disabled "SCX_EV_ENQ_SKIP_MIGRATION_DISABLED",
-    /// A task queued with SCX_ENQ_IMMED could not run at once.
+    /// A task queued with SCX_ENQ_IMMED could not run immediately.
     reenq_immed "SCX_EV_REENQ_IMMED",
-    /// Re-enqueueing a local DSQ led to another such round.
+    /// A re-enqueue of a local DSQ led to another re-enqueue.
     reenq_local_repeat "SCX_EV_REENQ_LOCAL_REPEAT",
     /// A slice was set to the default.
     refill_slice_dfl "SCX_EV_REFILL_SLICE_DFL",
     /// Time in bypass mode, ns.
     bypass_duration "SCX_EV_BYPASS_DURATION",
-    /// Tasks dispatched in bypass mode.
+    /// Number of tasks dispatched in bypass mode.
     bypass_dispatch "SCX_EV_BYPASS_DISPATCH",
-    /// Times bypass mode was entered.
+    /// Number of times that bypass mode was entered.
     bypass_activate "SCX_EV_BYPASS_ACTIVATE",
-    /// Insertions of tasks that the policy does not own.
+    /// Number of insertions of tasks that the policy does not own.
     insert_not_owned "SCX_EV_INSERT_NOT_OWNED",
-    /// Always 0: there are no sub-schedulers.
+    /// Always 0, because sub-schedulers are not modelled.
     sub_bypass_dispatch "SCX_EV_SUB_BYPASS_DISPATCH",
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How a policy ends: the first reason wins (scx_vexit), the rest follows from enable.rs.
+//! The exit of a policy: the first reason is recorded (scx_vexit). `enable.rs` performs the rest.
 
 use super::core::Ending;
 use super::exit_info::*;
@@ -13,14 +13,14 @@ use crate::simulation::id::{CpuId, TaskId};
 use bpf::errno::EPROTO;
 use bpf::fault::{Fault, FaultKind};
 
-/// Ends the policy, unless it is ending already. The disabling itself comes when the running handler is through.
+/// Ends the policy, unless it is ending already. It is disabled at the end of the current handler.
 /// Returns whether this was the first reason.
 pub(crate) fn exit(m: &mut Machine, kind: Kind, code: i64, message: impl Into<String>) -> bool {
     let cpu = m.this_cpu.nr() as i32;
     exit_on(m, kind, code, cpu, message)
 }
 
-/// As [`exit`], with the CPU to blame, or -1.
+/// Ends the policy like [`exit`], with the CPU on which the reason occurred, or -1.
 pub(crate) fn exit_on(m: &mut Machine, kind: Kind, code: i64, cpu: i32, message: impl Into<String>) -> bool {
     if m.ext.state == EnableState::Disabled || m.ext.exit.is_some() {
         return false;
@@ -49,14 +49,16 @@ pub(crate) fn exit_on(m: &mut Machine, kind: Kind, code: i64, cpu: i32, message:
     true
 }
 
-/// A runtime error of the policy (scx_error).
+/// Ends the policy with a runtime error (scx_error).
 #[cold]
 pub(crate) fn error(m: &mut Machine, message: impl Into<String>) {
     exit(m, Kind::Error, 0, message);
 }
 
-/// A runtime error in an insertion. If it is carried out after its callback has returned, it is blamed on the callback and
-/// the instruction that asked to insert `task`.
+/// Ends the policy with a runtime error in an insertion.
+///
+/// The insertion may be performed after its callback has returned. The error is then attributed to
+/// the callback and the instruction that inserted `task`.
 #[cold]
 pub(crate) fn insertion_error(m: &mut Machine, message: String, task: Option<TaskId>) {
     let by = task.and_then(|task| m.tasks[task].ext.inserted_by);
@@ -72,7 +74,8 @@ pub(crate) fn insertion_error(m: &mut Machine, message: String, task: Option<Tas
     }
 }
 
-/// A runtime error: a DSQ that does not exist. Names those that do.
+/// Ends the policy with a runtime error about a DSQ that does not exist. A note lists the existing
+/// DSQs.
 #[cold]
 pub(crate) fn no_such_dsq(m: &mut Machine, message: &str, task: Option<TaskId>) {
     const NAMED: usize = 8;
@@ -97,7 +100,7 @@ pub(crate) fn no_such_dsq(m: &mut Machine, message: &str, task: Option<TaskId>) 
     }
 }
 
-/// Blames an error that was found after a callback returned on the callback.
+/// Attributes an error to a callback that has already returned.
 #[cold]
 pub(crate) fn blame_callback(m: &mut Machine, op: Op) {
     let function = m.ext.ops().function(op);
@@ -109,7 +112,7 @@ pub(crate) fn blame_callback(m: &mut Machine, op: Op) {
     }
 }
 
-/// BPF code faulted while `what` ran.
+/// Ends the policy because BPF code faulted while `what` ran.
 #[cold]
 pub(crate) fn fault(m: &mut Machine, what: &str, fault: &Fault) {
     let place = fault.pc.map(|pc| m.ext.vm().code().describe(pc));
@@ -117,7 +120,8 @@ pub(crate) fn fault(m: &mut Machine, what: &str, fault: &Fault) {
         Some(place) => format!("{what}: {} in {place}", fault.message),
         None => format!("{what}: {}", fault.message),
     };
-    // What is not modelled is no fault of the policy, and a loop is told by its length as ever.
+    // With the sanitizer on, a fault is reported as an error that the sanitizer found. The
+    // exceptions are functions that are not modelled and endless loops.
     let kind = match fault.kind {
         FaultKind::Trap | FaultKind::Budget => Kind::Error,
         _ if m.checked => Kind::ErrorCheck,
@@ -125,10 +129,11 @@ pub(crate) fn fault(m: &mut Machine, what: &str, fault: &Fault) {
     };
     let (notes, callers) = sanitizer::describe(m, fault);
     if !exit(m, kind, 0, message.as_str()) {
-        // The policy is ending for another reason; that this went wrong too must not be lost.
+        // The policy is already ending for another reason. The fault is recorded as a message, so
+        // that it is not lost.
         m.trace_text(m.this_cpu, trace::Event::Printk { text: message });
     } else if let Some(exit) = &mut m.ext.exit {
-        // The program has been left already: its place is the fault's, not the VM's.
+        // The VM has already left the program, so the position stored in the fault is used.
         exit.backtrace = place.into_iter().chain(callers).chain([what.to_string()]).collect();
         exit.notes = notes;
     }
@@ -144,8 +149,8 @@ fn backtrace(m: &Machine) -> Vec<String> {
     }
 }
 
-/// Checks what a callback returned for an error: 0 is success, negative errnos are the policy's, the rest is nonsense
-/// (ops_sanitize_err).
+/// Checks the result of a callback: 0 and negative errnos are valid, any other value is a policy
+/// error (ops_sanitize_err).
 pub(super) fn sanitize(m: &mut Machine, op: &str, value: i32) -> i32 {
     const MAX_ERRNO: i32 = 4095;
     if value == 0 || (-MAX_ERRNO..0).contains(&value) {
@@ -155,8 +160,10 @@ pub(super) fn sanitize(m: &mut Machine, op: &str, value: i32) -> i32 {
     -EPROTO
 }
 
-/// Returns the CPU with a number that a policy used. A number that the machine does not have is a policy error; `place` says
-/// where it came from (ops_cpu_valid).
+/// Returns the CPU with a number that a policy used (ops_cpu_valid).
+///
+/// A number that the machine does not have is a policy error. `place` says in the message where the
+/// number came from.
 pub(crate) fn cpu_valid(m: &mut Machine, cpu: i32, place: &str) -> Option<CpuId> {
     let valid = m.cpu_id(cpu);
     if valid.is_some() {
@@ -167,7 +174,7 @@ pub(crate) fn cpu_valid(m: &mut Machine, cpu: i32, place: &str) -> Option<CpuId>
     None
 }
 
-/// A reason to end has been noted: the rest follows when the running handler is through.
+/// Schedules the end of the policy for the end of the current handler.
 fn schedule_disable(m: &mut Machine) {
     let cpu = m.this_cpu;
     let at = m.local_time(cpu);
@@ -196,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_logged_with_message_and_place() {
+    fn errors_are_logged_with_message_and_position() {
         assert_eq!(
             record(Kind::Error).to_string(),
             "sched_ext: BPF scheduler \"simple\" disabled (runtime error)\n\
@@ -205,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn orderly_ends_are_logged_in_a_line() {
+    fn exits_without_error_are_logged_in_one_line() {
         assert_eq!(
             record(Kind::Unreg).to_string(),
             "sched_ext: BPF scheduler \"simple\" disabled (unregistered from user space)"
@@ -213,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_cut_at_a_character() {
+    fn messages_are_cut_between_characters() {
         let mut text = "aé".to_string();
         truncate(&mut text, 2);
         assert_eq!(text, "a");

@@ -1,33 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Why a policy ended (struct scx_exit_info): kinds, message, backtrace.
+//! The exit record of a policy (struct scx_exit_info): kind, message and backtrace.
 
 use std::fmt;
 
-/// Why a policy ended (enum scx_exit_kind).
+/// Kind of a policy's end (enum scx_exit_kind).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Kind {
-    /// It has not; used for dumps on request.
+    /// The policy has not ended; used for dumps on request.
     None = 0,
-    /// The user unloaded it.
+    /// The user unloaded the policy.
     Unreg = 64,
-    /// It asked for it (scx_bpf_exit).
+    /// The policy ended itself (scx_bpf_exit).
     UnregBpf = 65,
-    /// The kernel unloaded it: hotplug.
+    /// The kernel unloaded the policy because of CPU hotplug.
     UnregKern = 66,
+    /// The user ended the policy with SysRq-S.
     Sysrq = 67,
     /// A runtime error.
     Error = 1024,
-    /// scx_bpf_error.
+    /// The policy reported an error (scx_bpf_error).
     ErrorBpf = 1025,
     /// A runnable task was not run for too long.
     ErrorStall = 1026,
-    /// Found by checked mode. No kernel has it: there the verifier would not have let the policy in.
+    /// The sanitizer found an error. Linux has no such kind, because its verifier would reject the
+    /// policy at load.
     ErrorCheck = 1152,
 }
 
 impl Kind {
-    /// The kernel's words for it (scx_exit_reason).
+    /// Returns the kernel's phrase for the kind (scx_exit_reason).
     pub fn reason(self) -> &'static str {
         match self {
             Kind::None => "<UNKNOWN>",
@@ -42,7 +44,7 @@ impl Kind {
         }
     }
 
-    /// Its enumerator's name.
+    /// Returns the name of the kind's enumerator.
     pub fn name(self) -> &'static str {
         match self {
             Kind::None => "SCX_EXIT_NONE",
@@ -57,37 +59,39 @@ impl Kind {
         }
     }
 
+    /// Returns whether the policy ended because of an error.
     pub fn is_error(self) -> bool {
         self >= Kind::Error
     }
 }
 
-/// The exit record (struct scx_exit_info).
+/// The exit record of a policy (struct scx_exit_info).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exit {
     /// Name of the policy.
     pub policy: String,
     pub kind: Kind,
-    /// Set by scx_bpf_exit and by hotplug (SCX_ECODE_*), else 0.
+    /// Exit code from scx_bpf_exit() or from hotplug (SCX_ECODE_*), otherwise 0.
     pub code: i64,
-    /// The CPU on which it happened, or -1.
+    /// CPU on which the reason occurred, or -1.
     pub cpu: i32,
-    /// SCX_EFLAG_*
+    /// SCX_EFLAG_* flags
     pub flags: u64,
     pub reason: &'static str,
     pub message: String,
-    /// On errors, innermost first: where the BPF program was, and which callback it ran for.
+    /// For errors: position in the BPF program and the callback that ran, innermost first.
     pub backtrace: Vec<String>,
-    /// What checked mode tells besides: whose the address is, where it was got and given back.
+    /// Additional findings of the sanitizer, for example the object that an address belongs to and
+    /// where it was acquired and released.
     pub notes: Vec<String>,
-    /// On errors, the state of the machine as the kernel's debug dump words it.
+    /// For errors: state of the machine, in the format of the kernel's debug dump.
     pub dump: String,
-    /// When, ns.
+    /// Time of the exit, ns.
     pub at_ns: u64,
 }
 
 impl Exit {
-    /// The record of a policy that was refused before any of its callbacks ran.
+    /// Returns the record of a policy that was refused before any of its callbacks ran.
     pub fn refusal(policy: &str, message: String, at_ns: u64) -> Box<Exit> {
         Box::new(Exit {
             policy: policy.to_owned(),
@@ -106,7 +110,7 @@ impl Exit {
 }
 
 impl fmt::Display for Exit {
-    /// As the kernel logs it.
+    /// Formats the record as the kernel logs it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.kind == Kind::None {
             return write!(f, "{}: {}", self.policy, self.message);
@@ -128,7 +132,7 @@ impl fmt::Display for Exit {
     }
 }
 
-/// Cuts to at most `max` bytes.
+/// Shortens a text to at most `max` bytes.
 pub(super) fn truncate(text: &mut String, max: usize) {
     let mut end = text.len().min(max);
     while !text.is_char_boundary(end) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Built-in idle tracking and idle CPU selection (kernel/sched/ext/idle.c).
 //!
-//! The masks lie in the region, so what policies read through scx_bpf_get_idle_cpumask() is what selection works on.
-//! Masks are intersected a word at a time and no temporary mask is made: a domain is passed as up to three masks.
+//! The idle masks are in the memory that BPF programs can read. Policies get these masks from
+//! scx_bpf_get_idle_cpumask(). Up to three masks are intersected word by word, as a `Domain`, so no
+//! temporary mask is needed.
 
 use super::idle_masks::*;
 use crate::machine::Machine;
@@ -12,12 +13,12 @@ use crate::policy::layout::enums::{
 use crate::policy::layout::{Mask, PF_EXITING, mirror};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
-/// scx_idle_enable and scx_idle_update_selcpu_topology: a policy with these ops.flags is being enabled.
+/// Starts idle tracking for a policy with these ops.flags (scx_idle_enable).
 pub(crate) fn enable(m: &mut Machine, ops_flags: u64, has_update_idle: bool) {
     m.idle.enabled = !has_update_idle || ops_flags & SCX_OPS_KEEP_BUILTIN_IDLE != 0;
     m.idle.per_node = ops_flags & SCX_OPS_BUILTIN_IDLE_PER_NODE != 0;
     update_topology(m);
-    // All online CPUs count as idle; this converges to the truth as they schedule.
+    // All online CPUs count as idle at first. Each CPU corrects its bit when it schedules.
     let online = m.layout.online;
     for node in 0..m.idle.masks.len() {
         let Masks { cpu, smt } = m.idle.masks[node];
@@ -35,13 +36,14 @@ pub(crate) fn enable(m: &mut Machine, ops_flags: u64, has_update_idle: bool) {
     }
 }
 
-/// scx_idle_disable
+/// Stops idle tracking (scx_idle_disable).
 pub(crate) fn disable(m: &mut Machine) {
     m.idle.enabled = false;
     m.idle.per_node = false;
 }
 
-/// Looks at what is online: at load and after hotplug.
+/// Updates the domains from the online CPUs, at load and after hotplug
+/// (scx_idle_update_selcpu_topology).
 pub(crate) fn update_topology(m: &mut Machine) {
     mirror::mirror_online(m);
     let (idle, topology, online) = (&mut m.idle, &m.spec.topology, m.layout.online);
@@ -69,7 +71,7 @@ pub(crate) fn update_topology(m: &mut Machine) {
     m.idle.topo_numa = !m.idle.per_node && numa > 0 && numa < nr_online && mismatch;
 }
 
-/// Span of sd_llc; there is no such domain if a CPU shares its cache with nobody.
+/// Returns the span of sd_llc. There is no such domain for a CPU that is alone in its LLC.
 fn llc_span(m: &Machine, cpu: CpuId) -> Option<Mask> {
     let llc = m.idle.llcs[m.spec.topology.cpus[cpu.index()].llc as usize];
     (llc.weight() > 1).then_some(llc)
@@ -79,7 +81,8 @@ fn llc_weight(m: &Machine, cpu: CpuId) -> u32 {
     llc_span(m, cpu).map_or(0, Mask::weight)
 }
 
-/// Span of sd_numa's first group: the node, on a machine with several.
+/// Returns the first group of sd_numa, which is the CPU's node. Only machines with several nodes
+/// have it.
 fn numa_span(m: &Machine, cpu: CpuId) -> Option<Mask> {
     let populated = m.idle.nodes.iter().filter(|node| !node.is_empty()).count();
     (populated > 1).then(|| m.idle.nodes[m.spec.topology.cpus[cpu.index()].node as usize])
@@ -89,29 +92,31 @@ fn numa_weight(m: &Machine, cpu: CpuId) -> u32 {
     numa_span(m, cpu).map_or(0, Mask::weight)
 }
 
-/// scx_cpu_node_if_enabled
+/// Returns the node whose masks are used for a CPU, or `None` for the global masks
+/// (scx_cpu_node_if_enabled).
 fn node_of(m: &Machine, cpu: CpuId) -> Option<u32> {
     m.idle.per_node.then(|| m.spec.topology.cpus[cpu.index()].node)
 }
 
-/// The running CPU looks at a mask: the first of its cache lines at any rate.
+/// Charges the current CPU with reading the first cache line of a mask.
 #[inline]
 fn read(m: &mut Machine, mask: Mask) {
     m.read_line(mask.addr());
 }
 
-/// The running CPU changes a CPU's bit of a mask.
+/// Charges the current CPU with writing the cache line with a CPU's bit of a mask.
 #[inline]
 fn write(m: &mut Machine, mask: Mask, cpu: CpuId) {
     m.write_line(mask.addr() + u64::from(cpu.nr() / 64) * 8);
 }
 
-/// update_builtin_idle: a CPU enters or leaves idle. Whether ops.update_idle is called is the core's business.
+/// Records that a CPU enters or leaves idle (update_builtin_idle). ops.update_idle() is called
+/// elsewhere.
 pub(crate) fn update(m: &mut Machine, cpu: CpuId, idle: bool) {
     if !m.idle.enabled {
         return;
     }
-    let Masks { cpu: cpus, smt: smts } = m.idle.of(node_of(m, cpu));
+    let Masks { cpu: cpus, smt: smts } = m.idle.node_masks(node_of(m, cpu));
     write(m, cpus, cpu);
     if idle {
         cpus.insert(cpu)
@@ -133,18 +138,19 @@ pub(crate) fn update(m: &mut Machine, cpu: CpuId, idle: bool) {
     }
 }
 
+/// Calls `set` for the online CPUs of a core.
 fn set_core(m: &Machine, core: Mask, cpu: CpuId, set: impl Fn(CpuId)) {
     m.siblings(cpu).filter(|&cpu| core.contains(cpu)).for_each(set);
 }
 
-/// scx_idle_test_and_clear_cpu: claims an idle CPU.
+/// Claims a CPU if it is idle, and returns whether it was (scx_idle_test_and_clear_cpu).
 pub(crate) fn test_and_clear_cpu(m: &mut Machine, cpu: CpuId) -> bool {
-    let Masks { cpu: cpus, smt: smts } = m.idle.of(node_of(m, cpu));
-    // The kernel looks before it writes.
+    let Masks { cpu: cpus, smt: smts } = m.idle.node_masks(node_of(m, cpu));
+    // The kernel reads the masks before it writes.
     read(m, cpus);
     if m.idle.smt_active {
         read(m, smts);
-        // The core is not wholly idle any more, whether the CPU can be claimed or not.
+        // The core does not count as fully idle from now on, even if the CPU cannot be claimed.
         let core = m.idle.cores[m.spec.topology.cpus[cpu.index()].core as usize];
         set_core(m, core, cpu, |cpu| smts.remove(cpu));
         smts.remove(cpu);
@@ -157,7 +163,8 @@ pub(crate) fn test_and_clear_cpu(m: &mut Machine, cpu: CpuId) -> bool {
     was_idle
 }
 
-/// cpumask_any_and_distribute: CPUs of both take turns, by the CPU that asks.
+/// Returns a CPU that is in both `domain` and `mask` (cpumask_any_and_distribute). Each CPU that
+/// calls this continues after its last result.
 fn any_and_distribute(m: &mut Machine, domain: Domain, mask: Mask) -> Option<CpuId> {
     let prev = &mut m.idle.distribute[m.this_cpu.index()];
     let next = domain.next_wrap(mask, *prev + 1);
@@ -167,20 +174,21 @@ fn any_and_distribute(m: &mut Machine, domain: Domain, mask: Mask) -> Option<Cpu
     next
 }
 
-/// cpumask_any_distribute
+/// Returns a CPU of a mask (cpumask_any_distribute).
 pub(crate) fn any_distribute(m: &mut Machine, mask: Mask) -> Option<CpuId> {
     let possible = m.layout.possible;
-    any_and_distribute(m, Domain::of(mask), possible)
+    any_and_distribute(m, Domain::new(mask), possible)
 }
 
-/// cpumask_any_and_distribute of a node's CPUs.
+/// Returns a CPU of a mask and of a node (cpumask_any_and_distribute).
 pub(crate) fn any_of_node(m: &mut Machine, mask: Mask, node: u32) -> Option<CpuId> {
     let node = m.layout.nodes[node as usize];
-    any_and_distribute(m, Domain::of(mask), node)
+    any_and_distribute(m, Domain::new(mask), node)
 }
 
+/// Claims an idle CPU of a domain, preferably on a fully idle core, using one node's idle masks.
 fn pick_in_node(m: &mut Machine, domain: Domain, node: Option<u32>, flags: u64) -> Option<CpuId> {
-    let Masks { cpu: cpus, smt: smts } = m.idle.of(node);
+    let Masks { cpu: cpus, smt: smts } = m.idle.node_masks(node);
     loop {
         let mut found = None;
         if m.idle.smt_active {
@@ -196,11 +204,12 @@ fn pick_in_node(m: &mut Machine, domain: Domain, node: Option<u32>, flags: u64) 
     }
 }
 
-/// scx_pick_idle_cpu: claims an idle CPU of a mask, searching from `node` on.
+/// Claims an idle CPU of a mask, starting at `node` (scx_pick_idle_cpu).
 pub(crate) fn pick(m: &mut Machine, allowed: Mask, node: Option<u32>, flags: u64) -> Option<CpuId> {
-    pick_from(m, Domain::of(allowed), node, flags)
+    pick_from(m, Domain::new(allowed), node, flags)
 }
 
+/// Claims an idle CPU of a domain, starting at `node` and continuing with the nearest nodes.
 fn pick_from(m: &mut Machine, domain: Domain, node: Option<u32>, flags: u64) -> Option<CpuId> {
     let found = pick_in_node(m, domain, node, flags);
     let Some(start) = node.filter(|_| found.is_none() && flags & SCX_PICK_IDLE_IN_NODE == 0) else {
@@ -212,7 +221,8 @@ fn pick_from(m: &mut Machine, domain: Domain, node: Option<u32>, flags: u64) -> 
     })
 }
 
-/// scx_select_cpu_dfl: claims the best idle CPU for a task, within `cpus_allowed` if given. `None`: there is none.
+/// Claims the best idle CPU for a task, within `cpus_allowed` if given (scx_select_cpu_dfl).
+/// Returns `None` if there is none.
 #[inline(always)]
 pub(crate) fn select_cpu_dfl(
     m: &mut Machine,
@@ -222,7 +232,8 @@ pub(crate) fn select_cpu_dfl(
     cpus_allowed: Option<Mask>,
     flags: u64,
 ) -> Option<CpuId> {
-    // On a busy machine this is the end; wholly idle cores have idle CPUs.
+    // On a busy machine the search ends here. The mask of idle cores cannot have a CPU that this
+    // mask does not have.
     if !m.idle.per_node {
         let idle = m.idle.masks[0].cpu;
         read(m, idle);
@@ -233,7 +244,7 @@ pub(crate) fn select_cpu_dfl(
     select_idle_cpu(m, task, prev_cpu, wake_flags, cpus_allowed, flags)
 }
 
-/// The same where some CPU may be idle.
+/// Does the search of [`select_cpu_dfl`] once some CPU may be idle.
 fn select_idle_cpu(
     m: &mut Machine,
     task: TaskId,
@@ -247,24 +258,24 @@ fn select_idle_cpu(
     let everywhere = m.tasks[task].nr_cpus_allowed >= m.nr_cpus();
     let restricted = cpus_allowed.filter(|mask| mask.addr() != cpus_ptr.addr());
     let allowed = match restricted {
-        None => Domain::of(cpus_ptr),
-        Some(mask) if everywhere => Domain::of(mask),
+        None => Domain::new(cpus_ptr),
+        Some(mask) if everywhere => Domain::new(mask),
         Some(mask) => {
-            let both = Domain {
+            let common = Domain {
                 masks: [cpus_ptr, mask, mask],
             };
-            if both.is_empty() {
+            if common.is_empty() {
                 return None;
             }
-            both
+            common
         }
     };
     let is_prev_allowed = allowed.contains(prev_cpu);
-    // A domain without any allowed CPU is not searched.
+    // A domain without allowed CPUs is not searched.
     let within = |span: Option<Mask>| {
         let span = span?;
         if restricted.is_none() && everywhere {
-            return Some(Domain::of(span));
+            return Some(Domain::new(span));
         }
         let domain = allowed.and(span);
         (!domain.is_empty()).then_some(domain)
@@ -293,7 +304,7 @@ fn select_idle_cpu(
         if !exiting
             && m.ext.local_dsq_empty(waker)
             && (flags & SCX_PICK_IDLE_IN_NODE == 0 || waker_node == node)
-            && !m.idle.of(waker_node).cpu.is_empty()
+            && !m.idle.node_masks(waker_node).cpu.is_empty()
             && allowed.contains(waker)
         {
             test_and_clear_cpu(m, waker);
@@ -302,7 +313,7 @@ fn select_idle_cpu(
     }
 
     if m.idle.smt_active {
-        if is_prev_allowed && m.idle.of(node).smt.contains(prev_cpu) && test_and_clear_cpu(m, prev_cpu) {
+        if is_prev_allowed && m.idle.node_masks(node).smt.contains(prev_cpu) && test_and_clear_cpu(m, prev_cpu) {
             return Some(prev_cpu);
         }
         for domain in [llc, numa].into_iter().flatten() {
@@ -337,7 +348,8 @@ fn select_idle_cpu(
     pick_from(m, allowed, node, flags)
 }
 
-/// What scx_bpf_select_cpu_and does for a task that may use one CPU only (select_cpu_restricted).
+/// Claims the CPU of a task that may use only one, for scx_bpf_select_cpu_and()
+/// (select_cpu_restricted).
 pub(crate) fn select_restricted(
     m: &mut Machine,
     task: TaskId,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The masks of idle CPUs, by node, and where they lie in the region.
+//! The masks of idle CPUs, for the machine and for each node. They are in the memory that BPF
+//! programs can read.
 
 use crate::policy::layout::Mask;
 use crate::simulation::id::CpuId;
@@ -7,42 +8,44 @@ use crate::simulation::table::Id;
 use bpf::memory::Region;
 use machine::Topology;
 
-/// The idle CPUs of a node, or of the machine: all, and those of wholly idle cores.
+/// Idle CPUs of a node or of the machine: `cpu` has all of them, `smt` those on fully idle cores.
 #[derive(Clone, Copy)]
 pub(crate) struct Masks {
     pub(crate) cpu: Mask,
     pub(crate) smt: Mask,
 }
 
-/// Idle tracking of a machine.
+/// Idle tracking state of a machine.
 pub struct Idle {
-    /// Is the built-in tracking on?
+    /// Whether built-in idle tracking is on.
     pub(crate) enabled: bool,
     pub(crate) per_node: bool,
     pub(crate) topo_llc: bool,
     pub(crate) topo_numa: bool,
-    /// Some online core has more than one thread (sched_smt_active).
+    /// Whether an online core has more than one thread (sched_smt_active).
     pub(crate) smt_active: bool,
-    /// The global masks first, then a pair for each node.
+    /// The global masks, followed by the masks of each node.
     pub(crate) masks: Vec<Masks>,
-    /// Online threads of each core, by core; online CPUs of each LLC and node.
+    /// Online CPUs of each core.
     pub(crate) cores: Vec<Mask>,
+    /// Online CPUs of each LLC.
     pub(crate) llcs: Vec<Mask>,
+    /// Online CPUs of each node.
     pub(crate) nodes: Vec<Mask>,
-    /// The other nodes of each node, nearest first.
+    /// For each node, the other nodes, nearest first.
     pub(crate) near: Vec<Vec<u32>>,
-    /// distribute_cpu_mask_prev of each CPU.
+    /// CPU that each CPU chose last (distribute_cpu_mask_prev).
     pub(crate) distribute: Vec<u32>,
 }
 
-/// CPUs in all of up to three masks.
+/// The intersection of up to three masks.
 #[derive(Clone, Copy)]
 pub(crate) struct Domain {
     pub(crate) masks: [Mask; 3],
 }
 
 impl Domain {
-    pub(crate) fn of(mask: Mask) -> Domain {
+    pub(crate) fn new(mask: Mask) -> Domain {
         Domain { masks: [mask; 3] }
     }
 
@@ -66,21 +69,21 @@ impl Domain {
         (0..self.masks[0].words()).all(|index| self.word(index) == 0)
     }
 
-    /// The first CPU at or after `from` that is in `mask` too, going round.
+    /// Returns the first CPU at or after `from` that is also in `mask`. The search wraps around.
     pub(crate) fn next_wrap(self, mask: Mask, from: u32) -> Option<CpuId> {
         let words = mask.words();
         let start = from / 64;
         if start >= words {
             return self.next_wrap(mask, 0);
         }
-        // Idle masks are sparse: their words decide before those of the domain are looked at.
+        // Idle masks are sparse, so their words are tested before the words of the domain.
         let first = match mask.word(start) {
             0 => 0,
             word => word & self.word(start),
         };
         let above = first & (!0 << (from % 64));
         if above != 0 {
-            return Some(member(start, above));
+            return Some(lowest_cpu(start, above));
         }
         for index in (start + 1..words).chain(0..start) {
             let word = mask.word(index);
@@ -89,27 +92,31 @@ impl Domain {
             }
             let word = word & self.word(index);
             if word != 0 {
-                return Some(member(index, word));
+                return Some(lowest_cpu(index, word));
             }
         }
-        // Only what is below `from` in the first word is left.
-        (first != 0).then(|| member(start, first))
+        // Only CPUs below `from` in the first word are left.
+        (first != 0).then(|| lowest_cpu(start, first))
     }
 }
 
-/// Returns the lowest CPU in a word of an idle mask. The simulated kernel alone writes these masks, so it exists.
-fn member(index: u32, word: u64) -> CpuId {
+/// Returns the lowest CPU in a word of an idle mask. Only the simulated kernel writes these masks,
+/// so the CPU exists.
+fn lowest_cpu(index: u32, word: u64) -> CpuId {
     CpuId::new((index * 64 + word.trailing_zeros()) as usize)
 }
 
 impl Idle {
+    /// Allocates the masks in the memory that BPF programs can read.
+    ///
     /// # Errors
-    /// If the masks do not fit the memory of the simulated kernel.
+    /// If the memory of the simulated kernel has no room for the masks.
     pub fn new(region: &Region, topology: &Topology) -> Result<Idle, String> {
         let nr_cpus = topology.nr_cpus();
         let groups = topology.cores.len() + topology.llcs.len() + 3 * topology.nodes.len() + 2;
         let stride = (u64::from(nr_cpus.div_ceil(64)) * 8).max(64);
-        // Policies read the idle masks; some read as much as the longest mask the kernel knows.
+        // Policies read the idle masks. Some read as many bytes as the longest mask of the kernel
+        // has.
         let mut idle_slab = region.slab(1024, 2 + 2 * topology.nodes.len() as u64)?;
         let mut slab = region.slab(stride, groups as u64)?;
         let mut idle_mask = || Mask::at(region, idle_slab.alloc(region).expect("room for idle masks"), nr_cpus);
@@ -150,22 +157,22 @@ impl Idle {
         self.per_node
     }
 
-    /// The masks of a node; `None`: the global ones.
-    pub(crate) fn of(&self, node: Option<u32>) -> Masks {
+    /// Returns the idle masks of a node, or the global ones for `None`.
+    pub(crate) fn node_masks(&self, node: Option<u32>) -> Masks {
         self.masks[node.map_or(0, |node| node as usize + 1)]
     }
 
-    /// The idle CPUs of a node (`None`: of the machine), as scx_bpf_get_idle_cpumask gives them.
+    /// Returns the idle CPUs of a node, or of the machine for `None` (scx_bpf_get_idle_cpumask).
     pub fn cpumask(&self, node: Option<u32>) -> Mask {
-        self.of(node).cpu
+        self.node_masks(node).cpu
     }
 
-    /// The CPUs of wholly idle cores, or without SMT the idle CPUs.
+    /// Returns the CPUs on fully idle cores, or all idle CPUs if SMT is not active.
     pub fn smtmask(&self, node: Option<u32>) -> Mask {
         if self.smt_active {
-            self.of(node).smt
+            self.node_masks(node).smt
         } else {
-            self.of(node).cpu
+            self.node_masks(node).cpu
         }
     }
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a policy does to DSQs: inserting tasks, moving them, creating and asking (the kfuncs scx_bpf_dsq_*). The
-//! wrappers around these functions turn addresses into tasks.
+//! Operations of a policy on DSQs: inserting and moving tasks, creating, destroying and querying
+//! DSQs (scx_bpf_dsq_*).
 //!
-//! In ops.select_cpu() and ops.enqueue() an insertion is noted on the task and carried out when the callback is through;
-//! in ops.dispatch() it goes to a buffer that is worked off afterwards.
+//! These functions get task numbers. The kfuncs that call them translate addresses to task numbers.
+//!
+//! In ops.select_cpu() and ops.enqueue(), an insertion is stored in the task and performed after
+//! the callback. In ops.dispatch(), it goes to a buffer that is processed after the callback.
 
 use super::core::{DirectDispatch, Pending};
 use super::dsq::{DsqRef, NO_DSQ};
@@ -21,12 +23,12 @@ use bpf::errno::{EEXIST, EINVAL, ENOENT};
 use bpf::fault::Fault;
 use bpf::memory::Use;
 
-/// Completes a local DSQ insertion's flags, or refuses them (scx_vet_enq_flags).
+/// Checks the flags of an insertion into a local DSQ and completes them (scx_vet_enq_flags).
 #[inline(always)]
 fn vet(m: &mut Machine, dsq_id: u64, enq_flags: u64) -> Option<u64> {
     let local = dsq_id == SCX_DSQ_LOCAL || dsq_id & SCX_DSQ_LOCAL_ON == SCX_DSQ_LOCAL_ON;
     if enq_flags & SCX_ENQ_IMMED != 0 && !local {
-        immed_elsewhere(m, dsq_id);
+        refuse_immed(m, dsq_id);
         return None;
     }
     let always = m.ext.loaded().ops.flags & SCX_OPS_ALWAYS_ENQ_IMMED != 0 && local;
@@ -34,23 +36,25 @@ fn vet(m: &mut Machine, dsq_id: u64, enq_flags: u64) -> Option<u64> {
 }
 
 #[cold]
-fn immed_elsewhere(m: &mut Machine, dsq_id: u64) {
+fn refuse_immed(m: &mut Machine, dsq_id: u64) {
     exit::error(m, format!("SCX_ENQ_IMMED on a non-local DSQ 0x{dsq_id:x}"));
 }
 
-/// scx_bpf_dsq_insert: `task` shall run for `slice` ns (0: what it has left) from the DSQ of this id.
-/// False: the policy does not own the task, or it was an error.
+/// Inserts a task into the DSQ `dsq_id` with a slice of `slice` ns; 0 keeps the rest of its slice
+/// (scx_bpf_dsq_insert).
+///
+/// Returns false if the policy does not own the task or made an error.
 pub(crate) fn insert(m: &mut Machine, task: Option<TaskId>, dsq_id: u64, slice: u64, enq_flags: u64) -> bool {
     let Some((task, enq_flags)) = preamble(m, task, dsq_id, enq_flags) else {
         return false;
     };
-    m.decided(|m| inserted(m, task, dsq_id, slice, None, enq_flags));
+    m.decided(|m| insert_decision(m, task, dsq_id, slice, None, enq_flags));
     set_slice(m, task, slice);
     commit(m, task, dsq_id, enq_flags);
     true
 }
 
-/// scx_bpf_dsq_insert_vtime: as [`insert`], in the order of `vtime`.
+/// Inserts a task like [`insert`], but in order of `vtime` (scx_bpf_dsq_insert_vtime).
 pub(crate) fn insert_vtime(
     m: &mut Machine,
     task: Option<TaskId>,
@@ -62,17 +66,18 @@ pub(crate) fn insert_vtime(
     let Some((task, enq_flags)) = preamble(m, task, dsq_id, enq_flags) else {
         return false;
     };
-    m.decided(|m| inserted(m, task, dsq_id, slice, Some(vtime), enq_flags));
+    m.decided(|m| insert_decision(m, task, dsq_id, slice, Some(vtime), enq_flags));
     set_slice(m, task, slice);
     m.scx_entity(task).dsq_vtime = vtime;
     commit(m, task, dsq_id, enq_flags | SCX_ENQ_DSQ_PRIQ);
     true
 }
 
-/// The decision that an insertion is.
+/// Describes an insertion for the log of decisions.
 #[cold]
-fn inserted(m: &Machine, task: TaskId, dsq_id: u64, slice: u64, vtime: Option<u64>, enq_flags: u64) -> What {
-    // ops.dispatch() means the CPU it dispatches for; ops.select_cpu() one that is not known yet.
+fn insert_decision(m: &Machine, task: TaskId, dsq_id: u64, slice: u64, vtime: Option<u64>, enq_flags: u64) -> What {
+    // ops.dispatch() inserts for the CPU it dispatches for. In ops.select_cpu() the CPU is not
+    // chosen yet.
     let home = match m.ext.frame.op {
         Some(Op::Dispatch) => m.ext.dsp.cpu.nr(),
         Some(Op::SelectCpu) => u32::MAX,
@@ -81,18 +86,20 @@ fn inserted(m: &Machine, task: TaskId, dsq_id: u64, slice: u64, vtime: Option<u6
     What::insert(m.pid_of(task), (dsq_id, home), slice, vtime, enq_flags)
 }
 
-/// The decision that a move is, after slice and vtime have been set.
+/// Describes a move between DSQs for the log of decisions. Slice and vtime have been set already.
 #[cold]
-fn moved(m: &Machine, task: TaskId, dsq_id: u64, home: u32, enq_flags: u64) -> What {
+fn move_decision(m: &Machine, task: TaskId, dsq_id: u64, home: u32, enq_flags: u64) -> What {
     let vtime = (enq_flags & SCX_ENQ_DSQ_PRIQ != 0).then(|| m.scx_entity(task).dsq_vtime);
     What::insert(m.pid_of(task), (dsq_id, home), 0, vtime, enq_flags)
 }
 
+/// Sets a task's slice; 0 keeps the rest of the current one.
 fn set_slice(m: &mut Machine, task: TaskId, slice: u64) {
     let scx = m.scx_entity(task);
     scx.slice = if slice != 0 { slice } else { scx.slice.max(1) };
 }
 
+/// Checks the arguments of an insertion (scx_dsq_insert_preamble).
 #[inline(always)]
 fn preamble(m: &mut Machine, task: Option<TaskId>, dsq_id: u64, enq_flags: u64) -> Option<(TaskId, u64)> {
     let Some(task) = task else {
@@ -115,6 +122,7 @@ fn invalid(m: &mut Machine, enq_flags: u64) {
     exit::error(m, format!("invalid enq_flags 0x{enq_flags:x}"));
 }
 
+/// Stores an insertion in the task or in the dispatch buffer (scx_dsq_insert_commit).
 #[inline(always)]
 fn commit(m: &mut Machine, task: TaskId, dsq_id: u64, enq_flags: u64) {
     let pc = m.ext.loaded().vm.pc() as u32;
@@ -173,19 +181,20 @@ fn refuse_direct_dispatch(m: &mut Machine, expected: DirectDispatch, task: TaskI
     exit::error(m, message);
 }
 
-/// scx_bpf_dispatch_nr_slots: insertions that still fit the buffer.
+/// Returns how many insertions still fit into the dispatch buffer (scx_bpf_dispatch_nr_slots).
 pub(crate) fn dispatch_nr_slots(m: &Machine) -> u32 {
     m.ext.dsp_max_batch - m.ext.dsp.buffer.len() as u32
 }
 
-/// scx_bpf_dispatch_cancel: takes back the latest buffered insertion.
+/// Removes the latest insertion from the dispatch buffer (scx_bpf_dispatch_cancel).
 pub(crate) fn dispatch_cancel(m: &mut Machine) {
     if m.ext.dsp.buffer.pop().is_none() {
         exit::error(m, "dispatch buffer underflow");
     }
 }
 
-/// scx_bpf_dsq_move_to_local: the first task of a DSQ that may run on the dispatching CPU goes to its local DSQ.
+/// Moves the first task of a DSQ that may run on the dispatching CPU to that CPU's local DSQ
+/// (scx_bpf_dsq_move_to_local).
 pub(crate) fn move_to_local(m: &mut Machine, dsq_id: u64, enq_flags: u64) -> bool {
     let Some(enq_flags) = vet(m, SCX_DSQ_LOCAL, enq_flags) else {
         return false;
@@ -201,7 +210,8 @@ pub(crate) fn move_to_local(m: &mut Machine, dsq_id: u64, enq_flags: u64) -> boo
     moved
 }
 
-/// scx_bpf_create_dsq; `node` is a preference without effect. 0 or a negative errno.
+/// Creates a DSQ (scx_bpf_create_dsq). Returns 0 or a negative errno. `node` is only a preference
+/// and has no effect.
 ///
 /// # Errors
 /// If the run has used up its memory.
@@ -213,14 +223,15 @@ pub(crate) fn create(m: &mut Machine, dsq_id: u64, node: i32) -> Result<i32, Fau
     if m.ext.dsqs.find(dsq_id).is_some() {
         return Ok(-EEXIST);
     }
-    // The queue and, as long as the run lasts, its lock's figures.
+    // One record for the DSQ and one for the statistics of its lock, which are kept until the end
+    // of the run.
     m.region.memory().charge_record(Use::Queues)?;
     m.region.memory().charge_record(Use::Queues)?;
     m.ext.dsqs.create(dsq_id);
     Ok(0)
 }
 
-/// scx_bpf_destroy_dsq: it must be empty.
+/// Destroys an empty DSQ (scx_bpf_destroy_dsq).
 pub(crate) fn destroy(m: &mut Machine, dsq_id: u64) {
     let Some(dsq) = m.ext.dsqs.find(dsq_id) else { return };
     let nr = m.ext.dsqs.nr(dsq);
@@ -235,7 +246,7 @@ pub(crate) fn destroy(m: &mut Machine, dsq_id: u64) {
     m.region.memory().give_back_records(Use::Queues, 1);
 }
 
-/// scx_bpf_dsq_nr_queued, or -ENOENT.
+/// Returns the number of tasks on a DSQ, or -ENOENT (scx_bpf_dsq_nr_queued).
 pub(crate) fn nr_queued(m: &mut Machine, dsq_id: u64) -> i32 {
     let dsq = if dsq_id == SCX_DSQ_LOCAL {
         m.ext.dsqs.local(locked_or_this(m))
@@ -254,7 +265,7 @@ pub(crate) fn nr_queued(m: &mut Machine, dsq_id: u64) -> i32 {
     m.ext.dsqs.nr(dsq) as i32
 }
 
-/// scx_bpf_dsq_peek: the first task of one of the policy's DSQs.
+/// Returns the first task of one of the policy's DSQs (scx_bpf_dsq_peek).
 pub(crate) fn peek(m: &mut Machine, dsq_id: u64) -> Option<TaskId> {
     if dsq_id & SCX_DSQ_FLAG_BUILTIN != 0 {
         exit::error(m, format!("peek disallowed on builtin DSQ 0x{dsq_id:x}"));
@@ -267,13 +278,14 @@ pub(crate) fn peek(m: &mut Machine, dsq_id: u64) -> Option<TaskId> {
     m.ext.dsqs.first(dsq)
 }
 
-/// scx_bpf_reenqueue_local of ops.cpu_release(): hands the waiting tasks of this CPU back to the policy; how many.
+/// Passes the tasks on this CPU's local DSQ back to the policy and returns their number
+/// (scx_bpf_reenqueue_local). Only ops.cpu_release() may call it.
 pub(crate) fn reenqueue_local(m: &mut Machine) -> u32 {
     let cpu = m.this_cpu;
     deferred::reenq_local(m, cpu, SCX_REENQ_ANY)
 }
 
-/// scx_bpf_dsq_reenq: tasks of the DSQ go back to the policy, soon.
+/// Schedules a re-enqueue of the tasks on a DSQ (scx_bpf_dsq_reenq).
 pub(crate) fn dsq_reenq(m: &mut Machine, dsq_id: u64, reenq_flags: u64) {
     if reenq_flags & !__SCX_REENQ_USER_MASK != 0 {
         exit::error(m, format!("invalid SCX_REENQ flags 0x{reenq_flags:x}"));
@@ -289,12 +301,14 @@ pub(crate) fn dsq_reenq(m: &mut Machine, dsq_id: u64, reenq_flags: u64) {
     deferred::schedule_dsq_reenq(m, dsq, reenq_flags, locked);
 }
 
-/// The CPU whose runqueue is locked by the running callback, else the running one (scx_locked_rq() ?: this_rq()).
+/// Returns the CPU whose runqueue the running callback has locked, or the current CPU
+/// (scx_locked_rq() ?: this_rq()).
 fn locked_or_this(m: &Machine) -> CpuId {
     m.ext.frame.locked_cpu.unwrap_or(m.this_cpu)
 }
 
-/// Is the task one that the running callback is about? If not it is an error (scx_kf_arg_task_ok).
+/// Returns whether the running callback operates on this task. If not, that is a policy error
+/// (scx_kf_arg_task_ok).
 pub(crate) fn arg_task_ok(m: &mut Machine, task: TaskId) -> bool {
     let ok = m.ext.frame.task == task && task != IDLE;
     if !ok {
@@ -303,19 +317,22 @@ pub(crate) fn arg_task_ok(m: &mut Machine, task: TaskId) -> bool {
     ok
 }
 
-/// A struct bpf_iter_scx_dsq on the BPF stack: four of its six words.
+/// A struct bpf_iter_scx_dsq on the BPF stack. Four of its six words are used.
 struct Iter {
     addr: u64,
 }
 
-/// Words of it: cursor number plus 1 (0: none), slice, vtime, which of the two are set.
+/// Word with the cursor's number plus 1; 0 means no cursor.
 const CURSOR: u64 = 0;
+/// Word with the slice for the next move.
 const SLICE: u64 = 1;
+/// Word with the vtime for the next move.
 const VTIME: u64 = 2;
+/// Word with flags that say which of the two are set.
 const SET: u64 = 3;
 const HAS_SLICE: u64 = 1;
 const HAS_VTIME: u64 = 2;
-/// SCX_DSQ_ITER_REV
+/// Flag of an iteration from the last task to the first (SCX_DSQ_ITER_REV).
 const ITER_REV: u64 = 1 << 16;
 
 impl Iter {
@@ -336,10 +353,11 @@ impl Iter {
     }
 }
 
-/// Far more iterators than a program's stack has room for.
+/// Maximum number of iterators. A program's stack has room for far fewer.
 const MAX_ITERATORS: usize = 256;
 
-/// bpf_iter_scx_dsq_new: `iter` is the address of the iterator. 0 or a negative errno.
+/// Starts an iteration over a DSQ (bpf_iter_scx_dsq_new). `iter` is the iterator's address. Returns
+/// 0 or a negative errno.
 pub(crate) fn iter_new(m: &mut Machine, iter: u64, dsq_id: u64, flags: u64) -> Result<i32, Fault> {
     let iter = Iter { addr: iter };
     iter.set(m, CURSOR, 0)?;
@@ -352,7 +370,7 @@ pub(crate) fn iter_new(m: &mut Machine, iter: u64, dsq_id: u64, flags: u64) -> R
     };
     if m.ext.dsqs.nr_cursors() == MAX_ITERATORS {
         return Err(Fault::func(format!(
-            "more than {MAX_ITERATORS} bpf_iter_scx_dsq at a time: bpf_iter_scx_dsq_destroy is not called"
+            "more than {MAX_ITERATORS} bpf_iter_scx_dsq at a time: the program does not call bpf_iter_scx_dsq_destroy()"
         )));
     }
     let cursor = m.ext.dsqs.cursor_new(dsq, flags & ITER_REV != 0);
@@ -360,7 +378,7 @@ pub(crate) fn iter_new(m: &mut Machine, iter: u64, dsq_id: u64, flags: u64) -> R
     Ok(0)
 }
 
-/// bpf_iter_scx_dsq_next
+/// Returns the next task of an iteration (bpf_iter_scx_dsq_next).
 pub(crate) fn iter_next(m: &mut Machine, iter: u64) -> Result<Option<TaskId>, Fault> {
     let Some(cursor) = (Iter { addr: iter }).cursor(m)? else {
         return Ok(None);
@@ -376,7 +394,7 @@ pub(crate) fn iter_next(m: &mut Machine, iter: u64) -> Result<Option<TaskId>, Fa
     Ok(next)
 }
 
-/// bpf_iter_scx_dsq_destroy
+/// Ends an iteration (bpf_iter_scx_dsq_destroy).
 pub(crate) fn iter_destroy(m: &mut Machine, iter: u64) -> Result<(), Fault> {
     let iter = Iter { addr: iter };
     if let Some(cursor) = iter.cursor(m)? {
@@ -385,22 +403,22 @@ pub(crate) fn iter_destroy(m: &mut Machine, iter: u64) -> Result<(), Fault> {
     iter.set(m, CURSOR, 0)
 }
 
-/// scx_bpf_dsq_move_set_slice: for the next move.
+/// Sets the slice for the next move (scx_bpf_dsq_move_set_slice).
 pub(crate) fn move_set_slice(m: &mut Machine, iter: u64, slice: u64) -> Result<(), Fault> {
     let iter = Iter { addr: iter };
     iter.set(m, SLICE, slice)?;
     iter.set(m, SET, iter.get(m, SET)? | HAS_SLICE)
 }
 
-/// scx_bpf_dsq_move_set_vtime: for the next move.
+/// Sets the vtime for the next move (scx_bpf_dsq_move_set_vtime).
 pub(crate) fn move_set_vtime(m: &mut Machine, iter: u64, vtime: u64) -> Result<(), Fault> {
     let iter = Iter { addr: iter };
     iter.set(m, VTIME, vtime)?;
     iter.set(m, SET, iter.get(m, SET)? | HAS_VTIME)
 }
 
-/// scx_bpf_dsq_move and, with SCX_ENQ_DSQ_PRIQ in `enq_flags`, scx_bpf_dsq_move_vtime: moves a task that the iteration
-/// has shown to another DSQ. False: it is not there any more.
+/// Moves a task of an iteration to another DSQ (scx_bpf_dsq_move). With SCX_ENQ_DSQ_PRIQ in
+/// `enq_flags` this is scx_bpf_dsq_move_vtime. Returns false if the task is no longer on the DSQ.
 pub(crate) fn dsq_move(m: &mut Machine, iter: u64, task: TaskId, dsq_id: u64, enq_flags: u64) -> Result<bool, Fault> {
     let iter = Iter { addr: iter };
     let Some(cursor) = iter.cursor(m)? else {
@@ -432,7 +450,7 @@ pub(crate) fn dsq_move(m: &mut Machine, iter: u64, task: TaskId, dsq_id: u64, en
         if set & HAS_SLICE != 0 {
             m.scx_entity(task).slice = iter.get(m, SLICE)?;
         }
-        m.decided(|m| moved(m, task, dsq_id, here.nr(), enq_flags));
+        m.decided(|m| move_decision(m, task, dsq_id, here.nr(), enq_flags));
         let src = m.ext.dsqs.of(task);
         at = dispatch::move_task_between_dsqs(m, task, enq_flags, src, dst);
     }
@@ -446,7 +464,8 @@ pub(crate) fn dsq_move(m: &mut Machine, iter: u64, task: TaskId, dsq_id: u64, en
     Ok(there)
 }
 
-/// Acquires the lock of a DSQ that is not local; the runqueue's lock protects a local one. `Machine::release` releases it.
+/// Acquires the lock of a DSQ; `Machine::release` releases it. Local DSQs are protected by their
+/// runqueue's lock instead.
 pub(super) fn lock_dsq(m: &mut Machine, dsq: DsqRef) -> HeldLock {
     debug_assert_ne!(dsq, NO_DSQ);
     ops::settle(m);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Kicking CPUs (scx_bpf_kick_cpu), and waiting for a kicked CPU to reschedule (SCX_KICK_WAIT).
+//! Kicks (scx_bpf_kick_cpu) and waiting until a kicked CPU has rescheduled (SCX_KICK_WAIT).
 //!
-//! Kicks take effect when the kernel code that made them is through (irq_work). A CPU that waits spins in the kernel
-//! until the last CPU it waits for has rescheduled. A spinning CPU counts as rescheduled itself, so CPUs that wait for each
-//! other come free.
+//! Kicks are sent after the kernel code that requested them (irq_work). A CPU that waits spins in
+//! the kernel until all CPUs it waits for have rescheduled. A CPU that starts to spin counts as
+//! having rescheduled, so CPUs that wait for each other do not deadlock.
 
 use super::{deferred, exit};
 use crate::machine::Machine;
@@ -13,7 +13,7 @@ use crate::simulation::id::{CpuId, IDLE};
 use crate::simulation::timeline::LockId;
 use crate::watch::decision::What;
 
-/// scx_kick_cpu: `cpu` is one of the machine.
+/// Requests a kick of `cpu` by the current CPU (scx_kick_cpu).
 pub(crate) fn kick_cpu(m: &mut Machine, cpu: CpuId, flags: u64) {
     if m.ext.bypassing() {
         return;
@@ -27,7 +27,8 @@ pub(crate) fn kick_cpu(m: &mut Machine, cpu: CpuId, flags: u64) {
         if flags & (SCX_KICK_PREEMPT | SCX_KICK_WAIT) != 0 {
             exit::error(m, "PREEMPT/WAIT cannot be used with SCX_KICK_IDLE");
         }
-        // Of a CPU whose runqueue the caller holds it cannot be told yet: it may be about to go idle.
+        // A CPU whose runqueue the caller has locked may be about to go idle, so the kick is not
+        // skipped.
         if m.ext.frame.locked_cpu != Some(cpu) && can_skip_idle_kick(m, cpu) {
             return;
         }
@@ -40,20 +41,20 @@ pub(crate) fn kick_cpu(m: &mut Machine, cpu: CpuId, flags: u64) {
     queue_irq_work(m, this);
 }
 
-/// The CPU is busy and will reschedule before it goes idle.
+/// Returns whether the CPU is busy and will reschedule before it goes idle.
 fn can_skip_idle_kick(m: &Machine, cpu: CpuId) -> bool {
     let rq = &m.rqs[cpu];
     rq.curr != IDLE && !rq.ext.in_balance
 }
 
-/// `cpu`, which is the running one, has work to do when its handler is through.
+/// Requests that run_irq_work() runs for `cpu`, the current CPU, at the end of the current handler.
 pub(super) fn queue_irq_work(m: &mut Machine, cpu: CpuId) {
     if !std::mem::replace(&mut m.rqs[cpu].ext.kicks.queued, true) {
         m.ext.irq_work.push(cpu);
     }
 }
 
-/// Does what was queued by [`queue_irq_work`].
+/// Does the work that [`queue_irq_work`] requested.
 #[cold]
 pub(super) fn run_irq_work(m: &mut Machine) {
     let here = m.this_cpu;
@@ -69,20 +70,21 @@ pub(super) fn run_irq_work(m: &mut Machine) {
     m.this_cpu = here;
 }
 
-/// kick_cpus_irq_workfn
+/// Sends a CPU's pending kicks (kick_cpus_irq_workfn).
 fn send(m: &mut Machine, cpu: CpuId) {
     let mut pending = std::mem::take(&mut m.rqs[cpu].ext.kicks.pending);
     if pending.is_empty() {
         return;
     }
-    // In the order of CPUs; a full kick makes one of an idle CPU needless.
+    // Kicks are sent in the order of CPUs. A kick with SCX_KICK_IDLE is dropped if the same CPU
+    // gets a full kick.
     pending.sort_by_key(|&(target, flags)| (flags & SCX_KICK_IDLE != 0, target));
     let mut wait = false;
     for index in 0..pending.len() {
         let (target, flags) = pending[index];
         let same = |&(other, other_flags): &(CpuId, u64)| other == target && other_flags & SCX_KICK_IDLE == 0;
         if flags & SCX_KICK_IDLE == 0 {
-            // Flags of several kicks of a CPU add up.
+            // The flags of several kicks of one CPU are combined.
             if index > 0 && same(&pending[index - 1]) {
                 continue;
             }
@@ -103,7 +105,7 @@ fn send(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Returns whether `cpu` is to wait for `target`.
+/// Kicks `target` and returns whether `cpu` has to wait for it.
 fn kick_one(m: &mut Machine, cpu: CpuId, target: CpuId, flags: u64) -> bool {
     m.lock(LockId::Rq(target));
     let class = m.curr_class(target);
@@ -126,6 +128,7 @@ fn kick_one(m: &mut Machine, cpu: CpuId, target: CpuId, flags: u64) -> bool {
     wait
 }
 
+/// Kicks `target` if it is idle.
 fn kick_one_if_idle(m: &mut Machine, target: CpuId) {
     m.lock(LockId::Rq(target));
     if !can_skip_idle_kick(m, target) && m.online_cpus.contains(target) {
@@ -134,7 +137,7 @@ fn kick_one_if_idle(m: &mut Machine, target: CpuId) {
     m.unlock(LockId::Rq(target));
 }
 
-/// `cpu` reschedules: those who wait for that go on.
+/// Records that `cpu` reschedules, and releases the CPUs that wait for that.
 #[inline(always)]
 pub(super) fn kick_sync(m: &mut Machine, cpu: CpuId) {
     let rq = &mut m.rqs[cpu].ext;
@@ -142,13 +145,13 @@ pub(super) fn kick_sync(m: &mut Machine, cpu: CpuId) {
     if !rq.kicks.waiters.is_empty() {
         release_waiters(m, cpu);
     }
-    // Torn from its wait: the task it ran is being moved away.
+    // The CPU stops spinning, because its current task is being moved away.
     if m.rqs[cpu].spinning {
         end_wait(m, cpu);
     }
 }
 
-/// After balancing: a wait that was asked for begins once the switch is done.
+/// Schedules the start of a requested wait. It begins after the switch.
 #[inline]
 pub(super) fn after_balance(m: &mut Machine, cpu: CpuId) {
     let kicks = &mut m.rqs[cpu].ext.kicks;
@@ -159,7 +162,7 @@ pub(super) fn after_balance(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// kick_sync_wait_bal_cb
+/// Makes a CPU spin until all CPUs it waits for have rescheduled (kick_sync_wait_bal_cb).
 fn begin_wait(m: &mut Machine, cpu: CpuId) {
     let mut sync = std::mem::take(&mut m.rqs[cpu].ext.kicks.sync);
     sync.retain(|&(target, then)| {
@@ -178,7 +181,7 @@ fn begin_wait(m: &mut Machine, cpu: CpuId) {
     m.account(cpu);
     let rq = &mut m.rqs[cpu];
     rq.spinning = true;
-    // What runs there makes no progress.
+    // The current task makes no progress while the CPU spins.
     m.events.disarm_step(cpu);
 }
 
@@ -208,7 +211,7 @@ fn end_wait(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Ends all waits: the policy is going.
+/// Ends all waits, because the policy ends.
 pub(super) fn end_all_waits(m: &mut Machine) {
     for cpu in m.cpus() {
         let kicks = &mut m.rqs[cpu].ext.kicks;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A task's life with a policy: ops.init_task() when it is born or the policy loaded, ops.enable() and ops.disable()
-//! when it enters and leaves the class, ops.exit_task() at the end.
+//! A task's life cycle under a policy.
+//!
+//! ops.init_task() is called for new tasks and for all tasks when a policy is loaded. ops.enable()
+//! and ops.disable() are called when a task enters or leaves the class, and ops.exit_task() when it
+//! exits or the policy ends.
 
 use super::enqueue::clear_direct_dispatch;
 use super::entity::TaskState;
@@ -19,7 +22,7 @@ use bpf::errno::EFAULT;
 use std::mem::{offset_of, size_of};
 use workload::Policy;
 
-/// __scx_init_task: 0 or a negative errno.
+/// Calls ops.init_task() and returns 0 or a negative errno (__scx_init_task).
 pub(super) fn init_task(m: &mut Machine, task: TaskId, fork: bool) -> i32 {
     m.scx_entity(task).disallow = false;
     if m.ext.has_op(Op::InitTask) {
@@ -42,7 +45,7 @@ pub(super) fn init_task(m: &mut Machine, task: TaskId, fork: bool) -> i32 {
     0
 }
 
-/// The policy does not want this task: SCHED_EXT becomes SCHED_NORMAL.
+/// Changes a task's SCHED_EXT to SCHED_NORMAL because ops.init_task() has disallowed it.
 fn disallow(m: &mut Machine, task: TaskId, fork: bool) {
     let t = &mut m.tasks[task];
     let wrong = if fork {
@@ -64,7 +67,8 @@ fn disallow(m: &mut Machine, task: TaskId, fork: bool) {
     exit::error(m, message);
 }
 
-/// Weight of a task as policies see it, 1..=10000, 100 for nice 0 (sched_weight_to_cgroup).
+/// Returns a task's weight in the policy's scale of 1..=10000, with 100 for nice 0
+/// (sched_weight_to_cgroup).
 fn cgroup_weight(task: &Task) -> u32 {
     let weight = match task.policy {
         Policy::Idle => WEIGHT_IDLEPRIO,
@@ -73,7 +77,7 @@ fn cgroup_weight(task: &Task) -> u32 {
     ((weight * 100 + 512) / 1024).clamp(1, 10000)
 }
 
-/// scx_enable_task: it enters the class.
+/// Handles a task that enters the class: ops.enable(), ops.set_weight() (scx_enable_task).
 pub(super) fn enable_task(m: &mut Machine, task: TaskId) {
     m.ext.nr_enabled += 1;
     let weight = cgroup_weight(&m.tasks[task]);
@@ -88,7 +92,7 @@ pub(super) fn enable_task(m: &mut Machine, task: TaskId) {
     m.scx_set_state(task, TaskState::Enabled);
 }
 
-/// scx_disable_task: it leaves the class.
+/// Handles a task that leaves the class: ops.disable() (scx_disable_task).
 fn disable_task(m: &mut Machine, task: TaskId) {
     clear_direct_dispatch(m, task);
     if m.ext.has_op(Op::Disable) {
@@ -101,7 +105,8 @@ fn disable_task(m: &mut Machine, task: TaskId) {
     scx.slice = 0;
 }
 
-/// scx_disable_and_exit_task: the policy sees no more of it.
+/// Calls ops.disable() if necessary and ops.exit_task() (scx_disable_and_exit_task). No callback is
+/// called for the task afterwards.
 pub(super) fn disable_and_exit_task(m: &mut Machine, task: TaskId) {
     let state = m.scx_state(task);
     if matches!(state, TaskState::Init | TaskState::Ready | TaskState::Enabled) {
@@ -120,10 +125,10 @@ pub(super) fn disable_and_exit_task(m: &mut Machine, task: TaskId) {
     m.scx_set_state(task, TaskState::None);
 }
 
-/// scx_fork and scx_post_fork of a task that is set up but not running yet.
+/// Introduces a new task to the policy before it runs (scx_fork, scx_post_fork).
 ///
 /// # Errors
-/// The negative errno with which the policy refuses the task: the fork fails.
+/// The negative errno with which the policy refuses the task. The fork then fails.
 pub(super) fn forked(m: &mut Machine, task: TaskId) -> Result<(), i32> {
     if !m.ext.init_task_enabled {
         return Ok(());
@@ -133,7 +138,8 @@ pub(super) fn forked(m: &mut Machine, task: TaskId) -> Result<(), i32> {
     if result != 0 {
         m.scx_set_state(task, TaskState::None);
         if m.ext.nr_accepted == 0 {
-            // A running system always has tasks, and the kernel does not enable a policy that refuses them.
+            // A running system always has tasks, so the kernel would not have enabled a policy that
+            // refuses them.
             let t = &m.tasks[task];
             let message = format!(
                 "ops.init_task() failed ({result}) for {}[{}], the first task",
@@ -152,7 +158,7 @@ pub(super) fn forked(m: &mut Machine, task: TaskId) -> Result<(), i32> {
     Ok(())
 }
 
-/// sched_ext_dead: the task has been switched out for the last time.
+/// Calls ops.exit_task() for a task that has been switched out for the last time (sched_ext_dead).
 pub(super) fn dead(m: &mut Machine, task: TaskId) {
     if m.scx_state(task) != TaskState::None {
         disable_and_exit_task(m, task);
@@ -160,29 +166,32 @@ pub(super) fn dead(m: &mut Machine, task: TaskId) {
     }
 }
 
-/// __put_task_struct and css_release: nobody holds these objects any more, and what programs keep for them goes. That may hold others,
-/// which are then gone, too: they wait for their turn, however many there are.
-pub(super) fn gone(m: &mut Machine, owners: impl IntoIterator<Item = u64>) {
+/// Frees the local storage of tasks and cgroups without references (__put_task_struct,
+/// css_release).
+///
+/// The storage may hold the last reference to other objects. They are put into a queue instead of
+/// freed recursively.
+pub(super) fn free_local_storage(m: &mut Machine, owners: impl IntoIterator<Item = u64>) {
     if !m.ext.has_policy() {
         return;
     }
-    m.ext.gone.extend(owners);
-    if std::mem::replace(&mut m.ext.freeing, true) {
+    m.ext.storage_owners.extend(owners);
+    if std::mem::replace(&mut m.ext.is_freeing, true) {
         return;
     }
-    while let Some(owner) = m.ext.gone.pop_front() {
+    while let Some(owner) = m.ext.storage_owners.pop_front() {
         Vm::free_owner(m, owner);
     }
-    m.ext.freeing = false;
+    m.ext.is_freeing = false;
 }
 
-/// switching_to_scx: the task, which is off the queue, belongs to the class now.
+/// Handles a task whose class is now ext (switching_to_scx). The task is off the queue.
 pub(super) fn switching_to(m: &mut Machine, task: TaskId) {
     enable_task(m, task);
     set_cpumask(m, task);
 }
 
-/// Tells the policy where the task may run.
+/// Calls ops.set_cpumask() for a task.
 pub(super) fn set_cpumask(m: &mut Machine, task: TaskId) {
     if m.ext.has_op(Op::SetCpumask) {
         let args = [m.tasks[task].addr, cid::mask_arg(m, task)];
@@ -190,14 +199,14 @@ pub(super) fn set_cpumask(m: &mut Machine, task: TaskId) {
     }
 }
 
-/// switched_from_scx: the task, which is off the queue, is about to leave the class.
+/// Handles a task that is about to leave the class (switched_from_scx). The task is off the queue.
 pub(super) fn switched_from(m: &mut Machine, task: TaskId) {
     if m.scx_state(task) != TaskState::None {
         disable_task(m, task);
     }
 }
 
-/// reweight_task_scx: nice or policy changed.
+/// Updates the task's weight after a change of nice value or policy (reweight_task_scx).
 pub(super) fn reweight(m: &mut Machine, task: TaskId) {
     if m.tasks[task].class != Class::Ext || m.scx_state(task) != TaskState::Enabled {
         return;

@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! sched_ext: the class whose decisions a BPF object makes (kernel/sched/ext of Linux 7.2).
+//! sched_ext: the scheduling class whose decisions a BPF object makes (kernel/sched/ext of Linux
+//! 7.2).
 //!
-//! `ops` is the policy's callbacks and calling them; `enqueue`, `dispatch` and `deferred` move tasks between the core,
-//! the policy and the `dsq`s; `insert` and `kfuncs` is what the policy can do; `idle` knows idle CPUs; `enable`,
-//! `lifecycle`, `bypass`, `watchdog`, `exit` and `dump` are a policy's coming and going. Sub-schedulers and core scheduling
-//! (ops.core_sched_before() is never called) are left out. This file has the class' functions and the places where the
-//! machine calls in.
+//! | modules | contents |
+//! |---|---|
+//! | `ops`, `ops_table` | the policy's callbacks, and calling them |
+//! | `enqueue`, `dispatch`, `deferred` | moving tasks between the core, the policy and DSQs |
+//! | `dsq` | dispatch queues |
+//! | `insert`, `kick`, `cid`, `idle` | operations that a policy requests through kfuncs |
+//! | `enable`, `lifecycle`, `bypass` | start and end of a policy, and tasks under it |
+//! | `watchdog`, `exit`, `dump` | failures of a policy |
+//!
+//! This file has the functions of the class and those that the rest of the kernel calls. Not
+//! modelled: sub-schedulers and core scheduling (ops.core_sched_before() is never called).
 
 mod bypass;
 pub(crate) mod cgroup;
@@ -57,7 +64,8 @@ use crate::simulation::id::{CpuId, TaskId};
 use layout::enums::*;
 use workload::Policy as TaskPolicy;
 
-/// The class a task belongs to by its policy and by what is loaded (task_should_scx).
+/// Returns the class of a task, from its policy and from whether a BPF policy is loaded
+/// (task_should_scx).
 pub(crate) fn class_for(m: &Machine, task: &Task) -> Class {
     match task.policy {
         TaskPolicy::Deadline | TaskPolicy::Fifo { .. } | TaskPolicy::RoundRobin { .. } => Class::Rt,
@@ -67,13 +75,14 @@ pub(crate) fn class_for(m: &Machine, task: &Task) -> Class {
     }
 }
 
-/// May the task's policy be changed so? Not to SCHED_EXT if ops.init_task() disallowed it (scx_check_setscheduler).
+/// Returns whether the task may change to this policy (scx_check_setscheduler). SCHED_EXT is
+/// refused if ops.init_task() set `disallow`.
 pub(crate) fn check_setscheduler(m: &Machine, task: TaskId, policy: TaskPolicy) -> bool {
     let wants = matches!(policy, TaskPolicy::Ext { .. });
     !(m.ext.enabled && wants && m.tasks[task].policy != policy && m.scx_entity(task).disallow)
 }
 
-/// A CPU enters or leaves idle.
+/// Handles a CPU that enters or leaves idle: idle tracking and ops.update_idle().
 pub(crate) fn update_idle(m: &mut Machine, cpu: CpuId, idle: bool) {
     if !m.ext.enabled {
         return;
@@ -85,20 +94,21 @@ pub(crate) fn update_idle(m: &mut Machine, cpu: CpuId, idle: bool) {
     }
 }
 
-/// A CPU that idles was made to look for work and found none: it can be claimed again.
+/// Marks an idle CPU as claimable again after it looked for work and found none.
 pub(crate) fn stay_idle(m: &mut Machine, cpu: CpuId) {
     if m.ext.enabled && m.rqs[cpu].idle() {
         idle::update(m, cpu, true);
     }
 }
 
-/// After every context switch.
+/// Runs after every context switch: updates the current task that BPF programs see and runs tracing
+/// programs.
 pub(crate) fn sched_switch(m: &mut Machine, cpu: CpuId, prev: TaskId, next: TaskId) {
     mirror::mirror_switch(m, cpu, prev, next);
     tracepoint::sched_switch(m, cpu, prev, next);
 }
 
-/// The CPU's kernel code is through: what was put off until now (irq_work).
+/// Does the work that was deferred to the end of the CPU's current kernel code (irq_work).
 #[inline]
 pub(crate) fn irq_work(m: &mut Machine) {
     if !m.ext.irq_work.is_empty() {
@@ -106,7 +116,8 @@ pub(crate) fn irq_work(m: &mut Machine) {
     }
 }
 
-/// A task was woken and put on `cpu`'s queue, which is locked (task_woken_scx).
+/// Does deferred work after a task was woken and queued on `cpu`, whose runqueue is locked
+/// (task_woken_scx).
 #[inline]
 pub(crate) fn task_woken(m: &mut Machine, cpu: CpuId, task: TaskId) {
     mirror::mirror_state(m, task);
@@ -115,7 +126,7 @@ pub(crate) fn task_woken(m: &mut Machine, cpu: CpuId, task: TaskId) {
     }
 }
 
-/// Every tick, whatever runs.
+/// Runs tracing programs at every tick, whatever class the current task has.
 pub(crate) fn tick(m: &mut Machine, cpu: CpuId) {
     tracepoint::sched_tick(m, cpu);
 }
@@ -124,20 +135,23 @@ pub(crate) fn watchdog(m: &mut Machine) {
     watchdog::run(m);
 }
 
-/// The event of work put off to another moment.
+/// Handles the event of deferred work on a CPU.
 pub(crate) fn deferred(m: &mut Machine, cpu: CpuId) {
     m.enter(cpu);
     deferred::arrived(m, cpu);
     enable::advance_ending(m);
 }
 
-/// A task slot was filled: its task_struct is laid out.
+/// Sets up the `task_struct` of a new task.
 pub(crate) fn task_created(m: &mut Machine, task: TaskId) {
     mirror::mirror_task(m, task);
     m.scx_init_entity(task);
 }
 
-/// scx_fork and scx_post_fork: init_task and, if it is an ext task, enable. The errno if the policy fails the fork.
+/// Introduces a new task to the policy (scx_fork, scx_post_fork).
+///
+/// # Errors
+/// The negative errno with which the policy refuses the task.
 pub(crate) fn post_fork(m: &mut Machine, task: TaskId) -> Result<(), i32> {
     lifecycle::forked(m, task)
 }
@@ -146,16 +160,16 @@ pub(crate) fn task_renamed(m: &mut Machine, task: TaskId) {
     mirror::mirror_exec(m, task);
 }
 
-/// sched_ext_dead: disable and exit_task.
+/// Ends the policy's access to a dead task: ops.disable() and ops.exit_task() (sched_ext_dead).
 pub(crate) fn task_dead(m: &mut Machine, task: TaskId) {
     lifecycle::dead(m, task);
     mirror::mirror_reparent(m, task);
 }
 
-/// __put_task_struct: nobody holds the task any more.
+/// Frees the local storage of a task without references (__put_task_struct).
 pub(crate) fn task_gone(m: &mut Machine, task: TaskId) {
     let addr = m.tasks[task].addr;
-    lifecycle::gone(m, [addr]);
+    lifecycle::free_local_storage(m, [addr]);
 }
 
 pub(crate) fn task_cpu_changed(m: &mut Machine, task: TaskId) {
@@ -163,7 +177,7 @@ pub(crate) fn task_cpu_changed(m: &mut Machine, task: TaskId) {
     tracepoint::sched_migrate_task(m, task, m.tasks[task].cpu);
 }
 
-/// The task's class has just been set from `from` to another one; it is off the queues.
+/// Handles a task whose class has just changed from `from`. The task is off the queues.
 pub(crate) fn switching_class(m: &mut Machine, task: TaskId, from: Class) {
     debug_assert_ne!(m.tasks[task].class, from);
     if m.tasks[task].class == Class::Ext {
@@ -171,25 +185,27 @@ pub(crate) fn switching_class(m: &mut Machine, task: TaskId, from: Class) {
     }
 }
 
-/// Nice, policy or weight changed: task_struct's copies and ops.set_weight.
+/// Updates the `task_struct` and calls ops.set_weight() after a change of nice value, policy or
+/// weight.
 pub(crate) fn params_changed(m: &mut Machine, task: TaskId) {
     mirror::mirror_params(m, task);
     lifecycle::reweight(m, task);
 }
 
-/// A CPU came up; tasks can be queued there.
+/// Handles a CPU that has come online. Tasks can be queued there.
 pub(crate) fn cpu_online(m: &mut Machine, cpu: CpuId) {
     m.rqs[cpu].ext.online = true;
     hotplug(m, cpu, true);
 }
 
-/// A CPU is going down; its tasks are still there.
+/// Handles a CPU that goes offline. Its tasks are still there.
 pub(crate) fn cpu_offline(m: &mut Machine, cpu: CpuId) {
     hotplug(m, cpu, false);
     m.rqs[cpu].ext.online = false;
 }
 
-/// handle_hotplug
+/// Calls ops.cpu_online() or ops.cpu_offline(). A policy without the callback is ended
+/// (handle_hotplug).
 fn hotplug(m: &mut Machine, cpu: CpuId, online: bool) {
     m.ext.hotplug_seq += 1;
     if m.ext.state == EnableState::Disabled {
@@ -215,30 +231,32 @@ fn hotplug(m: &mut Machine, cpu: CpuId, online: bool) {
     }
 }
 
-/// The user ends the policy by the magic SysRq key.
+/// Ends the policy on behalf of the user (SysRq-S).
 pub fn sysrq_reset(m: &mut Machine) {
     exit::exit_on(m, Kind::Sysrq, 0, -1, "");
 }
 
-/// An ext task of a CPU became runnable beside another one: it waits its turn (wakeup_preempt_scx). One of a higher class
-/// makes tasks go back that were to run at once.
+/// Does nothing: a task that became runnable next to another ext task waits for its turn
+/// (wakeup_preempt_scx). [`preempted_by_class`] handles tasks of higher classes.
 pub(crate) fn wakeup_preempt(_m: &mut Machine, _cpu: CpuId, _task: TaskId, _flags: u32) {}
 
-/// A task of a higher class preempts `cpu`'s curr.
+/// Handles the preemption of the current task of `cpu` by a higher class. Tasks with SCX_ENQ_IMMED
+/// go back to the policy.
 pub(crate) fn preempted_by_class(m: &mut Machine, cpu: CpuId) {
     if m.rqs[cpu].ext.nr_immed > 0 {
         deferred::schedule_reenq_local(m, cpu);
     }
 }
 
-/// What a forked task inherits is set when it is introduced to the policy.
+/// Does nothing: inherited values are set when the task is introduced to the policy.
 pub(crate) fn task_fork(_m: &mut Machine, _task: TaskId) {}
 
 pub(crate) fn switched_from(m: &mut Machine, _cpu: CpuId, task: TaskId) {
     lifecycle::switched_from(m, task);
 }
 
-/// Everything has happened in `switching_class`; a running task of the class below makes way.
+/// Reschedules if the task is queued and the CPU runs a task of a lower class. `switching_class`
+/// has done the rest.
 pub(crate) fn switched_to(m: &mut Machine, cpu: CpuId, task: TaskId) {
     if m.tasks[task].on_rq && m.rqs[cpu].curr != task && m.curr_class(cpu) > Class::Ext {
         m.resched_curr(cpu);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Calling the callbacks of a policy, which are the rows of [`callbacks`](crate::policy::callbacks).
+//! Calls of the policy's callbacks, which [`callbacks`](crate::policy::callbacks) lists.
 //!
-//! A call sets what the program may call meanwhile and which task it is about, runs it, and charges the CPU whose code is
-//! running for the callback itself, the instructions executed and the functions called. A fault of the program is the
-//! policy's error exit; the callback then has returned 0.
+//! A call sets the kfuncs that are allowed and the task that the callback operates on, and runs the
+//! program. It then charges the current CPU for the callback, its instructions and the functions it
+//! called. If the program faults, the policy ends with an error and the callback returns 0.
 
 use super::exit;
 use super::ops_table::*;
@@ -13,25 +13,27 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::engine::Vm;
 use bpf::fault::Fault;
 
-/// Calls a callback that is about no task, with no runqueue locked. 0 if it faulted.
+/// Calls a callback that operates on no task, with no runqueue locked. Returns 0 if it faults.
 pub(crate) fn call<const N: usize>(m: &mut Machine, op: Op, args: &[u64; N]) -> u64 {
     call_framed(m, op, Frame::NONE, args).unwrap_or(0)
 }
 
-/// Calls a callback with `cpu`'s runqueue locked (SCX_CALL_OP).
+/// Calls a callback with the runqueue of `cpu` locked (SCX_CALL_OP).
 #[inline]
 pub(crate) fn call_locked<const N: usize>(m: &mut Machine, op: Op, cpu: CpuId, args: &[u64; N]) -> u64 {
     call_framed(m, op, Frame::locked(cpu), args).unwrap_or(0)
 }
 
-/// Calls a callback about `task` with the task's runqueue locked (SCX_CALL_OP_TASK). `args` starts with the task's address.
+/// Calls a callback that operates on `task`, with the task's runqueue locked (SCX_CALL_OP_TASK).
+/// The first argument must be the task's address.
 #[inline]
 pub(crate) fn call_task<const N: usize>(m: &mut Machine, op: Op, task: TaskId, args: &[u64; N]) -> u64 {
     let cpu = m.tasks[task].cpu;
     call_framed(m, op, Frame::about(task, Some(cpu)), args).unwrap_or(0)
 }
 
-/// Calls a callback with two arguments: `first`, and a pointer to a struct of these bytes.
+/// Calls a callback with two arguments: `first` and a pointer to a struct with the contents
+/// `bytes`.
 pub(crate) fn call_with_struct(m: &mut Machine, op: Op, frame: Frame, first: u64, bytes: &[u8]) -> Option<u64> {
     let called = Vm::with_stack(m, bytes, |m, addr| Ok(call_framed(m, op, frame, &[first, addr])));
     match called {
@@ -43,14 +45,14 @@ pub(crate) fn call_with_struct(m: &mut Machine, op: Op, frame: Frame, first: u64
     }
 }
 
-/// Calls a callback. `None`: it faulted, which is the policy's exit.
+/// Calls a callback. Returns `None` if it faults, which ends the policy.
 #[inline(always)]
 pub(crate) fn call_framed<const N: usize>(m: &mut Machine, op: Op, frame: Frame, args: &[u64; N]) -> Option<u64> {
     if m.ext.frame.op.is_some() {
         return call_nested(m, op, frame.locked_cpu, frame.task, *args);
     }
     let (result, _) = invoke(m, op, frame, args);
-    // The count of nested instructions means nothing outside.
+    // The count of nested instructions is meaningless outside of callbacks.
     let running = &mut m.ext.frame;
     running.op = None;
     running.locked_cpu = None;
@@ -58,7 +60,7 @@ pub(crate) fn call_framed<const N: usize>(m: &mut Machine, op: Op, frame: Frame,
     result
 }
 
-/// A callback while another one is on the way.
+/// Calls a callback while another one is running.
 #[inline(never)]
 fn call_nested<const N: usize>(
     m: &mut Machine,
@@ -67,7 +69,7 @@ fn call_nested<const N: usize>(
     task: TaskId,
     args: [u64; N],
 ) -> Option<u64> {
-    // The outer one's share.
+    // Charges the instructions that the outer callback has executed so far.
     settle(m);
     let outer = m.ext.frame;
     let (result, insns) = invoke(m, op, Frame::about(task, locked_cpu), &args);
@@ -76,25 +78,28 @@ fn call_nested<const N: usize>(
     result
 }
 
-/// Calls a callback; returns its result and the instructions executed. The frame is left as it was for this call.
+/// Calls a callback and returns its result and the number of executed instructions. The frame keeps
+/// the values of this call.
 #[inline(always)]
 fn invoke<const N: usize>(m: &mut Machine, op: Op, frame: Frame, args: &[u64; N]) -> (Option<u64>, u64) {
     let function = m.ext.loaded().ops.functions[op as usize];
     debug_assert_ne!(function, ABSENT, "ops.{} is not there", op.name());
-    // Field by field: a copy would load as one what was just stored in parts, and wait for it.
+    // The fields are set one by one. Copying the frame would load in one piece what was just stored
+    // in parts, which stalls the host CPU.
     let running = &mut m.ext.frame;
     running.op = Some(op);
     running.locked_cpu = frame.locked_cpu;
     running.task = frame.task;
     running.nested = 0;
     if m.details {
-        return invoke_told(m, op, function as usize, args);
+        return invoke_recorded(m, op, function as usize, args);
     }
     let (result, insns, _) = execute(m, op, function as usize, args);
     (result, insns)
 }
 
-/// Executes a callback's function; returns its result, the instructions executed, and those of them that are its own.
+/// Executes a callback's function. Returns its result, the number of executed instructions, and the
+/// number without nested callbacks.
 #[inline(always)]
 fn execute<const N: usize>(m: &mut Machine, op: Op, function: usize, args: &[u64; N]) -> (Option<u64>, u64, u64) {
     let before = m.ext.settled_insns;
@@ -109,17 +114,17 @@ fn execute<const N: usize>(m: &mut Machine, op: Op, function: usize, args: &[u64
     (result, insns, own)
 }
 
-/// The rest of [`invoke`] where somebody wants detail records.
+/// Does the rest of [`invoke`] if the trace contains details, such as a record for each callback.
 #[inline(never)]
-fn invoke_told<const N: usize>(m: &mut Machine, op: Op, function: usize, args: &[u64; N]) -> (Option<u64>, u64) {
+fn invoke_recorded<const N: usize>(m: &mut Machine, op: Op, function: usize, args: &[u64; N]) -> (Option<u64>, u64) {
     let began = m.local_time(m.this_cpu);
     let (result, insns, own) = execute(m, op, function, args);
-    told(m, op, own, began);
+    record_call(m, op, own, began);
     (result, insns)
 }
 
 #[cold]
-fn told(m: &mut Machine, op: Op, insns: u64, began: u64) {
+fn record_call(m: &mut Machine, op: Op, insns: u64, began: u64) {
     let (op, insns) = (op as u16, insns.min(u64::from(u32::MAX)) as u32);
     let after = m.after(began);
     let ns = m.after(m.local_time(m.this_cpu)).saturating_sub(after);
@@ -133,8 +138,8 @@ fn failed(m: &mut Machine, op: Op) {
     exit::fault(m, &format!("ops.{}()", op.name()), &fault);
 }
 
-/// Runs BPF code in a context and charges the running CPU for it. Returns its result and the instructions executed,
-/// nested calls included. For other programs than callbacks, too.
+/// Runs BPF code other than callbacks in a context and charges the current CPU. Returns the result
+/// and the number of executed instructions, including nested calls.
 #[inline]
 pub(crate) fn run<R>(
     m: &mut Machine,
@@ -153,8 +158,8 @@ pub(crate) fn run<R>(
     (result, m.ext.settled_insns - before)
 }
 
-/// Charges what BPF code has executed since the last time. Functions that look at the CPU's local time (locks, IPIs)
-/// call it first.
+/// Charges the current CPU for BPF code executed since the last charge. Functions that read the
+/// CPU's local time (locks, IPIs) call this first.
 #[inline]
 pub(crate) fn settle(m: &mut Machine) {
     if m.ext.loaded().vm.executed() != m.ext.settled_insns {
@@ -162,7 +167,7 @@ pub(crate) fn settle(m: &mut Machine) {
     }
 }
 
-/// Charges what BPF code has executed since the last time, and `ns` beside it.
+/// Charges the current CPU for BPF code executed since the last charge, plus `ns`.
 #[inline]
 fn settle_with(m: &mut Machine, ns: u64) {
     let vm = &m.ext.loaded().vm;
@@ -176,7 +181,7 @@ fn settle_with(m: &mut Machine, ns: u64) {
     m.charge_insns(cpu, insns);
 }
 
-/// What [`settle`] would charge now, ns.
+/// Returns the time that [`settle`] would charge now, ns.
 pub(crate) fn unsettled_ns(m: &Machine) -> u64 {
     let Some(policy) = &m.ext.policy else {
         return 0;
@@ -191,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_are_known_by_name_in_the_kernels_order() {
+    fn callbacks_have_the_names_and_order_of_the_kernel() {
         assert_eq!(NR_OPS, 37);
         assert_eq!(Op::by_name("select_cpu"), Some(Op::SelectCpu));
         assert_eq!(Op::by_name("exit").map(|op| op as usize), Some(36));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The callbacks that a policy has (struct sched_ext_ops), and what a call may do meanwhile (kf_mask).
+//! The callbacks of a policy (struct sched_ext_ops), and the context of a callback that is running.
 
 use crate::machine::Machine;
 use crate::policy::callbacks::OPS;
@@ -7,30 +7,28 @@ pub use crate::policy::callbacks::{NAMES, NR_OPS, Op, kf};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::engine::Vm;
 
-/// No function.
+/// Stands for a callback that the policy does not have.
 pub(crate) const ABSENT: u32 = u32::MAX;
-
-/// No CPU's runqueue is locked by the callback's caller.
 
 /// A policy's struct sched_ext_ops.
 #[derive(Clone, Debug)]
 pub struct OpsTable {
     pub(crate) functions: [u32; NR_OPS],
     pub flags: u64,
-    /// 0: the longest.
+    /// ops.timeout_ms; 0 stands for the maximum.
     pub timeout_ms: u32,
-    /// 0: 32 KiB.
+    /// ops.exit_dump_len, bytes; 0 stands for 32 KiB.
     pub exit_dump_len: u32,
-    /// Number of hotplug events the policy was written against; 0: it does not care.
+    /// Number of hotplug events that the policy expects; 0 turns the check off.
     pub hotplug_seq: u64,
-    /// 0: 32.
+    /// ops.dispatch_max_batch; 0 stands for 32.
     pub dispatch_max_batch: u32,
-    /// The cgroup of a sub-scheduler; 0: the whole machine.
+    /// Cgroup of a sub-scheduler; 0 stands for the whole machine.
     pub sub_cgroup_id: u64,
     pub(crate) name: String,
 }
 
-/// The table while no policy is loaded: no callbacks.
+/// The table while no policy is loaded: it has no callbacks.
 pub(super) static NO_OPS: OpsTable = OpsTable {
     functions: [ABSENT; NR_OPS],
     flags: 0,
@@ -49,7 +47,7 @@ impl Default for OpsTable {
 }
 
 impl OpsTable {
-    /// Sets a callback: an index into the policy's functions.
+    /// Sets a callback to an index into the policy's functions.
     pub fn set(&mut self, op: Op, function: usize) {
         self.functions[op as usize] = function as u32;
     }
@@ -66,36 +64,36 @@ impl OpsTable {
         &self.name
     }
 
-    /// Does the policy have this callback at all?
+    /// Returns whether the policy has this callback.
     pub fn defines(&self, op: Op) -> bool {
         self.functions[op as usize] != ABSENT
     }
 
-    /// Its function, if the policy has this callback.
+    /// Returns the function of a callback, if the policy has it.
     pub(crate) fn function(&self, op: Op) -> Option<usize> {
         self.defines(op).then(|| self.functions[op as usize] as usize)
     }
 }
 
-/// The callbacks that are enabled once ops.init() has succeeded.
+/// Returns the callbacks that are enabled after ops.init().
 pub(super) fn hotplug_ops() -> impl Iterator<Item = Op> {
     [Op::CpuOnline, Op::CpuOffline].into_iter()
 }
 
-/// The callbacks enabled when tasks are about to come under the policy.
+/// Returns the callbacks that are enabled before tasks are introduced to the policy.
 pub(super) fn normal_ops() -> impl Iterator<Item = Op> {
     OPS.into_iter().filter(|&op| op < Op::CpuOnline)
 }
 
-/// A policy ready to be loaded: its code and its callbacks.
+/// A policy that is ready to be loaded: its code and its callbacks.
 pub struct Policy {
     pub vm: Vm<Machine>,
     pub ops: OpsTable,
-    /// It is a struct sched_ext_ops_cid.
+    /// Whether the callbacks are a struct sched_ext_ops_cid.
     pub cid: bool,
 }
 
-/// How often a callback was called, and what it executed itself.
+/// Number of calls of a callback, and of instructions that it executed, without nested callbacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Called {
     pub count: u64,
@@ -111,21 +109,21 @@ impl Called {
     }
 }
 
-/// The call that is on the way.
+/// The callback that is running.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
-    /// What is being called; `None` outside of callbacks.
+    /// The callback; `None` outside of callbacks.
     pub op: Option<Op>,
-    /// CPU whose runqueue the caller holds locked, if any (scx_locked_rq).
+    /// CPU whose runqueue the caller has locked, if any (scx_locked_rq).
     pub locked_cpu: Option<CpuId>,
-    /// The task the call is about (current->scx.kf_tasks), or IDLE.
+    /// Task on which the callback operates (current->scx.kf_tasks), or IDLE.
     pub task: TaskId,
-    /// Instructions executed by calls inside this one.
+    /// Number of instructions executed by callbacks nested in this one.
     pub(crate) nested: u64,
 }
 
 impl Frame {
-    /// No runqueue locked, about no task.
+    /// Frame with no runqueue locked and no task.
     pub const NONE: Frame = Frame {
         op: None,
         locked_cpu: None,
@@ -133,7 +131,7 @@ impl Frame {
         nested: 0,
     };
 
-    /// With a CPU's runqueue locked.
+    /// Returns a frame with the runqueue of `cpu` locked.
     pub fn locked(cpu: CpuId) -> Frame {
         Frame {
             locked_cpu: Some(cpu),
@@ -141,7 +139,8 @@ impl Frame {
         }
     }
 
-    /// About a task on `cpu`, whose runqueue the caller holds locked; `None` if it holds none.
+    /// Returns a frame for a callback that operates on `task`. `cpu` is the CPU whose runqueue the
+    /// caller has locked, if any.
     pub fn about(task: TaskId, cpu: Option<CpuId>) -> Frame {
         Frame {
             locked_cpu: cpu,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Changes a task's sched_ext state ([`entity`](super::entity)).
+//! Access to a task's sched_ext state ([`entity`](super::entity)).
 
 use super::entity::*;
 use crate::machine::Machine;
@@ -7,7 +7,7 @@ use crate::policy::layout::enums::*;
 use crate::simulation::id::TaskId;
 
 impl Machine {
-    /// Are any of these SCX_TASK_* flags set?
+    /// Returns whether any of these SCX_TASK_* flags is set.
     #[inline]
     pub(crate) fn scx_flag(&self, task: TaskId, flags: u64) -> bool {
         self.scx_entity(task).flags & flags as u32 != 0
@@ -23,6 +23,7 @@ impl Machine {
         self.scx_entity(task).flags &= !(flags as u32);
     }
 
+    /// Returns the state of a task in the policy's life cycle.
     pub(crate) fn scx_state(&self, task: TaskId) -> TaskState {
         match u64::from(self.scx_entity(task).flags) & SCX_TASK_STATE_MASK {
             SCX_TASK_INIT_BEGIN => TaskState::InitBegin,
@@ -34,6 +35,7 @@ impl Machine {
         }
     }
 
+    /// Sets the state of a task and checks that the transition is allowed (scx_set_task_state).
     pub(super) fn scx_set_state(&self, task: TaskId, state: TaskState) {
         let before = self.scx_state(task);
         debug_assert!(
@@ -54,7 +56,7 @@ impl Machine {
         scx.flags = scx.flags & !(SCX_TASK_STATE_MASK as u32) | state as u32;
     }
 
-    /// What the layout does not know of a new task's entity (init_scx_entity).
+    /// Initializes the fields of a new task's entity that are not zero (init_scx_entity).
     pub(super) fn scx_init_entity(&mut self, task: TaskId) {
         let runnable_at = self.jiffies();
         let scx = self.scx_entity(task);
@@ -62,12 +64,12 @@ impl Machine {
         scx.runnable_at = runnable_at;
     }
 
-    /// Ticks since the run's start.
+    /// Returns the number of ticks since the start of the run.
     pub(crate) fn jiffies(&self) -> u64 {
         self.now / self.tick_ns()
     }
 
-    /// The task begins to wait behind those that wait already.
+    /// Puts a task at the end of the list of waiting tasks.
     #[inline]
     pub(super) fn set_task_runnable(&mut self, task: TaskId) {
         let scx = self.scx_entity(task);
@@ -75,13 +77,14 @@ impl Machine {
             scx.runnable_at = self.jiffies();
             scx.flags &= !(SCX_TASK_RESET_RUNNABLE_AT as u32);
         }
-        self.ext.nr_runnable_ever += 1;
+        self.ext.nr_became_runnable += 1;
         let entity = &mut self.tasks[task].ext;
         debug_assert_eq!(entity.runnable, 0);
-        entity.runnable = self.ext.nr_runnable_ever;
+        entity.runnable = self.ext.nr_became_runnable;
     }
 
-    /// The task waits no more: it runs (`reset`), or is off the queue.
+    /// Removes a task from the list of waiting tasks. `reset` says that the task runs, so that its
+    /// next wait starts anew.
     #[inline]
     pub(super) fn clr_task_runnable(&mut self, task: TaskId, reset: bool) {
         if reset {
@@ -90,7 +93,8 @@ impl Machine {
         self.tasks[task].ext.runnable = 0;
     }
 
-    /// Each CPU's tasks that wait to run, in the order they began to. Looks at all tasks: for what happens seldom.
+    /// Returns each CPU's waiting tasks in the order in which their waits began. This examines all
+    /// tasks, so it is for rare uses.
     pub(super) fn runnable_lists(&self) -> Vec<Vec<TaskId>> {
         let mut lists = vec![Vec::new(); self.rqs.len()];
         for (task, t) in self.tasks.numbered().filter(|(_, t)| t.ext.runnable != 0) {

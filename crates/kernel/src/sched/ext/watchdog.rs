@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The watchdog: a task that is runnable and has not run for too long is the end of its policy.
+//! The watchdog: it ends a policy that leaves a runnable task waiting for too long.
 
 use super::exit::{self};
 use crate::machine::Machine;
@@ -7,7 +7,7 @@ use crate::sched::ext::core::EnableState;
 use crate::sched::ext::exit_info::Kind;
 use crate::simulation::event::Event;
 
-/// Starts looking: twice in the policy's timeout.
+/// Starts the watchdog. It checks all tasks twice during the policy's timeout.
 pub(super) fn start(m: &mut Machine) {
     let (now, interval) = (m.now, interval(m));
     m.ext.watchdog_due = now + interval;
@@ -18,9 +18,9 @@ fn interval(m: &Machine) -> u64 {
     (m.ext.watchdog_timeout / 2).max(m.tick_ns())
 }
 
-/// scx_watchdog_workfn
+/// Ends the policy if a task has waited longer than the timeout (scx_watchdog_workfn).
 pub(super) fn run(m: &mut Machine) {
-    // A watchdog of an earlier policy.
+    // The event belongs to the watchdog of an earlier policy.
     if m.ext.state == EnableState::Disabled || m.now != m.ext.watchdog_due {
         return;
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Load balancing on one rung: the busiest group, how much to take from it, and its busiest CPU (sched_balance_rq).
+//! Load balancing within one scheduling domain: finding the busiest group, its busiest CPU and the
+//! amount to move (sched_balance_rq).
 
 use super::detach::{self, Detach};
 use super::domains::{Group, Level, Span};
@@ -9,12 +10,12 @@ use super::load::capacity_greater;
 use crate::machine::Machine;
 use crate::simulation::id::CpuId;
 
-/// Pinned tasks back the interval off up to this, ms.
+/// Limit of the balancing interval if all tasks are pinned, ms.
 const MAX_PINNED_INTERVAL_MS: u64 = 512;
-/// Tasks looked at in one run (sysctl_sched_nr_migrate).
+/// Number of tasks that one balancing run examines (sysctl_sched_nr_migrate).
 const NR_MIGRATE: u32 = 32;
 
-/// What the CPU that pulls is doing (cpu_idle_type).
+/// State of the CPU that pulls tasks (cpu_idle_type).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IdleType {
     Busy,
@@ -22,7 +23,7 @@ pub(super) enum IdleType {
     NewlyIdle,
 }
 
-/// What `imbalance` counts.
+/// Unit of `imbalance` (migration_type).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Migrate {
     Load,
@@ -31,29 +32,33 @@ pub(super) enum Migrate {
     Misfit,
 }
 
-/// One balancing run (struct lb_env).
+/// State of one balancing run (struct lb_env).
 pub(super) struct Env {
     pub dst_cpu: CpuId,
-    /// The CPU whose ladder it is, and the rung.
+    /// CPU whose domain is balanced.
     pub cpu: CpuId,
+    /// Level of that domain, from 0 for the smallest.
     pub level: usize,
     pub idle: IdleType,
     pub kind: Migrate,
     pub imbalance: i64,
     pub src_cpu: CpuId,
-    /// CPUs that turned out to have pinned tasks only.
+    /// CPUs excluded from this run: destinations that were tried already, and sources whose tasks
+    /// are all pinned.
     pub excluded: Vec<CpuId>,
 }
 
 impl Env {
     pub fn span<'a>(&self, m: &'a Machine) -> &'a Span {
-        m.domains.span_of(self.cpu, self.level)
+        m.domains.domain_span(self.cpu, self.level)
     }
 
-    pub fn rung<'a>(&self, m: &'a mut Machine) -> &'a mut Level {
+    /// Returns this CPU's state of the domain.
+    pub fn domain<'a>(&self, m: &'a mut Machine) -> &'a mut Level {
         &mut m.domains.levels[self.cpu.index()][self.level]
     }
 
+    /// Returns whether a CPU takes part in this run.
     fn usable(&self, m: &Machine, cpu: CpuId) -> bool {
         m.online_cpus.contains(cpu) && (self.excluded.is_empty() || !self.excluded.contains(&cpu))
     }
@@ -62,14 +67,15 @@ impl Env {
         self.idle != IdleType::Busy
     }
 
-    /// The CPU's own group in the rung above, where trouble with affinity is noted.
+    /// Returns the CPU's own group in the domain above. The group records whether affinity kept
+    /// this domain from being balanced.
     fn parent_group<'a>(&self, m: &'a mut Machine) -> Option<&'a mut Group> {
         let above = m.domains.levels[self.cpu.index()].get(self.level + 1)?;
         Some(&mut m.domains.spans[above.span as usize].groups[above.local as usize])
     }
 }
 
-/// Figures of a whole span (struct sd_lb_stats).
+/// Statistics of a whole domain (struct sd_lb_stats).
 struct SpanStats {
     busiest: Option<(usize, Stats)>,
     local: Stats,
@@ -77,9 +83,16 @@ struct SpanStats {
     total_capacity: u64,
 }
 
-/// Pulls tasks to `cpu` on its rung `level`; how many were moved. `go_on` becomes false if another CPU of the group
-/// is to do it.
-pub(super) fn balance_rq(m: &mut Machine, cpu: CpuId, level: usize, idle: IdleType, go_on: &mut bool) -> u32 {
+/// Pulls tasks to `cpu` within its domain of this level and returns their number.
+///
+/// `continue_balancing` becomes false if another CPU of the group should balance instead.
+pub(super) fn balance_rq(
+    m: &mut Machine,
+    cpu: CpuId,
+    level: usize,
+    idle: IdleType,
+    continue_balancing: &mut bool,
+) -> u32 {
     let mut env = Env {
         dst_cpu: cpu,
         cpu,
@@ -94,7 +107,7 @@ pub(super) fn balance_rq(m: &mut Machine, cpu: CpuId, level: usize, idle: IdleTy
     let mut state = Detach::default();
     loop {
         if !should_we_balance(m, &env) {
-            *go_on = false;
+            *continue_balancing = false;
             balanced(m, &env, &state);
             break;
         }
@@ -116,7 +129,7 @@ pub(super) fn balance_rq(m: &mut Machine, cpu: CpuId, level: usize, idle: IdleTy
                 if env.imbalance <= 0 {
                     break;
                 }
-                // Tasks that may not come here may go to another CPU of the group.
+                // Tasks that may not run on this CPU may run on another CPU of the group.
                 env.excluded.push(env.dst_cpu);
                 env.dst_cpu = other;
                 state.left = nr.min(NR_MIGRATE);
@@ -152,18 +165,19 @@ pub(super) fn balance_rq(m: &mut Machine, cpu: CpuId, level: usize, idle: IdleTy
 }
 
 fn local_group<'a>(m: &'a Machine, env: &Env) -> &'a Group {
-    let rung = &m.domains.levels[env.cpu.index()][env.level];
-    &m.domains.spans[rung.span as usize].groups[rung.local as usize]
+    let domain = &m.domains.levels[env.cpu.index()][env.level];
+    &m.domains.spans[domain.span as usize].groups[domain.local as usize]
 }
 
-/// Tasks were moved, or could not be although there was an imbalance.
+/// Updates failure count and interval after an imbalance was found, and starts active balancing if
+/// necessary.
 fn finish(m: &mut Machine, env: &Env, moved: u32, state: &Detach) {
     let mut pushed = false;
     if moved > 0 {
-        env.rung(m).nr_balance_failed = 0;
+        env.domain(m).nr_balance_failed = 0;
     } else {
         if env.idle != IdleType::NewlyIdle && env.kind != Migrate::Misfit {
-            env.rung(m).nr_balance_failed += 1;
+            env.domain(m).nr_balance_failed += 1;
         }
         if need_active_balance(m, env) {
             let curr = m.rqs[env.src_cpu].curr;
@@ -176,12 +190,13 @@ fn finish(m: &mut Machine, env: &Env, moved: u32, state: &Detach) {
     }
     if !pushed || need_active_balance(m, env) {
         let weight = u64::from(env.span(m).weight);
-        env.rung(m).balance_interval = weight;
+        env.domain(m).balance_interval = weight;
     }
 }
 
+/// Records that the domain is balanced (out_balanced in sched_balance_rq).
 fn balanced(m: &mut Machine, env: &Env, state: &Detach) {
-    // Trouble with affinity that was met just now stays noted.
+    // A problem with affinity that was found in this run stays recorded.
     if !state.all_pinned
         && let Some(group) = env.parent_group(m)
     {
@@ -190,23 +205,26 @@ fn balanced(m: &mut Machine, env: &Env, state: &Detach) {
     all_pinned(m, env, state.all_pinned);
 }
 
+/// Resets the failure count and increases the interval (out_all_pinned in sched_balance_rq).
 fn all_pinned(m: &mut Machine, env: &Env, all_pinned: bool) {
-    env.rung(m).nr_balance_failed = 0;
+    env.domain(m).nr_balance_failed = 0;
     widen_interval(m, env, all_pinned);
 }
 
+/// Doubles the balancing interval, up to a limit (out_one_pinned in sched_balance_rq).
 fn widen_interval(m: &mut Machine, env: &Env, all_pinned: bool) {
     if env.idle == IdleType::NewlyIdle || env.kind == Migrate::Misfit {
         return;
     }
     let max = 2 * u64::from(env.span(m).weight);
-    let rung = env.rung(m);
-    if rung.balance_interval < max || (all_pinned && rung.balance_interval < MAX_PINNED_INTERVAL_MS) {
-        rung.balance_interval *= 2;
+    let domain = env.domain(m);
+    if domain.balance_interval < max || (all_pinned && domain.balance_interval < MAX_PINNED_INTERVAL_MS) {
+        domain.balance_interval *= 2;
     }
 }
 
-/// One CPU of a group balances for it: the first on an idle core, else the first idle one, else the first.
+/// Returns whether `env.dst_cpu` is the CPU that balances for its group: the first CPU on an idle
+/// core, or the first idle CPU, or the first CPU.
 pub(super) fn should_we_balance(m: &Machine, env: &Env) -> bool {
     if !env.usable(m, env.dst_cpu) {
         return false;
@@ -231,10 +249,12 @@ pub(super) fn should_we_balance(m: &Machine, env: &Env) -> bool {
     idle_smt.or(first) == Some(env.dst_cpu)
 }
 
+/// Returns the statistics of a group (update_sg_lb_stats). Each CPU examined costs a cache line by
+/// its distance.
 pub(super) fn group_stats(m: &mut Machine, env: &Env, index: usize, local: bool) -> Stats {
-    let rung = &m.domains.levels[env.cpu.index()][env.level];
+    let domain = &m.domains.levels[env.cpu.index()][env.level];
     let top = env.level + 1 == m.domains.levels[env.cpu.index()].len();
-    let span = rung.span as usize;
+    let span = domain.span as usize;
     let mut stats = Stats::new(&m.domains.spans[span].groups[index]);
     let asym = m.domains.spans[span].asym;
     let pct = m.domains.spans[span].imbalance_pct;
@@ -283,9 +303,10 @@ pub(super) fn group_stats(m: &mut Machine, env: &Env, index: usize, local: bool)
     stats
 }
 
+/// Returns the statistics of all groups of the domain (update_sd_lb_stats).
 fn span_stats(m: &mut Machine, env: &Env) -> SpanStats {
-    let rung = &m.domains.levels[env.cpu.index()][env.level];
-    let (span, own) = (rung.span as usize, rung.local as usize);
+    let domain = &m.domains.levels[env.cpu.index()][env.level];
+    let (span, own) = (domain.span as usize, domain.local as usize);
     let nr = m.domains.spans[span].groups.len();
     if env.level + 1 == m.domains.levels[env.cpu.index()].len() {
         m.domains.overloaded = false;
@@ -304,7 +325,7 @@ fn span_stats(m: &mut Machine, env: &Env) -> SpanStats {
         all.total_load += stats.load;
         all.total_capacity += stats.capacity;
         util += stats.util;
-        if busier(m, env, &all, index, &stats) {
+        if is_busier(m, env, &all, index, &stats) {
             all.busiest = Some((index, stats));
         }
     }
@@ -314,7 +335,8 @@ fn span_stats(m: &mut Machine, env: &Env) -> SpanStats {
     all
 }
 
-/// How many CPUs of an LLC a wake-up looks at: none when it is used by 85 % (update_idle_cpu_scan).
+/// Sets the number of CPUs of the LLC that a wake-up scans. It is 0 at 85 % utilization
+/// (update_idle_cpu_scan).
 fn update_idle_scan(m: &mut Machine, env: &Env, util: u64) {
     let span = env.span(m);
     let (weight, pct) = (u64::from(span.weight), span.imbalance_pct);
@@ -326,8 +348,9 @@ fn update_idle_scan(m: &mut Machine, env: &Env, util: u64) {
     }
 }
 
-/// Whether group `index` is busier than the busiest so far (update_sd_pick_busiest).
-fn busier(m: &Machine, env: &Env, all: &SpanStats, index: usize, stats: &Stats) -> bool {
+/// Returns whether group `index` is is_busier than the busiest group so far
+/// (update_sd_pick_busiest).
+fn is_busier(m: &Machine, env: &Env, all: &SpanStats, index: usize, stats: &Stats) -> bool {
     if stats.nr_fair == 0 {
         return false;
     }
@@ -340,7 +363,7 @@ fn busier(m: &Machine, env: &Env, all: &SpanStats, index: usize, stats: &Stats) 
         if stats.kind == GroupType::MisfitTask && !helps {
             return false;
         }
-        // Faster CPUs with a task each are left alone.
+        // A faster CPU with a single task is left alone.
         if stats.kind <= GroupType::FullyBusy && capacity_greater(stats.min_capacity, capacity) {
             return false;
         }
@@ -365,7 +388,8 @@ fn busier(m: &Machine, env: &Env, all: &SpanStats, index: usize, stats: &Stats) 
     }
 }
 
-/// Difference in running tasks by cores, for an idle CPU that could take some.
+/// Returns the difference in running tasks, weighted by cores, if this CPU is idle and could take
+/// some.
 fn sibling_imbalance(env: &Env, busiest: (&Group, &Stats), local: (&Group, &Stats)) -> i64 {
     if !env.idle() || busiest.1.nr_running == 0 {
         return 0;
@@ -385,7 +409,7 @@ fn sibling_imbalance(env: &Env, busiest: (&Group, &Stats), local: (&Group, &Stat
     }
 }
 
-/// The group to pull from, with what and how much in `env`.
+/// Returns the group to pull from. The kind and size of the imbalance are stored in `env`.
 fn find_src_group(m: &mut Machine, env: &mut Env) -> Option<usize> {
     let all = span_stats(m, env);
     let (index, busiest) = all.busiest?;
@@ -420,7 +444,7 @@ fn find_src_group(m: &mut Machine, env: &mut Env) -> Option<usize> {
     (amount > 0).then_some(index)
 }
 
-/// calculate_imbalance.
+/// Returns the kind and size of the imbalance (calculate_imbalance).
 fn amount(
     env: &Env,
     span: &Span,
@@ -457,7 +481,7 @@ fn amount(
     }
     let mut local_load = local.avg_load;
     if local.kind < GroupType::Overloaded {
-        // It becomes overloaded by what it takes.
+        // Taking load would make the local group overloaded.
         local_load = local.load * 1024 / local.capacity.max(1);
         if local_load >= busiest.avg_load || local_load >= average {
             return (Migrate::Load, 0);
@@ -468,7 +492,7 @@ fn amount(
     (Migrate::Load, (surplus.min(room) / 1024) as i64)
 }
 
-/// The busiest CPU of a group (sched_balance_find_src_rq).
+/// Returns the busiest CPU of a group (sched_balance_find_src_rq).
 fn find_src_rq(m: &mut Machine, env: &Env, group: usize) -> Option<CpuId> {
     let span = m.domains.levels[env.cpu.index()][env.level].span as usize;
     let (asym, pct) = (m.domains.spans[span].asym, m.domains.spans[span].imbalance_pct);
@@ -507,7 +531,8 @@ fn find_src_rq(m: &mut Machine, env: &Env, group: usize) -> Option<CpuId> {
     busiest
 }
 
-/// Only stopping curr of the source helps (need_active_balance).
+/// Returns whether the current task of the source CPU must be stopped and moved
+/// (need_active_balance).
 fn need_active_balance(m: &Machine, env: &Env) -> bool {
     let span = env.span(m);
     let failed = m.domains.levels[env.cpu.index()][env.level].nr_balance_failed;

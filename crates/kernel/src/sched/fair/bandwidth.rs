@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! cpu.max: a group has `quota` ns of CPU time a period, on all CPUs together (CFS bandwidth control).
+//! cpu.max: a limit of `quota` ns of CPU time in each period, for a group on all CPUs together (CFS
+//! bandwidth control).
 //!
-//! Each CPU takes slices of 5 ms from the group's pool while tasks of the group, or of groups in it, run there. When the
-//! pool is empty the CPU's queue is throttled until the period's timer fills the pool. What a queue that becomes empty has
-//! left above 1 ms goes back, and other CPUs may have it 5 ms later.
+//! While tasks of the group or of groups in it run on a CPU, the CPU takes slices of 5 ms from the
+//! group's pool. When the pool is empty, the CPU's queue is throttled until the period timer
+//! refills the pool. A queue that becomes empty returns all but 1 ms to the pool, and throttled
+//! CPUs get that time 5 ms later.
 //!
-//! As in Linux from 6.18 on a throttled queue itself stays where it is; its tasks go one by one, each when it is picked and
-//! would return to user space. There is no kernel time between, so it leaves as it is picked, after a context switch and
-//! a schedule(), without having run; it never is in the kernel with a lock that others want. It waits off its queue, no
-//! part of its CPU's nr_running, until there is runtime.
+//! A throttled queue stays where it is, as in Linux since 6.18. Each of its tasks leaves the queue
+//! when it is picked and is about to return to user space. There it waits, not counted in its CPU's
+//! `nr_running`, until there is runtime again.
 //!
-//! Simpler than in Linux: load goes on decaying while a queue is throttled; a task that is changed or moved while it waits
-//! is queued and leaves again when it is picked; the first period begins when the limit is set.
+//! Differences to Linux:
+//! - A simulated task spends no time in the kernel between being picked and returning to user
+//!   space. It therefore leaves without having run, at the cost of a context switch and a
+//!   schedule(). It never leaves while it holds a kernel lock.
+//! - Load continues to decay while a queue is throttled.
+//! - A throttled task that is changed or moved is queued, and leaves again when it is picked.
+//! - The first period begins when the limit is set.
 
 use super::entity::{CfsRqId, GROUP, NONE};
 use super::quota::*;
@@ -25,7 +31,7 @@ use crate::watch::observe::Transition;
 
 impl Machine {
     fn bandwidth(&mut self, id: CfsRqId) -> &mut Bandwidth {
-        let group = self.task_groups.group_of(id);
+        let group = self.task_groups.group_number(id);
         &mut self.task_groups.groups[group as usize].bandwidth
     }
 
@@ -33,7 +39,8 @@ impl Machine {
         &mut self.task_groups.rq_mut(id).runtime
     }
 
-    /// A group's queue used `ns`: takes more from the pool when there is none left (account_cfs_rq_runtime).
+    /// Charges `ns` to a group's queue and takes more runtime from the pool if none is left
+    /// (account_cfs_rq_runtime).
     pub(super) fn account_cfs_rq_runtime(&mut self, id: CfsRqId, ns: u64) {
         if self.bandwidth(id).quota.is_none() {
             return;
@@ -44,11 +51,11 @@ impl Machine {
             return;
         }
         if !self.assign_cfs_rq_runtime(id, SLICE_NS) && self.cfs(id).curr != NONE {
-            self.resched_curr(self.cpu_of_cfs(id));
+            self.resched_curr(self.queue_cpu(id));
         }
     }
 
-    /// Tops a queue up to `target` ns; true if it has some now.
+    /// Refills a queue's runtime up to `target` ns. Returns whether the queue has runtime now.
     fn assign_cfs_rq_runtime(&mut self, id: CfsRqId, target: u64) -> bool {
         self.start_cfs_bandwidth(id);
         let wanted = target as i64 - self.runtime(id).remaining;
@@ -63,16 +70,16 @@ impl Machine {
         runtime.remaining > 0
     }
 
-    /// Periods are counted while the group runs.
+    /// Starts the period timer if it is not running.
     fn start_cfs_bandwidth(&mut self, id: CfsRqId) {
-        let (now, cpu, group) = (self.now, self.cpu_of_cfs(id), self.task_groups.group_of(id));
+        let (now, cpu, group) = (self.now, self.queue_cpu(id), self.task_groups.group_number(id));
         let pool = self.bandwidth(id);
         if pool.active {
             return;
         }
         pool.active = true;
         pool.cpu = cpu;
-        // Where the periods would be had they been counted on.
+        // The period ends at the time at which it would if the timer had kept running.
         pool.expires = match pool.expires {
             0 => now + pool.period_ns,
             last => last + ((now - last.min(now)) / pool.period_ns + 1) * pool.period_ns,
@@ -81,7 +88,8 @@ impl Machine {
         self.events.push(at, Event::CfsPeriod { group, generation });
     }
 
-    /// Whether the queue is throttled, which it becomes here when its runtime is used up (check_cfs_rq_runtime).
+    /// Returns whether the queue is throttled. A queue without runtime is throttled here
+    /// (check_cfs_rq_runtime).
     pub(super) fn check_cfs_rq_runtime(&mut self, id: CfsRqId) -> bool {
         if self.bandwidth(id).quota.is_none() || self.runtime(id).remaining > 0 {
             return false;
@@ -89,8 +97,10 @@ impl Machine {
         self.runtime(id).throttled || self.throttle_cfs_rq(id)
     }
 
+    /// Throttles a queue. Returns false if the pool had runtime for it after all.
     fn throttle_cfs_rq(&mut self, id: CfsRqId) -> bool {
-        // The pool may have been filled since; then 1 ns, and the next slice comes with that.
+        // The pool may have been refilled. Then 1 ns is enough here, and the next slice is taken
+        // when it is used up.
         if self.assign_cfs_rq_runtime(id, 1) {
             return false;
         }
@@ -99,7 +109,7 @@ impl Machine {
         true
     }
 
-    /// A queue or one above it is throttled (throttled_hierarchy).
+    /// Returns whether a queue or one above it is throttled (throttled_hierarchy).
     fn throttled_hierarchy(&self, cpu: CpuId, id: CfsRqId) -> bool {
         let mut at = id;
         while at >= GROUP {
@@ -111,7 +121,7 @@ impl Machine {
         false
     }
 
-    /// The task that was picked is about to return to user space in a throttled group: it waits off its queue
+    /// Takes a picked task of a throttled group off its queue until there is runtime
     /// (throttle_cfs_rq_work).
     pub(super) fn throttle_task(&mut self, cpu: CpuId, task: TaskId) {
         let id = self.cfs_rq_of(cpu, task);
@@ -129,7 +139,8 @@ impl Machine {
         }
     }
 
-    /// A waiting task counts as queued again, before it is queued or leaves for good.
+    /// Counts a throttled task as queued again, because it is about to be queued or to leave the
+    /// group.
     pub(super) fn leave_limbo(&mut self, cpu: CpuId, task: TaskId) {
         let id = self.cfs_rq_of(cpu, task);
         self.runtime(id).limbo.retain(|&other| other != task);
@@ -138,11 +149,12 @@ impl Machine {
         self.observe(Transition::Queued { task });
     }
 
-    /// A throttled queue has runtime: the tasks that waited for it, in this group and those in it, are queued.
+    /// Ends the throttling of a queue and queues the tasks that waited for it, in this group and in
+    /// those below.
     fn unthrottle_cfs_rq(&mut self, id: CfsRqId) {
         self.runtime(id).throttled = false;
         self.bandwidth(id).throttled.retain(|&other| other != id);
-        let (cpu, group) = (self.cpu_of_cfs(id), self.task_groups.group_of(id));
+        let (cpu, group) = (self.queue_cpu(id), self.task_groups.group_number(id));
         self.account(cpu);
         self.lock(LockId::Rq(cpu));
         for at in 0..self.task_groups.bottom_up.len() {
@@ -162,7 +174,8 @@ impl Machine {
         self.unlock(LockId::Rq(cpu));
     }
 
-    /// Gives throttled queues what they owe and 1 ns, as long as there is some (distribute_cfs_runtime).
+    /// Gives throttled queues their missing runtime plus 1 ns, as long as the pool has some
+    /// (distribute_cfs_runtime).
     fn distribute_cfs_runtime(&mut self, group: u32) {
         for id in self.task_groups.groups[group as usize].bandwidth.throttled.clone() {
             let wanted = 1 - self.runtime(id).remaining;
@@ -177,7 +190,7 @@ impl Machine {
         }
     }
 
-    /// A queue became empty: what it does not need goes back (return_cfs_rq_runtime).
+    /// Returns the runtime that an empty queue does not need to the pool (return_cfs_rq_runtime).
     pub(super) fn return_cfs_rq_runtime(&mut self, id: CfsRqId) {
         if self.bandwidth(id).quota.is_none() {
             return;
@@ -188,7 +201,7 @@ impl Machine {
             return;
         }
         runtime.remaining = KEPT_NS;
-        let (now, group) = (self.now, self.task_groups.group_of(id));
+        let (now, group) = (self.now, self.task_groups.group_number(id));
         let pool = self.bandwidth(id);
         pool.runtime += slack as u64;
         let period_ends = pool.active && pool.expires < now + SLACK_PERIOD_NS + SLACK_MARGIN_NS;
@@ -200,7 +213,7 @@ impl Machine {
         }
     }
 
-    /// An interrupt of a group's timer on the CPU that started it.
+    /// Enters the timer interrupt of a group, on the CPU that started the timer.
     fn enter_timer(&mut self, group: u32) {
         let cpu = self.task_groups.groups[group as usize].bandwidth.cpu;
         let cpu = if self.online_cpus.contains(cpu) {
@@ -213,7 +226,7 @@ impl Machine {
     }
 }
 
-/// A period is over (do_sched_cfs_period_timer).
+/// Handles the end of a period (do_sched_cfs_period_timer).
 pub(crate) fn period_timer(m: &mut Machine, group: u32, generation: u32) {
     let pool = &mut m.task_groups.groups[group as usize].bandwidth;
     if pool.generation != generation {
@@ -236,7 +249,7 @@ pub(crate) fn period_timer(m: &mut Machine, group: u32, generation: u32) {
     m.distribute_cfs_runtime(group);
 }
 
-/// What came back is given out (do_sched_cfs_slack_timer).
+/// Distributes runtime that was returned to the pool (do_sched_cfs_slack_timer).
 pub(crate) fn slack_timer(m: &mut Machine, group: u32, generation: u32) {
     let pool = &mut m.task_groups.groups[group as usize].bandwidth;
     if pool.generation != generation {
@@ -249,7 +262,8 @@ pub(crate) fn slack_timer(m: &mut Machine, group: u32, generation: u32) {
     }
 }
 
-/// cpu.max and cpu.max.burst of a cgroup were set, us; a quota of `u64::MAX` is no limit (tg_set_cfs_bandwidth).
+/// Sets cpu.max and cpu.max.burst of a cgroup, in us. A quota of `u64::MAX` means no limit
+/// (tg_set_cfs_bandwidth).
 pub(crate) fn set_bandwidth(m: &mut Machine, cgroup: u32, quota_us: u64, period_us: u64, burst_us: u64) {
     if cgroup == 0 {
         return;
@@ -262,7 +276,7 @@ pub(crate) fn set_bandwidth(m: &mut Machine, cgroup: u32, quota_us: u64, period_
     pool.period_ns = period_us.saturating_mul(1000);
     pool.burst_ns = burst_us.saturating_mul(1000);
     pool.refill();
-    // The timer begins anew.
+    // The period timer starts again.
     pool.generation = pool.generation.wrapping_add(1);
     (pool.active, pool.expires, pool.slack_pending) = (false, 0, false);
     if pool.quota.is_some() {
@@ -279,7 +293,8 @@ pub(crate) fn set_bandwidth(m: &mut Machine, cgroup: u32, quota_us: u64, period_
     }
 }
 
-/// A CPU went offline, all tasks have left it: its queues are no longer throttled (unthrottle_offline_cfs_rqs).
+/// Unthrottles the queues of a CPU that went offline (unthrottle_offline_cfs_rqs). All tasks have
+/// left it.
 pub(crate) fn offline(m: &mut Machine, cpu: CpuId) {
     for at in 0..m.task_groups.bottom_up.len() {
         let id = m.task_groups.id(m.task_groups.bottom_up[at], cpu);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Moving tasks from one runqueue to another for a balancer (detach_tasks, can_migrate_task, active balancing).
+//! Moving tasks between runqueues for load balancing (detach_tasks, can_migrate_task, active
+//! balancing).
 
 use super::balance::{Env, IdleType, Migrate};
 use super::entity::MIGRATION_COST;
@@ -11,22 +12,24 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
 use trace::MigrateReason;
 
-/// What was met on the way (LBF_*).
+/// Findings while tasks are examined (LBF_*).
 #[derive(Default)]
 pub(super) struct Detach {
-    /// Tasks still to be looked at.
+    /// Number of tasks that may still be examined.
     pub left: u32,
     pub all_pinned: bool,
     pub some_pinned: bool,
-    /// Where tasks could go that may not come to dst.
+    /// CPU for tasks that may not run on the destination CPU.
     pub new_dst_cpu: Option<CpuId>,
 }
 
+/// Returns whether a task may run on `cpu` and migration is not disabled.
 pub(super) fn may_run_on(m: &Machine, task: TaskId, cpu: CpuId) -> bool {
     task != IDLE && m.tasks[task].migration_disabled == 0 && m.is_cpu_allowed(task, cpu)
 }
 
-/// Moves up to `env.imbalance` from src to dst; how many tasks it were.
+/// Moves tasks from the source to the destination CPU, up to `env.imbalance`, and returns their
+/// number.
 pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> u32 {
     if m.rqs[env.src_cpu].nr_running <= 1 {
         state.all_pinned = false;
@@ -44,7 +47,7 @@ pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> 
         }
         state.left -= 1;
         if !can_migrate_task(m, env, state, task) || !within_imbalance(m, env, task) {
-            // Others first next time.
+            // The next run examines other tasks first.
             let rq = &mut m.rqs[env.src_cpu].fair;
             rq.unlink(&mut m.tasks, task);
             rq.push_newest(&mut m.tasks, task);
@@ -54,7 +57,7 @@ pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> 
         m.set_task_cpu(task, env.dst_cpu, MigrateReason::Balance);
         detached.push(task);
         if env.idle == IdleType::NewlyIdle {
-            // Latency of the newly idle CPU matters more.
+            // One task is enough. The newly idle CPU should not spend more time on balancing.
             break;
         }
     }
@@ -65,7 +68,7 @@ pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> 
     m.lock(LockId::Rq(env.dst_cpu));
     for &task in detached.iter().rev() {
         m.activate_task(env.dst_cpu, task, flags::MIGRATED);
-        // A newly idle CPU is about to pick anyway.
+        // A newly idle CPU picks a task next anyway.
         if env.idle != IdleType::NewlyIdle {
             m.wakeup_preempt(env.dst_cpu, task, 0);
         }
@@ -74,9 +77,10 @@ pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> 
     detached.len() as u32
 }
 
-/// Counts `task` against the imbalance, unless it is too much. Failures make it less strict.
+/// Subtracts a task from the imbalance. Returns false if the task is too big for it; the test gets
+/// less strict with each failed run.
 fn within_imbalance(m: &mut Machine, env: &mut Env, task: TaskId) -> bool {
-    let failed = env.rung(m).nr_balance_failed.min(63);
+    let failed = env.domain(m).nr_balance_failed.min(63);
     let e = &m.tasks[task].fair;
     let amount = match env.kind {
         Migrate::Task => 1,
@@ -92,8 +96,9 @@ fn within_imbalance(m: &mut Machine, env: &mut Env, task: TaskId) -> bool {
     true
 }
 
+/// Returns whether a task may be moved now (can_migrate_task).
 pub(super) fn can_migrate_task(m: &mut Machine, env: &Env, state: &mut Detach, task: TaskId) -> bool {
-    let failed = env.rung(m).nr_balance_failed;
+    let failed = env.domain(m).nr_balance_failed;
     let dst_queued = m.cfs(m.cfs_rq_of(env.dst_cpu, task)).nr_queued;
     if m.tasks[task].fair.delayed {
         return false;
@@ -104,8 +109,8 @@ pub(super) fn can_migrate_task(m: &mut Machine, env: &Env, state: &mut Detach, t
     if !may_run_on(m, task, env.dst_cpu) {
         state.some_pinned = true;
         if env.idle != IdleType::NewlyIdle && state.new_dst_cpu.is_none() {
-            let rung = &m.domains.levels[env.cpu.index()][env.level];
-            let group = &m.domains.spans[rung.span as usize].groups[rung.local as usize];
+            let domain = &m.domains.levels[env.cpu.index()][env.level];
+            let group = &m.domains.spans[domain.span as usize].groups[domain.local as usize];
             let others = group
                 .balance_mask
                 .iter()
@@ -124,7 +129,8 @@ pub(super) fn can_migrate_task(m: &mut Machine, env: &Env, state: &mut Detach, t
     !task_hot(m, env, task) || failed > env.span(m).cache_nice_tries
 }
 
-/// It ran within the last half millisecond, and not on a thread of the same core.
+/// Returns whether a task has run within the last 0.5 ms, so that its cache contents are still
+/// useful (task_hot). Threads of the same core share their caches.
 fn task_hot(m: &Machine, env: &Env, task: TaskId) -> bool {
     if is_idle_policy(m, task) || env.span(m).smt {
         return false;
@@ -132,7 +138,8 @@ fn task_hot(m: &Machine, env: &Env, task: TaskId) -> bool {
     m.now.saturating_sub(m.tasks[task].fair.exec_start) < MIGRATION_COST
 }
 
-/// Sends the stopper to `src` to push a task to `dst`; false if it is on its way already.
+/// Starts the stopper on `src` to push a task to `dst`. Returns false if it has been started
+/// already.
 pub(super) fn kick_active_balance(m: &mut Machine, src: CpuId, dst: CpuId) -> bool {
     let rq = &mut m.rqs[src].fair;
     if rq.push_cpu.is_some() {
@@ -146,9 +153,10 @@ pub(super) fn kick_active_balance(m: &mut Machine, src: CpuId, dst: CpuId) -> bo
     true
 }
 
-/// The stopper runs on `cpu`: it pushes the fair task that ran least recently to `dst`, were it the running one.
+/// Runs the stopper on `cpu`: it pushes the fair task that ran least recently to `dst`, even if
+/// that task is running.
 pub(super) fn active_balance(m: &mut Machine, cpu: CpuId, dst: CpuId) {
-    // To the stopper and back.
+    // Switches to the stopper and back.
     let switches = 2 * u64::from(m.spec.costs.context_switch_ns);
     m.charge(cpu, switches);
     if !m.online_cpus.contains(dst) || m.rqs[cpu].fair.cfs.h_nr_runnable == 0 {

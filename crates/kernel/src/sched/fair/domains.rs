@@ -1,10 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Scheduling domains: who balances with whom (kernel/sched/topology.c).
+//! Scheduling domains: which CPUs balance load with each other (kernel/sched/topology.c).
 //!
-//! Each CPU sees a ladder of spans, from its core over its LLC and its node to NUMA spans of growing distance; rungs
-//! that add no CPU are left out. A span is cut into groups, the spans one rung below, and balancing compares groups.
-//! Spans and groups are shared; each CPU has its own intervals and failure counts on each rung. Hotplug cuts all anew,
-//! from the CPUs that are online: intervals start again, rungs that add nothing any more are gone.
+//! Each CPU has a list of domains of growing size: its core, its LLC, its node, and NUMA domains by
+//! distance. A domain that adds no CPU is left out. Each domain is divided into groups, which are
+//! the domains one level below. Balancing compares groups.
+//!
+//! ```text
+//! level 2   node                 [ 0 1 2 3 | 4 5 6 7 ]     two groups: the LLCs
+//! level 1   LLC of CPU 0         [ 0 1 | 2 3 ]             two groups: the cores
+//! level 0   core of CPU 0        [ 0 | 1 ]                 two groups: the threads
+//! ```
+//!
+//! The CPUs of a domain share its span and groups ([`Span`]). Intervals and failure counts are
+//! separate for each CPU ([`Level`]). After hotplug all domains are built again from the online
+//! CPUs, and intervals start anew.
 
 use super::entity::CfsRq;
 use crate::hardware::cpuset::CpuSet;
@@ -14,106 +23,124 @@ use crate::simulation::table::Table;
 use machine::Topology;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Above this distance there is no fork, exec or affine wake-up balancing (node_reclaim_distance).
+/// Maximum distance for balancing at fork, exec and affine wake-ups (node_reclaim_distance).
 const NODE_RECLAIM_DISTANCE: u32 = 30;
 
-/// A part of a span that is balanced against the others (struct sched_group).
+/// A part of a domain that is balanced against the other parts (struct sched_group).
 pub(super) struct Group {
     pub cpus: Vec<CpuId>,
     pub set: CpuSet,
-    /// CPUs that may pull on behalf of the group; where groups overlap, not all.
+    /// CPUs that may pull tasks for the group. If groups overlap, these are not all of its CPUs.
     pub balance_mask: Vec<CpuId>,
     pub cores: u32,
-    /// Its CPUs are threads of one core.
+    /// Whether the CPUs are threads of one core.
     pub smt: bool,
+    /// Whether tasks should spread over sibling groups (SD_PREFER_SIBLING of the child).
     pub prefer_sibling: bool,
-    /// Affinity kept the rung below from balancing (sgc->imbalance).
+    /// Whether affinity kept the domain below from being balanced (sgc->imbalance).
     pub imbalance: bool,
 }
 
-/// CPUs that balance with each other (struct sched_domain without what is a CPU's own).
+/// A domain: CPUs that balance load with each other (the shared part of struct sched_domain).
 pub(super) struct Span {
     pub set: CpuSet,
     pub weight: u32,
     pub groups: Vec<Group>,
-    /// SD_SHARE_CPUCAPACITY, SD_SHARE_LLC, SD_NUMA, SD_ASYM_CPUCAPACITY.
+    /// Whether the CPUs share a core (SD_SHARE_CPUCAPACITY).
     pub smt: bool,
+    /// Whether the CPUs share an LLC (SD_SHARE_LLC).
     pub share_llc: bool,
+    /// Whether the domain spans NUMA nodes (SD_NUMA).
     pub numa: bool,
+    /// Whether the CPUs have different capacities (SD_ASYM_CPUCAPACITY).
     pub asym: bool,
-    /// SD_BALANCE_FORK and SD_BALANCE_EXEC and SD_WAKE_AFFINE.
+    /// Whether fork, exec and affine wake-ups may balance here (SD_BALANCE_FORK, SD_BALANCE_EXEC,
+    /// SD_WAKE_AFFINE).
     pub near: bool,
+    /// Ratio of loads above which two groups are imbalanced, in percent.
     pub imbalance_pct: u64,
+    /// Number of failed runs after which cache-hot tasks are moved as well.
     pub cache_nice_tries: u32,
+    /// Number of running tasks up to which a small NUMA imbalance is allowed.
     pub imb_numa_nr: u32,
 }
 
-/// One rung of a CPU's ladder. Intervals are ms, instants jiffies unless in ns.
+/// A CPU's state of one of its domains (the per-CPU part of struct sched_domain). Times are in
+/// jiffies unless their name or comment says otherwise.
 pub(super) struct Level {
+    /// Index of the domain in [`Domains::spans`].
     pub span: u32,
-    /// Index of the CPU's own group.
+    /// Index of the CPU's own group in the domain.
     pub local: u32,
+    /// Interval of periodic balancing, ms.
     pub balance_interval: u64,
     pub last_balance: u64,
     pub nr_balance_failed: u32,
+    /// Largest recent cost of new-idle balancing, ns.
     pub max_newidle_lb_cost: u64,
+    /// Time at which that cost was last changed, ns.
     pub last_decay: u64,
+    /// Counts and success rate of new-idle balancing.
     pub newidle_call: u32,
     pub newidle_success: u32,
     pub newidle_ratio: u32,
     pub newidle_stamp_ns: u64,
 }
 
-/// What the CPUs of an LLC share (struct sched_domain_shared).
+/// State that the CPUs of an LLC share (struct sched_domain_shared).
 pub(super) struct Llc {
     pub set: CpuSet,
     pub weight: u32,
     pub has_idle_cores: bool,
-    /// How many CPUs a wake-up looks at (SIS_UTIL).
+    /// Number of CPUs that a wake-up scans (SIS_UTIL).
     pub nr_idle_scan: u32,
 }
 
-/// Scheduling domains of every CPU, and what the fair class keeps of the whole machine.
+/// Scheduling domains of every CPU, and machine-wide state of the fair class.
 pub struct Domains {
     pub(super) spans: Vec<Span>,
-    /// By CPU, lowest rung first.
+    /// Domains of each CPU, smallest first.
     pub(super) levels: Table<CpuId, Vec<Level>>,
     pub(super) llcs: Vec<Llc>,
-    pub(super) llc_of: Table<CpuId, u32>,
+    /// Index in `llcs` for each CPU.
+    pub(super) llc_index: Table<CpuId, u32>,
     pub(super) smt_active: bool,
-    /// CPUs differ in capacity.
+    /// Whether CPUs differ in capacity.
     pub(super) asym: bool,
-    /// Capacities, greatest first, and the CPUs that have them.
+    /// Capacities, greatest first, each with its CPUs.
     pub(super) capacities: Vec<(u64, CpuSet)>,
-    /// CPUs whose fair tasks are all SCHED_IDLE ones.
+    /// CPUs whose fair tasks are all SCHED_IDLE tasks.
     pub(super) idle_policy_cpus: CpuSet,
+    /// Length of a slice, ns.
     pub(super) base_slice: u64,
-    /// Fair entities queued on all CPUs.
+    /// Number of fair tasks queued on all CPUs.
     pub(super) nr_queued: u64,
-    /// Some CPU had more than one task when the topmost rung was last looked at.
+    /// Whether a CPU had more than one task when the topmost domain was last examined.
     pub(super) overloaded: bool,
-    /// Jiffy of the next nohz idle balancing; whether a CPU was kicked for it.
+    /// Jiffy of the next nohz idle balancing.
     pub(super) nohz_next_balance: u64,
+    /// Whether a CPU has been kicked for nohz idle balancing.
     pub(super) nohz_kicked: bool,
-    /// For the die of new-idle balancing: of its own, so that balancing does not change what tasks do.
+    /// Random generator for new-idle balancing. It is separate, so that balancing does not change
+    /// the random numbers of tasks.
     pub(super) rng: Rng,
 }
 
-/// Rungs in order. NUMA ones follow, one a distance.
+/// Domain levels in order. The NUMA levels follow, one for each distance.
 const SMT: u32 = 0;
 const MC: u32 = 1;
 const PKG: u32 = 2;
 const NUMA: u32 = 3;
 
 impl Domains {
-    /// Of a machine whose CPUs are all online.
+    /// Returns the domains of a machine whose CPUs are all online.
     pub fn new(topology: &Topology) -> Domains {
-        Domains::of(topology, &CpuSet::all(topology.nr_cpus()))
+        Domains::for_online(topology, &CpuSet::all(topology.nr_cpus()))
     }
 
-    /// Of the CPUs that are online; the others have no rungs and are in no span.
-    pub(super) fn of(topology: &Topology, online: &CpuSet) -> Domains {
-        let topology = &only(topology, online);
+    /// Returns the domains of the online CPUs. Offline CPUs have no domains and are in no span.
+    pub(super) fn for_online(topology: &Topology, online: &CpuSet) -> Domains {
+        let topology = &online_topology(topology, online);
         let nr_cpus = topology.nr_cpus();
         let mut distances: Vec<u32> = topology
             .node_distances
@@ -128,7 +155,7 @@ impl Domains {
             spans: Vec::new(),
             levels: (0..nr_cpus).map(|_| Vec::new()).collect(),
             llcs: topology.llcs.iter().map(|cpus| Llc::new(nr_cpus, cpus)).collect(),
-            llc_of: topology.cpus.iter().map(|c| c.llc).collect(),
+            llc_index: topology.cpus.iter().map(|c| c.llc).collect(),
             smt_active: topology.cores.iter().any(|core| core.len() > 1),
             asym: false,
             capacities: capacities(topology, online),
@@ -141,17 +168,18 @@ impl Domains {
             rng: Rng::new(0),
         };
         domains.asym = domains.capacities.len() > 1;
-        // The span below, by CPU.
+        // For each CPU, the index of its domain one level below.
         let mut below: Table<CpuId, Option<u32>> = vec![None; nr_cpus as usize].into();
         for kind in 0..NUMA + distances.len() as u32 {
             let distance = kind.checked_sub(NUMA).map(|k| distances[k as usize]);
-            below = domains.add_rung(topology, online, kind, distance, below);
+            below = domains.add_domains(topology, online, kind, distance, below);
         }
         domains.set_numa_imbalance(topology, online);
         domains
     }
 
-    fn add_rung(
+    /// Adds the domains of one level. Returns each CPU's topmost domain so far.
+    fn add_domains(
         &mut self,
         topology: &Topology,
         online: &CpuSet,
@@ -169,7 +197,7 @@ impl Domains {
                 PKG => (info.node, topology.nodes[info.node as usize].clone()),
                 _ => (
                     info.node,
-                    within(topology, info.node, distance.expect("a NUMA rung has one")),
+                    cpus_within(topology, info.node, distance.expect("a NUMA domain has one")),
                 ),
             };
             let weight_below = below[cpu].map_or(1, |span| self.spans[span as usize].weight);
@@ -193,6 +221,7 @@ impl Domains {
         above
     }
 
+    /// Returns a new domain with its groups. The groups are listed from the one of `start` on.
     fn new_span(
         &self,
         topology: &Topology,
@@ -259,7 +288,8 @@ impl Domains {
         }
     }
 
-    /// How unevenly NUMA spans may be used before tasks are moved: while they need not share an LLC.
+    /// Sets `imb_numa_nr` of the NUMA domains, so that an allowed imbalance does not make tasks
+    /// share an LLC.
     fn set_numa_imbalance(&mut self, topology: &Topology, online: &CpuSet) {
         for cpu in online.iter() {
             let info = &topology.cpus[cpu.index()];
@@ -277,25 +307,27 @@ impl Domains {
         }
     }
 
+    /// Returns whether two CPUs share an LLC (cpus_share_cache).
     pub(super) fn share_cache(&self, a: CpuId, b: CpuId) -> bool {
-        self.llc_of[a] == self.llc_of[b]
+        self.llc_index[a] == self.llc_index[b]
     }
 
     pub(super) fn llc(&mut self, cpu: CpuId) -> &mut Llc {
-        &mut self.llcs[self.llc_of[cpu] as usize]
+        &mut self.llcs[self.llc_index[cpu] as usize]
     }
 
-    pub(super) fn span_of(&self, cpu: CpuId, level: usize) -> &Span {
+    pub(super) fn domain_span(&self, cpu: CpuId, level: usize) -> &Span {
         &self.spans[self.levels[cpu][level].span as usize]
     }
 
-    /// The lowest rung that has CPUs of all capacities (sd_asym_cpucapacity).
+    /// Returns the smallest domain that has CPUs of all capacities (sd_asym_cpucapacity).
     pub(super) fn asym_span(&self, cpu: CpuId) -> Option<&Span> {
         let mut spans = self.levels[cpu].iter().map(|level| &self.spans[level.span as usize]);
         spans.find(|span| self.asym && self.capacities.iter().all(|(_, cpus)| cpus.intersects(&span.set)))
     }
 
-    pub(super) fn note_idle_policy(&mut self, cpu: CpuId, cfs: &CfsRq) {
+    /// Records whether a CPU's fair tasks are all SCHED_IDLE tasks.
+    pub(super) fn update_idle_policy(&mut self, cpu: CpuId, cfs: &CfsRq) {
         let only = cfs.h_nr_idle > 0 && cfs.h_nr_idle == cfs.h_nr_queued;
         if only != self.idle_policy_cpus.contains(cpu) {
             self.idle_policy_cpus.set(cpu, only);
@@ -325,7 +357,7 @@ impl Level {
             nr_balance_failed: 0,
             max_newidle_lb_cost: 0,
             last_decay: 0,
-            // A success rate of one half to start with.
+            // The success rate starts at one half.
             newidle_call: 512,
             newidle_success: 256,
             newidle_ratio: 512,
@@ -334,8 +366,8 @@ impl Level {
     }
 }
 
-/// The topology with only these CPUs in its groups.
-fn only(topology: &Topology, online: &CpuSet) -> Topology {
+/// Returns the topology with only the online CPUs in its groups.
+fn online_topology(topology: &Topology, online: &CpuSet) -> Topology {
     let mut topology = topology.clone();
     let groups = [&mut topology.cores, &mut topology.llcs, &mut topology.nodes];
     let online: BTreeSet<u32> = online.iter().map(CpuId::nr).collect();
@@ -345,8 +377,8 @@ fn only(topology: &Topology, online: &CpuSet) -> Topology {
     topology
 }
 
-/// CPUs of the nodes up to `distance` away, by number.
-fn within(topology: &Topology, node: u32, distance: u32) -> Vec<u32> {
+/// Returns the CPUs of all nodes up to `distance` away, sorted.
+fn cpus_within(topology: &Topology, node: u32, distance: u32) -> Vec<u32> {
     let near = topology.node_distances[node as usize].iter().zip(&topology.nodes);
     let near = near.filter(|&(&far, _)| far <= distance);
     let mut cpus: Vec<u32> = near.flat_map(|(_, cpus)| cpus).copied().collect();
@@ -354,6 +386,7 @@ fn within(topology: &Topology, node: u32, distance: u32) -> Vec<u32> {
     cpus
 }
 
+/// Returns the capacities of the online CPUs, greatest first, each with its CPUs.
 fn capacities(topology: &Topology, online: &CpuSet) -> Vec<(u64, CpuSet)> {
     let mut found: BTreeMap<u32, CpuSet> = BTreeMap::new();
     for cpu in online.iter() {

@@ -1,25 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Earliest eligible virtual deadline first: virtual time, placement and the pick.
+//! Earliest eligible virtual deadline first (EEVDF): virtual time, placement and picking.
 //!
-//! An entity's lag is what it is owed: its weight times (V - vruntime), V being the weighted mean of all vruntimes. It
-//! may be picked while its lag is not negative, and of those the one with the earliest deadline (vruntime at the start
-//! of its request plus a slice at its weight) runs. An entity leaves with its lag and comes back with it.
+//! V is the average vruntime of all entities on a queue, weighted by their weights. An entity's lag
+//! is the service it is owed: weight * (V - vruntime). An entity is eligible while its lag is not
+//! negative. The eligible entity with the earliest deadline runs. A deadline is the vruntime at the
+//! start of a slice plus the slice's length in virtual time. An entity keeps its lag while it is
+//! off the queue.
 
 use super::entity::{CfsRq, CfsRqId, EntityId, NONE, scale_load_down};
 use crate::machine::Machine;
 use crate::sched::class::flags;
 use crate::sched::fair::task_group::Entities;
 
-/// sysctl_sched_base_slice before scaling, ns.
+/// Base slice before scaling (sysctl_sched_base_slice), ns.
 const BASE_SLICE_NS: u64 = 700_000;
 
-/// The slice: 0.7 ms by 1 + log2 of the CPUs, at most 8 counted.
+/// Returns the slice in ns: 0.7 ms times 1 + log2 of the number of CPUs, of which at most 8 count.
 pub(super) fn base_slice(nr_cpus: u32) -> u64 {
     BASE_SLICE_NS * u64::from(1 + nr_cpus.clamp(1, 8).ilog2())
 }
 
 impl CfsRq {
-    /// curr's key and weight, if it competes.
+    /// Returns the key and the weight of the current entity if it competes. The key is its vruntime
+    /// relative to `zero_vruntime`.
     fn curr_part(&self, entities: &Entities) -> Option<(i64, i64)> {
         if self.curr == NONE {
             return None;
@@ -28,12 +31,13 @@ impl CfsRq {
         e.on_rq.then(|| (e.vruntime - self.zero_vruntime, e.weight() as i64))
     }
 
+    /// Moves `zero_vruntime` and adapts the sum that depends on it.
     fn move_zero(&mut self, delta: i64) {
         self.sum_w_vruntime -= self.sum_weight * delta;
         self.zero_vruntime += delta;
     }
 
-    /// V, rounded down; `zero_vruntime` moves there.
+    /// Returns V, rounded down, and moves `zero_vruntime` there.
     pub(super) fn avg_vruntime(&mut self, entities: &Entities) -> i64 {
         let delta = match (self.sum_weight, self.curr_part(entities)) {
             (0, None) => 0,
@@ -45,7 +49,8 @@ impl CfsRq {
         self.zero_vruntime
     }
 
-    /// A test of vruntimes: not above V, exactly (vruntime_eligible).
+    /// Returns a test for vruntimes: it is true for those that are not above V, without rounding
+    /// (vruntime_eligible).
     pub(super) fn eligibility(&self, entities: &Entities) -> impl Fn(i64) -> bool + use<> {
         let (key, w) = self.curr_part(entities).unwrap_or((0, 0));
         let (sum, load, zero) = (self.sum_w_vruntime + key * w, self.sum_weight + w, self.zero_vruntime);
@@ -56,20 +61,20 @@ impl CfsRq {
         self.eligibility(entities)(entities[id].vruntime)
     }
 
-    /// __enqueue_entity: into the timeline.
+    /// Inserts an entity into the timeline (__enqueue_entity).
     pub(super) fn insert(&mut self, entities: &mut Entities, id: EntityId) {
         let e = &mut entities[id];
         let weight = e.weight() as i64;
         self.sum_w_vruntime += (e.vruntime - self.zero_vruntime) * weight;
         self.sum_weight += weight;
-        e.place = self.timeline.insert(id, e.deadline, e.vruntime);
+        e.position = self.timeline.insert(id, e.deadline, e.vruntime);
     }
 
-    /// __dequeue_entity: out of the timeline.
+    /// Removes an entity from the timeline (__dequeue_entity).
     pub(super) fn remove(&mut self, entities: &Entities, id: EntityId) {
         let e = &entities[id];
         let weight = e.weight() as i64;
-        self.timeline.remove(e.place);
+        self.timeline.remove(e.position);
         self.sum_w_vruntime -= (e.vruntime - self.zero_vruntime) * weight;
         self.sum_weight -= weight;
     }
@@ -81,13 +86,13 @@ impl Machine {
         cfs.avg_vruntime(&entities)
     }
 
-    /// May it be picked from its queue?
+    /// Returns whether an entity may be picked from its queue.
     pub(super) fn eligible(&mut self, cfs_rq: CfsRqId, id: EntityId) -> bool {
         let (cfs, entities) = self.queue(cfs_rq);
         cfs.eligible(&entities, id)
     }
 
-    /// V - vruntime, bounded to what a slice and a tick can cause (entity_lag).
+    /// Returns V - vruntime, limited to the values that a slice and a tick can cause (entity_lag).
     pub(super) fn entity_lag(&mut self, cfs_rq: CfsRqId, id: EntityId) -> i64 {
         let max_ns = self.domains.base_slice + self.tick_ns();
         let (cfs, entities) = self.queue(cfs_rq);
@@ -97,20 +102,21 @@ impl Machine {
         (avg - e.vruntime).clamp(-limit, limit)
     }
 
-    /// Notes the lag of a queued entity; true if vruntime does not agree with it (update_entity_lag).
+    /// Stores the lag of a queued entity. Returns true if the vruntime disagrees with it
+    /// (update_entity_lag).
     pub(super) fn update_entity_lag(&mut self, cfs_rq: CfsRqId, id: EntityId) -> bool {
         let mut lag = self.entity_lag(cfs_rq, id);
         let avg = self.cfs(cfs_rq).zero_vruntime;
         let e = self.se_mut(id);
         if e.delayed {
-            // A sleeper neither gets deeper into debt nor earns anything (DELAY_ZERO).
+            // A delayed sleeper neither gets deeper into debt nor gains lag (DELAY_ZERO).
             lag = lag.max(e.vlag).min(0);
         }
         e.vlag = lag;
         avg - lag != e.vruntime
     }
 
-    /// Gives an entity that joins its vruntime and deadline (place_entity).
+    /// Sets vruntime and deadline of an entity that joins a queue (place_entity).
     pub(super) fn place_entity(&mut self, cfs_rq: CfsRqId, id: EntityId, enqueue_flags: u32) {
         let slice = self.domains.base_slice;
         let (cfs, mut entities) = self.queue(cfs_rq);
@@ -119,7 +125,8 @@ impl Machine {
         let e = &mut entities[id];
         let mut lag = 0;
         if cfs.nr_queued > 0 && e.vlag != 0 {
-            // Joining moves V by the entity's own share, so the lag is inflated to be right afterwards.
+            // The entity itself moves V when it joins. The lag is scaled up so that it is right
+            // afterwards.
             let load = (cfs.sum_weight + curr_weight).max(1);
             let weight = e.weight() as i64;
             lag = (i128::from(e.vlag) * i128::from(load + weight) / i128::from(load)) as i64;
@@ -135,13 +142,13 @@ impl Machine {
         }
         let mut vslice = e.delta_fair(slice);
         if enqueue_flags & flags::INITIAL != 0 {
-            // The others are half through their slices on average.
+            // On average the other entities have used half of their slices.
             vslice /= 2;
         }
         e.deadline = e.vruntime + vslice;
     }
 
-    /// A new request when the last one is used up; true if so.
+    /// Starts a new slice if the current one is used up. Returns whether it did.
     pub(super) fn update_deadline(&mut self, cfs_rq: CfsRqId, id: EntityId) -> bool {
         let slice = self.domains.base_slice;
         let e = self.se_mut(id);
@@ -153,7 +160,8 @@ impl Machine {
         true
     }
 
-    /// The entity that should run of those on a queue. With `protect`, curr keeps its turn up to its `vprot`.
+    /// Returns the entity of a queue that should run. With `protect`, the current entity keeps its
+    /// turn up to its `vprot`.
     pub(super) fn pick_eevdf(&mut self, cfs_rq: CfsRqId, protect: bool) -> Option<EntityId> {
         let (cfs, entities) = self.queue(cfs_rq);
         let curr = (cfs.curr != NONE && entities[cfs.curr].on_rq).then_some(cfs.curr);
@@ -175,7 +183,8 @@ impl Machine {
         }
     }
 
-    /// Changes the load of an entity and keeps its lag and the rest of its request (reweight_entity).
+    /// Changes the load of an entity. Its lag and the rest of its slice stay the same relative to
+    /// its weight (reweight_entity).
     pub(super) fn reweight_entity(&mut self, cfs_rq: CfsRqId, id: EntityId, load: u32) {
         let (old, new) = (self.se(id).load, load);
         if old == new {

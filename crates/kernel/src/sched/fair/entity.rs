@@ -1,66 +1,69 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What competes (struct sched_entity), what it competes on (struct cfs_rq), and what the fair class keeps of each CPU.
+//! The entities that compete (struct sched_entity), the queues they compete on (struct cfs_rq), and
+//! the state of the fair class on each CPU.
 
 use super::pelt::Avg;
-use super::tree::{Place, Timeline};
+use super::tree::{Position, Timeline};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
-/// Load of a nice 0 task: its weight of 1024, with SCHED_FIXEDPOINT_SHIFT bits for what groups have of theirs on a CPU.
+/// Load of a nice 0 task: its weight of 1024, shifted left by SCHED_FIXEDPOINT_SHIFT. The
+/// additional bits give a group's share on a CPU more precision.
 pub const NICE_0_LOAD: u32 = 1024 << LOAD_SHIFT;
 const LOAD_SHIFT: u32 = 10;
 
-/// What competes on a CfsRq: a task by its slot, or from [`GROUP`] on a group on a CPU.
+/// Number of an entity. Below [`GROUP`] it is a task's slot; from there on it is a group on a CPU.
 pub type EntityId = u32;
-/// No entity.
+/// Stands for no entity.
 pub const NONE: EntityId = EntityId::MAX;
-/// CPU of a root queue; a group's queue has the number of the entity that stands for it above.
+/// Number of a queue. A root queue has the number of its CPU. A group's queue has the number of the
+/// group's entity.
 pub type CfsRqId = u32;
-/// Numbers of groups on CPUs begin here.
+/// First number of entities and queues of groups.
 pub const GROUP: u32 = 1 << 31;
 
-/// The load of a weight (scale_load).
+/// Returns the load of a weight (scale_load).
 pub fn scale_load(weight: u32) -> u32 {
     weight << LOAD_SHIFT
 }
 
-/// The weight of a load (scale_load_down). What has a load has a weight of 2 at least.
+/// Returns the weight of a load (scale_load_down). It is at least 2 unless the load is 0.
 #[inline]
 pub fn scale_load_down(load: u64) -> u64 {
     if load == 0 { 0 } else { (load >> LOAD_SHIFT).max(2) }
 }
 
-/// A task in the fair class, or a group on a CPU. Virtual times are ns of a nice 0 task.
+/// A task in the fair class, or a group on a CPU. Virtual times are in ns of a nice 0 task.
 #[derive(Clone)]
 pub struct Entity {
     pub vruntime: i64,
-    /// Relative to vruntime while `rel_deadline`.
+    /// Virtual deadline. It is relative to vruntime while `rel_deadline` is set.
     pub deadline: i64,
-    /// V - vruntime when it was dequeued.
+    /// V - vruntime at the time of the last dequeue.
     pub vlag: i64,
-    /// It runs at least up to this vruntime once picked (RUN_TO_PARITY).
+    /// The entity may run at least up to this vruntime once it is picked (RUN_TO_PARITY).
     pub vprot: i64,
     pub rel_deadline: bool,
-    /// Queued or running, or `delayed`.
+    /// Whether the entity is queued, running or `delayed`.
     pub on_rq: bool,
-    /// Asleep but still competing until its lag is paid back (sched_delayed).
+    /// Whether the entity is asleep but competes until its lag is paid back (sched_delayed).
     pub delayed: bool,
-    /// Counted in the runqueue's `nr_idle`.
+    /// Whether the task is counted in `h_nr_idle`.
     pub counted_idle: bool,
-    /// In a cgroup that is throttled, and off its queue until that has runtime.
+    /// Whether the task is off its queue because its cgroup has used up its runtime.
     pub throttled: bool,
-    /// Of a task the weight, of a group what this CPU has of its; see [`NICE_0_LOAD`].
+    /// A task's load weight, or a group's share of its weight on this CPU; see [`NICE_0_LOAD`].
     pub load: u32,
-    /// Cgroup whose queue it competes on; 0: the root's.
+    /// Cgroup on whose queue the entity competes; 0 is the root.
     pub group: u32,
-    /// When it last used CPU time; 0 after a migration.
+    /// Time at which the entity last used CPU time, ns; 0 after a migration.
     pub exec_start: u64,
-    /// The CPU before its last one, a candidate at wake-up.
+    /// CPU before the last one. Wake-ups try it as well.
     pub recent_used_cpu: CpuId,
     pub avg: Avg,
-    /// Utilisation when it last went to sleep, smoothed.
+    /// Smoothed utilization at the times the task went to sleep.
     pub util_est: u64,
-    pub(super) place: Place,
-    /// Neighbours in cfs_tasks.
+    pub(super) position: Position,
+    /// Neighbours in the list of tasks by their last run (cfs_tasks).
     pub(super) newer: TaskId,
     pub(super) older: TaskId,
 }
@@ -83,7 +86,7 @@ impl Default for Entity {
             recent_used_cpu: CpuId::BOOT,
             avg: Avg::default(),
             util_est: 0,
-            place: (0, 0),
+            position: (0, 0),
             newer: IDLE,
             older: IDLE,
         }
@@ -91,15 +94,16 @@ impl Default for Entity {
 }
 
 impl Entity {
-    /// Of a new task in a cgroup.
-    pub fn of_task(cgroup: u32) -> Entity {
+    /// Returns the entity of a new task in a cgroup.
+    pub fn for_task(cgroup: u32) -> Entity {
         Entity {
             group: cgroup,
             ..Entity::default()
         }
     }
 
-    /// Virtual time that `ns` of CPU time are for this load (calc_delta_fair).
+    /// Returns the virtual time that corresponds to `ns` of CPU time at this load
+    /// (calc_delta_fair).
     #[inline]
     pub fn delta_fair(&self, ns: u64) -> i64 {
         if self.load == NICE_0_LOAD {
@@ -109,41 +113,44 @@ impl Entity {
         }
     }
 
-    /// se_weight
+    /// Returns the weight of the entity (se_weight).
     #[inline]
     pub fn weight(&self) -> u64 {
         u64::from((self.load >> LOAD_SHIFT).max(2))
     }
 
+    /// Returns whether the current entity may not be preempted yet (RUN_TO_PARITY).
     pub fn protected(&self) -> bool {
         self.vruntime < self.vprot
     }
 
-    /// task_util_est: the greater of what it uses and what it used before it slept.
+    /// Returns the greater of the current utilization and the one before the last sleep
+    /// (task_util_est).
     pub fn util(&self) -> u64 {
         self.avg.util_avg.max(self.util_est)
     }
 }
 
-/// Entities of a CPU that compete with each other: the root's, or those in a cgroup.
+/// The entities of a CPU that compete with each other: those of the root or those of a cgroup
+/// (struct cfs_rq).
 pub struct CfsRq {
-    /// All queued entities but `curr`.
+    /// All queued entities except `curr`.
     pub(super) timeline: Timeline,
     pub curr: EntityId,
-    /// Entities that compete: queued, running and delayed ones.
+    /// Number of entities that compete: queued, running and delayed.
     pub nr_queued: u32,
-    /// Tasks that compete here and in the groups below.
+    /// Number of tasks that compete here and in the groups below.
     pub h_nr_queued: u32,
-    /// Those that can run.
+    /// Number of those tasks that are not delayed.
     pub h_nr_runnable: u32,
-    /// SCHED_IDLE tasks, and those in groups with cpu.idle, among `h_nr_queued`.
+    /// Number of those tasks that have SCHED_IDLE or are in a group with cpu.idle.
     pub h_nr_idle: u32,
-    /// Sum of the loads of `nr_queued`.
+    /// Sum of the loads of the `nr_queued` entities.
     pub load: u64,
-    /// Sums over the timeline: weights, and (vruntime - zero_vruntime) by weight.
+    /// Sums over the timeline: of the weights, and of weight * (vruntime - zero_vruntime).
     pub(super) sum_weight: i64,
     pub(super) sum_w_vruntime: i64,
-    /// Follows V closely.
+    /// Origin of the vruntimes in these sums. It follows V.
     pub(super) zero_vruntime: i64,
     pub avg: Avg,
 }
@@ -166,42 +173,51 @@ impl Default for CfsRq {
     }
 }
 
-/// The fair class' part of a runqueue.
+/// State of the fair class on a CPU.
 pub struct FairRq {
     /// The root's queue.
     pub cfs: CfsRq,
-    /// cfs_tasks: queued tasks of all groups, the one that ran last first.
+    /// List of the queued tasks of all groups, the one that ran last first (cfs_tasks).
     pub(super) newest: TaskId,
     pub(super) oldest: TaskId,
-    /// When the slice ends by the high resolution tick, and the time of its pending event; NEVER if none.
+    /// Time at which the high-resolution tick ends the slice, ns; NEVER for none.
     pub(super) hrtick_at: u64,
+    /// Time of the pending event of that tick, ns; NEVER for none.
     pub(super) hrtick_event: u64,
-    /// When the CPU became idle as newidle balancing sees it; 0 while busy.
+    /// Time at which the CPU became idle, for new-idle balancing; 0 while it is busy.
     pub(super) idle_stamp: u64,
+    /// Average time that the CPU idles, ns.
     pub(super) avg_idle: u64,
+    /// Largest recent cost of new-idle balancing over all domains, ns.
     pub(super) max_idle_balance_cost: u64,
     /// Jiffy at which periodic balancing is due.
     pub(super) next_balance: u64,
-    /// Load of curr if it needs a faster CPU, else 0.
+    /// Load of the current task if it needs a faster CPU, otherwise 0.
     pub(super) misfit_task_load: u64,
-    /// The stopper is on its way to push a task to this CPU (active_balance, push_cpu).
+    /// CPU to which the stopper, which has been started, will push a task (active_balance,
+    /// push_cpu).
     pub(super) push_cpu: Option<CpuId>,
-    /// An IPI is on its way that asks for nohz idle balancing.
+    /// Whether an IPI for nohz idle balancing is on its way.
     pub(super) nohz_kicked: bool,
-    /// What the idle task, in interrupts, woke last.
-    pub(super) idle_wakes: Wakes,
+    /// Wake-ups by the idle task, which are those by interrupts.
+    pub(super) idle_wakes: WakeHistory,
 }
 
-/// Whom a task wakes, for the test whether it wakes many (last_wakee and wakee_flips).
+/// A task's record of its wake-ups. It shows whether the task wakes many different tasks
+/// (last_wakee, wakee_flips).
 #[derive(Clone, Copy, Default)]
-pub struct Wakes {
+pub struct WakeHistory {
     pub last_wakee: TaskId,
+    /// Number of times that the woken task was not `last_wakee`.
     pub flips: u32,
+    /// Time at which `flips` was last halved, ns.
     pub decayed_at: u64,
 }
 
+/// A time that is never reached.
 pub const NEVER: u64 = u64::MAX;
-/// sysctl_sched_migration_cost, ns.
+/// Time since its last run during which a task counts as cache-hot (sysctl_sched_migration_cost),
+/// ns.
 pub const MIGRATION_COST: u64 = 500_000;
 
 impl Default for FairRq {
@@ -219,7 +235,7 @@ impl Default for FairRq {
             misfit_task_load: 0,
             push_cpu: None,
             nohz_kicked: false,
-            idle_wakes: Wakes::default(),
+            idle_wakes: WakeHistory::default(),
         }
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Placing a new or exec'ing task: the idlest group of each rung, from the top down (sched_balance_find_dst_cpu).
+//! Placement of a task at fork or exec: from the largest domain down, the idlest group of each
+//! (sched_balance_find_dst_cpu).
 
 use super::group::{GroupType, Stats, adjust_numa_imbalance};
 use super::idle_scan::{available_idle_cpu, sched_idle_cpu};
@@ -7,17 +8,17 @@ use crate::machine::Machine;
 use crate::simulation::id::{CpuId, TaskId};
 use workload::Policy;
 
-/// A CPU for `task`, starting at rung `level` of this CPU.
+/// Returns a CPU for `task`. The search starts at the domain `level` of this CPU.
 pub(super) fn find_dst_cpu(m: &mut Machine, task: TaskId, level: usize, prev_cpu: CpuId) -> CpuId {
     let mut cpu = m.this_cpu;
     let mut new_cpu = cpu;
-    if !m.domains.span_of(cpu, level).set.intersects(&m.tasks[task].cpus) {
+    if !m.domains.domain_span(cpu, level).set.intersects(&m.tasks[task].cpus) {
         return prev_cpu;
     }
     let mut level = Some(level);
     while let Some(at) = level {
         level = at.checked_sub(1);
-        if !m.domains.span_of(cpu, at).near {
+        if !m.domains.domain_span(cpu, at).near {
             continue;
         }
         let Some(group) = find_dst_group(m, task, cpu, at) else {
@@ -25,17 +26,19 @@ pub(super) fn find_dst_cpu(m: &mut Machine, task: TaskId, level: usize, prev_cpu
         };
         new_cpu = find_dst_group_cpu(m, task, cpu, at, group);
         if new_cpu != cpu {
-            // On with the rungs of the new CPU that are below this one.
-            let weight = m.domains.span_of(cpu, at).weight;
+            // The search continues with the smaller domains of the new CPU.
+            let weight = m.domains.domain_span(cpu, at).weight;
             cpu = new_cpu;
-            let below = |i: &usize| m.domains.span_of(cpu, *i).weight < weight && m.domains.span_of(cpu, *i).near;
+            let below =
+                |i: &usize| m.domains.domain_span(cpu, *i).weight < weight && m.domains.domain_span(cpu, *i).near;
             level = (0..m.domains.levels[cpu.index()].len()).rfind(below);
         }
     }
     new_cpu
 }
 
-/// Load that a CPU would have without `task` (cpu_load_without and the like are all this).
+/// Adds a CPU's load without the contribution of `task` to the statistics of its group
+/// (cpu_load_without and others).
 fn add_cpu(m: &mut Machine, stats: &mut Stats, cpu: CpuId, task: TaskId) {
     let t = &m.tasks[task];
     let here = t.cpu == cpu && !t.fair.avg.detached();
@@ -59,10 +62,11 @@ fn add_cpu(m: &mut Machine, stats: &mut Stats, cpu: CpuId, task: TaskId) {
     }
 }
 
+/// Returns the statistics of a group without the contribution of `task`.
 fn group_stats(m: &mut Machine, task: TaskId, span: usize, group: usize) -> Stats {
     let g = &m.domains.spans[span].groups[group];
     let mut stats = Stats::new(g);
-    // Until a CPU is found that it fits on.
+    // A value above 0 means that no CPU fast enough for the task has been found yet.
     stats.misfit_load = u64::from(m.domains.spans[span].asym);
     let from = m.this_cpu;
     for i in 0..stats.weight as usize {
@@ -82,8 +86,8 @@ fn group_stats(m: &mut Machine, task: TaskId, span: usize, group: usize) -> Stat
     stats
 }
 
-/// `a` is idler than `idlest` (update_pick_idlest).
-fn idler(a: &Stats, idlest: &Stats) -> bool {
+/// Returns whether `a` is is_idler than `idlest` (update_pick_idlest).
+fn is_idler(a: &Stats, idlest: &Stats) -> bool {
     if a.kind != idlest.kind {
         return a.kind < idlest.kind;
     }
@@ -97,10 +101,10 @@ fn idler(a: &Stats, idlest: &Stats) -> bool {
     }
 }
 
-/// The group to place `task` in; None to stay in the one of `cpu`.
+/// Returns the group in which to place `task`, or `None` to stay in the group of `cpu`.
 fn find_dst_group(m: &mut Machine, task: TaskId, cpu: CpuId, level: usize) -> Option<usize> {
-    let rung = &m.domains.levels[cpu.index()][level];
-    let (span, own) = (rung.span as usize, rung.local as usize);
+    let domain = &m.domains.levels[cpu.index()][level];
+    let (span, own) = (domain.span as usize, domain.local as usize);
     let nr = m.domains.spans[span].groups.len();
     let mut idlest: Option<(usize, Stats)> = None;
     let mut local = None;
@@ -112,7 +116,7 @@ fn find_dst_group(m: &mut Machine, task: TaskId, cpu: CpuId, level: usize) -> Op
         let stats = group_stats(m, task, span, group);
         if group == own {
             local = Some(stats);
-        } else if idlest.as_ref().is_none_or(|(_, best)| idler(&stats, best)) {
+        } else if idlest.as_ref().is_none_or(|(_, best)| is_idler(&stats, best)) {
             idlest = Some((group, stats));
         }
     }
@@ -149,7 +153,8 @@ fn find_dst_group(m: &mut Machine, task: TaskId, cpu: CpuId, level: usize) -> Op
     push.then_some(group)
 }
 
-/// The CPU of the group that became idle last, else the one with the least load.
+/// Returns the CPU of the group that became idle last, or the one with the least load if none
+/// idles.
 fn find_dst_group_cpu(m: &mut Machine, task: TaskId, this_cpu: CpuId, level: usize, group: usize) -> CpuId {
     let span = m.domains.levels[this_cpu.index()][level].span as usize;
     let nr = m.domains.spans[span].groups[group].cpus.len();

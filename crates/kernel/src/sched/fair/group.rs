@@ -1,27 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How busy a group of CPUs is, for balancing and for placing new tasks (struct sg_lb_stats).
+//! Load statistics of a group of CPUs, for balancing and for placing new tasks (struct
+//! sg_lb_stats).
 
 use super::domains::{Group, Span};
 
-/// What a group is like, by rising urgency to pull from it.
+/// State of a group. Later variants are more urgent to pull tasks from (group_type).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum GroupType {
+    /// The group has spare capacity.
     #[default]
     HasSpare,
-    /// No spare capacity, but nobody competes.
+    /// The group has no spare capacity, but its tasks do not compete for CPUs.
     FullyBusy,
     /// A task is too big for its CPU.
     MisfitTask,
-    /// A core's threads are busy while another core could help.
+    /// Several threads of a core are busy while another core could help.
     SmtBalance,
-    /// Affinity was in the way below.
+    /// Affinity kept the domain below from being balanced.
     Imbalanced,
+    /// Tasks compete for CPUs.
     Overloaded,
 }
 
+/// Load statistics of a group (struct sg_lb_stats).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stats {
-    /// Load by capacity; only of overloaded groups, when placing also of fully busy ones.
+    /// Load divided by capacity. It is set for overloaded groups, and for placement also for fully
+    /// busy ones.
     pub avg_load: u64,
     pub load: u64,
     pub capacity: u64,
@@ -29,8 +34,9 @@ pub(super) struct Stats {
     pub max_capacity: u64,
     pub util: u64,
     pub runnable: u64,
-    /// Tasks of all classes, and fair ones that can run.
+    /// Number of running and queued tasks of all classes.
     pub nr_running: u32,
+    /// Number of runnable fair tasks.
     pub nr_fair: u32,
     pub idle_cpus: u32,
     pub weight: u32,
@@ -54,7 +60,7 @@ impl Stats {
         self.max_capacity = self.max_capacity.max(capacity);
     }
 
-    /// group_classify.
+    /// Sets the state of the group (group_classify).
     pub fn classify(&mut self, span: &Span, group: &Group) {
         let pct = span.imbalance_pct;
         self.kind = if self.overloaded(pct) {
@@ -82,14 +88,16 @@ impl Stats {
             || (self.capacity * pct >= self.runnable * 100 && self.capacity * 100 > self.util * pct)
     }
 
+    /// Sets `avg_load`.
     pub fn set_avg_load(&mut self) {
         self.avg_load = self.load * 1024 / self.capacity.max(1);
     }
 }
 
-/// An imbalance between NUMA groups that is left alone while few tasks run (adjust_numa_imbalance).
+/// Returns the imbalance between NUMA groups, or 0 if it is small and few tasks run
+/// (adjust_numa_imbalance).
 pub(super) fn adjust_numa_imbalance(imbalance: i64, dst_running: u32, imb_numa_nr: u32) -> i64 {
-    /// A pair of tasks that talk to each other.
+    /// A pair of tasks that communicate with each other.
     const NUMA_IMBALANCE_MIN: i64 = 2;
     if dst_running <= imb_numa_nr && imbalance <= NUMA_IMBALANCE_MIN {
         0

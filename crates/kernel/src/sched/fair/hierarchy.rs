@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Finds queues and entities in the hierarchy of task groups ([`task_group`](super::task_group)).
+//! Access to queues and entities in the hierarchy of task groups
+//! ([`task_group`](super::task_group)).
 
 use super::entity::{CfsRq, CfsRqId, Entity, EntityId, GROUP, NONE};
 use super::task_group::*;
@@ -15,7 +16,7 @@ impl Machine {
     #[inline]
     pub(super) fn cfs(&self, id: CfsRqId) -> &CfsRq {
         if id < GROUP {
-            &self.rqs[CpuId::of_root_queue(id)].fair.cfs
+            &self.rqs[CpuId::from_root_queue(id)].fair.cfs
         } else {
             &self.task_groups.rq(id).cfs
         }
@@ -24,7 +25,7 @@ impl Machine {
     #[inline]
     pub(super) fn cfs_mut(&mut self, id: CfsRqId) -> &mut CfsRq {
         if id < GROUP {
-            &mut self.rqs[CpuId::of_root_queue(id)].fair.cfs
+            &mut self.rqs[CpuId::from_root_queue(id)].fair.cfs
         } else {
             &mut self.task_groups.rq_mut(id).cfs
         }
@@ -34,7 +35,7 @@ impl Machine {
     pub(super) fn se(&self, id: impl Into<EntityId>) -> &Entity {
         let id = id.into();
         if id < GROUP {
-            &self.tasks[TaskId::of_entity(id)].fair
+            &self.tasks[TaskId::from_entity(id)].fair
         } else {
             &self.task_groups.entities[(id & !GROUP) as usize]
         }
@@ -44,13 +45,14 @@ impl Machine {
     pub(super) fn se_mut(&mut self, id: impl Into<EntityId>) -> &mut Entity {
         let id = id.into();
         if id < GROUP {
-            &mut self.tasks[TaskId::of_entity(id)].fair
+            &mut self.tasks[TaskId::from_entity(id)].fair
         } else {
             &mut self.task_groups.entities[(id & !GROUP) as usize]
         }
     }
 
-    /// The queue of `cpu` that an entity of that CPU competes on; if it is no root's, also the entity above it.
+    /// Returns the queue of `cpu` on which an entity competes. Unless it is the root's, this is
+    /// also the number of the entity above.
     #[inline]
     pub(super) fn cfs_rq_of(&self, cpu: CpuId, id: impl Into<EntityId>) -> CfsRqId {
         match self.se(id).group {
@@ -59,7 +61,7 @@ impl Machine {
         }
     }
 
-    /// The same of a task.
+    /// Returns the queue of `cpu` on which a task competes.
     #[inline]
     pub(super) fn task_cfs_rq(&self, cpu: CpuId, task: TaskId) -> CfsRqId {
         match self.tasks[task].fair.group {
@@ -68,17 +70,17 @@ impl Machine {
         }
     }
 
-    /// The CPU of a queue.
+    /// Returns the CPU of a queue.
     #[inline]
-    pub(super) fn cpu_of_cfs(&self, id: CfsRqId) -> CpuId {
+    pub(super) fn queue_cpu(&self, id: CfsRqId) -> CpuId {
         if id < GROUP {
-            CpuId::of_root_queue(id)
+            CpuId::from_root_queue(id)
         } else {
-            CpuId::of_root_queue((id & !GROUP) % self.task_groups.nr_cpus)
+            CpuId::from_root_queue((id & !GROUP) % self.task_groups.nr_cpus)
         }
     }
 
-    /// The fair task that runs on `cpu`.
+    /// Returns the fair task that runs on `cpu`.
     #[inline]
     pub(super) fn fair_curr(&self, cpu: CpuId) -> Option<TaskId> {
         let mut curr = self.rqs[cpu].fair.cfs.curr;
@@ -88,10 +90,11 @@ impl Machine {
             }
             curr = self.cfs(curr).curr;
         }
-        Some(TaskId::of_entity(curr))
+        Some(TaskId::from_entity(curr))
     }
 
-    /// What stands for two tasks of `cpu` where they compete with each other, and the queue (find_matching_se).
+    /// Returns the entities by which two tasks of `cpu` compete with each other, and their common
+    /// queue (find_matching_se).
     #[inline]
     pub(super) fn find_matching_se(&self, cpu: CpuId, a: TaskId, b: TaskId) -> (EntityId, EntityId, CfsRqId) {
         if self.tasks[a].fair.group == 0 && self.tasks[b].fair.group == 0 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Looking for an idle CPU near a place (select_idle_sibling and what it calls).
+//! The search for an idle CPU near another CPU (select_idle_sibling and the functions it calls).
 //!
-//! The kernel looks at one CPU after the other. Here bit sets find the same CPU, and what the kernel would have looked
-//! at on the way is counted and charged.
+//! The kernel examines one CPU after the other. This code finds the same CPU with bit sets, counts
+//! the CPUs that the kernel would have examined, and charges the cost for them.
 
 use super::load::fits_capacity;
 use crate::hardware::cpuset::CpuSet;
@@ -11,7 +11,7 @@ use crate::simulation::id::{CpuId, TaskId};
 use machine::Distance;
 use workload::Policy;
 
-/// A CPU becomes idle: note if its core is idle as a whole now (__update_idle_core).
+/// Records that a core has become idle, if this CPU was its last busy one (__update_idle_core).
 pub(super) fn update_idle_core(m: &mut Machine, cpu: CpuId) {
     if !m.domains.smt_active || m.domains.llc(cpu).has_idle_cores {
         return;
@@ -23,34 +23,36 @@ pub(super) fn update_idle_core(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Idle with nothing on its way there (idle_cpu).
+/// Returns whether a CPU is idle and no task is about to run there (idle_cpu).
 pub(super) fn available_idle_cpu(m: &Machine, cpu: CpuId) -> bool {
     m.idle_cpus.contains(cpu) && m.rqs[cpu].nr_running == 0 && m.online_cpus.contains(cpu)
 }
 
-/// Runs SCHED_IDLE tasks only (sched_idle_rq).
+/// Returns whether a CPU has only SCHED_IDLE tasks (sched_idle_rq).
 pub(super) fn sched_idle_cpu(m: &Machine, cpu: CpuId) -> bool {
     let rq = &m.rqs[cpu];
     rq.nr_running > 0 && rq.nr_running == rq.fair.cfs.h_nr_idle
 }
 
-/// As good as idle for `task` (choose_idle_cpu).
+/// Returns whether a CPU is as good as idle for `task` (choose_idle_cpu).
 pub(super) fn choose_idle_cpu(m: &Machine, cpu: CpuId, task: TaskId) -> bool {
     available_idle_cpu(m, cpu) || (m.tasks[task].policy != Policy::Idle && sched_idle_cpu(m, cpu))
 }
 
+/// Returns whether all other threads of a CPU's core are idle (is_core_idle).
 pub(super) fn is_core_idle(m: &Machine, cpu: CpuId) -> bool {
     m.siblings(cpu)
         .all(|sibling| sibling == cpu || available_idle_cpu(m, sibling))
 }
 
-/// Charges for looking at `nr` CPUs of the LLC.
+/// Charges the current CPU for the examination of `nr` CPUs of the LLC.
 fn charge_scan(m: &mut Machine, nr: u32) {
     let line = m.spec.costs.cache_line.at(Distance::Llc);
     m.charge_here(u64::from(nr) * line);
 }
 
-/// An idle CPU among those that share a cache with `target`, else `target` (select_idle_sibling).
+/// Returns an idle CPU among those that share a cache with `target`, or `target` if there is none
+/// (select_idle_sibling).
 pub(super) fn select_idle_sibling(m: &mut Machine, task: TaskId, prev: CpuId, target: CpuId) -> CpuId {
     let util = if m.domains.asym {
         let cpu = m.tasks[task].cpu;
@@ -95,11 +97,13 @@ pub(super) fn select_idle_sibling(m: &mut Machine, task: TaskId, prev: CpuId, ta
     select_idle_cpu(m, task, has_idle_core, target).unwrap_or(target)
 }
 
+/// Returns whether a CPU is fast enough, and its core idle, for a task with this utilization
+/// (asym_fits_cpu).
 fn asym_fits_cpu(m: &Machine, util: Option<u64>, cpu: CpuId) -> bool {
     util.is_none_or(|util| (!m.domains.smt_active || is_core_idle(m, cpu)) && fits_capacity(util, m.capacity_of(cpu)))
 }
 
-/// Another thread of `prev`'s core.
+/// Returns an idle thread of the core of `prev` (select_idle_smt).
 fn select_idle_smt(m: &Machine, task: TaskId, prev: CpuId) -> Option<CpuId> {
     let allowed = &m.tasks[task].cpus;
     m.siblings(prev)
@@ -107,15 +111,18 @@ fn select_idle_smt(m: &Machine, task: TaskId, prev: CpuId) -> Option<CpuId> {
         .find(|&cpu| choose_idle_cpu(m, cpu, task))
 }
 
-/// Bits of `set` in 64 CPUs.
+/// Returns the 64 CPUs of `set` with this word index.
 fn word(set: &CpuSet, index: usize) -> u64 {
     set.words()[index]
 }
 
-/// Scans the LLC of `target` from the CPU after it on, going round. With `has_idle_core` it looks for a core that is
-/// idle as a whole and takes the first idle CPU otherwise; else it gives up after `nr_idle_scan` CPUs.
+/// Searches the LLC of `target` for an idle CPU, starting behind `target` and wrapping around
+/// (select_idle_cpu).
+///
+/// With `has_idle_core`, a fully idle core is searched, and the first idle CPU is the fallback.
+/// Otherwise the search ends after `nr_idle_scan` CPUs.
 fn select_idle_cpu(m: &mut Machine, task: TaskId, has_idle_core: bool, target: CpuId) -> Option<CpuId> {
-    let llc = &m.domains.llcs[m.domains.llc_of[target.index()] as usize];
+    let llc = &m.domains.llcs[m.domains.llc_index[target.index()] as usize];
     let limit = llc.nr_idle_scan;
     if limit == 0 {
         return None;
@@ -126,7 +133,7 @@ fn select_idle_cpu(m: &mut Machine, task: TaskId, has_idle_core: bool, target: C
     let mut looked = 0;
     let mut fallback = None;
     let mut found = None;
-    // The word of `from` is visited twice: its upper part first, its lower part last.
+    // The word of `from` is visited twice: first its upper part, and at the end its lower part.
     'scan: for turn in 0..=words {
         let index = (from as usize / 64 + turn) % words;
         let part = match turn {
@@ -163,17 +170,19 @@ fn select_idle_cpu(m: &mut Machine, task: TaskId, has_idle_core: bool, target: C
     found.or(fallback)
 }
 
-/// On machines whose CPUs differ: the first idle CPU on an idle core that is fast enough, else the best there is.
+/// Returns an idle CPU on an idle core that is fast enough for the task, or else the best idle CPU
+/// (select_idle_capacity). This is for machines whose CPUs differ in capacity.
 fn select_idle_capacity(m: &mut Machine, task: TaskId, util: u64, target: CpuId) -> Option<CpuId> {
     let has_idle_core = m.domains.smt_active && m.domains.llc(target).has_idle_cores;
-    let llc = &m.domains.llcs[m.domains.llc_of[target.index()] as usize];
+    let llc = &m.domains.llcs[m.domains.llc_index[target.index()] as usize];
     let mut left = llc.nr_idle_scan;
     if left == 0 {
         return None;
     }
     let span = m.domains.asym_span(target)?;
     let allowed = &m.tasks[task].cpus;
-    // Lower is better: an idle core that is too slow, a thread that is fast enough, a thread that is too slow.
+    // Lower is better: -3 is an idle core that is too slow, -2 a thread that is fast enough, 0 a
+    // thread that is too slow.
     let (mut best, mut best_rank, mut best_capacity) = (None, 0, 0);
     let mut looked = 0;
     let mut cpu = span

@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Load and utilisation of entities and queues, kept by the averages of pelt.rs.
+//! Load and utilization of entities and queues, based on the averages of `pelt.rs`.
 //!
-//! A queue's averages hold the parts of the entities that ran there last, asleep ones included, until they move away.
-//! They are brought up to date when they are read, so the load of an idle CPU decays without anybody visiting it.
+//! A queue's averages include the contributions of all entities that ran there last, even sleeping
+//! ones, until they migrate. The averages are updated when they are read, so the load of an idle
+//! CPU decays although the CPU runs nothing.
 
 use super::entity::{CfsRq, CfsRqId, Entity, EntityId, GROUP, NONE, scale_load_down};
 use super::pelt::State;
 use crate::machine::Machine;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
-/// ~1 % of a CPU (UTIL_EST_MARGIN).
+/// About 1 % of a CPU (UTIL_EST_MARGIN).
 const UTIL_EST_MARGIN: u64 = 1024 / 100;
 
-/// `util` leaves about 20 % of `capacity` free (fits_capacity).
+/// Returns whether `util` leaves about 20 % of `capacity` free (fits_capacity).
 pub(super) fn fits_capacity(util: u64, capacity: u64) -> bool {
     util * 1280 < capacity * 1024
 }
 
-/// `a` is more than 5 % greater than `b`.
+/// Returns whether `a` is more than 5 % greater than `b` (capacity_greater).
 pub(super) fn capacity_greater(a: u64, b: u64) -> bool {
     a * 1024 > b * 1078
 }
 
 impl CfsRq {
-    /// The averages as of `now` on a CPU of this capacity.
+    /// Updates the averages to `now`, on a CPU of this capacity.
     #[inline]
     fn update_avg(&mut self, now: u64, capacity: u64) {
         let state = State {
@@ -36,7 +37,8 @@ impl CfsRq {
 }
 
 impl Entity {
-    /// The averages as of `now`. `running`: the CPU's capacity if it ran; `runnable`: a group's tasks that could run.
+    /// Updates the averages to `now`. `running` is the CPU's capacity if the entity ran. For a
+    /// group, `runnable` is the number of its runnable tasks.
     #[inline]
     fn update_avg(&mut self, now: u64, running: u64, runnable: Option<u64>) {
         if self.avg.detached() {
@@ -53,32 +55,34 @@ impl Entity {
 }
 
 impl Machine {
+    /// Returns the capacity of a CPU at full speed (arch_scale_cpu_capacity).
     pub(super) fn arch_capacity(&self, cpu: CpuId) -> u64 {
         u64::from(self.spec.topology.cpus[cpu.index()].capacity)
     }
 
-    /// A queue's averages as of now.
+    /// Updates a queue's averages to the current time.
     pub(super) fn update_cfs_avg(&mut self, cfs_rq: CfsRqId) {
         let now = self.now;
-        let capacity = self.arch_capacity(self.cpu_of_cfs(cfs_rq));
+        let capacity = self.arch_capacity(self.queue_cpu(cfs_rq));
         self.cfs_mut(cfs_rq).update_avg(now, capacity);
     }
 
-    /// The averages of an entity of this queue and of the queue as of now (update_load_avg).
+    /// Updates the averages of a queue and of one of its entities to the current time
+    /// (update_load_avg).
     pub(super) fn update_load_avg(&mut self, cfs_rq: CfsRqId, id: EntityId) {
         if id >= GROUP || cfs_rq >= GROUP {
             return self.update_load_avg_in_group(cfs_rq, id);
         }
         let now = self.now;
-        let cpu = CpuId::of_root_queue(cfs_rq);
+        let cpu = CpuId::from_root_queue(cfs_rq);
         let capacity = self.arch_capacity(cpu);
         let cfs = &mut self.rqs[cpu].fair.cfs;
         cfs.update_avg(now, capacity);
         let running = if cfs.curr == id { capacity } else { 0 };
-        self.tasks[TaskId::of_entity(id)].fair.update_avg(now, running, None);
+        self.tasks[TaskId::from_entity(id)].fair.update_avg(now, running, None);
     }
 
-    /// The same where one of them is a group's.
+    /// Updates the averages if the entity or the queue belongs to a group.
     #[inline(never)]
     fn update_load_avg_in_group(&mut self, cfs_rq: CfsRqId, id: EntityId) {
         self.update_cfs_avg(cfs_rq);
@@ -86,7 +90,7 @@ impl Machine {
             return;
         }
         let now = self.now;
-        let capacity = self.arch_capacity(self.cpu_of_cfs(cfs_rq));
+        let capacity = self.arch_capacity(self.queue_cpu(cfs_rq));
         let running = if self.cfs(cfs_rq).curr == id { capacity } else { 0 };
         let of_group = (id >= GROUP).then(|| u64::from(self.task_groups.rq(id).runnable));
         self.se_mut(id).update_avg(now, running, of_group);
@@ -98,7 +102,7 @@ impl Machine {
         }
     }
 
-    /// An entity's load becomes part of its queue's (attach_entity_load_avg).
+    /// Adds an entity's load to its queue (attach_entity_load_avg).
     pub(super) fn attach_load_avg(&mut self, cfs_rq: CfsRqId, id: EntityId) {
         self.update_cfs_avg(cfs_rq);
         let now = self.now;
@@ -114,7 +118,7 @@ impl Machine {
         }
     }
 
-    /// And stops to be, with what is left of it by now.
+    /// Removes an entity's remaining load from its queue (detach_entity_load_avg).
     pub(super) fn detach_load_avg(&mut self, cfs_rq: CfsRqId, id: EntityId) {
         if self.se(id).avg.detached() {
             return;
@@ -131,10 +135,11 @@ impl Machine {
         }
     }
 
-    /// A new task is taken for heavy, and for using half of what is left of its CPU (post_init_entity_util_avg).
+    /// Sets the averages of a new task: full load, and half of the CPU's unused capacity as
+    /// utilization (post_init_entity_util_avg).
     pub(super) fn init_load_avg(&mut self, cfs_rq: CfsRqId, task: TaskId) {
         self.update_cfs_avg(cfs_rq);
-        let capacity = self.arch_capacity(self.cpu_of_cfs(cfs_rq));
+        let capacity = self.arch_capacity(self.queue_cpu(cfs_rq));
         let (cfs, mut entities) = self.queue(cfs_rq);
         let e = &mut entities[EntityId::from(task)];
         e.avg.load_avg = e.weight();
@@ -146,7 +151,7 @@ impl Machine {
         e.avg.runnable_avg = e.avg.util_avg;
     }
 
-    /// A task goes to sleep: remember how much it used (util_est_update).
+    /// Stores the utilization of a task that goes to sleep (util_est_update).
     pub(super) fn util_est_update(&mut self, task: TaskId) {
         let e = &mut self.tasks[task].fair;
         let dequeued = e.avg.util_avg;
@@ -155,40 +160,43 @@ impl Machine {
             return;
         }
         let diff = e.util_est - dequeued;
-        // Small change, or it did not get all it wanted.
+        // The change is small, or the task did not get the CPU time it wanted.
         if diff >= UTIL_EST_MARGIN && dequeued + UTIL_EST_MARGIN >= e.avg.runnable_avg {
             e.util_est -= diff / 4;
         }
     }
 
-    /// cpu_load.
+    /// Returns the load of a CPU (cpu_load).
     pub(super) fn cpu_load(&mut self, cpu: CpuId) -> u64 {
         self.update_cfs_avg(cpu.nr());
         self.rqs[cpu].fair.cfs.avg.load_avg
     }
 
-    /// cpu_util_cfs; call cpu_load first to have it as of now.
+    /// Returns the utilization of a CPU as of the last update (cpu_util_cfs). `cpu_load` updates
+    /// it.
     pub(super) fn cpu_util(&self, cpu: CpuId) -> u64 {
         self.rqs[cpu].fair.cfs.avg.util_avg.min(self.arch_capacity(cpu))
     }
 
-    /// cpu_runnable; as cpu_util.
+    /// Returns the runnable average of a CPU as of the last update (cpu_runnable). Call `cpu_load`
+    /// first to update it.
     pub(super) fn cpu_runnable(&self, cpu: CpuId) -> u64 {
         self.rqs[cpu].fair.cfs.avg.runnable_avg
     }
 
-    /// Capacity that realtime tasks leave (capacity_of).
+    /// Returns the capacity that real-time tasks leave (capacity_of).
     pub(super) fn capacity_of(&self, cpu: CpuId) -> u64 {
         let used = self.rqs[cpu].rt.util_avg(self.now);
         self.arch_capacity(cpu).saturating_sub(used).max(1)
     }
 
-    /// task_fits_cpu.
+    /// Returns whether a CPU is fast enough for a task (task_fits_cpu).
     pub(super) fn task_fits_cpu(&self, task: TaskId, cpu: CpuId) -> bool {
         fits_capacity(self.tasks[task].fair.util(), self.capacity_of(cpu))
     }
 
-    /// curr of `cpu` needs a faster CPU: note it for the balancer (update_misfit_status).
+    /// Records for the balancer whether the current task of `cpu` needs a faster CPU
+    /// (update_misfit_status).
     pub(super) fn update_misfit_status(&mut self, cpu: CpuId, task: TaskId) {
         if !self.domains.asym {
             return;
@@ -204,6 +212,7 @@ impl Machine {
         self.rqs[cpu].fair.misfit_task_load = load;
     }
 
+    /// Returns the greatest capacity of the CPUs in a task's affinity.
     fn max_allowed_capacity(&self, task: TaskId) -> u64 {
         let allowed = &self.tasks[task].cpus;
         let capacities = &self.domains.capacities;

@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The fair class: EEVDF, wake-up placement and load balancing, as Linux 7.2 behaves (kernel/sched/fair.c, topology.c).
+//! The fair class of Linux 7.2: EEVDF, wake-up placement and load balancing (kernel/sched/fair.c,
+//! topology.c).
 //!
-//! Modelled: virtual time, lag, deadlines and eligibility; RUN_TO_PARITY; delayed dequeue with DELAY_ZERO; the high
-//! resolution tick that ends a slice on time; wake-up preemption; SCHED_BATCH and SCHED_IDLE; load and utilisation
-//! averages; wake_affine, select_idle_sibling with SIS_UTIL, asymmetric capacity; fork and exec placement; scheduling
-//! domains with periodic, new-idle, nohz-idle and active balancing; task groups with cpu.weight, cpu.idle and cpu.max.
-//! Features have their default values.
+//! Modelled:
+//! - virtual time, lag, deadlines and eligibility
+//! - RUN_TO_PARITY, delayed dequeue with DELAY_ZERO, and the high-resolution tick that ends a slice
+//!   on time
+//! - wake-up preemption, SCHED_BATCH and SCHED_IDLE
+//! - load and utilization averages
+//! - wake_affine, select_idle_sibling with SIS_UTIL, and CPUs of different capacity
+//! - placement at fork and exec
+//! - scheduling domains with periodic, new-idle, nohz-idle and active balancing
+//! - task groups with cpu.weight, cpu.idle and cpu.max
 //!
-//! Left out: custom slices (all requests are one base slice, so PREEMPT_SHORT never applies), NUMA balancing (preferred
-//! nodes), cache aware scheduling, energy aware scheduling, core scheduling, asymmetric packing, clusters within an LLC,
-//! uclamp, isolated CPUs. The kernel is taken as fully preemptible: a lazy reschedule is one at once. As Linux, NEXT_BUDDY
-//! and LB_MIN are off.
+//! Not modelled: custom slices (all slices have the base length, so PREEMPT_SHORT never applies),
+//! NUMA balancing, cache-aware scheduling, energy-aware scheduling, core scheduling, asymmetric
+//! packing, clusters within an LLC, uclamp, isolated CPUs.
 //!
-//! Looking at another CPU's runqueue in a scan costs a cache line by its distance.
+//! The kernel is fully preemptible, so a lazy reschedule takes effect immediately. Scheduler
+//! features have their default values; NEXT_BUDDY and LB_MIN are off. A scan that reads another
+//! CPU's runqueue is charged one cache line by its distance.
 
 mod balance;
 mod bandwidth;
@@ -58,23 +65,25 @@ use entity::{CfsRqId, EntityId, GROUP, NEVER, NICE_0_LOAD, NONE, scale_load};
 use queue::{dequeue_delayed, dequeue_throttled_entities, finish_delayed};
 use workload::Policy;
 
-/// No high resolution tick is shorter (hrtick_start), ns.
+/// Minimum length of a high-resolution tick (hrtick_start), ns.
 const HRTICK_MIN_NS: u64 = 10_000;
 
 fn is_idle_policy(m: &Machine, task: TaskId) -> bool {
     m.tasks[task].policy == Policy::Idle
 }
 
-/// As SCHED_IDLE: such a task, or a group with cpu.idle (se_is_idle).
+/// Returns whether an entity counts as SCHED_IDLE: a task with that policy, or a group with
+/// cpu.idle (se_is_idle).
 fn se_is_idle(m: &Machine, id: EntityId) -> bool {
     if id < GROUP {
-        is_idle_policy(m, TaskId::of_entity(id))
+        is_idle_policy(m, TaskId::from_entity(id))
     } else {
         m.task_groups.group(id).idle
     }
 }
 
-/// The task to run next; balances (new-idle) if there is none of this class.
+/// Returns the task to run next. If there is none of this class, new-idle balancing tries to pull
+/// one.
 pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId, _prev: TaskId) -> Option<TaskId> {
     loop {
         if m.rqs[cpu].fair.cfs.nr_queued == 0 {
@@ -85,7 +94,7 @@ pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId, _prev: TaskId) -> Option<Ta
             return None;
         }
         match pick_next_entity(m, cpu, cpu.nr()) {
-            Some(task) if task < GROUP => return Some(TaskId::of_entity(task)),
+            Some(task) if task < GROUP => return Some(TaskId::from_entity(task)),
             Some(group) => {
                 if let Some(task) = pick_in_group(m, cpu, group) {
                     return Some(task);
@@ -96,7 +105,8 @@ pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId, _prev: TaskId) -> Option<Ta
     }
 }
 
-/// The task to run of a group. `None`: none can, and what is queued is not what it was.
+/// Picks a task from a group, down through the groups in it. Returns `None` if a dequeue or
+/// throttling has changed the queue, so that the pick must start again.
 fn pick_in_group(m: &mut Machine, cpu: CpuId, group: EntityId) -> Option<TaskId> {
     let mut at = group;
     let mut throttled = false;
@@ -104,7 +114,7 @@ fn pick_in_group(m: &mut Machine, cpu: CpuId, group: EntityId) -> Option<TaskId>
         throttled |= m.check_cfs_rq_runtime(at);
         at = pick_next_entity(m, cpu, at)?;
     }
-    let task = TaskId::of_entity(at);
+    let task = TaskId::from_entity(at);
     if throttled {
         m.throttle_task(cpu, task);
         return None;
@@ -112,9 +122,10 @@ fn pick_in_group(m: &mut Machine, cpu: CpuId, group: EntityId) -> Option<TaskId>
     Some(task)
 }
 
-/// What EEVDF picks; a sleeper that paid its debt leaves instead and None is returned.
+/// Returns the entity that EEVDF picks on a queue. If it is a delayed sleeper, the sleeper is
+/// dequeued and `None` is returned.
 fn pick_next_entity(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId) -> Option<EntityId> {
-    let id = m.pick_eevdf(cfs_rq, true).expect("somebody is always eligible");
+    let id = m.pick_eevdf(cfs_rq, true).expect("one entity is always eligible");
     if m.se(id).delayed {
         dequeue_delayed(m, cpu, cfs_rq, id);
         return None;
@@ -122,7 +133,7 @@ fn pick_next_entity(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId) -> Option<Enti
     Some(id)
 }
 
-/// Gives up the rest of the request, if it was owed one.
+/// Gives up the rest of the current slice, if the task is eligible.
 pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
     let curr = m.rqs[cpu].curr;
     if m.rqs[cpu].nr_running == 1 {
@@ -136,8 +147,10 @@ pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Should the woken `task` run before curr? BATCH and IDLE tasks never ask, IDLE ones are preempted at once. Where they are
-/// in different groups, the groups are compared.
+/// Reschedules if the woken `task` should run before the current one.
+///
+/// SCHED_BATCH and SCHED_IDLE tasks do not preempt. A current SCHED_IDLE task is preempted
+/// immediately. Tasks of different groups are compared by the entities of their groups.
 pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, wake_flags: u32) {
     let curr = m.rqs[cpu].curr;
     if curr == task || m.rqs[cpu].need_resched {
@@ -159,7 +172,7 @@ pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, wake_fla
         match pick_next_entity(m, cpu, cfs_rq) {
             Some(next) if next == pse => return m.resched_curr(cpu),
             Some(_) => break,
-            // A paid up sleeper left; `pse` is still queued.
+            // A delayed sleeper was dequeued. `pse` is still queued.
             None => {}
         }
     }
@@ -168,7 +181,7 @@ pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, wake_fla
     e.vprot = e.vprot.min(e.vruntime + e.delta_fair(slice));
 }
 
-/// Groups that `prev` and `next` have in common go on running.
+/// Ends the turn of `prev`. Groups that contain `prev` and `next` keep running.
 pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, prev: TaskId, next: TaskId) {
     if m.tasks[prev].fair.group == 0 {
         return put_prev_entity(m, cpu.nr(), prev.into());
@@ -189,6 +202,7 @@ pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, prev: TaskId, next: Tas
     }
 }
 
+/// Ends the turn of an entity (put_prev_entity). If it is still queued, it returns to the timeline.
 fn put_prev_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
     if m.se(id).on_rq {
         m.update_load_avg(cfs_rq, id);
@@ -201,6 +215,8 @@ fn put_prev_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
     }
 }
 
+/// Starts the turn of a task and of the groups above it that are not running yet
+/// (set_next_task_fair).
 pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, next: TaskId) {
     exit_idle(m, cpu);
     if m.tasks[next].fair.on_rq {
@@ -212,7 +228,7 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, next: TaskId) {
     let mut cfs_rq = m.task_cfs_rq(cpu, next);
     loop {
         set_next_entity(m, cfs_rq, id);
-        // What a group has in common with the task before still runs.
+        // A group that also contains the previous task is still running.
         if cfs_rq < GROUP || m.cfs(m.cfs_rq_of(cpu, cfs_rq)).curr == cfs_rq {
             break;
         }
@@ -226,7 +242,7 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, next: TaskId) {
     m.update_misfit_status(cpu, next);
 }
 
-/// The groups that begin to run have some runtime.
+/// Makes sure that the groups of a task that starts to run have some runtime.
 fn account_groups(m: &mut Machine, cpu: CpuId, task: TaskId) {
     let mut id = m.cfs_rq_of(cpu, task);
     while id >= GROUP {
@@ -235,6 +251,7 @@ fn account_groups(m: &mut Machine, cpu: CpuId, task: TaskId) {
     }
 }
 
+/// Starts the turn of an entity (set_next_entity): it leaves the timeline.
 fn set_next_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
     let now = m.now;
     if m.se(id).on_rq {
@@ -248,6 +265,8 @@ fn set_next_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
     m.cfs_mut(cfs_rq).curr = id;
 }
 
+/// Charges the current task with `ns` of CPU time and reschedules if its turn is over
+/// (update_curr).
 pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
     let curr = m.rqs[cpu].fair.cfs.curr;
     if curr == NONE {
@@ -257,7 +276,7 @@ pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
         return update_curr_in_group(m, cpu, curr, ns);
     }
     let now = m.now;
-    let task = TaskId::of_entity(curr);
+    let task = TaskId::from_entity(curr);
     let e = &mut m.tasks[task].fair;
     e.exec_start = now;
     e.vruntime += e.delta_fair(ns);
@@ -268,7 +287,8 @@ pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
     }
 }
 
-/// The same where a group runs on the root's queue.
+/// Charges `ns` of CPU time to the current group on the root's queue and to the groups and the task
+/// below it.
 #[inline(never)]
 fn update_curr_in_group(m: &mut Machine, cpu: CpuId, group: EntityId, ns: u64) {
     update_entity(m, cpu, cpu.nr(), group, ns);
@@ -286,7 +306,7 @@ fn update_curr_in_group(m: &mut Machine, cpu: CpuId, group: EntityId, ns: u64) {
     }
 }
 
-/// What runs on this queue, a task or a group, has used `ns`.
+/// Charges `ns` of CPU time to the current entity of a queue.
 fn update_entity(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId, curr: EntityId, ns: u64) {
     let now = m.now;
     let e = m.se_mut(curr);
@@ -298,6 +318,7 @@ fn update_entity(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId, curr: EntityId, n
     }
 }
 
+/// Updates the load of the current task and of the groups above it (task_tick_fair).
 pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
     let Some(curr) = m.fair_curr(cpu) else { return };
     let mut at = m.cfs_rq_of(cpu, curr);
@@ -309,7 +330,8 @@ pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
     m.update_misfit_status(cpu, curr);
 }
 
-/// Starts the high resolution tick for the end of curr's request, when others wait (hrtick_start_fair).
+/// Schedules the high-resolution tick for the end of the current slice if other tasks are runnable
+/// (hrtick_start_fair).
 fn hrtick_start(m: &mut Machine, cpu: CpuId) {
     let Some(curr) = m.fair_curr(cpu).filter(|_| m.rqs[cpu].fair.cfs.h_nr_runnable > 1) else {
         m.rqs[cpu].fair.hrtick_at = NEVER;
@@ -326,7 +348,8 @@ fn hrtick_start(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Somebody joined: curr's request now ends at its deadline.
+/// Starts the high-resolution tick after a task was queued. With a second task, the current slice
+/// ends at its deadline.
 fn hrtick_update(m: &mut Machine, cpu: CpuId) {
     if m.rqs[cpu].fair.hrtick_at == NEVER
         && let Some(curr) = m.fair_curr(cpu)
@@ -336,7 +359,7 @@ fn hrtick_update(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// The high resolution tick. It may have been set to a later time, or not be needed any more.
+/// Handles the high-resolution tick. It may have been moved to a later time or cancelled meanwhile.
 pub(crate) fn hrtick(m: &mut Machine, cpu: CpuId) {
     let now = m.now;
     let rq = &mut m.rqs[cpu].fair;
@@ -360,7 +383,7 @@ pub(crate) fn hrtick(m: &mut Machine, cpu: CpuId) {
         return;
     }
     m.charge(cpu, u64::from(m.spec.costs.tick_ns));
-    // Kernel work held the task up: the rest of its request is still to come.
+    // Kernel work has delayed the task, so its slice has not ended yet.
     hrtick_start(m, cpu);
 }
 
@@ -370,7 +393,7 @@ pub(crate) fn task_fork(m: &mut Machine, task: TaskId) {
     t.fair.recent_used_cpu = t.cpu;
 }
 
-/// The task's weight changed while it was off the queue.
+/// Updates a task's load after a change of its weight. The task is off the queue.
 pub(crate) fn reweight(m: &mut Machine, task: TaskId) {
     let t = &m.tasks[task];
     let (cpu, load) = (t.cpu, scale_load(t.weight));
@@ -402,16 +425,17 @@ pub(crate) fn prio_changed(m: &mut Machine, cpu: CpuId, task: TaskId) {
     }
 }
 
+/// Does nothing: the mask itself is all that changes.
 pub(crate) fn set_cpus_allowed(_m: &mut Machine, _task: TaskId) {}
 
-/// Its load goes with the task, its lag was noted when it was dequeued.
+/// Detaches a task's load from the CPU that it leaves. Its lag was stored when it was dequeued.
 pub(crate) fn migrate_task_rq(m: &mut Machine, task: TaskId, _new_cpu: CpuId) {
     finish_delayed(m, task);
     let cpu = m.tasks[task].cpu;
     m.detach_load_avg(m.cfs_rq_of(cpu, task), task.into());
 }
 
-/// The task moves to another cgroup (task_change_group_fair); it is not queued.
+/// Moves a task that is not queued to another cgroup (task_change_group_fair).
 pub(crate) fn change_group(m: &mut Machine, task: TaskId, group: u32) {
     let cpu = m.tasks[task].cpu;
     finish_delayed(m, task);
@@ -422,12 +446,12 @@ pub(crate) fn change_group(m: &mut Machine, task: TaskId, group: u32) {
     }
 }
 
-/// A cgroup was made: it is as if it had never been there before.
+/// Resets the entities and queues of a cgroup that was created.
 pub(crate) fn online_group(m: &mut Machine, cgroup: u32, weight: u32) {
     m.task_groups.reset(cgroup, weight);
 }
 
-/// A cgroup without tasks was removed (unregister_fair_sched_group).
+/// Removes a cgroup without tasks (unregister_fair_sched_group).
 pub(crate) fn offline_group(m: &mut Machine, cgroup: u32) {
     for cpu in m.cpus() {
         let id = m.task_groups.id(cgroup, cpu);
@@ -441,9 +465,10 @@ pub(crate) fn offline_group(m: &mut Machine, cgroup: u32) {
     m.task_groups.reset(cgroup, 100);
 }
 
-/// A CPU came or went (partition_sched_domains): all is cut anew; what the fair class counts goes on.
+/// Builds the scheduling domains again after a CPU went online or offline
+/// (partition_sched_domains). State of the whole class is kept.
 pub(crate) fn rebuild_domains(m: &mut Machine) {
-    let old = std::mem::replace(&mut m.domains, Domains::of(&m.spec.topology, &m.online_cpus));
+    let old = std::mem::replace(&mut m.domains, Domains::for_online(&m.spec.topology, &m.online_cpus));
     let (now, jiffies) = (m.now, m.now / m.tick_ns());
     for level in m.domains.levels.iter_mut().flatten() {
         level.last_balance = jiffies;
@@ -459,7 +484,7 @@ pub(crate) fn rebuild_domains(m: &mut Machine) {
 }
 
 impl FairRq {
-    /// To the recently run end of cfs_tasks.
+    /// Puts a task at the most recently run end of the list (cfs_tasks).
     fn push_newest(&mut self, tasks: &mut Table<TaskId, Task>, task: TaskId) {
         let second = std::mem::replace(&mut self.newest, task);
         let e = &mut tasks[task].fair;
@@ -470,6 +495,7 @@ impl FairRq {
         }
     }
 
+    /// Removes a task from the list (cfs_tasks).
     fn unlink(&mut self, tasks: &mut Table<TaskId, Task>, task: TaskId) {
         let e = &tasks[task].fair;
         let (newer, older) = (e.newer, e.older);

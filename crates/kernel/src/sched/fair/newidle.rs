@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A CPU about to idle looks for work on each rung, if it pays (sched_balance_newidle).
+//! New-idle balancing: a CPU that is about to idle tries to pull tasks (sched_balance_newidle).
 //!
-//! It pays while the CPU is expected to idle longer than looking takes, and rungs where it seldom succeeded are tried
-//! seldom, by a die.
+//! A domain is balanced only if the CPU is expected to idle for longer than that takes. Domains in
+//! which this has seldom succeeded are skipped at random.
 
 use super::balance::{IdleType, balance_rq};
 use super::domains::Level;
@@ -13,11 +13,11 @@ use crate::simulation::timeline::LockId;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Pulls tasks to `cpu`, which has none of this class; true if there are some now.
+/// Pulls tasks to `cpu`, which has no fair task. Returns whether it has some now.
 pub(super) fn balance(m: &mut Machine, cpu: CpuId) -> bool {
     m.update_misfit_status(cpu, IDLE);
     m.rqs[cpu].fair.idle_stamp = m.now.max(1);
-    // Without other fair tasks there is nothing to pull (as while all tasks are ext).
+    // There is nothing to pull if no CPU has fair tasks, for example while all tasks are ext tasks.
     if m.domains.nr_queued == 0 || m.rqs[cpu].nr_running > 0 || !m.online_cpus.contains(cpu) {
         return false;
     }
@@ -34,7 +34,7 @@ pub(super) fn balance(m: &mut Machine, cpu: CpuId) -> bool {
         Some(_) => {
             m.unlock(LockId::Rq(cpu));
             m.update_blocked_averages(cpu);
-            let pulled = climb(m, cpu, avg_idle, &mut next_balance);
+            let pulled = pull_from_domains(m, cpu, avg_idle, &mut next_balance);
             m.lock(LockId::Rq(cpu));
             pulled
         }
@@ -48,21 +48,23 @@ pub(super) fn balance(m: &mut Machine, cpu: CpuId) -> bool {
     found
 }
 
-fn climb(m: &mut Machine, cpu: CpuId, avg_idle: u64, next_balance: &mut u64) -> u32 {
+/// Balances the domains of `cpu`, smallest first, until a task is pulled. Returns the number of
+/// pulled tasks.
+fn pull_from_domains(m: &mut Machine, cpu: CpuId, avg_idle: u64, next_balance: &mut u64) -> u32 {
     let mut total_cost = 0;
-    let mut go_on = true;
+    let mut continue_balancing = true;
     let mut pulled = 0;
     for level in 0..m.domains.levels[cpu.index()].len() {
         let start = m.local_time(cpu);
-        let rung = &m.domains.levels[cpu.index()][level];
-        let interval = rung.interval_jiffies(m.tick_ns(), m.nr_cpus(), false);
-        *next_balance = (*next_balance).min(rung.last_balance + interval);
-        if avg_idle < total_cost + rung.max_newidle_lb_cost {
+        let domain = &m.domains.levels[cpu.index()][level];
+        let interval = domain.interval_jiffies(m.tick_ns(), m.nr_cpus(), false);
+        *next_balance = (*next_balance).min(domain.last_balance + interval);
+        if avg_idle < total_cost + domain.max_newidle_lb_cost {
             break;
         }
         let mut weight = 1;
-        if rung.newidle_ratio < 1024 {
-            weight = 1 + rung.newidle_ratio;
+        if domain.newidle_ratio < 1024 {
+            weight = 1 + domain.newidle_ratio;
             if m.domains.rng.below(1024) as u32 > weight {
                 let now = m.now;
                 m.domains.levels[cpu.index()][level].count_newidle(now, 0);
@@ -70,13 +72,13 @@ fn climb(m: &mut Machine, cpu: CpuId, avg_idle: u64, next_balance: &mut u64) -> 
             }
             weight = (1024 + weight / 2) / weight;
         }
-        pulled = balance_rq(m, cpu, level, IdleType::NewlyIdle, &mut go_on);
+        pulled = balance_rq(m, cpu, level, IdleType::NewlyIdle, &mut continue_balancing);
         let cost = m.local_time(cpu) - start;
         total_cost += cost;
         let now = m.now;
-        let rung = &mut m.domains.levels[cpu.index()][level];
-        rung.update_newidle_cost(now, cost, if pulled > 0 { weight } else { 0 });
-        if pulled > 0 || !go_on {
+        let domain = &mut m.domains.levels[cpu.index()][level];
+        domain.update_newidle_cost(now, cost, if pulled > 0 { weight } else { 0 });
+        if pulled > 0 || !continue_balancing {
             break;
         }
     }
@@ -85,7 +87,7 @@ fn climb(m: &mut Machine, cpu: CpuId, avg_idle: u64, next_balance: &mut u64) -> 
     pulled
 }
 
-/// The CPU has something to run again: how long was it idle? (update_rq_avg_idle)
+/// Updates the average idle time when a CPU has something to run again (update_rq_avg_idle).
 pub(crate) fn exit_idle(m: &mut Machine, cpu: CpuId) {
     let now = m.now;
     let rq = &mut m.rqs[cpu].fair;
@@ -102,13 +104,15 @@ pub(crate) fn exit_idle(m: &mut Machine, cpu: CpuId) {
 }
 
 impl Level {
+    /// Counts an attempt and its success, and updates the success rate after every 512 attempts.
     fn count_newidle(&mut self, now: u64, success: u32) {
         self.newidle_call += 1;
         self.newidle_success += success;
         if self.newidle_call < 1024 {
             return;
         }
-        // Seldom calls may fail more often.
+        // The longer ago the last 512 attempts began, the higher is the rate. Rare attempts may
+        // fail more often.
         let rate = ((now - self.newidle_stamp_ns) >> 22).min(1024) as u32;
         self.newidle_stamp_ns = now;
         self.newidle_ratio = (rate + self.newidle_success).min(1024);
@@ -116,7 +120,8 @@ impl Level {
         self.newidle_success /= 2;
     }
 
-    /// Notes what a look at this rung took. It is forgotten by 1 % a second; true if that was due.
+    /// Records the cost of an attempt in this domain. The recorded maximum decays by 1 % per
+    /// second. Returns whether it has decayed now.
     pub(super) fn update_newidle_cost(&mut self, now: u64, cost: u64, success: u32) -> bool {
         if cost > 0 {
             self.count_newidle(now, success);

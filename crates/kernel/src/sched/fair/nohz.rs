@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Periodic balancing from the tick, and on behalf of CPUs whose tick is stopped (sched_balance_trigger and nohz).
+//! Periodic balancing from the tick, and balancing for CPUs whose tick is stopped
+//! (sched_balance_trigger, nohz).
 
 use super::balance::{IdleType, balance_rq};
 use super::detach;
@@ -10,22 +11,23 @@ use crate::machine::Machine;
 use crate::simulation::event::Event;
 use crate::simulation::id::CpuId;
 
-/// A busy CPU balances this much less often.
+/// Factor by which a busy CPU balances less often.
 const BUSY_FACTOR: u64 = 16;
 
 impl Level {
-    /// Time between two runs on this rung, jiffies (get_sd_balance_interval).
+    /// Returns the time between two balancing runs in this domain, in jiffies
+    /// (get_sd_balance_interval).
     pub(super) fn interval_jiffies(&self, tick_ns: u64, nr_cpus: u32, busy: bool) -> u64 {
         let ms = self.balance_interval * if busy { BUSY_FACTOR } else { 1 };
         let max = (1_000_000_000 / tick_ns * u64::from(nr_cpus) / 10).max(1);
         let jiffies = (ms * 1_000_000).div_ceil(tick_ns);
-        // Not a multiple of the rung below.
+        // The interval must not be a multiple of the interval one level below.
         let jiffies = jiffies.saturating_sub(u64::from(busy));
         jiffies.clamp(1, max)
     }
 }
 
-/// Called from the tick: periodic balancing.
+/// Performs periodic balancing if it is due. The tick calls this.
 pub(crate) fn trigger_load_balance(m: &mut Machine, cpu: CpuId) {
     if m.domains.nr_queued == 0 || m.domains.levels[cpu.index()].is_empty() {
         return;
@@ -34,43 +36,44 @@ pub(crate) fn trigger_load_balance(m: &mut Machine, cpu: CpuId) {
     if jiffies >= m.rqs[cpu].fair.next_balance {
         balance_domains(m, cpu, IdleType::Busy);
     }
-    m.update_blocked_of_idle();
+    m.update_blocked_on_idle_cpus();
     if kick_due(m, cpu, jiffies) {
         kick(m, cpu, jiffies);
     }
 }
 
-/// Visits the rungs of `cpu` that are due (sched_balance_domains). Runs on `m.this_cpu`.
+/// Balances those domains of `cpu` that are due (sched_balance_domains). The code runs on
+/// `m.this_cpu`.
 fn balance_domains(m: &mut Machine, cpu: CpuId, idle: IdleType) {
     let (jiffies, tick_ns, nr_cpus) = (m.now / m.tick_ns(), m.tick_ns(), m.nr_cpus());
     m.update_blocked_averages(cpu);
     let mut idle = idle;
     let mut busy = idle == IdleType::Busy && !sched_idle_cpu(m, cpu);
     let mut next_balance = jiffies + 60 * 1_000_000_000 / tick_ns;
-    let mut go_on = true;
+    let mut continue_balancing = true;
     let mut decayed = false;
     let mut max_cost = 0;
     for level in 0..m.domains.levels[cpu.index()].len() {
         let now = m.now;
-        let rung = &mut m.domains.levels[cpu.index()][level];
-        decayed = rung.update_newidle_cost(now, 0, 0);
-        max_cost += rung.max_newidle_lb_cost;
-        if !go_on {
+        let domain = &mut m.domains.levels[cpu.index()][level];
+        decayed = domain.update_newidle_cost(now, 0, 0);
+        max_cost += domain.max_newidle_lb_cost;
+        if !continue_balancing {
             if decayed {
                 continue;
             }
             break;
         }
-        let mut interval = rung.interval_jiffies(tick_ns, nr_cpus, busy);
-        if jiffies >= rung.last_balance + interval {
-            if balance_rq(m, cpu, level, idle, &mut go_on) > 0 {
+        let mut interval = domain.interval_jiffies(tick_ns, nr_cpus, busy);
+        if jiffies >= domain.last_balance + interval {
+            if balance_rq(m, cpu, level, idle, &mut continue_balancing) > 0 {
                 let still = m.rqs[cpu].idle() && m.rqs[cpu].nr_running == 0;
                 idle = if still { IdleType::Idle } else { IdleType::Busy };
                 busy = !still && !sched_idle_cpu(m, cpu);
             }
-            let rung = &mut m.domains.levels[cpu.index()][level];
-            rung.last_balance = jiffies;
-            interval = rung.interval_jiffies(tick_ns, nr_cpus, busy);
+            let domain = &mut m.domains.levels[cpu.index()][level];
+            domain.last_balance = jiffies;
+            interval = domain.interval_jiffies(tick_ns, nr_cpus, busy);
         }
         next_balance = next_balance.min(m.domains.levels[cpu.index()][level].last_balance + interval);
     }
@@ -81,7 +84,7 @@ fn balance_domains(m: &mut Machine, cpu: CpuId, idle: IdleType) {
     rq.next_balance = next_balance;
 }
 
-/// Whether it looks as if an idle CPU could help this one (nohz_balancer_kick).
+/// Returns whether an idle CPU could probably take work from this one (nohz_balancer_kick).
 fn kick_due(m: &mut Machine, cpu: CpuId, jiffies: u64) -> bool {
     if m.domains.nohz_kicked || jiffies < m.domains.nohz_next_balance || m.idle_cpus.is_empty() {
         return false;
@@ -90,15 +93,15 @@ fn kick_due(m: &mut Machine, cpu: CpuId, jiffies: u64) -> bool {
     if rq.nr_running >= 2 {
         return true;
     }
-    let pct = m.domains.span_of(cpu, 0).imbalance_pct;
+    let pct = m.domains.domain_span(cpu, 0).imbalance_pct;
     if rq.fair.cfs.h_nr_runnable >= 1 && m.capacity_of(cpu) * pct < m.arch_capacity(cpu) * 100 {
         return true;
     }
     if m.domains.asym_span(cpu).is_some() {
         return rq.fair.misfit_task_load > 0;
     }
-    // Another rung may be less busy than this LLC.
-    let llc = &m.domains.llcs[m.domains.llc_of[cpu.index()] as usize];
+    // Another LLC may be less busy than this one.
+    let llc = &m.domains.llcs[m.domains.llc_index[cpu.index()] as usize];
     let idle: u32 = llc
         .set
         .words()
@@ -109,7 +112,7 @@ fn kick_due(m: &mut Machine, cpu: CpuId, jiffies: u64) -> bool {
     llc.weight - idle > 1
 }
 
-/// Sends the first idle CPU to balance for all of them.
+/// Kicks the first idle CPU, so that it balances for all idle CPUs.
 fn kick(m: &mut Machine, cpu: CpuId, jiffies: u64) {
     m.domains.nohz_next_balance = jiffies + 1;
     let mut ilb = m.idle_cpus.first();
@@ -126,7 +129,7 @@ fn kick(m: &mut Machine, cpu: CpuId, jiffies: u64) {
     m.events.push(at, Event::NohzBalance { cpu: ilb });
 }
 
-/// The IPI to an idle CPU arrived, or the stopper's work.
+/// Handles the IPI for nohz idle balancing, or the start of the stopper.
 pub(crate) fn nohz_balance(m: &mut Machine, cpu: CpuId) {
     m.enter(cpu);
     if let Some(dst) = m.rqs[cpu].fair.push_cpu.take() {
@@ -141,11 +144,11 @@ pub(crate) fn nohz_balance(m: &mut Machine, cpu: CpuId) {
     if !available_idle_cpu(m, cpu) {
         return;
     }
-    // This CPU last, the others before it.
+    // The other idle CPUs come first, this CPU last.
     let mut at = m.idle_cpus.next_wrap((cpu.nr() + 1) % m.nr_cpus());
     while let Some(idle) = at {
         if available_idle_cpu(m, idle) {
-            // Work of its own: somebody else goes on.
+            // This CPU has work of its own now. Another CPU will continue later.
             if m.rqs[cpu].nr_running > 0 {
                 return;
             }
@@ -158,7 +161,7 @@ pub(crate) fn nohz_balance(m: &mut Machine, cpu: CpuId) {
             break;
         }
         let next = m.idle_cpus.next(idle.nr() + 1);
-        // Round the end once, and not past this CPU.
+        // The search wraps around once and ends at this CPU.
         at = match next {
             Some(next) if idle < cpu && next > cpu => None,
             Some(next) => Some(next),

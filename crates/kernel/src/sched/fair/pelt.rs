@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Per-entity load tracking: geometric averages of load, runnable time and running time (kernel/sched/pelt.c).
+//! Per-entity load tracking: decaying averages of load, runnable time and running time
+//! (kernel/sched/pelt.c).
 //!
-//! A period is 1024 us and what was 32 periods ago counts half. Only the running time is scaled by the CPU's capacity,
-//! so a slow CPU that never idles shows its capacity as utilisation; frequency is not modelled.
+//! A period is 1024 us. The contribution of a period halves every 32 periods. Only running time is
+//! scaled by the CPU's capacity, so a slow CPU that never idles has its capacity as utilization.
+//! The CPU's frequency is ignored here.
 
-/// Half-life in periods.
+/// Number of periods in which a contribution halves.
 const PERIOD: u64 = 32;
-/// The greatest sum a signal of 1 can reach: 1024 times the sum of y^n.
+/// Greatest sum that a signal of 1 can reach: 1024 times the sum of all y^n.
 pub const LOAD_AVG_MAX: u64 = 47_742;
+/// Value of `last_update` for averages that belong to no queue.
 const NEVER: u64 = u64::MAX;
 
-/// 2^32 y^n with y^32 = 1/2, for n in 0..32, rounded down.
+/// 2^32 * y^n for n in 0..32, rounded down, with y^32 = 1/2.
 const DECAY: [u32; PERIOD as usize] = {
-    // y = 2^(-1/32) as a 62 bit fraction, by five square roots of 1/2.
+    // y = 2^(-1/32) as a fraction with 62 bits, computed by five square roots of 1/2.
     let mut y: u128 = 1 << 61;
     let mut root = 0;
     while root < 5 {
@@ -30,6 +33,7 @@ const DECAY: [u32; PERIOD as usize] = {
     table
 };
 
+/// Returns `value` after `periods` periods of decay.
 fn decay(value: u64, periods: u64) -> u64 {
     if periods > PERIOD * 63 {
         return 0;
@@ -38,11 +42,11 @@ fn decay(value: u64, periods: u64) -> u64 {
     ((u128::from(value) * u128::from(DECAY[(periods % PERIOD) as usize])) >> 32) as u64
 }
 
-/// struct sched_avg of an entity or of a runqueue.
+/// Averages of an entity or of a queue (struct sched_avg).
 #[derive(Clone, Copy, Debug)]
 pub struct Avg {
     last_update: u64,
-    /// us of the period under way that are in the sums.
+    /// Part of the current period that is already in the sums, us.
     contrib: u64,
     load_sum: u64,
     runnable_sum: u64,
@@ -67,40 +71,45 @@ impl Default for Avg {
     }
 }
 
-/// What was true since the last update.
+/// State of an entity or a queue since the last update.
 #[derive(Clone, Copy)]
 pub struct State {
-    /// Weight that was queued; 0 or 1 for an entity.
+    /// Queued weight; 0 or 1 for an entity.
     pub load: u64,
-    /// Runnable tasks.
+    /// Number of runnable tasks.
     pub runnable: u64,
-    /// Capacity of the CPU if a task ran, else 0.
+    /// Capacity of the CPU if a task ran, otherwise 0.
     pub running: u64,
 }
 
+/// Adds a delta to a value; the result is at least 0.
 fn add_positive(value: &mut u64, delta: i64) {
     *value = value.saturating_add_signed(delta);
 }
 
 impl Avg {
-    /// Not part of any runqueue's sums (last_update_time == 0).
+    /// Returns whether the averages are not part of a queue's sums (last_update_time == 0).
     pub fn detached(&self) -> bool {
         self.last_update == NEVER
     }
 
+    /// Marks the averages as not part of a queue's sums.
     pub fn detach(&mut self) {
         self.last_update = NEVER;
     }
 
+    /// Marks the averages as part of a queue's sums, up to date at `now`.
     pub fn attach(&mut self, now: u64) {
         self.last_update = now;
     }
 
+    /// Returns the greatest value that a sum can have at this point of the period.
     fn divider(&self) -> u64 {
         LOAD_AVG_MAX - 1024 + self.contrib
     }
 
-    /// Brings the averages up to `now` (ns). `weight` multiplies load_sum: the entity's weight, 1 for a runqueue.
+    /// Updates the averages to `now` (ns). `weight` multiplies `load_sum`; it is the entity's
+    /// weight, or 1 for a queue.
     #[inline(always)]
     pub fn update(&mut self, now: u64, state: State, weight: u64) -> bool {
         if self.last_update == NEVER {
@@ -144,7 +153,7 @@ impl Avg {
         true
     }
 
-    /// Sets the sums so that the averages hold (attach_entity_load_avg, for a new or moved entity).
+    /// Sets the averages and the matching sums of a new or moved entity (attach_entity_load_avg).
     pub fn set(&mut self, load: u64, util: u64, runnable: u64, weight: u64, like: &Avg) {
         self.contrib = like.contrib;
         let divider = self.divider();
@@ -156,7 +165,7 @@ impl Avg {
         self.load_sum = (load * divider / weight.max(1)).max(1);
     }
 
-    /// An entity's averages join those of its runqueue.
+    /// Adds an entity's averages to those of its queue.
     pub fn add(&mut self, entity: &Avg, weight: u64) {
         self.load_avg += entity.load_avg;
         self.load_sum += weight * entity.load_sum;
@@ -166,7 +175,8 @@ impl Avg {
         self.util_sum += entity.util_sum;
     }
 
-    /// And leave them. Rounding may have made the sum smaller than the part.
+    /// Subtracts an entity's averages from those of its queue. Rounding may have made the sum
+    /// smaller than the part.
     pub fn sub(&mut self, entity: &Avg, weight: u64) {
         self.load_avg = self.load_avg.saturating_sub(entity.load_avg);
         self.load_sum = self.load_sum.saturating_sub(weight * entity.load_sum);
@@ -176,10 +186,12 @@ impl Avg {
         self.util_sum = self.util_sum.saturating_sub(entity.util_sum);
     }
 
-    /// The averages of a group's entity (`self`) follow those of its queue (`group`), and those of the queue it is on
-    /// (`above`) follow it, after load came to or left the group (update_tg_cfs_util, update_tg_cfs_runnable,
-    /// update_tg_cfs_load). `runnable`: by how much the group's load_sum, without weights, changed; `weights`: the
-    /// entity's, and the sum of those on the group's queue.
+    /// Updates a group's entity (`self`) after load has joined or left the group's queue.
+    ///
+    /// The entity takes over the averages of the group's queue (`group`), and the queue on which
+    /// the entity competes (`above`) changes by the same amounts. `runnable` is the change of the
+    /// group's unweighted load_sum. `weights` are the entity's weight and the total weight on the
+    /// group's queue (update_tg_cfs_util, update_tg_cfs_runnable, update_tg_cfs_load).
     pub(super) fn follow(&mut self, above: &mut Avg, group: &Avg, runnable: i64, weights: (u64, u64)) {
         let divider = above.divider();
         let follow = |sum: &mut u64, avg: &mut u64, above_sum: &mut u64, above_avg: &mut u64, to: u64| {
@@ -214,11 +226,12 @@ impl Avg {
         let sum = if runnable > 0 {
             (self.load_sum + runnable as u64).min(divider)
         } else {
-            // All tasks of the group are taken to be runnable as often; but it does not become more by this.
+            // All tasks of the group count as equally often runnable. This must not increase the
+            // sum.
             let estimate = group.load_sum.checked_div(group_weight).unwrap_or(0);
             self.load_sum.min(estimate)
         };
-        // It cannot run more than it is runnable.
+        // The entity cannot run for longer than it is runnable.
         let sum = sum.max(self.util_sum >> 10);
         let load = weight * sum / divider;
         let delta = load as i64 - self.load_avg as i64;
@@ -232,17 +245,17 @@ impl Avg {
         }
     }
 
-    /// Something of it is left to decay.
+    /// Returns whether a sum is left that decays.
     pub(super) fn decays(&self) -> bool {
         self.load_sum | self.util_sum | self.runnable_sum != 0
     }
 
-    /// The load without weights, of an entity.
+    /// Returns the unweighted load sum of an entity.
     pub(super) fn load_sum(&self) -> i64 {
         self.load_sum as i64
     }
 
-    /// Another weight from now on.
+    /// Changes the weight of an entity.
     pub fn reweight(&mut self, weight: u64) {
         self.load_avg = weight * self.load_sum / self.divider();
     }
@@ -262,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_cpu_reaches_its_capacity_and_half_busy_half_of_it() {
+    fn utilization_is_capacity_times_busy_time() {
         for (capacity, busy_in_10, expected) in [(1024, 10, 1024), (512, 10, 512), (1024, 5, 512)] {
             let mut avg = Avg::default();
             avg.attach(0);
@@ -288,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleeper_loses_half_in_32_ms() {
+    fn averages_of_a_sleeper_halve_in_32_ms() {
         let mut avg = Avg::default();
         avg.attach(0);
         avg.update(

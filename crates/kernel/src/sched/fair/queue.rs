@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tasks and groups come onto queues and leave them (enqueue_task_fair, dequeue_entities).
+//! Queueing and dequeueing of tasks and groups (enqueue_task_fair, dequeue_entities).
 //!
-//! With a group's first task its entity joins the queue above, and with the last one it leaves, delayed as a task is
-//! while it is in debt.
+//! When a group gets its first task, the group's entity joins the queue above. When its last task
+//! leaves, the entity leaves as well. Like a task, it is delayed while its lag is negative.
 
 use super::entity::{CfsRqId, EntityId, GROUP};
 use super::{hrtick_update, is_idle_policy};
@@ -11,7 +11,7 @@ use crate::sched::class::flags;
 use crate::sched::task::State;
 use crate::simulation::id::{CpuId, TaskId};
 
-/// What a task counts as in its queues.
+/// Numbers by which a task or group changes the counters of a queue.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     queued: u32,
@@ -19,6 +19,7 @@ struct Counts {
     idle: u32,
 }
 
+/// Queues a task that became runnable, and the groups above it (enqueue_task_fair).
 pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32) {
     let cfs_rq = m.task_cfs_rq(cpu, task);
     if m.tasks[task].fair.delayed {
@@ -47,7 +48,7 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32
         runnable: 1,
         idle: idle.into(),
     };
-    count_in(m, cfs_rq, counts);
+    add_counts(m, cfs_rq, counts);
     if cfs_rq >= GROUP {
         enqueue_groups(m, cpu, cfs_rq, counts);
     }
@@ -55,11 +56,11 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32
     m.domains.overloaded |= m.rqs[cpu].nr_running >= 2;
     let rq = &mut m.rqs[cpu].fair;
     rq.push_newest(&mut m.tasks, task);
-    m.domains.note_idle_policy(cpu, &rq.cfs);
+    m.domains.update_idle_policy(cpu, &rq.cfs);
     hrtick_update(m, cpu);
 }
 
-/// Onto its queue, its load being part of that already.
+/// Inserts an entity into its queue. The queue's load includes the entity's load already.
 #[inline]
 fn enqueue_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId, flags: u32) {
     m.place_entity(cfs_rq, id, flags);
@@ -73,21 +74,22 @@ fn enqueue_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId, flags: u32) {
     }
 }
 
-fn count_in(m: &mut Machine, cfs_rq: CfsRqId, counts: Counts) {
+fn add_counts(m: &mut Machine, cfs_rq: CfsRqId, counts: Counts) {
     let cfs = m.cfs_mut(cfs_rq);
     cfs.h_nr_queued += counts.queued;
     cfs.h_nr_runnable += counts.runnable;
     cfs.h_nr_idle += counts.idle;
 }
 
-fn count_out(m: &mut Machine, cfs_rq: CfsRqId, counts: Counts) {
+fn subtract_counts(m: &mut Machine, cfs_rq: CfsRqId, counts: Counts) {
     let cfs = m.cfs_mut(cfs_rq);
     cfs.h_nr_queued -= counts.queued;
     cfs.h_nr_runnable -= counts.runnable;
     cfs.h_nr_idle -= counts.idle;
 }
 
-/// A task that was delayed can run again, or one is delayed, on this queue and all above.
+/// Counts a delayed task that became runnable, or a task that became delayed, on its queue and all
+/// queues above.
 fn count_runnable(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId, runnable: bool) {
     let mut at = cfs_rq;
     loop {
@@ -104,7 +106,8 @@ fn count_runnable(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId, runnable: bool) 
     }
 }
 
-/// A task joined a group: so does the group what it is in, if it was not there, and all see one more.
+/// Updates the queues above a group that a task has joined. Groups that were empty join the queue
+/// above them.
 fn enqueue_groups(m: &mut Machine, cpu: CpuId, group: EntityId, mut counts: Counts) {
     let mut id = group;
     while id >= GROUP {
@@ -124,12 +127,13 @@ fn enqueue_groups(m: &mut Machine, cpu: CpuId, group: EntityId, mut counts: Coun
             m.update_group_entity(cpu, id);
             enqueue_entity(m, above, id, flags::WAKEUP);
         }
-        count_in(m, above, counts);
+        add_counts(m, above, counts);
         id = above;
     }
 }
 
-/// A delayed sleeper is woken: it may run again and owes at most what is left of its debt (requeue_delayed_entity).
+/// Makes a delayed sleeper that was woken runnable again. It keeps at most the rest of its negative
+/// lag (requeue_delayed_entity).
 fn requeue_delayed(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
     if m.update_entity_lag(cfs_rq, id) {
         let (cfs, mut entities) = m.queue(cfs_rq);
@@ -140,7 +144,7 @@ fn requeue_delayed(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
         if !is_curr {
             cfs.remove(&entities, id);
         } else {
-            // It must not count in V while it is placed anew.
+            // The entity must not count in V while it is placed again.
             entities[id].on_rq = false;
         }
         m.place_entity(cfs_rq, id, 0);
@@ -156,6 +160,8 @@ fn requeue_delayed(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
     m.se_mut(id).delayed = false;
 }
 
+/// Dequeues a task. If it goes to sleep with negative lag, it is delayed instead
+/// (dequeue_task_fair).
 pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32) {
     if m.tasks[task].fair.throttled {
         m.leave_limbo(cpu, task);
@@ -178,7 +184,8 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32
     }
 }
 
-/// Whoever is in debt goes on competing until it is paid; true if so (DELAY_DEQUEUE).
+/// Delays the dequeue of an entity with negative lag, so that it competes until it is eligible.
+/// Returns whether it is delayed (DELAY_DEQUEUE).
 fn delay_dequeue(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) -> bool {
     if m.eligible(cfs_rq, id) {
         return false;
@@ -188,8 +195,10 @@ fn delay_dequeue(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) -> bool {
     true
 }
 
-/// Takes a task off its queue, and groups that become empty off theirs: those may be delayed if `delay`. A task that was
-/// delayed has been counted out of the runnable ones before.
+/// Removes a task from its queue, and groups that become empty from theirs. With `delay`, such
+/// groups may be delayed.
+///
+/// A delayed task is no longer counted as runnable.
 fn dequeue_entities(m: &mut Machine, cpu: CpuId, task: TaskId, sleep: bool, delay: bool) {
     let cfs_rq = m.task_cfs_rq(cpu, task);
     let e = &mut m.tasks[task].fair;
@@ -200,16 +209,17 @@ fn dequeue_entities(m: &mut Machine, cpu: CpuId, task: TaskId, sleep: bool, dela
     };
     e.counted_idle = false;
     dequeue_entity(m, cfs_rq, task.into(), sleep);
-    count_out(m, cfs_rq, counts);
+    subtract_counts(m, cfs_rq, counts);
     if cfs_rq >= GROUP {
         dequeue_groups(m, cpu, cfs_rq, counts, delay);
     }
     m.domains.nr_queued -= 1;
     let rq = &mut m.rqs[cpu].fair;
     rq.unlink(&mut m.tasks, task);
-    m.domains.note_idle_policy(cpu, &rq.cfs);
+    m.domains.update_idle_policy(cpu, &rq.cfs);
 }
 
+/// Removes an entity from its queue and stores its lag (dequeue_entity).
 fn dequeue_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId, sleep: bool) {
     m.update_load_avg(cfs_rq, id);
     m.update_entity_lag(cfs_rq, id);
@@ -231,7 +241,8 @@ fn dequeue_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId, sleep: bool) {
     }
 }
 
-/// Something left a group: if that is empty now, it leaves what it is in, too.
+/// Updates the queues above a group that an entity has left. Groups that have become empty leave
+/// the queue above them.
 fn dequeue_groups(m: &mut Machine, cpu: CpuId, group: EntityId, mut counts: Counts, delay: bool) {
     let mut id = group;
     let mut leaves = true;
@@ -248,15 +259,15 @@ fn dequeue_groups(m: &mut Machine, cpu: CpuId, group: EntityId, mut counts: Coun
         if leaves {
             dequeue_entity(m, above, id, true);
         }
-        count_out(m, above, counts);
+        subtract_counts(m, above, counts);
         id = above;
     }
 }
 
-/// A delayed entity has paid what it owed.
+/// Dequeues a delayed entity that has become eligible.
 pub(super) fn dequeue_delayed(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId, id: EntityId) {
     if id < GROUP {
-        dequeue_entities(m, cpu, TaskId::of_entity(id), true, true);
+        dequeue_entities(m, cpu, TaskId::from_entity(id), true, true);
         return;
     }
     dequeue_entity(m, cfs_rq, id, true);
@@ -265,7 +276,7 @@ pub(super) fn dequeue_delayed(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId, id: 
     }
 }
 
-/// A sleeper that still competes leaves for good: it changes class or CPU.
+/// Dequeues a delayed sleeper because it changes its class, its CPU or its cgroup.
 pub(super) fn finish_delayed(m: &mut Machine, task: TaskId) {
     if m.tasks[task].fair.delayed {
         let cpu = m.tasks[task].cpu;
@@ -273,7 +284,8 @@ pub(super) fn finish_delayed(m: &mut Machine, task: TaskId) {
     }
 }
 
-/// A task of a throttled group leaves; neither it nor the group competes on.
+/// Dequeues a task of a throttled group. Neither the task nor a group that becomes empty is
+/// delayed.
 pub(super) fn dequeue_throttled_entities(m: &mut Machine, cpu: CpuId, task: TaskId) {
     dequeue_entities(m, cpu, task, true, false);
 }

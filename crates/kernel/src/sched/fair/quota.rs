@@ -1,56 +1,62 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The state of cpu.max: of a group, and of its queue on a CPU.
+//! State of cpu.max: for a group, and for its queue on each CPU.
 
 use super::entity::CfsRqId;
 use crate::simulation::id::{CpuId, TaskId};
 
-/// What a CPU takes at once (sched_cfs_bandwidth_slice), ns.
+/// Runtime that a CPU takes from the pool at a time (sched_cfs_bandwidth_slice), ns.
 pub(super) const SLICE_NS: u64 = 5_000_000;
 
-/// An empty queue keeps this much (min_cfs_rq_runtime), ns.
+/// Runtime that an empty queue keeps (min_cfs_rq_runtime), ns.
 pub(super) const KEPT_NS: i64 = 1_000_000;
 
-/// What came back is given out after this long (cfs_bandwidth_slack_period), ns.
+/// Delay after which returned runtime is distributed to throttled queues
+/// (cfs_bandwidth_slack_period), ns.
 pub(super) const SLACK_PERIOD_NS: u64 = 5_000_000;
 
-/// Unless the period ends sooner than this after it (min_bandwidth_expiration), ns.
+/// Runtime is not distributed if the period ends within this time after the delay
+/// (min_bandwidth_expiration), ns.
 pub(super) const SLACK_MARGIN_NS: u64 = 2_000_000;
 
-/// A group's limit and pool (struct cfs_bandwidth).
+/// A group's limit and its pool of runtime (struct cfs_bandwidth).
 #[derive(Default)]
 pub(super) struct Bandwidth {
-    /// ns a period; `None`: no limit.
+    /// CPU time per period, ns; `None` for no limit.
     pub(super) quota: Option<u64>,
     pub(super) period_ns: u64,
-    /// ns of earlier periods that may be used beyond the quota.
+    /// Unused time of earlier periods that may be used in addition to the quota, ns.
     pub(super) burst_ns: u64,
-    /// Pool, ns.
+    /// Runtime in the pool, ns.
     pub(super) runtime: u64,
-    /// The pool was not asked since the period began.
+    /// Whether no runtime was taken from the pool since the period began.
     pub(super) idle: bool,
-    /// The timer runs, on `cpu`, and fires at `expires`.
+    /// Whether the period timer is running.
     pub(super) active: bool,
+    /// CPU on which the period timer fires.
     pub(super) cpu: CpuId,
+    /// Time at which the period timer fires, ns.
     pub(super) expires: u64,
     pub(super) slack_pending: bool,
-    /// Of pending events.
+    /// Generation number of pending events. Events of older generations are ignored.
     pub generation: u32,
-    /// Throttled queues in the order in which they became so.
+    /// Throttled queues in the order in which they were throttled.
     pub(super) throttled: Vec<CfsRqId>,
 }
 
-/// What a queue has of the pool.
+/// A queue's runtime.
 #[derive(Default)]
 pub(super) struct Runtime {
-    /// ns; below 0 what was used beyond it.
+    /// Remaining runtime, ns. It is negative if more was used.
     pub(super) remaining: i64,
     pub(super) throttled: bool,
-    /// Tasks that wait for the queue, or one above, to be unthrottled.
+    /// Tasks that wait until this queue and those above it are no longer throttled
+    /// (throttled_limbo_list).
     pub(super) limbo: Vec<TaskId>,
 }
 
 impl Bandwidth {
-    /// No limit; events of before are void.
+    /// Returns the state of a group without a limit. Pending events of the previous state become
+    /// invalid.
     pub fn after(generation: u32) -> Bandwidth {
         Bandwidth {
             generation: generation.wrapping_add(1),
@@ -58,7 +64,7 @@ impl Bandwidth {
         }
     }
 
-    /// __refill_cfs_bandwidth_runtime
+    /// Adds the quota to the pool, up to the quota plus the burst (__refill_cfs_bandwidth_runtime).
     pub(super) fn refill(&mut self) {
         if let Some(quota) = self.quota {
             self.runtime = (self.runtime + quota).min(quota + self.burst_ns);

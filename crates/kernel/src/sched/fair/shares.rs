@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a group has on each CPU: its shares divided by load, and its load as the queues above see it.
+//! The share of a group on each CPU, and the group's load as the queues above see it.
 //!
-//! A group's entity on a CPU has that part of the group's shares which the CPU's queue has of the group's load
-//! (calc_group_shares). What a queue contributes to that is told at most once a ms and when it changed by 1/64, and of an
-//! idle CPU when somebody looks for its load to decay.
+//! A group's shares are divided among its CPUs in proportion to the load of its queue on each CPU
+//! (calc_group_shares). A queue's contribution to the group's load is updated at most once in 1 ms,
+//! and only if it has changed by more than 1/64. For idle CPUs it is updated when their load is
+//! made to decay.
 //!
-//! Simpler than in Linux: load that leaves a queue does so at once, not when the queue is next updated, and a task's part
-//! in its CPU's load (task_h_load) is not kept for a jiffy.
+//! Differences to Linux: load leaves a queue immediately instead of at the queue's next update, and
+//! a task's part of its CPU's load (task_h_load) is not cached for a jiffy.
 
 use super::entity::{CfsRqId, EntityId, GROUP, scale_load, scale_load_down};
 use crate::machine::Machine;
@@ -14,15 +15,15 @@ use crate::sched::fair::task_group::shares;
 use crate::sched::task::WEIGHT_IDLEPRIO;
 use crate::simulation::id::{CpuId, TaskId};
 
-/// Least load of a group's entity, scaled.
+/// Minimum load of a group's entity, scaled.
 const MIN_SHARES: u64 = 2;
-/// A queue tells its group of its load at most so often, ns.
+/// Minimum time between updates of a queue's contribution to its group's load, ns.
 const UPDATE_TG_NS: u64 = 1_000_000;
-/// Load of idle CPUs decays so often, ns (LOAD_AVG_PERIOD).
+/// Interval at which the load of idle CPUs is made to decay, ns (LOAD_AVG_PERIOD).
 const BLOCKED_NS: u64 = 32_000_000;
 
 impl Machine {
-    /// What a group's shares come to on the CPU of this queue (calc_group_shares).
+    /// Returns a group's share on the CPU of this queue (calc_group_shares).
     fn calc_group_shares(&self, id: CfsRqId) -> u32 {
         let group = self.task_groups.group(id);
         let rq = self.task_groups.rq(id);
@@ -33,7 +34,7 @@ impl Machine {
         part.clamp(MIN_SHARES.min(all), all) as u32
     }
 
-    /// The entity of a group with something queued has its present share (update_cfs_group).
+    /// Sets the load of a group's entity to the group's current share (update_cfs_group).
     pub(super) fn update_cfs_group(&mut self, cpu: CpuId, id: EntityId) {
         if self.task_groups.rq(id).cfs.load == 0 {
             return;
@@ -45,7 +46,7 @@ impl Machine {
         }
     }
 
-    /// A group's entity and what follows from its queue, as of now.
+    /// Updates the averages, the number of runnable tasks and the share of a group's entity.
     pub(super) fn update_group_entity(&mut self, cpu: CpuId, id: EntityId) {
         let above = self.cfs_rq_of(cpu, id);
         self.update_load_avg(above, id);
@@ -54,7 +55,7 @@ impl Machine {
         self.update_cfs_group(cpu, id);
     }
 
-    /// The group's load follows that of one of its queues.
+    /// Updates the contribution of a queue to its group's load (update_tg_load_avg).
     pub(super) fn update_tg_load_avg(&mut self, id: CfsRqId) {
         let now = self.now;
         let rq = self.task_groups.rq_mut(id);
@@ -63,18 +64,19 @@ impl Machine {
             return;
         }
         (rq.tg_load_avg_contrib, rq.last_update_tg) = (load, now);
-        let group = self.task_groups.group_of(id);
+        let group = self.task_groups.group_number(id);
         let sum = &mut self.task_groups.groups[group as usize].load_avg;
         *sum = *sum - contrib + load;
     }
 
-    /// Load came to or left a group's queue.
+    /// Records that load has joined or left a group's queue (add_tg_cfs_propagate).
     pub(super) fn add_tg_cfs_propagate(&mut self, id: CfsRqId, load_sum: i64) {
         let rq = self.task_groups.rq_mut(id);
         rq.propagate = Some(rq.propagate.unwrap_or(0) + load_sum);
     }
 
-    /// A group's entity shows what came to or left its queue.
+    /// Updates a group's entity with the load that joined or left its queue
+    /// (propagate_entity_load_avg).
     pub(super) fn propagate_entity_load_avg(&mut self, above: CfsRqId, id: EntityId) {
         let rq = self.task_groups.rq_mut(id);
         let Some(runnable) = rq.propagate.take() else {
@@ -90,9 +92,9 @@ impl Machine {
         }
     }
 
-    /// The same for all above.
+    /// Updates all entities above a queue in the same way (propagate_entity_cfs_rq).
     pub(super) fn propagate_entity_cfs_rq(&mut self, id: CfsRqId) {
-        let cpu = self.cpu_of_cfs(id);
+        let cpu = self.queue_cpu(id);
         let mut se = id;
         while se >= GROUP {
             let above = self.cfs_rq_of(cpu, se);
@@ -101,7 +103,8 @@ impl Machine {
         }
     }
 
-    /// Brings the load of the groups on a CPU up to date where nothing runs (sched_balance_update_blocked_averages).
+    /// Updates the decaying load of groups on a CPU that do not run there
+    /// (sched_balance_update_blocked_averages).
     pub(super) fn update_blocked_averages(&mut self, cpu: CpuId) {
         for at in 0..self.task_groups.bottom_up.len() {
             let id = self.task_groups.id(self.task_groups.bottom_up[at], cpu);
@@ -115,8 +118,9 @@ impl Machine {
         }
     }
 
-    /// The same of CPUs that idle, which nobody else does (nohz.next_blocked).
-    pub(super) fn update_blocked_of_idle(&mut self) {
+    /// Updates the load of groups on idle CPUs, which do not do this themselves
+    /// (nohz.next_blocked).
+    pub(super) fn update_blocked_on_idle_cpus(&mut self) {
         if self.task_groups.is_empty() || self.now < self.task_groups.next_blocked {
             return;
         }
@@ -128,7 +132,7 @@ impl Machine {
         }
     }
 
-    /// The load that a queue is of its CPU's (update_cfs_rq_h_load).
+    /// Returns the part of its CPU's load that a queue makes up (update_cfs_rq_h_load).
     fn h_load(&self, cpu: CpuId, cfs_rq: CfsRqId) -> u64 {
         if cfs_rq < GROUP {
             return self.cfs(cfs_rq).avg.load_avg;
@@ -137,7 +141,7 @@ impl Machine {
         self.h_load(cpu, above) * self.se(cfs_rq).avg.load_avg / (self.cfs(above).avg.load_avg + 1)
     }
 
-    /// The load that a task is of its CPU's.
+    /// Returns the part of its CPU's load that a task makes up (task_h_load).
     pub(super) fn task_h_load(&self, task: TaskId) -> u64 {
         let load = self.se(task).avg.load_avg;
         if self.se(task).group == 0 {
@@ -148,7 +152,7 @@ impl Machine {
         load * self.h_load(cpu, cfs_rq) / (self.cfs(cfs_rq).avg.load_avg + 1)
     }
 
-    /// sched_group_set_shares, with shares scaled as an entity's load.
+    /// Sets the shares of a group, scaled like an entity's load (sched_group_set_shares).
     fn set_shares(&mut self, group: u32, shares: u32) {
         self.task_groups.groups[group as usize].shares = shares;
         for cpu in self.cpus() {
@@ -162,14 +166,14 @@ impl Machine {
     }
 }
 
-/// cpu.weight of a cgroup was set. The root's does not count.
+/// Sets cpu.weight of a cgroup. It has no effect on the root.
 pub(crate) fn set_weight(m: &mut Machine, cgroup: u32, weight: u32) {
     if cgroup != 0 {
         m.set_shares(cgroup, shares(weight));
     }
 }
 
-/// cpu.idle of a cgroup was set: all in it is as SCHED_IDLE (sched_group_set_idle).
+/// Sets cpu.idle of a cgroup. Its tasks then count as SCHED_IDLE (sched_group_set_idle).
 pub(crate) fn set_idle(m: &mut Machine, cgroup: u32, idle: bool) {
     if cgroup == 0 || m.task_groups.groups[cgroup as usize].idle == idle {
         return;
@@ -192,7 +196,7 @@ pub(crate) fn set_idle(m: &mut Machine, cgroup: u32, idle: bool) {
             }
             se = above;
         }
-        m.domains.note_idle_policy(cpu, &m.rqs[cpu].fair.cfs);
+        m.domains.update_idle_policy(cpu, &m.rqs[cpu].fair.cfs);
     }
     let shares = if idle { scale_load(WEIGHT_IDLEPRIO) } else { shares(100) };
     m.set_shares(cgroup, shares);

@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Task groups (struct task_group): for each cgroup and CPU a queue of what is in it, and an entity that stands for it on
-//! the queue of the cgroup above.
+//! Task groups (struct task_group): for each cgroup and CPU, a queue and an entity.
 //!
-//! A task in the root competes on its CPU's own queue, so a machine without cgroups has none of this. The entity of a
-//! group on a CPU and its queue have the same number, from [`GROUP`] on.
+//! The queue holds the tasks and groups of the cgroup. The entity represents the cgroup on the
+//! queue of its parent. Both have the same number, which is at least [`GROUP`].
+//!
+//! ```text
+//! root's queue on CPU 0:    task A   entity of /x
+//!                                        |
+//! queue of /x on CPU 0:              task B   task C
+//! ```
+//!
+//! Tasks in the root compete on their CPU's own queue, so a machine without cgroups needs no task
+//! groups.
 
 use super::entity::{CfsRq, CfsRqId, Entity, EntityId, GROUP, scale_load};
 use crate::sched::fair::quota::{Bandwidth, Runtime};
@@ -13,17 +21,18 @@ use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::table::{Id, Table};
 use std::ops::{Index, IndexMut};
 
-/// A cgroup as the fair class has it.
+/// State of a cgroup in the fair class.
 pub(super) struct TaskGroup {
+    /// The parent cgroup.
     /// The cgroup it is in.
     pub parent: u32,
-    /// Cgroups above it; the root has 0.
+    /// Number of cgroups above; 0 for the root.
     pub depth: u32,
-    /// What its entities share, scaled as an entity's load (tg->shares).
+    /// Shares that are divided among the entities, scaled like an entity's load (tg->shares).
     pub shares: u32,
     /// cpu.idle
     pub idle: bool,
-    /// Sum of what its queues contribute (tg->load_avg).
+    /// Sum of the contributions of its queues (tg->load_avg).
     pub load_avg: u64,
     pub bandwidth: Bandwidth,
 }
@@ -32,34 +41,38 @@ pub(super) struct TaskGroup {
 #[derive(Default)]
 pub(super) struct GroupRq {
     pub cfs: CfsRq,
-    /// Tasks that could run when the entity was last brought up to date (se->runnable_weight).
+    /// Number of runnable tasks at the last update of the entity (se->runnable_weight).
     pub runnable: u32,
-    /// Load that came or went and that the entity does not show yet (prop_runnable_sum).
+    /// Load that joined or left the queue since the last update of the entity (prop_runnable_sum).
     pub propagate: Option<i64>,
-    /// Part in the group's `load_avg`, and when that was last set, ns.
+    /// Contribution to the group's `load_avg`.
     pub tg_load_avg_contrib: u64,
+    /// Time of the last update of that contribution, ns.
     pub last_update_tg: u64,
     pub runtime: Runtime,
 }
 
+/// All task groups of a machine.
 #[derive(Default)]
 pub struct TaskGroups {
     pub(super) nr_cpus: u32,
-    /// By number of the cgroup; empty if there is the root alone.
+    /// Groups by the number of their cgroup. The list is empty if there is only the root.
     pub(super) groups: Vec<TaskGroup>,
-    /// By cgroup and CPU.
+    /// Entities by cgroup and CPU.
     pub(super) entities: Vec<Entity>,
+    /// Queues by cgroup and CPU.
     pub(super) queues: Vec<GroupRq>,
-    /// Cgroups but the root, each before the one it is in.
+    /// All cgroups except the root, children before parents.
     pub(super) bottom_up: Vec<u32>,
-    /// Some group has or had a limit (cfs_bandwidth_used).
+    /// Whether a group has or had a limit (cfs_bandwidth_used).
     pub(super) limited: bool,
-    /// When the load of idle CPUs decays next, ns.
+    /// Time at which the load of idle CPUs decays next, ns.
     pub(super) next_blocked: u64,
 }
 
 impl TaskGroups {
-    /// The groups of these cgroups, given the number of the one above and the weight of each. The first is the root.
+    /// Returns the groups for cgroups that are given by their parent and their weight. The first is
+    /// the root.
     pub(crate) fn new(nr_cpus: u32, cgroups: &[(Option<u32>, u32)]) -> TaskGroups {
         if cgroups.len() <= 1 {
             return TaskGroups::default();
@@ -93,32 +106,32 @@ impl TaskGroups {
         }
     }
 
-    /// There is the root alone.
+    /// Returns whether there is only the root.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
-    /// Some group has or had a limit (cfs_bandwidth_used).
+    /// Returns whether a group has or had a limit (cfs_bandwidth_used).
     #[inline]
     pub(crate) fn limited(&self) -> bool {
         self.limited
     }
 
-    /// Number of a cgroup's queue and entity on a CPU.
+    /// Returns the number of a cgroup's queue and entity on a CPU.
     #[inline]
     pub(super) fn id(&self, group: u32, cpu: CpuId) -> CfsRqId {
         debug_assert!(group > 0 && cpu.nr() < self.nr_cpus);
         GROUP | (group * self.nr_cpus + cpu.nr())
     }
 
-    /// The cgroup that a number is of.
-    pub(super) fn group_of(&self, id: CfsRqId) -> u32 {
+    /// Returns the cgroup to which a queue or entity belongs.
+    pub(super) fn group_number(&self, id: CfsRqId) -> u32 {
         (id & !GROUP) / self.nr_cpus
     }
 
     pub(super) fn group(&self, id: CfsRqId) -> &TaskGroup {
-        &self.groups[self.group_of(id) as usize]
+        &self.groups[self.group_number(id) as usize]
     }
 
     pub(super) fn rq(&self, id: CfsRqId) -> &GroupRq {
@@ -129,7 +142,7 @@ impl TaskGroups {
         &mut self.queues[(id & !GROUP) as usize]
     }
 
-    /// Whether `group` is `above` or somewhere in it.
+    /// Returns whether `group` is `above` or a descendant of it.
     pub(super) fn is_in(&self, group: u32, above: u32) -> bool {
         let mut at = group;
         while at != above && at != 0 {
@@ -142,7 +155,7 @@ impl TaskGroups {
         self.groups.get(group as usize).map_or(0, |group| group.depth)
     }
 
-    /// Makes a cgroup's queues as they are at first.
+    /// Resets a cgroup's queues and entities to their initial state.
     pub(super) fn reset(&mut self, group: u32, weight: u32) {
         let TaskGroup { parent, depth, .. } = self.groups[group as usize];
         let generation = self.groups[group as usize].bandwidth.generation;
@@ -167,21 +180,22 @@ impl TaskGroups {
     }
 }
 
-/// What a cpu.weight is worth (sched_weight_from_cgroup): 100 is a nice 0 task.
+/// Returns the shares for a cpu.weight; 100 stands for the weight of a nice 0 task
+/// (sched_weight_from_cgroup).
 pub(super) fn shares(weight: u32) -> u32 {
     scale_load((weight * 1024 + 50) / 100)
 }
 
-/// Tasks' and groups' entities by number.
+/// Entities of tasks and groups by number.
 pub(super) struct Entities<'a> {
     pub(super) tasks: &'a mut Table<TaskId, Task>,
     pub(super) groups: &'a mut Vec<Entity>,
 }
 
 impl TaskId {
-    /// The task that an entity below [`GROUP`] is.
+    /// Returns the task with an entity number below [`GROUP`].
     #[inline]
-    pub(super) fn of_entity(id: EntityId) -> TaskId {
+    pub(super) fn from_entity(id: EntityId) -> TaskId {
         TaskId::new(id as usize)
     }
 }
@@ -189,7 +203,7 @@ impl TaskId {
 impl CpuId {
     /// Returns the CPU of a root queue, whose number is below [`GROUP`].
     #[inline]
-    pub(super) fn of_root_queue(id: CfsRqId) -> CpuId {
+    pub(super) fn from_root_queue(id: CfsRqId) -> CpuId {
         CpuId::new(id as usize)
     }
 }
@@ -207,7 +221,7 @@ impl Index<EntityId> for Entities<'_> {
     #[inline]
     fn index(&self, id: EntityId) -> &Entity {
         if id < GROUP {
-            &self.tasks[TaskId::of_entity(id)].fair
+            &self.tasks[TaskId::from_entity(id)].fair
         } else {
             &self.groups[(id & !GROUP) as usize]
         }
@@ -218,14 +232,14 @@ impl IndexMut<EntityId> for Entities<'_> {
     #[inline]
     fn index_mut(&mut self, id: EntityId) -> &mut Entity {
         if id < GROUP {
-            &mut self.tasks[TaskId::of_entity(id)].fair
+            &mut self.tasks[TaskId::from_entity(id)].fair
         } else {
             &mut self.groups[(id & !GROUP) as usize]
         }
     }
 }
 
-/// A queue and all entities.
+/// Returns a queue and access to all entities.
 #[inline]
 pub(super) fn queue<'a>(
     rqs: &'a mut Table<CpuId, Rq>,
@@ -235,7 +249,7 @@ pub(super) fn queue<'a>(
 ) -> (&'a mut CfsRq, Entities<'a>) {
     let TaskGroups { entities, queues, .. } = groups;
     let cfs = if id < GROUP {
-        &mut rqs[CpuId::of_root_queue(id)].fair.cfs
+        &mut rqs[CpuId::from_root_queue(id)].fair.cfs
     } else {
         &mut queues[(id & !GROUP) as usize].cfs
     };

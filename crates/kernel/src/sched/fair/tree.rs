@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The timeline of one queue: entities ordered by virtual deadline, each subtree knowing its least vruntime.
+//! The timeline of a queue: a tree of entities, ordered by virtual deadline. Each node has the
+//! smallest vruntime of its subtree.
 //!
-//! A treap whose priorities come from a counter's hash, so the shape depends on the order of insertions alone. Nodes lie
-//! in one vector; equal deadlines stay in the order they came.
+//! The tree is a treap whose priorities are hashes of a counter, so its shape depends only on the
+//! order of insertions. Nodes are stored in a vector. Entities with equal deadlines are in order of
+//! insertion.
 
 use super::entity::EntityId;
 
 const NIL: u32 = u32::MAX;
 
-/// Names an entity in its timeline; valid from insertion to removal.
-pub type Place = (i64, u64);
+/// Position of an entity in its timeline. It is valid from insertion to removal.
+pub type Position = (i64, u64);
 
 #[derive(Clone, Copy)]
 struct Node {
     deadline: i64,
     sequence: u64,
     vruntime: i64,
-    /// Least vruntime of the subtree, this node included.
+    /// Smallest vruntime in the subtree, including this node.
     min_vruntime: i64,
     priority: u32,
     entity: EntityId,
@@ -28,7 +30,7 @@ struct Node {
 pub struct Timeline {
     nodes: Vec<Node>,
     free: Vec<u32>,
-    /// One above the root's index; 0 when empty.
+    /// Index of the root plus 1; 0 for an empty tree.
     root: u32,
     sequence: u64,
 }
@@ -38,10 +40,11 @@ impl Timeline {
         self.root.wrapping_sub(1)
     }
 
-    pub fn insert(&mut self, entity: EntityId, deadline: i64, vruntime: i64) -> Place {
+    /// Inserts an entity and returns its position.
+    pub fn insert(&mut self, entity: EntityId, deadline: i64, vruntime: i64) -> Position {
         self.sequence += 1;
         let sequence = self.sequence;
-        // Fibonacci hashing: well spread, and the same in every run.
+        // Fibonacci hashing distributes the priorities well and gives the same values in every run.
         let priority = (sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
         let node = Node {
             deadline,
@@ -98,28 +101,30 @@ impl Timeline {
         top
     }
 
-    pub fn remove(&mut self, place: Place) {
-        let root = self.remove_below(self.root(), place);
+    /// Removes the entity at a position.
+    pub fn remove(&mut self, position: Position) {
+        let root = self.remove_below(self.root(), position);
         self.root = root.wrapping_add(1);
     }
 
-    fn remove_below(&mut self, top: u32, place: Place) -> u32 {
-        assert!(top != NIL, "no entity at {place:?}");
+    fn remove_below(&mut self, top: u32, position: Position) -> u32 {
+        assert!(top != NIL, "no entity at {position:?}");
         let t = self.nodes[top as usize];
         let key = (t.deadline, t.sequence);
-        if place == key {
+        if position == key {
             self.free.push(top);
             return self.merge(t.left, t.right);
         }
-        if place < key {
-            self.nodes[top as usize].left = self.remove_below(t.left, place);
+        if position < key {
+            self.nodes[top as usize].left = self.remove_below(t.left, position);
         } else {
-            self.nodes[top as usize].right = self.remove_below(t.right, place);
+            self.nodes[top as usize].right = self.remove_below(t.right, position);
         }
         self.update(top);
         top
     }
 
+    /// Merges two trees; all deadlines of `left` come before those of `right`.
     fn merge(&mut self, left: u32, right: u32) -> u32 {
         if left == NIL {
             return right;
@@ -138,6 +143,7 @@ impl Timeline {
         }
     }
 
+    /// Recomputes the smallest vruntime of a node's subtree.
     fn update(&mut self, at: u32) {
         let n = self.nodes[at as usize];
         let mut min = n.vruntime;
@@ -149,13 +155,15 @@ impl Timeline {
         self.nodes[at as usize].min_vruntime = min;
     }
 
-    /// The entity with the earliest deadline, and that deadline, among those whose vruntime is `eligible`.
-    /// `eligible` must hold for every vruntime below one it holds for.
+    /// Returns the entity with the earliest deadline among those whose vruntime is `eligible`, and
+    /// that deadline.
+    ///
+    /// If `eligible` is true for a vruntime, it must be true for all smaller ones.
     pub fn first_eligible(&self, eligible: impl Fn(i64) -> bool) -> Option<(EntityId, i64)> {
         let mut at = self.root();
         while at != NIL {
             let n = &self.nodes[at as usize];
-            // What is eligible on the left has an earlier deadline.
+            // An eligible entity on the left has an earlier deadline.
             if n.left != NIL && eligible(self.nodes[n.left as usize].min_vruntime) {
                 at = n.left;
             } else if eligible(n.vruntime) {
@@ -167,7 +175,7 @@ impl Timeline {
         None
     }
 
-    /// Any entity: the only one if there is one.
+    /// Returns an entity, which is the only one if the timeline has one.
     pub fn any(&self) -> Option<EntityId> {
         self.nodes.get(self.root() as usize).map(|n| n.entity)
     }
@@ -179,17 +187,17 @@ mod tests {
     use crate::simulation::rng::Rng;
 
     #[test]
-    fn finds_what_a_linear_search_finds() {
+    fn the_tree_agrees_with_a_linear_search() {
         let mut rng = Rng::new(1);
         let mut tree = Timeline::default();
-        let mut list: Vec<(Place, i64, EntityId)> = Vec::new();
+        let mut list: Vec<(Position, i64, EntityId)> = Vec::new();
         for step in 0..20_000u32 {
             if list.len() < 200 && rng.below(5) < 3 {
                 let (deadline, vruntime) = (rng.below(1000) as i64, rng.below(1000) as i64 - 500);
                 list.push((tree.insert(step, deadline, vruntime), vruntime, step));
             } else if !list.is_empty() {
-                let (place, ..) = list.swap_remove(rng.below(list.len() as u64) as usize);
-                tree.remove(place);
+                let (position, ..) = list.swap_remove(rng.below(list.len() as u64) as usize);
+                tree.remove(position);
             }
             let bound = rng.below(1100) as i64 - 550;
             let expected = list

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The books of the fair class: what queues count is what is on them. Watches and never steers.
+//! Consistency checks of the fair class: the counters of each queue must match its entities. The
+//! checks change nothing.
 
 use super::entity::{CfsRqId, EntityId, GROUP};
 use crate::machine::Machine;
@@ -17,14 +18,20 @@ struct Sums {
 }
 
 impl Machine {
+    /// Checks the counters of all fair queues.
+    ///
     /// # Panics
-    /// If a queue of the fair class does not count what is on it.
+    /// If the counters of a queue do not match its entities.
     pub(crate) fn verify_fair(&self) {
         let nr_groups = self.task_groups.groups.len().max(1);
         let mut all: Vec<Sums> = (0..self.rqs.len() * nr_groups).map(|_| Sums::default()).collect();
         for (task, t) in self.tasks.iter().enumerate() {
             if t.fair.on_rq {
-                assert_eq!(t.fair.group, t.cgroup, "{} is queued in another cgroup", t.comm);
+                assert_eq!(
+                    t.fair.group, t.cgroup,
+                    "{} is queued in a group that is not its cgroup",
+                    t.comm
+                );
                 let sums = &mut all[t.cpu.index() * nr_groups + t.fair.group as usize];
                 self.add(sums, t.cpu, task as EntityId);
                 sums.h_nr_queued += 1;
@@ -40,7 +47,7 @@ impl Machine {
         }
     }
 
-    /// An entity of the queue that it says.
+    /// Adds an entity to the sums of the queue on which it competes.
     fn add(&self, sums: &mut Sums, cpu: CpuId, id: EntityId) {
         let e = self.se(id);
         sums.nr_queued += 1;
@@ -50,30 +57,31 @@ impl Machine {
         }
     }
 
+    /// Checks a group's queue and entity on a CPU, and adds them to the sums of the queue above.
     fn verify_group(&self, cpu: CpuId, id: EntityId, sums: &mut [Sums]) {
-        let number = self.task_groups.group_of(id);
+        let number = self.task_groups.group_number(id);
         let own = std::mem::take(&mut sums[number as usize]);
         self.verify_queue(id, &own);
         let e = self.se(id);
         let (group, rq) = (self.task_groups.group(id), self.task_groups.rq(id));
         assert!(
             own.nr_queued == 0 || e.load <= group.shares,
-            "CPU {cpu}: group {number} has more than its shares"
+            "CPU {cpu}: the load of the entity of group {number} is greater than the shares of the group"
         );
         assert_eq!(
             e.on_rq && !e.delayed,
             own.nr_queued > 0,
-            "CPU {cpu}: group {number} competes for nobody, or does not for somebody"
+            "CPU {cpu}: group {number} must be on the queue above it exactly while it has entities"
         );
         assert!(
             !e.delayed || e.on_rq,
-            "CPU {cpu}: group {number} is delayed off its queue"
+            "CPU {cpu}: group {number} is delayed, but not on a queue"
         );
         for &task in rq.runtime.limbo() {
             let t = &self.tasks[task];
             assert!(
                 t.fair.throttled && !t.fair.on_rq && t.on_rq && t.cpu == cpu && t.fair.group == number,
-                "{} waits for runtime that is not its",
+                "{} waits for the runtime of a group or CPU to which it does not belong",
                 t.comm
             );
         }
@@ -86,6 +94,7 @@ impl Machine {
         above.h_nr_idle += if group.idle { own.h_nr_queued } else { own.h_nr_idle };
     }
 
+    /// Compares the counters of a queue with the sums over its entities.
     fn verify_queue(&self, id: CfsRqId, sums: &Sums) {
         let cfs = self.cfs(id);
         let counted = Sums {
@@ -97,10 +106,11 @@ impl Machine {
             h_nr_idle: cfs.h_nr_idle,
         };
         let name = if id < GROUP { "CPU" } else { "a group on CPU" };
-        assert_eq!(counted, *sums, "queue of {name} {}", self.cpu_of_cfs(id));
+        assert_eq!(counted, *sums, "queue of {name} {}", self.queue_cpu(id));
     }
 
-    /// A task waits for its cgroup's runtime, once.
+    /// Returns whether a task waits for its cgroup's runtime and is in the list of such tasks
+    /// exactly once.
     pub(crate) fn is_in_limbo(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
         if !t.fair.throttled || t.fair.group == 0 {

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Choosing a CPU for a woken task: near its waker or near where it ran (select_task_rq_fair).
+//! Choice of a CPU for a woken task: near its waker or near its previous CPU (select_task_rq_fair).
 
-use super::entity::Wakes;
+use super::entity::WakeHistory;
 use super::{fork, idle_scan};
 use crate::machine::Machine;
 use crate::sched::class::flags;
 use crate::sched::task::State;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
-/// Flips of a waker lose half after this long, ns.
+/// Interval at which a waker's flips are halved, ns.
 const FLIP_DECAY_NS: u64 = 1_000_000_000;
 
+/// Returns the CPU for a woken or new task, or for one that calls exec() (select_task_rq_fair).
 pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wake_flags: u32) -> CpuId {
     if m.tasks[task].fair.delayed && m.online_cpus.contains(prev_cpu) {
-        // It still is on its runqueue (ttwu_runnable).
+        // The task is still on its runqueue (ttwu_runnable).
         return prev_cpu;
     }
     let cpu = m.this_cpu;
@@ -34,7 +35,7 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wak
     let balance = wake_flags & (flags::WF_FORK | flags::WF_EXEC) != 0;
     let mut top = None;
     for level in 0..m.domains.levels[cpu.index()].len() {
-        let span = m.domains.span_of(cpu, level);
+        let span = m.domains.domain_span(cpu, level);
         if want_affine && span.near && span.set.contains(prev_cpu) {
             if cpu != prev_cpu {
                 let pct = span.imbalance_pct;
@@ -56,20 +57,22 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wak
     }
 }
 
-fn wakes(m: &Machine, waker: TaskId) -> Wakes {
+/// Returns the record of a waker's wake-ups. Interrupts use the record of their CPU.
+fn wake_history(m: &Machine, waker: TaskId) -> WakeHistory {
     if waker == IDLE {
         return m.rqs[m.this_cpu].fair.idle_wakes;
     }
     let t = &m.tasks[waker];
-    Wakes {
+    WakeHistory {
         last_wakee: t.last_wakee,
         flips: t.wakee_flips,
         decayed_at: t.wakee_flip_decay,
     }
 }
 
+/// Records that `waker` wakes `wakee` (record_wakee).
 fn record_wakee(m: &mut Machine, waker: TaskId, wakee: TaskId) {
-    let mut wakes = wakes(m, waker);
+    let mut wakes = wake_history(m, waker);
     if m.now > wakes.decayed_at + FLIP_DECAY_NS {
         wakes.flips >>= 1;
         wakes.decayed_at = m.now;
@@ -87,16 +90,17 @@ fn record_wakee(m: &mut Machine, waker: TaskId, wakee: TaskId) {
     (t.last_wakee, t.wakee_flips, t.wakee_flip_decay) = (wakes.last_wakee, wakes.flips, wakes.decayed_at);
 }
 
-/// One wakes many, more than share a cache: do not gather them.
+/// Returns whether waker and wakee have so many partners that they do not fit into one LLC, and
+/// should not be gathered there (wake_wide).
 fn wake_wide(m: &mut Machine, waker: TaskId, wakee: TaskId) -> bool {
-    let (a, b) = (wakes(m, waker).flips, m.tasks[wakee].wakee_flips);
+    let (a, b) = (wake_history(m, waker).flips, m.tasks[wakee].wakee_flips);
     let (master, slave) = (a.max(b), a.min(b));
     let cpu = m.this_cpu;
     let factor = m.domains.llc(cpu).weight;
     slave >= factor && master >= slave * factor
 }
 
-/// The waker's CPU or the previous one.
+/// Returns the CPU near which the task should run: the waker's or the previous one (wake_affine).
 fn wake_affine(m: &mut Machine, task: TaskId, waker: TaskId, prev_cpu: CpuId, sync: bool, imbalance_pct: u64) -> CpuId {
     let this_cpu = m.this_cpu;
     let line = m.spec.costs.cache_line.at(m.distance(this_cpu, prev_cpu));
@@ -106,7 +110,10 @@ fn wake_affine(m: &mut Machine, task: TaskId, waker: TaskId, prev_cpu: CpuId, sy
     if target == Some(this_cpu) { this_cpu } else { prev_cpu }
 }
 
-/// Where could it run at once? An idle waker's CPU means an interrupt: that moves a task within a cache only.
+/// Returns the CPU on which the task could run immediately, if there is one (wake_affine_idle).
+///
+/// If the waker's CPU is idle, the wake-up comes from an interrupt. Then the task moves only within
+/// its LLC.
 fn wake_affine_idle(m: &Machine, prev_cpu: CpuId, sync: bool) -> Option<CpuId> {
     let this_cpu = m.this_cpu;
     let prev_idle = idle_scan::available_idle_cpu(m, prev_cpu);
@@ -119,7 +126,7 @@ fn wake_affine_idle(m: &Machine, prev_cpu: CpuId, sync: bool) -> Option<CpuId> {
     prev_idle.then_some(prev_cpu)
 }
 
-/// Where is less load, by capacity?
+/// Returns the waker's CPU if it has less load in relation to its capacity (wake_affine_weight).
 fn wake_affine_weight(
     m: &mut Machine,
     task: TaskId,

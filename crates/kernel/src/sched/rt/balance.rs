@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Pushing and pulling realtime tasks, so that the best ones of the machine run (find_lowest_rq, push_rt_task,
-//! pull_rt_task).
+//! Push and pull of real-time tasks: the highest priorities of the whole machine run
+//! (find_lowest_rq, push_rt_task, pull_rt_task).
 
 use super::queue::NO_RT;
 use crate::machine::Machine;
@@ -9,12 +9,12 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
 use trace::MigrateReason;
 
-/// Realtime priority index: see [`NO_RT`].
+/// Returns the priority index of a real-time task; see [`NO_RT`].
 pub(super) fn prio(m: &Machine, task: TaskId) -> u32 {
     (m.tasks[task].prio() + 1).clamp(0, NO_RT as i32) as u32
 }
 
-/// Priority of what runs: [`NO_RT`] for anything but a realtime task.
+/// Returns the priority index of the running task, or [`NO_RT`] if it is not a real-time task.
 pub(super) fn curr_prio(m: &Machine, cpu: CpuId) -> u32 {
     let curr = m.rqs[cpu].curr;
     if curr != IDLE && m.tasks[curr].rt_priority > 0 {
@@ -24,11 +24,15 @@ pub(super) fn curr_prio(m: &Machine, cpu: CpuId) -> u32 {
     }
 }
 
+/// Returns whether a task may migrate.
 pub(super) fn movable(m: &Machine, task: TaskId) -> bool {
     m.tasks[task].nr_cpus_allowed > 1 && m.tasks[task].migration_disabled == 0
 }
 
-/// A CPU that runs something of lower priority: where the task is, else the nearest, this CPU before others as near.
+/// Returns a CPU that runs something of lower priority than the task, if there is one.
+///
+/// The task's own CPU is preferred, then the nearest one. Among equally near CPUs, the CPU that
+/// runs this code comes first.
 pub(super) fn find_lowest_rq(m: &mut Machine, task: TaskId) -> Option<CpuId> {
     if !movable(m, task) {
         return None;
@@ -41,7 +45,7 @@ pub(super) fn find_lowest_rq(m: &mut Machine, task: TaskId) -> Option<CpuId> {
     }
     let this_cpu = Some(m.this_cpu).filter(|&cpu| good(cpu));
     let start = m.root_domain.last_choice + 1;
-    // The next one after the last choice, going round.
+    // Continues after the CPU that was chosen last and wraps around.
     let choose = |among: &[u32]| {
         let from = among.partition_point(|&cpu| cpu < start);
         among[from..]
@@ -74,7 +78,7 @@ pub(super) fn find_lowest_rq(m: &mut Machine, task: TaskId) -> Option<CpuId> {
     Some(found)
 }
 
-/// Waiting tasks of `cpu` that may run elsewhere, best first.
+/// Returns the waiting tasks of `cpu` that may run elsewhere, highest priority first.
 fn pushable(m: &Machine, cpu: CpuId) -> impl Iterator<Item = TaskId> + '_ {
     let rq = &m.rqs[cpu];
     rq.rt
@@ -101,7 +105,8 @@ pub(super) fn push_tasks(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// `cpu` is about to run something of lower priority than before: takes the best waiting tasks of other CPUs.
+/// Takes the highest-priority waiting tasks of other CPUs, because `cpu` is about to run something
+/// of lower priority than before. Returns whether a task was moved.
 pub(super) fn pull_tasks(m: &mut Machine, cpu: CpuId) -> bool {
     let own = u32::from(m.root_domain.overloaded.contains(cpu));
     if m.root_domain.nr_overloaded == own {
@@ -118,7 +123,7 @@ pub(super) fn pull_tasks(m: &mut Machine, cpu: CpuId) -> bool {
         m.charge_here(line);
         let best = pushable(m, src).find(|&task| m.is_cpu_allowed(task, cpu));
         let Some(task) = best else { continue };
-        // One better than what runs there is only about to be scheduled.
+        // A task with a higher priority than the current task of its CPU is about to run there.
         if prio(m, task) >= m.rqs[cpu].rt.highest() || prio(m, task) < curr_prio(m, src) {
             continue;
         }

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which CPUs run what priority, machine-wide (kernel/sched/cpupri.c), and which have realtime tasks to spare.
+//! The machine's CPUs by the real-time priority they run (kernel/sched/cpupri.c), and the CPUs with
+//! a task to spare.
 
 use super::queue::NO_RT;
 use crate::hardware::cpuset::CpuSet;
 use crate::simulation::id::CpuId;
 use crate::simulation::table::Table;
 
+/// Machine-wide state of the real-time class (struct root_domain).
 pub struct RootDomain {
-    /// CPUs by their best realtime priority; the last entry are those without.
+    /// For each priority index: the number and the set of CPUs whose highest queued priority it is.
+    /// The last entry has the CPUs without a real-time task.
     levels: Vec<(u32, CpuSet)>,
     priorities: Table<CpuId, u32>,
-    /// rto_mask: CPUs with more than one realtime task, one of which may move.
+    /// CPUs that have more than one real-time task, at least one of which may migrate (rto_mask).
     pub overloaded: CpuSet,
     pub nr_overloaded: u32,
-    /// Where the last free choice among CPUs fell (cpumask_any_and_distribute).
+    /// CPU that was chosen last among equally good ones (cpumask_any_and_distribute).
     pub(super) last_choice: u32,
 }
 
@@ -30,6 +33,7 @@ impl RootDomain {
         }
     }
 
+    /// Records the highest priority that is queued on a CPU (cpupri_set).
     pub(super) fn set(&mut self, cpu: CpuId, prio: u32) {
         let old = std::mem::replace(&mut self.priorities[cpu], prio);
         if old == prio {
@@ -43,6 +47,7 @@ impl RootDomain {
         cpus.insert(cpu);
     }
 
+    /// Records whether a CPU has a real-time task to spare (rt_set_overload).
     pub(super) fn set_overloaded(&mut self, cpu: CpuId, overloaded: bool) {
         if self.overloaded.contains(cpu) != overloaded {
             self.overloaded.set(cpu, overloaded);
@@ -50,7 +55,8 @@ impl RootDomain {
         }
     }
 
-    /// The CPUs of the lowest priority that are online and allowed, if lower than `prio` (cpupri_find).
+    /// Returns the CPUs with the lowest priority below `prio`, if one of them is online and allowed
+    /// (cpupri_find).
     pub(super) fn find(&self, prio: u32, allowed: &CpuSet, online: &CpuSet) -> Option<&CpuSet> {
         let lower = self.levels[prio as usize + 1..].iter().rev().filter(|(nr, _)| *nr > 0);
         let usable = |cpus: &CpuSet| {

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The realtime class: SCHED_FIFO and SCHED_RR, per-CPU queues with push and pull (kernel/sched/rt.c, cpupri.c).
+//! The real-time class: SCHED_FIFO and SCHED_RR (kernel/sched/rt.c, kernel/sched/cpupri.c).
 //!
-//! Modelled: 99 priority lists a CPU and above them one for SCHED_DEADLINE, whose tasks keep to their runtime by themselves and run
-//! in the order of coming, the round robin slice of 100 ms, push when a task cannot run where it is queued,
-//! pull when a CPU's priority drops, the servers that keep other classes from starving.
+//! Modelled:
+//! - one list for each of the 99 priorities on each CPU
+//! - a list above them for SCHED_DEADLINE tasks, which run in order of arrival and limit their
+//!   runtime themselves
+//! - the round-robin slice of 100 ms
+//! - push: a CPU sends away a task that cannot run where it is queued
+//! - pull: a CPU whose priority drops takes tasks from other CPUs
+//! - the deadline servers, which keep real-time tasks from starving the other classes
 //!
-//! Left out: task groups and their bandwidth, SCHED_DEADLINE, RT_PUSH_IPI (off by default), migration by the stopper of
-//! a task that may not migrate, capacity-aware placement on machines whose CPUs differ.
+//! Not modelled: task groups and their bandwidth, deadlines and throttling of SCHED_DEADLINE,
+//! RT_PUSH_IPI (off by default), moving a running task away through the stopper so that a pinned
+//! one can run, and placement by CPU capacity.
 
 mod balance;
 pub(crate) mod cpupri;
@@ -29,14 +35,18 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 use balance::{curr_prio, find_lowest_rq, movable, prio};
 use workload::Policy;
 
-/// sched_rr_timeslice, ms.
+/// Slice of SCHED_RR tasks (sched_rr_timeslice), ms.
 const RR_TIMESLICE_MS: u32 = 100;
 
+/// Returns the slice of SCHED_RR tasks in ticks.
 fn rr_timeslice(m: &Machine) -> u32 {
     (RR_TIMESLICE_MS * m.spec.hz / 1000).max(1)
 }
 
-/// The best task; none while others are served. A CPU whose priority drops looks for work elsewhere first.
+/// Returns the queued task with the highest priority, or `None` while the deadline server gives the
+/// CPU to other classes.
+///
+/// A CPU whose priority drops first tries to pull a task from other CPUs.
 pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId) -> Option<TaskId> {
     let prev = m.rqs[cpu].curr;
     if prev != IDLE
@@ -48,13 +58,14 @@ pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId) -> Option<TaskId> {
         balance::pull_tasks(m, cpu);
     }
     let first = m.rqs[cpu].rt.first()?;
-    if server::serves(m, cpu) {
+    if server::is_serving(m, cpu) {
         return None;
     }
     Some(first)
 }
 
-/// Tells the machine what `cpu` has queued.
+/// Updates the root domain's record of `cpu`: its highest queued priority, and whether it has a
+/// task to spare.
 fn update_root_domain(m: &mut Machine, cpu: CpuId) {
     let rt = &m.rqs[cpu].rt;
     m.root_domain.set(cpu, rt.highest());
@@ -62,6 +73,7 @@ fn update_root_domain(m: &mut Machine, cpu: CpuId) {
         .set_overloaded(cpu, rt.nr_running > 1 && rt.nr_movable > 0);
 }
 
+/// Adds a task to the list of its priority (enqueue_task_rt).
 pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32) {
     let (prio, movable) = (prio(m, task), movable(m, task));
     let rt = &mut m.rqs[cpu].rt;
@@ -71,6 +83,7 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32
     update_root_domain(m, cpu);
 }
 
+/// Removes a task from the list of its priority (dequeue_task_rt).
 pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, _flags: u32) {
     let movable = movable(m, task);
     let rt = &mut m.rqs[cpu].rt;
@@ -80,12 +93,14 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, _flags: u3
     update_root_domain(m, cpu);
 }
 
+/// Moves the current task to the end of its list (yield_task_rt).
 pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
     let curr = m.rqs[cpu].curr;
     m.rqs[cpu].rt.requeue(&mut m.tasks, curr, false);
 }
 
-/// A better task runs at once; one that cannot is pushed to where it can.
+/// Reschedules if the woken task has a higher priority than the current one. Otherwise tries to
+/// push it to another CPU.
 pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, _flags: u32) {
     let curr = m.rqs[cpu].curr;
     if prio(m, task) < prio(m, curr) {
@@ -96,7 +111,8 @@ pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, _flags: 
         return;
     }
     if prio(m, task) == prio(m, curr) && !movable(m, task) && movable(m, curr) && find_lowest_rq(m, curr).is_some() {
-        // curr can run elsewhere, the woken one cannot: make way, curr is pushed after the switch.
+        // The current task can run elsewhere, but the woken one cannot. The woken task runs here,
+        // and the current one is pushed away after the switch.
         m.rqs[cpu].rt.requeue(&mut m.tasks, task, true);
         m.resched_curr(cpu);
         return;
@@ -106,7 +122,9 @@ pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, _flags: 
     }
 }
 
-/// Elsewhere if what runs here is realtime and as good, or cannot move; else it stays and the other one is pushed.
+/// Chooses another CPU if the current task of `prev_cpu` is a real-time task that has at least the
+/// same priority or is pinned. In all other cases the task stays: it preempts the current task,
+/// which can be pushed.
 pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wake_flags: u32) -> CpuId {
     if wake_flags & (flags::WF_TTWU | flags::WF_FORK) == 0 {
         return prev_cpu;
@@ -122,12 +140,14 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wak
     }
 }
 
+/// Ends the turn of a task. If it still waits in its list, it may be pushed after the switch.
 pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, prev: TaskId, _next: TaskId) {
     if m.tasks[prev].rt.on_list {
         m.rqs[cpu].rt.push_wanted = true;
     }
 }
 
+/// Starts the turn of a real-time task: updates the averages and starts the deadline server.
 pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, _next: TaskId) {
     fair::exit_idle(m, cpu);
     let now = m.now;
@@ -145,13 +165,14 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, _next: TaskId) {
     server::start(m, cpu);
 }
 
-/// After a switch: waiting tasks go to CPUs that run something of lower priority.
+/// Runs after a switch and pushes waiting tasks to CPUs that run tasks of lower priority.
 pub(crate) fn balance_callback(m: &mut Machine, cpu: CpuId) {
     if std::mem::take(&mut m.rqs[cpu].rt.push_wanted) {
         balance::push_tasks(m, cpu);
     }
 }
 
+/// Charges the current task with `ns` of CPU time.
 pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
     let now = m.now;
     let running = u64::from(m.spec.topology.cpus[cpu.index()].capacity);
@@ -168,6 +189,8 @@ pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
     );
 }
 
+/// Counts down the slice of a SCHED_RR task and moves it behind its list when the slice is used up
+/// (task_tick_rt).
 pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
     server::start(m, cpu);
     let curr = m.rqs[cpu].curr;
@@ -181,7 +204,7 @@ pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
         return;
     }
     e.time_slice = slice;
-    if !m.rqs[cpu].rt.alone(&m.tasks, curr) {
+    if !m.rqs[cpu].rt.is_alone(&m.tasks, curr) {
         m.rqs[cpu].rt.requeue(&mut m.tasks, curr, false);
         m.resched_curr(cpu);
     }
@@ -191,12 +214,15 @@ pub(crate) fn task_fork(m: &mut Machine, task: TaskId) {
     m.tasks[task].rt.time_slice = rr_timeslice(m);
 }
 
+/// Pulls tasks from other CPUs if the last real-time task of a CPU leaves the class
+/// (switched_from_rt).
 pub(crate) fn switched_from(m: &mut Machine, cpu: CpuId, task: TaskId) {
     if m.tasks[task].on_rq && m.rqs[cpu].rt.nr_running == 0 && balance::pull_tasks(m, cpu) {
         m.resched_curr(cpu);
     }
 }
 
+/// Reschedules or pushes after a task has entered the class (switched_to_rt).
 pub(crate) fn switched_to(m: &mut Machine, cpu: CpuId, task: TaskId) {
     m.tasks[task].rt.time_slice = rr_timeslice(m);
     let t = &m.tasks[task];
@@ -209,6 +235,7 @@ pub(crate) fn switched_to(m: &mut Machine, cpu: CpuId, task: TaskId) {
     }
 }
 
+/// Reschedules or pulls after a change of priority (prio_changed_rt).
 pub(crate) fn prio_changed(m: &mut Machine, cpu: CpuId, task: TaskId) {
     let t = &m.tasks[task];
     if t.on_cpu {
@@ -221,6 +248,7 @@ pub(crate) fn prio_changed(m: &mut Machine, cpu: CpuId, task: TaskId) {
     }
 }
 
-/// The task is off its queue meanwhile and is counted anew when it comes back.
+/// Affinity and CPU need no update here: the task is off its queue during the change and is counted
+/// again when it returns.
 pub(crate) fn set_cpus_allowed(_m: &mut Machine, _task: TaskId) {}
 pub(crate) fn migrate_task_rq(_m: &mut Machine, _task: TaskId, _new_cpu: CpuId) {}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A CPU's realtime tasks: a list a priority and a bit for each list that is not empty (struct rt_prio_array).
+//! A CPU's queue of real-time tasks: a list for each priority and a bitmap of the non-empty lists
+//! (struct rt_prio_array).
 
 use crate::sched::fair::pelt::{Avg, State};
 use crate::sched::rt::dl_server::Server;
@@ -7,13 +8,14 @@ use crate::sched::task::Task;
 use crate::simulation::id::{IDLE, TaskId};
 use crate::simulation::table::Table;
 
-/// Priorities 0..=99: 0 is SCHED_DEADLINE's, 1 that of rt_priority 99, and so on; 100 is what a CPU without such tasks has.
+/// Priority index of a CPU without real-time tasks. Index 0 is for SCHED_DEADLINE, 1 for
+/// rt_priority 99, and 99 for rt_priority 1.
 pub const NO_RT: u32 = 100;
 
-/// A task in the realtime class.
+/// Real-time class fields of a task.
 #[derive(Clone)]
 pub struct Entity {
-    /// Ticks left of a SCHED_RR task's slice.
+    /// Remaining ticks of a SCHED_RR task's slice.
     pub time_slice: u32,
     pub on_list: bool,
     prio: u32,
@@ -33,18 +35,19 @@ impl Default for Entity {
     }
 }
 
-/// What every switch looks at stands first; few CPUs ever have a realtime task, and the lists are long.
+/// A CPU's queue of real-time tasks. The fields that every switch reads come first. The lists are
+/// large and boxed, because few CPUs ever have a real-time task.
 #[repr(C)]
 pub struct RtRq {
     bitmap: u128,
     pub nr_running: u32,
-    /// Queued tasks that may move, the running one included.
+    /// Number of queued tasks that may migrate, including the running one.
     pub nr_movable: u32,
-    /// Tasks may have to be pushed away after the switch under way.
+    /// Whether tasks may have to be pushed away after the current switch.
     pub push_wanted: bool,
     /// First and last task of each priority. The running task stays in its list.
     lists: Box<[(TaskId, TaskId); NO_RT as usize]>,
-    /// CPU time used by realtime tasks, ns.
+    /// CPU time that real-time tasks have used, ns.
     pub used_ns: u64,
     pub(super) avg: Avg,
     pub(super) server: Server,
@@ -66,17 +69,20 @@ impl Default for RtRq {
 }
 
 impl RtRq {
-    /// The best priority queued; [`NO_RT`] if none.
+    /// Returns the highest priority that is queued (the smallest index), or [`NO_RT`] if the queue
+    /// is empty.
     pub fn highest(&self) -> u32 {
         self.bitmap.trailing_zeros().min(NO_RT)
     }
 
+    /// Returns the first task of the highest priority, if there is one.
     pub fn first(&self) -> Option<TaskId> {
         let highest = self.highest();
         (highest < NO_RT).then(|| self.lists[highest as usize].0)
     }
 
-    /// Capacity that realtime tasks use, as of `now` (ns); it decays while none runs.
+    /// Returns the average capacity that real-time tasks use, as of `now` (ns). It decays while
+    /// none runs.
     pub(crate) fn util_avg(&self, now: u64) -> u64 {
         if self.avg.util_avg == 0 {
             return 0;
@@ -94,6 +100,7 @@ impl RtRq {
         avg.util_avg
     }
 
+    /// Adds a task at the head or the tail of the list of this priority.
     pub(super) fn link(&mut self, tasks: &mut Table<TaskId, Task>, task: TaskId, prio: u32, head: bool) {
         let list = &mut self.lists[prio as usize];
         let (first, last) = *list;
@@ -114,6 +121,7 @@ impl RtRq {
         self.bitmap |= 1 << prio;
     }
 
+    /// Removes a task from its list.
     pub(super) fn unlink(&mut self, tasks: &mut Table<TaskId, Task>, task: TaskId) {
         let e = &mut tasks[task].rt;
         debug_assert!(e.on_list);
@@ -133,20 +141,20 @@ impl RtRq {
         }
     }
 
-    /// To one end of its list.
+    /// Moves a task to the head or the tail of its list.
     pub(super) fn requeue(&mut self, tasks: &mut Table<TaskId, Task>, task: TaskId, head: bool) {
         let prio = tasks[task].rt.prio;
         self.unlink(tasks, task);
         self.link(tasks, task, prio, head);
     }
 
-    /// The only one of its priority.
-    pub(super) fn alone(&self, tasks: &Table<TaskId, Task>, task: TaskId) -> bool {
+    /// Returns whether the task is the only one of its priority.
+    pub(super) fn is_alone(&self, tasks: &Table<TaskId, Task>, task: TaskId) -> bool {
         let list = self.lists[tasks[task].rt.prio as usize];
         list.0 == list.1
     }
 
-    /// All queued tasks, best first.
+    /// Returns all queued tasks, highest priority first.
     pub(super) fn iter<'a>(&'a self, tasks: &'a Table<TaskId, Task>) -> impl Iterator<Item = TaskId> + 'a {
         let mut left = self.bitmap;
         let mut task = IDLE;

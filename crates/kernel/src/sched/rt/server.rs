@@ -1,66 +1,72 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What keeps realtime tasks from starving all others: of each second, the others get 50 ms if they are left waiting
-//! (the fair and ext deadline servers, kernel/sched/deadline.c).
+//! The deadline server: it keeps real-time tasks from starving the other classes (the fair and ext
+//! servers of kernel/sched/deadline.c).
 //!
-//! One server a CPU serves both classes. It starts to wait when a realtime task runs while others are queued. 950 ms
-//! later, unless the others had their 50 ms meanwhile, it lets them run before realtime tasks for what they lack, then
-//! rests until the second is over and does so again while they still wait.
+//! One server on each CPU serves both classes and guarantees them 50 ms of CPU time in each second:
+//!
+//! 1. The server starts when a real-time task runs while tasks of other classes are queued.
+//! 2. It waits for 950 ms. If the other classes had 50 ms meanwhile, it waits again.
+//! 3. Otherwise it lets them run before real-time tasks for the rest of the 50 ms.
+//! 4. It rests until the second is over, and repeats step 3 while other classes have queued tasks.
 
 use super::dl_server::*;
 use crate::machine::Machine;
 use crate::simulation::event::Event;
 use crate::simulation::id::CpuId;
 
-/// CPU time that others than realtime tasks have used on `cpu`.
-fn served(m: &Machine, cpu: CpuId) -> u64 {
+/// Returns the CPU time that tasks of other classes have used on `cpu`, ns.
+fn served_time(m: &Machine, cpu: CpuId) -> u64 {
     let rq = &m.rqs[cpu];
     rq.time.tasks_ns - rq.rt.used_ns
 }
 
-fn others_wait(m: &Machine, cpu: CpuId) -> bool {
+/// Returns whether tasks of other classes are queued on `cpu`.
+fn others_are_queued(m: &Machine, cpu: CpuId) -> bool {
     let rq = &m.rqs[cpu];
     rq.nr_running > rq.rt.nr_running
 }
 
-/// Whether the others go first now.
-pub(super) fn serves(m: &Machine, cpu: CpuId) -> bool {
-    matches!(m.rqs[cpu].rt.server.state, State::Running { until_ns, .. } if served(m, cpu) < until_ns)
-        && others_wait(m, cpu)
+/// Returns whether tasks of other classes run before real-time tasks at the moment.
+pub(super) fn is_serving(m: &Machine, cpu: CpuId) -> bool {
+    matches!(m.rqs[cpu].rt.server.state, State::Running { until_ns, .. } if served_time(m, cpu) < until_ns)
+        && others_are_queued(m, cpu)
 }
 
-/// A realtime task runs or queues up on `cpu`, or others queue behind it.
+/// Starts the server if tasks of other classes are queued behind a real-time task on `cpu`.
 pub(super) fn start(m: &mut Machine, cpu: CpuId) {
-    if m.rqs[cpu].rt.server.state == State::Off && others_wait(m, cpu) {
+    if m.rqs[cpu].rt.server.state == State::Off && others_are_queued(m, cpu) {
         wait(m, cpu);
     }
 }
 
+/// Starts a period: the server waits until zero laxity.
 fn wait(m: &mut Machine, cpu: CpuId) {
-    let served_ns = served(m, cpu);
+    let served_ns = served_time(m, cpu);
     m.rqs[cpu].rt.server.state = State::Waiting { served_ns };
     m.events.push(m.now + PERIOD_NS - RUNTIME_NS, Event::DlServer { cpu });
 }
 
+/// Gives the CPU to the other classes for `budget` ns of CPU time.
 fn run(m: &mut Machine, cpu: CpuId, budget: u64, replenish_at: u64) {
-    let until_ns = served(m, cpu) + budget;
+    let until_ns = served_time(m, cpu) + budget;
     m.rqs[cpu].rt.server.state = State::Running { until_ns, replenish_at };
     let at = m.local_time(cpu) + budget;
     m.events.push(at, Event::DlServer { cpu });
     m.resched_curr(cpu);
 }
 
-/// The server's timer. There is one at any time unless it is off.
+/// Handles the server's timer. Exactly one timer event is pending unless the server is off.
 pub(crate) fn timer(m: &mut Machine, cpu: CpuId) {
     m.enter(cpu);
     let now = m.now;
-    if !others_wait(m, cpu) || m.rqs[cpu].rt.nr_running == 0 {
+    if !others_are_queued(m, cpu) || m.rqs[cpu].rt.nr_running == 0 {
         m.rqs[cpu].rt.server.state = State::Off;
         return;
     }
     match m.rqs[cpu].rt.server.state {
         State::Off => {}
         State::Waiting { served_ns } => {
-            let had = served(m, cpu) - served_ns;
+            let had = served_time(m, cpu) - served_ns;
             if had >= RUNTIME_NS {
                 wait(m, cpu);
             } else {
@@ -68,7 +74,7 @@ pub(crate) fn timer(m: &mut Machine, cpu: CpuId) {
             }
         }
         State::Running { until_ns, replenish_at } => {
-            let left = until_ns.saturating_sub(served(m, cpu));
+            let left = until_ns.saturating_sub(served_time(m, cpu));
             if left > 0 && now < replenish_at {
                 let at = m.local_time(cpu) + left;
                 m.events.push(at, Event::DlServer { cpu });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who runs first, where, and for how long.
+//! Tests of the real-time class: which task runs first, on which CPU, and for how long.
 
 use crate::sched::class::flags::WF_TTWU;
 use crate::testbed::*;
@@ -10,7 +10,7 @@ fn fifo(rt_priority: u32) -> Policy {
     Policy::Fifo { rt_priority }
 }
 
-/// Pids in the order they were switched to, the idle task left out.
+/// Returns the pids in the order in which they were switched to, without the idle task.
 fn order(records: &[Record]) -> Vec<u32> {
     let next = records.iter().filter_map(|r| match r.event {
         Event::Switch { next, .. } if next != 0 => Some(next),
@@ -62,7 +62,7 @@ fn round_robin_turns_every_100_ms() {
 }
 
 #[test]
-fn a_preempted_task_goes_on_before_its_equals() {
+fn a_preempted_task_resumes_before_tasks_of_equal_priority() {
     let mut bed = Bed::default();
     bed.pinned(0, work(10 * MS)).policy = fifo(5);
     bed.pinned(0, work(10 * MS)).policy = fifo(5);
@@ -73,7 +73,7 @@ fn a_preempted_task_goes_on_before_its_equals() {
 }
 
 #[test]
-fn yield_lets_equals_run() {
+fn yield_lets_tasks_of_equal_priority_run() {
     let mut bed = Bed::default();
     bed.pinned(0, vec![Op::Run(Dist::Fixed(MS)), Op::Yield, Op::Run(Dist::Fixed(MS))])
         .policy = fifo(5);
@@ -107,7 +107,7 @@ fn a_woken_task_is_pushed_to_a_cpu_of_lower_priority() {
 }
 
 #[test]
-fn who_is_preempted_is_pushed() {
+fn a_preempted_task_is_pushed_to_another_cpu() {
     let mut bed = Bed::default();
     bed.task(0, work(20 * MS)).policy = fifo(10);
     let better = bed.pinned(0, work(20 * MS));
@@ -120,7 +120,7 @@ fn who_is_preempted_is_pushed() {
             .unwrap()
             .time
     };
-    assert!(end(1) < 21 * MS, "it went on elsewhere: {}", end(1));
+    assert!(end(1) < 21 * MS, "it must resume on the other CPU: {}", end(1));
     assert!(end(2) < 26 * MS);
 }
 
@@ -172,13 +172,13 @@ fn others_with_enough_time_get_no_extra() {
 }
 
 #[test]
-fn a_wakee_goes_elsewhere_when_its_equal_runs() {
+fn a_woken_task_avoids_a_cpu_with_a_task_of_equal_priority() {
     let mut bed = Bed::default();
     bed.pinned(0, hog()).policy = fifo(50);
     let wakee = bed.task(0, sleeper(MS, 3 * MS));
     (wakee.policy, wakee.start_ns) = (fifo(50), MS);
     let (_, records) = bed.run(free(spec(1, 1, 2, 1)), 100 * MS);
-    // It is sent there when it wakes, not queued here and pushed.
+    // The wake-up itself must choose the other CPU, instead of queueing here and pushing later.
     let queued_here = |r: &&Record| {
         matches!(
             r.event,
@@ -193,7 +193,7 @@ fn a_wakee_goes_elsewhere_when_its_equal_runs() {
 }
 
 #[test]
-fn a_pinned_equal_makes_the_running_one_move() {
+fn a_pinned_task_makes_the_running_task_of_equal_priority_move() {
     let mut bed = Bed::default();
     bed.task(0, work(20 * MS)).policy = fifo(50);
     let pinned = bed.pinned(0, work(10 * MS));
@@ -210,7 +210,7 @@ fn a_pinned_equal_makes_the_running_one_move() {
 }
 
 #[test]
-fn who_lowers_its_priority_lets_others_come() {
+fn a_cpu_whose_task_lowers_its_priority_pulls() {
     let mut bed = Bed::default();
     let lower = Op::SetPolicy(Policy::Fifo { rt_priority: 10 });
     bed.pinned(
@@ -241,7 +241,7 @@ fn fair_tasks_see_less_capacity() {
 }
 
 #[test]
-fn pushes_go_near() {
+fn a_push_prefers_a_near_cpu() {
     let mut bed = Bed::default();
     bed.pinned(4, hog()).policy = fifo(50);
     let woken = bed.task(4, sleeper(MS, 3 * MS));
@@ -252,16 +252,16 @@ fn pushes_go_near() {
 }
 
 #[test]
-fn placement_looks_at_what_runs() {
+fn placement_depends_on_the_running_tasks() {
     let mut bed = Bed::default();
     bed.pinned(0, hog()).policy = fifo(50);
     bed.task(0, sleeper(MS, 300 * MS)).policy = fifo(50);
     let (mut m, _) = bed.run(free(spec(1, 1, 2, 2)), 100 * MS);
     let wake = |m: &mut crate::machine::Machine, prev| super::select_task_rq(m, nth(1), prev, WF_TTWU);
-    // Away from its equal, but not from an idle CPU.
+    // The task avoids a CPU that runs a task of equal priority, but stays on an idle CPU.
     assert_ne!(wake(&mut m, cpu_id(0)), 0);
     assert_eq!(wake(&mut m, cpu_id(2)), 2);
-    // Where it was last before all others as good.
+    // The CPU on which the task ran last is preferred to equally good CPUs.
     for cpu in [3, 2, 1] {
         m.tasks[1].cpu = cpu_id(cpu);
         assert_eq!(super::find_lowest_rq(&mut m, nth(1)), Some(cpu_id(cpu)));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Iterations over DSQs (bpf_iter_scx_dsq). What is removed moves an iteration on; what was queued after it began is no part of
-//! it.
+//! Iterations over DSQs (bpf_iter_scx_dsq).
+//!
+//! If the next task of an iteration is removed, the iteration continues with its neighbour. Tasks
+//! that are queued after the iteration began are skipped.
 
 use super::{DsqRef, Dsqs, NIL, some};
 use crate::simulation::id::TaskId;
@@ -14,17 +16,17 @@ pub(super) struct Cursor {
     /// The DSQ's sequence number when the iteration began.
     seq: u32,
     used: bool,
-    /// `next` is only known from the first step on.
+    /// Whether the first step is done. `next` is unknown before it.
     started: bool,
 }
 
 impl Dsqs {
-    /// Number of iterations under way.
+    /// Returns the number of iterations in progress.
     pub fn nr_cursors(&self) -> usize {
         self.cursors.iter().filter(|cursor| cursor.used).count()
     }
 
-    /// Starts an iteration; returns its number.
+    /// Starts an iteration and returns its number.
     pub fn cursor_new(&mut self, dsq: DsqRef, reverse: bool) -> u32 {
         let it = &mut self.dsqs[dsq];
         it.nr_cursors += 1;
@@ -48,7 +50,7 @@ impl Dsqs {
         }
     }
 
-    /// The next task of an iteration; after the last one it starts again.
+    /// Returns the next task of an iteration. After the last task the iteration starts again.
     pub fn cursor_next(&mut self, cursor: u32) -> Option<TaskId> {
         let Cursor {
             dsq,
@@ -64,7 +66,7 @@ impl Dsqs {
             (false, false) => it.head,
             (false, true) => it.tail,
         };
-        // Queued after the iteration began: not part of it.
+        // Tasks that were queued after the iteration began are skipped.
         while at != NIL && (seq.wrapping_sub(self.nodes[at].seq) as i32) < 0 {
             at = self.after(at, reverse);
         }
@@ -80,7 +82,7 @@ impl Dsqs {
         if reverse { node.prev } else { node.next }
     }
 
-    /// Is the task still on the iteration's DSQ, and was it there when the iteration began?
+    /// Returns whether the task is on the iteration's DSQ and was there when the iteration began.
     pub fn cursor_has(&self, cursor: u32, task: TaskId) -> bool {
         let Some(cursor) = self.cursors.get(cursor as usize) else {
             return false;
@@ -91,7 +93,7 @@ impl Dsqs {
         cursor.used && node.dsq == cursor.dsq && (cursor.seq.wrapping_sub(node.seq) as i32) >= 0
     }
 
-    /// The DSQ an iteration goes over.
+    /// Returns the DSQ of an iteration.
     pub fn cursor_dsq(&self, cursor: u32) -> Option<DsqRef> {
         self.cursors
             .get(cursor as usize)
@@ -112,14 +114,15 @@ impl Dsqs {
         }
     }
 
-    /// Drops all iterations: the program that made them has been stopped in the middle.
+    /// Ends all iterations, because the program that started them was stopped before it could.
     pub fn cursors_drop_all(&mut self) {
         for cursor in 0..self.cursors.len() as u32 {
             self.cursor_drop(cursor);
         }
     }
 
-    /// A task leaves its DSQ: iterations that would visit it next go on with its neighbour.
+    /// Moves iterations that would visit `task` next to its neighbour, because `task` leaves the
+    /// DSQ.
     pub(super) fn cursors_pass(&mut self, dsq: DsqRef, task: TaskId, prev: TaskId, next: TaskId) {
         for cursor in &mut self.cursors {
             if cursor.used && cursor.dsq == dsq && cursor.next == task {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! DSQs against plain lists.
+//! Tests that compare DSQs with plain lists.
 
 use super::*;
 use crate::testbed::nth;
 
-/// Slots of the tasks on a DSQ, in order.
+/// Returns the slots of the tasks on a DSQ, in order.
 fn order(dsqs: &Dsqs, dsq: DsqRef) -> Vec<u32> {
     let mut order: Vec<TaskId> = Vec::new();
     let mut at = dsqs.first(dsq);
@@ -18,13 +18,13 @@ fn order(dsqs: &Dsqs, dsq: DsqRef) -> Vec<u32> {
 }
 
 #[test]
-fn fifo_takes_head_and_tail_and_gives_up_the_middle() {
+fn a_fifo_accepts_both_ends_and_loses_its_middle() {
     let mut dsqs = Dsqs::new(2, 1);
     let dsq = dsqs.create(7).unwrap();
     for task in 0..5 {
-        dsqs.insert(dsq, nth(task), Place::Tail);
+        dsqs.insert(dsq, nth(task), Position::Tail);
     }
-    dsqs.insert(dsq, nth(9), Place::Head);
+    dsqs.insert(dsq, nth(9), Position::Head);
     dsqs.remove(nth(2));
     assert_eq!(order(&dsqs, dsq), [9, 0, 1, 3, 4]);
     assert!(dsqs.has_fifo(dsq) && !dsqs.has_priq(dsq));
@@ -32,16 +32,17 @@ fn fifo_takes_head_and_tail_and_gives_up_the_middle() {
 }
 
 #[test]
-fn vtime_order_is_kept_behind_equals_and_across_the_wrap() {
+fn equal_vtimes_keep_their_order_and_vtimes_wrap_around() {
     let mut dsqs = Dsqs::new(1, 1);
     let dsq = dsqs.create(0).unwrap();
     for (task, vtime) in [(0, 5), (1, 3), (2, 5), (3, u64::MAX - 1), (4, 0)] {
-        dsqs.insert(dsq, nth(task), Place::Vtime(vtime));
+        dsqs.insert(dsq, nth(task), Position::Vtime(vtime));
     }
     assert_eq!(order(&dsqs, dsq), [3, 4, 1, 0, 2]);
 }
 
-/// Against a sorted vector, with insertions and removals in a fixed pseudo-random order.
+/// Compares a DSQ with a sorted vector while tasks are inserted and removed in a fixed
+/// pseudo-random order.
 #[test]
 fn the_treap_agrees_with_a_sorted_list() {
     let mut dsqs = Dsqs::new(1, 1);
@@ -62,7 +63,7 @@ fn the_treap_agrees_with_a_sorted_list() {
                 let vtime = state >> 50;
                 let at = model.partition_point(|&(other, _)| other <= vtime);
                 model.insert(at, (vtime, task));
-                dsqs.insert(dsq, nth(task), Place::Vtime(vtime));
+                dsqs.insert(dsq, nth(task), Position::Vtime(vtime));
             }
         }
         if round % 50 == 0 {
@@ -74,7 +75,8 @@ fn the_treap_agrees_with_a_sorted_list() {
     }
 }
 
-/// Vtimes more than 2^63 apart: time_before64() is no order then, and no task may get lost.
+/// Uses vtimes that are more than 2^63 apart, for which time_before64() is not an order. No task
+/// may get lost.
 #[test]
 fn vtimes_without_an_order_lose_no_task() {
     let mut dsqs = Dsqs::new(1, 1);
@@ -90,12 +92,12 @@ fn vtimes_without_an_order_lose_no_task() {
             dsqs.remove(nth(task));
         } else {
             queued.insert(task);
-            // Thirds of the circle beat each other in turn.
+            // Each of these three vtimes is before the next one, around the circle of 2^64.
             let vtime = match round % 2 {
                 0 => u64::MAX / 3 * u64::from(round % 3),
                 _ => state,
             };
-            dsqs.insert(dsq, nth(task), Place::Vtime(vtime));
+            dsqs.insert(dsq, nth(task), Position::Vtime(vtime));
         }
         dsqs.verify();
         if round % 100 == 0 {
@@ -110,11 +112,11 @@ fn vtimes_without_an_order_lose_no_task() {
 }
 
 #[test]
-fn iteration_survives_removal_and_passes_over_newcomers() {
+fn an_iteration_survives_removals_and_skips_new_tasks() {
     let mut dsqs = Dsqs::new(1, 1);
     let dsq = dsqs.create(3).unwrap();
     for task in 0..4 {
-        dsqs.insert(dsq, nth(task), Place::Tail);
+        dsqs.insert(dsq, nth(task), Position::Tail);
     }
     let forward = dsqs.cursor_new(dsq, false);
     let backward = dsqs.cursor_new(dsq, true);
@@ -122,8 +124,8 @@ fn iteration_survives_removal_and_passes_over_newcomers() {
     assert_eq!(dsqs.cursor_next(backward), Some(nth(3)));
     dsqs.remove(nth(1));
     dsqs.remove(nth(0));
-    dsqs.insert(dsq, nth(8), Place::Tail);
-    dsqs.insert(dsq, nth(0), Place::Head);
+    dsqs.insert(dsq, nth(8), Position::Tail);
+    dsqs.insert(dsq, nth(0), Position::Head);
     assert!(dsqs.cursor_has(forward, nth(2)) && !dsqs.cursor_has(forward, nth(0)));
     assert_eq!(dsqs.cursor_next(forward), Some(nth(2)));
     assert_eq!(dsqs.cursor_next(forward), Some(nth(3)));
@@ -136,7 +138,7 @@ fn iteration_survives_removal_and_passes_over_newcomers() {
 }
 
 #[test]
-fn ids_are_unique_and_free_again_after_destruction() {
+fn ids_are_unique_and_reusable_after_destruction() {
     let mut dsqs = Dsqs::new(1, 1);
     for id in [5, 1 << 33] {
         let dsq = dsqs.create(id).unwrap();

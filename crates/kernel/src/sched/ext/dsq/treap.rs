@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The treap that keeps a DSQ in vtime order: a binary tree by vtime whose random priorities keep it shallow. Its nodes are
-//! those of the list; equals are in order of arrival. Insertion and removal need no transitive order: the walk that finds a
-//! task's place ends beside its neighbour in the list, whatever the comparisons say, and rotations keep that order.
+//! The treap that keeps a DSQ in vtime order.
+//!
+//! A treap is a binary search tree whose random priorities keep it shallow. Tasks with equal vtimes
+//! are in order of arrival. The list and the tree always have the same order, even if the vtimes
+//! have none: an insertion ends next to the task's neighbour in the list whatever the comparisons
+//! return, and rotations do not change the order.
 
 use super::{DsqRef, Dsqs, NIL, Node};
 use crate::simulation::id::TaskId;
 
 impl Dsqs {
-    /// Inserts into the treap; returns the task that comes before it in order, or NIL.
+    /// Inserts a task into the treap and returns its predecessor in order, or NIL.
     pub(super) fn treap_insert(&mut self, dsq: DsqRef, task: TaskId, vtime: u64) -> TaskId {
         self.weights ^= self.weights << 13;
         self.weights ^= self.weights >> 17;
@@ -17,7 +20,7 @@ impl Dsqs {
         while at != NIL {
             parent = at;
             let node = &self.nodes[at];
-            // time_before64
+            // time_before64()
             left = (vtime.wrapping_sub(node.vtime) as i64) < 0;
             if left {
                 at = node.left;
@@ -45,8 +48,8 @@ impl Dsqs {
         }
     }
 
-    /// Where to start looking for a place: the lowest node of the way from the last one up to the root that is not behind
-    /// `vtime`. Most newcomers belong near the end.
+    /// Returns the node at which the search for a position starts. From the last task of the list
+    /// it goes up until a node is not after `vtime`. Most new tasks belong near the end.
     #[inline]
     fn spine(&self, dsq: DsqRef, vtime: u64) -> TaskId {
         let it = &self.dsqs[dsq];
@@ -60,6 +63,7 @@ impl Dsqs {
         at
     }
 
+    /// Removes a task from the treap. It is rotated down until it has at most one child.
     pub(super) fn treap_remove(&mut self, dsq: DsqRef, task: TaskId) {
         loop {
             let Node {
@@ -79,7 +83,7 @@ impl Dsqs {
         }
     }
 
-    /// The first task in order of the tree with this root, or NIL.
+    /// Returns the first task in order of the tree with this root, or NIL.
     pub(super) fn treap_first(&self, root: TaskId) -> TaskId {
         let mut at = root;
         while at != NIL && self.nodes[at].left != NIL {
@@ -88,7 +92,7 @@ impl Dsqs {
         at
     }
 
-    /// The task behind this one in the tree's order, or NIL.
+    /// Returns the next task in the tree's order, or NIL.
     pub(super) fn treap_next(&self, task: TaskId) -> TaskId {
         let right = self.nodes[task].right;
         if right != NIL {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is chosen on which machine with which CPUs idle.
+//! Tests of idle CPU selection on different machines.
 
 use super::*;
 use crate::hardware::cpuset::CpuSet;
@@ -7,7 +7,8 @@ use crate::policy::layout::mirror;
 use crate::testbed::{self, cpu_id, nth};
 use workload::{Op, Policy, Program, TaskSpec, Workload};
 
-/// A machine with a sleeping task, idle tracking on, and no CPU idle. nodes, LLCs a node, cores an LLC, threads a core.
+/// Returns a machine with a sleeping task, idle tracking on, and no idle CPU. `shape` is the number
+/// of nodes, of LLCs in each node, of cores in each LLC and of threads in each core.
 fn machine(shape: [u32; 4], ops_flags: u64) -> Machine {
     let [nodes, llcs, cores, threads] = shape;
     let sleeper = TaskSpec {
@@ -44,7 +45,8 @@ fn cpus(text: &str) -> Vec<u32> {
     text.split_whitespace().map(|cpu| cpu.parse().unwrap()).collect()
 }
 
-/// `idle` CPUs, a task with affinity `allowed` (empty: all), and what is chosen for it; "-": nothing.
+/// A situation and the CPU that must be chosen in it, or "-" for none. `idle` has the idle CPUs,
+/// and `allowed` the task's affinity (empty for all CPUs).
 struct Case {
     shape: [u32; 4],
     flags: u64,
@@ -137,7 +139,7 @@ fn without_smt_the_previous_cpu_comes_first() {
 }
 
 #[test]
-fn with_smt_a_wholly_idle_core_comes_first() {
+fn with_smt_a_fully_idle_core_comes_first() {
     // Cores 0-1, 2-3, 4-5, 6-7.
     let smt = Case {
         shape: [1, 1, 4, 2],
@@ -161,7 +163,7 @@ fn with_smt_a_wholly_idle_core_comes_first() {
         chosen: "2",
         ..smt
     });
-    // The sibling of the previous CPU before another core.
+    // The sibling of the previous CPU comes before another core.
     check(Case {
         idle: "3 4",
         prev: 2,
@@ -210,7 +212,8 @@ fn the_last_level_cache_comes_before_the_rest() {
         chosen: "1",
         ..llcs
     });
-    // With SMT an idle core elsewhere beats half a core here: LLC 0 is 0-3, LLC 1 is 4-7.
+    // With SMT, a fully idle core in another LLC comes before an idle thread here. LLC 0 is 0-3,
+    // LLC 1 is 4-7.
     check(Case {
         shape: [1, 2, 2, 2],
         idle: "0 1 7",
@@ -229,7 +232,7 @@ fn the_last_level_cache_comes_before_the_rest() {
 
 #[test]
 fn the_node_comes_before_the_rest() {
-    // Nodes 0-7 and 8-15, LLCs of 4.
+    // Nodes are 0-7 and 8-15, with LLCs of four CPUs.
     let numa = Case {
         shape: [2, 2, 4, 1],
         ..CASE
@@ -278,7 +281,7 @@ fn a_synchronous_wake_up_stays_near_the_waker() {
         wake_flags: SCX_WAKE_SYNC,
         ..CASE
     };
-    // The waker shares the cache with an idle previous CPU.
+    // The previous CPU is idle and shares its cache with the waker.
     check(Case {
         idle: "0 2 3",
         prev: 3,
@@ -286,7 +289,7 @@ fn a_synchronous_wake_up_stays_near_the_waker() {
         chosen: "3",
         ..sync
     });
-    // It does not, but something is idle: the waker's own CPU.
+    // They do not share a cache, but some CPU is idle, so the waker's own CPU is chosen.
     check(Case {
         idle: "3",
         prev: 3,
@@ -324,7 +327,7 @@ fn a_core_is_idle_only_with_all_its_threads() {
 }
 
 #[test]
-fn picks_take_turns_over_a_large_machine() {
+fn picks_rotate_over_a_large_machine() {
     let mut m = machine([2, 8, 64, 1], 0);
     for cpu in [63, 64, 700, 1023] {
         update(&mut m, cpu_id(cpu), true);

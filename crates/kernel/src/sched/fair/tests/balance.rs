@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who moves where, and who does not.
+//! Tests of load balancing: which tasks migrate, and which do not.
 
 use crate::machine::Machine;
 use crate::sched::fair::balance::{Env, IdleType, Migrate, group_stats, should_we_balance};
@@ -12,6 +12,7 @@ use crate::testbed::*;
 use trace::{Event, MigrateReason, Record};
 use workload::{Dist, Op, Policy};
 
+/// Returns time, pid, source and destination of all migrations by load balancing.
 fn moves(records: &[Record]) -> Vec<(u64, u32, u32, u32)> {
     let moved = records.iter().filter_map(|r| match r.event {
         Event::Migrate {
@@ -56,7 +57,7 @@ fn balancing_is_recorded() {
     let mut bed = Bed::default();
     hogs_on(&mut bed, 0, 4);
     let (_, records) = bed.run(spec(1, 1, 4, 1), 100 * MS);
-    let told: u32 = records
+    let recorded: u32 = records
         .iter()
         .map(|r| {
             if let Event::Balance { moved } = r.event {
@@ -66,15 +67,15 @@ fn balancing_is_recorded() {
             }
         })
         .sum();
-    assert!(told > 0);
-    assert_eq!(told as usize, moves(&records).len());
+    assert!(recorded > 0);
+    assert_eq!(recorded as usize, moves(&records).len());
 }
 
 #[test]
-fn a_newly_idle_cpu_pulls_at_once() {
+fn a_newly_idle_cpu_pulls_immediately() {
     let mut bed = Bed::default();
     hogs_on(&mut bed, 0, 3);
-    // Ends just after a tick.
+    // The task ends shortly after a tick.
     bed.pinned(1, vec![Op::Run(Dist::Fixed(20 * MS + 100 * US))]);
     for cpu in 2..4 {
         bed.pinned(cpu, hog());
@@ -90,7 +91,7 @@ fn a_newly_idle_cpu_pulls_at_once() {
 }
 
 #[test]
-fn smt_pairs_are_left_for_idle_cores() {
+fn tasks_leave_a_shared_core_for_an_idle_one() {
     let mut bed = Bed::default();
     bed.task(0, hog());
     bed.task(1, hog());
@@ -111,8 +112,9 @@ fn pinned_tasks_stay() {
 }
 
 #[test]
-fn affinity_that_crosses_groups_is_worked_around() {
-    // Two tasks in each LLC look even, but CPU 3 has two of them and its neighbours may not help.
+fn affinity_across_groups_does_not_prevent_balance() {
+    // Both LLCs have two tasks and look balanced. But CPU 3 has two of them, and the CPUs next to
+    // it are not allowed to help.
     let mut bed = Bed::default();
     for cpu in [3, 3, 4, 5] {
         bed.task(cpu, hog()).cpus = Some(vec![3, 4, 5, 6]);
@@ -122,7 +124,7 @@ fn affinity_that_crosses_groups_is_worked_around() {
 }
 
 #[test]
-fn who_balances_for_a_group_serves_all_its_cpus() {
+fn a_cpu_balances_for_all_cpus_of_its_group() {
     // CPU 2 pulls for its group but may not run the task itself.
     let mut bed = Bed::default();
     for _ in 0..2 {
@@ -138,18 +140,19 @@ fn one_cpu_of_a_group_balances_for_it() {
     bed.pinned(0, hog());
     bed.pinned(4, hog());
     let (mut m, _) = bed.run(free(spec(1, 2, 3, 2)), 20 * MS);
-    let who = |m: &crate::machine::Machine, cpus: std::ops::Range<u32>, level| {
+    let balancers = |m: &crate::machine::Machine, cpus: std::ops::Range<u32>, level| {
         let yes = |&cpu: &u32| should_we_balance(m, &env(cpu, 0, level, IdleType::Idle));
         cpus.filter(yes).collect::<Vec<_>>()
     };
-    // In its core the idle thread, among LLCs the first on an idle core, without one the first idle thread.
-    assert_eq!(who(&m, 0..2, 1), [1]);
-    assert_eq!(who(&m, 0..6, 2), [2]);
+    // In a core, the idle thread balances. Between LLCs, it is the first CPU on an idle core, or
+    // else the first idle thread.
+    assert_eq!(balancers(&m, 0..2, 1), [1]);
+    assert_eq!(balancers(&m, 0..6, 2), [2]);
     m.idle_cpus.remove(cpu_id(2));
-    assert_eq!(who(&m, 0..6, 2), [1]);
-    // The first one when nobody idles, and whoever becomes idle for itself.
+    assert_eq!(balancers(&m, 0..6, 2), [1]);
+    // If no CPU idles, the first one balances. A CPU that becomes idle always balances for itself.
     (0..6).for_each(|cpu| m.idle_cpus.remove(cpu_id(cpu)));
-    assert_eq!(who(&m, 0..6, 2), [0]);
+    assert_eq!(balancers(&m, 0..6, 2), [0]);
     assert!(should_we_balance(&m, &env(5, 0, 2, IdleType::NewlyIdle)));
 }
 
@@ -168,7 +171,7 @@ fn env(dst_cpu: u32, src_cpu: u32, level: usize, idle: IdleType) -> Env {
 }
 
 #[test]
-fn a_core_with_busy_threads_is_told_from_a_busy_cpu() {
+fn a_core_with_two_busy_threads_is_detected() {
     let mut bed = Bed::default();
     bed.pinned(0, hog());
     bed.pinned(1, hog());
@@ -182,7 +185,7 @@ fn a_core_with_busy_threads_is_told_from_a_busy_cpu() {
 }
 
 #[test]
-fn hot_and_indebted_tasks_stay_at_first() {
+fn cache_hot_and_ineligible_tasks_stay_at_first() {
     let mut bed = Bed::default();
     for cpu in [0, 0, 0, 1, 1, 1] {
         bed.task(cpu, hog());
@@ -196,10 +199,10 @@ fn hot_and_indebted_tasks_stay_at_first() {
         m.domains.levels[1][0].nr_balance_failed = failed;
         detach::can_migrate_task(&mut m, &env(1, 0, 0, IdleType::Idle), &mut Default::default(), task)
     };
-    // Hot until balancing has failed more than once.
+    // The tasks are cache-hot, so they stay until balancing has failed twice.
     assert!(!may(a, 1, 100 * US) && !may(b, 1, 100 * US));
     assert!(may(a, 2, 100 * US) && may(b, 2, 100 * US));
-    // One that had more than its share goes only after a failure.
+    // A task with negative lag moves only after a failure.
     assert!(may(a, 1, MS) && may(b, 1, MS));
     assert!(!may(src, 2, MS), "it runs");
     let v = m.avg_vruntime(0);
@@ -253,34 +256,34 @@ fn a_pair_stays_on_its_node() {
 }
 
 #[test]
-fn rungs_follow_the_topology() {
+fn domains_follow_the_topology() {
     let d = Domains::new(&spec(2, 2, 4, 2).topology);
-    let ladder = |cpu: usize| -> Vec<(u32, usize)> {
+    let sizes = |cpu: usize| -> Vec<(u32, usize)> {
         d.levels[cpu]
             .iter()
             .map(|l| &d.spans[l.span as usize])
             .map(|s| (s.weight, s.groups.len()))
             .collect()
     };
-    assert_eq!(ladder(0), [(2, 2), (8, 4), (16, 2), (32, 2)]);
-    assert_eq!(ladder(31), ladder(0));
+    assert_eq!(sizes(0), [(2, 2), (8, 4), (16, 2), (32, 2)]);
+    assert_eq!(sizes(31), sizes(0));
     let spans: Vec<_> = d.levels[0].iter().map(|l| &d.spans[l.span as usize]).collect();
     assert!(spans[0].smt && spans[1].share_llc && !spans[2].numa && spans[3].numa);
     assert_eq!(
         spans.iter().map(|s| s.imbalance_pct).collect::<Vec<_>>(),
         [110, 117, 117, 117]
     );
-    // A rung further up balances less often and takes hot tasks later.
+    // A larger domain is balanced less often, and its hot tasks are moved later.
     let slower = |pair: &[Level]| pair[0].balance_interval < pair[1].balance_interval;
     assert!(d.levels[0].windows(2).all(slower));
     assert!(spans[1].cache_nice_tries < spans[3].cache_nice_tries);
-    // One CPU sees nobody, two single cores only each other.
+    // A single CPU has no domain. Two single cores have one, with each other.
     assert!(Domains::new(&spec(1, 1, 1, 1).topology).levels[0].is_empty());
     assert_eq!(Domains::new(&spec(1, 1, 2, 1).topology).levels[0].len(), 1);
 }
 
 #[test]
-fn numa_rungs_grow_by_distance() {
+fn numa_domains_grow_by_distance() {
     // A ring of four nodes.
     let mut machine = spec(4, 1, 2, 1);
     let ring = |a: i32, b: i32| [10, 20, 30, 20][(a - b).unsigned_abs() as usize];
@@ -303,8 +306,8 @@ fn numa_rungs_grow_by_distance() {
 }
 
 #[test]
-fn hotplug_cuts_domains_of_what_is_online() {
-    let ladder = |m: &Machine, cpu: usize| -> Vec<u32> {
+fn hotplug_rebuilds_domains_from_online_cpus() {
+    let weights = |m: &Machine, cpu: usize| -> Vec<u32> {
         let spans = m.domains.levels[cpu]
             .iter()
             .map(|level| &m.domains.spans[level.span as usize]);
@@ -313,7 +316,7 @@ fn hotplug_cuts_domains_of_what_is_online() {
     let mut bed = Bed::default();
     bed.task(0, hog());
     let mut m = bed.machine(spec(2, 1, 2, 2));
-    let whole = ladder(&m, 0);
+    let whole = weights(&m, 0);
     assert_eq!(whole, [2, 4, 8]);
     assert_eq!(m.domains.llc(cpu_id(0)).weight, 4);
     for (ms, cpu, online) in [
@@ -326,25 +329,25 @@ fn hotplug_cuts_domains_of_what_is_online() {
         m.plan_hotplug(ms * MS, cpu, online);
     }
     m.advance(15 * MS, &mut Vec::new());
-    // The core of CPU 0 has one thread: no rung for it. The LLC counts three.
+    // The core of CPU 0 has only one thread left, so it has no domain. The LLC has three CPUs.
     assert_eq!(
-        (ladder(&m, 0), ladder(&m, 1), ladder(&m, 2)),
+        (weights(&m, 0), weights(&m, 1), weights(&m, 2)),
         (vec![3, 7], vec![], vec![2, 3, 7])
     );
     assert_eq!(m.domains.llc(cpu_id(0)).weight, 3);
     assert!(m.domains.levels[0].iter().all(|level| level.last_balance > 0));
-    // The other node is gone, and with it the rung above the LLC.
+    // The other node is offline, so there is no domain above the LLC.
     m.advance(25 * MS, &mut Vec::new());
-    assert_eq!(ladder(&m, 2), [2, 3]);
+    assert_eq!(weights(&m, 2), [2, 3]);
     for cpu in [1, 4, 5, 6, 7] {
         m.plan_hotplug(30 * MS, cpu, true);
     }
     m.advance(35 * MS, &mut Vec::new());
-    assert_eq!(ladder(&m, 0), whole);
+    assert_eq!(weights(&m, 0), whole);
 }
 
 #[test]
-fn load_is_even_over_what_is_left_and_over_what_comes_back() {
+fn load_is_even_after_cpus_leave_and_return() {
     let mut bed = Bed::default();
     hogs_on(&mut bed, 0, 6);
     let mut m = bed.machine(spec(2, 1, 4, 1));

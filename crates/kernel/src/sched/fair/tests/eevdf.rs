@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Shares, latency, slices.
+//! Tests of EEVDF: shares of CPU time, latencies and slices.
 
 use crate::sched::fair::entity::EntityId;
 use crate::sched::task::PRIO_TO_WEIGHT;
 use crate::testbed::*;
 use workload::{Dist, Op, Policy};
 
-/// Slice of a machine with one CPU.
+/// Length of a slice on a machine with one CPU.
 const SLICE: u64 = 700 * US;
 
 #[test]
@@ -44,10 +44,10 @@ fn a_waking_task_waits_for_two_slices_at_most() {
 
 #[test]
 fn a_slice_ends_on_time() {
-    // 0.7 ms on one CPU, and by 1 + log2 of the CPUs up to 8.
+    // A slice is 0.7 ms times 1 + log2 of the number of CPUs, of which at most 8 count.
     for (cpus, slice) in [(1, SLICE), (2, 2 * SLICE), (8, 4 * SLICE), (16, 4 * SLICE)] {
         let mut bed = Bed::default();
-        // Nothing but the high resolution tick looks at them in between.
+        // Only the high-resolution tick can end the slices of these two tasks.
         bed.pinned(0, vec![Op::Run(Dist::Fixed(10 * SECOND))]);
         bed.pinned(0, vec![Op::Run(Dist::Fixed(10 * SECOND))]);
         let (_, records) = bed.run(free(spec(1, 1, cpus, 1)), SECOND);
@@ -58,8 +58,8 @@ fn a_slice_ends_on_time() {
 }
 
 #[test]
-fn short_sleeps_do_not_pay() {
-    // It would run nearly all the time if its debt were forgotten at each sleep.
+fn short_sleeps_give_no_advantage() {
+    // If its negative lag were forgotten at each sleep, this task would run nearly all the time.
     let mut bed = Bed::default();
     bed.pinned(0, hog());
     bed.pinned(0, sleeper(600 * US, 10 * US));
@@ -69,7 +69,7 @@ fn short_sleeps_do_not_pay() {
 }
 
 #[test]
-fn a_sleeper_in_debt_competes_until_it_is_paid() {
+fn a_sleeper_with_negative_lag_competes_until_it_is_eligible() {
     let mut bed = Bed::default();
     bed.pinned(
         0,
@@ -94,13 +94,13 @@ fn a_sleeper_in_debt_competes_until_it_is_paid() {
             );
         }
     }
-    assert!(delayed, "it left while it owed something");
+    assert!(delayed, "the sleeper left with negative lag");
     let e = &m.tasks[0].fair;
-    assert!(!e.on_rq && e.vlag <= 0, "what it waits for in debt earns it nothing");
+    assert!(!e.on_rq && e.vlag <= 0, "a delayed sleeper gains no lag");
 }
 
 #[test]
-fn the_running_task_keeps_its_turn_while_it_is_owed_time() {
+fn the_running_task_keeps_its_turn_up_to_vprot() {
     let mut bed = Bed::default();
     for _ in 0..3 {
         bed.pinned(0, hog());
@@ -111,7 +111,7 @@ fn the_running_task_keeps_its_turn_while_it_is_owed_time() {
     let (cfs, mut entities) = m.queue(0);
     cfs.remove(&entities, other);
     let v = cfs.zero_vruntime;
-    // Both may be picked, and the other one has the earlier deadline.
+    // Both are eligible, and the other one has the earlier deadline.
     let e = &mut entities[curr];
     (e.vruntime, e.deadline, e.vprot) = (v - 1000, v + 900, v + 900);
     let e = &mut entities[other];
@@ -144,12 +144,12 @@ fn batch_tasks_do_not_preempt() {
         let waits = latencies(&records, 2);
         waits.iter().sum::<u64>() / waits.len() as u64
     };
-    // A normal task that waited longer than it ran last time runs at once.
+    // A normal task that has waited for longer than its last run preempts immediately.
     assert!(mean(Policy::Normal { nice: 0 }) * 5 < mean(Policy::Batch { nice: 0 }) * 4);
 }
 
 #[test]
-fn yield_gives_up_the_request() {
+fn yield_gives_up_the_slice() {
     let mut bed = Bed::default();
     bed.pinned(
         0,
@@ -169,7 +169,7 @@ fn yield_gives_up_the_request() {
 }
 
 #[test]
-fn a_new_weight_counts_from_then_on() {
+fn a_new_weight_applies_immediately() {
     let mut bed = Bed::default();
     let mut ops = vec![
         Op::Run(Dist::Fixed(500 * MS)),
@@ -186,7 +186,7 @@ fn a_new_weight_counts_from_then_on() {
     bed.pinned(0, ops);
     bed.pinned(0, hog());
     let (m, _) = bed.run(free(spec(1, 1, 1, 1)), 11 * SECOND);
-    // Half of the first second, then 335 of 1359.
+    // It gets half of the first second, then 335 of 1359.
     let expected = 500 * MS + 10 * SECOND * 335 / 1359;
     assert!(
         used(&m, 0).abs_diff(expected) * 50 <= expected,
@@ -206,7 +206,8 @@ fn a_new_task_starts_with_half_a_slice() {
     assert_eq!(e.deadline - e.vruntime, SLICE as i64 / 2);
 }
 
-/// Three hogs on CPU 0, one on CPU 1, and a task that sleeps after it ran on CPU 0.
+/// Returns a machine with three hogs on CPU 0, one hog on CPU 1, and a task that sleeps after it
+/// has run on CPU 0.
 fn crowd() -> crate::machine::Machine {
     let mut bed = Bed::default();
     bed.task(
@@ -237,7 +238,7 @@ fn lag_survives_sleep() {
 }
 
 #[test]
-fn lag_and_request_move_along() {
+fn lag_and_slice_migrate_with_the_task() {
     let mut m = crowd();
     m.enter(cpu_id(0));
     assert!(m.try_to_wake_up(nth(0), 0));
@@ -256,7 +257,7 @@ fn lag_and_request_move_along() {
 }
 
 #[test]
-fn the_dead_leave_no_load() {
+fn dead_tasks_leave_no_load() {
     let mut bed = Bed::default();
     for _ in 0..10 {
         bed.pinned(0, vec![Op::Run(Dist::Fixed(10 * MS))]);

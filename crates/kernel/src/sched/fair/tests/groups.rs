@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Task groups: shares by cpu.weight, on one CPU and several, whatever happens to them meanwhile.
+//! Tests of task groups: shares by cpu.weight on one CPU and on several, and changes while the
+//! machine runs.
 
 use crate::machine::Machine;
 use crate::sched::task::State;
@@ -12,13 +13,13 @@ fn cpus(nr: u32) -> MachineSpec {
     free(spec(1, 1, nr, 1))
 }
 
-/// CPU time of all tasks in a cgroup, ns.
+/// Returns the CPU time that all tasks of a cgroup have used, ns.
 fn used_in(m: &Machine, cgroup: u32) -> u64 {
     let tasks = m.tasks.iter().filter(|t| t.cgroup == cgroup);
     tasks.map(|t| t.sum_exec_runtime).sum()
 }
 
-/// `nr` hogs in a cgroup, starting on the CPUs in turn.
+/// Adds `nr` hogs to a cgroup. They start on the CPUs in turn.
 fn hogs(bed: &mut Bed, cgroup: u32, nr: u32, nr_cpus: u32) {
     for n in 0..nr {
         bed.task(n % nr_cpus, hog()).cgroup = cgroup;
@@ -33,7 +34,7 @@ fn is_near(value: u64, expected: u64, percent: u64) {
     );
 }
 
-/// Time that cgroups of weight 100 and 300 get with these numbers of hogs in them.
+/// Returns the CPU time of two cgroups with weights 100 and 300 that have these numbers of hogs.
 fn shares(nr_cpus: u32, hogs_of: [u32; 2], seconds: u64) -> [u64; 2] {
     let mut bed = Bed::default();
     let groups = [bed.cgroup("/a", 100), bed.cgroup("/b", 300)];
@@ -65,14 +66,15 @@ fn groups_share_several_cpus_by_weight() {
 
 #[test]
 fn a_group_with_fewer_tasks_than_its_share_leaves_the_rest() {
-    // Of four CPUs three are its by weight; it has a task for one.
+    // By weight, three of the four CPUs belong to group b. It has only one task, which can use one
+    // CPU.
     let [a, b] = shares(4, [8, 1], 8);
     is_near(b, 8 * SECOND, 3);
     is_near(a, 24 * SECOND, 2);
 }
 
 #[test]
-fn groups_in_groups_divide_what_those_have() {
+fn nested_groups_divide_the_share_of_their_parent() {
     let mut bed = Bed::default();
     let a = bed.cgroup("/a", 100);
     let (x, y) = (bed.cgroup("/a/x", 100), bed.cgroup("/a/y", 300));
@@ -81,7 +83,8 @@ fn groups_in_groups_divide_what_those_have() {
     hogs(&mut bed, x, 3, 1);
     hogs(&mut bed, y, 1, 1);
     let (m, _) = bed.run(cpus(1), 10 * SECOND);
-    // The root's task is as a group of 100; in /a its task is as x, and y as three of them.
+    // The task in the root counts like a group of weight 100. The task in /a counts like group x,
+    // and group y counts three times as much.
     is_near(used_in(&m, 0), 5 * SECOND, 2);
     is_near(used_in(&m, a), SECOND, 3);
     is_near(used_in(&m, x), SECOND, 3);
@@ -89,7 +92,7 @@ fn groups_in_groups_divide_what_those_have() {
 }
 
 #[test]
-fn nice_levels_count_within_a_group() {
+fn nice_levels_apply_within_a_group() {
     let mut bed = Bed::default();
     let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/b", 100));
     bed.task(0, hog()).cgroup = a;
@@ -102,7 +105,7 @@ fn nice_levels_count_within_a_group() {
 }
 
 #[test]
-fn a_weight_counts_from_when_it_is_set() {
+fn a_weight_applies_from_the_time_it_is_set() {
     for nr_cpus in [1, 4] {
         let mut bed = Bed::default();
         let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/b", 100));
@@ -121,7 +124,7 @@ fn a_weight_counts_from_when_it_is_set() {
 }
 
 #[test]
-fn a_group_with_cpu_idle_has_what_the_others_leave() {
+fn a_group_with_cpu_idle_gets_the_remaining_time() {
     let mut bed = Bed::default();
     let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/b", 100));
     hogs(&mut bed, a, 3, 1);
@@ -131,7 +134,7 @@ fn a_group_with_cpu_idle_has_what_the_others_leave() {
     let mut m = bed.machine(cpus(1));
     let mut records = Vec::new();
     m.advance(5 * SECOND, &mut records);
-    // It preempts at once, and so never waits.
+    // The task in group b preempts immediately, so it never waits.
     let waits = latencies(&records, 4);
     assert!(
         waits.len() > 2000 && waits[10..].iter().all(|&ns| ns < 10 * US),
@@ -144,8 +147,8 @@ fn a_group_with_cpu_idle_has_what_the_others_leave() {
 }
 
 #[test]
-fn a_woken_task_preempts_another_group_that_had_more() {
-    // Ten hogs in one group are one competitor for the sleeper's.
+fn a_woken_task_preempts_a_group_that_ran_more() {
+    // For the sleeper's group, the ten hogs in the other group are one competitor.
     let mut bed = Bed::default();
     let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/b", 100));
     hogs(&mut bed, a, 10, 1);
@@ -153,12 +156,13 @@ fn a_woken_task_preempts_another_group_that_had_more() {
     let (_, records) = bed.run(cpus(1), 5 * SECOND);
     let waits = latencies(&records, 11);
     assert!(waits.len() > 900, "{}", waits.len());
-    // A slice of 0.7 ms, once; among eleven tasks of one level it would wait for several.
+    // The wait is at most one slice of 0.7 ms. Among eleven tasks on one level it would be several
+    // slices.
     assert!(waits.iter().all(|&ns| ns <= 750 * US), "{:?}", waits.iter().max());
 }
 
 #[test]
-fn a_task_that_moves_has_its_part_of_the_other_group() {
+fn a_moved_task_gets_its_part_of_the_new_group() {
     let mut bed = Bed::default();
     let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/b", 100));
     hogs(&mut bed, a, 2, 1);
@@ -181,21 +185,21 @@ fn a_task_that_moves_has_its_part_of_the_other_group() {
 }
 
 #[test]
-fn tasks_of_groups_go_where_there_is_room() {
-    // All start on one of four CPUs.
+fn tasks_of_groups_spread_over_the_cpus() {
+    // All tasks start on one of the four CPUs.
     let mut bed = Bed::default();
     let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/a/b", 100));
     hogs(&mut bed, a, 4, 1);
     hogs(&mut bed, b, 4, 1);
     let (m, _) = bed.run(cpus(4), 2 * SECOND);
     assert_eq!(queued(&m), [2, 2, 2, 2]);
-    // Load that moved away left nothing: one group's load is that of its eight tasks.
+    // Load that has moved away is subtracted: the group's load is that of its eight tasks.
     let load = m.task_groups.groups[a as usize].load_avg;
     assert!((3500..6500).contains(&load), "{load}");
 }
 
 #[test]
-fn a_group_that_is_removed_and_made_again_is_new() {
+fn a_group_that_is_created_again_starts_anew() {
     let mut bed = Bed::default();
     let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/b", 100));
     bed.task(0, hog()).cgroup = a;
@@ -226,7 +230,7 @@ fn a_group_that_is_removed_and_made_again_is_new() {
 }
 
 #[test]
-fn groups_outlive_cpus() {
+fn groups_survive_hotplug() {
     let mut bed = Bed::default();
     let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/b", 300));
     hogs(&mut bed, a, 8, 4);
@@ -246,7 +250,7 @@ fn groups_outlive_cpus() {
 
 #[test]
 #[should_panic(expected = "queue of a group on CPU 0")]
-fn the_checker_counts_what_is_on_groups_queues() {
+fn the_checker_detects_wrong_counters_of_groups() {
     let mut bed = Bed::default();
     let a = bed.cgroup("/a", 100);
     hogs(&mut bed, a, 2, 1);
@@ -257,7 +261,7 @@ fn the_checker_counts_what_is_on_groups_queues() {
     m.verify();
 }
 
-/// One thing that a user may do to one of the cgroups, or to a CPU.
+/// Returns a random action of a user on a cgroup or a CPU.
 fn action(rng: &mut Rng, nr_groups: u32, nr_tasks: u32, nr_cpus: u32) -> Action {
     let cgroup = 1 + rng.below(u64::from(nr_groups)) as u32;
     match rng.below(8) {
@@ -314,14 +318,14 @@ fn random(seed: u64) {
             _ => Policy::Normal { nice: 0 },
         };
     }
-    // They end by themselves at last, so that whoever is forgotten is found.
+    // A last task wakes up late in the run.
     let mut last = vec![Op::Sleep(Dist::Fixed(900 * MS))];
     last.push(Op::Run(Dist::Fixed(MS)));
     bed.task(0, last);
     let mut removed = Vec::new();
     for n in 0..60 {
         let what = action(&mut rng, paths.len() as u32, nr, nr_cpus);
-        // All cgroups are there at first.
+        // All cgroups exist at the beginning.
         match what {
             Action::Remove { cgroup } => removed.push(cgroup),
             Action::Make { cgroup } if !removed.contains(&cgroup) => continue,
@@ -329,7 +333,7 @@ fn random(seed: u64) {
         }
         bed.disturb(n * 10 * MS + rng.below(10 * MS), what);
     }
-    // No limits from here on.
+    // No limit applies from here on.
     for cgroup in 1..=paths.len() as u32 {
         let what = Action::Max {
             cgroup,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What goes on between the levels of groups: load, delayed groups, and turns.
+//! Tests of effects between the levels of task groups: load, delayed groups, and turns.
 
 use super::super::{put_prev_task, set_next_task};
 use crate::hardware::cpuset::CpuSet;
@@ -21,7 +21,7 @@ fn is_near(value: u64, expected: u64, percent: u64) {
     );
 }
 
-/// Two hogs in a group and one in the root, all on CPU 0.
+/// Returns a machine with two hogs in a group and one in the root, all on CPU 0.
 fn three(spec: MachineSpec) -> (Machine, u32) {
     let mut bed = Bed::default();
     let a = bed.cgroup("/a", 100);
@@ -34,7 +34,7 @@ fn three(spec: MachineSpec) -> (Machine, u32) {
 }
 
 #[test]
-fn a_task_is_its_part_of_the_load() {
+fn a_task_contributes_its_part_of_the_load() {
     let (mut m, _) = three(cpus(1));
     for (task, load) in [(0, 512), (1, 512), (2, 1024)] {
         is_near(m.task_h_load(nth(task)), load, 5);
@@ -43,7 +43,7 @@ fn a_task_is_its_part_of_the_load() {
 }
 
 #[test]
-fn load_goes_with_a_task_at_all_levels() {
+fn load_migrates_with_a_task_at_all_levels() {
     let (mut m, a) = three(cpus(2));
     let group = [0, 1].map(|cpu| m.task_groups.id(a, cpu_id(cpu)));
     m.enter(cpu_id(0));
@@ -55,9 +55,10 @@ fn load_goes_with_a_task_at_all_levels() {
         assert!(utils.contains(&entity), "group on CPU {cpu}: {entity}");
         assert!(utils.contains(&root), "CPU {cpu}: {root}");
     }
-    assert!(m.se(group[0]).avg.util_avg < 50, "nobody is left there");
-    assert!(m.se(group[0]).avg.load_avg < 50, "nobody is left there");
-    // Of the shares a third is still counted for the first CPU, which told of its load less than a ms ago.
+    assert!(m.se(group[0]).avg.util_avg < 50, "no task is left there");
+    assert!(m.se(group[0]).avg.load_avg < 50, "no task is left there");
+    // A third of the shares is still attributed to CPU 0, because its contribution was updated less
+    // than 1 ms ago.
     is_near(m.se(group[1]).avg.load_avg, 683, 10);
 }
 
@@ -81,7 +82,7 @@ fn a_cpu_that_idles_leaves_its_shares_to_the_others() {
 }
 
 #[test]
-fn a_group_in_debt_competes_until_it_is_paid() {
+fn a_group_with_negative_lag_competes_until_it_is_eligible() {
     let mut bed = Bed::default();
     let a = bed.cgroup("/a", 100);
     bed.pinned(0, sleeper(300 * US, 100 * MS)).cgroup = a;
@@ -92,7 +93,7 @@ fn a_group_in_debt_competes_until_it_is_paid() {
     for at in 0..10_000 {
         m.advance(at * 50 * US, &mut Vec::new());
         if m.se(id).delayed {
-            // Of its tasks none competes, and it has no other that could be run.
+            // None of the group's tasks is queued, and there is no other task to run in it.
             assert_eq!(
                 (m.cfs(id).nr_queued, m.cfs(0).nr_queued, m.cfs(0).h_nr_queued),
                 (0, 2, 1)
@@ -105,7 +106,7 @@ fn a_group_in_debt_competes_until_it_is_paid() {
 }
 
 #[test]
-fn what_two_tasks_in_a_row_have_in_common_runs_on() {
+fn a_group_of_two_consecutive_tasks_keeps_running() {
     let (mut m, a) = three(cpus(1));
     let id = m.task_groups.id(a, cpu_id(0));
     let mut at = m.now;
@@ -120,8 +121,8 @@ fn what_two_tasks_in_a_row_have_in_common_runs_on() {
     assert_eq!(m.cfs(0).curr, id);
     set_next_task(&mut m, cpu_id(0), nth(1));
     assert_eq!((m.cfs(0).curr, m.cfs(id).curr), (id, 1));
-    assert_eq!(m.se(id).vprot, mark, "its turn began anew");
-    // To the root's task, and back.
+    assert_eq!(m.se(id).vprot, mark, "the turn of the group started again");
+    // Switches to the task in the root and back.
     put_prev_task(&mut m, cpu_id(0), nth(1), nth(2));
     set_next_task(&mut m, cpu_id(0), nth(2));
     assert_eq!((m.cfs(0).curr, m.cfs(id).curr), (2, NONE));

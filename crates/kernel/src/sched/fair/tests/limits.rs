@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! cpu.max: a group gets its quota and no more, and the others get the rest.
+//! Tests of cpu.max: a group gets its quota and not more, and the other groups get the rest.
 
 use crate::machine::Machine;
 use crate::testbed::*;
@@ -11,7 +11,7 @@ fn cpus(nr: u32) -> MachineSpec {
     free(spec(1, 1, nr, 1))
 }
 
-/// Of each 100 ms.
+/// Returns an action that sets a limit for each 100 ms.
 fn max(cgroup: u32, quota_ms: Option<u64>, burst_ms: u64) -> Action {
     Action::Max {
         cgroup,
@@ -21,6 +21,7 @@ fn max(cgroup: u32, quota_ms: Option<u64>, burst_ms: u64) -> Action {
     }
 }
 
+/// Returns an action that sets a limit for each second.
 fn max_of_a_second(cgroup: u32, quota_ms: u64) -> Action {
     Action::Max {
         cgroup,
@@ -30,6 +31,7 @@ fn max_of_a_second(cgroup: u32, quota_ms: u64) -> Action {
     }
 }
 
+/// Returns the CPU time that all tasks of a cgroup have used, ns.
 fn used_in(m: &Machine, cgroup: u32) -> u64 {
     let tasks = m.tasks.iter().filter(|t| t.cgroup == cgroup);
     tasks.map(|t| t.sum_exec_runtime).sum()
@@ -68,9 +70,9 @@ fn a_cpu_idles_while_all_of_its_tasks_wait_for_their_period() {
     let (m, records) = bed.run(cpus(1), 5 * SECOND);
     is_near(used_in(&m, a), SECOND, 3);
     assert_eq!(m.rqs[0].time.idle_ns, 5 * SECOND - used_in(&m, a));
-    // It is kept from running, so no CPU time is wasted.
+    // Its limit keeps the group from running, so no CPU time counts as wasted.
     assert_eq!(m.checks.idle_while_waiting_ns, 0);
-    // 20 ms from the beginning of each period on.
+    // The group runs for 20 ms from the beginning of each period.
     let starts: Vec<u64> = records
         .iter()
         .filter(|r| matches!(r.event, Event::Switch { next: 1, .. }))
@@ -80,7 +82,7 @@ fn a_cpu_idles_while_all_of_its_tasks_wait_for_their_period() {
 }
 
 #[test]
-fn a_quota_above_a_cpu_is_for_several() {
+fn a_quota_may_exceed_one_cpu() {
     let mut bed = Bed::default();
     let a = bed.cgroup("/a", 100);
     for n in 0..4 {
@@ -92,7 +94,7 @@ fn a_quota_above_a_cpu_is_for_several() {
 }
 
 #[test]
-fn a_limit_is_for_all_that_is_in_the_group() {
+fn a_limit_applies_to_all_groups_below() {
     let mut bed = Bed::default();
     let (a, x, y) = (bed.cgroup("/a", 100), bed.cgroup("/a/x", 100), bed.cgroup("/a/y", 300));
     for n in 0..4 {
@@ -102,7 +104,7 @@ fn a_limit_is_for_all_that_is_in_the_group() {
     let (m, _) = bed.run(cpus(2), 10 * SECOND);
     is_near(used_in(&m, x) + used_in(&m, y), 4 * SECOND, 3);
     is_near(used_in(&m, y), 3 * SECOND, 5);
-    // The tighter of two counts.
+    // If two limits apply, the lower one counts.
     let mut bed = Bed::default();
     let (a, x) = (bed.cgroup("/a", 100), bed.cgroup("/a/x", 100));
     bed.task(0, hog()).cgroup = a;
@@ -115,8 +117,9 @@ fn a_limit_is_for_all_that_is_in_the_group() {
 }
 
 #[test]
-fn who_sleeps_saves_up_to_the_burst() {
-    // 30 ms from the beginning of a period on, where a period has 20 ms; the next two are not used up.
+fn unused_quota_is_saved_up_to_the_burst() {
+    // The task needs 30 ms from the beginning of a period, but the quota is 20 ms. It leaves a part
+    // of the next period and the whole period after it unused.
     let longest = |burst_ms| {
         let mut bed = Bed::default();
         let a = bed.cgroup("/a", 100);
@@ -131,7 +134,7 @@ fn who_sleeps_saves_up_to_the_burst() {
 }
 
 #[test]
-fn a_limit_that_goes_lets_all_run() {
+fn removing_a_limit_unthrottles_all_tasks() {
     let mut bed = Bed::default();
     let a = bed.cgroup("/a", 100);
     for n in 0..4 {
@@ -149,7 +152,7 @@ fn a_limit_that_goes_lets_all_run() {
 }
 
 #[test]
-fn who_waits_for_a_period_may_leave_the_group_or_the_cpu() {
+fn a_throttled_task_may_leave_the_group_or_the_cpu() {
     let mut bed = Bed::default();
     let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/b", 100));
     for n in 0..3 {
@@ -161,7 +164,7 @@ fn who_waits_for_a_period_may_leave_the_group_or_the_cpu() {
         comm: comm.into(),
         process: false,
     };
-    // Each while it waits.
+    // Each of these happens while the task is throttled.
     bed.disturb(450 * MS, attach("t0"));
     bed.disturb(650 * MS, Action::Hotplug { cpu: 1, online: false });
     let mut m = bed.machine(cpus(2));
@@ -178,9 +181,9 @@ fn who_waits_for_a_period_may_leave_the_group_or_the_cpu() {
 }
 
 #[test]
-fn others_may_have_what_a_cpu_does_not_need() {
-    // Seven CPUs take slices for 2.6 ms of work, the last part of which a realtime task holds up until 13.6 ms. The hog on
-    // the eighth has had the rest of the pool by then.
+fn unused_runtime_is_available_to_other_cpus() {
+    // Seven CPUs take slices for 2.6 ms of work. A real-time task delays the last part of this work
+    // until 13.6 ms. By then the hog on the eighth CPU has used the rest of the pool.
     let mut bed = Bed::default();
     let a = bed.cgroup("/a", 100);
     for cpu in 0..7 {
@@ -201,7 +204,7 @@ fn others_may_have_what_a_cpu_does_not_need() {
         let (used, throttled) = hog(&m);
         assert!(throttled && used < 11 * MS, "{used} after {ms} ms");
     }
-    // Each keeps 1 ms of what it did not need.
+    // Each of the seven queues keeps 1 ms of the runtime that it does not need.
     m.advance(99 * MS, &mut Vec::new());
     is_near(hog(&m).0, (52 - 7) * MS - 7 * 2600 * US, 2);
 }

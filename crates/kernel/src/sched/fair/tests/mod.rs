@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the fair class promises, seen from outside where possible.
+//! Tests of the fair class, as far as possible through its effects on a simulated machine.
 
 mod balance;
 mod eevdf;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Random tasks on random machines: nobody is lost, starved or run where it may not.
+//! Tests with random tasks on random machines: no task is lost, starves or runs on a CPU it may not
+//! use.
 
 use crate::sched::task::State;
 use crate::simulation::id::IDLE;
@@ -36,7 +37,7 @@ fn one(seed: u64) {
         let policy = policy(&mut rng);
         let realtime = matches!(policy, Policy::Fifo { .. } | Policy::RoundRobin { .. });
         let run = 1 + rng.below(3 * MS);
-        // Realtime tasks leave room for the others.
+        // Real-time tasks sleep long enough for other tasks to run.
         let sleep = if realtime {
             40 * run
         } else {
@@ -85,7 +86,7 @@ fn one(seed: u64) {
         );
         assert_eq!(t.on_rq, t.state == State::Running, "seed {seed}: task {n}");
     }
-    // Whoever could run was run lately.
+    // A task that was runnable must have run recently.
     let since = |pid: u32| {
         let ran =
             |r: &&trace::Record| matches!(r.event, Event::Switch { prev, next, .. } if prev == pid || next == pid);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where woken and new tasks go.
+//! Tests of the CPUs chosen for woken and new tasks.
 
 use crate::machine::Machine;
 use crate::sched::class::flags;
@@ -8,13 +8,14 @@ use crate::simulation::id::TaskId;
 use crate::testbed::*;
 use workload::{Dist, Op, Policy};
 
-/// Slot of the last task of the workload.
+/// Returns the last task of the workload.
 fn last(m: &Machine) -> TaskId {
     let comm = format!("t{}", m.workload.tasks.len() - 1);
     m.tasks.ids().find(|&t| m.tasks[t].comm == comm).expect("it lives")
 }
 
-/// Where the last task of the workload, asleep by now, would be woken by `waker_cpu`.
+/// Returns the CPU on which the last task of the workload, which must be asleep, would run if
+/// `waker_cpu` woke it.
 fn wake(m: &mut Machine, waker_cpu: u32, wake_flags: u32) -> u32 {
     let task = last(m);
     assert!(!m.tasks[task].on_rq);
@@ -28,7 +29,7 @@ fn naps() -> Vec<Op> {
 }
 
 #[test]
-fn a_waker_pulls_to_its_cache_when_the_old_one_is_busy() {
+fn a_waker_pulls_to_its_cache_when_the_previous_one_is_busy() {
     let mut bed = Bed::default();
     bed.pinned(0, hog());
     for cpu in 4..8 {
@@ -40,7 +41,7 @@ fn a_waker_pulls_to_its_cache_when_the_old_one_is_busy() {
 }
 
 #[test]
-fn a_task_goes_back_to_an_idle_cpu() {
+fn a_task_returns_to_its_idle_cpu() {
     let mut bed = Bed::default();
     bed.pinned(0, hog());
     bed.task(5, naps());
@@ -49,7 +50,7 @@ fn a_task_goes_back_to_an_idle_cpu() {
 }
 
 #[test]
-fn a_sync_waker_that_runs_alone_takes_it() {
+fn a_sync_waker_that_runs_alone_pulls_the_task_to_its_cpu() {
     let mut bed = Bed::default();
     bed.pinned(0, hog());
     for cpu in 1..4 {
@@ -69,7 +70,7 @@ fn an_idle_core_is_better_than_an_idle_thread() {
     bed.task(0, naps());
     let (mut m, _) = bed.run(free(spec(1, 1, 4, 2)), 20 * MS);
     assert_eq!(wake(&mut m, 0, 0), 4, "CPUs 1 and 3 share their cores");
-    // Without an idle core the other thread of the old core will do.
+    // Without an idle core, another thread of the previous core is chosen.
     let mut bed = Bed::default();
     for cpu in [0, 2, 4, 6] {
         bed.pinned(cpu, hog()).start_ns = MS;
@@ -120,7 +121,7 @@ fn a_cpu_with_idle_policy_tasks_counts_as_idle() {
 }
 
 #[test]
-fn who_wakes_many_does_not_gather_them() {
+fn a_waker_of_many_tasks_does_not_gather_them() {
     let mut bed = Bed::default();
     bed.pinned(0, hog());
     for cpu in 2..4 {
@@ -168,7 +169,7 @@ fn forks_spread_over_idle_cpus_and_nodes() {
 }
 
 #[test]
-fn affinity_binds_the_choice() {
+fn placement_respects_affinity() {
     let mut bed = Bed::default();
     bed.pinned(0, hog());
     bed.task(1, naps()).cpus = Some(vec![1, 3]);
@@ -180,7 +181,7 @@ fn affinity_binds_the_choice() {
 }
 
 #[test]
-fn a_core_that_becomes_idle_is_noticed() {
+fn a_core_that_becomes_idle_is_recorded() {
     let mut bed = Bed::default();
     for cpu in 0..4 {
         bed.pinned(cpu, vec![Op::Run(Dist::Fixed(if cpu < 2 { SECOND } else { 10 * MS }))]);

@@ -132,7 +132,7 @@ class Run:
             for big in ("tasks", "callbacks", "locks"):
                 (told["result"] or {}).pop(big, None)
             self.remember(told)
-        absent = re.search(r": warning: not here: (.*)", told["stderr"])
+        absent = re.search(r": warning: not modelled: (.*)", told["stderr"])
         self.absent = absent[1] if absent else ""
         result = told["result"]
         if result is None:

@@ -311,7 +311,7 @@ pub fn texts() -> Vec<Text> {
         Workload,
         "a phase on a CPU that is not there",
         tasks("\"a\": {\"phases\": {\"x\": {\"cpus\": [1], \"run\": 1}, \"y\": {\"cpus\": [64], \"run\": 1}}}"),
-        "wants CPU 64",
+        "uses CPU 64",
     );
     add(
         Workload,

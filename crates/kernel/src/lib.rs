@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The simulated Linux machine.
+//! The simulated Linux machine: hardware, kernel scheduler, tasks and the loaded policy.
 //!
-//! One [`Machine`] owns the world: clock, event queue, CPUs, tasks, policy, chance. It handles one event at a time, in the
-//! order (time, sequence). A handler runs at one instant; what it costs is charged to its CPU. There is no float, hash order,
-//! wall clock, file or thread in here: the same inputs give the same bytes on any host.
+//! A [`Machine`] owns all state: the clock, the event queue, CPUs, tasks, the policy and the random
+//! generator. It handles one event at a time, in the order (time, sequence number). An event
+//! handler runs at one instant of simulated time; the cost of its work is charged to its CPU.
 //!
-//! | room | what it holds |
+//! This crate uses no floating point, hash order, wall clock, file or thread. The same inputs
+//! therefore produce the same bytes on any host.
+//!
+//! | module | contents |
 //! |---|---|
-//! | [`machine`] | the machine itself and its event loop |
-//! | `simulation` | time, order and cost: the event queue, charging, locks as timelines, chance |
-//! | `hardware` | sets of CPUs, caches, frequency |
+//! | [`machine`] | the machine itself; `run` has its event loop |
+//! | `simulation` | time, order and cost: the event queue, charging, locks, random numbers |
+//! | `hardware` | sets of CPUs, caches, CPU frequency |
 //! | `sched` | kernel/sched: the core and the classes `rt`, `ext`, `fair` and `idle` |
-//! | `programs` | what tasks do, step by step, and what they wait for |
-//! | `policy` | how an object comes in, what of the kernel it sees and can call |
-//! | `watch` | checks, invariants, decisions; they never steer |
+//! | `programs` | the steps that tasks execute and the objects that tasks wait for |
+//! | `policy` | loading a BPF object; the kernel types and functions that it can use |
+//! | `watch` | checks, invariants and recorded decisions; they never change a run |
 //!
-//! Other crates use the modules by the names below; the rooms are for those who change this crate.
+//! Other crates use the modules under the names exported below, without the directory's name.
 #![deny(clippy::float_arithmetic)]
 
 mod hardware;

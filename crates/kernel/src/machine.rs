@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The simulated machine: one value owns clock, event queue, CPUs, tasks, policy and chance.
+//! The simulated machine, which owns the clock, event queue, CPUs, tasks, policy and random
+//! generator.
 
 use crate::hardware::caches::{self, Caches};
 use crate::hardware::cpuset::CpuSet;
@@ -30,43 +31,45 @@ use std::rc::Rc;
 use trace::Record;
 use workload::{Op, Workload};
 
-/// Records are handed to the sink when this many are waiting: few enough that they are still in the host's first cache.
+/// Pending records are handed to the sink in batches of this size. A batch fits into the host's L1
+/// cache.
 pub(crate) const BATCH: usize = 128;
 
+/// A simulated machine with its workload and its policy.
 pub struct Machine {
     pub spec: MachineSpec,
-    /// Whose symbols objects find. Set before a policy is loaded.
+    /// Kernel release that the policy is linked against. To be set before the policy is loaded.
     pub release: Release,
     pub workload: Workload,
-    /// The workload's programs as tasks share them.
+    /// Programs of the workload, in a form that tasks share.
     pub(crate) programs: Vec<Rc<[Op]>>,
     pub seed: u64,
-    /// Nanoseconds of a tick.
+    /// Length of a tick in ns.
     pub(crate) tick_ns: u64,
     /// Simulated time, ns since the run's start.
     pub now: u64,
     pub(crate) events: EventQueue,
     pub rqs: Table<CpuId, Rq>,
     pub tasks: Table<TaskId, Task>,
-    /// Slots of exited tasks, used again last in first out.
+    /// Slots of exited tasks, reused last in, first out.
     pub(crate) free_tasks: Vec<TaskId>,
-    /// Task slot of each pid ever given; IDLE where it has exited.
+    /// Task slot of each pid ever assigned; IDLE if that task has exited.
     pub(crate) pids: Vec<TaskId>,
-    /// The live tasks by [`Task::place`].
+    /// Live tasks, ordered by [`Task::place`].
     pub(crate) threads: BTreeMap<u64, TaskId>,
     pub nr_alive: u32,
-    /// Tasks that a policy did not let come into being: name, and the errno of ops.init_task().
+    /// Tasks that could not be created because ops.init_task() failed: name and errno.
     pub failed_forks: Vec<(String, i32)>,
-    /// Tasks that the machine had to end, a sentence each.
+    /// Tasks that the machine ended, with one sentence of explanation each.
     pub ended_tasks: Vec<String>,
-    /// The CPU whose code is running (smp_processor_id).
+    /// CPU that executes the current handler (smp_processor_id()).
     pub this_cpu: CpuId,
     pub online_cpus: CpuSet,
     pub idle_cpus: CpuSet,
     pub rng: Rng,
-    /// Simulated objects that a policy can see, and all BPF memory.
+    /// All BPF memory, and all simulated kernel objects that a policy can access.
     pub region: Rc<Region>,
-    /// Where in the region things are.
+    /// Addresses of the kernel objects in the region.
     pub layout: Layout,
     pub(crate) idle: Idle,
     pub(crate) locks: Locks,
@@ -78,24 +81,26 @@ pub struct Machine {
     pub ext: Core,
     pub cgroups: Cgroups,
     pub checks: Checks,
-    /// What shall never happen, if somebody wants it watched.
+    /// Invariants under watch; `None` if they are not watched.
     pub invariants: Option<Box<Invariants>>,
-    /// Noted if somebody wants them.
+    /// Decisions, recorded if `Decisions::on` is set.
     pub decisions: Decisions,
-    /// The policy runs in checked mode (`bpf::sanitizer`). Before it is loaded.
+    /// Whether the policy runs in the sanitizer (`bpf::sanitizer`). To be set before the policy is
+    /// loaded.
     pub checked: bool,
-    /// The run ends with its policy, at the instant the policy has a reason to end; otherwise the fair class takes over.
+    /// Whether the run ends as soon as the policy has a reason to end. If not, the fair class takes
+    /// over.
     pub stop_with_policy: bool,
     /// The policy has ended and [`Machine::stop_with_policy`] is set.
     pub(crate) stopped: bool,
-    /// Tasks that waited for a CPU when the run ended.
+    /// Tasks that waited for a CPU at the end of the run.
     pub waiting_at_end: Vec<WaitingTask>,
-    /// Make detail records, too (`trace::Event::is_detail`).
+    /// Whether detail records are emitted, too (`trace::Event::is_detail`).
     pub details: bool,
     pub(crate) records: Vec<Record>,
-    /// Some of `records` own a text.
+    /// Whether some of `records` own a text.
     pub(crate) texts: bool,
-    /// Bytes that the texts of `records` count as used memory.
+    /// Bytes of memory that the texts of `records` account for.
     pub(crate) texts_bytes: u64,
     pub(crate) nr_events: u64,
 }
@@ -103,21 +108,23 @@ pub struct Machine {
 /// Why a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The simulated time asked for is over.
+    /// The requested simulated time is over.
     Time,
     /// All tasks have exited.
     AllExited,
-    /// The policy ended, and the run was to stop there.
+    /// The policy ended and [`Machine::stop_with_policy`] was set.
     Policy,
-    /// Nothing can happen any more: every task waits for another one.
+    /// No event can happen any more: every task waits for another one. Contains the pids of the
+    /// live tasks.
     Deadlock { waiting: Vec<u32> },
 }
 
 impl Machine {
-    /// An idle machine with the workload's initial tasks due for creation.
+    /// Returns an idle machine; the workload's initial tasks are created by pending events.
     ///
     /// # Errors
-    /// If the region cannot be reserved, or the workload names CPUs that the machine does not have.
+    /// Fails if the region cannot be reserved, if the workload starts too many tasks, or if it
+    /// names CPUs that the machine does not have.
     pub fn new(spec: MachineSpec, workload: Workload, seed: u64) -> Result<Machine, String> {
         let nr_cpus = spec.topology.nr_cpus();
         check_cpus(&spec, &workload)?;
@@ -204,10 +211,10 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Sets how many bytes of the host's memory the run may use, 2 GiB by default. A policy that asks for more ends with an error;
-    /// a task that would need more is not created.
+    /// Limits the host memory that the run may use to `bytes`; the default is 2 GiB. A policy that
+    /// needs more ends with an error. A task that would need more is not created.
     pub fn set_memory_limit(&self, bytes: u64) {
-        // So large that a sum with what is used cannot overflow.
+        // The cap keeps the sum of the limit and the used memory from overflowing.
         self.region.memory().set_limit(bytes.min(1 << 62));
     }
 
@@ -215,23 +222,24 @@ impl Machine {
         self.tick_ns
     }
 
-    /// Iterates over the CPUs of the machine, online or not.
+    /// Returns an iterator over all CPUs of the machine, online or not.
     pub fn cpus(&self) -> impl DoubleEndedIterator<Item = CpuId> + ExactSizeIterator + use<> {
         self.rqs.ids()
     }
 
-    /// Returns the CPU with a number that comes from outside, if the machine has it.
+    /// Returns the CPU with the number `nr`, or `None` if the machine has no such CPU.
     #[inline]
     pub fn cpu_id(&self, nr: impl TryInto<usize>) -> Option<CpuId> {
         self.rqs.id(nr.try_into().ok()?)
     }
 
-    /// Returns a CPU that the workload names; [`Machine::new`] has refused workloads that name others.
+    /// Returns a CPU that the workload names. [`Machine::new`] rejects workloads with other CPU
+    /// numbers.
     pub(crate) fn named_cpu(&self, nr: u32) -> CpuId {
         self.cpu_id(nr).expect("the workload names CPUs of the machine")
     }
 
-    /// Iterates over the hardware threads of a CPU's core, itself among them.
+    /// Returns an iterator over the hardware threads of a CPU's core, including the CPU itself.
     pub(crate) fn siblings(&self, cpu: CpuId) -> impl Iterator<Item = CpuId> + '_ {
         let siblings = self.spec.topology.siblings(cpu.nr());
         siblings.iter().filter_map(|&sibling| self.cpu_id(sibling))
@@ -241,22 +249,23 @@ impl Machine {
         self.rqs.len() as u32
     }
 
-    /// As [`Machine::trace`], of an event with a text.
+    /// Records an event that contains a text.
     pub(crate) fn trace_text(&mut self, cpu: CpuId, event: trace::Event) {
         self.trace(cpu, event);
         self.texts = true;
     }
 
-    /// Records an event that has no text.
+    /// Records an event that contains no text.
     #[inline(always)]
     pub(crate) fn trace(&mut self, cpu: CpuId, event: trace::Event) {
         let nr = self.records.len();
         if nr == self.records.capacity() {
-            more_room(&mut self.records);
+            grow_records(&mut self.records);
         }
         let time = self.now;
-        // SAFETY: there is room. Vec::push would do, but as growing could unwind, the record would be made elsewhere and be
-        // copied, in parts wider than those it was just stored in, for which a host has to wait.
+        // SAFETY: the capacity was checked above. `Vec::push` is slower here: its growth path could
+        // unwind, so the compiler builds the record elsewhere and copies it in wider parts than it
+        // was stored in. The host then waits for those stores.
         unsafe {
             self.records.as_mut_ptr().add(nr).write(Record {
                 time,
@@ -267,12 +276,12 @@ impl Machine {
         }
     }
 
-    /// Every lock, by the number that `LockWait` records use, with its figures.
+    /// Returns every lock and its statistics, ordered by the index that `LockWait` records contain.
     pub fn locks(&self) -> impl Iterator<Item = (LockId, LockStat)> + '_ {
         self.locks.stats()
     }
 
-    /// `cpu` goes offline or comes online at `at`.
+    /// Schedules a hotplug event: `cpu` goes offline or comes online at `at` (ns).
     pub fn plan_hotplug(&mut self, at: u64, cpu: u32, online: bool) {
         let cpu = self.named_cpu(cpu);
         self.events.push(at, Event::Hotplug { cpu, online });
@@ -286,19 +295,19 @@ impl Machine {
         if task == IDLE { 0 } else { self.tasks[task].pid }
     }
 
-    /// The live task with a pid (find_task_by_pid_ns).
+    /// Returns the live task with a pid (find_task_by_pid_ns()).
     pub fn find_task(&self, pid: u32) -> Option<TaskId> {
         self.pids.get(pid as usize).copied().filter(|&task| task != IDLE)
     }
 }
 
-/// Does not unwind, by the C calling convention.
+/// Grows the buffer of records. A function with the C calling convention cannot unwind.
 #[cold]
-extern "C" fn more_room(records: &mut Vec<Record>) {
+extern "C" fn grow_records(records: &mut Vec<Record>) {
     records.reserve(BATCH);
 }
 
-/// The fair class' groups: the workload's cgroups.
+/// Returns the fair class' task groups, one for each cgroup of the workload.
 fn task_groups(layout: &Layout, workload: &Workload, nr_cpus: u32) -> TaskGroups {
     let cgroup = |(number, known): (usize, &workload::Cgroup)| {
         let above = layout.parent_of_cgroup(number as u32);
@@ -308,16 +317,18 @@ fn task_groups(layout: &Layout, workload: &Workload, nr_cpus: u32) -> TaskGroups
     TaskGroups::new(nr_cpus, &cgroups)
 }
 
+/// Rejects a workload that starts more tasks than a machine can have.
 fn check_tasks(workload: &Workload) -> Result<(), String> {
     let nr_tasks = workload.tasks.iter().filter(|task| task.spawn).count() as u64;
     match nr_tasks > MAX_TASKS {
         true => Err(format!(
-            "the workload starts {nr_tasks} tasks; a machine has at most {MAX_TASKS}"
+            "the workload starts {nr_tasks} tasks, but a machine has at most {MAX_TASKS}: start fewer tasks"
         )),
         false => Ok(()),
     }
 }
 
+/// Rejects a workload that names a CPU which the machine does not have.
 fn check_cpus(spec: &MachineSpec, workload: &Workload) -> Result<(), String> {
     let nr_cpus = spec.topology.nr_cpus();
     for task in &workload.tasks {
@@ -330,7 +341,7 @@ fn check_cpus(spec: &MachineSpec, workload: &Workload) -> Result<(), String> {
         let named = task.cpus.iter().chain(later).flatten().chain(&task.start_cpu);
         if let Some(cpu) = named.into_iter().find(|&&cpu| cpu >= nr_cpus) {
             return Err(format!(
-                "task '{}' wants CPU {cpu}, but machine '{}' has CPUs 0-{}: choose a larger machine or change the task",
+                "task '{}' uses CPU {cpu}, but machine '{}' has CPUs 0-{}: choose a larger machine or change the task",
                 task.comm,
                 spec.name,
                 nr_cpus - 1
@@ -343,7 +354,7 @@ fn check_cpus(spec: &MachineSpec, workload: &Workload) -> Result<(), String> {
         .flat_map(|disturbance| disturbance.what.cpus());
     match disturbed.max().filter(|&&cpu| cpu >= nr_cpus) {
         Some(cpu) => Err(format!(
-            "a disturbance names CPU {cpu}, but machine '{}' has CPUs 0-{}: choose a larger machine or change it",
+            "a disturbance uses CPU {cpu}, but machine '{}' has CPUs 0-{}: choose a larger machine or change the disturbance",
             spec.name,
             nr_cpus - 1
         )),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The event loop: takes events in their order and hands each to the code that handles it.
+//! The event loop: takes events from the queue in their order and executes their handlers.
 
 use crate::machine::*;
 use crate::sched::{ext, fair, rt};
@@ -10,32 +10,34 @@ use bpf::memory::Use;
 use trace::Sink;
 use workload::Action;
 
-/// A run ends here at the latest, after 73 years: times and sums of times do not overflow, as no length of a workload is longer.
+/// Latest end of a run, 73 years. Times and sums of times cannot overflow, because no length in a
+/// workload is longer than half of this.
 const MAX_TIME: u64 = 2 * workload::MAX_NS;
-/// Builds with debug assertions check the books every so many events.
+/// Builds with debug assertions verify the machine's bookkeeping after this many events.
 const VERIFY_EVERY: u64 = 256;
 
 impl Machine {
-    /// Runs until `until` (ns) and ends the run, handing what happens to `sink`.
+    /// Runs until `until` (ns), ends the run and returns why it ended. `sink` receives the records.
     pub fn run(&mut self, until: u64, sink: &mut dyn Sink) -> Ended {
         let ended = self.advance(until, sink).unwrap_or(Ended::Time);
         self.finish(&ended, until, sink);
         ended
     }
 
-    /// Runs up to and with `until` (ns). `None`: there is more to come, and where the run was cut leaves no mark.
+    /// Handles all events up to and including `until` (ns). Returns `None` if the run can continue.
+    /// A run that is interrupted here and continued later has the same result as one that is not.
     pub fn advance(&mut self, until: u64, sink: &mut dyn Sink) -> Option<Ended> {
         let until = until.min(MAX_TIME);
         loop {
             let Some((time, event)) = self.events.pop(until) else {
-                return self.events.is_empty().then(|| self.nothing_left());
+                return self.events.is_empty().then(|| self.end_without_events());
             };
             assert!(time >= self.now, "time ran backwards: {time} after {}", self.now);
             self.now = time;
             if let Event::Step { cpu } = event {
                 let due = self.step_due(cpu);
                 if due > time {
-                    // Charged since it was armed.
+                    // The CPU was charged after its step had been armed.
                     self.events.arm_step(cpu, due);
                     continue;
                 }
@@ -57,14 +59,14 @@ impl Machine {
             if self.nr_alive == 0 && self.sync.pending_spawns == 0 {
                 return Some(Ended::AllExited);
             }
-            if self.events.nothing_wakes() && self.all_asleep() {
-                return Some(self.nothing_left());
+            if self.events.no_event_wakes() && self.all_asleep() {
+                return Some(self.end_without_events());
             }
         }
     }
 
-    /// Ends a run at `until`, or now if it ended by itself: all time is accounted for, the books are checked, the last
-    /// records handed over.
+    /// Ends a run at `until`, or now if the run ended by itself. Attributes all time, verifies the
+    /// bookkeeping and hands the last records to `sink`.
     pub fn finish(&mut self, ended: &Ended, until: u64, sink: &mut dyn Sink) {
         if *ended == Ended::Time {
             self.now = until.min(MAX_TIME);
@@ -78,17 +80,19 @@ impl Machine {
         self.waiting_at_end = self.waiting_tasks();
         self.flush(sink);
         if self.stopped {
-            // The policy's dump and ops.exit(), which are not part of the run.
+            // The policy's dump and ops.exit() come after the run, so their records are dropped.
             ext::enable::end_now(self);
             self.records.clear();
         }
     }
 
-    /// The loaded policy has a reason to end.
+    /// Stops the run if it is to end with its policy. Called when the loaded policy has a reason to
+    /// end.
     pub(crate) fn policy_ended(&mut self) {
         self.stopped = self.stop_with_policy;
     }
 
+    /// Hands the pending records to `sink`.
     fn flush(&mut self, sink: &mut dyn Sink) {
         sink.take(&self.records);
         if std::mem::take(&mut self.texts) {
@@ -96,7 +100,8 @@ impl Machine {
             let bytes = std::mem::take(&mut self.texts_bytes);
             self.region.memory().give_back(Use::Texts, bytes);
         } else {
-            // SAFETY: none of them owns anything: to look at each for that is two instructions of a hundred.
+            // SAFETY: no record owns memory, so none has to be dropped. Testing each of them would
+            // cost about 2 % of the instructions of an event.
             unsafe { self.records.set_len(0) };
         }
     }
@@ -130,13 +135,13 @@ impl Machine {
         self.leave();
     }
 
-    /// Kernel code starts to run on `cpu`.
+    /// Enters the kernel on `cpu`.
     pub(crate) fn enter(&mut self, cpu: CpuId) {
         self.this_cpu = cpu;
         self.account(cpu);
     }
 
-    /// Returning from the kernel on `this_cpu`: reschedule if asked for.
+    /// Leaves the kernel on `this_cpu`, and reschedules if that was requested.
     pub(crate) fn leave(&mut self) {
         ext::irq_work(self);
         let cpu = self.this_cpu;
@@ -147,7 +152,8 @@ impl Machine {
             self.schedule(cpu);
             ext::irq_work(self);
         }
-        // Asked for while it was scheduling, or spinning: schedule() runs again when the CPU is through with this.
+        // Rescheduling was requested again during schedule(), or while the CPU spins. schedule()
+        // runs again when the CPU has finished its current work.
         let rq = &mut self.rqs[cpu];
         if rq.need_resched {
             rq.need_resched = false;
@@ -158,7 +164,7 @@ impl Machine {
         }
     }
 
-    /// What the workload names happens.
+    /// Executes a disturbance of the workload.
     fn disturb(&mut self, index: u32) {
         let disturbance = &self.workload.disturbances[index as usize];
         match disturbance.what.clone() {
@@ -182,7 +188,8 @@ impl Machine {
         }
     }
 
-    /// An interrupt of `ns` on a CPU: overhead of it, and what runs there goes on later. None comes to a CPU that is offline.
+    /// Executes an interrupt of `ns` on a CPU: the time is overhead of the CPU and delays the task
+    /// running there. An offline CPU receives no interrupts.
     fn interrupt(&mut self, cpu: CpuId, ns: u64) {
         if self.rqs[cpu].online {
             let rq = &mut self.rqs[cpu];
@@ -193,12 +200,13 @@ impl Machine {
         }
     }
 
-    /// No CPU runs or has a task queued: only an event can get things going.
+    /// Returns whether no CPU has a runnable task, so that only an event can wake one.
     fn all_asleep(&self) -> bool {
         self.rqs.iter().all(|rq| rq.nr_running == 0)
     }
 
-    fn nothing_left(&self) -> Ended {
+    /// Returns the end of a run in which no event is pending.
+    fn end_without_events(&self) -> Ended {
         if self.nr_alive == 0 {
             return Ended::AllExited;
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Machines and workloads for the tests of the scheduling classes.
+//! Machines, workloads and measurements for the unit tests of this crate.
 
 use crate::machine::Machine;
 use crate::sched::task::State;
@@ -13,22 +13,23 @@ pub const US: u64 = 1_000;
 pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1_000_000_000;
 
-/// Returns the CPU with a number.
+/// Returns the CPU with the number `nr`.
 pub fn cpu_id(nr: u32) -> CpuId {
     CpuId::new(nr as usize)
 }
 
-/// nodes, LLCs a node, cores an LLC, threads a core.
+/// Returns a machine with `nodes` nodes, `llcs` LLCs per node, `cores` cores per LLC and `threads`
+/// threads per core.
 pub fn spec(nodes: u32, llcs: u32, cores: u32, threads: u32) -> MachineSpec {
     MachineSpec::regular(nodes, llcs, cores, threads)
 }
 
-/// Kernel work takes no time.
+/// Returns the machine with a cost table in which kernel work takes no time.
 pub fn free(spec: MachineSpec) -> MachineSpec {
     spec.free()
 }
 
-/// Runs without end.
+/// Returns a program that computes forever.
 pub fn hog() -> Vec<Op> {
     vec![
         Op::Run(Dist::Fixed(100 * US)),
@@ -40,7 +41,7 @@ pub fn hog() -> Vec<Op> {
     ]
 }
 
-/// Runs and sleeps in turn without end.
+/// Returns a program that alternates between computing and sleeping (in ns), forever.
 pub fn sleeper(run: u64, sleep: u64) -> Vec<Op> {
     vec![
         Op::Run(Dist::Fixed(run)),
@@ -53,13 +54,15 @@ pub fn sleeper(run: u64, sleep: u64) -> Vec<Op> {
     ]
 }
 
+/// A workload under construction.
 #[derive(Default)]
 pub struct Bed {
     workload: Workload,
 }
 
 impl Bed {
-    /// A nice 0 task that starts on CPU `cpu`; change what it returns to have another one.
+    /// Adds a task with nice 0 that starts on CPU `cpu`. The caller may change the returned
+    /// specification.
     pub fn task(&mut self, cpu: u32, ops: Vec<Op>) -> &mut TaskSpec {
         let number = self.workload.tasks.len() as u32;
         self.workload.programs.push(Program { ops, counters: 2 });
@@ -78,13 +81,15 @@ impl Bed {
         self.workload.tasks.last_mut().expect("one was pushed")
     }
 
+    /// Adds a task that may run only on CPU `cpu`.
     pub fn pinned(&mut self, cpu: u32, ops: Vec<Op>) -> &mut TaskSpec {
         let task = self.task(cpu, ops);
         task.cpus = Some(vec![cpu]);
         task
     }
 
-    /// A cgroup with this cpu.weight; the root is there.
+    /// Adds a cgroup with a cpu.weight and returns its number. The first call also adds the root
+    /// cgroup.
     pub fn cgroup(&mut self, path: &str, weight: u32) -> u32 {
         let cgroups = &mut self.workload.cgroups;
         let named = |path: &str, weight| workload::Cgroup {
@@ -98,7 +103,7 @@ impl Bed {
         cgroups.len() as u32 - 1
     }
 
-    /// It happens `at` ns after the start.
+    /// Adds a disturbance at `at_ns` after the start of the run.
     pub fn disturb(&mut self, at_ns: u64, what: Action) {
         self.workload.disturbances.push(Disturbance { at_ns, what });
     }
@@ -107,6 +112,7 @@ impl Bed {
         Machine::new(spec, self.workload, 1).expect("a machine")
     }
 
+    /// Runs the workload until `until` (ns); returns the machine and all records.
     pub fn run(self, spec: MachineSpec, until: u64) -> (Machine, Vec<Record>) {
         let mut m = self.machine(spec);
         let mut records = Vec::new();
@@ -115,17 +121,17 @@ impl Bed {
     }
 }
 
-/// Slot of the workload's nth task, if all start at once and none exits.
+/// Returns the slot of the workload's nth task, provided that all start at once and none exits.
 pub fn nth(n: u32) -> TaskId {
     TaskId::new(n as usize)
 }
 
-/// CPU time used by the nth task, ns.
+/// Returns the CPU time that the nth task has used, in ns.
 pub fn used(m: &Machine, n: u32) -> u64 {
     m.tasks[nth(n)].sum_exec_runtime
 }
 
-/// From each wake-up of `pid` to its next start, ns.
+/// Returns the time from each wake-up of `pid` to its next start, in ns.
 pub fn latencies(records: &[Record], pid: u32) -> Vec<u64> {
     let mut woken = None;
     let mut found = Vec::new();
@@ -139,7 +145,7 @@ pub fn latencies(records: &[Record], pid: u32) -> Vec<u64> {
     found
 }
 
-/// Lengths of the times that `pid` ran without another task in between, ns.
+/// Returns how long `pid` ran each time before another task ran on its CPU, in ns.
 pub fn stretches(records: &[Record], pid: u32) -> Vec<u64> {
     let mut since = None;
     let mut found = Vec::new();
@@ -156,7 +162,7 @@ pub fn stretches(records: &[Record], pid: u32) -> Vec<u64> {
     found
 }
 
-/// Tasks that can run, by CPU.
+/// Returns the number of runnable tasks on each CPU.
 pub fn queued(m: &Machine) -> Vec<usize> {
     let on = |cpu| {
         m.tasks

@@ -1,32 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tasks' footprints in the caches, and the machine's caches for kernel and policy data.
+//! Data structures for the caches: task footprints, and the machine's caches for kernel and policy
+//! data.
 //!
-//! A task has a working set of some bytes. While it runs, as much of that as fits is in its core's private cache and in the
-//! last-level cache. For each cache there is a count of bytes brought in so far; replacement is LRU, so what a task left in a
-//! cache of `size` bytes is still there as far as `size - brought in since` reaches. The rest comes from the last-level
-//! cache or from memory before the task's own work goes on: task time without progress, told of as reload time.
+//! A task has a working set (footprint) of some bytes. While the task runs, as much of that as fits
+//! is in its core's private cache and in the last-level cache (LLC). Each cache counts the bytes
+//! brought into it so far. Replacement is LRU: of the bytes that a task left in a cache of `size`
+//! bytes, at most `size - brought in since` remain. The missing bytes come from the LLC or from
+//! memory before the task continues. This is task time without progress, reported as reload time.
 //!
-//! Memory is where it was touched first: the node where the task first ran (or ran first after exec), unless the kernel of that
-//! machine does not place memory at all. Touching it first, and missing all the time where it is larger than a cache, are part
-//! of the work itself.
-//! Left out: that a task loses lines while it runs, and memory that tasks share.
+//! A task's memory is on the node where the task first ran, or first ran after exec, unless the
+//! machine's kernel does not place memory (`flat_memory`). A task's first access to its memory, and
+//! the misses of a footprint larger than the cache, are part of the task's own work.
+//!
+//! Not modelled: cache lines that a task loses while it runs, and memory shared by tasks.
 
 use bpf::cache::{self, Sets};
 use machine::{Costs, MachineSpec, Topology};
+/// Cache or node number that stands for "none".
 
 pub(super) const NOWHERE: u32 = u32::MAX;
 
-/// Caches of a machine that does not say what it has: those of a current server core.
+/// Size of the private cache on machines that do not specify it; typical of current server cores.
 pub(super) const PRIVATE_BYTES: u64 = 1 << 20;
 
+/// Size of the last-level cache on machines that do not specify it.
 pub(super) const LLC_BYTES: u64 = 32 << 20;
 
-/// What one cache has of a task that left it.
+/// The part of a task's footprint that was in one cache when the task left it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Left {
     pub(super) cache: u32,
     pub(super) bytes: u64,
-    /// The cache's count of bytes brought in when the task left.
+    /// Value of `Cache::brought` when the task left.
     pub(super) at: u64,
 }
 
@@ -42,14 +47,15 @@ impl Left {
 #[derive(Clone, Copy, Debug)]
 pub struct Footprint {
     pub bytes: u64,
-    /// The node of its memory; NOWHERE before it has run.
+    /// Node of the task's memory; NOWHERE before the task has run.
     pub(super) home: u32,
-    /// When it came to the CPU where it runs with memory that is nowhere yet.
+    /// Time of the last switch to the task. Set only while its memory is on no node.
     pub(super) came: u64,
     pub(super) private: Left,
     pub(super) llc: Left,
-    /// The reload begun when it was switched to: its length, and the bytes that came into each cache.
+    /// Length of the reload that began at the last switch to the task.
     pub(super) reload_ns: u64,
+    /// Bytes that this reload brings into the private cache and into the LLC.
     pub(super) into_private: u64,
     pub(super) into_llc: u64,
 }
@@ -69,7 +75,7 @@ impl Footprint {
     }
 }
 
-/// A cache that footprints compete for.
+/// A cache for which footprints compete.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cache {
     pub(super) size: u64,
@@ -78,7 +84,7 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    /// How much of what a task left here, as cache number `number`, is still here.
+    /// Returns how many bytes of `left` are still in this cache, which has the number `number`.
     pub(super) fn remains(&self, number: u32, left: &Left) -> u64 {
         if left.cache != number {
             return 0;
@@ -87,26 +93,29 @@ impl Cache {
         left.bytes.min(self.size.saturating_sub(since))
     }
 
-    pub(super) fn leave(&mut self, number: u32, wanted: u64, not_brought: u64) -> Left {
-        self.brought = self.brought.saturating_sub(not_brought);
+    /// Returns the part of a footprint that a task leaves in this cache: `wanted` bytes, less the
+    /// `not_reloaded` bytes that its reload did not complete.
+    pub(super) fn leave(&mut self, number: u32, wanted: u64, not_reloaded: u64) -> Left {
+        self.brought = self.brought.saturating_sub(not_reloaded);
         Left {
             cache: number,
-            bytes: wanted.saturating_sub(not_brought),
+            bytes: wanted.saturating_sub(not_reloaded),
             at: self.brought,
         }
     }
 }
 
-/// All caches of the machine that footprints compete for.
+/// All caches of a machine for which footprints compete.
 pub struct Caches {
-    /// Some task has a footprint.
+    /// Whether any task has a footprint.
     pub(super) active: bool,
-    /// By core and by LLC.
+    /// Private caches by core number.
     pub(super) private: Vec<Cache>,
+    /// Last-level caches by LLC number.
     pub(super) llcs: Vec<Cache>,
-    /// ps a byte from each node (columns) to each node (rows).
+    /// Cost of a byte in ps, `memory_ps[node of the CPU][node of the memory]`.
     pub(super) memory_ps: Vec<Vec<u64>>,
-    /// Reload time of tasks that have left their CPU, ns.
+    /// Total reload time of tasks that have left their CPU, ns.
     pub(super) reload_ns: u64,
 }
 
@@ -119,7 +128,8 @@ impl Caches {
         };
         let private = topology.cores.iter().map(|cpus| {
             let cpu = &topology.cpus[cpus[0] as usize];
-            // Where the L2 is the last-level cache of several cores, the L1 is what a core has for itself.
+            // If the L2 is shared by several cores, it is the last-level cache. The private cache
+            // is then the L1.
             let shared = cpu.l2_bytes >= cpu.llc_bytes && topology.llcs[cpu.llc as usize].len() > cpus.len();
             sized(if shared { cpu.l1d_bytes } else { cpu.l2_bytes }, PRIVATE_BYTES)
         });
@@ -137,7 +147,8 @@ impl Caches {
     }
 }
 
-/// What a byte of memory costs: the local or the remote price, the latter in proportion to the node distance (20 = once).
+/// Returns the cost in ps of a byte of memory for each pair of nodes. The remote cost is
+/// proportional to the node distance and applies to a distance of 20.
 pub(super) fn memory_ps(topology: &Topology, costs: &Costs) -> Vec<Vec<u64>> {
     let (local, remote) = (u64::from(costs.reload_memory_ps), u64::from(costs.reload_remote_ps));
     let price = |&distance: &u32| match distance {
@@ -150,7 +161,7 @@ pub(super) fn memory_ps(topology: &Topology, costs: &Costs) -> Vec<Vec<u64>> {
         .map(|row| row.iter().map(price).collect());
     let mut placed: Vec<Vec<u64>> = placed.collect();
     if costs.flat_memory {
-        // Anywhere with equal chances, wherever the task runs.
+        // Memory is on any node with equal probability.
         for row in &mut placed {
             let mean = row.iter().sum::<u64>() / row.len() as u64;
             row.fill(mean);
@@ -159,7 +170,7 @@ pub(super) fn memory_ps(topology: &Topology, costs: &Costs) -> Vec<Vec<u64>> {
     placed
 }
 
-/// The machine's caches as the lines of kernel and policy data know them, by CPU.
+/// Returns each CPU's caches in the form that the model of kernel and policy cache lines uses.
 pub(crate) fn line_caches(spec: &MachineSpec) -> Vec<cache::Cache> {
     let topology = &spec.topology;
     let nr_cores = topology.cores.len() as u64;
@@ -190,10 +201,12 @@ pub(crate) fn line_caches(spec: &MachineSpec) -> Vec<cache::Cache> {
     (0..topology.nr_cpus()).map(cache).collect()
 }
 
-/// Bytes of the line in which all that a choice looks at of a task_struct lies: Linux 2.4 keeps it in one of those of its time.
+/// Bytes of a task_struct that Linux 2.4's goodness() reads. They lie in one cache line of that
+/// time.
 pub(super) const GOODNESS_LINE: u64 = 32;
 
-/// How many of the lines that task_structs begin with each cache has room for, by its bit; `None`: for all.
+/// Returns for each cache how many of the first cache lines of task_structs it can hold. `None`
+/// means that there is no limit.
 pub(crate) fn line_sets(spec: &MachineSpec) -> Option<Vec<Sets>> {
     let topology = &spec.topology;
     let tasks = topology.task_sets?;
@@ -228,6 +241,6 @@ pub(crate) fn line_sets(spec: &MachineSpec) -> Option<Vec<Sets>> {
         }
     };
     let sets: Vec<Sets> = topology.cores.iter().map(sets).collect();
-    // With a bit for several cores they would have the room of one.
+    // With one bit for several cores, those cores would share the capacity of a single one.
     (sets.len() <= cache::MAX_CACHES as usize).then_some(sets)
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A set of CPUs of a machine, one bit per CPU.
+//! Set of a machine's CPUs, stored as a bitmap.
 
 use crate::simulation::id::CpuId;
 use crate::simulation::table::Id;
 
+/// Set of CPUs. Bits at and beyond `nr_cpus` are always 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuSet {
     words: Box<[u64]>,
@@ -22,7 +23,7 @@ impl CpuSet {
         let mut set = CpuSet::empty(nr_cpus);
         set.words.fill(!0);
         if let Some(last) = set.words.last_mut() {
-            // `nr_cpus` bits in all.
+            // Clears the bits beyond the last CPU.
             *last >>= 63 - (nr_cpus - 1) % 64;
         }
         set
@@ -45,7 +46,7 @@ impl CpuSet {
         self.words[cpu.index() / 64] >> (cpu.index() % 64) & 1 != 0
     }
 
-    /// Returns whether the CPU with this number is in the set.
+    /// Returns whether the set contains the CPU with the number `nr`.
     pub fn contains_nr(&self, nr: u32) -> bool {
         nr < self.nr_cpus && self.contains(CpuId::new(nr as usize))
     }
@@ -67,13 +68,13 @@ impl CpuSet {
         self.words.iter().all(|&w| w == 0)
     }
 
-    /// Returns the lowest CPU of `word`, which is the word at `index` of a set or a part of it. Sets have no bits beyond the
-    /// CPUs of their machine, so the CPU exists.
+    /// Returns the lowest CPU of `word`, which is a part of a set's word number `index`. The CPU
+    /// exists because sets have no bits beyond the machine's CPUs.
     pub(crate) fn member(index: usize, word: u64) -> CpuId {
         CpuId::new(index * 64 + word.trailing_zeros() as usize)
     }
 
-    /// Number of CPUs in the set (cpumask_weight).
+    /// Returns the number of CPUs in the set (cpumask_weight()).
     pub fn weight(&self) -> u32 {
         self.words.iter().map(|w| w.count_ones()).sum()
     }
@@ -82,7 +83,7 @@ impl CpuSet {
         self.next(0)
     }
 
-    /// CPU number `n` of the set, from 0.
+    /// Returns the CPU at position `n` of the set, counted from 0.
     pub fn nth(&self, mut n: u32) -> Option<CpuId> {
         for (i, &word) in self.words.iter().enumerate() {
             let mut word = word;
@@ -98,7 +99,7 @@ impl CpuSet {
         None
     }
 
-    /// The first CPU at or after `from`.
+    /// Returns the first CPU of the set at or after `from`.
     pub fn next(&self, from: u32) -> Option<CpuId> {
         if from >= self.nr_cpus {
             return None;
@@ -114,12 +115,12 @@ impl CpuSet {
         }
     }
 
-    /// The first CPU at or after `from`, going round (for_each_cpu_wrap).
+    /// Returns the first CPU of the set at or after `from`, wrapping around (for_each_cpu_wrap()).
     pub fn next_wrap(&self, from: u32) -> Option<CpuId> {
         self.next(from).or_else(|| self.first())
     }
 
-    /// The first CPU in both sets at or after `from`.
+    /// Returns the first CPU at or after `from` that is in both sets.
     pub fn next_and(&self, other: &CpuSet, from: u32) -> Option<CpuId> {
         if from >= self.nr_cpus {
             return None;
@@ -154,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_full_set_has_its_cpus_and_no_other() {
+    fn the_full_set_contains_exactly_the_machines_cpus() {
         for nr_cpus in [1, 63, 64, 65, 128, 1000] {
             let each: Vec<u32> = (0..nr_cpus).collect();
             let all = CpuSet::all(nr_cpus);
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nth_is_that_of_the_iteration() {
+    fn nth_matches_the_iteration_order() {
         let set = CpuSet::from_cpus(200, &[0, 3, 63, 64, 130, 199]);
         let cpus: Vec<CpuId> = (0..).map_while(|n| set.nth(n)).collect();
         assert!(set.iter().eq(cpus));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the machine does with tasks' footprints: switches, forks, and lines of kernel data that CPUs write ([`caches`](super::caches)).
+//! Operations on the caches: task switches, forks and execs move footprints, and CPUs access cache
+//! lines of kernel data (see [`caches`](super::caches)).
 
 use super::caches::*;
 use crate::machine::Machine;
@@ -7,7 +8,8 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::cache::{self};
 
 impl Machine {
-    /// `prev` has left `cpu` and `next` begins to run there: what is missing in the caches is to be reloaded first.
+    /// Updates the caches after `cpu` switched from `prev` to `next`. The missing bytes of `next`
+    /// become its reload time.
     #[inline]
     pub(crate) fn switch_footprints(&mut self, cpu: CpuId, prev: TaskId, next: TaskId) {
         if !self.caches.active {
@@ -21,6 +23,7 @@ impl Machine {
         }
     }
 
+    /// Brings the footprint of `task` into the caches of `cpu` and starts its reload.
     fn enter_caches(&mut self, cpu: CpuId, task: TaskId) {
         let t = &mut self.tasks[task];
         let f = &mut t.footprint;
@@ -45,7 +48,8 @@ impl Machine {
         t.program.reload(f.reload_ns);
     }
 
-    /// A child has its parent's memory (copied on write, or shared) and finds it where its parent, which runs here, has it.
+    /// Sets a child's footprint. The child has its parent's memory (shared or copy-on-write), which
+    /// is in the caches of the CPU where the parent runs.
     pub(crate) fn fork_footprint(&mut self, parent: TaskId, child: TaskId) {
         if !self.caches.active || parent == IDLE || !self.tasks[parent].on_cpu {
             return;
@@ -68,7 +72,8 @@ impl Machine {
         }
     }
 
-    /// The running task becomes another program: nothing of that is in memory yet.
+    /// Replaces the footprint of the running task at exec. Nothing of the new program is in memory
+    /// yet.
     pub(crate) fn exec_footprint(&mut self, cpu: CpuId, task: TaskId) {
         if self.caches.active {
             self.leave_caches(cpu, task);
@@ -78,6 +83,8 @@ impl Machine {
         }
     }
 
+    /// Records how much of its footprint `task` leaves in the caches of `cpu`. The part of a reload
+    /// that was not completed does not count.
     fn leave_caches(&mut self, cpu: CpuId, task: TaskId) {
         let t = &mut self.tasks[task];
         let f = &mut t.footprint;
@@ -88,7 +95,8 @@ impl Machine {
         let private = &mut self.caches.private[place.core as usize];
         let llc = &mut self.caches.llcs[place.llc as usize];
         if f.home == NOWHERE && f.came == self.now {
-            // Moved before it ran, as balancers at exec do: it has touched nothing.
+            // The task was moved before it ran, for example by load balancing at exec, so it has
+            // accessed nothing.
             private.leave(place.core, 0, f.into_private);
             llc.leave(place.llc, 0, f.into_llc);
             return;
@@ -98,7 +106,7 @@ impl Machine {
         }
         let not_done = t.program.reload(0);
         self.caches.reload_ns += f.reload_ns - not_done;
-        // u128: a gigabyte times a second.
+        // u128, because the product of a gigabyte and a second in ns exceeds u64.
         let part = |bytes: u64| match f.reload_ns {
             0 => 0,
             ns => (u128::from(bytes) * u128::from(not_done) / u128::from(ns)) as u64,
@@ -109,7 +117,8 @@ impl Machine {
         f.reload_ns = 0;
     }
 
-    /// Task time that went into reloading caches, ns: what has been reloaded when the run ended.
+    /// Returns the task time spent on reloading caches, in ns, including running tasks' reloads so
+    /// far.
     pub fn reload_ns(&self) -> u64 {
         let running = self.rqs.iter().filter(|rq| rq.curr != IDLE).map(|rq| {
             let t = &self.tasks[rq.curr];
@@ -118,12 +127,12 @@ impl Machine {
         self.caches.reload_ns + running.sum::<u64>()
     }
 
-    /// Cache lines of kernel and policy data that had to come from elsewhere.
+    /// Returns the number and cost of cache-line transfers of kernel and policy data.
     pub fn line_transfers(&self) -> cache::Transfers {
         self.region.lines().transfers()
     }
 
-    /// The running CPU reads the cache line of an address: charges what that costs.
+    /// Charges the current CPU for reading the cache line at an address.
     #[inline]
     pub(crate) fn read_line(&mut self, addr: u64) {
         let ns = self.region.lines().load(self.this_cpu.nr(), addr);
@@ -132,7 +141,7 @@ impl Machine {
         }
     }
 
-    /// The running CPU writes to the cache line of an address.
+    /// Charges the current CPU for writing to the cache line at an address.
     #[inline]
     pub(crate) fn write_line(&mut self, addr: u64) {
         let ns = self.region.lines().store(self.this_cpu.nr(), addr);
@@ -141,7 +150,8 @@ impl Machine {
         }
     }
 
-    /// The running CPU works on a task's scheduling state: the two lines that its task_struct begins with.
+    /// Charges the current CPU for writing a task's scheduling state, which is in the first two
+    /// cache lines of its task_struct.
     #[inline]
     pub(crate) fn write_task(&mut self, task: TaskId) {
         let addr = self.tasks[task].addr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a machine is made of while it runs: sets of CPUs, caches, frequency.
+//! State of a machine's hardware: sets of CPUs, caches, CPU frequency.
 
 pub mod caches;
 pub mod cpufreq;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The machine as the world of BPF programs: clocks, locks, timers, chance, the log.
+//! Implements the functions that BPF helpers need from the kernel: clocks, locks, timers, random
+//! numbers, the log.
 
 use super::timers::*;
 use crate::machine::Machine;
@@ -15,7 +16,7 @@ use bpf::fault::Fault;
 use bpf::map::kind;
 use bpf::memory::{RECORD, Region, Use};
 
-/// BPF_F_TIMER_ABS: the time is absolute.
+/// BPF_F_TIMER_ABS: the expiry is an absolute time.
 const TIMER_ABS: u64 = 1;
 
 impl World for Machine {
@@ -27,12 +28,14 @@ impl World for Machine {
         self.ext.vm()
     }
 
-    /// The instant of the running handler and what was charged to the CPU since, down to the last instruction.
+    /// Returns the CPU's local time: the time of the handler plus everything charged to the CPU
+    /// since, including the instructions executed so far.
     fn now_ns(&self) -> u64 {
         self.local_time(self.this_cpu) + ops::unsettled_ns(self)
     }
 
-    /// Of the ticks that every CPU would have; one of them keeps the time.
+    /// Returns the time of the last tick. Ticks are the same for all CPUs here, because one CPU
+    /// keeps the time.
     fn coarse_ns(&self) -> u64 {
         let now = World::now_ns(self);
         now - now % self.tick_ns()
@@ -54,7 +57,8 @@ impl World for Machine {
         self.spec.topology.nodes.len() as u32
     }
 
-    /// Under a runqueue's lock, in ops.select_cpu() the task's pi_lock, and while the state is dumped.
+    /// Returns whether interrupts are disabled: under a runqueue lock, in ops.select_cpu() (the
+    /// task's pi_lock is held), and during a dump.
     fn irqs_disabled(&self) -> bool {
         let frame = &self.ext.frame;
         frame.locked_cpu.is_some() || frame.op == Some(Op::SelectCpu) || dump::is_open(self)
@@ -97,7 +101,7 @@ impl World for Machine {
     }
 
     fn log(&mut self, line: String) -> Result<(), Fault> {
-        // What is not yet with the sink counts; see Machine::flush.
+        // The text counts as used memory until the sink has received it; see Machine::flush.
         let memory = self.region.memory();
         let bytes = line.len() as u64;
         memory.charge_record(Use::Texts)?;
@@ -108,7 +112,8 @@ impl World for Machine {
     }
 
     fn release_object(&mut self, object: u64) {
-        // Nobody but the policy can have counted it down before: its own release would have been refused.
+        // Errors cannot occur here: the object is released only on behalf of the policy, which
+        // still holds the reference.
         if let Some(task) = self.task_index(object) {
             let _ = self.put_task(task);
         } else {
@@ -116,7 +121,8 @@ impl World for Machine {
         }
     }
 
-    /// A task can as long as someone holds it (`usage`), a cgroup until it is removed (percpu_ref_is_dying).
+    /// Tasks can own storage while references to them exist (`usage`), cgroups until they are
+    /// removed (percpu_ref_is_dying()).
     fn can_own_storage(&self, map_kind: u32, owner: u64) -> Result<bool, Fault> {
         if map_kind == kind::CGRP_STORAGE {
             return kfuncs::cgroup::cgroup_at(self, owner).map(|(_, dead)| !dead);
@@ -130,7 +136,7 @@ impl World for Machine {
         if !self.locks.knows_bpf(lock) {
             self.region.memory().charge_record(Use::Queues)?;
         }
-        // The lock's cost has the transfer of its line in it.
+        // The cost of the lock includes the transfer of its cache line.
         self.region.lines().take(self.this_cpu.nr(), lock);
         self.lock(LockId::Bpf(lock));
         Ok(())
@@ -142,10 +148,11 @@ impl World for Machine {
     }
 
     fn timer_start(&mut self, timer: u64, ns: u64, flags: u64) -> Result<(), Fault> {
-        // Each start is an event until its time comes, even if the timer is moved or cancelled before.
+        // Each start pushes an event, which stays in the queue even if the timer is moved or
+        // cancelled.
         self.region.memory().charge_record(Use::Timers)?;
-        // A time that has passed is now, and that is when the code that starts the timer runs: a callback that starts its own
-        // timer so takes up its CPU, and time goes on.
+        // An expiry in the past becomes the CPU's local time. So a callback that restarts its own
+        // timer uses up CPU time, and simulated time continues.
         let now = self.now_ns();
         let at = if flags & TIMER_ABS != 0 {
             ns.max(now)
@@ -189,8 +196,9 @@ impl World for Machine {
     }
 }
 
-/// A timer expires: runs its callback in interrupt context of its CPU, on another one if that is offline. One that moves tasks
-/// between DSQs is a run of the policy's balancer.
+/// Runs the callback of an expired timer in interrupt context, on the CPU of the timer or, if that
+/// is offline, on another one. If the callback moves tasks between DSQs, the run counts as load
+/// balancing by the policy.
 pub fn timer_fired(m: &mut Machine, timer: u32, generation: u32) {
     m.region.memory().give_back_records(Use::Timers, 1);
     let timers = m.ext.policy.as_mut().map(|policy| &mut policy.timers.slots);
@@ -211,7 +219,8 @@ pub fn timer_fired(m: &mut Machine, timer: u32, generation: u32) {
     m.charge(cpu, u64::from(m.spec.costs.callback_ns));
     let outer = std::mem::replace(&mut m.ext.frame, crate::sched::ext::ops_table::Frame::NONE);
     let before = m.ext.nr_moved;
-    // What a callback may call is what the program that set it may; that is nearly always ops.init().
+    // A callback may call the same kfuncs as the program that set it, which is nearly always
+    // ops.init().
     let (result, _) = ops::run(m, kf::UNLOCKED, |m| Vm::run_timer(m, addr));
     m.ext.frame = outer;
     let moved = m.ext.nr_moved.wrapping_sub(before);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The callbacks of a policy (struct sched_ext_ops), one row each.
+//! The callbacks in struct sched_ext_ops, with one table row each.
 //!
-//! | column | what |
+//! | column | meaning |
 //! |---|---|
-//! | `by_cpu`, `by_cid` | the member's name in struct sched_ext_ops and in struct sched_ext_ops_cid, which lacks two |
-//! | `since` | the first release of Linux that has it |
-//! | `contexts` | which kfuncs it may call besides those that everybody may ([`kf`]) |
-//! | `or_null` | which of its arguments may be NULL, from 0 |
+//! | `by_cpu` | name of the member in struct sched_ext_ops |
+//! | `by_cid` | name in struct sched_ext_ops_cid, which lacks two of the callbacks |
+//! | `since` | first Linux release with the callback |
+//! | `contexts` | kfuncs that the callback may call in addition to unrestricted ones ([`kf`]) |
+//! | `or_null` | index of the argument that may be NULL, if there is one |
 
 use bpf::rows::*;
 
-/// Contexts of calls: bits of `Func::contexts` (enum scx_kf_allow_flags).
+/// Contexts of calls, as bits of `Func::contexts` (enum scx_kf_allow_flags).
 pub mod kf {
     pub const UNLOCKED: u32 = 1;
     pub const INIT: u32 = 1 << 1;
@@ -18,9 +19,10 @@ pub mod kf {
     pub const DISPATCH: u32 = 1 << 3;
     pub const ENQUEUE: u32 = 1 << 4;
     pub const SELECT_CPU: u32 = 1 << 5;
-    /// In a kfunc's row: not for policies whose callbacks are a struct sched_ext_ops_cid. Such policies are refused at load.
+    /// In a kfunc's row: not available to policies with a struct sched_ext_ops_cid. They are
+    /// rejected at load.
     pub const BY_CPU: u32 = 1 << 7;
-    /// Callbacks that may call nothing but what everybody may.
+    /// Callbacks that may call only unrestricted kfuncs.
     pub const REST: u32 = 1 << 6;
     /// Programs of type syscall.
     pub const SYSCALL: u32 = UNLOCKED | SELECT_CPU;
@@ -28,7 +30,7 @@ pub mod kf {
     pub const TRACING: u32 = REST;
 }
 
-/// Hands the rows, in the order of Linux 7.2's struct sched_ext_ops, to a macro.
+/// Passes the rows to a macro, in the order of the members in Linux 7.2's struct sched_ext_ops.
 macro_rules! callbacks {
     ($then:ident) => {
         $then! {
@@ -74,6 +76,7 @@ macro_rules! callbacks {
 }
 pub(crate) use callbacks;
 
+/// A row of the table.
 struct Row {
     by_cpu: &'static str,
     by_cid: Option<&'static str>,
@@ -82,7 +85,7 @@ struct Row {
     or_null: Option<i32>,
 }
 
-/// Returns the C name of a member.
+/// Returns the C name of a member, without the `r#` of a raw Rust identifier.
 const fn c_name(name: &'static str) -> &'static str {
     match name.as_bytes() {
         [b'r', b'#', ..] => name.split_at(2).1,
@@ -103,7 +106,7 @@ macro_rules! rows {
         }
 
         pub const NR_OPS: usize = [$(stringify!($op)),*].len();
-        /// Member names by `Op as usize`; also the run's callback name table of trace::Event::Callback.
+        /// Member names, indexed by `Op as usize`. `trace::Event::Callback` uses the same table.
         pub const NAMES: [&str; NR_OPS] = [$(c_name(stringify!($by_cpu))),*];
         pub(crate) const OPS: [Op; NR_OPS] = [$(Op::$op),*];
         static ROWS: [Row; NR_OPS] = [$(Row {
@@ -123,28 +126,28 @@ impl Op {
         ROWS[self as usize].by_cpu
     }
 
-    /// Returns the contexts of the kfuncs that it may call (scx_kf_allow_flags).
+    /// Returns the contexts in which the callback may call kfuncs (scx_kf_allow_flags).
     #[inline(always)]
     pub(crate) fn contexts(self) -> u32 {
         ROWS[self as usize].contexts
     }
 
-    /// The callback of a struct_ops member.
+    /// Returns the callback of a member of struct sched_ext_ops.
     pub fn by_name(name: &str) -> Option<Op> {
         OPS.into_iter().find(|op| op.name() == name)
     }
 
-    /// The callback of a member of struct sched_ext_ops_cid.
+    /// Returns the callback of a member of struct sched_ext_ops_cid.
     pub fn by_cid_name(name: &str) -> Option<Op> {
         OPS.into_iter().find(|op| ROWS[*op as usize].by_cid == Some(name))
     }
 
-    /// The first release of Linux that has it.
+    /// Returns the first Linux release with the callback.
     pub(crate) fn since(self) -> Version {
         ROWS[self as usize].since
     }
 
-    /// The place of an argument that may be NULL.
+    /// Returns the index of the argument that may be NULL.
     pub(crate) fn or_null(self) -> Option<i32> {
         ROWS[self as usize].or_null
     }

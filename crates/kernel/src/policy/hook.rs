@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The hooks that a tracing program can attach to, and what is attached.
+//! The tracepoints and functions to which tracing programs can attach, and the attached programs.
 
 use bpf::object::{Program, ProgramKind};
 use profile::Profile;
 
 macro_rules! hooks {
     ($($hook:ident $name:literal,)*) => {
-        /// A place where programs can attach.
+        /// A tracepoint or kernel function to which programs can attach.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub(crate) enum Hook {
@@ -17,7 +17,7 @@ macro_rules! hooks {
     };
 }
 
-// Tracepoints, then functions.
+// Tracepoints come first, then functions.
 hooks! {
     SchedSwitch "sched_switch",
     SchedWaking "sched_waking",
@@ -44,13 +44,15 @@ hooks! {
     CpusetWriteResmask "cpuset_write_resmask",
 }
 
+/// Index of the first hook that is a function.
 pub(crate) const FIRST_FUNCTION: usize = Hook::WakeUpNewTask as usize;
 
-/// What is attached where.
+/// The attached programs.
 #[derive(Default)]
 pub struct Tracing {
-    /// One bit per hook with programs at its entry, and at its exit.
+    /// Bit of each hook with programs at its entry.
     pub(crate) entry: u32,
+    /// Bit of each hook with programs at its exit.
     pub(crate) exit: u32,
     pub(crate) programs: Vec<Attached>,
 }
@@ -62,10 +64,10 @@ pub(crate) struct Attached {
     pub(crate) function: u32,
 }
 
-/// Checks that the object has the programs that a profile attaches or leaves out.
+/// Checks that the object contains the programs that a profile attaches or detaches.
 ///
 /// # Errors
-/// The name that the object does not have, and those that it has.
+/// Returns a message with the missing name and the names of the object's tracing programs.
 pub(crate) fn check_names(programs: &[Program], profile: &Profile) -> Result<(), String> {
     let named = [("attach", &profile.attach), ("detach", &profile.detach)];
     for (key, name) in named
@@ -87,8 +89,8 @@ pub(crate) fn check_names(programs: &[Program], profile: &Profile) -> Result<(),
     Ok(())
 }
 
-/// Returns where programs attach (those that attach by themselves and those that the profile names), and a sentence for
-/// each program that never runs.
+/// Returns the programs that attach automatically or by the profile, and a warning for each program
+/// that will never run.
 pub(crate) fn resolve(programs: &[Program], profile: &Profile) -> (Tracing, Vec<String>) {
     let (mut tracing, mut warnings) = (Tracing::default(), Vec::new());
     for program in programs {
@@ -102,7 +104,7 @@ pub(crate) fn resolve(programs: &[Program], profile: &Profile) -> (Tracing, Vec<
             ProgramKind::Fexit => (true, true),
             ProgramKind::StructOps | ProgramKind::Syscall => continue,
             _ => {
-                warnings.push(never_runs(program, "programs of this kind are not modelled"));
+                warnings.push(never_runs_warning(program, "programs of this kind are not modelled"));
                 continue;
             }
         };
@@ -117,18 +119,18 @@ pub(crate) fn resolve(programs: &[Program], profile: &Profile) -> (Tracing, Vec<
                 });
                 *(if at_exit { &mut tracing.exit } else { &mut tracing.entry }) |= 1 << hook;
             }
-            None => warnings.push(never_runs(
+            None => warnings.push(never_runs_warning(
                 program,
-                "nothing of this name happens on the simulated machine",
+                "the simulated kernel has no such tracepoint or function",
             )),
         }
     }
     (tracing, warnings)
 }
 
-pub(crate) fn never_runs(program: &Program, why: &str) -> String {
+pub(crate) fn never_runs_warning(program: &Program, why: &str) -> String {
     format!(
-        "program {} on {:?} '{}' never runs here: {why}",
+        "program {} on {:?} '{}' never runs: {why}",
         program.name, program.kind, program.attach_to
     )
 }

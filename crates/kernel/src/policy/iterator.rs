@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Iterator programs (`SEC("iter/task")`): run when user space reads their link's file, as it does with `cat`.
+//! Iterator programs (`SEC("iter/task")`), which run when user space reads the file of their link.
 //!
-//! The program is called for each task in the order of pids, then once with NULL (bpf_iter_run_prog). What a call writes is kept
-//! if it returns 0; 1 asks for the same object again, which would write the same. Other kinds of iterators are not modelled.
+//! The program is called once for each task in the order of pids, then once with NULL
+//! (bpf_iter_run_prog()). The output of a call is kept if it returns 0. After a return value of 1
+//! the kernel would repeat the call with the same object; the simulator drops the output, because a
+//! repeated call would write the same. Other kinds of iterators are not modelled.
 
 use crate::machine::Machine;
 use crate::policy::callbacks::kf;
@@ -11,16 +13,19 @@ use crate::simulation::id::IDLE;
 use bpf::engine::Vm;
 use bpf::object::{Program, ProgramKind};
 
-/// Stands for the seq_file; programs cannot look into it.
+/// Value of the seq_file pointer. Programs cannot access it.
 const SEQ: u64 = 1;
 
-/// What reading an iterator gives.
+/// Runs an iterator program and returns its output.
 ///
 /// # Errors
-/// If it is another kind of program or iterator, or the program faults or returns something else than 0 or 1.
+/// If the program is not a task iterator, faults, or returns a value other than 0 and 1.
 pub fn read(m: &mut Machine, program: &Program) -> Result<String, String> {
     if program.kind != ProgramKind::Iter || program.attach_to != "task" {
-        return Err(format!("program {} is no iterator of tasks", program.name));
+        return Err(format!(
+            "program {} is not a task iterator: expected SEC(\"iter/task\")",
+            program.name
+        ));
     }
     let tasks: Vec<u64> = m
         .pids
@@ -44,7 +49,8 @@ pub fn read(m: &mut Machine, program: &Program) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output).into_owned())
 }
 
-/// Calls the program with a struct bpf_iter__task: two pointers, to a struct bpf_iter_meta and to the task.
+/// Calls the program with a struct bpf_iter__task, which points to a struct bpf_iter_meta and to
+/// the task.
 fn call(m: &mut Machine, program: &Program, number: u64, task: u64) -> Result<u64, String> {
     let function = program.function;
     let bytes = |words: &[u64]| -> Vec<u8> { words.iter().flat_map(|word| word.to_le_bytes()).collect() };

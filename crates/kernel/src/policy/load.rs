@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A policy's object comes into a machine: linked, compiled, its user-space half's part done, enabled.
+//! Loading of a policy's BPF object: linking, compiling, the set-up of its user-space part,
+//! enabling.
 
 use crate::machine::Machine;
 use crate::policy::release::{Release, describe};
@@ -14,18 +15,21 @@ use bpf::object::Object;
 use bpf::rows::V6_12;
 use profile::{Facts, Profile};
 
-/// Why no policy is loaded. The machine is as if loading had never been tried, but for what the policy's own programs did.
+/// Why a policy could not be loaded. Apart from effects of the policy's own programs, the machine
+/// is unchanged.
 #[derive(Debug)]
 #[must_use]
 pub enum LoadError {
-    /// The user's mistake: the object is no scheduler, or the profile does not fit it.
+    /// User error: the object is not a scheduler, or the profile does not fit it.
     Input(String),
-    /// A result: the kernel or libbpf would refuse the policy, or the policy failed while it was enabled.
+    /// Policy error: the kernel or libbpf would reject the policy, or the policy failed while it
+    /// was enabled.
     Refused(Box<Exit>),
 }
 
 impl LoadError {
-    /// The kernel or libbpf refuses an object before anything of it has run.
+    /// Returns the error for an object that the kernel or libbpf rejects before any of its code has
+    /// run.
     fn refused(m: &Machine, image: &Image, message: impl std::fmt::Display) -> LoadError {
         LoadError::Refused(Exit::refusal(file_stem(&image.file), message.to_string(), m.now))
     }
@@ -46,38 +50,40 @@ impl From<String> for LoadError {
     }
 }
 
-/// `path/to/NAME.bpf.o` is called NAME.
+/// Returns the NAME of `path/to/NAME.bpf.o`.
 fn file_stem(file: &str) -> &str {
     let name = file.rsplit('/').next().unwrap_or(file);
     name.strip_suffix(".bpf.o").or(name.strip_suffix(".o")).unwrap_or(name)
 }
 
-/// Loads the policy in an object whose globals are set (see [`Profile::apply`]), and does the rest of its profile.
-/// The image tells what the object asks for and does not get ([`Image::warnings`]), and where its globals are.
+/// Loads the policy in an object and executes the rest of its profile. The object's globals have
+/// been set before (see [`Profile::apply`]). The returned image contains warnings about unsupported
+/// parts of the object ([`Image::warnings`]) and the addresses of its globals.
 ///
 /// # Errors
-/// If the object cannot be loaded here, or the policy fails while it is enabled.
+/// If the object cannot be loaded, or the policy fails while it is enabled.
 pub fn load(m: &mut Machine, object: &Object, profile: &Profile, engine: Engine) -> Result<Image, LoadError> {
     let (mut image, policy) = open(m, object, profile, engine)?;
     if !profile.absent.is_empty() {
-        image.warnings.push(format!("not here: {}", profile.absent));
+        image.warnings.push(format!("not modelled: {}", profile.absent));
     }
     attach(m, &image, policy, profile)?;
     Ok(image)
 }
 
-/// Links and compiles an object: its globals are in memory, nothing of it has run.
+/// Links and compiles an object. Its globals are then in memory, but none of its code has run.
 ///
 /// # Errors
-/// If the object cannot be loaded here.
+/// If the object cannot be loaded.
 pub fn open(m: &Machine, object: &Object, profile: &Profile, engine: Engine) -> Result<(Image, Policy), LoadError> {
     open_changed(m, object, profile, engine, |_| {})
 }
 
-/// As [`open`], but what was linked is changed before it is compiled: for tests that put code of their own into it.
+/// Like [`open`], but calls `change` on the linked image before it is compiled. Tests use it to
+/// insert code.
 ///
 /// # Errors
-/// As [`open`].
+/// The same as those of [`open`].
 pub fn open_changed(
     m: &Machine,
     object: &Object,
@@ -85,48 +91,51 @@ pub fn open_changed(
     engine: Engine,
     change: impl FnOnce(&mut Image),
 ) -> Result<(Image, Policy), LoadError> {
-    let mut image = linked(m, object, profile)?;
+    let mut image = link_object(m, object, profile)?;
     change(&mut image);
-    let policy = policy(m, &image, profile, engine)?;
+    let policy = build_policy(m, &image, profile, engine)?;
     if let Some(why) = policy.vm.why_interpreted() {
-        let warning = format!("the interpreter runs the policy, many times slower and with the same result: {why}");
+        let warning = format!("the policy runs in the interpreter, with the same result but many times slower: {why}");
         image.warnings.push(warning);
     }
     Ok((image, policy))
 }
 
-/// Does what is left of the profile and enables the policy.
+/// Executes the rest of the profile and enables the policy.
 ///
 /// # Errors
-/// If the profile does not fit, or the policy fails while it is enabled.
+/// If the profile does not fit the object, or the policy fails while it is enabled.
 pub fn attach(m: &mut Machine, image: &Image, policy: Policy, profile: &Profile) -> Result<(), LoadError> {
     let cid = policy.cid;
     let hooks = hook::resolve(&image.programs, profile).0;
     ext::enable::install(m, policy, hooks).map_err(LoadError::Refused)?;
-    let loaded = bring_up(m, image, profile, cid);
+    let loaded = run_profile_and_enable(m, image, profile, cid);
     if loaded.is_err() {
         ext::enable::abandon(m);
     }
     loaded
 }
 
-/// Takes an installed policy from its profile's first program to its last.
-fn bring_up(m: &mut Machine, image: &Image, profile: &Profile, cid: bool) -> Result<(), LoadError> {
+/// Executes the profile of an installed policy and enables the policy.
+fn run_profile_and_enable(m: &mut Machine, image: &Image, profile: &Profile, cid: bool) -> Result<(), LoadError> {
     user_space::before(m, image, profile, cid)?;
-    compete(m, image)?;
+    register_competitors(m, image)?;
     ext::enable::enable(m, cid).map_err(LoadError::Refused)?;
     Ok(user_space::after(m, image, profile)?)
 }
 
-/// A global array with this tag stands for fields of task_struct, an element a task: its lines compete for caches as those do.
+/// Declaration tag of a global array with one element per task, which represents fields of
+/// task_struct. Its cache lines compete for cache sets in the same way as task_structs.
 const TASK_STRUCT: &str = "task_struct";
 
-fn compete(m: &Machine, image: &Image) -> Result<(), String> {
+/// Registers the arrays with the tag TASK_STRUCT as competitors for cache sets.
+fn register_competitors(m: &Machine, image: &Image) -> Result<(), String> {
     let tagged = image.sections.iter().flat_map(|section| &section.tagged);
     for array in tagged.filter(|array| array.tag == TASK_STRUCT) {
         if array.stride == 0 || !array.stride.is_multiple_of(LINE) || !array.addr.is_multiple_of(LINE) {
             return Err(format!(
-                "{} has the tag {TASK_STRUCT}, but its elements are not whole lines of {LINE} bytes",
+                "global array {} has the declaration tag {TASK_STRUCT}, but its elements are not whole cache lines: \
+                 align the element type to {LINE} bytes",
                 array.name
             ));
         }
@@ -140,9 +149,11 @@ fn compete(m: &Machine, image: &Image) -> Result<(), String> {
     Ok(())
 }
 
+/// Members of struct sched_ext_ops that a profile can set.
 const OPS: &str = "flags, timeout_ms, exit_dump_len, dispatch_max_batch and hotplug_seq";
 
-/// Links and compiles an object without enabling it. Returns what it asks for and does not get.
+/// Links and compiles an object without enabling it. Returns the warnings about unsupported parts
+/// of it.
 ///
 /// # Errors
 /// If the object cannot be loaded.
@@ -150,13 +161,14 @@ pub fn check(m: &Machine, object: &Object, profile: &Profile, engine: Engine) ->
     Ok(open(m, object, profile, engine)?.0.warnings)
 }
 
-/// The object's program with its maps, and its callback table: that of this name or the first that attaches by itself.
-fn policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -> Result<Policy, LoadError> {
+/// Compiles the object and returns its policy. The callback table is the one that the profile
+/// names; by default, the first one that attaches automatically.
+fn build_policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -> Result<Policy, LoadError> {
     let named = profile.struct_ops.as_str();
     let refused = |message: String| LoadError::refused(m, image, message);
     let wanted = |ops: &&StructOps| ops.attachable && (named.is_empty() || ops.map_name == named);
     let schedulers = image.struct_ops.iter().filter(wanted);
-    // Those that attach by themselves first.
+    // Tables that attach automatically come first.
     let Some(table) = schedulers.min_by_key(|ops| !ops.auto_attach) else {
         return Err(no_scheduler(m, image, named));
     };
@@ -175,7 +187,7 @@ fn policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -> Resu
     }
     if cid && let Some(kfunc) = kfuncs::by_cpu(&image.code.kfuncs) {
         return Err(refused(format!(
-            "calling kernel function {kfunc} is not allowed: a policy by cid has no use for CPU ids"
+            "calling kernel function {kfunc} is not allowed: a policy with struct sched_ext_ops_cid cannot use CPU numbers"
         )));
     }
     ops.sub_cgroup_id = table.u64("sub_cgroup_id");
@@ -200,11 +212,11 @@ fn policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -> Resu
     Ok(Policy { vm, ops, cid })
 }
 
-/// Sets the members of struct sched_ext_ops, and leaves out the callbacks, that a profile names.
+/// Applies a profile's changes to struct sched_ext_ops: sets members and removes callbacks.
 fn set_members(m: &Machine, image: &Image, profile: &Profile, cid: bool, ops: &mut OpsTable) -> Result<(), String> {
     let facts = Facts::new(&m.spec, &m.release).with_types(&image.btf);
     let mut names = profile.names(facts)?;
-    // What the object has itself.
+    // Values in the object, which expressions of the profile can use.
     let own = [
         ("flags", ops.flags),
         ("timeout_ms", ops.timeout_ms.into()),
@@ -221,7 +233,7 @@ fn set_members(m: &Machine, image: &Image, profile: &Profile, cid: bool, ops: &m
             "exit_dump_len" => ops.exit_dump_len = value as u32,
             "dispatch_max_batch" => ops.dispatch_max_batch = value as u32,
             "hotplug_seq" => ops.hotplug_seq = value as u64,
-            _ => return Err(format!("a profile cannot set ops.{member} = {text}: only {OPS}")),
+            _ => return Err(format!("a profile cannot set ops.{member} = {text}; it can set {OPS}")),
         }
     }
     for name in &profile.without {
@@ -232,8 +244,9 @@ fn set_members(m: &Machine, image: &Image, profile: &Profile, cid: bool, ops: &m
     Ok(())
 }
 
-/// Returns why there is nothing to attach. Programs of other subsystems may not call sched_ext's functions
-/// (scx_kfunc_context_filter), which the kernel finds before anything else.
+/// Returns the error for an object without a scheduler. Programs of other subsystems that call
+/// sched_ext's kfuncs get the kernel's error (scx_kfunc_context_filter()), because the kernel
+/// checks that first.
 fn no_scheduler(m: &Machine, image: &Image, named: &str) -> LoadError {
     let release = m.release;
     let absent = |ops: &&StructOps| !release.has_type(&ops.type_name) && (named.is_empty() || ops.map_name == named);
@@ -248,7 +261,7 @@ fn no_scheduler(m: &Machine, image: &Image, named: &str) -> LoadError {
         );
     }
     let message = match named {
-        "" => "the object has no struct sched_ext_ops: it is no scheduler".to_owned(),
+        "" => "the object has no struct sched_ext_ops, so it is not a scheduler".to_owned(),
         named => format!("the object has no struct sched_ext_ops {named}"),
     };
     match image.code.kfuncs.iter().find(|kfunc| kfunc.contains("scx_bpf_")) {
@@ -261,7 +274,8 @@ fn no_scheduler(m: &Machine, image: &Image, named: &str) -> LoadError {
     }
 }
 
-/// Licenses that may use what the kernel exports to GPL code only (license_is_gpl_compatible).
+/// GPL-compatible licenses (license_is_gpl_compatible()). Programs with them may use symbols that
+/// are exported to GPL code only.
 const GPL_COMPATIBLE: [&str; 6] = [
     "GPL",
     "GPL v2",
@@ -271,7 +285,7 @@ const GPL_COMPATIBLE: [&str; 6] = [
     "Dual MPL/GPL",
 ];
 
-/// Checks the license as the verifier does for struct_ops programs (check_struct_ops_btf_id).
+/// Checks the license as the verifier does for struct_ops programs (check_struct_ops_btf_id()).
 fn check_license(image: &Image) -> Result<(), String> {
     if GPL_COMPATIBLE.contains(&image.license.as_str()) {
         return Ok(());
@@ -285,9 +299,12 @@ fn check_license(image: &Image) -> Result<(), String> {
     ))
 }
 
-/// Refuses what libbpf refuses: symbols that the object cannot do without, and members that are set (-ESRCH, -ENOTSUP).
-/// Members that schedulers' user space clears where the kernel has none (SCX_OPS_OPEN) have been left out already, with a
-/// warning. A kfunc that Linux has and the simulated kernel has not is a warning, too: calling it ends the policy.
+/// Rejects an object as libbpf would: if a symbol that is not weak is missing (-ESRCH), or if a
+/// struct_ops member is set that the kernel does not have (-ENOTSUP).
+///
+/// Loaders built with SCX_OPS_OPEN clear some of the members that the kernel does not have. These
+/// have already been removed, with a warning. A kfunc that Linux has but the simulated kernel does
+/// not model is also only a warning. Calling it ends the policy.
 fn refuse_absent(image: &Image, table: &StructOps, release: Release) -> Result<(), String> {
     let kfuncs = kfuncs::all();
     for symbol in image.missing.iter().filter(|symbol| symbol.function) {
@@ -296,7 +313,7 @@ fn refuse_absent(image: &Image, table: &StructOps, release: Release) -> Result<(
             Some(kfunc) if !release.is_among(kfunc.releases) => {
                 let range = describe(kfunc.releases);
                 return Err(format!(
-                    "extern (func ksym) '{name}': not found in kernel BTF of Linux {release}; it is there {range}"
+                    "extern (func ksym) '{name}': not found in kernel BTF of Linux {release}; it exists {range}"
                 ));
             }
             None if !Release::has_more_kfuncs(name) => {
@@ -317,12 +334,14 @@ fn refuse_absent(image: &Image, table: &StructOps, release: Release) -> Result<(
     }
 }
 
-/// Returns whether schedulers' user space clears this member where the kernel has none: those that the first release lacks.
+/// Returns whether SCX_OPS_OPEN clears this member if the kernel does not have it. Those are the
+/// members that Linux 6.12 lacks.
 fn is_cleared(member: &str) -> bool {
     member == "sub_cgroup_id" || Op::by_name(member).is_some_and(|op| op.since() > V6_12)
 }
 
-/// Sets the `__SCX_*` and `__COMPAT_SCX_*` constants of scx headers to the kernel's values. Those of other kernels stay 0.
+/// Sets the `__SCX_*` and `__COMPAT_SCX_*` variables of the scx headers to the kernel's values.
+/// Constants that the release does not have stay 0.
 fn set_enum_constants(object: &mut Object, release: Release) -> Result<(), String> {
     let names: Vec<String> = object
         .variables()
@@ -341,7 +360,9 @@ fn set_enum_constants(object: &mut Object, release: Release) -> Result<(), Strin
     Ok(())
 }
 
-fn linked(m: &Machine, object: &Object, profile: &Profile) -> Result<Image, LoadError> {
+/// Links an object for the machine's kernel release and resolves its profile's tracing programs and
+/// inner maps.
+fn link_object(m: &Machine, object: &Object, profile: &Profile) -> Result<Image, LoadError> {
     let mut object = object.clone();
     set_enum_constants(&mut object, m.release)?;
     let target = target(&m.spec, &m.layout, m.release);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A policy's side: how an object comes in, and what of the kernel it sees and can call.
+//! Loading a policy's BPF object, and the kernel's interface to it: types, kfuncs, callbacks and
+//! tracepoints.
 
 pub mod bpf_world;
 pub mod callbacks;

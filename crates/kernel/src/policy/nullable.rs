@@ -1,27 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Arguments of callbacks that may be NULL: `prev` of ops.dispatch(), `to` of ops.yield(). The kernel's verifier lets
-//! nobody use them before a test for NULL, and neither is such an object loaded here.
+//! Checks that callbacks test arguments that may be NULL: `prev` of ops.dispatch() and `to` of
+//! ops.yield(). The kernel's verifier rejects a program that uses such an argument without a test,
+//! and so does this check.
 //!
-//! A walk over the callback's paths that knows of each register and stack slot whether it holds the argument untested,
-//! tested, or a known constant. It follows both ways of a branch it cannot decide. What it loses sight of (the argument
-//! passed to another function, kept elsewhere than on the stack) it takes for good.
+//! The check walks the paths of the callback. For each register and stack slot it tracks whether
+//! the content is the untested argument, the tested argument or a known constant. At a branch that
+//! it cannot decide, it follows both paths. It accepts all uses that it cannot track, such as an
+//! argument passed to another function or stored outside the stack.
 
 use crate::policy::callbacks::OPS;
 use crate::sched::ext::ops_table::OpsTable;
 use bpf::image::{CALL, Code, Insn, LD_IMM64, TRAP};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Larger callbacks are not looked at to the end: real ones that use the argument do so within a few hundred states.
+/// Number of states after which the check gives up and accepts a callback. Real callbacks that use
+/// the argument do so within a few hundred states.
 const MAX_STATES: usize = 20_000;
 
+/// Known content of a register or a stack slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Value {
     Unknown,
-    /// The array of the callback's arguments.
+    /// Pointer to the array of the callback's arguments.
     Context,
     /// The argument, not tested yet.
     MaybeNull,
-    /// The frame pointer plus so many bytes.
+    /// Frame pointer plus an offset in bytes.
     Stack(i32),
     Const(i64),
 }
@@ -30,11 +34,11 @@ enum Value {
 struct State {
     pc: usize,
     regs: [Value; 11],
-    /// Slots that hold something known.
+    /// Known contents of stack slots, by offset.
     slots: BTreeMap<i32, Value>,
 }
 
-/// Why the verifier would refuse one of the callbacks.
+/// Returns the verifier's error if a callback uses an argument without testing it.
 pub(crate) fn check(code: &Code, ops: &OpsTable) -> Result<(), String> {
     for op in OPS {
         let (Some(function), Some(arg)) = (ops.function(op), op.or_null()) else {
@@ -51,7 +55,7 @@ pub(crate) fn check(code: &Code, ops: &OpsTable) -> Result<(), String> {
     Ok(())
 }
 
-/// The first instruction found that accesses memory through the untested argument, and its register.
+/// Returns the first access to memory through the untested argument: instruction and register.
 fn used_untested(code: &Code, function: usize, arg: i32) -> Option<(usize, u8)> {
     let function = &code.functions[function];
     let mut regs = [Value::Unknown; 11];
@@ -64,7 +68,7 @@ fn used_untested(code: &Code, function: usize, arg: i32) -> Option<(usize, u8)> 
     }];
     let mut seen = BTreeSet::new();
     while let Some(mut state) = todo.pop() {
-        // Straight on until the path ends or a branch was seen in this state.
+        // Follows the path until it ends or reaches a branch in a state that was seen before.
         while state.pc < function.end && seen.len() < MAX_STATES {
             let insn = code.insns[state.pc];
             let branch = matches!(insn.op & CLASS, JMP | JMP32) && insn.op != CALL;
@@ -93,10 +97,11 @@ fn used_untested(code: &Code, function: usize, arg: i32) -> Option<(usize, u8)> 
     None
 }
 
+/// The instructions that can follow.
 enum Next {
     On,
     Jump,
-    /// Both ways: the state if it jumps.
+    /// Both the next instruction and the target; contains the state at the target.
     Either(Box<State>),
     End,
 }
@@ -118,7 +123,7 @@ const MOV: u8 = 0xb0;
 const ADD: u8 = 0x00;
 const BY_REGISTER: u8 = 8;
 
-/// The register through which an instruction accesses memory.
+/// Returns the register through which an instruction accesses memory.
 fn base(insn: &Insn) -> Option<u8> {
     match insn.op & CLASS {
         LDX => Some(insn.src),
@@ -127,6 +132,7 @@ fn base(insn: &Insn) -> Option<u8> {
     }
 }
 
+/// Updates the state for one instruction.
 fn step(state: &mut State, insn: &Insn, arg: i32) -> Next {
     let (dst, src) = (insn.dst as usize, insn.src as usize);
     match insn.op & CLASS {
@@ -168,11 +174,11 @@ fn operand(state: &State, insn: &Insn) -> Value {
 fn alu(state: &State, insn: &Insn) -> Value {
     let wide = insn.op & CLASS == ALU64;
     match (insn.op & 0xf0, state.regs[insn.dst as usize], operand(state, insn)) {
-        // A cast or a sign extension makes something else of it.
+        // A narrow move or a sign extension changes the value, so the result is not tracked.
         (MOV, _, value) if insn.off == 0 && wide => value,
         (MOV, _, Value::Const(value)) if insn.off == 0 => Value::Const(i64::from(value as u32)),
         (ADD, Value::Stack(at), Value::Const(by)) if wide => Value::Stack(at + by as i32),
-        // An address inside it is as little tested as itself.
+        // The argument plus a constant is as untested as the argument.
         (ADD, Value::MaybeNull, Value::Const(_)) if wide => Value::MaybeNull,
         _ => Value::Unknown,
     }
@@ -214,7 +220,7 @@ fn jump(state: &mut State, insn: &Insn) -> Next {
     }
 }
 
-/// The argument has been tested: what holds it is this everywhere.
+/// Replaces all copies of the untested argument by `value` after a test.
 fn settle(state: &mut State, value: Value) {
     for held in state.regs.iter_mut().chain(state.slots.values_mut()) {
         if *held == Value::MaybeNull {

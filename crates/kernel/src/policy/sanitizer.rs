@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the machine tells the sanitizer (`bpf::sanitizer`) of itself, and what it makes of what that finds.
+//! Describes the machine's kernel objects to the sanitizer (`bpf::sanitizer`), and explains the
+//! sanitizer's findings.
 
 use crate::machine::Machine;
 use crate::policy::layout::{
@@ -12,7 +13,8 @@ use bpf::link::Image;
 use bpf::sanitizer::{KernelObject, Rules};
 use std::mem::offset_of;
 
-/// What kfuncs are handed in a policy's memory: bytes. Iterators are as large as vmlinux.h has them.
+/// Structs in a policy's memory that kfuncs access, with their sizes in bytes. The sizes of
+/// iterators are those in vmlinux.h.
 const STRUCTS: [(&str, u64); 5] = [
     ("bpf_iter_css", 24),
     ("bpf_iter_task", 24),
@@ -27,10 +29,10 @@ const STRUCTS: [(&str, u64); 5] = [
     ),
 ];
 
-/// The first member of a cgroup and of what controllers keep of one.
+/// Name of the first member of a cgroup and of each controller's data for a cgroup.
 const CSS: &str = "cgroup_subsys_state";
 
-/// The rules for a policy's object.
+/// Returns the sanitizer's rules for a policy's object.
 pub(crate) fn rules(m: &Machine, image: &Image) -> Rules {
     Rules {
         programs: image.programs.clone(),
@@ -39,7 +41,7 @@ pub(crate) fn rules(m: &Machine, image: &Image) -> Rules {
     }
 }
 
-/// What they are for all policies.
+/// Returns the rules that do not depend on the policy.
 fn rules_of_machine(m: &Machine) -> Rules {
     let layout = &m.layout;
     let object = |name, at, size: usize, writable: &[(u64, u64)], parts: &[(usize, &'static str)]| KernelObject {
@@ -73,7 +75,7 @@ fn rules_of_machine(m: &Machine) -> Rules {
         mask(layout.cpuset_masks(&m.region, 0)[0]),
         mask(m.idle.cpumask(None)),
     ];
-    // Its ancestors follow a cgroup.
+    // The array of a cgroup's ancestors follows the cgroup.
     let ancestors = layout.cgroup_stride() as usize;
     objects.push(object(
         "cgroup",
@@ -89,7 +91,8 @@ fn rules_of_machine(m: &Machine) -> Rules {
     }
 }
 
-/// Describes a fault of the sanitizer: sentences besides its message, and the places that called, innermost first.
+/// Returns the notes that supplement the message of a sanitizer fault, and the callers, innermost
+/// first.
 pub(crate) fn describe(m: &Machine, fault: &Fault) -> (Vec<String>, Vec<String>) {
     let Some(report) = &fault.report else {
         return (Vec::new(), Vec::new());
@@ -109,7 +112,7 @@ pub(crate) fn describe(m: &Machine, fault: &Fault) -> (Vec<String>, Vec<String>)
     (notes, report.callers.iter().map(|&pc| code.describe(pc)).collect())
 }
 
-/// The task whose task_struct an address lies in.
+/// Describes the task if the address is in a task_struct.
 fn task_at(m: &Machine, addr: u64) -> Option<String> {
     let first = m.layout.first_task_addr();
     let stride = m.layout.task_stride();
@@ -127,7 +130,7 @@ mod tests {
     use crate::testbed::{Bed, spec};
 
     #[test]
-    fn every_function_says_what_it_does_with_its_pointers() {
+    fn every_function_has_a_signature_for_the_sanitizer() {
         let m = Bed::default().machine(spec(1, 1, 1, 1));
         let rules = rules_of_machine(&m);
         let unknown: Vec<String> = kfuncs::table(&m.spec.costs)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kernel that BPF objects are linked against: types, functions, variables and configuration of the simulated Linux on
-//! one machine, as far as its release has them.
+//! The simulated kernel that BPF objects are linked against: the types, functions, variables and
+//! configuration of one Linux release on one machine.
 
 use crate::policy::kfuncs;
 use crate::policy::layout::{self, Layout, enums};
@@ -20,7 +20,7 @@ kstruct! {
         lock: *mut (),
     }
 
-    /// What reading a perf event gives.
+    /// Result of reading a perf event.
     struct bpf_perf_event_value {
         counter: u64,
         enabled: u64,
@@ -64,10 +64,11 @@ kstruct! {
     }
 }
 
-/// What objects can see of the kernel of a machine. Weak references to what the release lacks are NULL.
+/// Returns the parts of the machine's kernel that objects can refer to. Weak references to symbols
+/// that the release lacks are NULL.
 ///
 /// # Panics
-/// If a prototype in the function table is not C, which is a mistake in this program.
+/// If a prototype in the kfunc table is not valid C, which is a bug of the simulator.
 pub fn target(spec: &MachineSpec, layout: &Layout, release: Release) -> Target {
     let mut types = Builder::new();
     add_types(&mut types, release);
@@ -80,7 +81,7 @@ pub fn target(spec: &MachineSpec, layout: &Layout, release: Release) -> Target {
         }
     }
     for variable in ["struct rq runqueues", "struct cpufreq_policy *cpufreq_cpu_data"] {
-        types.declare_var(variable).expect("a declaration");
+        types.declare_var(variable).expect("a valid declaration");
     }
     for (of, name) in release.absent() {
         match of {
@@ -98,7 +99,7 @@ pub fn target(spec: &MachineSpec, layout: &Layout, release: Release) -> Target {
     for func in kfuncs::table(&spec.costs) {
         if !release.is_among(func.releases) {
             let range = describe(func.releases);
-            target.lacks(func.name, &format!("is not in Linux {release}: it is there {range}"));
+            target.lacks(func.name, &format!("is not in Linux {release}: it exists {range}"));
         }
     }
     for (name, value) in config(spec, release) {
@@ -107,10 +108,12 @@ pub fn target(spec: &MachineSpec, layout: &Layout, release: Release) -> Target {
     target
 }
 
+/// Adds the structs, typedefs and enums that objects can refer to.
 fn add_types(types: &mut Builder, release: Release) {
     let cpumask = types.add::<layout::cpumask>();
     types.typedef("cpumask_t", cpumask);
-    // A mask is as long as the machine needs where it is part of a task_struct. What asks for the size gets the kernel's.
+    // The mask at the end of a task_struct is only as long as the machine needs. Objects that ask
+    // for the size of a mask get the kernel's.
     types.resize(cpumask, layout::MASK_BYTES as u32);
     let cpumask = types.ptr(cpumask);
     types.typedef("cpumask_var_t", cpumask);
@@ -168,14 +171,14 @@ fn add_types(types: &mut Builder, release: Release) {
     types.add::<bpf_cpumask>();
 }
 
-/// The kernel's configuration as far as objects ask for it.
+/// Returns the configuration variables that objects can refer to.
 fn config(spec: &MachineSpec, release: Release) -> Vec<(&'static str, String)> {
     let nr_cpus = spec.topology.nr_cpus();
     let y = || "y".to_string();
     vec![
         ("LINUX_KERNEL_VERSION", release.version_code().to_string()),
         ("CONFIG_HZ", spec.hz.to_string()),
-        // As large as a distribution's, unless the machine is larger.
+        // The size of a distribution kernel, unless the machine is larger.
         ("CONFIG_NR_CPUS", nr_cpus.next_multiple_of(64).max(8192).to_string()),
         ("CONFIG_X86_64", y()),
         ("CONFIG_SMP", y()),

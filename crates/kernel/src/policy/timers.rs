@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The BPF timers of a policy.
+//! State of a policy's BPF timers.
 
 use crate::simulation::id::CpuId;
 use std::collections::BTreeMap;
 
-/// The policy's timers that were ever started. A timer fires on the CPU that started it, pinned there or not.
+/// All timers that the policy has started. A timer fires on the CPU that started it, whether or not
+/// it was pinned to it.
 #[derive(Default)]
 pub struct Timers {
     pub(crate) slots: Vec<Timer>,
@@ -14,7 +15,8 @@ pub struct Timers {
 pub(crate) struct Timer {
     pub(crate) addr: u64,
     pub(crate) cpu: CpuId,
-    /// Number of the start that is pending ([`Core::timer_starts`](crate::sched::ext::core::Core)), or `None`. An event of another number is
-    /// of a timer that was started anew or cancelled, or of a policy that is gone.
+    /// Number of the pending start, from [`Core::timer_starts`](crate::sched::ext::core::Core). An
+    /// event with another number is obsolete: the timer was restarted or cancelled, or the policy
+    /// has been unloaded.
     pub(crate) pending: Option<u32>,
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tracepoints and functions that a policy's other programs can attach to.
+//! Calls the programs that a policy has attached to tracepoints and kernel functions.
 //!
-//! The machine calls a function of this file at each place; without a program there it costs one test. Programs get the
-//! arguments the kernel's tracepoint or function has; of objects that are not modelled (files, sockets, `linux_binprm`) they
-//! get NULL. fexit programs run when the function's work is done, and get its result as last argument. What attaches to
-//! anything else never runs here, which is told at load.
+//! The machine calls a function of this file wherever the kernel has the hook. If no program is
+//! attached, the call costs one test. Programs receive the arguments that the kernel passes, except
+//! that objects which are not modelled (files, sockets, `linux_binprm`) are NULL. fexit programs
+//! run after the function's work and receive its result as the last argument. Programs attached to
+//! other hooks never run; a warning at load says so.
 
 use super::hook::*;
 use crate::machine::Machine;
@@ -18,6 +19,7 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::engine::Vm;
 use bpf::object::{Program, ProgramKind};
 
+/// Runs the programs at the entry of a hook, if there are any.
 macro_rules! at {
     ($m:expr, $hook:ident, $($arg:expr),*) => {
         if $m.ext.hooked_at_entry(Hook::$hook) {
@@ -27,6 +29,7 @@ macro_rules! at {
     };
 }
 
+/// Runs the programs at the exit of a hook, if there are any.
 macro_rules! after {
     ($m:expr, $hook:ident, $($arg:expr),*) => {
         if $m.ext.hooked_at_exit(Hook::$hook) {
@@ -36,11 +39,12 @@ macro_rules! after {
     };
 }
 
-/// Runs what is attached. The caller has tested the hook's bit.
+/// Runs the attached programs. The caller has already checked that there are some.
 #[cold]
 fn run<const N: usize>(m: &mut Machine, hook: Hook, at_exit: bool, args: &[u64; N]) {
     let mut next = 0;
-    // A program can end the policy, but the policy stays loaded until the running handler is through.
+    // A program can end the policy, but the policy stays loaded until the current handler is
+    // finished.
     while let Some(&attached) = m.ext.policy.as_ref().and_then(|policy| policy.hooks.programs.get(next)) {
         next += 1;
         if attached.hook != hook as u8 || attached.at_exit != at_exit {
@@ -57,7 +61,7 @@ fn run<const N: usize>(m: &mut Machine, hook: Hook, at_exit: bool, args: &[u64; 
     }
 }
 
-/// `cpu` switches from `prev` to `next`.
+/// Reports a switch of `cpu` from `prev` to `next`.
 #[inline]
 pub(crate) fn sched_switch(m: &mut Machine, cpu: CpuId, prev: TaskId, next: TaskId) {
     if m.ext.hooked_at_entry(Hook::SchedSwitch) {
@@ -92,7 +96,7 @@ pub(crate) fn sched_wakeup(m: &mut Machine, task: TaskId, new: bool) {
     }
 }
 
-/// `task`, which is on no queue, will be on `cpu`.
+/// Reports that `task`, which is on no queue, moves to `cpu`.
 #[inline]
 pub(crate) fn sched_migrate_task(m: &mut Machine, task: TaskId, cpu: CpuId) {
     at!(m, SchedMigrateTask, m.layout.task_addr(task), u64::from(cpu));
@@ -125,13 +129,13 @@ pub(crate) fn sched_process_exec(m: &mut Machine, task: TaskId) {
     );
 }
 
-/// `task` is about to be called `comm`.
+/// Reports that the name of `task` is about to change to `comm`.
 pub(crate) fn task_rename(m: &mut Machine, task: TaskId, comm: &str) {
     if m.ext.hooked_at_entry(Hook::TaskRename) {
         let addr = m.layout.task_addr(task);
         let mut bytes = comm.as_bytes().to_vec();
         bytes.resize(16, 0);
-        // A fault of the program was dealt with by `run`; there is no other.
+        // `run` has already handled faults of the program, so there is no error here.
         let _ = Vm::with_stack(m, &bytes, |m, comm| {
             run(m, Hook::TaskRename, false, &[addr, comm]);
             Ok(())
@@ -155,7 +159,7 @@ pub(crate) fn sched_process_exit(m: &mut Machine, task: TaskId) {
     }
 }
 
-/// A task was moved to a cgroup.
+/// Reports that a task was moved to a cgroup.
 pub(crate) fn cgroup_attach_task(m: &mut Machine, task: TaskId, cgroup: u32) {
     at!(
         m,
@@ -167,7 +171,7 @@ pub(crate) fn cgroup_attach_task(m: &mut Machine, task: TaskId, cgroup: u32) {
     );
 }
 
-/// A cgroup was made.
+/// Reports that a cgroup was created.
 pub(crate) fn cgroup_mkdir(m: &mut Machine, cgroup: u32) {
     at!(
         m,
@@ -177,7 +181,7 @@ pub(crate) fn cgroup_mkdir(m: &mut Machine, cgroup: u32) {
     );
 }
 
-/// A cgroup was removed.
+/// Reports that a cgroup was removed.
 pub(crate) fn cgroup_rmdir(m: &mut Machine, cgroup: u32) {
     at!(
         m,
@@ -187,17 +191,18 @@ pub(crate) fn cgroup_rmdir(m: &mut Machine, cgroup: u32) {
     );
 }
 
-/// A cgroup's CPUs are about to be changed.
+/// Reports that the CPUs of a cgroup are about to change.
 pub(crate) fn cpuset_write_resmask(m: &mut Machine) {
     at!(m, CpusetWriteResmask, 0, 0, 0, 0);
 }
 
-/// They were: the write gives the number of bytes, which are not here.
+/// Reports that the CPUs of a cgroup have changed. The kernel's result is the number of bytes
+/// written, which is not modelled and is 0 here.
 pub(crate) fn cpuset_written(m: &mut Machine) {
     after!(m, CpusetWriteResmask, 0, 0, 0, 0, 0);
 }
 
-/// The tick on a CPU, before and after the class's part.
+/// Reports the tick on a CPU: sched_tick(), and the entry and exit of scx_tick().
 #[inline]
 pub(crate) fn sched_tick(m: &mut Machine, cpu: CpuId) {
     at!(m, SchedTick, 0);
@@ -205,31 +210,32 @@ pub(crate) fn sched_tick(m: &mut Machine, cpu: CpuId) {
     after!(m, ScxTick, m.layout.rq_addr(cpu), 0);
 }
 
-/// futex_wake is about to wake `task`: a mutex, condition, semaphore or barrier.
+/// Reports that futex_wake() is about to wake `task`, which waits for a mutex, condition, semaphore
+/// or barrier.
 #[inline]
 pub(crate) fn futex_wake(m: &mut Machine, _task: TaskId) {
     at!(m, FutexWake, 0, 0, 1, u64::from(u32::MAX));
 }
 
-/// futex_wake has woken a task.
+/// Reports that futex_wake() has woken a task.
 #[inline]
 pub(crate) fn futex_woken(m: &mut Machine) {
     after!(m, FutexWake, 0, 0, 1, u64::from(u32::MAX), 1);
 }
 
-/// sock_def_readable is about to wake `task`, which reads from a socket.
+/// Reports that sock_def_readable() is about to wake `task`, which reads from a socket.
 #[inline]
 pub(crate) fn sock_def_readable(m: &mut Machine, _task: TaskId) {
     at!(m, SockDefReadable, 0);
 }
 
-/// A pipe's write is about to wake `task`, which reads from it.
+/// Reports that a write to a pipe is about to wake `task`, which reads from the pipe.
 #[inline]
 pub(crate) fn pipe_wake(m: &mut Machine, _task: TaskId) {
     at!(m, WakeUpSyncKey, 0, 1, 0);
 }
 
-/// A message has woken its reader.
+/// Reports that a message has woken its reader.
 #[inline]
 pub(crate) fn message_woken(m: &mut Machine, socket: bool) {
     if socket {
@@ -239,7 +245,7 @@ pub(crate) fn message_woken(m: &mut Machine, socket: bool) {
     }
 }
 
-/// The policy is being registered, before ops.init().
+/// Reports that the policy is being registered. Called before ops.init().
 pub(crate) fn bpf_scx_reg(m: &mut Machine, cid: bool) {
     if cid {
         at!(m, BpfScxRegCid, 0, 0);
@@ -248,8 +254,8 @@ pub(crate) fn bpf_scx_reg(m: &mut Machine, cid: bool) {
     }
 }
 
-/// Runs a program of type `syscall`, as user space does with BPF_PROG_TEST_RUN: it may change `context`.
-/// Returns what the program returned.
+/// Runs a program of type `syscall`, as user space does with BPF_PROG_TEST_RUN, and returns its
+/// result. The program may modify `context`.
 ///
 /// # Errors
 /// If no policy is loaded, it has no such program, or the program faults.
@@ -260,13 +266,13 @@ pub fn run_syscall_program(m: &mut Machine, program: &Program, context: &mut [u8
     let region = m.region.clone();
     let addr = region
         .alloc(context.len() as u64)
-        .ok_or("no room for the program's context")?;
+        .ok_or("out of memory for the program's context")?;
     let result = region
         .bytes_mut(addr, context.len() as u64)
         .map(|bytes| bytes.copy_from_slice(context));
     let result = result.and_then(|()| {
         let function = program.function;
-        // How long it is, checked mode asks.
+        // The second argument is the length of the context, for the sanitizer.
         let args = [addr, context.len() as u64, 0, 0, 0];
         ops::run(m, kf::SYSCALL, |m| Vm::call(m, function, args)).0
     });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a policy's user-space half does with an object that is in the kernel: entries of its maps, programs of type syscall. None of
-//! it costs the machine time.
+//! Executes what a policy's user-space part does after loading the object: setting map entries and
+//! running programs of type syscall. It costs no simulated time.
 
 use crate::machine::Machine;
 use crate::policy::{iterator, tracepoint};
@@ -11,10 +11,11 @@ use bpf::map::kind;
 use bpf::object::{Program, ProgramKind};
 use profile::{Facts, Profile, Run, fitting, instances};
 
-/// Before the policy, by cid or not, is enabled.
+/// Executes the profile's steps that come before the policy is enabled. `cid` is whether its
+/// callbacks use cids.
 ///
 /// # Errors
-/// If the profile does not fit the object, or a program faults or returns something else than 0.
+/// If the profile does not fit the object, or a program faults or returns a value other than 0.
 pub(crate) fn before(m: &mut Machine, image: &Image, profile: &Profile, cid: bool) -> Result<(), String> {
     let debts: Vec<(u64, u64)> = m.rqs.iter().map(|rq| (rq.debt, rq.carry_ps)).collect();
     let done = set_entries(m, image, profile).and_then(|()| run_programs(m, image, profile, false));
@@ -22,29 +23,31 @@ pub(crate) fn before(m: &mut Machine, image: &Image, profile: &Profile, cid: boo
     for (rq, (debt, carry_ps)) in m.rqs.iter_mut().zip(debts) {
         (rq.debt, rq.carry_ps) = (debt, carry_ps);
     }
-    done.map_err(of_profile)
+    done.map_err(profile_error)
 }
 
-fn of_profile(message: String) -> String {
+/// Adds to an error that the profile caused it.
+fn profile_error(message: String) -> String {
     format!("the profile does not fit: {message}")
 }
 
-/// When the policy is enabled.
+/// Executes the profile's steps that come after the policy was enabled.
 ///
 /// # Errors
-/// As [`before`].
+/// The same as those of [`before`].
 pub(crate) fn after(m: &mut Machine, image: &Image, profile: &Profile) -> Result<(), String> {
     match profile.run.iter().any(|run| run.after) {
-        true => as_the_user(m, |m| run_programs(m, image, profile, true)).map_err(of_profile),
+        true => as_the_user(m, |m| run_programs(m, image, profile, true)).map_err(profile_error),
         false => Ok(()),
     }
 }
 
-/// Runs a program of type syscall once, as user space does while a policy is loaded. What it returned. Or reads an iterator
-/// program's file; what that gives is logged line by line, as by bpf_printk().
+/// Runs a program of type syscall and returns its result, as user space does while a policy is
+/// loaded. An iterator program's file is read instead, and its output is logged line by line as
+/// with bpf_printk().
 ///
 /// # Errors
-/// If an argument is no value, or the program faults.
+/// If no policy is loaded, an argument has no value, or the program faults.
 pub fn run_program(m: &mut Machine, program: &Program, run: &Run) -> Result<i32, String> {
     let spec = m.spec.clone();
     let mut context = run.context(Facts::new(&spec, &m.release))?;
@@ -61,6 +64,7 @@ pub fn run_program(m: &mut Machine, program: &Program, run: &Run) -> Result<i32,
     as_the_user(m, |m| tracepoint::run_syscall_program(m, program, &mut context))
 }
 
+/// Sets the map entries that the profile lists.
 fn set_entries(m: &Machine, image: &Image, profile: &Profile) -> Result<(), String> {
     let facts = Facts::new(&m.spec, &m.release).with_types(&image.btf);
     let names = profile.names(facts)?;
@@ -73,7 +77,8 @@ fn set_entries(m: &Machine, image: &Image, profile: &Profile) -> Result<(), Stri
     Ok(())
 }
 
-/// `path` is `map[key].member`, of a per-CPU map `map[key][cpu].member`; a key of several parts has them all of one size.
+/// Sets a map entry. `path` is `map[key].member`, or `map[key][cpu].member` for a per-CPU map. All
+/// parts of a composite key have the same size.
 fn set_entry(m: &Machine, image: &Image, path: &str, value: i64) -> Result<(), String> {
     let cut = |text: &str| -> Result<(String, String, String), String> {
         let (before, rest) = text.split_once('[').ok_or("expected MAP[KEY]")?;
@@ -87,9 +92,15 @@ fn set_entry(m: &Machine, image: &Image, path: &str, value: i64) -> Result<(), S
     let size = map.def().key_size as usize / parts.len();
     let mut bytes = Vec::new();
     for part in parts {
-        let number: i64 = part.parse().map_err(|_| format!("'{part}' is no key"))?;
+        let number: i64 = part
+            .parse()
+            .map_err(|_| format!("'{part}' in the key is not a number"))?;
         let number = number.to_le_bytes();
-        bytes.extend_from_slice(number.get(..size).ok_or("a part of a key has at most 8 bytes")?);
+        bytes.extend_from_slice(
+            number
+                .get(..size)
+                .ok_or("each part of a key must have at most 8 bytes")?,
+        );
     }
     let mut cpu = 0;
     if matches!(
@@ -97,7 +108,7 @@ fn set_entry(m: &Machine, image: &Image, path: &str, value: i64) -> Result<(), S
         kind::PERCPU_ARRAY | kind::PERCPU_HASH | kind::LRU_PERCPU_HASH
     ) {
         let (before, number, after) = cut(&member).map_err(|_| "a per-CPU map: expected MAP[KEY][cpu]")?;
-        cpu = number.parse().map_err(|_| format!("'{number}' is no CPU"))?;
+        cpu = number.parse().map_err(|_| format!("'{number}' is not a CPU number"))?;
         if !before.is_empty() || cpu >= m.nr_cpus() {
             return Err("a per-CPU map: expected MAP[KEY][cpu]".into());
         }
@@ -109,6 +120,7 @@ fn set_entry(m: &Machine, image: &Image, path: &str, value: i64) -> Result<(), S
     })
 }
 
+/// Runs the programs that the profile lists for before or after the policy is enabled.
 fn run_programs(m: &mut Machine, image: &Image, profile: &Profile, after: bool) -> Result<(), String> {
     let spec = m.spec.clone();
     let release = m.release;
@@ -122,7 +134,8 @@ fn run_programs(m: &mut Machine, image: &Image, profile: &Profile, after: bool) 
     Ok(())
 }
 
-/// Runs a program, sets the memory it gave, and goes on with what comes `then`.
+/// Runs a program, stores values into the memory that it returned, and runs the programs listed
+/// under `then`.
 fn run_one(
     m: &mut Machine,
     image: &Image,
@@ -152,7 +165,8 @@ fn run_one(
     let known = results.clone();
     let facts = facts.with_results(&known);
     for setting in &run.memory {
-        // An address as the only index of a path without a name, so that words are worked out alike.
+        // Makes the address the only index of a path without a name. It is then evaluated like any
+        // other path.
         let at = profile::Setting {
             path: format!("[{}]", setting.path),
             ..setting.clone()
@@ -168,7 +182,7 @@ fn run_one(
     Ok(())
 }
 
-/// What to say of a program that refused.
+/// Returns the error message for a program with a result other than 0.
 fn returned(run: &Run, value: i32) -> String {
     let args: Vec<&str> = run.args.iter().map(|arg| arg.value.as_str()).collect();
     format!("program {} returned {value} for {args:?}", run.program)
@@ -179,7 +193,8 @@ fn cpu(m: &Machine, number: i64) -> Result<CpuId, String> {
     cpu.ok_or_else(|| format!("there is no CPU {number}"))
 }
 
-/// An address that a program gave lies in the arena, if there is one.
+/// Stores a value at an address that a program returned. If there is an arena, the address may be
+/// in it.
 fn store(m: &Machine, address: i64, value: i64) -> Result<(), String> {
     let address = address as u64;
     let arena = m.ext.vm().maps().iter().find_map(|map| map.arena_addr(address));

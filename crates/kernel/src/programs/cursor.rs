@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where a task is in its program.
+//! Position of a task in its program, and the work that its current step still needs.
 
 use crate::sched::task::State;
 use crate::simulation::chance::draw;
@@ -7,57 +7,61 @@ use crate::simulation::rng::Rng;
 use std::collections::BTreeMap;
 use workload::{Dist, Op};
 
-/// Latency and speed of the block device behind [`Op::Io`]: a data-centre NVMe drive's write cache.
+/// Latency of the block device used by [`Op::Io`]: that of a data-centre NVMe drive's write cache.
 pub(super) const IO_LATENCY_NS: u64 = 80_000;
 
+/// Throughput of that device.
 pub(super) const IO_BYTES_PER_US: u64 = 2_000;
 
-/// Memory written per us of [`Op::Mem`] at capacity 1024.
+/// Bytes that [`Op::Mem`] writes per us on a CPU of capacity 1024.
 pub(super) const MEM_BYTES_PER_US: u64 = 10_000;
 
-/// Steps in a row without time passing after which a program is taken for endless.
+/// Number of consecutive steps without elapsed time after which a task is ended as an endless loop.
 pub(super) const ENDLESS: u32 = 1_000_000;
 
-/// `Cursor::began` outside of a request.
+/// Value of `Cursor::began` if no request is in progress.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// Where a task is in its program. What is used all the time stands first.
+/// Position of a task in its program. The most frequently used fields come first.
 #[repr(C)]
 pub struct Cursor {
-    /// Work left, ns at capacity 1024 times 1024: slower CPUs take longer for it.
+    /// Remaining work in ns at capacity 1024, multiplied by 1024. Slower CPUs take proportionally
+    /// longer.
     pub(super) work: u64,
-    /// CPU time left that does not depend on the CPU's speed, ns.
+    /// Remaining CPU time that does not depend on the CPU's speed, ns.
     pub(super) time: u64,
-    /// What is to be reloaded into the caches before either goes on, ns.
+    /// Remaining time to reload the caches, ns. It is spent before `time` and `work`.
     pub(super) reload: u64,
-    /// When it was woken last; created, before that.
+    /// Time of the last wake-up; before the first one, the time of creation.
     pub(super) woken: u64,
-    /// When the request at hand began, or NEVER.
+    /// Start of the current request, or NEVER.
     pub(super) began: u64,
-    /// Number of its program.
+    /// Index of the task's program.
     pub(super) program: u32,
+    /// Index of the current step in the program.
     pub(super) pc: u32,
+    /// How much of the current step is done; the meaning depends on the step.
     pub(super) stage: u8,
     pub(super) counters: Box<[u64]>,
     pub(super) created: u64,
-    /// Last expiry of each timer used.
+    /// Timers used so far: number and last expiry.
     pub(super) timers: Vec<(u32, u64)>,
-    /// Positions in `Dist::Trace` by step.
+    /// Position in `Dist::Trace` for each step that has one.
     pub(super) traces: BTreeMap<u32, u64>,
 }
 
-/// What the running task does next.
+/// The running task's next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Work was set; the CPU is kept.
+    /// The task has work to do and keeps the CPU.
     Work,
     Yield,
-    /// The task sleeps (or, with `State::Dead`, has exited).
+    /// The task sleeps; with `State::Dead` it has exited.
     Block(State),
 }
 
 impl Cursor {
-    /// At the start of program number `program`, whose loops use `counters` counters.
+    /// Returns a cursor at the start of program `program`, whose loops use `counters` counters.
     pub fn new(program: u32, counters: u32, now: u64) -> Cursor {
         Cursor {
             program,
@@ -75,7 +79,7 @@ impl Cursor {
         }
     }
 
-    /// `ns` of CPU time were used on a CPU of `capacity`.
+    /// Subtracts `ns` of CPU time on a CPU of `capacity` from the remaining work.
     pub fn consume(&mut self, ns: u64, capacity: u64) {
         let reload = ns.min(self.reload);
         self.reload -= reload;
@@ -85,10 +89,10 @@ impl Cursor {
         self.work = self.work.saturating_sub((ns - time) * capacity);
     }
 
-    /// CPU time left of the work at hand on a CPU of `capacity`, ns.
+    /// Returns the CPU time that the remaining work needs on a CPU of `capacity`, in ns.
     #[inline]
     pub fn time_left(&self, capacity: u64) -> u64 {
-        // Nearly every CPU: no division.
+        // Nearly all CPUs have capacity 1024. The constant divisor avoids a division.
         let work = match capacity {
             1024 => self.work.div_ceil(1024),
             _ => self.work.div_ceil(capacity),
@@ -100,17 +104,17 @@ impl Cursor {
         self.work == 0 && self.time == 0 && self.reload == 0
     }
 
-    /// Adds kernel time on the task's behalf, ns: system calls, fork, exec.
+    /// Adds `ns` of kernel time on behalf of the task: system calls, fork, exec.
     pub(crate) fn add_time(&mut self, ns: u64) {
         self.time += ns;
     }
 
-    /// Kernel time still to be spent.
+    /// Returns the remaining CPU time that does not depend on speed, in ns.
     pub(crate) fn time(&self) -> u64 {
         self.time
     }
 
-    /// Caches are to be reloaded for `ns` first; returns what was left to do of the reload before.
+    /// Sets the time of a cache reload; returns the remaining time of the previous one.
     pub(crate) fn reload(&mut self, ns: u64) -> u64 {
         std::mem::replace(&mut self.reload, ns)
     }
@@ -119,7 +123,7 @@ impl Cursor {
         self.reload
     }
 
-    /// The task was woken at `now`.
+    /// Records a wake-up of the task at `now`.
     pub(crate) fn wake(&mut self, now: u64) {
         self.woken = now;
     }
@@ -129,8 +133,8 @@ impl Cursor {
         self.stage = 0;
     }
 
-    /// A step that is about the task's own computing alone. `None`: `op` is no such step; else whether time is to pass before
-    /// the next one.
+    /// Executes a step that concerns only the task's own computation. Returns `None` if `op` is not
+    /// such a step. Otherwise returns whether time has to pass before the next step.
     #[inline]
     pub(super) fn compute(&mut self, op: &Op, rng: &mut Rng, syscall: u64) -> Option<bool> {
         match *op {
@@ -172,6 +176,7 @@ impl Cursor {
         Some(self.work > 0)
     }
 
+    /// Draws a random value from a distribution of the current step.
     #[inline]
     pub(super) fn sample(&mut self, dist: &Dist, rng: &mut Rng) -> u64 {
         match dist {
@@ -182,12 +187,13 @@ impl Cursor {
     }
 }
 
-/// Steps that only the trace tells of: like those of computing they happen at once.
+/// Returns whether a step only affects the trace. Such steps are executed without waiting for
+/// pending work.
 pub(super) fn silent(op: &Op) -> bool {
     matches!(op, Op::Begin { .. } | Op::BeginWoken | Op::Done { .. } | Op::Phase(_))
 }
 
-/// When the timer expires next; `None` if it already has.
+/// Returns the next expiry of a timer, or `None` if it has already passed.
 pub(super) fn timer_target(cursor: &mut Cursor, now: u64, timer: u32, period: u64, absolute: bool) -> Option<u64> {
     let at = match cursor.timers.iter().position(|&(id, _)| id == timer) {
         Some(at) => at,

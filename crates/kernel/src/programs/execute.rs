@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Executing a task's program, step by step.
+//! Execution of a task's program, step by step.
 //!
-//! A step that others can see happens when all work before it is done, so that what a task does in a row is spread in
-//! time by what it costs. A task that blocks stays at its step; `stage` says what has been done of it.
+//! A step with an effect on other tasks is executed only when all work before it is done. This
+//! spreads a task's effects over time according to their cost. A task that blocks stays at its
+//! step; `stage` records how much of the step is done.
 
 use super::cursor::*;
 use crate::hardware::cpuset::CpuSet;
@@ -12,7 +13,7 @@ use crate::simulation::id::{CpuId, TaskId};
 use std::rc::Rc;
 use workload::Op;
 
-/// `task` gets a CPU. What comes next of computing is added to its work right away: it has nothing to wait for.
+/// Adds the next computing steps to the work of `task`, which is about to get a CPU.
 pub(crate) fn prepare(m: &mut Machine, task: TaskId) {
     let syscall = u64::from(m.spec.costs.syscall_ns);
     let cursor = &mut m.tasks[task].program;
@@ -20,7 +21,7 @@ pub(crate) fn prepare(m: &mut Machine, task: TaskId) {
         return;
     }
     let ops = &m.programs[cursor.program as usize];
-    // A program that loops without working is left to `advance`.
+    // Eight steps at most: a program that loops without working is detected in `advance`.
     for _ in 0..8 {
         let Some(op) = ops.get(cursor.pc as usize) else { return };
         match cursor.compute(op, &mut m.rng, syscall) {
@@ -35,7 +36,7 @@ pub(crate) fn prepare(m: &mut Machine, task: TaskId) {
     }
 }
 
-/// Executes the steps of the running task until one takes time.
+/// Executes steps of the running task until one needs time.
 pub(crate) fn advance(m: &mut Machine, cpu: CpuId, task: TaskId) -> Next {
     let ops = Rc::clone(&m.programs[m.tasks[task].program.program as usize]);
     let syscall = u64::from(m.spec.costs.syscall_ns);
@@ -58,7 +59,7 @@ pub(crate) fn advance(m: &mut Machine, cpu: CpuId, task: TaskId) -> Next {
             return next;
         }
         if m.rqs[cpu].curr != task {
-            // exec or an affinity change has moved it away.
+            // The task was moved to another CPU by exec or by a change of its affinity.
             return Next::Work;
         }
         if m.tasks[task].program.work > 0 {
@@ -67,20 +68,22 @@ pub(crate) fn advance(m: &mut Machine, cpu: CpuId, task: TaskId) -> Next {
     }
     let t = &m.tasks[task];
     let ended = format!(
-        "task '{}' (pid {}) goes round its program without ever using time or blocking: it was ended",
+        "task '{}' (pid {}) was ended because its program loops without using CPU time or blocking: add a run or sleep step to the loop",
         t.comm, t.pid
     );
     m.ended_tasks.push(ended);
-    // Behind its last step, where a task exits.
+    // Moves to the end of the program, where a task exits.
     let cursor = &mut m.tasks[task].program;
     (cursor.pc, cursor.stage) = (ops.len() as u32, 0);
     exit(m, task)
 }
 
-/// One step that is not computing. `None`: it is done, or has set work to do.
+/// Executes one step that is not a computing step. Returns `None` if the step is done or has added
+/// work.
 fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> Option<Next> {
     let stage = m.tasks[task].program.stage;
-    // What a blocked step does when its task runs again; `true` = done.
+    // `done` is whether the step is complete. A step that blocked is executed again when its task
+    // runs again.
     let done = match *op {
         Op::Run(_) | Op::Runtime(_) | Op::Mem { .. } | Op::LoopInit { .. } | Op::LoopBack { .. } => {
             unreachable!("a step of computing")
@@ -153,7 +156,7 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
             true
         }
         Op::Send { channel, bytes } => {
-            if let Some(until) = m.channel_busy(channel) {
+            if let Some(until) = m.channel_busy_until(channel) {
                 return sleep_until(m, task, until, State::Uninterruptible);
             }
             m.channel_send(channel, bytes, task)
@@ -167,7 +170,8 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
         Op::Fork { task: child, thread } => {
             let ns = u64::from(m.spec.costs.fork_ns);
             if stage == 0 && ns > 0 {
-                // Copied first, woken then: the child cannot run meanwhile.
+                // The copying takes time before the child is woken, so the child cannot run during
+                // that time.
                 let cursor = &mut m.tasks[task].program;
                 cursor.stage = 1;
                 cursor.time += ns;
@@ -203,9 +207,9 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
             true
         }
         Op::SetCgroup(cgroup) => {
-            // If the policy refuses, the task goes on where it is.
+            // If the policy rejects the move, the task stays in its cgroup and continues.
             if m.cgroups.has_cpusets() {
-                // It may have to go to another CPU.
+                // The cpuset of the new cgroup may force the task to another CPU.
                 let cursor = &mut m.tasks[task].program;
                 cursor.done();
                 cursor.time += syscall;
@@ -238,7 +242,7 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
             let local = m.local_time(cpu);
             let t = &mut m.tasks[task];
             let began = std::mem::replace(&mut t.program.began, NEVER);
-            // Saturates at 0 if none has begun.
+            // The result saturates at 0 if no request was started.
             let response_ns = (local + t.program.reload + t.program.time).saturating_sub(began);
             let pid = t.pid;
             t.program.done();
@@ -272,18 +276,20 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
         };
     }
     if let Op::Send { channel, .. } = *op {
-        m.channel_hold(channel, task);
+        m.reserve_channel(channel, task);
     }
     None
 }
 
+/// Lets the running task sleep until `at` (ns).
 fn sleep_until(m: &mut Machine, task: TaskId, at: u64, state: State) -> Option<Next> {
     m.tasks[task].program.stage = 1;
     m.wake_at(task, at);
     Some(Next::Block(state))
 }
 
-/// Stages: 0 nothing done, 1 waiting for the signal, 2 signalled and waiting for the mutex.
+/// Waits for a condition. Stages: 0 = not started, 1 = waiting for the signal, 2 = signalled and
+/// waiting for the mutex.
 fn cond_wait(m: &mut Machine, task: TaskId, cond: u32, mutex: u32, stage: u8) -> bool {
     if stage == 0 {
         m.mutex_unlock(mutex);
@@ -294,7 +300,7 @@ fn cond_wait(m: &mut Machine, task: TaskId, cond: u32, mutex: u32, stage: u8) ->
     m.mutex_lock(mutex, task)
 }
 
-/// Exiting takes time first.
+/// Exits the task; the first call only adds the time that exiting takes.
 fn exit(m: &mut Machine, task: TaskId) -> Next {
     let cursor = &mut m.tasks[task].program;
     if cursor.stage == 0 {
@@ -306,7 +312,7 @@ fn exit(m: &mut Machine, task: TaskId) -> Next {
     Next::Block(State::Dead)
 }
 
-/// A child has exited: its parent may be waiting for that.
+/// Wakes `parent` if it waits for a child's exit and enough children have exited.
 pub(crate) fn child_exited(m: &mut Machine, parent: TaskId) {
     let cursor = &m.tasks[parent].program;
     let left = match m.programs[cursor.program as usize].get(cursor.pc as usize) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The tasks' programs: what each step does, and what tasks wait for.
+//! Tasks' programs: the effect of each step, and the objects that tasks wait for.
 
 pub mod cursor;
 pub mod execute;

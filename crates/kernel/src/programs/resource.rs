@@ -1,65 +1,74 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The state of what tasks wait for: mutexes, conditions, barriers, semaphores, pipes and sockets.
+//! State of the objects that tasks wait for: mutexes, conditions, barriers, semaphores, pipes and
+//! sockets.
 
 use crate::simulation::id::{CpuId, TaskId};
 use std::collections::{BTreeMap, VecDeque};
 use workload::{Channel, Resource};
 
-/// What a segment carries at most: the loopback device's MTU is 16 KiB and the headers (Linux 2.4).
+/// Maximum data in a TCP segment. The loopback device's MTU is 16 KiB plus headers (Linux 2.4).
 pub(super) const SEGMENT_BYTES: u64 = 16_384;
 
-/// A message on its way.
+/// A message that was sent and not yet received.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message {
     pub(super) bytes: u32,
-    /// Where it was written.
+    /// CPU that wrote the message.
     pub(super) cpu: CpuId,
-    /// Cache lines of its bookkeeping.
+    /// Number of cache lines of the kernel's data about the message.
     pub(super) lines: u64,
 }
 
+/// All resources of a workload, and the state of task creation.
 #[derive(Default)]
 pub struct Sync {
-    /// Spawn events under way.
+    /// Number of pending Spawn events.
     pub pending_spawns: u32,
-    /// Round robin over the CPUs for tasks without a start CPU.
+    /// Next CPU, round robin, for tasks without a start CPU.
     pub next_start: u32,
+    /// Tgid of each process of the workload.
     pub(super) leaders: BTreeMap<u32, u32>,
-    /// Processes made by fork, counted down from the top so that they differ from the workload's.
+    /// Number of processes created by fork. Their numbers count down from u32::MAX, so they differ
+    /// from those of the workload.
     pub(super) forked: u32,
     pub(super) resources: Vec<Shared>,
 }
 
-/// The state of a resource. What it holds depends on its kind; who waits is common to all.
+/// State of one resource. The waiters are common to all kinds; the other fields belong to some
+/// kinds only.
 #[derive(Default)]
 pub(super) struct Shared {
     pub(super) owner: Option<TaskId>,
-    /// Hand the mutex over on unlock.
+    /// Whether unlocking hands the mutex directly to a waiter.
     pub(super) hand_over: bool,
-    /// Semaphore value, barrier arrivals, or 1 for a resume nobody waited for.
+    /// Value of a semaphore, number of arrivals at a barrier, or 1 for a resume that no task waited
+    /// for.
     pub(super) value: u32,
-    /// Barrier participants.
+    /// Number of participants of a barrier.
     pub(super) participants: u32,
-    /// Bytes a channel takes and holds, and the messages in it.
+    /// Capacity of a channel, in bytes.
     pub(super) capacity: u64,
+    /// Bytes of the messages in the channel.
     pub(super) used: u64,
     pub(super) messages: VecDeque<Message>,
-    /// The last so many messages are written, but not yet in a segment (TCP), and their bytes.
+    /// Number of the newest messages that TCP holds back, because they do not fill a segment yet.
     pub(super) held: usize,
+    /// Bytes of these messages.
     pub(super) held_bytes: u64,
     pub(super) kind: Channel,
-    /// The CPU that used the channel last.
+    /// CPU that used the channel last.
     pub(super) last_cpu: CpuId,
-    /// Up to when a writer has it for itself (TCP).
+    /// End of the current writer's exclusive use of the connection (TCP).
     pub(super) busy_until: u64,
     pub(super) waiters: VecDeque<TaskId>,
-    /// Writers waiting for room.
+    /// Writers that wait for room in the channel.
     pub(super) writers: VecDeque<TaskId>,
 }
 
 impl Shared {
-    /// A message joins a TCP connection; the number of segments that go out. One that finds the connection idle is a segment of
-    /// its own. While that is not acknowledged, what follows is held (Nagle's algorithm) until it fills a segment.
+    /// Adds a message to a TCP connection; returns how many segments are sent. A message on an idle
+    /// connection is sent at once. Until it is acknowledged, later messages are held back until
+    /// they fill a segment (Nagle's algorithm).
     pub(super) fn send_segment(&mut self, bytes: u32, idle: bool) -> u64 {
         if idle {
             return 1;
@@ -73,7 +82,8 @@ impl Shared {
         u64::from(full)
     }
 
-    /// A reader that has read all that came acknowledges it, and what was held goes out: segments and acknowledgements.
+    /// Acknowledges the messages after the reader has read all that were sent, which also sends the
+    /// messages held back. Returns the number of segments and the number of acknowledgements.
     pub(super) fn acknowledge(&mut self) -> (u64, u64) {
         if self.messages.len() > self.held {
             return (0, 0);
@@ -114,11 +124,12 @@ impl Sync {
         }
     }
 
-    /// The tgid of a process: the pid of its first task.
+    /// Returns the tgid of a process, which is the pid of its first task.
     pub fn process_leader(&mut self, process: u32, pid: u32) -> u32 {
         *self.leaders.entry(process).or_insert(pid)
     }
 
+    /// Returns a number for a new process.
     pub fn new_process(&mut self) -> u32 {
         self.forked += 1;
         u32::MAX - self.forked

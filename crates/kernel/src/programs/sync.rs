@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What tasks wait for: mutexes, conditions, barriers, semaphores, pipes and sockets.
+//! Operations on the objects that tasks wait for: mutexes, conditions, barriers, semaphores, pipes
+//! and sockets.
 //!
-//! Woken tasks try again, as futexes and pipes do: a lock may be taken by a third task in between. A mutex with priority
-//! inheritance is handed to its highest waiter instead; the owner is not boosted meanwhile.
+//! A woken task tries its operation again, as with futexes and pipes. Another task may acquire the
+//! lock in between. A mutex with priority inheritance is handed directly to its highest-priority
+//! waiter instead. Its owner's priority is not boosted.
 
 use super::resource::*;
 use crate::machine::Machine;
@@ -11,7 +13,8 @@ use crate::sched::class::flags::WF_SYNC;
 use crate::simulation::id::{CpuId, TaskId};
 use workload::Channel;
 
-/// Each returns whether the running task `task` got what it wanted; if not it has been queued as a waiter and must sleep.
+/// Operations that can block return whether the running task `task` succeeded. If not, the task was
+/// queued as a waiter and has to sleep.
 impl Machine {
     pub(crate) fn mutex_lock(&mut self, id: u32, task: TaskId) -> bool {
         let mutex = self.sync.at(id);
@@ -20,7 +23,7 @@ impl Machine {
                 mutex.owner = Some(task);
                 true
             }
-            // Handed over while it slept.
+            // The mutex was handed to the task while it slept.
             Some(owner) if owner == task => true,
             Some(_) => {
                 mutex.waiters.push_back(task);
@@ -52,12 +55,12 @@ impl Machine {
         tracepoint::futex_woken(self);
     }
 
-    /// Waits on a condition; the caller has released the mutex.
+    /// Queues the task as a waiter of a condition. The caller has released the mutex.
     pub(crate) fn cond_wait(&mut self, id: u32, task: TaskId) {
         self.sync.at(id).waiters.push_back(task);
     }
 
-    /// Wakes one waiter of a condition, or all of them.
+    /// Wakes the first waiter of a condition, or all of them.
     pub(crate) fn cond_signal(&mut self, id: u32, all: bool) {
         while let Some(waiter) = self.sync.at(id).waiters.pop_front() {
             tracepoint::futex_wake(self, waiter);
@@ -96,7 +99,8 @@ impl Machine {
         self.cond_signal(id, false);
     }
 
-    /// Stops until resumed; a resume that came before lets it pass once.
+    /// Suspends the task until it is resumed. An earlier resume that found no waiter lets the task
+    /// continue once.
     pub(crate) fn suspend(&mut self, id: u32, task: TaskId) -> bool {
         let gate = self.sync.at(id);
         if gate.value > 0 {
@@ -115,11 +119,15 @@ impl Machine {
         self.cond_signal(id, true);
     }
 
-    /// What it takes this CPU to get cache lines that another one wrote last, ns of the running task: the channel's own (its
-    /// lock, the ends of its queue), and those of a message: its data, of a pipe the pipe_buffer, of a socket the four of
-    /// an sk_buff, its shared info, and the two slabs that both are freed to. Of TCP's, the messages of a segment share the latter;
-    /// its connection has an end for writers and one for the reader, who meet in segments only.
-    fn channel_lines(&mut self, id: u32, task: TaskId, message: Option<Message>) {
+    /// Adds to the running task's time the cost of fetching cache lines that another CPU wrote
+    /// last.
+    ///
+    /// A channel has one cache line: its lock and the ends of its queue. A message has the cache
+    /// lines of its data and of its bookkeeping. For a pipe that is the pipe_buffer. For a socket
+    /// it is the four cache lines of an sk_buff, its shared info, and the two slabs to which both
+    /// are freed. Messages in the same TCP segment share their bookkeeping. A TCP connection has
+    /// one end for writers and one for the reader, and they share only segments.
+    fn charge_channel_lines(&mut self, id: u32, task: TaskId, message: Option<Message>) {
         let cpu = self.this_cpu;
         let channel = self.sync.at(id);
         let tcp = channel.kind == Channel::Tcp;
@@ -140,33 +148,35 @@ impl Machine {
         self.tasks[task].program.add_time(ns);
     }
 
-    /// Segments of TCP within the host are work of who makes them go out, softirqs included: a sender, or a reader whose
-    /// acknowledgement lets what was held out.
-    fn tcp_segments(&mut self, task: TaskId, segments: u64, acknowledgements: u64) {
+    /// Adds the cost of TCP segments on the same host, softirqs included, to the task that causes
+    /// them: a sender, or a reader that acknowledges and thereby releases messages held back.
+    fn charge_tcp_segments(&mut self, task: TaskId, segments: u64, acknowledgements: u64) {
         let ns = u64::from(self.spec.costs.tcp_segment_ns);
-        // An acknowledgement is half of the work of a segment with data.
+        // An acknowledgement costs half as much as a segment with data.
         let ns = segments * ns + acknowledgements * (ns / 2);
         if ns > 0 {
             self.tasks[task].program.add_time(ns);
         }
     }
 
-    /// When a TCP connection is free again that another task writes to at this CPU's time (lock_sock).
-    pub(crate) fn channel_busy(&mut self, id: u32) -> Option<u64> {
+    /// Returns when a TCP connection becomes free, if another task writes to it at this CPU's local
+    /// time (lock_sock()).
+    pub(crate) fn channel_busy_until(&mut self, id: u32) -> Option<u64> {
         let now = self.local_time(self.this_cpu);
         let until = self.sync.at(id).busy_until;
         (until > now).then_some(until)
     }
 
-    /// The running task has a TCP connection for itself until the time is over that sending takes it.
-    pub(crate) fn channel_hold(&mut self, id: u32, task: TaskId) {
+    /// Reserves a TCP connection for the running task until its send is complete.
+    pub(crate) fn reserve_channel(&mut self, id: u32, task: TaskId) {
         if self.sync.at(id).kind == Channel::Tcp {
             let until = self.local_time(self.this_cpu) + self.tasks[task].program.time();
             self.sync.at(id).busy_until = until;
         }
     }
 
-    /// Writes a message. A message larger than the whole buffer passes when the buffer is empty.
+    /// Sends a message, or queues the task as a writer if the buffer is full. A message larger than
+    /// the whole buffer is accepted when the buffer is empty.
     pub(crate) fn channel_send(&mut self, id: u32, bytes: u32, task: TaskId) -> bool {
         let cpu = self.this_cpu;
         let channel = self.sync.at(id);
@@ -188,8 +198,8 @@ impl Machine {
             Channel::Pipe | Channel::Socket => 0,
         };
         let reader = channel.waiters.pop_front();
-        self.channel_lines(id, task, None);
-        self.tcp_segments(task, segments, 0);
+        self.charge_channel_lines(id, task, None);
+        self.charge_tcp_segments(task, segments, 0);
         let socket = kind != Channel::Pipe;
         if let Some(reader) = reader {
             if socket {
@@ -203,6 +213,8 @@ impl Machine {
         true
     }
 
+    /// Receives a message, or queues the task as a reader if the channel is empty. Wakes writers if
+    /// there is enough room.
     pub(crate) fn channel_recv(&mut self, id: u32, task: TaskId) -> bool {
         let channel = self.sync.at(id);
         let Some(message) = channel.messages.pop_front() else {
@@ -210,8 +222,9 @@ impl Machine {
             return false;
         };
         channel.used -= u64::from(message.bytes);
-        // A socket tells all its writers, but AF_UNIX's not before three quarters of it are free (unix_write_space), TCP's not
-        // before a third is (sk_stream_write_space).
+        // A pipe wakes one writer. A socket wakes all its writers once enough of the buffer is
+        // free: three quarters for AF_UNIX (unix_write_space()), a third for TCP
+        // (sk_stream_write_space()).
         let nr_woken = match channel.kind {
             Channel::Pipe => 1,
             Channel::Socket if channel.used * 4 > channel.capacity => 0,
@@ -222,8 +235,8 @@ impl Machine {
             Channel::Tcp => channel.acknowledge(),
             Channel::Pipe | Channel::Socket => (0, 0),
         };
-        self.channel_lines(id, task, Some(message));
-        self.tcp_segments(task, segments, acknowledgements);
+        self.charge_channel_lines(id, task, Some(message));
+        self.charge_tcp_segments(task, segments, acknowledgements);
         for _ in 0..nr_woken {
             let Some(writer) = self.sync.at(id).writers.pop_front() else {
                 break;

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Drawing from a workload's distributions, in integers: fixed-point logarithm and power of two.
+//! Random samples of a workload's distributions, computed with integers only: fixed-point logarithm
+//! and power of two.
 
 use crate::simulation::rng::Rng;
 use workload::Dist;
 
-/// Fractional bits of the fixed-point numbers here.
+/// The number 1 in Q32, the fixed-point format with 32 fractional bits used here.
 const ONE: u64 = 1 << 32;
 /// ln 2 in Q32.
 const LN_2: u64 = 2_977_044_472;
 
-/// A length in ns. `position` is the caller's place in a [`Dist::Trace`].
+/// Returns a random length in ns. `position` is the caller's position in a [`Dist::Trace`].
 pub fn draw(dist: &Dist, rng: &mut Rng, position: &mut u64) -> u64 {
     match dist {
         Dist::Fixed(ns) => *ns,
@@ -24,7 +25,7 @@ pub fn draw(dist: &Dist, rng: &mut Rng, position: &mut u64) -> u64 {
             exponential(if first { *mean_a } else { *mean_b }, rng)
         }
         Dist::Pareto { lo, hi, alpha_milli } => {
-            // Inverse of the distribution function: lo * u^(-1/alpha), cut off at hi.
+            // Inverse of the distribution function, lo * u^(-1/alpha), clamped to hi.
             let exponent = minus_log2(rng) as u128 * 1000 / u128::from((*alpha_milli).max(1));
             let value = (u128::from(*lo) * u128::from(exp2(exponent.min(u128::from(ONE) * 31) as u64))) >> 32;
             value.clamp(u128::from(*lo), u128::from(*hi)) as u64
@@ -45,10 +46,11 @@ fn exponential(mean: u64, rng: &mut Rng) -> u64 {
     ((u128::from(mean) * minus_ln) >> 32) as u64
 }
 
-/// -log2(u) in Q32 for u uniform in (0, 1].
+/// Returns -log2(u) in Q32 for u uniform in (0, 1].
 fn minus_log2(rng: &mut Rng) -> u64 {
     let u = rng.next_u64().max(1);
-    // u is x * 2^-64: -log2 = 64 - log2(x), log2(x) = 63 - lz + log2 of the mantissa in [1, 2).
+    // u is x * 2^-64, so -log2(u) = 64 - log2(x), and log2(x) = 63 - leading zeros + log2(mantissa
+    // in [1, 2)).
     let zeros = u.leading_zeros();
     let mut mantissa = u << zeros >> 31;
     let mut fraction = 0;
@@ -62,9 +64,10 @@ fn minus_log2(rng: &mut Rng) -> u64 {
     (u64::from(zeros) + 1) * ONE - fraction
 }
 
-/// 2^x in Q32 for x in Q32, x < 32.
+/// Returns 2^x in Q32 for x in Q32, x < 32.
 fn exp2(x: u64) -> u64 {
-    // The fraction's bits multiply by 2^(1/2), 2^(1/4), ...: square roots of 2 in Q32.
+    // Each bit of the fraction multiplies the result by 2^(1/2), 2^(1/4), ...: repeated square
+    // roots of 2.
     let mut root: u64 = 2 * ONE;
     let mut result: u128 = u128::from(ONE);
     for bit in (0..32).rev() {
@@ -80,16 +83,16 @@ fn exp2(x: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn mean_of(dist: &Dist) -> u64 {
+    fn sample_mean(dist: &Dist) -> u64 {
         let mut rng = Rng::new(1);
         let n = 200_000;
         (0..n).map(|_| draw(dist, &mut rng, &mut 0)).sum::<u64>() / n
     }
 
     #[test]
-    fn means_are_those_of_the_distributions() {
+    fn sample_means_match_the_distributions() {
         let near = |dist: Dist, mean: u64| {
-            let measured = mean_of(&dist);
+            let measured = sample_mean(&dist);
             assert!(
                 measured.abs_diff(mean) * 100 < mean,
                 "{dist:?}: {measured} instead of {mean}"
@@ -105,7 +108,7 @@ mod tests {
             },
             2_000_000,
         );
-        // alpha 2 without a cut-off in reach: mean = 2 * lo
+        // With alpha = 3 and no cut-off within reach, the mean is 1.5 * lo.
         near(
             Dist::Pareto {
                 lo: 1_000_000,
@@ -117,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_goes_round() {
+    fn a_trace_repeats() {
         let dist = Dist::Trace(vec![5, 7]);
         let (mut rng, mut at) = (Rng::new(0), 0);
         assert_eq!([5, 7, 5], [0; 3].map(|_| draw(&dist, &mut rng, &mut at)));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Time: attributing what has passed, and charging what the kernel and the policy do.
+//! Attributing elapsed time, and charging the work of the kernel and of the policy to CPUs.
 //!
-//! A handler runs at one instant. What it does costs time, and that time is a debt of its CPU: whatever runs there
-//! next makes no progress until the debt is worked off. `rq.clock` says up to when time has been attributed.
+//! A handler runs at one instant of simulated time. Its cost is added to the debt of its CPU
+//! (`rq.debt`). The task that runs there next makes no progress until the debt is worked off.
+//! `rq.clock` is the time up to which a CPU's time has been attributed.
 
 use crate::machine::Machine;
 use crate::policy::layout::mirror;
@@ -11,7 +12,8 @@ use machine::Distance;
 use trace::Event;
 
 impl Machine {
-    /// Attributes the time since the last call on `cpu`: first to the debt, the rest to the running task or to idle.
+    /// Attributes the time since the last call for `cpu`: first to the debt, the rest to the
+    /// running task or to idle time.
     #[inline]
     pub(crate) fn account(&mut self, cpu: CpuId) {
         if self.rqs[cpu].clock != self.now {
@@ -51,7 +53,7 @@ impl Machine {
         self.class_update_curr(class, cpu, rest);
     }
 
-    /// Tells of the overhead of `cpu` since the last time.
+    /// Records the overhead of `cpu` since the last such record.
     pub(crate) fn tell_overhead(&mut self, cpu: CpuId) {
         let rq = &mut self.rqs[cpu];
         let ns = rq.time.overhead_ns - rq.overhead_told;
@@ -61,17 +63,17 @@ impl Machine {
         }
     }
 
-    /// Adds scheduler overhead to `cpu`, ns.
+    /// Adds `ns` of scheduler overhead to the debt of `cpu`.
     pub(crate) fn charge(&mut self, cpu: CpuId, ns: u64) {
         self.rqs[cpu].debt += ns;
     }
 
-    /// Adds scheduler overhead to the CPU whose code is running.
+    /// Adds `ns` of scheduler overhead to the debt of the CPU that executes the current handler.
     pub(crate) fn charge_here(&mut self, ns: u64) {
         self.charge(self.this_cpu, ns);
     }
 
-    /// Charges `insns` executed BPF instructions to `cpu`.
+    /// Charges the execution of `insns` BPF instructions to `cpu`.
     pub(crate) fn charge_insns(&mut self, cpu: CpuId, insns: u64) {
         let rq = &mut self.rqs[cpu];
         let ps = rq.carry_ps + insns * u64::from(self.spec.costs.bpf_insn_ps);
@@ -79,13 +81,15 @@ impl Machine {
         rq.debt += ps / 1000;
     }
 
-    /// The instant at which `cpu` will have worked off what it was charged: its local time inside a handler.
+    /// Returns the instant at which `cpu` will have worked off its debt. Inside a handler, this is
+    /// the CPU's local time.
     pub(crate) fn local_time(&self, cpu: CpuId) -> u64 {
         let rq = &self.rqs[cpu];
         (rq.clock + rq.debt).max(self.now)
     }
 
-    /// How far a local time is past the instant at which the kernel was entered, as detail records say it.
+    /// Returns how long after the entry into the kernel a local time is, in ns. Detail records
+    /// contain this number.
     pub(crate) fn after(&self, local: u64) -> u32 {
         local.saturating_sub(self.now).min(u64::from(u32::MAX)) as u32
     }
@@ -94,8 +98,8 @@ impl Machine {
         self.spec.topology.distance(a.nr(), b.nr())
     }
 
-    /// Sends a reschedule IPI: costs the sender, and arrives after the distance's latency and what it takes the target to
-    /// wake from idle.
+    /// Sends a reschedule IPI. The sender is charged for it. The IPI arrives after the latency of
+    /// the distance, plus the exit latency if the target is idle.
     pub(crate) fn send_ipi(&mut self, target: CpuId) {
         let from = self.this_cpu;
         self.charge(from, u64::from(self.spec.costs.ipi_send_ns));

@@ -1,50 +1,53 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The event queue: what happens next, ordered by (time, sequence).
+//! The event queue, ordered by (time, sequence number).
 //!
-//! Nothing is removed from the middle, but for a CPU's step. An event that may become void carries a generation number that
-//! its handler compares with the owner's.
+//! Except for a CPU's step, an event is never removed before its time. An event that may become
+//! obsolete has a generation number; its handler ignores the event if the owner's number has
+//! changed.
 
 use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::step::Steps;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// Something that is due at a time.
+/// An event that is due at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The task running on the CPU has finished the work it was given, or would have without what was charged since.
+    /// The running task of the CPU has finished its current work. If the CPU was charged since the
+    /// step was armed, the step has to be armed again.
     Step { cpu: CpuId },
     /// A reschedule IPI arrives.
     Resched { cpu: CpuId },
     /// The scheduler tick.
     Tick { cpu: CpuId, generation: u32 },
-    /// The high resolution tick: the running fair task's slice ends.
+    /// High-resolution tick: the slice of the running fair task ends.
     Hrtick { cpu: CpuId },
-    /// A cgroup's period of CPU time is over.
+    /// A cgroup's cpu.max period ends.
     CfsPeriod { group: u32, generation: u32 },
-    /// Time that a CPU did not need is given to the others of a cgroup.
+    /// A CPU's unused cpu.max runtime is returned to its cgroup, for other CPUs.
     CfsSlack { group: u32, generation: u32 },
     /// A sleeping task's timer or I/O completes on the CPU it slept on.
     Wake { task: TaskId, generation: u32 },
     /// A task of the workload is created.
     Spawn { index: u32, parent: TaskId, thread: bool },
-    /// A BPF timer fires. Indexes the machine's timer table.
+    /// A BPF timer fires; `timer` is an index into the machine's timer table.
     BpfTimer { timer: u32, generation: u32 },
-    /// The sched_ext watchdog looks for stalled tasks.
+    /// The sched_ext watchdog checks for stalled tasks.
     Watchdog,
-    /// Something that the workload names happens. Indexes its disturbances.
+    /// A disturbance of the workload takes place; `index` is its index in the workload.
     Disturb { index: u32 },
     /// A CPU goes online or offline.
     Hotplug { cpu: CpuId, online: bool },
     /// Nohz idle balancing and other periodic work of the fair class.
     NohzBalance { cpu: CpuId },
-    /// Timer of a CPU's deadline server.
+    /// The timer of a CPU's deadline server fires.
     DlServer { cpu: CpuId },
     /// Deferred sched_ext work on a CPU (irq_work, deferred local DSQ moves).
     ExtDeferred { cpu: CpuId },
 }
 
 impl Event {
+    /// Returns whether the event can make a task runnable.
     fn wakes(&self) -> bool {
         matches!(
             self,
@@ -53,7 +56,7 @@ impl Event {
     }
 }
 
-/// What orders events: the time, then the order they were pushed in.
+/// Sort key of an event: the time in the high 64 bits, the sequence number in the low ones.
 type Key = u128;
 
 fn key(time: u64, sequence: u64) -> Key {
@@ -64,18 +67,18 @@ fn key(time: u64, sequence: u64) -> Key {
 struct Entry {
     key: Key,
     event: Event,
-    /// The next one of its bucket, or the next free slot.
+    /// Index of the next entry of the same bucket, or of the next free entry.
     next: u32,
 }
 
-/// Number of the bucket an event belongs to.
+/// Returns the number of the bucket that contains the time of a key.
 #[inline]
 fn bucket(key: Key) -> u64 {
     (key >> 64) as u64 >> SHIFT
 }
 
 impl Ord for Entry {
-    // BinaryHeap keeps the greatest on top; the earliest must be there.
+    // BinaryHeap's maximum is on top, so the order is reversed: the earliest event must be on top.
     #[inline]
     fn cmp(&self, other: &Entry) -> Ordering {
         other.key.cmp(&self.key)
@@ -94,35 +97,40 @@ impl PartialOrd for Entry {
     }
 }
 
-/// Width of a bucket: 2^9 ns, half a microsecond: few events at a time need to be put in order.
+/// log2 of a bucket's width in ns: 2^9 ns. Buckets are so narrow that few events have to be sorted
+/// at a time.
 const SHIFT: u32 = 9;
-/// Buckets: 33 ms ahead in all. Most events are nearer than that, and then cost the same however many there are.
+/// Number of buckets, which cover the next 33 ms. Most events are due within that time; pushing one
+/// takes constant time.
 const BUCKETS: usize = 65536;
 /// The end of a bucket's list.
 const NIL: u32 = u32::MAX;
 
-/// Near events lie unordered in buckets by time; the bucket whose time has come is put in order. Far ones wait in a heap.
+/// The queue of pending events. Near events lie unsorted in buckets by time, and a bucket is sorted
+/// when its time comes. Far events wait in a heap.
 pub struct EventQueue {
-    /// The events that lay in bucket number `base` when its time came, the latest first.
+    /// Events of bucket number `base`, the latest first.
     current: Vec<Entry>,
-    /// Those of that bucket or of an earlier time that were made since.
+    /// Events pushed since `base` became current that belong into that bucket or an earlier one.
     early: BinaryHeap<Entry>,
     base: u64,
-    /// First event of each bucket. Bucket number n, for n in base+1 .. base+BUCKETS, is at n % BUCKETS.
+    /// First entry of each bucket's list. Bucket n, for n in base+1 .. base+BUCKETS, has index n %
+    /// BUCKETS.
     buckets: Box<[u32]>,
     occupied: Occupied,
-    /// The buckets' events, and the first slot to be used again.
+    /// Entries of all buckets' lists.
     entries: Vec<Entry>,
+    /// First free entry, or NIL.
     free: u32,
-    /// Events of later buckets.
+    /// Events beyond the last bucket.
     far: BinaryHeap<Entry>,
     steps: Steps,
     sequence: u64,
-    /// Pending events that can make a task runnable.
+    /// Number of pending events that can make a task runnable.
     wakers: u64,
 }
 
-/// Which buckets hold something: a bit for each, and a bit for each word of those that is not 0.
+/// Bitmap of the buckets that are not empty, and a bitmap of its words that are not 0.
 struct Occupied {
     words: [u64; BUCKETS / 64],
     summary: [u64; BUCKETS / 64 / 64],
@@ -144,14 +152,14 @@ impl Occupied {
         }
     }
 
-    /// The first bucket that holds something at `start` or behind it, round about.
+    /// Returns the first non-empty bucket at or after `start`, wrapping around.
     #[inline]
     fn first_from(&self, start: usize) -> Option<usize> {
         let here = self.words[start / 64] >> (start % 64);
         if here != 0 {
             return Some(start + here.trailing_zeros() as usize);
         }
-        // The words behind it, and at last the lower bits of its own.
+        // Checks the words after it, and finally the lower bits of its own word.
         let after = start / 64 + 1;
         for step in 0..=self.summary.len() {
             let at = (after / 64 + step) % self.summary.len();
@@ -169,7 +177,7 @@ impl Occupied {
 }
 
 impl EventQueue {
-    /// Nothing is due, on a machine of `nr_cpus` CPUs.
+    /// Returns an empty queue for a machine with `nr_cpus` CPUs.
     pub fn new(nr_cpus: u32) -> EventQueue {
         EventQueue {
             current: Vec::new(),
@@ -199,9 +207,9 @@ impl EventQueue {
     #[inline]
     fn place(&mut self, key: Key, event: Event) {
         let number = bucket(key);
-        // At base itself or before it, or beyond the last bucket.
+        // The event belongs to bucket `base`, to an earlier one, or beyond the last bucket.
         if number.wrapping_sub(self.base + 1) >= BUCKETS as u64 - 1 {
-            return self.place_apart(key, event);
+            return self.push_outside_buckets(key, event);
         }
         let at = number as usize % BUCKETS;
         let next = self.buckets[at];
@@ -220,8 +228,9 @@ impl EventQueue {
         };
     }
 
+    /// Stores an event that belongs into none of the buckets.
     #[inline(never)]
-    fn place_apart(&mut self, key: Key, event: Event) {
+    fn push_outside_buckets(&mut self, key: Key, event: Event) {
         let entry = Entry { key, event, next: NIL };
         if bucket(key) <= self.base {
             self.early.push(entry);
@@ -230,14 +239,14 @@ impl EventQueue {
         }
     }
 
-    /// Number of the first bucket after `base` that holds something.
+    /// Returns the number of the first non-empty bucket after `base`.
     fn next_bucket(&self) -> Option<u64> {
         let start = (self.base as usize + 1) % BUCKETS;
         let found = self.occupied.first_from(start)?;
         Some(self.base + 1 + (found.wrapping_sub(start) % BUCKETS) as u64)
     }
 
-    /// Makes the earliest events current.
+    /// Makes the earliest pending events current.
     fn refill(&mut self) {
         let near = self.next_bucket();
         let far = self.far.peek().map(|entry| bucket(entry.key));
@@ -254,11 +263,11 @@ impl EventQueue {
                 self.current.push(*entry);
                 slot = entry.next;
                 if slot == NIL {
-                    // The list as a whole is free now.
+                    // Frees the bucket's entire list at once.
                     entry.next = std::mem::replace(&mut self.free, first);
                 }
             }
-            // Entry's order puts what is due first last, as BinaryHeap wants it.
+            // `Entry`'s order is reversed for BinaryHeap, so the earliest event ends up last.
             self.current.sort_unstable();
         }
         while self
@@ -271,7 +280,8 @@ impl EventQueue {
         }
     }
 
-    /// Takes out the next event if it is due by `until`, with its time. A step stays armed: whoever handles it moves it.
+    /// Removes and returns the next event and its time if it is due by `until`. A step stays armed;
+    /// its handler re-arms or disarms it.
     #[inline]
     pub fn pop(&mut self, until: u64) -> Option<(u64, Event)> {
         if self.current.is_empty() && self.early.is_empty() {
@@ -305,7 +315,7 @@ impl EventQueue {
         Some((time, event))
     }
 
-    /// What is likely to come after the event that was popped last, and what after that.
+    /// Returns the two events that will probably be due next, for prefetching.
     #[inline]
     pub fn likely(&self) -> [Option<Event>; 2] {
         let event = |entry: &Entry| entry.event;
@@ -316,13 +326,13 @@ impl EventQueue {
         }
     }
 
-    /// A CPU whose step is likely to come soon, beside the first one's.
+    /// Returns a CPU with a step that will probably be due soon, other than the first one's.
     #[inline]
     pub fn likely_step(&self) -> Option<CpuId> {
         self.steps.runner_up()
     }
 
-    /// Arms or moves the step of a CPU.
+    /// Arms the step of a CPU, or moves it to another time.
     #[inline]
     pub fn arm_step(&mut self, cpu: CpuId, time: u64) {
         self.sequence += 1;
@@ -334,7 +344,7 @@ impl EventQueue {
         self.steps.disarm(cpu);
     }
 
-    /// Nothing is due, ever.
+    /// Returns whether no event is pending.
     pub fn is_empty(&self) -> bool {
         self.current.is_empty()
             && self.early.is_empty()
@@ -343,9 +353,9 @@ impl EventQueue {
             && self.steps.first().is_none()
     }
 
-    /// No pending event can make a sleeping task runnable.
+    /// Returns whether no pending event can make a sleeping task runnable.
     #[inline]
-    pub fn nothing_wakes(&self) -> bool {
+    pub fn no_event_wakes(&self) -> bool {
         self.wakers == 0
     }
 }
@@ -356,7 +366,7 @@ mod tests {
     use crate::testbed::cpu_id;
 
     #[test]
-    fn equal_times_come_in_the_order_they_were_pushed() {
+    fn events_at_the_same_time_keep_their_push_order() {
         let mut queue = EventQueue::new(4);
         for cpu in 0..100 {
             queue.push(7, Event::Resched { cpu: cpu_id(cpu) });
@@ -376,7 +386,7 @@ mod tests {
         let mut expected = std::collections::BTreeMap::new();
         let mut now = 0;
         for sequence in 0..200_000u32 {
-            // Mostly near, sometimes within the bucket, sometimes far, sometimes in the past's bucket.
+            // Near events, some of them in the current bucket or an earlier one, and far events.
             let ahead = [0, 300, 50_000, 3_000_000, 500_000_000, 30_000_000_000][rng.below(6) as usize];
             let time = now + rng.below(ahead + 1);
             queue.push(time, Event::Resched { cpu: cpu_id(sequence) });
@@ -395,6 +405,6 @@ mod tests {
             );
         }
         assert_eq!(queue.pop(u64::MAX), None);
-        assert!(queue.nothing_wakes() && queue.is_empty());
+        assert!(queue.no_event_wakes() && queue.is_empty());
     }
 }

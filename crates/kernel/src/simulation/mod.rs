@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Time, order and cost: the event queue, what work costs, locks as timelines, chance.
+//! Time, order and cost: the event queue, charging, contended locks, random numbers.
 
 pub mod chance;
 pub mod cost;

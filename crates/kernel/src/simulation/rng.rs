@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The machine's one source of chance: xoshiro256** seeded through SplitMix64 (Blackman and Vigna, 2018).
+//! The machine's only random generator: xoshiro256**, seeded by SplitMix64 (Blackman and Vigna,
+//! 2018).
 
 #[derive(Clone, Debug)]
 pub struct Rng {
@@ -31,7 +32,7 @@ impl Rng {
         result
     }
 
-    /// Uniform in `0..bound`; `bound` must not be 0.
+    /// Returns a uniform number in `0..bound`; `bound` must not be 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }

@@ -1,23 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! When each CPU's running task is through with the work at hand: the most frequent event, and one that is moved whenever
-//! something is charged to the CPU. So it has a place of its own a CPU, in a tournament whose winner is due first.
+//! The time at which each CPU's running task finishes its current work (its step).
+//!
+//! Steps are the most frequent events, and a step moves whenever its CPU is charged. So they are
+//! not in the event queue: each CPU has a leaf in a tournament tree, and the step at the root is
+//! due first.
 
 use super::id::CpuId;
 use super::table::{Id, Table};
 
-/// The time in ns, and below it the CPU: of steps at one time the lowest CPU's comes first.
+/// The time in ns, shifted left by CPU_BITS, plus the CPU. Of two steps at the same time, the one
+/// with the lower CPU comes first.
 type Key = u64;
 const NEVER: Key = Key::MAX;
 const CPU_BITS: u32 = 16;
 const LAST: u64 = (1 << (64 - CPU_BITS)) - 2;
 
+/// The tournament tree.
 pub struct Steps {
-    /// A complete tree of fours. A node holds the least keys of its four children: nodes below it, or CPUs. The children of
-    /// node n are 4n + 1 to 4n + 4; the CPUs come behind the last node.
+    /// A complete tree in which each node has four children. A node contains the smallest key of
+    /// each child, and a child is a node or a CPU. Node n has the children 4n + 1 to 4n + 4; the
+    /// CPUs follow after the last node.
     nodes: Vec<[Key; 4]>,
-    /// The least key of all.
+    /// The smallest key of the tree.
     first: Key,
-    /// By CPU: where its step stands among the events of its time.
+    /// Sequence number of each CPU's step, which orders it among other events at the same time.
     sequences: Table<CpuId, u64>,
 }
 
@@ -36,7 +42,8 @@ impl Steps {
         }
     }
 
-    /// Arms or moves the step of `cpu` to `time`; one beyond three days comes then.
+    /// Arms the step of `cpu`, or moves it to `time`. Times beyond three days (2^48 ns) are clamped
+    /// to that.
     #[inline]
     pub fn arm(&mut self, cpu: CpuId, time: u64, sequence: u64) {
         let time = time.min(LAST);
@@ -44,7 +51,7 @@ impl Steps {
         self.set(cpu, time << CPU_BITS | u64::from(cpu));
     }
 
-    /// The sequence number that a CPU's step was armed with.
+    /// Returns the sequence number of a CPU's step.
     pub fn sequence(&self, cpu: CpuId) -> u64 {
         self.sequences[cpu]
     }
@@ -56,7 +63,8 @@ impl Steps {
 
     #[inline]
     fn set(&mut self, cpu: CpuId, mut key: Key) {
-        // Children have places: those of node n are 4n to 4n + 3, and node n itself is at n - 1.
+        // `at` indexes child slots: those of node n are 4n to 4n + 3, and node n itself is in slot
+        // n - 1.
         let mut at = self.nodes.len() - 1 + cpu.index();
         loop {
             let parent = at / 4;
@@ -75,14 +83,15 @@ impl Steps {
         }
     }
 
-    /// When the first step is due, and whose it is.
+    /// Returns the time of the earliest step and its CPU.
     #[inline]
     pub fn first(&self) -> Option<(u64, CpuId)> {
         let key = self.first;
         (key != NEVER).then(|| (key >> CPU_BITS, cpu_of_key(key)))
     }
 
-    /// Whose step lost against the first one's at last: often the second.
+    /// Returns the CPU with the step that lost to the earliest one at the root. It is often the
+    /// second earliest.
     #[inline]
     pub fn runner_up(&self) -> Option<CpuId> {
         let root = self.nodes[0];
@@ -91,7 +100,7 @@ impl Steps {
     }
 }
 
-/// Returns the CPU whose step has a key. Keys are made from CPUs of the machine ([`Steps::arm`]).
+/// Returns the CPU of a step's key. Keys are built from CPUs of the machine ([`Steps::arm`]).
 fn cpu_of_key(key: Key) -> CpuId {
     CpuId::new(key as usize & ((1 << CPU_BITS) - 1))
 }
@@ -101,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_earliest_wins_however_they_are_moved() {
+    fn the_earliest_step_is_first_after_any_move() {
         let mut rng = crate::simulation::rng::Rng::new(3);
         for nr_cpus in [1, 2, 3, 64, 100] {
             let mut steps = Steps::new(nr_cpus);

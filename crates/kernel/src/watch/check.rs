@@ -1,33 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Checkers that watch the machine and never steer it.
+//! State and updates of the checks that always run.
 //!
-//! [`Checks`] measures work conservation all the time: `idle_while_waiting_ns` adds up CPU time that was idle while a task
-//! which was allowed there waited. [`Machine::verify`] proves that the books balance: every CPU's time is accounted for to
-//! the nanosecond, and every runnable task is on exactly one queue.
+//! [`Checks`] measures work conservation: `idle_while_waiting_ns` is the CPU time that was idle
+//! while a task allowed on that CPU waited. [`Machine::verify`](crate::Machine::verify) checks that
+//! every CPU's time is accounted for to the nanosecond and that every runnable task is on exactly
+//! one queue.
 
 use crate::hardware::cpuset::CpuSet;
 use crate::simulation::id::CpuId;
 
-/// Groups tasks by the CPUs they may use. 0: all; 1 + cpu: just that one; above: other sets, in the order they came up.
+/// Number of a set of allowed CPUs. 0 is all CPUs, 1 + cpu is a single CPU, and larger numbers are
+/// other sets in the order of their first use.
 pub type AffinityGroup = u32;
 
 pub const ALL_CPUS: AffinityGroup = 0;
 
+/// Counters of waiting tasks and idle CPUs, for `idle_while_waiting_ns`.
 #[derive(Default)]
 pub struct Checks {
     pub(super) nr_cpus: u32,
-    /// Runnable tasks that are not running, by group.
+    /// Number of runnable tasks that do not run, by affinity group.
     pub(super) waiting: Vec<u64>,
-    /// The sets of the groups above the single CPUs.
+    /// CPUs of the groups after those of single CPUs.
     pub(super) sets: Vec<CpuSet>,
-    /// Groups among those with a task waiting.
+    /// Indexes into `sets` of the groups that have waiting tasks.
     pub(super) sets_waiting: Vec<u32>,
-    /// CPUs that idle while a task bound to them waits.
+    /// Number of idle CPUs for which a task waits that may run only there.
     pub(super) idle_and_bound: u64,
+    /// Whether each CPU is idle.
     pub(super) idle: Vec<bool>,
     pub(super) nr_idle: u64,
+    /// Time of the last update.
     pub(super) last: u64,
-    /// The integral over CPUs that idle though an allowed task waits, ns.
+    /// Idle CPUs for which an allowed task waited, integrated over time, ns.
     pub idle_while_waiting_ns: u64,
 }
 
@@ -42,7 +47,7 @@ impl Checks {
         }
     }
 
-    /// The group of a set of allowed CPUs.
+    /// Returns the group of a set of allowed CPUs.
     pub(crate) fn group(&mut self, cpus: &CpuSet) -> AffinityGroup {
         match cpus.weight() {
             n if n == self.nr_cpus => ALL_CPUS,
@@ -59,6 +64,7 @@ impl Checks {
         }
     }
 
+    /// Accounts for the time until `now`.
     #[inline]
     pub(super) fn advance(&mut self, now: u64) {
         if self.nr_idle > 0 && now > self.last {
@@ -67,6 +73,7 @@ impl Checks {
         self.last = now;
     }
 
+    /// Adds `elapsed` ns for each idle CPU that could run a waiting task.
     pub(super) fn add_idle(&mut self, elapsed: u64) {
         let mut usable = self.waiting[0] + self.idle_and_bound;
         for &at in &self.sets_waiting {
@@ -79,6 +86,7 @@ impl Checks {
         self.idle_while_waiting_ns += elapsed * usable.min(self.nr_idle);
     }
 
+    /// Counts a waiting task of the group.
     #[inline]
     pub(super) fn wait(&mut self, group: AffinityGroup) {
         self.waiting[group as usize] += 1;
@@ -87,7 +95,7 @@ impl Checks {
         }
     }
 
-    /// A task that may not run everywhere waits now.
+    /// Updates the counters after a task of a group other than ALL_CPUS began to wait.
     pub(super) fn wait_bound(&mut self, group: AffinityGroup) {
         let waiting = &self.waiting[group as usize];
         if group > self.nr_cpus && *waiting == 1 {
@@ -97,6 +105,7 @@ impl Checks {
         }
     }
 
+    /// Removes a waiting task of the group.
     #[inline]
     pub(super) fn unwait(&mut self, group: AffinityGroup) {
         self.waiting[group as usize] -= 1;
@@ -105,7 +114,7 @@ impl Checks {
         }
     }
 
-    /// A task that may not run everywhere waits no more.
+    /// Updates the counters after a task of a group other than ALL_CPUS stopped waiting.
     pub(super) fn unwait_bound(&mut self, group: AffinityGroup) {
         let waiting = &self.waiting[group as usize];
         if group > self.nr_cpus && *waiting == 0 {
@@ -116,21 +125,21 @@ impl Checks {
         }
     }
 
-    /// A task became runnable and waits.
+    /// Counts a task that became runnable.
     #[inline]
     pub(super) fn queued(&mut self, now: u64, group: AffinityGroup) {
         self.advance(now);
         self.wait(group);
     }
 
-    /// A waiting task waits no more, without having run.
+    /// Removes a waiting task that left its queue without running.
     pub(super) fn dequeued(&mut self, now: u64, group: AffinityGroup) {
         self.advance(now);
         self.unwait(group);
     }
 
-    /// A context switch: groups of a previous task that stays runnable and of the next task; idle: whether the CPU idled
-    /// before and does now.
+    /// Counts a context switch. `prev_waits` is the group of the previous task if it is still
+    /// runnable; `next` is the group of the next task, `None` if the CPU goes idle.
     #[inline]
     pub(super) fn switched(
         &mut self,
@@ -165,7 +174,7 @@ impl Checks {
         }
     }
 
-    /// An offline CPU does not count as idle.
+    /// Counts hotplug of a CPU. An offline CPU is not idle.
     pub(super) fn online(&mut self, now: u64, cpu: CpuId, online: bool) {
         self.advance(now);
         self.set_idle(cpu, online);
@@ -186,11 +195,12 @@ mod tests {
     use crate::testbed::cpu_id;
 
     #[test]
-    fn a_cpu_that_idles_while_an_allowed_task_waits_is_counted_and_no_other() {
+    fn only_idle_cpus_that_could_run_a_waiting_task_are_counted() {
         let mut checks = Checks::new(4);
         let bound = checks.group(&CpuSet::from_cpus(4, &[2]));
         let pair = checks.group(&CpuSet::from_cpus(4, &[0, 1]));
-        // CPU 2 and 3 run; 0 and 1 idle. A task bound to 2 can use neither.
+        // CPUs 2 and 3 run a task; CPUs 0 and 1 are idle. A task that may run only on CPU 2 cannot
+        // use them.
         checks.queued(0, 0);
         checks.switched(0, cpu_id(2), None, Some(0));
         checks.queued(0, 0);
@@ -198,13 +208,13 @@ mod tests {
         checks.queued(0, bound);
         checks.finish(100);
         assert_eq!(checks.idle_while_waiting_ns, 0);
-        // Three tasks that may use 0 and 1: two CPUs are wasted.
+        // Three tasks that may use CPUs 0 and 1 wait, so two CPUs are wasted.
         for _ in 0..3 {
             checks.queued(100, pair);
         }
         checks.finish(110);
         assert_eq!(checks.idle_while_waiting_ns, 20);
-        // 2 goes idle with its task waiting.
+        // CPU 2 goes idle while its task waits.
         checks.switched(110, cpu_id(2), None, None);
         checks.finish(111);
         assert_eq!(checks.idle_while_waiting_ns, 23);

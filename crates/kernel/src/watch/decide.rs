@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Notes decisions as they are made ([`decision`](super::decision)).
+//! Records decisions when they are made (see [`decision`](super::decision)).
 
 use super::decision::*;
 use crate::machine::Machine;
@@ -7,7 +7,8 @@ use crate::policy::callbacks::Op;
 use crate::simulation::id::{IDLE, TaskId};
 
 impl Machine {
-    /// A handler begins that may decide something.
+    /// Marks the start of a handler that may make a decision. Keeps a snapshot if the wanted
+    /// decision is near.
     #[inline]
     pub(crate) fn deciding(&mut self, handler: Handler, task: TaskId) {
         if self.decisions.on {
@@ -17,7 +18,7 @@ impl Machine {
 
     #[cold]
     fn keep_state(&mut self, handler: Handler, task: TaskId) {
-        // What a callback returns without having called anything is told of its beginning.
+        // A callback that returns without calling anything is attributed to its first instruction.
         if handler == Handler::SelectCpu && self.ext.has_policy() {
             let vm = self.ext.vm();
             let function = self.ext.ops().function(Op::SelectCpu);
@@ -32,7 +33,7 @@ impl Machine {
         }
     }
 
-    /// Notes a decision. The callback on the way, if one is, made it.
+    /// Records a decision. If a callback is running, it made the decision.
     #[inline]
     pub(crate) fn decided(&mut self, what: impl FnOnce(&Machine) -> What) {
         if self.decisions.on {
@@ -40,7 +41,8 @@ impl Machine {
         }
     }
 
-    /// The same of a callback that has returned, if one was asked.
+    /// Records a decision made by the return value of the callback `op`; `None` if no callback was
+    /// called.
     #[inline]
     pub(crate) fn decided_by(&mut self, op: Option<Op>, what: impl FnOnce(&Machine) -> What) {
         if self.decisions.on {
@@ -66,7 +68,7 @@ impl Machine {
                 (What::Run { .. } | What::Take { .. }, _) | (_, Some(Op::Dispatch)) => Handler::Schedule,
                 (What::Cpu { .. }, _) | (_, Some(Op::SelectCpu)) => Handler::SelectCpu,
                 (_, Some(Op::Enqueue)) => Handler::Enqueue,
-                // Some other callback's: what there is now.
+                // For any other callback, the snapshot is taken now.
                 _ => {
                     self.decisions.seen = Some(self.snapshot(IDLE));
                     return;
@@ -77,7 +79,7 @@ impl Machine {
         }
     }
 
-    /// Where a decision was made: "function (file:line: source text)".
+    /// Returns the source of a decision: "function (file:line: source text)".
     pub fn place(&self, decision: &Decision) -> Option<String> {
         let (_, pc) = decision.by?;
         self.ext.last_vm().map(|vm| vm.code().describe_caller(pc))

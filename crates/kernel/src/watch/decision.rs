@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What was decided, one by one, for who wants to see where two runs part. Watching leaves no mark in the run.
+//! Record of every scheduling decision, used to find where two runs diverge. Recording does not
+//! change the run.
 //!
-//! A decision is a choice that another policy could have made differently: the CPU of a woken task, the DSQ, slice and place
-//! a task is inserted with, the task a CPU takes from a DSQ, the task it runs next, a kick. What it cost is none. Each knows the
-//! callback and the instruction that made it. Asked for one by its number, the machine keeps what could be seen when the handler
-//! that made it began.
+//! A decision is a choice that another policy could have made differently: the CPU for a woken
+//! task; the DSQ, slice and position with which a task is inserted; the task that a CPU takes from
+//! a DSQ; the task that it runs next; a kick. Decisions have no cost. Each one contains the
+//! callback and the instruction that made it. For one decision, requested by number, the machine
+//! also keeps a snapshot of the state when its handler started.
 //!
-//! Left out: what a policy writes to tasks' fields directly (slice = 0 in ops.tick()); it shows in what runs next.
+//! Not recorded: direct writes to a task's fields (`slice = 0` in ops.tick()). Their effect is
+//! visible in the task that runs next.
 
 use crate::policy::callbacks::Op;
 use crate::policy::layout::enums::{
@@ -17,13 +20,14 @@ pub use snapshot::{CpuState, Queue, Snapshot, TaskState};
 mod capture;
 mod snapshot;
 
-/// Tasks are named by pid.
+/// A decision's kind and values. Tasks are identified by pid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// A woken or new task is to go to `cpu`.
+    /// A woken or new task was assigned to `cpu`.
     Cpu { pid: u32, prev_cpu: u32, cpu: u32 },
-    /// scx_bpf_dsq_insert and its kin. `slice` as it was given (0: what is left), `vtime` if the DSQ is in that order; `flags`
-    /// are those of SCX_ENQ_* that say where in the queue, and whether it preempts.
+    /// Insertion of a task by scx_bpf_dsq_insert() or a related kfunc. `slice` is the argument (0
+    /// keeps the task's remaining slice). `vtime` is `None` for a FIFO insertion. `flags` contains
+    /// the SCX_ENQ_* bits for the position in the queue and for preemption.
     Insert {
         pid: u32,
         dsq: Target,
@@ -31,39 +35,39 @@ pub enum What {
         vtime: Option<u64>,
         flags: u64,
     },
-    /// `cpu` takes the task from a DSQ.
+    /// `cpu` took the task from a DSQ.
     Take { pid: u32, dsq: u64, cpu: u32 },
-    /// `cpu` switches to a task.
+    /// `cpu` switched from task `prev` to task `pid`.
     Run { pid: u32, prev: u32 },
-    /// scx_bpf_kick_cpu, SCX_KICK_*.
+    /// scx_bpf_kick_cpu() with SCX_KICK_* flags.
     Kick { target: u32, flags: u64 },
 }
 
-/// Where a task is inserted.
+/// The destination of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The local DSQ of the CPU it is on, or that ops.select_cpu() is about to choose for it.
+    /// Local DSQ of the task's CPU, or of the CPU that ops.select_cpu() is about to choose.
     Local,
-    /// Another CPU's local DSQ.
+    /// Local DSQ of another CPU.
     LocalOn(u32),
-    /// A DSQ by its id, or SCX_DSQ_GLOBAL.
+    /// User DSQ with this id, or SCX_DSQ_GLOBAL.
     Dsq(u64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Counts all decisions of the run, from 0.
+    /// Number of the decision in the run, from 0.
     pub number: u64,
-    /// ns since the run's start.
+    /// Time since the run's start, ns.
     pub time: u64,
-    /// The CPU whose code was running.
+    /// CPU that executed the code.
     pub cpu: u32,
     pub what: What,
-    /// The callback, and the instruction of its latest call; `None`: the kernel decided by itself.
+    /// Callback and its latest call instruction; `None` if the kernel decided by itself.
     pub by: Option<(Op, usize)>,
 }
 
-/// A handler that makes decisions.
+/// Kernel code that makes decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Handler {
     SelectCpu,
@@ -71,26 +75,29 @@ pub(crate) enum Handler {
     Schedule,
 }
 
-/// Handlers nest, and one makes several decisions: what could be seen is kept from so many before the one asked for.
+/// Snapshots are kept from this many decisions before the wanted one. Handlers nest, and one
+/// handler can make several decisions.
 pub(super) const EARLY: u64 = 16;
 
 #[derive(Debug, Default)]
 pub struct Decisions {
-    /// Are they being noted?
+    /// Whether decisions are recorded.
     pub on: bool,
-    /// Those noted since somebody took them away.
+    /// Decisions since the vector was last emptied.
     pub noted: Vec<Decision>,
-    /// Which one to keep the machine's state of.
+    /// Number of the decision for which a snapshot is to be kept.
     pub wanted: Option<u64>,
-    /// What could be seen when the handler of the one asked for began.
+    /// Snapshot at the start of the handler that made the wanted decision.
     pub seen: Option<Snapshot>,
+    /// Number of decisions so far.
     pub(super) nr: u64,
-    /// By [`Handler`].
+    /// Latest snapshot of each [`Handler`].
     pub(super) latest: [Option<Snapshot>; 3],
 }
 
 impl What {
-    /// An insertion into the DSQ of an id; `home` is the CPU whose local DSQ SCX_DSQ_LOCAL means.
+    /// Returns the decision for an insertion into DSQ `id`. SCX_DSQ_LOCAL stands for the local DSQ of
+    /// CPU `home`.
     pub(crate) fn insert(pid: u32, (id, home): (u64, u32), slice: u64, vtime: Option<u64>, enq_flags: u64) -> What {
         let dsq = match id {
             SCX_DSQ_LOCAL => Target::Local,

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What shall never happen, watched: a CPU that idles beyond a bound while a task that may run there waits, a task that waits
-//! beyond a bound, a task on a CPU that it may not use. Watches and never steers.
+//! Detects violations of three invariants, without affecting the run.
 //!
-//! An idle CPU and a waiting task are one episode for as long as both last; so are the policy's time to react and the IPI's way
-//! part of it, which is what the bound is for. Tasks of all classes count.
+//! 1. No CPU idles longer than a bound while a task that may run there waits.
+//! 2. No task waits longer than a bound.
+//! 3. No task runs on a CPU that it may not use.
+//!
+//! An idle CPU and a waiting task form an episode that lasts as long as both conditions hold. The
+//! bound has to allow for the policy's reaction time and the IPI latency, which are part of an
+//! episode. Tasks of all classes count.
 
 use super::violation::*;
 use crate::machine::Machine;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 impl Invariants {
-    /// For a machine that has not run yet.
+    /// Returns the state for a machine that has not run yet, in which all CPUs are idle.
     pub fn new(nr_cpus: u32, idle_bound_ns: u64, starvation_bound_ns: u64) -> Invariants {
         Invariants {
             idle_bound_ns,
@@ -20,7 +24,7 @@ impl Invariants {
         }
     }
 
-    /// The episode of a task and an idle CPU is over.
+    /// Ends the episode of a waiting task and an idle CPU, and adds a violation if it was too long.
     fn idled(&mut self, m: &Machine, task: TaskId, cpu: CpuId) {
         let (Some(idle), Some(waiting)) = (self.idle_since[cpu.index()], self.waiting.get(&task)) else {
             return;
@@ -31,13 +35,14 @@ impl Invariants {
         }
     }
 
-    /// A task's episodes with all idle CPUs are over.
+    /// Ends the episodes of a task with all idle CPUs.
     fn idled_anywhere(&mut self, m: &Machine, task: TaskId) {
         for cpu in m.cpus() {
             self.idled(m, task, cpu);
         }
     }
 
+    /// Ends the wait of a task, and adds a violation if it was too long.
     fn waits_no_more(&mut self, m: &Machine, task: TaskId) {
         self.idled_anywhere(m, task);
         let Some(waiting) = self.waiting.remove(&task) else {
@@ -48,6 +53,7 @@ impl Invariants {
         }
     }
 
+    /// Handles a CPU that goes idle or stops idling.
     fn set_idle(&mut self, m: &Machine, cpu: CpuId, idle: bool) {
         if idle == self.idle_since[cpu.index()].is_some() {
             return;
@@ -76,12 +82,13 @@ fn violation(m: &Machine, task: TaskId, from: u64, cpu: Option<CpuId>) -> Violat
 }
 
 impl Machine {
-    /// Watches from now on; the machine has not run yet.
+    /// Starts watching the invariants. The machine must not have run yet.
     pub fn watch(&mut self, idle_bound_ns: u64, starvation_bound_ns: u64) {
         let invariants = Invariants::new(self.nr_cpus(), idle_bound_ns, starvation_bound_ns);
         self.invariants = Some(Box::new(invariants));
     }
 
+    /// Calls `watch` with the invariants, if they are watched.
     #[cold]
     fn watching(&mut self, watch: impl FnOnce(&mut Invariants, &Machine)) {
         if let Some(mut invariants) = self.invariants.take() {
@@ -90,7 +97,7 @@ impl Machine {
         }
     }
 
-    /// A task became runnable and waits, or goes on waiting on another queue.
+    /// Handles a task that became runnable. A task that already waits continues its wait.
     #[inline]
     pub(super) fn watch_queued(&mut self, task: TaskId) {
         if self.invariants.is_some() {
@@ -105,12 +112,12 @@ impl Machine {
         }
     }
 
-    /// A waiting task's cgroup has used up its time.
+    /// Ends the wait of a task, because its cgroup has used up its runtime.
     pub(super) fn watch_throttled(&mut self, task: TaskId) {
         self.watching(|watch, m| watch.waits_no_more(m, task));
     }
 
-    /// `cpu` switches from `prev`, which may go on waiting, to `next`.
+    /// Handles a switch of `cpu` from `prev`, which may continue to wait, to `next`.
     #[inline]
     pub(super) fn watch_switch(&mut self, cpu: CpuId, prev: TaskId, next: TaskId) {
         if self.invariants.is_some() {
@@ -129,7 +136,7 @@ impl Machine {
         }
     }
 
-    /// The CPUs that a task may use are about to change.
+    /// Ends a task's episodes before its set of allowed CPUs changes.
     pub(super) fn watch_affinity(&mut self, task: TaskId) {
         self.watching(|watch, m| {
             watch.idled_anywhere(m, task);
@@ -139,12 +146,12 @@ impl Machine {
         });
     }
 
-    /// A CPU came online, idle, or goes offline.
+    /// Handles a CPU that came online and is idle, or that goes offline.
     pub(super) fn watch_online(&mut self, cpu: CpuId, online: bool) {
         self.watching(|watch, m| watch.set_idle(m, cpu, online));
     }
 
-    /// The run is over: so is everything that lasts.
+    /// Ends all waits and episodes at the end of the run.
     pub(super) fn watch_end(&mut self) {
         self.watching(|watch, m| {
             let tasks: Vec<TaskId> = watch.waiting.keys().copied().collect();
@@ -160,9 +167,10 @@ mod tests {
     use crate::testbed::*;
 
     #[test]
-    fn a_cpu_that_idles_beside_a_waiting_task_is_found_and_affinity_excuses_it() {
-        // Two hogs on CPU 0, beside which CPU 1 idles. No class leaves one there that may go: its mask is lifted behind the kernel's
-        // back, which still counts the CPUs it had.
+    fn an_idle_cpu_beside_a_waiting_task_is_a_violation_unless_affinity_forbids_it() {
+        // Two hogs on CPU 0, while CPU 1 idles. All classes would move a task that may run on CPU
+        // 1. So the test extends the task's mask directly, while the kernel still counts the
+        // previous number of allowed CPUs.
         let watched = |lift: bool| {
             let mut bed = Bed::default();
             bed.pinned(0, hog());
@@ -187,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_waits_too_long_is_found_also_if_it_never_runs() {
+    fn a_long_wait_is_a_violation_even_if_the_task_never_runs() {
         let mut bed = Bed::default();
         bed.pinned(0, hog()).policy = workload::Policy::Fifo { rt_priority: 50 };
         bed.pinned(0, hog()).start_ns = 30 * MS;
@@ -201,13 +209,14 @@ mod tests {
     }
 
     #[test]
-    fn a_task_where_it_may_not_be_is_found() {
+    fn a_task_on_a_forbidden_cpu_is_a_violation() {
         let mut bed = Bed::default();
         bed.pinned(0, sleeper(MS, MS));
         let mut m = bed.machine(free(spec(1, 1, 2, 1)));
         m.watch(SECOND, SECOND);
         m.advance(10 * MS, &mut Vec::new());
-        // Behind the kernel's back: it goes on waking there.
+        // Changes the task's affinity without the kernel; the task still runs on the CPU where it
+        // was.
         let task = &mut m.tasks[nth(0)];
         task.affinity = m.checks.group(&crate::hardware::cpuset::CpuSet::from_cpus(2, &[1]));
         task.cpus = crate::hardware::cpuset::CpuSet::from_cpus(2, &[1]);

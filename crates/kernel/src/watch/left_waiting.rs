@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tasks that wait for a CPU, and where: the evidence against a policy that loses tasks.
+//! Describes the tasks that wait for a CPU and their queues. This is the evidence against a policy
+//! that loses tasks.
 
 use super::waiting::*;
 use crate::machine::Machine;
@@ -10,7 +11,8 @@ use crate::sched::ext::entity::OpsState;
 use crate::simulation::id::TaskId;
 
 impl Machine {
-    /// Returns the tasks that wait for a CPU, longest first. A task whose cgroup has used up its time does not count.
+    /// Returns the tasks that wait for a CPU, longest wait first. Tasks of a throttled cgroup are
+    /// not included.
     pub(crate) fn waiting_tasks(&self) -> Vec<WaitingTask> {
         let ids = self.tasks.ids();
         let mut waiting: Vec<TaskId> = ids.filter(|&id| self.waits(id) && !self.tasks[id].on_cpu).collect();
@@ -27,7 +29,7 @@ impl Machine {
         waiting.into_iter().enumerate().map(described).collect()
     }
 
-    /// Returns the queue that keeps a waiting task, and what was last done with the task.
+    /// Returns a description of the queue that contains a waiting task.
     pub(crate) fn where_kept(&self, id: TaskId) -> String {
         let task = &self.tasks[id];
         match task.class {
@@ -39,7 +41,7 @@ impl Machine {
         let dsq = dsqs.of(id);
         if dsq == NO_DSQ {
             return match task.ext.ops_state {
-                OpsState::Queued => "in the policy's hands: its last ops.enqueue() inserted it into no DSQ".to_owned(),
+                OpsState::Queued => "held by the policy: its last ops.enqueue() inserted it into no DSQ".to_owned(),
                 OpsState::Queueing => "in ops.enqueue()".to_owned(),
                 OpsState::None => "on no DSQ".to_owned(),
             };
@@ -51,6 +53,10 @@ impl Machine {
             id => format!("DSQ 0x{id:x}"),
         };
         let ahead = std::iter::successors(dsqs.first(dsq), |&task| dsqs.next(task)).position(|task| task == id);
-        format!("on {name}, {} of {} tasks before it", ahead.unwrap_or(0), dsqs.nr(dsq))
+        format!(
+            "on {name}, with {} of {} tasks ahead of it",
+            ahead.unwrap_or(0),
+            dsqs.nr(dsq)
+        )
     }
 }

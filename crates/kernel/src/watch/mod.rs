@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Watching: checks, invariants, decisions, tasks left waiting. Nothing in here steers the machine.
+//! Checks, invariants, recorded decisions and waiting tasks. Nothing in this directory affects the
+//! run.
 
 pub mod check;
 pub mod decide;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The one point at which the machine says that a task or a CPU has changed its state. Checks, invariants, decisions and the
-//! record of a switch all hang on it, so that a place in `sched` cannot tell one of them and forget another.
+//! Reports each change of a task's or CPU's state to everything that watches the machine.
+//!
+//! Checks, invariants, decisions and the record of a switch are updated here and nowhere else. So
+//! code in `sched` cannot update one of them and forget another.
 
 use super::check::AffinityGroup;
 use super::decision::What;
@@ -12,31 +14,31 @@ use trace::{Event, TaskState};
 pub(crate) enum Transition {
     /// A task became runnable and waits.
     Queued { task: TaskId },
-    /// A waiting task left its queue without having run.
+    /// A waiting task left its queue without running.
     Dequeued { task: TaskId },
-    /// A waiting task left its queue because its cgroup has used up its time.
+    /// A waiting task left its queue because its cgroup has used up its runtime.
     Throttled { task: TaskId },
-    /// A CPU switched from a task, which is in this state now, to another one.
+    /// A CPU switched from task `prev`, which is now in state `prev_state`, to `next`.
     Switched {
         cpu: CpuId,
         prev: TaskId,
         prev_state: TaskState,
         next: TaskId,
     },
-    /// The CPUs that a task may use are about to become those of this group.
+    /// The task's set of allowed CPUs is about to change to that of `group`.
     AffinityChanges { task: TaskId, group: AffinityGroup },
-    /// A CPU came online, idle.
+    /// A CPU came online and is idle.
     Online { cpu: CpuId },
-    /// A CPU begins to go offline: its tasks have to leave.
+    /// A CPU starts to go offline; its tasks still have to leave.
     GoesOffline { cpu: CpuId },
-    /// A CPU is offline; nothing is left on it.
+    /// A CPU is offline, and no task is left on it.
     Offline { cpu: CpuId },
     /// The run is over.
     End,
 }
 
 impl Machine {
-    /// Tells everything that watches. Inlined, so that each place has its own arm and no match.
+    /// Reports a change of state. Inlined, so that each caller contains only its own match arm.
     #[inline(always)]
     pub(crate) fn observe(&mut self, transition: Transition) {
         let now = self.now;

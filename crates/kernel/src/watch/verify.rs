@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Verifies that the machine's books balance.
+//! Verification of the machine's bookkeeping.
 
 use crate::machine::Machine;
 use crate::sched::class::Class;
@@ -9,10 +9,10 @@ use crate::sched::task::State;
 use crate::simulation::id::{IDLE, TaskId};
 
 impl Machine {
-    /// Checks that the machine's books balance.
+    /// Verifies the machine's bookkeeping: task states, queues, counters and time.
     ///
     /// # Panics
-    /// If they do not: that is an error of the simulator, whatever the policy did.
+    /// If it is inconsistent. This is always a bug of the simulator, whatever the policy did.
     pub fn verify(&self) {
         let mut running = vec![0; self.rqs.len()];
         let mut waiting = 0;
@@ -47,8 +47,8 @@ impl Machine {
         self.verify_fair();
     }
 
-    /// A waiting task is on one queue: its class' list, a DSQ, those that wait for their cgroup's time, or in the hands of
-    /// the policy.
+    /// Verifies that a waiting task is in exactly one of these: its class's queue, a DSQ, the tasks
+    /// that wait for their cgroup's runtime, or the policy's own queues.
     fn verify_queued(&self, id: TaskId) {
         let task = &self.tasks[id];
         let places = [

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Violations of invariants, and what is watched to find them.
+//! Violations of invariants, and the state needed to detect them.
 
 use crate::simulation::id::TaskId;
 use std::collections::BTreeMap;
 
-/// A broken invariant. Times in ns since the run's start.
+/// A violation of an invariant. Times are in ns since the run's start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     pub from: u64,
-    /// When it was over, or the run was.
+    /// End of the violation, or of the run.
     pub until: u64,
     pub pid: u32,
     pub comm: String,
-    /// The CPU that idled, or that the task may not use.
+    /// CPU that idled, or that the task may not use.
     pub cpu: Option<u32>,
 }
 
@@ -20,24 +20,27 @@ pub struct Violation {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub count: u64,
-    /// Whose beginning was first.
+    /// The violation that began first.
     pub first: Option<Violation>,
-    /// The one that lasted longest.
+    /// The violation that lasted longest.
     pub worst: Option<Violation>,
 }
 
+/// A task that waits for a CPU.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
+    /// Start of the wait.
     pub(super) since: u64,
-    /// Since when it may run where it may: a change of its CPUs begins anew.
+    /// Start of the wait with the current set of allowed CPUs.
     pub(super) allowed_since: u64,
 }
 
+/// State of the watched invariants.
 #[derive(Debug, Default)]
 pub struct Invariants {
     pub(super) idle_bound_ns: u64,
     pub(super) starvation_bound_ns: u64,
-    /// Since when each CPU idles.
+    /// Time since which each CPU idles.
     pub(super) idle_since: Vec<Option<u64>>,
     pub(super) waiting: BTreeMap<TaskId, Waiting>,
     pub idle_while_waiting: Tally,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Policies that want the host's time or stack: each ends within its budget, in both engines with the same message.
+//! Policies that try to use up the host's time or stack. Each ends within its budget, with the same
+//! message in both engines.
 
 use crate::policies;
 use crate::support::*;
@@ -9,7 +10,7 @@ use kernel::Machine;
 use kernel::load::{LoadError, load};
 use profile::Profile;
 
-/// Loads a variant of the policy: the warnings, and the message with which its init callback ended.
+/// Loads a variant of the policy. Returns the warnings and the message with which ops.init() ended.
 fn attack(variant: &str, engine: Engine, checked: bool) -> (Vec<String>, String) {
     let object = Object::open(&policies::compile("attack", &[variant])).expect("a BPF object");
     let tasks = Tasks::default().add("t", vec![run_ms(1)]);
@@ -23,7 +24,7 @@ fn attack(variant: &str, engine: Engine, checked: bool) -> (Vec<String>, String)
 }
 
 #[test]
-fn work_without_end_is_a_fault_of_the_policy() {
+fn an_endless_policy_ends_with_a_policy_error() {
     for variant in ["TREE", "STRSPN", "PROBE_READ", "SNPRINTF"] {
         let [compiled, interpreted] = [Engine::Jit, Engine::Interpreter].map(|engine| attack(variant, engine, false).1);
         assert!(
@@ -39,16 +40,19 @@ fn a_policy_that_the_interpreter_runs_is_reported() {
     let (warnings, message) = attack("LARGE", Engine::Jit, false);
     assert_eq!(message, "");
     let warning =
-        "the interpreter runs the policy, many times slower and with the same result: function attack_init has ";
-    assert!(warnings.iter().any(|told| told.starts_with(warning)), "{warnings:?}");
+        "the policy runs in the interpreter, with the same result but many times slower: function attack_init has ";
+    assert!(
+        warnings.iter().any(|warning_text| warning_text.starts_with(warning)),
+        "{warnings:?}"
+    );
     assert!(
         warnings
             .iter()
-            .any(|told| told.ends_with("the JIT compiles at most 16384"))
+            .any(|warning_text| warning_text.ends_with("the JIT compiles at most 16384"))
     );
     let (warnings, _) = attack("LARGE", Engine::Interpreter, false);
     assert!(
-        !warnings.iter().any(|told| told.starts_with(warning)),
-        "nobody asked for the JIT"
+        !warnings.iter().any(|warning_text| warning_text.starts_with(warning)),
+        "the JIT was not requested"
     );
 }

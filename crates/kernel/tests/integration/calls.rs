@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Every function that a policy could call is there, or docs/surface.md says why not.
+//! Checks that each function that a policy could call is modelled or listed in docs/surface.md.
 
 use kernel::kfuncs;
 use machine::Costs;
@@ -10,6 +10,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect(path)
 }
 
+/// Returns the names in a list file.
 fn names(file: &str) -> BTreeSet<String> {
     let text = match file {
         "not_modelled.txt" => read("src/policy/release/not_modelled.txt"),
@@ -19,7 +20,7 @@ fn names(file: &str) -> BTreeSet<String> {
     lines.map(str::to_owned).collect()
 }
 
-/// Names in the first column of the table under this heading.
+/// Returns the names in the first column of the table under a heading of docs/surface.md.
 fn listed(heading: &str) -> BTreeSet<String> {
     let text = read("../../docs/surface.md");
     let (_, rest) = text.split_once(heading).expect("the heading");
@@ -32,10 +33,10 @@ fn listed(heading: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn what_is_not_there_has_a_reason() {
+fn every_missing_function_has_a_documented_reason() {
     let table = kfuncs::table(&Costs::default());
     let absent = listed("## Deliberately absent");
-    let there: BTreeSet<String> = table.iter().map(|func| func.name.to_owned()).collect();
+    let modelled: BTreeSet<String> = table.iter().map(|func| func.name.to_owned()).collect();
     let (helpers, kfuncs) = (names("helpers.txt"), names("not_modelled.txt"));
     assert!(
         helpers.len() >= 80 && kfuncs.len() > 40,
@@ -43,26 +44,29 @@ fn what_is_not_there_has_a_reason() {
         helpers.len(),
         kfuncs.len()
     );
-    let both: Vec<&String> = kfuncs.intersection(&there).collect();
+    let both: Vec<&String> = kfuncs.intersection(&modelled).collect();
     assert!(
         both.is_empty(),
-        "has a row; remove it from release/not_modelled.txt: {both:?}"
+        "modelled; remove it from release/not_modelled.txt: {both:?}"
     );
-    let missing: BTreeSet<&String> = helpers.difference(&there).chain(&kfuncs).collect();
-    let silent: Vec<&&String> = missing.iter().filter(|name| !absent.contains(**name)).collect();
-    assert!(silent.is_empty(), "neither there nor in docs/surface.md: {silent:?}");
+    let missing: BTreeSet<&String> = helpers.difference(&modelled).chain(&kfuncs).collect();
+    let undocumented: Vec<&&String> = missing.iter().filter(|name| !absent.contains(**name)).collect();
+    assert!(
+        undocumented.is_empty(),
+        "neither modelled nor in docs/surface.md: {undocumented:?}"
+    );
     let stale: Vec<&String> = absent.iter().filter(|name| !missing.contains(name)).collect();
     assert!(
         stale.is_empty(),
-        "in docs/surface.md as absent, but there or in no list: {stale:?}"
+        "docs/surface.md lists as absent, but modelled or in no list: {stale:?}"
     );
 }
 
 #[test]
-fn helpers_and_kfuncs_are_named_once() {
+fn function_names_are_unique() {
     let table = kfuncs::table(&Costs::default());
     let mut names: Vec<&str> = table.iter().map(|func| func.name).collect();
     names.sort_unstable();
-    let twice: Vec<&[&str]> = names.windows(2).filter(|pair| pair[0] == pair[1]).collect();
-    assert!(twice.is_empty(), "{twice:?}");
+    let duplicates: Vec<&[&str]> = names.windows(2).filter(|pair| pair[0] == pair[1]).collect();
+    assert!(duplicates.is_empty(), "{duplicates:?}");
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Cgroups that change while tasks run: what policies are told, and on which CPUs tasks run.
+//! Changes of cgroups while tasks run: the callbacks and tracepoints that policies see, and the
+//! CPUs on which tasks run.
 
 use crate::policies::Run;
 use crate::support::*;
@@ -7,7 +8,8 @@ use kernel::Machine;
 use trace::{Event, Record};
 use workload::{Action, Cgroup, Disturbance, Op, Policy};
 
-/// Cgroups 1 "/a" and 2 "/a/b" (ids 2 and 3), and what happens at each ms.
+/// Returns a machine with the cgroups 1 "/a" and 2 "/a/b" (ids 2 and 3), and with an action at each
+/// of the given times in ms.
 fn machine(cpus: u32, tasks: Tasks, what: &[(u64, Action)]) -> Machine {
     let mut workload = tasks.workload;
     workload.cgroups = ["/", "/a", "/a/b"]
@@ -25,7 +27,7 @@ fn machine(cpus: u32, tasks: Tasks, what: &[(u64, Action)]) -> Machine {
     Machine::new(free(cpus), workload, 1).expect("a machine")
 }
 
-/// One process of three threads.
+/// Returns one process with three threads.
 fn threads() -> Tasks {
     let hog = || vec![run_ms(500)];
     let tasks = Tasks::default()
@@ -52,8 +54,8 @@ fn max(quota_us: Option<u64>) -> Action {
     }
 }
 
-/// The lines that the policy wrote.
-fn told(records: &[Record]) -> Vec<&str> {
+/// Returns the lines that the policy printed.
+fn printed_lines(records: &[Record]) -> Vec<&str> {
     let lines = records.iter().filter_map(|record| match &record.event {
         Event::Printk { text } => Some(text.as_str()),
         _ => None,
@@ -62,7 +64,7 @@ fn told(records: &[Record]) -> Vec<&str> {
 }
 
 #[test]
-fn a_policy_is_told_of_all_that_happens_to_cgroups() {
+fn a_policy_sees_every_cgroup_event() {
     let what = [
         (1, Action::Make { cgroup: 1 }),
         (2, Action::Weight { cgroup: 1, weight: 300 }),
@@ -83,7 +85,7 @@ fn a_policy_is_told_of_all_that_happens_to_cgroups() {
     run.run(20 * MS).assert_alive();
     assert_eq!(run.machine.cgroups.refused, [""; 0]);
     assert_eq!(
-        told(&run.records),
+        printed_lines(&run.records),
         [
             "init 1 weight 100 quota 0 of 100000",
             "init 2 weight 100 quota 0 of 100000",
@@ -114,12 +116,12 @@ fn a_policy_is_told_of_all_that_happens_to_cgroups() {
             "tp mkdir 2",
         ]
     );
-    // What a program kept for the cgroup that has gone has gone with it.
+    // The policy's storage for the removed cgroup was freed.
     assert_eq!(run.var("nr_kept"), 0);
 }
 
 #[test]
-fn a_policy_loaded_later_finds_what_is_there() {
+fn a_policy_loaded_later_sees_existing_cgroups() {
     let what = [
         (1, Action::Weight { cgroup: 1, weight: 30 }),
         (2, max(Some(20_000))),
@@ -131,7 +133,7 @@ fn a_policy_loaded_later_finds_what_is_there() {
     let mut run = Run::new(machine, "cgroups", &[]);
     run.run(10 * MS).assert_alive();
     assert_eq!(
-        told(&run.records),
+        printed_lines(&run.records),
         [
             "init 1 weight 100 quota 0 of 100000",
             "init 2 weight 30 quota 20000 of 50000"
@@ -140,7 +142,7 @@ fn a_policy_loaded_later_finds_what_is_there() {
 }
 
 #[test]
-fn tasks_that_stay_fair_have_the_shares_and_limits_of_their_groups() {
+fn fair_tasks_keep_their_groups_shares_and_limits() {
     let hog = || vec![run_ms(5000)];
     let tasks = Tasks::default()
         .add("root", hog())
@@ -151,7 +153,7 @@ fn tasks_that_stay_fair_have_the_shares_and_limits_of_their_groups() {
         .with_all(|task| task.cpus = Some(vec![u32::from(task.policy == Policy::Ext { nice: 0 })]));
     let what = [
         (0, Action::Weight { cgroup: 1, weight: 300 }),
-        // 5 of 50 ms, and with the burst 7.5 in the first.
+        // 5 of 50 ms, plus a burst of 2.5 ms in the first period.
         (800, max(Some(5000))),
     ];
     let mut run = Run::new(machine(2, tasks, &what), "count", &["FLAGS=SCX_OPS_SWITCH_PARTIAL"]);
@@ -163,7 +165,7 @@ fn tasks_that_stay_fair_have_the_shares_and_limits_of_their_groups() {
 }
 
 #[test]
-fn a_move_that_is_refused_is_called_off_for_the_whole_set() {
+fn a_rejected_move_is_cancelled_for_the_whole_process() {
     let mut run = Run::new(
         machine(2, threads(), &[(5, attach("lead", 1, true))]),
         "cgroups",
@@ -171,7 +173,7 @@ fn a_move_that_is_refused_is_called_off_for_the_whole_set() {
     );
     run.run(10 * MS).assert_alive();
     assert_eq!(
-        told(&run.records)[3..],
+        printed_lines(&run.records)[3..],
         [
             "prep_move 1 from 1 to 2",
             "prep_move 2 from 1 to 2",
@@ -186,7 +188,7 @@ fn a_move_that_is_refused_is_called_off_for_the_whole_set() {
 }
 
 #[test]
-fn what_fails_changes_nothing_and_is_said() {
+fn failed_cgroup_operations_change_nothing_and_are_reported() {
     let what = [
         (1, Action::Make { cgroup: 2 }),
         (2, Action::Make { cgroup: 1 }),
@@ -212,15 +214,15 @@ fn what_fails_changes_nothing_and_is_said() {
             "cgroup /a: cpu.weight = 5 at 8000 us failed (-22)",
         ]
     );
-    // The policy refuses it with ENOMEM, and then it is not there.
+    // The policy rejects the cgroup with ENOMEM, so it does not exist.
     assert_eq!(
         refused(&["REFUSE_MKDIR"])[1],
         "cgroup /a: mkdir at 2000 us failed (-12)"
     );
 }
 
-/// The CPUs on which a task was switched to between two ms.
-fn cpus_of(records: &[Record], pid: u32, from: u64, to: u64) -> Vec<u32> {
+/// Returns the CPUs that switched to a task between two times in ms.
+fn cpus_used_by(records: &[Record], pid: u32, from: u64, to: u64) -> Vec<u32> {
     let there = records.iter().filter(|r| (from * MS..to * MS).contains(&r.time));
     let mut cpus: Vec<u32> = there
         .filter(|r| matches!(r.event, Event::Switch { next, .. } if next == pid))
@@ -272,7 +274,7 @@ fn tasks_run_on_the_cpus_of_their_cpuset() {
             run.run(130 * MS).assert_alive();
             run.records
         };
-        let on = |pid, from, to| cpus_of(&records, pid, from, to);
+        let on = |pid, from, to| cpus_used_by(&records, pid, from, to);
         let within = |pid, from, to, cpus: &[u32]| {
             let on = on(pid, from, to);
             assert!(
@@ -283,18 +285,18 @@ fn tasks_run_on_the_cpus_of_their_cpuset() {
         within(1, 1, 40, &[0, 1, 2, 3]);
         within(1, 41, 60, &[2, 3]);
         within(1, 61, 80, &[3]);
-        // 0 is not in the cgroup above: then it is all of those.
+        // CPU 0 is not in the parent's cpuset, so all CPUs of the parent apply.
         within(1, 81, 100, &[2, 3]);
         within(2, 1, 20, &[1, 2]);
         within(2, 21, 100, &[2]);
-        // What it asked for comes back.
+        // The task's own affinity applies again.
         within(2, 101, 130, &[1, 2]);
         within(3, 21, 100, &[2, 3]);
     }
 }
 
 #[test]
-fn a_policy_reads_what_cpusets_allow() {
+fn a_policy_can_read_cpusets() {
     let cpus = |cgroup, cpus: &[u32]| Action::Cpus {
         cgroup,
         cpus: Some(cpus.to_vec()),
@@ -317,7 +319,7 @@ fn a_policy_reads_what_cpusets_allow() {
         let mut run = Run::new(machine, "cpusets", &[]);
         run.run(70 * MS).assert_alive();
         assert_eq!(
-            told(&run.records),
+            printed_lines(&run.records),
             [
                 "init 1: f, effective f",
                 "init 2: 0, effective f",
@@ -335,7 +337,7 @@ fn a_policy_reads_what_cpusets_allow() {
                 "cgroup 2 had c",
                 "cgroup 1 in 0: f, effective 7",
                 "cgroup 2 in 1: a, effective 2",
-                // Nothing of it is left: what is above it.
+                // None of its CPUs is left, so the CPUs of its parent apply.
                 "cgroup 3 in 2: 8, effective 2",
                 "joined 1: f, effective 7",
                 "init 2: 0, effective 7",
@@ -343,7 +345,7 @@ fn a_policy_reads_what_cpusets_allow() {
                 "cgroup 4294967298 in 1: 1, effective 1",
             ]
         );
-        // CONFIG_NR_CPUS / 8, in masks behind pointers.
+        // CONFIG_NR_CPUS / 8, because masks are accessed through pointers.
         assert_eq!(run.var("cpumask_bytes"), 1024);
         assert_eq!((run.var("pointers"), run.var("arrays")), (1, 0));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Pipes, sockets and TCP within the host: who waits for whom, and what messages cost. Kernel work is free here but where it is
-//! what is tested.
+//! Pipes, sockets and local TCP connections: waiting readers and writers, and the cost of messages.
+//! Kernel work has no cost, except for the part under test.
 
 use crate::support::*;
 use kernel::Ended;
@@ -26,7 +26,8 @@ fn a_full_pipe_blocks_its_writer_and_an_empty_one_its_reader() {
         );
     let (records, ended) = run(2, tasks);
     assert_eq!(starts(&records, 2)[..2], [0, 2]);
-    // The third message does not fit until the reader, woken by the first, has run; the fourth waits for the second read.
+    // The third message fits only after the reader, woken by the first one, has run. The fourth
+    // waits for the second read.
     assert_eq!(starts(&records, 1), [0, 2, 2, 5]);
     assert_eq!(ended, Ended::AllExited);
 }
@@ -50,13 +51,13 @@ fn a_socket_wakes_all_its_writers_when_a_quarter_is_left() {
             [vec![run_ms(1)], read(), read(), read(), read(), read(), read()].concat(),
         );
     let (records, ended) = run(4, tasks);
-    // Reads at 2, 3 and 4 ms; the third leaves one message of four.
+    // The reader reads at 2, 3 and 4 ms. After the third read, one of four messages is left.
     assert_eq!((starts(&records, 2), starts(&records, 3)), (vec![0, 4], vec![0, 4]));
     assert_eq!(ended, Ended::AllExited);
 }
 
 #[test]
-fn a_message_from_another_cpu_brings_its_cache_lines() {
+fn a_message_from_another_cpu_costs_cache_line_transfers() {
     let ns = |kind, bytes, reader| {
         let channel = Resource::Channel {
             name: "c".into(),
@@ -74,7 +75,7 @@ fn a_message_from_another_cpu_brings_its_cache_lines() {
         let (_, records, _) = draw(spec, tasks, END, MS);
         stop_ns(&records, 2) - MS
     };
-    // The channel's line, and the message's: its data and sk_buff, or its data and pipe_buffer.
+    // The cache lines of the channel, the message's data, and its sk_buff or pipe_buffer.
     assert_eq!(ns(Channel::Socket, 100, 1), 10_000);
     assert_eq!(ns(Channel::Pipe, 100, 1), 4_000);
     assert_eq!(ns(Channel::Pipe, 10, 1), 3_000);
@@ -99,12 +100,13 @@ fn tcp_sends_one_message_at_once_and_holds_the_next_until_it_is_acknowledged() {
         let (_, records, _) = draw(spec, tasks, END, MS);
         stop_ns(&records, 1).max(stop_ns(&records, 2))
     };
-    // The first goes alone; all that follow go together when it is acknowledged, and are acknowledged in turn.
+    // The first message is sent alone. The later ones are sent together when it is acknowledged;
+    // another acknowledgement follows.
     assert_eq!(
         [1, 2, 5].map(|messages| ns(Channel::Tcp, 100, messages)),
         [15_000, 30_000, 30_000]
     );
-    // What fills a segment does not wait: two of 8 KiB.
+    // A full segment is sent at once: two messages of 8 KiB.
     assert_eq!(
         [3, 4, 5].map(|messages| ns(Channel::Tcp, 8192, messages)),
         [25_000, 40_000, 35_000]
@@ -113,8 +115,8 @@ fn tcp_sends_one_message_at_once_and_holds_the_next_until_it_is_acknowledged() {
 }
 
 #[test]
-fn a_tcp_connection_has_a_writers_end_and_a_readers_end() {
-    // Writers on two CPUs, one after the other; a reader on the first reads when both are through.
+fn tcp_writers_and_readers_use_different_cache_lines() {
+    // Two CPUs write, one after the other. A reader on the first CPU reads when both have finished.
     let ns = |kind| {
         let channel = Resource::Channel {
             name: "c".into(),
@@ -135,12 +137,13 @@ fn a_tcp_connection_has_a_writers_end_and_a_readers_end() {
         let (_, records, _) = draw(spec, tasks, END, MS);
         (stop_ns(&records, 2) - MS, stop_ns(&records, 3) - 2 * MS)
     };
-    // The second writer takes the line of the writers' end, which the reader does not need. A Unix socket is one for all.
+    // The second writer fetches the cache line of the writers' end, which the reader does not need.
+    // A Unix socket has only one.
     assert_eq!((ns(Channel::Tcp), ns(Channel::Socket)), ((1000, 0), (1000, 1000)));
 }
 
 #[test]
-fn who_writes_to_a_tcp_connection_while_another_does_sleeps_until_that_one_is_through() {
+fn a_second_tcp_writer_sleeps_until_the_first_has_finished() {
     let stops = |kind| {
         let channel = Resource::Channel {
             name: "c".into(),
@@ -157,7 +160,7 @@ fn who_writes_to_a_tcp_connection_while_another_does_sleeps_until_that_one_is_th
         let (_, records, _) = draw(spec, tasks, END, MS);
         [1, 2].map(|pid| (starts(&records, pid), stop_ns(&records, pid)))
     };
-    // Both want it at 0: the second one's CPU is free until 1 ms.
+    // Both tasks write at 0. The second one sleeps until 1 ms, so its CPU is free until then.
     assert_eq!(stops(Channel::Tcp), [(vec![0], MS), (vec![0, 1], 2 * MS)]);
     assert_eq!(stops(Channel::Socket), [(vec![0], MS), (vec![0], MS)]);
 }
@@ -178,7 +181,7 @@ fn tcp_wakes_all_its_writers_when_a_third_is_free() {
         .add("reader", (0..8).flat_map(|_| read()).chain([Op::Recv(0)]).collect())
         .with(|task| task.start_ns = MS);
     let (records, _) = run(3, tasks);
-    // Reads at 2 and 3 ms; the second leaves four of six.
+    // The reader reads at 2 and 3 ms. After the second read, four of six messages are left.
     assert_eq!(starts(&records, 2), [0, 3]);
 }
 

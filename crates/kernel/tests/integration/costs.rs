@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What memory costs: cache lines that CPUs take from each other, and footprints that have to come back into caches.
+//! The cost of memory: cache lines that move between CPUs, and footprints that are reloaded into
+//! caches.
 
 use crate::policies::Run;
 use crate::support::*;
@@ -11,7 +12,8 @@ use workload::{Dist, Op, Policy, TaskSpec};
 
 const FOOTPRINT: u64 = 512 << 10;
 
-/// Two nodes of one LLC of two cores; only caches cost anything. A private cache has 1 MiB.
+/// Returns a machine with two nodes of one LLC with two cores each. Only caches cost time; a
+/// private cache has 1 MiB.
 fn caches() -> MachineSpec {
     let mut spec = MachineSpec::regular(2, 1, 2, 1).free();
     spec.costs.reload_llc_ps = 100;
@@ -20,6 +22,7 @@ fn caches() -> MachineSpec {
     spec
 }
 
+/// Returns a change of a task: it has a footprint of `bytes` and runs on CPU 0.
 fn touching(bytes: u64) -> impl FnOnce(&mut TaskSpec) {
     move |task| {
         task.footprint_bytes = bytes;
@@ -27,10 +30,15 @@ fn touching(bytes: u64) -> impl FnOnce(&mut TaskSpec) {
     }
 }
 
-/// What reloading cost a task of [`FOOTPRINT`] that slept on CPU 0 and then went on `where_to`, while another one of
-/// `other` bytes ran on CPU 0.
-fn reload(spec: MachineSpec, where_to: u32, other: u64) -> u64 {
-    let sleeper = vec![run_ms(1), sleep_ms(2), Op::SetAffinity(Some(vec![where_to])), run_ms(1)];
+/// Returns the reload time of a task with [`FOOTPRINT`] that sleeps on CPU 0 and then continues on
+/// CPU `target_cpu`. Meanwhile another task with `other` bytes runs on CPU 0.
+fn reload(spec: MachineSpec, target_cpu: u32, other: u64) -> u64 {
+    let sleeper = vec![
+        run_ms(1),
+        sleep_ms(2),
+        Op::SetAffinity(Some(vec![target_cpu])),
+        run_ms(1),
+    ];
     let tasks = Tasks::default()
         .add("sleeper", sleeper)
         .with(touching(FOOTPRINT))
@@ -44,16 +52,16 @@ fn reload(spec: MachineSpec, where_to: u32, other: u64) -> u64 {
 }
 
 #[test]
-fn who_comes_back_to_a_cache_nobody_used_reloads_nothing() {
+fn a_task_reloads_nothing_from_an_undisturbed_cache() {
     assert_eq!(reload(caches(), 0, 0), 0);
-    // There is room for both.
+    // Both footprints fit into the cache.
     assert_eq!(reload(caches(), 0, FOOTPRINT), 0);
 }
 
 #[test]
-fn what_others_displaced_comes_from_the_next_cache() {
+fn displaced_bytes_are_reloaded_from_the_next_cache() {
     let spec = caches();
-    // A quarter of the footprint had to make room for 640 KiB in 1 MiB.
+    // 640 KiB in a cache of 1 MiB displace a quarter of the footprint.
     assert_eq!(reload(spec.clone(), 0, 640 << 10), (FOOTPRINT / 4) / 10);
     assert_eq!(reload(spec, 0, 8 << 20), FOOTPRINT / 10);
 }
@@ -61,12 +69,12 @@ fn what_others_displaced_comes_from_the_next_cache() {
 #[test]
 fn another_core_reloads_from_the_llc_and_another_node_from_remote_memory() {
     let spec = caches();
-    // It wakes on CPU 0, where all is there, and goes on elsewhere.
+    // The task wakes on CPU 0, where its footprint still is, and continues on another CPU.
     assert_eq!(reload(spec.clone(), 1, 0), FOOTPRINT / 10);
     assert_eq!(reload(spec.clone(), 2, 0), FOOTPRINT * 3);
     let mut flat = spec;
     flat.costs.flat_memory = true;
-    assert_eq!(reload(flat, 2, 0), FOOTPRINT * 2, "half of it is local");
+    assert_eq!(reload(flat, 2, 0), FOOTPRINT * 2, "half of the memory is local");
 }
 
 #[test]
@@ -84,9 +92,10 @@ fn reloading_is_time_without_progress() {
     assert_eq!(heavy, (light.0 + FOOTPRINT * 3, FOOTPRINT * 3));
 }
 
-/// A reload that is cut off goes on where it was left when the task comes back at once, and is not paid twice.
+/// If a reload is interrupted and the task soon continues, the reload continues as well and is not
+/// charged again.
 #[test]
-fn a_reload_cut_off_is_not_paid_twice() {
+fn an_interrupted_reload_is_not_charged_twice() {
     let mover = vec![run_ms(1), Op::SetAffinity(Some(vec![2])), run_ms(5)];
     let rt = |task: &mut TaskSpec| {
         task.cpus = Some(vec![2]);
@@ -104,9 +113,9 @@ fn a_reload_cut_off_is_not_paid_twice() {
     assert!(off < 10, "{} ns instead of {}", machine.reload_ns(), FOOTPRINT * 3);
 }
 
-/// A balancer that moves a task at exec does so before the new program has touched anything.
+/// A balancer that moves a task at exec does so before the new program has accessed memory.
 #[test]
-fn who_is_moved_at_exec_has_its_memory_where_it_then_runs() {
+fn memory_is_placed_where_a_task_runs_after_exec() {
     let moved = |then: Vec<Op>| {
         let exec = Op::Exec { comm: "cc1".into() };
         let ops = vec![run_ms(1), exec, Op::SetAffinity(Some(vec![2])), run_ms(1)];
@@ -118,21 +127,25 @@ fn who_is_moved_at_exec_has_its_memory_where_it_then_runs() {
         assert_eq!(machine.nr_alive, 0);
         machine.reload_ns()
     };
-    assert_eq!(moved(vec![]), 0, "nothing is anywhere yet");
+    assert_eq!(moved(vec![]), 0, "the new program has no memory yet");
     let back = vec![Op::SetAffinity(Some(vec![0])), run_ms(1)];
-    assert_eq!(moved(back), FOOTPRINT * 3, "from node 1, and nothing was left on CPU 0");
+    assert_eq!(
+        moved(back),
+        FOOTPRINT * 3,
+        "the memory is on node 1, and CPU 0 has none of it in its caches"
+    );
 }
 
-/// CPUs 0 and 1 are on node 0, 2 and 3 on node 1; each has a cache of its own.
+/// CPUs 0 and 1 are on node 0, CPUs 2 and 3 on node 1. Each CPU has its own LLC.
 #[test]
-fn what_several_share_is_nearer_to_the_kernels_node() {
+fn shared_cache_lines_come_from_the_kernels_node() {
     let mut spec = MachineSpec::regular(2, 2, 1, 1).free();
     spec.costs.cache_line = ByDistance {
         node: 100,
         remote: 1000,
         ..ByDistance::default()
     };
-    // Written by CPU 3, read by 2, then by the others.
+    // The cache line is written by CPU 3, read by CPU 2, then by the others.
     let reads = |spec: &MachineSpec| {
         let machine = Machine::new(spec.clone(), Default::default(), 1).expect("a machine");
         let (lines, addr) = (machine.region.lines(), machine.region.alloc(64).expect("memory"));
@@ -146,6 +159,7 @@ fn what_several_share_is_nearer_to_the_kernels_node() {
     assert_eq!(reads(&spec), [100, 1000, 1000]);
 }
 
+/// Returns a program that alternates between running and sleeping.
 fn naps() -> Vec<Op> {
     vec![
         Op::Run(Dist::Exponential { mean: 100 * US }),
@@ -158,8 +172,9 @@ fn naps() -> Vec<Op> {
     ]
 }
 
-/// Transfers and overhead on a machine where only cache lines cost anything.
-fn lines(cpus: u32, defines: &[&str]) -> (u64, u64) {
+/// Returns the number of cache-line transfers and the overhead on a machine on which only cache
+/// lines cost time.
+fn line_transfers(cpus: u32, defines: &[&str]) -> (u64, u64) {
     let mut spec = free(cpus);
     spec.costs.cache_line = ByDistance {
         llc: 50,
@@ -174,14 +189,14 @@ fn lines(cpus: u32, defines: &[&str]) -> (u64, u64) {
 }
 
 #[test]
-fn one_cpu_alone_transfers_no_line() {
-    assert_eq!(lines(1, &["DENSE"]), (0, 0));
+fn a_single_cpu_transfers_no_cache_lines() {
+    assert_eq!(line_transfers(1, &["DENSE"]), (0, 0));
 }
 
 #[test]
-fn a_cache_line_each_is_cheaper_than_one_for_all() {
-    let (dense, sparse) = (lines(8, &["DENSE"]), lines(8, &[]));
-    // Tasks move in any case.
+fn separate_cache_lines_are_cheaper_than_a_shared_one() {
+    let (dense, sparse) = (line_transfers(8, &["DENSE"]), line_transfers(8, &[]));
+    // Tasks move between CPUs in both cases.
     assert!(sparse.0 > 1000, "{sparse:?}");
     assert!(
         dense.0 * 4 > sparse.0 * 5 && dense.1 * 4 > sparse.1 * 5,
@@ -189,9 +204,10 @@ fn a_cache_line_each_is_cheaper_than_one_for_all() {
     );
 }
 
-/// What came to one CPU, whose L2 keeps what begins 8 KiB apart of so many tasks, and how many lines of tasks were looked at. A line
-/// costs 100 ns from another CPU, two of one task `two_ns`.
-fn lines_of_tasks(room: u64, two_ns: u32) -> (Transfers, u64) {
+/// Returns the transfers to the only CPU, and the policy's `nr_seen`. The L2 has room for the cache
+/// lines of `room` tasks, which are at addresses that are multiples of 8 KiB. One cache line from
+/// another CPU costs 100 ns, two of one task cost `two_ns`.
+fn task_line_transfers(room: u64, two_ns: u32) -> (Transfers, u64) {
     let mut spec = free(1);
     let by_distance = |node| ByDistance {
         node,
@@ -214,26 +230,28 @@ fn lines_of_tasks(room: u64, two_ns: u32) -> (Transfers, u64) {
 
 #[test]
 fn task_structs_compete_for_sets_of_the_l2() {
-    let ((few, seen), (many, _)) = (lines_of_tasks(8, 200), lines_of_tasks(64, 200));
+    let ((few, seen), (many, _)) = (task_line_transfers(8, 200), task_line_transfers(64, 200));
     assert_eq!(few.ns, few.count * 160, "32 bytes at 5 ns");
-    assert!(many.count < 32, "each line comes once: {many:?}");
-    // 16 lines a dispatch, of which none is there any more when it is looked at again: 16 x n x (n + 1) / 2 seen.
+    assert!(many.count < 32, "each cache line is fetched once: {many:?}");
+    // The nth dispatch adds n to nr_seen for each of 16 tasks, so nr_seen is about 8 * n * n. None of
+    // the 16 cache lines is still in the L2 at the next dispatch.
     let dispatches = (seen / 8).isqrt();
     assert!(dispatches > 100 && few.count >= 16 * dispatches, "{few:?}");
 }
 
 #[test]
-fn a_second_line_of_a_task_struct_is_asked_for_while_the_first_is_on_its_way() {
-    // All of them but the second one of the task that sleeps and wakes, which costs 40 % of 160 ns.
-    let (two, _) = lines_of_tasks(64, 140);
+fn the_second_cache_line_of_a_task_struct_is_fetched_in_parallel() {
+    // All transfers cost 160 ns, except for the second cache line of the task that sleeps and
+    // wakes, which costs 40 % of that.
+    let (two, _) = task_line_transfers(64, 140);
     assert_eq!(two.ns, two.count * 160 - 96);
 }
 
 #[test]
-fn a_policys_lock_is_told_by_its_map_with_what_it_cost() {
+fn a_policys_lock_has_the_name_of_its_map_and_statistics() {
     let tasks = (0..24).fold(Tasks::default(), |tasks, i| tasks.add(&format!("nap{i}"), naps()));
     let mut spec = costly(8);
-    // A long critical section.
+    // Instructions are so expensive that the critical section is long.
     spec.costs.bpf_insn_ps = 100_000;
     let machine = Machine::new(spec, tasks.workload, 1).expect("a machine");
     let mut run = Run::new(machine, "locks", &[]);
@@ -246,6 +264,6 @@ fn a_policys_lock_is_told_by_its_map_with_what_it_cost() {
         stat.contended > 0 && stat.wait_ns > 0 && stat.wait_max_ns <= stat.wait_ns,
         "{stat:?}"
     );
-    // Some instructions of 100 ns each.
+    // The critical section has several instructions of 100 ns each.
     assert!(stat.held_ns >= stat.acquisitions * 400, "{stat:?}");
 }

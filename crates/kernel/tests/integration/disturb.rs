@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What takes time from tasks: interrupts, realtime and deadline tasks, and CPUs that a policy makes slow.
+//! Disturbances that delay tasks: interrupts, realtime and deadline tasks, and CPUs that a policy
+//! slows down.
 
 use crate::policies::Run;
 use crate::support::*;
@@ -8,7 +9,7 @@ use machine::MachineSpec;
 use trace::Record;
 use workload::{Action, Disturbance, Policy, Workload};
 
-/// One task of 10 ms on CPU 0.
+/// Returns a task that runs for 10 ms on CPU 0.
 fn worker() -> Tasks {
     Tasks::default()
         .add("worker", vec![run_ms(10)])
@@ -36,13 +37,14 @@ fn run_fair(spec: MachineSpec, workload: Workload) -> (Machine, Vec<Record>) {
 }
 
 #[test]
-fn the_tick_waits_for_an_interrupt_to_be_over() {
+fn the_tick_waits_for_the_end_of_an_interrupt() {
     let mut spec = free(1);
     spec.hz = 100;
     let mut workload = worker().workload;
     workload.disturbances = vec![irq(9 * MS, 0, 4 * MS, MS, Some(1))];
     spec.costs.tick_ns = MS as u32;
-    // Its own time would come at 10 ms: 9 of work, the interrupt, 1 of the tick, and the rest.
+    // The tick is due at 10 ms: 9 ms of work, the interrupt, 1 ms for the tick, and the rest of the
+    // work.
     let (machine, records) = run_fair(spec, workload);
     assert_eq!(
         (stop_ns(&records, 1), machine.rqs[0].time.overhead_ns),
@@ -51,7 +53,7 @@ fn the_tick_waits_for_an_interrupt_to_be_over() {
 }
 
 #[test]
-fn interrupts_take_time_from_what_runs() {
+fn interrupts_delay_the_running_task() {
     let end = |disturbances: Vec<Disturbance>| {
         let mut workload = worker().workload;
         workload.disturbances = disturbances;
@@ -64,10 +66,10 @@ fn interrupts_take_time_from_what_runs() {
     };
     assert_eq!(end(Vec::new()), (10 * MS, 0));
     assert_eq!(end(vec![irq(2 * MS, 0, MS, 2 * MS, Some(3))]), (13 * MS, 3 * MS));
-    // For ever: ten of them until it is through.
+    // Without a count the interrupts never stop; ten of them occur until the task ends.
     assert_eq!(end(vec![irq(MS / 2, 0, MS, 2 * MS, None)]).0, 20 * MS);
     assert_eq!(end(vec![irq(2 * MS, 1, MS, 2 * MS, Some(3))]), (10 * MS, 0));
-    // None comes to a CPU that is offline.
+    // An offline CPU receives no interrupts.
     let offline = Disturbance {
         at_ns: MS,
         what: Action::Hotplug { cpu: 1, online: false },
@@ -78,6 +80,7 @@ fn interrupts_take_time_from_what_runs() {
     assert_eq!((stop_ns(&records, 1), machine.rqs[1].time.overhead_ns), (10 * MS, 0));
 }
 
+/// Returns a workload of one task with disturbances in the workload format.
 fn read(disturbances: &str) -> Workload {
     let text = format!(
         r#"{{"tasks": {{"worker": {{"loop": 1, "cpus": [0], "run": 10000}}}}, "disturbances": [{disturbances}]}}"#
@@ -93,7 +96,7 @@ fn realtime_and_deadline_tasks_take_cpus_from_a_policy() {
         let mut run = Run::new(machine, "perf", &[]);
         run.run(100 * MS).assert_alive();
         assert_eq!(stop_ns(&run.records, 1), 12 * MS, "{kind}");
-        // The third time it only exits.
+        // The third time, the task only exits.
         assert_eq!(starts(&run.records, 2), [2, 6, 10], "{kind}");
         let counts = run.image.get(&run.machine.region, "nr_released").expect("an array");
         counts.replace(' ', "")
@@ -103,7 +106,7 @@ fn realtime_and_deadline_tasks_take_cpus_from_a_policy() {
 }
 
 #[test]
-fn a_deadline_task_comes_before_every_realtime_task() {
+fn a_deadline_task_preempts_every_realtime_task() {
     let mut workload = read(r#"{"at": 2000, "deadline": [0], "length": 1000, "period": 4000, "count": 2}"#);
     workload.tasks[0].policy = Policy::Fifo { rt_priority: 99 };
     let (_, records) = run_fair(free(1), workload);
@@ -115,7 +118,8 @@ fn a_deadline_task_comes_before_every_realtime_task() {
     assert_eq!((starts(&records, 2)[0], stop_ns(&records, 1)), (10, 10 * MS));
 }
 
-/// When the task of 10 ms ends on CPU 0 of this capacity that goes down to a level of `min`, in us.
+/// Returns when a task of 10 ms ends on CPU 0, in us. The CPU has this capacity, and its lowest
+/// performance level is `min`.
 fn end_us(capacity: u32, min: u32, defines: &[&str]) -> u64 {
     let mut spec = free(2);
     spec.cpuperf_min = min;
@@ -135,23 +139,23 @@ fn end_us(capacity: u32, min: u32, defines: &[&str]) -> u64 {
 }
 
 #[test]
-fn a_cpu_is_as_fast_as_the_policy_wants_it() {
+fn a_cpu_runs_at_the_policys_performance_target() {
     assert_eq!(end_us(1024, 256, &[]), 10_000);
-    // A quarter more than the target: 640 of 1024.
+    // The frequency is 1.25 times the target: 640 of 1024.
     assert_eq!(end_us(1024, 256, &["TARGET=512"]), 16_000);
     assert_eq!(end_us(1024, 256, &["TARGET=820"]), 10_000);
     assert_eq!(end_us(1024, 256, &["TARGET=0"]), 40_000);
-    // Where the frequency is fixed nothing changes.
+    // If the frequency is fixed, the target has no effect.
     assert_eq!(end_us(1024, 1024, &["TARGET=0"]), 10_000);
-    // A CPU of half the capacity goes down from there.
+    // The target is relative to the CPU's own capacity, which is half here.
     assert_eq!(end_us(512, 256, &[]), 20_000);
     assert_eq!(end_us(512, 256, &["TARGET=512"]), 32_000);
-    // Five ticks of a ms at a quarter of the speed, the rest at full speed.
+    // Five ticks of 1 ms at a quarter of the speed, then full speed.
     assert_eq!(end_us(1024, 256, &["TARGET=0", "RAISED=1024"]), 5_000 + 8_750);
 }
 
 #[test]
-fn without_its_policy_a_cpu_is_fast_again() {
+fn a_cpu_runs_at_full_speed_after_the_policy_is_unloaded() {
     let mut spec = free(1);
     spec.cpuperf_min = 256;
     let mut run = Run::new(
@@ -166,7 +170,7 @@ fn without_its_policy_a_cpu_is_fast_again() {
 }
 
 #[test]
-fn targets_that_cannot_be_end_the_policy() {
+fn invalid_performance_targets_end_the_policy() {
     for (define, expect) in [
         ("WRONG_CPU", "Invalid target CPU 1"),
         ("TOO_MUCH", "Invalid cpuperf target 1025 for CPU 0"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Policies that schedule by cid.
+//! Policies that identify CPUs by cid.
 
 use crate::policies::{Run, compile};
 use crate::support::*;
@@ -22,7 +22,7 @@ fn sleeper() -> Vec<Op> {
     ]
 }
 
-/// Four CPUs, of which 0 and 2 are a core, 1 and 3 the other one.
+/// Returns a machine with four CPUs: CPUs 0 and 2 form one core, CPUs 1 and 3 the other.
 fn machine() -> Machine {
     let mut spec = free(4);
     for (cpu, info) in spec.topology.cpus.iter_mut().enumerate() {
@@ -37,6 +37,7 @@ fn machine() -> Machine {
     Machine::new(spec, tasks.workload, 1).expect("a machine")
 }
 
+/// Returns a run of the `cid` policy after 50 ms.
 fn started(defines: &[&str]) -> Run {
     let mut machine = machine();
     machine.advance(MS / 2, &mut Vec::new());
@@ -50,7 +51,7 @@ fn started(defines: &[&str]) -> Run {
 fn siblings_have_adjacent_cids() {
     let run = started(&[]);
     assert_eq!((run.var("wrong_dispatch"), run.var("wrong_task")), (0, 0));
-    // CPU 2 is cid 1, CPU 1 is cid 2; the mask of one of them and the other.
+    // CPU 2 has cid 1 and CPU 1 has cid 2. The mask contains both.
     assert_eq!(
         (run.var("mask_bits"), run.var("mask_cids"), run.var("mask_words")),
         (0b0110, 4, 2)
@@ -63,24 +64,24 @@ fn siblings_have_adjacent_cids() {
 }
 
 #[test]
-fn init_may_number_the_cpus_itself() {
+fn init_can_assign_cids() {
     let run = started(&["REVERSE"]);
     assert_eq!(
         (run.var("wrong_dispatch"), run.var("wrong_task"), run.var("cpu_of_0")),
         (0, 0, 3)
     );
-    // CPUs 1 and 2 are cids 2 and 1; the task of CPU 3 is at cid 0.
+    // CPUs 1 and 2 have the cids 2 and 1. The task on CPU 3 is on cid 0.
     assert_eq!(run.var("mask_bits"), 0b0110);
     assert!(run.var("dispatched[0]") > 10 && run.var("dispatched[1]") > 10);
     assert_eq!(
         run.var("places[0]") as i32,
         -1,
-        "an own numbering tells nothing of the topology"
+        "cids that the policy assigned have no topology"
     );
 }
 
 #[test]
-fn wrong_cids_end_the_policy_in_the_kernels_words() {
+fn invalid_cids_end_the_policy_with_the_kernels_message() {
     let message = |defines: &[&str]| match Run::load(&mut machine(), "cid", defines) {
         Err(exit) => exit.message,
         Ok(_) => panic!("{defines:?} loads"),
@@ -94,7 +95,7 @@ fn wrong_cids_end_the_policy_in_the_kernels_words() {
 }
 
 #[test]
-fn what_takes_cpu_ids_is_not_for_it() {
+fn kfuncs_with_cpu_numbers_are_rejected() {
     let object = Object::parse(&std::fs::read(compile("cid", &["CPU_ONLY"])).unwrap(), "cid.bpf.o").unwrap();
     let error = check(&machine(), &object, &Profile::default(), Engine::default()).expect_err("it is refused");
     assert!(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Policies come, see every callback in its place, and go.
+//! Loading a policy, the order of its callbacks, and unloading it.
 
 use crate::policies::Run;
 use crate::support::*;
@@ -7,13 +7,14 @@ use kernel::ext::{EnableState, Kind};
 use kernel::{Machine, class::Class};
 use workload::{Dist, Op, Policy};
 
-/// `n` tasks that run and sleep in turn.
+/// Returns `n` tasks that alternate between running and sleeping.
 fn loopers(n: u32, run: u64, sleep: u64) -> Tasks {
     (0..n).fold(Tasks::default(), |tasks, i| {
         tasks.add(&format!("t{i}"), looper(run, sleep))
     })
 }
 
+/// Returns a program that alternates between running and sleeping (in ns).
 fn looper(run: u64, sleep: u64) -> Vec<Op> {
     vec![
         Op::Run(Dist::Fixed(run)),
@@ -46,12 +47,15 @@ fn switches(run: &Run) -> u64 {
 }
 
 #[test]
-fn a_policy_with_nothing_but_a_name_schedules() {
+fn a_policy_with_only_a_name_schedules_tasks() {
     let mut run = Run::new(machine(4, loopers(10, 200 * US, 100 * US)), "minimal", &[]);
     run.run(200 * MS).assert_alive();
     assert!(switches(&run) > 3500, "{}", switches(&run));
     let idle: u64 = run.machine.rqs.iter().map(|rq| rq.time.idle_ns).sum();
-    assert!(idle < 200 * MS, "10 tasks of 2/3 load keep 4 CPUs busy: idle {idle}");
+    assert!(
+        idle < 200 * MS,
+        "10 tasks with a load of 2/3 should keep 4 CPUs busy, but the idle time is {idle} ns"
+    );
 }
 
 #[test]
@@ -64,7 +68,7 @@ fn callbacks_come_in_pairs() {
     let queued = run.machine.tasks.iter().filter(|task| task.on_rq).count() as u64;
     assert_eq!(get("nr_runnable"), get("nr_quiescent") + queued);
     let idle = run.machine.rqs.iter().filter(|rq| rq.idle()).count() as u64;
-    // Both CPUs idled when the policy was loaded.
+    // Both CPUs were idle when the policy was loaded.
     assert_eq!(get("nr_from_idle"), get("nr_to_idle") + 2 - idle);
     assert!(get("nr_select_cpu") > 1000 && get("nr_enqueue") >= get("nr_select_cpu") && get("nr_tick") > 100);
     assert_eq!(
@@ -100,7 +104,7 @@ fn callbacks_come_in_pairs() {
 }
 
 #[test]
-fn tasks_that_are_there_already_come_under_the_policy() {
+fn existing_tasks_are_switched_to_the_policy() {
     let mut machine = machine(2, loopers(6, 300 * US, 100 * US));
     machine.advance(50 * MS, &mut Vec::new());
     assert!(machine.tasks.iter().all(|task| task.class == Class::Fair));
@@ -131,7 +135,7 @@ fn partial_switch_takes_sched_ext_tasks_only() {
     run.run(20 * MS).assert_alive();
     let classes: Vec<Class> = run.machine.tasks.iter().map(|task| task.class).collect();
     assert_eq!(classes, [Class::Ext, Class::Fair, Class::Fair]);
-    // All are introduced; one is enabled.
+    // ops.init_task() is called for all tasks, ops.enable() for one.
     assert_eq!((run.var("nr_init_task"), run.var("nr_enable")), (3, 1));
 }
 
@@ -154,12 +158,12 @@ fn enable_and_disable_follow_a_tasks_class() {
         ),
         (1, 2, 2, 1)
     );
-    // enable() twice, and nice 10.
+    // ops.enable() is called twice, and the nice value changes to 10 once.
     assert_eq!((get("nr_set_weight"), get("last_weight")), (3, 11));
 }
 
 #[test]
-fn dead_tasks_are_taken_leave_of() {
+fn dead_tasks_are_disabled_and_exited() {
     let child = |tasks: Tasks| tasks.add("child", vec![run_ms(1)]).with(|task| task.spawn = false);
     let fork = Op::Fork { task: 1, thread: false };
     let tasks = child(Tasks::default().add("parent", vec![fork.clone(), fork, Op::WaitChildren, run_ms(500)]));
@@ -177,8 +181,8 @@ fn dead_tasks_are_taken_leave_of() {
 
 #[test]
 fn every_callback_can_end_the_policy() {
-    // select_cpu, enqueue, dispatch, tick, runnable, running, stopping, quiescent, init_task, enable, init, update_idle,
-    // set_weight
+    // The policy numbers its callbacks: select_cpu, enqueue, dispatch, tick, runnable, running,
+    // stopping, quiescent, init_task, enable, init, update_idle, set_weight.
     for at in 1..=13_u64 {
         let tasks = loopers(3, 1500 * US, 2500 * US);
         let mut machine = machine(2, tasks);
@@ -205,7 +209,7 @@ fn every_callback_can_end_the_policy() {
 }
 
 #[test]
-fn a_task_alone_goes_on_or_is_enqueued_as_the_last_one() {
+fn the_only_task_continues_or_is_enqueued_with_enq_last() {
     let alone = |defines: &[&str]| {
         let mut run = Run::new(machine(1, Tasks::default().add("hog", hog())), "count", defines);
         run.run(500 * MS).assert_alive();
@@ -232,7 +236,7 @@ fn slices_end_at_a_tick() {
     let tasks = Tasks::default().add("a", hog()).add("b", hog());
     let mut run = Run::new(machine(1, tasks), "count", &[]);
     run.run(1000 * MS).assert_alive();
-    // Two tasks in turns of 20 ms, give or take a tick.
+    // Two tasks alternate with slices of 20 ms, rounded to a tick.
     assert!((45..=51).contains(&run.var("nr_running")), "{}", run.var("nr_running"));
     let used: Vec<u64> = run
         .machine
@@ -244,7 +248,7 @@ fn slices_end_at_a_tick() {
 }
 
 #[test]
-fn yield_gives_the_cpu_away() {
+fn yield_lets_another_task_run() {
     let yielder = vec![
         Op::Run(Dist::Fixed(100 * US)),
         Op::Yield,
@@ -263,7 +267,7 @@ fn yield_gives_the_cpu_away() {
 }
 
 #[test]
-fn affinity_changes_take_the_task_from_the_policy_and_back() {
+fn affinity_changes_are_passed_to_the_policy() {
     let ops = vec![
         run_ms(2),
         Op::SetAffinity(Some(vec![1])),
@@ -300,7 +304,7 @@ fn a_realtime_task_takes_the_cpu_and_gives_it_back() {
 }
 
 #[test]
-fn hotplug_is_told_or_ends_the_policy() {
+fn hotplug_calls_the_policy_or_ends_it() {
     let start = |defines: &[&str]| {
         let mut run = Run::new(machine(4, loopers(8, MS, 300 * US)), "count", defines);
         run.machine.plan_hotplug(30 * MS, 2, false);
@@ -319,7 +323,7 @@ fn hotplug_is_told_or_ends_the_policy() {
 }
 
 #[test]
-fn cgroup_moves_are_told() {
+fn cgroup_moves_call_the_policy() {
     let mut tasks = Tasks::default().add("mover", vec![run_ms(1), Op::SetCgroup(1), run_ms(100)]);
     let cgroup = |path: &str| workload::Cgroup {
         path: path.into(),
@@ -341,14 +345,14 @@ fn cgroup_moves_are_told() {
 }
 
 #[test]
-fn only_one_policy_at_a_time_but_one_after_the_other() {
+fn policies_are_loaded_one_at_a_time() {
     let mut run = Run::new(machine(2, loopers(4, MS, MS)), "count", &[]);
     let exit = Run::load(&mut run.machine, "minimal", &[]).expect_err("busy");
     assert_eq!(exit.message, "another scheduler, \"count\", is loaded (-16)");
     run.run(20 * MS).assert_alive();
     for _ in 0..5 {
         run.unload();
-        run.image = Run::load(&mut run.machine, "minimal", &[]).expect("it is free");
+        run.image = Run::load(&mut run.machine, "minimal", &[]).expect("no policy is loaded");
         let now = run.machine.now;
         run.run(now + 20 * MS).assert_alive();
     }
@@ -356,7 +360,7 @@ fn only_one_policy_at_a_time_but_one_after_the_other() {
 }
 
 #[test]
-fn the_same_run_twice_is_the_same() {
+fn a_repeated_run_has_the_same_records() {
     let records = || {
         let mut run = Run::new(machine(4, loopers(9, 170 * US, 60 * US)), "count", &[]);
         run.run(100 * MS);

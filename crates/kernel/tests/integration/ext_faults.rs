@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Policies that do wrong are caught, told what they did in the kernel's words, and replaced by the fair class.
+//! Policy errors end the policy with the kernel's message, and the fair class takes over.
 
 use crate::policies::Run;
 use crate::support::*;
@@ -22,23 +22,24 @@ fn machine(cpus: u32, n: u32) -> Machine {
     Machine::new(costly(cpus), tasks.workload, 1).expect("a machine")
 }
 
-/// Runs a policy that must fail; the tasks must go on without it.
+/// Runs a policy that must fail and checks that the tasks continue without it.
 fn fails(machine: Machine, name: &str, defines: &[&str]) -> Exit {
     let mut run = Run::new(machine, name, defines);
     run.run(3000 * MS);
     assert_eq!(
         run.machine.ext.state,
         EnableState::Disabled,
-        "{name} {defines:?} goes on"
+        "{name} {defines:?} did not end"
     );
     assert!(run.machine.tasks.iter().all(|task| task.class == Class::Fair));
     let before: u64 = run.machine.tasks.iter().map(|task| task.sum_exec_runtime).sum();
     run.run(3100 * MS);
     let after: u64 = run.machine.tasks.iter().map(|task| task.sum_exec_runtime).sum();
-    assert!(after > before + 50 * MS, "the tasks run on");
+    assert!(after > before + 50 * MS, "the tasks continue without the policy");
     run.exit().clone()
 }
 
+/// Returns the message of the runtime error with which a policy ends.
 fn error(name: &str, defines: &[&str]) -> String {
     let exit = fails(machine(2, 5), name, defines);
     assert_eq!(
@@ -51,7 +52,7 @@ fn error(name: &str, defines: &[&str]) -> String {
 }
 
 #[test]
-fn wrong_direct_dispatches() {
+fn invalid_insertions_end_the_policy() {
     assert_eq!(error("direct", &["BOGUS"]), "non-existent DSQ 0xdeadbeef");
     assert_eq!(error("direct", &["ENQ_BOGUS"]), "non-existent DSQ 0xdeadbeef");
     assert_eq!(
@@ -77,7 +78,7 @@ fn wrong_direct_dispatches() {
 }
 
 #[test]
-fn right_direct_dispatches() {
+fn valid_insertions_schedule_tasks() {
     for defines in [["LOCAL"], ["ENQ_LOCAL_ON=1"], ["ENQ_LOCAL_ON=0"]] {
         let mut run = Run::new(machine(2, 5), "direct", &defines);
         run.run(300 * MS).assert_alive();
@@ -88,7 +89,7 @@ fn right_direct_dispatches() {
         if defines == ["LOCAL"] {
             assert!(
                 run.var("nr_enqueued") < selected / 4,
-                "select_cpu's choice is not asked about again"
+                "a task inserted in ops.select_cpu() is not enqueued again"
             );
         }
     }
@@ -113,8 +114,8 @@ fn a_lost_task_is_found_by_the_watchdog() {
 }
 
 #[test]
-fn dispatching_to_cpus() {
-    // Any CPU is fine for tasks without affinity, and stale pids are passed over.
+fn tasks_are_dispatched_only_to_allowed_cpus() {
+    // Tasks without affinity may run on any CPU, and outdated pids are skipped.
     for defines in [["ON=cpu"], ["ON=(u32)p->pid%2"], ["ON=!cpu"], ["STALE"]] {
         let mut run = Run::new(machine(2, 5), "hoard", &defines);
         run.run(300 * MS).assert_alive();
@@ -145,7 +146,7 @@ fn dispatching_to_cpus() {
 }
 
 #[test]
-fn the_dispatch_buffer_has_an_end_and_a_beginning() {
+fn dispatch_buffer_overflow_and_underflow_end_the_policy() {
     assert_eq!(error("hoard", &["OVERFLOW"]), "dispatch buffer overflow");
     assert_eq!(error("hoard", &["UNDERFLOW"]), "dispatch buffer underflow");
 }
@@ -169,7 +170,7 @@ fn dequeue_is_called_once_for_each_enqueue() {
 }
 
 #[test]
-fn what_a_verifier_would_not_let_in_is_stopped_by_name() {
+fn faults_end_the_policy_with_a_named_error() {
     for (define, what) in [
         ("WILD", "at a bad address"),
         ("NULL_STORE", "store through a NULL pointer"),
@@ -195,7 +196,7 @@ fn what_a_verifier_would_not_let_in_is_stopped_by_name() {
 }
 
 #[test]
-fn failing_to_load() {
+fn a_policy_that_fails_to_load_leaves_the_machine_usable() {
     let refused = |machine: &mut Machine, name: &str, defines: &[&str]| {
         let exit = Run::load(machine, name, defines).expect_err("it must not load");
         assert_eq!(machine.ext.state, EnableState::Disabled);
@@ -223,13 +224,13 @@ fn failing_to_load() {
         refused(&mut fresh, "count", &["TIMEOUT_MS=30001"]),
         "ops.timeout_ms 30001 is more than 30000 (-7)"
     );
-    // The machine is none the worse.
+    // A policy can still be loaded after these failures.
     let mut run = Run::new(fresh, "count", &[]);
     run.run(50 * MS).assert_alive();
 }
 
 #[test]
-fn dsqs_are_made_once_and_destroyed_empty() {
+fn dsqs_are_created_once_and_destroyed_when_empty() {
     let mut run = Run::new(machine(2, 5), "faulty", &["CREATE_TWICE"]);
     run.run(20 * MS).assert_alive();
     assert_eq!(run.var("second_create") as i64, -17);
@@ -238,13 +239,13 @@ fn dsqs_are_made_once_and_destroyed_empty() {
 }
 
 #[test]
-fn disallowing_is_for_the_enable_path() {
+fn disallow_can_be_set_only_while_enabling() {
     let message = error("faulty", &["DISALLOW"]);
     assert_eq!(message, "ops.init_task() set task->scx.disallow for t0[1] during fork");
 }
 
 #[test]
-fn the_dump_says_what_was_going_on() {
+fn the_dump_describes_the_machine() {
     let mut run = Run::new(machine(2, 5), "count", &["LOSE", "TIMEOUT_MS=500"]);
     run.run(2000 * MS);
     let exit = run.exit();
@@ -273,7 +274,7 @@ fn the_dump_says_what_was_going_on() {
 }
 
 #[test]
-fn kicks() {
+fn invalid_kicks_end_the_policy() {
     assert_eq!(
         error("kick", &["BOTH"]),
         "PREEMPT/WAIT cannot be used with SCX_KICK_IDLE"
@@ -282,7 +283,7 @@ fn kicks() {
 }
 
 #[test]
-fn a_preempting_kick_ends_an_endless_slice() {
+fn a_preempting_kick_ends_an_infinite_slice() {
     let hog = vec![
         run_ms(1),
         Op::LoopBack {
@@ -323,7 +324,7 @@ fn a_preempting_kick_ends_an_endless_slice() {
 }
 
 #[test]
-fn cpus_that_wait_for_each_other_come_free() {
+fn cpus_that_wait_for_each_other_do_not_deadlock() {
     let mut run = Run::new(machine(4, 12), "kick", &["CYCLE"]);
     run.run(300 * MS).assert_alive();
     assert!(run.var("nr_kicks") > 500, "{}", run.var("nr_kicks"));
@@ -332,7 +333,7 @@ fn cpus_that_wait_for_each_other_come_free() {
 }
 
 #[test]
-fn dsqs_can_be_walked_and_picked_from() {
+fn tasks_can_be_iterated_and_moved_from_dsqs() {
     let mut run = Run::new(machine(2, 8), "queues", &[]);
     run.run(300 * MS).assert_alive();
     assert!(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The last task of a CPU: given back to the policy when its slice is over, and what callbacks may do with a task that may
-//! be NULL.
+//! The last runnable task of a CPU, which is enqueued again when its slice ends, and callbacks' use
+//! of a task pointer that may be NULL.
 
 use crate::policies::{Run, compile};
 use crate::support::*;
@@ -11,33 +11,33 @@ use kernel::load::check;
 use profile::Profile;
 
 #[test]
-fn a_cpu_kicked_from_under_its_own_lock_does_not_stay_idle() {
+fn a_kick_under_the_cpus_own_runqueue_lock_is_not_lost() {
     let tasks = Tasks::default().add("hog", vec![run_ms(1000)]);
     let machine = Machine::new(costly(1), tasks.workload, 1).expect("a machine");
     let mut run = Run::new(machine, "last", &[]);
     run.run(100 * MS);
     run.assert_alive();
-    // The slice is over at every other tick.
+    // The slice ends at every other tick.
     assert!(run.var("nr_last") > 40, "{}", run.var("nr_last"));
     let used = run.machine.tasks[0].sum_exec_runtime;
     assert!(used > 95 * MS, "{used}");
 }
 
 #[test]
-fn what_may_be_null_is_tested_before_it_is_used() {
+fn arguments_that_may_be_null_must_be_tested() {
     let machine = Machine::new(costly(2), Tasks::default().workload, 1).expect("a machine");
-    let judged = |defines: &[&str]| {
+    let verdict = |defines: &[&str]| {
         let bytes = std::fs::read(compile("last", defines)).unwrap();
         let object = Object::parse(&bytes, "last.bpf.o").unwrap();
         check(&machine, &object, &Profile::default(), Engine::default()).map(drop)
     };
-    let message = judged(&["USES"]).expect_err("it is refused").to_string();
+    let message = verdict(&["USES"]).expect_err("it is refused").to_string();
     assert!(
         message.contains("ops.dispatch(): R") && message.contains("invalid mem access 'trusted_ptr_or_null_'"),
         "{message}"
     );
     assert!(message.contains("seen = prev->scx.weight"), "{message}");
     for allowed in [&[][..], &["TESTS"]] {
-        judged(allowed).unwrap_or_else(|error| panic!("{allowed:?}: {error}"));
+        verdict(allowed).unwrap_or_else(|error| panic!("{allowed:?}: {error}"));
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Local DSQs: preempting their CPU, running at once or not at all, coming back to the policy; and bypass mode.
+//! Local DSQs: preemption, SCX_ENQ_IMMED and re-enqueueing; and bypass mode.
 
 use crate::policies::Run;
 use crate::support::*;
@@ -30,6 +30,7 @@ fn waker() -> Vec<Op> {
     ]
 }
 
+/// Returns a run of the `local` policy after 300 ms.
 fn start(cpus: u32, tasks: Tasks, defines: &[&str]) -> Run {
     let machine = Machine::new(costly(cpus), tasks.workload, 1).expect("a machine");
     let mut run = Run::new(machine, "local", defines);
@@ -37,7 +38,7 @@ fn start(cpus: u32, tasks: Tasks, defines: &[&str]) -> Run {
     run
 }
 
-/// When `pid` woke and how long it waited then, ns.
+/// Returns the length of each wait of `pid` after a wake-up, in ns.
 fn waits(run: &Run, pid: u32) -> Vec<u64> {
     let mut woken = None;
     let mut waits = Vec::new();
@@ -52,7 +53,7 @@ fn waits(run: &Run, pid: u32) -> Vec<u64> {
 }
 
 #[test]
-fn preempting_insertion_takes_the_cpu_at_once() {
+fn a_preempting_insertion_takes_the_cpu_immediately() {
     let tasks = || Tasks::default().add("hog", hog()).add("waker", waker());
     let waiting = start(1, tasks(), &[]);
     let preempting = start(1, tasks(), &["PREEMPT"]);
@@ -68,7 +69,7 @@ fn preempting_insertion_takes_the_cpu_at_once() {
 }
 
 #[test]
-fn who_was_to_run_at_once_and_cannot_comes_back() {
+fn an_immed_task_that_cannot_run_is_enqueued_again() {
     let tasks = (0..6).fold(Tasks::default(), |tasks, i| tasks.add(&format!("t{i}"), waker()));
     let run = start(2, tasks.add("hog", hog()).add("hog", hog()), &["IMMED"]);
     run.assert_alive();
@@ -76,13 +77,13 @@ fn who_was_to_run_at_once_and_cannot_comes_back() {
     assert!(run.var("nr_came_back") > 50 && stats.reenq_immed > 50, "{stats:?}");
     assert!(
         run.var("max_waiting") <= 1,
-        "nobody lingers on a local DSQ: {}",
+        "tasks wait on a local DSQ: {}",
         run.var("max_waiting")
     );
 }
 
 #[test]
-fn waiting_tasks_come_back_when_the_cpu_is_taken() {
+fn waiting_tasks_are_reenqueued_when_the_cpu_is_taken() {
     let rt = vec![
         sleep_ms(5),
         run_ms(2),
@@ -106,14 +107,15 @@ fn waiting_tasks_come_back_when_the_cpu_is_taken() {
 }
 
 #[test]
-fn reenqueueing_on_request_follows_the_callback() {
+fn requested_reenqueueing_happens_after_the_callback() {
     let tasks = Tasks::default().add("a", hog()).add("b", hog()).add("c", hog());
     let run = start(1, tasks, &["REENQ"]);
     run.assert_alive();
     assert!(run.var("nr_came_back") >= 2, "{}", run.var("nr_came_back"));
 }
 
-/// From the error to the fair class the tasks run without the policy: short slices in turn.
+/// From the error until the fair class takes over, the tasks run round robin with short slices and
+/// without the policy.
 #[test]
 fn an_ending_policy_is_bypassed() {
     let tasks = Tasks::default().add("a", hog()).add("b", hog()).add("c", hog());

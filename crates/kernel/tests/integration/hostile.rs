@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A policy from an untrusted source in checked mode: whatever it calls with whatever arguments, the run ends with a named
-//! error or goes on, both engines see the same, and what is not the policy's has not changed.
+//! A hostile policy in the sanitizer. Whichever functions it calls with whichever arguments, the
+//! run ends with a named error or continues. Both engines behave the same, and memory that does not
+//! belong to the policy is unchanged.
 mod calls;
 
 use crate::policies;
@@ -17,10 +18,10 @@ use std::collections::BTreeMap;
 use trace::Record;
 use workload::Op;
 
-/// The fuzz target `calls` goes on from here.
+/// Number of seeds. The fuzz target `calls` tries more.
 const SEEDS: u64 = 200;
 
-/// Says which seed it was if something panics.
+/// Prints the seed and the engine on a panic.
 struct Seed(u64, Engine);
 
 impl Drop for Seed {
@@ -31,7 +32,7 @@ impl Drop for Seed {
     }
 }
 
-/// How a hostile policy ends, and what happened meanwhile.
+/// Runs a hostile policy. Returns the message with which it ends, and the records.
 fn run(object: &Object, seed: u64, engine: Engine) -> (String, Vec<Record>) {
     let _seed = Seed(seed, engine);
     let tasks = (0..4).fold(Tasks::default(), |tasks, i| {
@@ -44,7 +45,7 @@ fn run(object: &Object, seed: u64, engine: Engine) -> (String, Vec<Record>) {
     let put = |image: &mut _| calls::put(image, &table, &mut Draw::new(seed, &[]));
     let (image, policy) = match open_changed(&m, object, &profile, engine, put) {
         Ok(opened) => opened,
-        // What the verifier is known to refuse.
+        // The load-time checks reject some programs, as the verifier would.
         Err(error) => return (error.to_string(), Vec::new()),
     };
     let constants = image
@@ -64,12 +65,12 @@ fn run(object: &Object, seed: u64, engine: Engine) -> (String, Vec<Record>) {
     m.verify();
     assert_eq!(m.region.bytes(constants.0, constants.1).expect("constants"), before);
     let exit = refused.as_deref().or(m.ext.exit.as_ref());
-    let told = exit.map_or("it goes on".to_string(), |exit| {
+    let message = exit.map_or("it goes on".to_string(), |exit| {
         let by_itself = matches!(exit.kind, Kind::None | Kind::Unreg | Kind::UnregBpf);
         assert!(by_itself || !exit.message.is_empty(), "{exit}");
         exit.message.clone()
     });
-    (told, records)
+    (message, records)
 }
 
 #[test]
@@ -79,20 +80,21 @@ fn a_hostile_policy_does_no_harm() {
     let object = Object::parse(&bytes, "hostile.bpf.o").expect("a BPF object");
     let mut ends: BTreeMap<String, u64> = BTreeMap::new();
     for seed in 0..SEEDS {
-        let (told, records) = run(&object, seed, Engine::Jit);
-        let (told_too, records_too) = run(&object, seed, Engine::Interpreter);
-        assert_eq!(told, told_too, "seed {seed}");
-        assert!(records == records_too, "seed {seed}: {told}");
-        let kind = told.split(": ").nth(1).unwrap_or("").to_string();
+        let (message, records) = run(&object, seed, Engine::Jit);
+        let (other_message, records_too) = run(&object, seed, Engine::Interpreter);
+        assert_eq!(message, other_message, "seed {seed}");
+        assert!(records == records_too, "seed {seed}: {message}");
+        let kind = message.split(": ").nth(1).unwrap_or("").to_string();
         *ends.entry(kind).or_default() += 1;
     }
-    // The draws reach what they are for.
+    // The random calls reach the checks they are meant for.
     for check in ["bad-pointer", "not-a-reference", "special-field", "stack-out-of-bounds"] {
         assert!(ends.contains_key(check), "nothing ended with {check}: {ends:#?}");
     }
 }
 
-/// The exit of `tamper` with this statement, without checked mode.
+/// Runs the policy `tamper` with a statement without the sanitizer. Returns the message with which
+/// it ends.
 fn tamper(statement: &str, engine: Engine) -> String {
     let path = policies::compile("tamper", &[&format!("STORE={statement}")]);
     let bytes = std::fs::read(&path).expect("an object");
@@ -161,7 +163,7 @@ fn a_store_to_the_kernels_memory_ends_the_policy_and_names_the_field() {
 }
 
 #[test]
-fn stores_that_the_kernel_allows_are_made() {
+fn allowed_stores_succeed() {
     for engine in [Engine::Jit, Engine::Interpreter] {
         assert_eq!(tamper("p->scx.slice=cell", engine), "it goes on");
         assert_eq!(tamper("scx->dsq_vtime=~0ULL", engine), "it goes on");
@@ -171,7 +173,7 @@ fn stores_that_the_kernel_allows_are_made() {
     }
 }
 
-/// How `hog` ends with 8 MiB of memory.
+/// Returns the message with which the policy `hog` ends in 8 MiB of memory.
 fn hog(kind: &str, engine: Engine) -> String {
     let path = policies::compile("hog", &[kind]);
     let bytes = std::fs::read(&path).expect("an object");
@@ -190,7 +192,7 @@ fn hog(kind: &str, engine: Engine) -> String {
 }
 
 #[test]
-fn memory_that_is_used_up_ends_the_policy_and_names_the_most_of_it() {
+fn exhausted_memory_ends_the_policy_and_names_the_largest_user() {
     for (kind, most) in [
         ("OBJECTS", "the books of elements, objects, trees and lists"),
         ("ELEMENTS", "the books of elements, objects, trees and lists"),
@@ -216,7 +218,7 @@ fn memory_that_is_used_up_ends_the_policy_and_names_the_most_of_it() {
     }
 }
 
-/// Two machines at a time, which lie at different addresses of this process.
+/// The machines exist at the same time, so their memory is at different host addresses.
 #[test]
 fn a_policy_sees_the_same_addresses_in_every_machine() {
     let path = policies::compile(
@@ -238,14 +240,14 @@ fn a_policy_sees_the_same_addresses_in_every_machine() {
     };
     let (first, machine) = run(Engine::Jit);
     let others = [run(Engine::Jit), run(Engine::Interpreter)];
-    let mut places = vec![machine.region.delta()];
+    let mut addresses = vec![machine.region.delta()];
     for (records, other) in &others {
         assert!(*records == first);
-        places.push(other.region.delta());
+        addresses.push(other.region.delta());
     }
-    places.sort_unstable();
-    places.dedup();
-    assert_eq!(places.len(), 3, "they lie apart");
+    addresses.sort_unstable();
+    addresses.dedup();
+    assert_eq!(addresses.len(), 3, "the regions are at different addresses");
 }
 
 #[test]
@@ -269,7 +271,7 @@ fn tasks_beyond_the_memory_limit_are_not_created() {
 }
 
 #[test]
-fn a_run_without_an_end_ends() {
+fn a_run_with_unlimited_time_ends_with_its_tasks() {
     let mut m = Machine::new(
         costly(1),
         Tasks::default().add("t", vec![run_ms(1), sleep_ms(1)]).workload,

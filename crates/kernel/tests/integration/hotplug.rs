@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPUs that come and go, and policies that come while tasks are there: what becomes of tasks and their affinity.
+//! CPU hotplug and loading of policies while tasks exist: the effect on tasks and their affinity.
 
 use crate::policies::Run;
 use crate::support::{MS, Tasks, free, run_ms, sleep_ms};
@@ -9,8 +9,8 @@ use kernel::ext::EnableState;
 use trace::{Event, Record};
 use workload::Op;
 
-/// CPUs on which a task was put, in order, with the time.
-fn places(records: &[Record], pid: u32) -> Vec<(u64, u32)> {
+/// Returns the CPUs that switched to a task, in order, with the time in ms.
+fn switches_to(records: &[Record], pid: u32) -> Vec<(u64, u32)> {
     let to = |record: &Record| matches!(record.event, Event::Switch { next, .. } if next == pid);
     let switches = records.iter().filter(|record| to(record));
     switches.map(|record| (record.time / MS, record.cpu)).collect()
@@ -18,7 +18,7 @@ fn places(records: &[Record], pid: u32) -> Vec<(u64, u32)> {
 
 #[test]
 fn a_task_whose_cpus_are_all_offline_may_run_anywhere_from_then_on() {
-    // In the queue when its CPU goes; asleep.
+    // The task is queued when its CPU goes offline, or asleep.
     for ops in [vec![run_ms(20)], vec![run_ms(1), sleep_ms(10), run_ms(10)]] {
         let tasks = Tasks::default()
             .add("hog", vec![run_ms(40)])
@@ -36,13 +36,13 @@ fn a_task_whose_cpus_are_all_offline_may_run_anywhere_from_then_on() {
             .expect("it lives");
         assert_eq!(bound.cpus, CpuSet::all(2));
         machine.run(100 * MS, &mut records);
-        assert!(places(&records, 2).iter().any(|&(ms, cpu)| ms >= 5 && cpu == 0));
-        assert!(machine.tasks.iter().all(|task| !task.on_rq), "both have exited");
+        assert!(switches_to(&records, 2).iter().any(|&(ms, cpu)| ms >= 5 && cpu == 0));
+        assert!(machine.tasks.iter().all(|task| !task.on_rq), "both tasks have exited");
     }
 }
 
 #[test]
-fn affinity_to_offline_cpus_is_refused() {
+fn affinity_to_offline_cpus_is_rejected() {
     let ops = vec![
         run_ms(10),
         Op::SetAffinity(Some(vec![1])),
@@ -54,22 +54,22 @@ fn affinity_to_offline_cpus_is_refused() {
     machine.plan_hotplug(MS, 1, false);
     let mut records = Vec::new();
     machine.run(100 * MS, &mut records);
-    assert_eq!(places(&records, 1), [(0, 0), (11, 2)]);
+    assert_eq!(switches_to(&records, 1), [(0, 0), (11, 2)]);
 }
 
 #[test]
-fn the_cpu_that_loads_a_policy_is_no_less_awake_than_the_others() {
+fn loading_a_policy_leaves_no_reschedule_request_pending() {
     let tasks = Tasks::default().add("t", vec![sleep_ms(5), run_ms(1)]);
     let mut machine = Machine::new(free(2), tasks.workload, 1).expect("a machine");
     machine.advance(3 * MS, &mut Vec::new());
     let mut run = Run::new(machine, "minimal", &[]);
     run.machine.advance(4 * MS, &mut run.records);
-    let asked = run.machine.rqs.iter().filter(|rq| rq.need_resched).count();
-    assert_eq!(asked, 0, "a CPU was told to reschedule and never did");
+    let pending = run.machine.rqs.iter().filter(|rq| rq.need_resched).count();
+    assert_eq!(pending, 0, "a CPU has a reschedule request that nothing handles");
 }
 
 #[test]
-fn a_fork_that_the_policy_fails_leaves_its_parent_alone() {
+fn a_fork_that_the_policy_rejects_does_not_affect_the_parent() {
     let parent = vec![
         run_ms(1),
         Op::Fork { task: 1, thread: false },
@@ -93,8 +93,8 @@ fn a_fork_that_the_policy_fails_leaves_its_parent_alone() {
     });
     assert!(
         names.eq(["parent", "child"]),
-        "no task was made for the fork that failed"
+        "no task was created for the fork that failed"
     );
-    assert_eq!(run.machine.nr_alive, 0, "all have ended");
+    assert_eq!(run.machine.nr_alive, 0, "all tasks have exited");
     assert!(run.machine.ext.exit.is_none() && run.machine.ext.state == EnableState::Enabled);
 }

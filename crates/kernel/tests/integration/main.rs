@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The simulated kernel on small machines, and test policies under it.
-#![allow(clippy::disallowed_methods)] // tests read and write files
+//! Integration tests: small simulated machines, with and without test policies.
+#![allow(clippy::disallowed_methods)] // Tests read and write files.
 
 mod attack;
 mod calls;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Kinds of maps and of allocated objects, as programs use them.
+//! Kinds of maps and allocated objects, tested by BPF programs that use them.
 
 use crate::policies::Run;
 use crate::support::*;
@@ -25,6 +25,7 @@ fn loaded(policy: &str) -> Run {
     )
 }
 
+/// Runs a syscall program of the policy.
 fn call(run: &mut Run, program: &str) -> Result<i32, String> {
     let found = run.image.programs.iter().find(|known| known.name == program);
     let found = found.unwrap_or_else(|| panic!("no program {program}")).clone();
@@ -32,14 +33,14 @@ fn call(run: &mut Run, program: &str) -> Result<i32, String> {
 }
 
 #[test]
-fn each_kind_of_map_keeps_the_kernels_rules() {
+fn each_kind_of_map_behaves_like_the_kernels() {
     for (policy, least) in [("maps", 14), ("objects", 10)] {
-        hold(loaded(policy), policy, least);
+        run_tests(loaded(policy), policy, least);
     }
 }
 
-/// All programs of a policy that are tests, at least so many.
-fn hold(mut run: Run, policy: &str, least: usize) {
+/// Runs all test programs of a policy, and checks that there are at least `least`.
+fn run_tests(mut run: Run, policy: &str, least: usize) {
     let programs: Vec<String> = run.image.programs.iter().map(|program| program.name.clone()).collect();
     let tests: Vec<&String> = programs.iter().filter(|name| name.starts_with("test_")).collect();
     assert!(tests.len() >= least, "{tests:?}");
@@ -47,7 +48,7 @@ fn hold(mut run: Run, policy: &str, least: usize) {
         assert_eq!(
             call(&mut run, name),
             Ok(0),
-            "{name}: the line of {policy}.bpf.c that does not hold"
+            "{name}: source line of {policy}.bpf.c with the failed check"
         );
     }
     run.run(10 * MS);
@@ -59,7 +60,7 @@ fn hold(mut run: Run, policy: &str, least: usize) {
 }
 
 #[test]
-fn what_a_verifier_would_refuse_is_a_fault() {
+fn calls_that_a_verifier_rejects_are_faults() {
     for (program, expect) in [
         (
             "change_map_of_maps",
@@ -91,7 +92,7 @@ fn what_a_verifier_would_refuse_is_a_fault() {
 }
 
 #[test]
-fn samples_are_taken_by_one_at_a_time() {
+fn user_ring_buffer_drains_do_not_nest() {
     let mut run = loaded("maps");
     let vm = run.machine.ext.vm();
     let ring = vm.map_by_name("user_ring").expect("a map").ringbuf().expect("a ring");
@@ -102,7 +103,7 @@ fn samples_are_taken_by_one_at_a_time() {
 }
 
 #[test]
-fn an_iterator_program_writes_of_each_task() {
+fn an_iterator_program_is_called_for_each_task() {
     let mut run = loaded("maps");
     run.machine.advance(10 * MS, &mut run.records);
     assert_eq!(call(&mut run, "list_tasks"), Ok(0));

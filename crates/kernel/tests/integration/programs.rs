@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What tasks ask for happens, in order and on time. Kernel work is free here, and each task has a CPU, so times are exact.
+//! Steps of task programs have their effects in the right order and at the right time. Kernel work
+//! has no cost here and each task has its own CPU, so times are exact.
 
 use crate::support::*;
 use kernel::Ended;
@@ -13,6 +14,7 @@ fn mutex() -> Resource {
     }
 }
 
+/// Returns the Done records of a task: time in ms, count, and response time in ms.
 fn done(records: &[Record], pid: u32) -> Vec<(u64, u32, u64)> {
     let done = |r: &Record| match r.event {
         Event::Done {
@@ -56,13 +58,13 @@ fn io_is_an_uninterruptible_wait() {
 }
 
 #[test]
-fn memory_is_work() {
+fn memory_steps_are_work() {
     let (records, _) = run(1, Tasks::default().add("a", vec![Op::Mem { bytes: 50_000_000 }]));
     assert_eq!(stops(&records, 1), [(5, TaskState::Dead)]);
 }
 
 #[test]
-fn a_mutex_lets_one_task_through_at_a_time() {
+fn a_mutex_has_one_owner_at_a_time() {
     let section = || vec![Op::Lock(0), run_ms(3), Op::Unlock(0), run_ms(1)];
     let tasks = Tasks::default()
         .resources(vec![mutex()])
@@ -95,7 +97,7 @@ fn a_mutex_with_priority_inheritance_goes_to_the_highest_waiter() {
 }
 
 #[test]
-fn a_condition_releases_the_mutex_and_takes_it_again() {
+fn waiting_on_a_condition_releases_and_reacquires_the_mutex() {
     let resources = vec![mutex(), Resource::Cond { name: "c".into() }];
     let tasks = Tasks::default()
         .resources(resources)
@@ -108,7 +110,7 @@ fn a_condition_releases_the_mutex_and_takes_it_again() {
                 Op::Unlock(0),
             ],
         )
-        // Signals at 2 ms while it holds the mutex until 5 ms.
+        // Signals at 2 ms and holds the mutex until 5 ms.
         .add(
             "signals",
             vec![
@@ -121,7 +123,7 @@ fn a_condition_releases_the_mutex_and_takes_it_again() {
             ],
         );
     let (records, ended) = run(2, tasks);
-    // Woken by the signal at 2, it finds the mutex taken and sleeps until 5.
+    // Woken by the signal at 2 ms, the task finds the mutex locked and sleeps until 5 ms.
     assert_eq!(starts(&records, 1), [0, 2, 5]);
     assert_eq!(stops(&records, 1).last(), Some(&(6, TaskState::Dead)));
     assert_eq!(ended, Ended::AllExited);
@@ -161,14 +163,14 @@ fn sync_signals_and_waits_in_one() {
         .add("a", side(vec![]))
         .add("b", side(vec![run_ms(1)]));
     let (records, ended) = run(2, tasks);
-    // b signals a at 1 and waits; a works until 3 and signals b; and so on in turn.
+    // b signals a at 1 ms and waits. a works until 3 ms and signals b, and so on.
     assert_eq!(starts(&records, 1), [0, 1, 5]);
     assert_eq!(starts(&records, 2), [0, 3, 7]);
     assert_eq!(ended, Ended::AllExited);
 }
 
 #[test]
-fn a_barrier_holds_until_all_have_come() {
+fn a_barrier_blocks_until_all_participants_arrive() {
     let tasks = (1..=3).fold(
         Tasks::default().resources(vec![Resource::Barrier {
             name: "b".into(),
@@ -212,8 +214,8 @@ fn a_resume_before_the_suspend_is_kept_once() {
 }
 
 #[test]
-fn timers_are_periodic_and_missed_ones_are_made_up_for_only_if_absolute() {
-    let starts_of = |absolute| {
+fn only_absolute_timers_catch_up_with_missed_expiries() {
+    let start_times = |absolute| {
         let timer = Op::Timer {
             timer: 0,
             period: 10 * MS,
@@ -231,20 +233,21 @@ fn timers_are_periodic_and_missed_ones_are_made_up_for_only_if_absolute() {
         ];
         starts(&run(1, Tasks::default().add("a", late)).0, 1)
     };
-    // First expiry at 10; the second, at 20, has passed at 35. Absolute: 20 and 30 are made up for, then 40.
-    assert_eq!(starts_of(true), [0, 10, 40]);
-    // Relative: the timer starts again from 35.
-    assert_eq!(starts_of(false), [0, 10, 45, 55]);
+    // The first expiry is at 10 ms. At 35 ms the expiries at 20 and 30 ms have passed. An absolute
+    // timer catches up with both, and the next expiry is at 40 ms.
+    assert_eq!(start_times(true), [0, 10, 40]);
+    // A relative timer starts again at 35 ms.
+    assert_eq!(start_times(false), [0, 10, 45, 55]);
 }
 
 #[test]
-fn intervals_of_a_timer_do_not_grow_by_what_is_done_in_between() {
+fn timer_intervals_do_not_depend_on_the_work_in_between() {
     let next = || Op::Interval {
         timer: 0,
         length: Dist::Trace(vec![10 * MS]),
     };
     let ops = vec![next(), run_ms(3), next(), run_ms(12), next(), run_ms(1), next()];
-    // Expiries at 10, 20, 30 (missed: the task goes on at 32) and 40.
+    // Expiries at 10, 20, 30 (missed, the task continues at 32) and 40 ms.
     let (records, _) = run(1, Tasks::default().add("a", ops));
     assert_eq!(starts(&records, 1), [0, 10, 20, 40]);
     assert_eq!(stops(&records, 1)[2].0, 33);
@@ -252,7 +255,7 @@ fn intervals_of_a_timer_do_not_grow_by_what_is_done_in_between() {
 
 #[test]
 fn response_times_count_from_the_wakeup_if_asked_to() {
-    // Both wake at 10 ms; the second waits for the first.
+    // Both tasks wake at 10 ms, and the second one waits for the first.
     let ops = || vec![sleep_ms(10), Op::BeginWoken, run_ms(2), Op::Done { count: 1 }];
     let fifo = |task: &mut workload::TaskSpec| task.policy = Policy::Fifo { rt_priority: 1 };
     let tasks = Tasks::default().add("a", ops()).with(fifo).add("b", ops()).with(fifo);
@@ -292,7 +295,7 @@ fn response_times_count_from_arrival_if_asked_to() {
 }
 
 #[test]
-fn a_child_begins_when_its_parent_has_copied_all() {
+fn a_child_starts_after_the_cost_of_fork() {
     let mut spec = free(2);
     spec.costs.fork_ns = 3_000_000;
     let tasks = Tasks::default()
@@ -307,7 +310,7 @@ fn a_child_begins_when_its_parent_has_copied_all() {
 }
 
 #[test]
-fn a_child_finds_its_parent_s_memory_where_the_parent_has_it() {
+fn a_child_inherits_the_location_of_its_parents_memory() {
     let child_ms = |cpu, bytes| {
         let mut spec = free(2);
         spec.costs.reload_llc_ps = 1_000_000;
@@ -319,7 +322,7 @@ fn a_child_finds_its_parent_s_memory_where_the_parent_has_it() {
         let (_, records, _) = draw(spec, tasks, END, MS);
         stop_ns(&records, 2) / MS
     };
-    // 1000 ns a byte: 4000 bytes are 4 ms.
+    // At 1000 ns per byte, 4000 bytes take 4 ms.
     assert_eq!((child_ms(0, 8000), child_ms(1, 8000)), (2, 6));
     assert_eq!(child_ms(1, 0), 2);
 }
@@ -359,21 +362,21 @@ fn a_forked_child_is_waited_for() {
     assert_eq!(
         news,
         [(1, 1, 0), (2, 2, 1), (3, 1, 1)],
-        "a process has its own tgid, a thread its parent's"
+        "a process has its own tgid, a thread that of its parent"
     );
     let renamed = |r: &&Record| matches!(&r.event, Event::TaskRename { comm, .. } if comm == "a-long-name-is-");
     assert_eq!(records.iter().filter(renamed).count(), 2);
 }
 
 #[test]
-fn any_child_that_exits_ends_a_wait_for_fewer() {
+fn waiting_for_fewer_children_ends_when_any_child_exits() {
     let fork = |task| Op::Fork { task, thread: false };
     let child = |ms| vec![run_ms(ms)];
     let parent = vec![
         fork(1),
         fork(2),
         fork(3),
-        Op::WaitChild { left: 3 }, // there are no more
+        Op::WaitChild { left: 3 }, // there are never more than three children
         run_ms(1),
         Op::WaitChild { left: 1 },
         run_ms(1),
@@ -437,7 +440,7 @@ fn affinity_changed_while_running_moves_the_task() {
 }
 
 #[test]
-fn all_waiting_for_each_other_is_a_deadlock_with_their_pids() {
+fn a_deadlock_lists_the_pids_of_the_waiting_tasks() {
     let tasks = Tasks::default()
         .resources(vec![mutex(), mutex()])
         .add("a", vec![Op::Lock(0), run_ms(1), Op::Lock(1)])
@@ -455,16 +458,16 @@ fn a_program_that_never_lets_time_pass_is_ended() {
     let tasks = Tasks::default().add("a", vec![round]).add("b", vec![run_ms(1)]);
     let mut m = kernel::Machine::new(free(1), tasks.workload, 1).expect("a machine");
     assert_eq!(m.run(END, &mut Vec::<Record>::new()), Ended::AllExited);
-    let ended = "task 'a' (pid 1) goes round its program without ever using time or blocking: it was ended";
+    let ended = "task 'a' (pid 1) was ended because its program loops without using CPU time or blocking: add a run or sleep step to the loop";
     assert_eq!(m.ended_tasks, [ended]);
 }
 
 #[test]
-fn a_cpu_that_a_task_asks_for_later_must_be_there() {
+fn affinity_steps_must_name_existing_cpus() {
     let ops = vec![run_ms(1), Op::SetAffinity(Some(vec![0, 2])), run_ms(1)];
     let tasks = Tasks::default().add("moves", ops);
     let error = kernel::Machine::new(free(2), tasks.workload, 1)
         .err()
-        .expect("CPU 2 is not there");
-    assert!(error.contains("task 'moves' wants CPU 2"), "{error}");
+        .expect("CPU 2 does not exist");
+    assert!(error.contains("task 'moves' uses CPU 2"), "{error}");
 }

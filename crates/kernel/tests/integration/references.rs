@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! References that a policy holds to kernel objects are counted: those in map values and in objects of its own, too.
+//! References to kernel objects that a policy holds, including those in map values and in allocated
+//! objects.
 
 use crate::policies::Run;
 use crate::support::*;
 use kernel::Machine;
 use workload::{Action, Cgroup, Disturbance};
 
-/// Runs five tasks that come and go on two CPUs, in checked mode or not; how many references the policy holds when none runs,
-/// to tasks or to the cgroup they are in.
-fn held_at_the_end(defines: &str, cgroup: bool, checked: bool) -> (usize, u64, u64) {
+/// Runs five tasks on two CPUs until all sleep, with or without the sanitizer. Returns the number
+/// of references that the policy then holds to tasks, or to their cgroup if `cgroup`, and the
+/// numbers of stored and dropped references.
+fn references_at_the_end(defines: &str, cgroup: bool, checked: bool) -> (usize, u64, u64) {
     let tasks = (0..5).fold(Tasks::default(), |tasks, i| {
         tasks.add(
             &format!("t{i}"),
@@ -17,8 +19,8 @@ fn held_at_the_end(defines: &str, cgroup: bool, checked: bool) -> (usize, u64, u
     });
     let mut machine = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
     machine.checked = checked;
-    let cgroup_too = cgroup.then_some("CGROUP");
-    let defines: Vec<&str> = defines.split(' ').chain(cgroup_too).collect();
+    let cgroup_define = cgroup.then_some("CGROUP");
+    let defines: Vec<&str> = defines.split(' ').chain(cgroup_define).collect();
     let mut run = Run::new(machine, "kptrs", &defines);
     run.run(300 * MS).assert_alive();
     let (kept, dropped) = (run.var("nr_kept"), run.var("nr_dropped"));
@@ -30,28 +32,29 @@ fn held_at_the_end(defines: &str, cgroup: bool, checked: bool) -> (usize, u64, u
     (held, kept, dropped)
 }
 
+/// All combinations of the arguments `cgroup` and `checked`.
 const KINDS: [(bool, bool); 4] = [(false, false), (false, true), (true, false), (true, true)];
 
 #[test]
-fn what_an_lru_map_throws_out_gives_its_reference_back() {
+fn evicting_an_lru_element_drops_its_reference() {
     for (cgroup, checked) in KINDS {
-        let (held, kept, _) = held_at_the_end("EVICT", cgroup, checked);
+        let (held, kept, _) = references_at_the_end("EVICT", cgroup, checked);
         assert!(kept >= 10, "{kept} kept");
         assert_eq!(
             held, 1,
-            "cgroups: {cgroup}, checked: {checked}: the last one alone is in the map"
+            "cgroups: {cgroup}, checked: {checked}: only the last reference is in the map"
         );
     }
 }
 
 #[test]
-fn references_in_map_values_are_given_back_with_them() {
-    given_back(&["DELETE", "UPDATE", "EXCHANGE", "OBJECT", "TREE", "LIST"]);
+fn deleting_a_map_value_drops_its_references() {
+    check_references_are_dropped(&["DELETE", "UPDATE", "EXCHANGE", "OBJECT", "TREE", "LIST"]);
 }
 
 #[test]
-fn references_in_dropped_objects_are_given_back_with_them() {
-    given_back(&[
+fn dropping_an_object_drops_its_references() {
+    check_references_are_dropped(&[
         "DROP OBJECT",
         "DROP TREE",
         "DROP LIST",
@@ -61,24 +64,24 @@ fn references_in_dropped_objects_are_given_back_with_them() {
     ]);
 }
 
-fn given_back(defines: &[&str]) {
+fn check_references_are_dropped(defines: &[&str]) {
     for define in defines {
         for (cgroup, checked) in KINDS {
-            let (held, kept, dropped) = held_at_the_end(define, cgroup, checked);
+            let (held, kept, dropped) = references_at_the_end(define, cgroup, checked);
             assert!(
                 kept >= 10 && kept == dropped,
                 "{define}: {kept} kept, {dropped} dropped"
             );
             assert_eq!(
                 held, 0,
-                "{define}, cgroups: {cgroup}, checked: {checked}: every task sleeps, and nothing is held"
+                "{define}, cgroups: {cgroup}, checked: {checked}: every task sleeps, so no reference may be left"
             );
         }
     }
 }
 
 #[test]
-fn a_cgroup_that_is_held_stays_when_it_is_removed_and_another_is_made_in_its_place() {
+fn a_referenced_cgroup_outlives_its_removal_and_replacement() {
     for checked in [false, true] {
         let turns = (0..80).map(|n| if n % 2 == 0 { run_ms(1) } else { sleep_ms(1) });
         let task = Tasks::default().add("t", turns.collect());
@@ -112,7 +115,7 @@ fn a_cgroup_that_is_held_stays_when_it_is_removed_and_another_is_made_in_its_pla
         let mut run = Run::new(machine, "held_cgroup", &["RELEASE_AT=15000000"]);
         let first = run.machine.layout.cgroup_addr(1);
         assert_eq!(run.machine.layout.cgroup_refs(first), 1);
-        let noted =
+        let recorded =
             |run: &Run| ["held_id", "held_number", "held_root", "has_task", "same_place"].map(|name| run.var(name));
 
         run.run(4 * MS).assert_alive();
@@ -124,25 +127,25 @@ fn a_cgroup_that_is_held_stays_when_it_is_removed_and_another_is_made_in_its_pla
         run.run(14 * MS).assert_alive();
         assert_eq!(run.machine.cgroups.refused, [""; 0]);
         let second = run.machine.layout.cgroup_addr(1);
-        assert_ne!(first, second, "another one is made elsewhere");
-        assert_eq!(noted(&run), [2, 102, 1, 0, 0]);
+        assert_ne!(first, second, "the new cgroup has another address");
+        assert_eq!(recorded(&run), [2, 102, 1, 0, 0]);
         let walks = ["pre", "post", "below", "own"].map(|name| run.var(name));
-        assert_eq!(walks, [122, 221, 22, 2], "iterators come to both");
+        assert_eq!(walks, [122, 221, 22, 2], "iterators visit both cgroups");
         assert_eq!(run.machine.layout.cgroup_refs(first), 1);
 
         run.run(30 * MS).assert_alive();
         assert_eq!(run.machine.cgroups.refused, [""; 0]);
         assert!(!run.machine.layout.cgroup_held(first));
-        assert_eq!(run.var("nr_exits"), 3, "it can be held while it is removed");
+        assert_eq!(run.var("nr_exits"), 3, "a cgroup can be referenced while it is removed");
         assert_eq!(
             (run.var("dying_number"), run.var("dying_other")),
             (3, 0),
-            "what is kept for it is still there, but no more can be"
+            "existing storage is accessible, but no new storage can be created"
         );
         assert_eq!(
             run.machine.layout.cgroup_addr(1),
             second,
-            "nobody held it, and its memory is used again"
+            "memory without references is reused"
         );
         let chain = |cgroup| run.machine.layout.cgroup_addr(cgroup);
         assert_eq!(run.machine.layout.cgroup_chain(chain(2)), [0, 1, 2].map(chain));
@@ -150,7 +153,7 @@ fn a_cgroup_that_is_held_stays_when_it_is_removed_and_another_is_made_in_its_pla
 }
 
 #[test]
-fn what_is_kept_for_a_task_stays_as_long_as_it_is_held() {
+fn task_storage_lives_as_long_as_references_to_the_task() {
     let turns = |n: usize| (0..n).flat_map(|_| [run_ms(1), sleep_ms(1)]).collect::<Vec<_>>();
     let tasks = Tasks::default()
         .add("short", turns(2))
@@ -160,15 +163,15 @@ fn what_is_kept_for_a_task_stays_as_long_as_it_is_held() {
     let machine = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
     let mut run = Run::new(machine, "held_task", &["RELEASE_AT=20000000"]);
     run.run(18 * MS).assert_alive();
-    assert!(run.var("nr_held") > 5, "the other task runs on after it");
+    assert!(run.var("nr_held") > 5, "the other task runs after it");
     assert_eq!((run.var("held_number"), run.var("held_other")), (77, 1));
     let slot = run.machine.task_index(run.var("address")).expect("a task");
     assert!(run.machine.layout.task_held(slot));
 
     run.run(38 * MS).assert_alive();
-    assert!(run.var("nr_gone") > 5, "it is let go");
+    assert!(run.var("nr_gone") > 5, "the reference is released");
     let gone = ["gone_number", "gone_other", "gone_acquired"].map(|name| run.var(name));
-    assert_eq!(gone, [0, 0, 0], "nothing can be had of a task that is gone");
+    assert_eq!(gone, [0, 0, 0], "a freed task has no storage and cannot be acquired");
     assert!(!run.machine.layout.task_held(slot));
 
     run.run(60 * MS).assert_alive();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One object on every release of Linux: what it finds, that it runs the same, and what is refused.
+//! One object on every Linux release: which symbols it finds, whether it runs the same, and which
+//! errors name missing symbols.
 
 use crate::policies::{Run, compile};
 use crate::support::*;
@@ -11,6 +12,7 @@ use kernel::release::{RELEASES, Release};
 use profile::Profile;
 use std::path::Path;
 
+/// Returns a machine with six tasks whose kernel is this release.
 fn machine(release: &str) -> Machine {
     let mut tasks = Tasks::default();
     for task in 0..6 {
@@ -21,7 +23,8 @@ fn machine(release: &str) -> Machine {
     machine
 }
 
-fn attempt(machine: &mut Machine, path: &Path) -> Result<Vec<String>, String> {
+/// Loads an object. Returns its warnings, or the error message.
+fn try_load(machine: &mut Machine, path: &Path) -> Result<Vec<String>, String> {
     let object = Object::parse(&std::fs::read(path).unwrap(), "release.bpf.o").expect("an object");
     match load(machine, &object, &Profile::default(), Engine::default()) {
         Ok(image) => Ok(image.warnings),
@@ -31,7 +34,7 @@ fn attempt(machine: &mut Machine, path: &Path) -> Result<Vec<String>, String> {
 }
 
 #[test]
-fn one_object_takes_the_way_of_its_release_to_the_same_schedule() {
+fn one_object_has_the_same_schedule_on_every_release() {
     let path = compile("release", &[]);
     let mut schedules = Vec::new();
     for release in RELEASES.map(|release| release.to_string()) {
@@ -71,10 +74,10 @@ fn one_object_takes_the_way_of_its_release_to_the_same_schedule() {
 }
 
 #[test]
-fn what_a_release_lacks_is_refused_by_name() {
+fn errors_name_the_symbols_that_a_release_lacks() {
     let check = |defines: &[&str], release: &str, expect: Result<(), &str>| {
         let path = compile("release", defines);
-        let got = attempt(&mut machine(release), &path);
+        let got = try_load(&mut machine(release), &path);
         match (&got, expect) {
             (Ok(_), Ok(())) => {}
             (Err(message), Err(expect)) => assert!(message.contains(expect), "{defines:?} on {release}: {message}"),
@@ -82,7 +85,7 @@ fn what_a_release_lacks_is_refused_by_name() {
         }
     };
     let missing =
-        "extern (func ksym) 'scx_bpf_cpu_curr': not found in kernel BTF of Linux 6.17; it is there since Linux 6.18";
+        "extern (func ksym) 'scx_bpf_cpu_curr': not found in kernel BTF of Linux 6.17; it exists since Linux 6.18";
     check(&["STRONG"], "6.17", Err(missing));
     check(&["STRONG"], "6.18", Ok(()));
     check(
@@ -110,10 +113,10 @@ fn what_a_release_lacks_is_refused_by_name() {
 }
 
 #[test]
-fn callbacks_that_user_space_clears_are_left_out_with_a_warning() {
+fn optional_callbacks_are_removed_with_a_warning() {
     let path = compile("release", &["BANDWIDTH"]);
     let warned = |release: &str| {
-        let warnings = attempt(&mut machine(release), &path).expect("it loads");
+        let warnings = try_load(&mut machine(release), &path).expect("it loads");
         warnings
             .iter()
             .any(|warning| warning.contains("no member cgroup_set_bandwidth here"))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Each rule of checked mode has a program in `policies/rules_*.bpf.c` that breaks it and ends as is written there; some keep to
-//! it. What a whole policy looks like that breaks one is in the command's negative tests.
+//! Rules of the sanitizer. For each rule, a program in `policies/rules_*.bpf.c` breaks it and must
+//! end with the message in its source; other programs keep the rules and must run to the end. The
+//! command's negative tests have complete policies that break a rule.
 
 use crate::policies;
 use crate::policies::corpus::{Case, FILES, WITHIN, cases};
@@ -14,7 +15,8 @@ use kernel::tracepoint::run_syscall_program;
 use profile::Profile;
 use std::path::Path;
 
-/// How a program ends with a task and memory of its own as arguments, or with 20 bytes of user space's: its fault's message.
+/// Returns the fault message with which a program ends, or an empty text. A syscall program gets 20
+/// bytes of input, other programs a task and memory.
 fn end(object: &Object, name: &str, engine: Engine) -> String {
     let tasks = Tasks::default().add("t", vec![run_ms(1)]);
     let mut m = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
@@ -30,14 +32,14 @@ fn end(object: &Object, name: &str, engine: Engine) -> String {
     let task = m.layout.first_task_addr();
     let faults = Vm::call_args(&mut m, program("faults").function, &[task, task, task]);
     assert!(faults.is_err_and(|fault| fault.message.starts_with("null-dereference")));
-    make_again(&m);
+    recreate_element(&m);
     let program = program(name);
     if program.kind == ProgramKind::Syscall {
         let mut input = [7; 20];
         let done = run_syscall_program(&mut m, program, &mut input);
-        let told = done.err().unwrap_or_default();
+        let message = done.err().unwrap_or_default();
         let prefix = format!("program {name}: ");
-        return told.strip_prefix(&prefix).unwrap_or(&told).to_string();
+        return message.strip_prefix(&prefix).unwrap_or(&message).to_string();
     }
     let vm = m.ext.vm();
     vm.set_contexts(u32::MAX);
@@ -48,11 +50,11 @@ fn end(object: &Object, name: &str, engine: Engine) -> String {
     let memory = image.sections.iter().find(|section| section.name == ".data.given");
     let memory = memory.expect("memory to be given").addr;
     m.region.store(memory, task).expect("its memory");
-    let apart = m.layout.task_stride();
-    m.region.store(memory + 8, apart).expect("its memory");
-    let beside = m.region.alloc(8).expect("memory");
-    m.region.store(beside, task).expect("its memory");
-    match Vm::call_args(&mut m, program.function, &[task, memory, beside]) {
+    let stride = m.layout.task_stride();
+    m.region.store(memory + 8, stride).expect("its memory");
+    let kernel_memory = m.region.alloc(8).expect("memory");
+    m.region.store(kernel_memory, task).expect("its memory");
+    match Vm::call_args(&mut m, program.function, &[task, memory, kernel_memory]) {
         Ok(_) => String::new(),
         Err(fault) => {
             assert_eq!(fault.kind, FaultKind::Check, "{name}: {fault}");
@@ -61,16 +63,16 @@ fn end(object: &Object, name: &str, engine: Engine) -> String {
     }
 }
 
-/// User space deletes the element of the hash, and makes it anew, which is in the same place.
-fn make_again(m: &Machine) {
+/// Deletes the element of the hash from user space and creates it again, which reuses its memory.
+fn recreate_element(m: &Machine) {
     let hash = m.ext.vm().map_by_name("hash").expect("a map");
     let (key, value) = (1u32.to_le_bytes(), vec![0; hash.def().value_size as usize]);
     assert_eq!(hash.delete(&m.region, &key), Ok(0));
     assert_eq!(hash.update(&m.region, &key, &value, 0, 0), Ok(0));
 }
 
-/// Those of a file that end otherwise.
-fn wrong(file: &str) -> Vec<String> {
+/// Returns a message for each program in a source file that does not end as expected.
+fn unexpected_ends(file: &str) -> Vec<String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/policies/{file}.bpf.c"));
     let source = std::fs::read_to_string(source).expect("a source");
     let bytes = std::fs::read(policies::compile(file, &[])).expect("an object");
@@ -79,32 +81,35 @@ fn wrong(file: &str) -> Vec<String> {
     assert!(cases.len() >= 15, "{} cases", cases.len());
     let mut wrong = Vec::new();
     for Case { name, expected } in &cases {
-        let told = end(&object, name, Engine::Jit);
-        if !told.starts_with(expected) || expected.is_empty() && !told.is_empty() {
-            wrong.push(format!("{name}: not \"{expected}\" but \"{told}\""));
+        let message = end(&object, name, Engine::Jit);
+        if !message.starts_with(expected) || expected.is_empty() && !message.is_empty() {
+            wrong.push(format!("{name}: not \"{expected}\" but \"{message}\""));
         }
-        let told_too = end(&object, name, Engine::Interpreter);
-        if told != told_too {
-            wrong.push(format!("{name}: the engines differ: \"{told}\" and \"{told_too}\""));
+        let other_message = end(&object, name, Engine::Interpreter);
+        if message != other_message {
+            wrong.push(format!(
+                "{name}: the engines differ: \"{message}\" and \"{other_message}\""
+            ));
         }
     }
     wrong
 }
 
-/// One test: two at a time would have regions at different addresses, which faults tell of.
+/// All programs are in one test. Parallel tests would have regions at different addresses, which
+/// the messages contain.
 #[test]
-fn each_rule_is_kept_or_told() {
-    let mut wrong: Vec<String> = FILES.into_iter().flat_map(wrong).collect();
+fn each_program_ends_as_its_source_declares() {
+    let mut wrong: Vec<String> = FILES.into_iter().flat_map(unexpected_ends).collect();
     wrong.extend(
         WITHIN
             .iter()
-            .filter_map(|&(define, expected)| wrong_within(define, expected)),
+            .filter_map(|&(define, expected)| unexpected_end_within(define, expected)),
     );
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Of a program that runs while another one does: what is not as expected.
-fn wrong_within(define: &str, expected: &str) -> Option<String> {
+/// Returns a message if a variant of `rules_within` does not end as expected.
+fn unexpected_end_within(define: &str, expected: &str) -> Option<String> {
     let [jit, interpreter] = [Engine::Jit, Engine::Interpreter].map(|engine| end_within(define, engine));
     let good = match expected {
         "" => jit.is_empty(),
@@ -116,6 +121,7 @@ fn wrong_within(define: &str, expected: &str) -> Option<String> {
     (jit != interpreter).then(|| format!("{define}: the engines differ: \"{jit}\" and \"{interpreter}\""))
 }
 
+/// Returns the message with which a variant of `rules_within` ends, or an empty text.
 fn end_within(define: &str, engine: Engine) -> String {
     let task = || vec![run_ms(1), sleep_ms(1), run_ms(1)];
     let tasks = (0..3).fold(Tasks::default(), |tasks, n| tasks.add(&format!("t{n}"), task()));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What policies see of the machine: fields, permissions and errors of kfuncs, timers, tracepoints, programs of user space.
+//! The machine as seen by policies: fields of kernel objects, permissions and errors of kfuncs,
+//! timers, tracepoints, and programs called from user space.
 
 use crate::policies::{Run, compile};
 use crate::support::*;
@@ -10,6 +11,7 @@ use kernel::load::{LoadError, load};
 use profile::{Group, Profile, Run as RunProgram, Setting};
 use workload::{Cgroup, Dist, Op, Policy, Resource};
 
+/// Returns a program that alternates between running and sleeping (in ns).
 fn sleeper(run: u64, sleep: u64) -> Vec<Op> {
     vec![
         Op::Run(Dist::Fixed(run)),
@@ -60,7 +62,7 @@ fn every_field_has_the_kernels_value() {
         ("policy", 0),
         ("load", 335 << 10),
         ("state", 0),
-        // As in the kernel it is made current after ops.running().
+        // As in the kernel, rq->curr is updated after ops.running().
         ("on_cpu", 0),
         ("rq_curr_pid", 0),
         ("on_cpu_at_end", 1),
@@ -95,10 +97,11 @@ fn every_field_has_the_kernels_value() {
     ] {
         assert_eq!(var(name), value, "{name}");
     }
-    // Runs at 2, 4, 6, 8, 10 ms: at the fifth time four ms were used and it has slept four times.
+    // The task runs at 2, 4, 6, 8 and 10 ms. At the fifth start it has used 4 ms and slept four
+    // times.
     assert_eq!((var("runtime"), var("utime"), var("nvcsw")), (4 * MS, 4 * MS, 4));
     assert_eq!(var("runtime_at_end"), 5 * MS);
-    // It waited for nobody. Nothing ran before it: the clock is that of the CPU's idling.
+    // The task never waited. Nothing ran before it, so clock_pelt has the value from idle time.
     assert_eq!((var("pcount"), var("run_delay")), (4, 0));
     assert_eq!(
         (var("clock_pelt"), var("pelt_ran"), var("lost_idle_time")),
@@ -109,20 +112,21 @@ fn every_field_has_the_kernels_value() {
         (10 * MS, 10 * MS, 10 * MS)
     );
     assert!([1, 3].contains(&var("cpu")) && var("cpu") == var("rq_cpu"));
-    // The kernel's cgroup-style weight of nice 5.
+    // sched_ext's weight, on the scale of cpu.weight, for nice 5.
     assert_eq!(var("weight"), 33);
     assert!(var("slice") > 0);
 }
 
 #[test]
-fn who_waits_for_a_cpu_has_a_run_delay() {
+fn waiting_for_a_cpu_counts_as_run_delay() {
     let tasks = Tasks::default()
         .add("watched", sleeper(MS, MS))
         .add("other", sleeper(3 * MS, MS));
     let mut run = Run::new(machine(1, tasks), "fields", &[]);
     run.run(50 * MS);
     run.assert_alive();
-    // Each time but the first it finds the CPU taken by the other one, whose turn is 3 ms.
+    // Except for the first time, the task finds the CPU used by the other task, which runs for 3 ms
+    // at a time.
     let (times, delay) = (run.var("pcount"), run.var("run_delay"));
     assert!(
         times > 5 && delay > times * MS && delay <= times * 3 * MS,
@@ -130,7 +134,7 @@ fn who_waits_for_a_cpu_has_a_run_delay() {
     );
 }
 
-/// The error with which the policy ends that makes this call.
+/// Returns the error message with which the policy `misuse` ends for a call.
 fn misuse(defines: &[&str]) -> String {
     let mut machine = machine(2, Tasks::default().add("task", sleeper(MS, MS)));
     let defines: Vec<&str> = defines.iter().copied().chain(["WARN"]).collect();
@@ -149,7 +153,7 @@ fn misuse(defines: &[&str]) -> String {
 }
 
 #[test]
-fn misused_kfuncs_end_the_policy_in_the_kernels_words() {
+fn misused_kfuncs_end_the_policy_with_the_kernels_message() {
     let check = |defines: &[&str], expect: &str| {
         let message = misuse(defines);
         assert!(message.contains(expect), "{defines:?}: {message}");
@@ -215,7 +219,7 @@ fn misused_kfuncs_end_the_policy_in_the_kernels_words() {
         "called on a task not being operated on",
     );
     check(&["CALL=scx_bpf_task_set_slice((void*)64,1)"], "0x40 is not a task");
-    // What only some callbacks may call.
+    // Calls that only some callbacks may make.
     check(&["CALL=scx_bpf_create_dsq(1,-1)"], "scx_bpf_create_dsq");
     check(
         &["CALL=scx_bpf_dsq_insert(p,SCX_DSQ_GLOBAL,0,0)"],
@@ -228,7 +232,7 @@ fn misused_kfuncs_end_the_policy_in_the_kernels_words() {
 }
 
 #[test]
-fn a_dump_tells_what_could_not_be_printed() {
+fn a_dump_reports_text_that_cannot_be_formatted() {
     let mut run = Run::new(
         machine(1, Tasks::default().add("task", sleeper(MS, MS))),
         "misuse",
@@ -239,7 +243,7 @@ fn a_dump_tells_what_could_not_be_printed() {
     let at = lines
         .iter()
         .position(|line| *line == "seven is 7")
-        .expect("what is printed");
+        .expect("the printed line");
     assert!(lines[at + 1].starts_with("[!] (\"%d and %d"), "{}", lines[at + 1]);
     let refused = |errno: &str| {
         lines
@@ -251,7 +255,7 @@ fn a_dump_tells_what_could_not_be_printed() {
 }
 
 #[test]
-fn timers_fire_when_they_were_set_to() {
+fn timers_fire_at_their_expiry() {
     let mut run = Run::new(machine(2, Tasks::default().add("task", sleeper(MS, MS))), "timer", &[]);
     run.run(10 * MS);
     run.assert_alive();
@@ -277,7 +281,7 @@ fn timers_fire_when_they_were_set_to() {
     run.unload();
     let fired = run.var("periodic");
     run.run(20 * MS);
-    assert_eq!(run.var("periodic"), fired, "an unloaded policy's timers are gone");
+    assert_eq!(run.var("periodic"), fired, "an unloaded policy's timers must not fire");
 }
 
 const NAMES: [&str; 14] = [
@@ -297,6 +301,7 @@ const NAMES: [&str; 14] = [
     "on_demand",
 ];
 
+/// Returns the entries of the policy's log: event and pid.
 fn log(run: &Run) -> Vec<String> {
     let entry = |i| {
         let what = run.var(&format!("log_what[{i}]"));
@@ -305,6 +310,7 @@ fn log(run: &Run) -> Vec<String> {
     (0..run.var("nr_logged")).map(entry).collect()
 }
 
+/// Loads the policy `trace` with a profile; returns the run and the warnings.
 fn traced(tasks: Tasks, profile: &Profile) -> (Run, Vec<String>) {
     let mut machine = machine(2, tasks);
     let bytes = std::fs::read(compile("trace", &[])).unwrap();
@@ -385,7 +391,7 @@ fn futex_wakes_surround_the_wake_up() {
 }
 
 #[test]
-fn a_profile_does_what_user_space_would() {
+fn a_profile_replaces_the_user_space_part() {
     let profile = Profile {
         set: vec![
             Setting::new("cpu_capacity[cpu]", "capacity"),
@@ -417,7 +423,7 @@ fn a_profile_does_what_user_space_would() {
     assert_eq!(run.machine.ext.ops().flags, 4);
     run.run(5 * MS);
     assert!(log(&run).contains(&"on_demand 1".to_string()));
-    // What a program refuses, stops the loading.
+    // A program that returns an error stops the loading.
     let refused = Profile {
         run: vec![RunProgram {
             program: "enable_primary_cpu".into(),
@@ -435,7 +441,7 @@ fn a_profile_does_what_user_space_would() {
     );
 }
 
-/// Two nodes of two CPUs, each node one LLC.
+/// Returns a machine with two nodes; each node has two CPUs and one LLC.
 fn two_nodes() -> machine::MachineSpec {
     let mut spec = free(4);
     for (cpu, info) in spec.topology.cpus.iter_mut().enumerate() {
@@ -447,7 +453,7 @@ fn two_nodes() -> machine::MachineSpec {
 }
 
 #[test]
-fn kfuncs_tell_of_cgroups_tasks_and_cpus() {
+fn kfuncs_return_cgroups_tasks_and_cpus() {
     let mut tasks = Tasks::default();
     tasks.workload.cgroups = ["/", "/a", "/a/leaf", "/b"]
         .map(|path| Cgroup {
@@ -455,7 +461,8 @@ fn kfuncs_tell_of_cgroups_tasks_and_cpus() {
             weight: 100,
         })
         .into();
-    // Task 1 ends early; tasks 2 and 3 are threads of a process; later ones come one by one.
+    // Task 1 ends early. Tasks 2 and 3 are threads of one process. The later tasks start one by
+    // one.
     tasks = tasks.add("short", vec![Op::Sleep(Dist::Fixed(2 * MS))]);
     tasks = tasks.add("thread", sleeper(MS, MS)).with(|task| task.process = 7);
     tasks = tasks
@@ -475,13 +482,13 @@ fn kfuncs_tell_of_cgroups_tasks_and_cpus() {
         ("up", 321),
         ("children", 3),
         ("bad_order", u64::MAX),
-        // With init_task, the idle task of CPU 0.
+        // Includes init_task, which is the idle task of CPU 0.
         ("threads", 4),
         ("thread_pids", 123),
         ("leaders", 3),
         ("leader_pids", 12),
         ("of_process", 2),
-        // From the task on that it is asked for.
+        // Only the threads from the given task on.
         ("of_process_rest", 1),
         ("no_task", -22i64 as u64),
         ("no_order", -22i64 as u64),
@@ -509,7 +516,8 @@ fn kfuncs_tell_of_cgroups_tasks_and_cpus() {
             .cpuperf_target,
         512
     );
-    // The first task has exited, but its task_struct is held: nobody else gets it.
+    // The first task has exited, but the policy references its task_struct, so no other task gets
+    // it.
     run.run(25 * MS);
     run.assert_alive();
     let held = run.var("held_addr");

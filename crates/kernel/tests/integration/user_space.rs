@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a profile does with an object that is in the kernel: maps' entries, programs and the memory they give, before and after.
+//! Steps of a profile after the object was loaded: setting map entries, running programs and
+//! storing into memory that they return, before and after the policy is enabled.
 
 use crate::policies::{Run, compile};
 use crate::support::*;
@@ -11,7 +12,7 @@ use machine::Topology;
 use profile::{Arg, Facts, Group, Profile, Run as RunProgram, Setting};
 use workload::{Dist, Op};
 
-/// Two nodes of two CPUs.
+/// Returns a machine with two nodes of two CPUs each.
 fn machine() -> Machine {
     let mut spec = free(4);
     let mut cpus = spec.topology.cpus.clone();
@@ -23,7 +24,8 @@ fn machine() -> Machine {
     Machine::new(spec, tasks.workload, 1).expect("a machine")
 }
 
-fn with(profile: &Profile) -> Result<Run, String> {
+/// Loads the policy `userspace` with a profile.
+fn load_with(profile: &Profile) -> Result<Run, String> {
     let mut machine = machine();
     let bytes = std::fs::read(compile("userspace", &[])).expect("an object");
     let mut object = Object::parse(&bytes, "userspace.bpf.o").expect("a BPF object");
@@ -42,7 +44,8 @@ fn with(profile: &Profile) -> Result<Run, String> {
     }
 }
 
-fn places() -> Vec<Setting> {
+/// Returns settings of all map entries that the policy reads.
+fn map_settings() -> Vec<Setting> {
     [
         ("places[cpu].node", "node"),
         ("places[cpu].cpus[1]", "first_of_node"),
@@ -53,6 +56,7 @@ fn places() -> Vec<Setting> {
     .into()
 }
 
+/// Returns a run of a program without arguments.
 fn program(name: &str) -> RunProgram {
     RunProgram {
         program: name.into(),
@@ -61,9 +65,9 @@ fn program(name: &str) -> RunProgram {
 }
 
 #[test]
-fn maps_have_what_the_profile_sets() {
-    let run = with(&Profile {
-        map: places(),
+fn a_profile_sets_map_entries() {
+    let run = load_with(&Profile {
+        map: map_settings(),
         run: vec![program("look")],
         ..Profile::default()
     })
@@ -74,10 +78,10 @@ fn maps_have_what_the_profile_sets() {
 }
 
 #[test]
-fn programs_hand_on_what_they_give_and_run_before_and_after() {
-    let mut run = with(&Profile {
+fn programs_pass_on_results_and_run_before_and_after_enabling() {
+    let mut run = load_with(&Profile {
         names: vec![("third".into(), "sizeof(place) / 4".into())],
-        map: places(),
+        map: map_settings(),
         ops: vec![("flags".into(), "flags | SCX_OPS_ENQ_EXITING".into())],
         without: vec!["tick".into()],
         run: vec![
@@ -120,7 +124,8 @@ fn programs_hand_on_what_they_give_and_run_before_and_after() {
         (run.var("masks[0]"), run.var("masks[1]"), run.var("masks_given")),
         (0b11, 0b1100, 2)
     );
-    // The third of the series is 2 more than the third's number, and it was the address that had been given.
+    // series[2] is 2 + third, where third is sizeof(struct place) / 4 = 3. The last digit 1 means
+    // that the address is the returned one.
     assert_eq!(
         (run.var("kept[0]"), run.var("kept[1]"), run.var("kept[2]")),
         (5001, 5001, 0)
@@ -128,15 +133,15 @@ fn programs_hand_on_what_they_give_and_run_before_and_after() {
     assert_eq!((run.var("started_on"), run.var("started_when")), (3, 2));
     assert_eq!(run.var("order"), 13);
     assert_eq!(run.machine.ext.ops().flags, 16 | 4);
-    // ops.tick() is not there any more.
+    // The profile removed ops.tick().
     run.run(10 * MS);
     assert_eq!(run.var("order"), 13);
 }
 
 #[test]
-fn what_does_not_fit_the_object_is_named() {
+fn errors_name_the_part_of_a_profile_that_does_not_fit() {
     let check = |profile: Profile, expect: &str| {
-        let Err(message) = with(&profile) else {
+        let Err(message) = load_with(&profile) else {
             panic!("it loads: {expect}");
         };
         assert!(message.contains(expect), "{message}");

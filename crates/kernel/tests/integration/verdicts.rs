@@ -1,36 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Checked mode against the verifier of a real kernel. `verdicts.tsv` has that kernel's verdict on every program of checked mode's
-//! tests; `PARTS=verifier make live-test` writes it. This test needs no kernel: it compares the programs with the file, and the
-//! table of docs/checked.md with both.
+//! Compares the sanitizer with the verifier of a real kernel. `verdicts.tsv` contains that kernel's
+//! verdict on every test program of the sanitizer; `PARTS=verifier make live-test` writes it. This
+//! test needs no kernel. It compares the expected results of the programs with that file, and the
+//! table in docs/checked.md with both.
 
 use crate::policies::corpus::{FILES, WITHIN, cases};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Checked mode's verdict on a program.
+/// The sanitizer's verdict on a program.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Says {
-    Nothing,
-    /// The run ends with a finding of checked mode.
+enum Verdict {
+    /// The run ends without a finding.
+    Silent,
+    /// The run ends with a finding of the sanitizer.
     Reports,
-    /// The run ends with an error of sched_ext, with and without checked mode.
+    /// The run ends with an error of sched_ext, with or without the sanitizer.
     Ends,
 }
 
+/// A test program and its expected result.
 struct Program {
     object: String,
     name: String,
-    /// The check that reports it, or that its name says.
+    /// Name of the check that reports the program, or that its expected message starts with.
     rule: String,
-    says: Says,
+    sanitizer: Verdict,
 }
 
-/// Programs on which checked mode and the verifier differ, by reason. docs/checked.md has the reasons.
+/// Programs on which the sanitizer and the verifier differ, grouped by reason. The list is part of
+/// docs/checked.md.
 const DIFFERENCES: [(&str, &[&str]); 10] = [
     (
-        "The kernel keeps the memory of a deleted element or per-CPU object until an RCU grace period ends, and lets the program \
-         read it. The sanitizer reports the access, because the memory may have another owner:",
+        "The kernel keeps the memory of a deleted element or per-CPU object until the end of an \
+         RCU grace period, and the program may read it. The sanitizer reports the access, \
+         because the memory may have another owner:",
         &[
             "reads_a_deleted_element_through_a_dynptr",
             "reads_a_deleted_element_through_a_slice",
@@ -43,57 +48,59 @@ const DIFFERENCES: [(&str, &[&str]); 10] = [
         ],
     ),
     (
-        "The kernel lets a program read a task after bpf_rcu_read_unlock(), and handles the fault if there is \
-         one. The sanitizer reports the access, because the task may be another by then:",
+        "The kernel allows a program to read a task after bpf_rcu_read_unlock(), and handles a \
+         possible fault. The sanitizer reports the access, because the memory may already \
+         belong to another task:",
         &["looks_at_a_task_after_its_section", "use_after_rcu"],
     ),
     (
-        "The kernel handles the fault of a load through bpf_rdonly_cast() or in an arena, and the load \
-         yields 0. The sanitizer reports it:",
+        "The kernel handles the fault of a load through bpf_rdonly_cast() or in an arena, and \
+         the load returns 0. The sanitizer reports the load:",
         &["loads_from_a_page_it_freed", "reads_where_nothing_is"],
     ),
     (
-        "This kernel accepts a callback that leaks a reference if the reference is still in r0 when the \
-         callback returns. The sanitizer reports the leak:",
+        "This kernel accepts a callback that leaks a reference if the reference is still in r0 \
+         when the callback returns. The sanitizer reports the leak:",
         &["leaks_mask", "leaks_object", "leaks_record", "leaks_task"],
     ),
     (
-        "The kernel compares the size of a syscall program's context when user space runs the program. \
-         The sanitizer reports the access:",
+        "The kernel checks the size of a syscall program's context only when user space runs \
+         the program. The sanitizer reports the access:",
         &["behind_its_input", "stores_behind_its_input"],
     ),
     (
-        "The sanitizer does not see that an offset is variable if the program kept it in the stack:",
+        "The sanitizer does not notice that an offset is variable if the program loads it from the stack:",
         &["reads_the_last_word_of_a_task"],
     ),
     (
-        "bpf_per_cpu_ptr() of the kernel takes per-CPU objects that are in a map. The sanitizer also lets a \
-         program pass those that it owns:",
+        "The kernel's bpf_per_cpu_ptr() accepts only per-CPU objects that are in a map. The \
+         sanitizer also accepts objects that the program owns:",
         &["changes_copies_of_an_object"],
     ),
     (
-        "The kernel lets a program access an arena through a pointer that was cast. The sanitizer also lets \
-         it use the pointer that bpf_arena_alloc_pages() returned:",
+        "The kernel requires a cast before a program accesses an arena. The sanitizer also \
+         accepts accesses through the pointer that bpf_arena_alloc_pages() returned:",
         &["stores_to_its_pages"],
     ),
     (
-        "The sanitizer asks for no test of an array's element. The kernel does, unless it knows the index:",
+        "The sanitizer does not require a NULL test for an element of an array. The kernel does, unless it knows the index:",
         &["reads_a_known_element_without_a_test"],
     ),
     (
-        "In a program that may sleep the kernel takes a pointer from an argument's struct only in an RCU \
-         section. The sanitizer takes it everywhere:",
+        "In a program that may sleep, the kernel accepts a pointer from an argument's struct \
+         only in an RCU section. The sanitizer accepts it everywhere:",
         &["rules_within.KEEPS"],
     ),
 ];
 
-/// Programs that the kernel cannot be asked about, and why.
-const NOT_ASKED: [(&str, &str); 2] = [
-    ("stores_to_a_uptr", "the kernel allows a uptr in task storage alone"),
+/// Programs that cannot be given to a kernel, and the reasons.
+const NOT_TESTED: [(&str, &str); 2] = [
+    ("stores_to_a_uptr", "the kernel allows a uptr only in task storage"),
     ("arena_in_pieces", "it reaches a limit of the host and breaks no rule"),
 ];
 
-fn folder(path: &str) -> PathBuf {
+/// Returns a path relative to the crate's directory.
+fn crate_path(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
@@ -101,34 +108,35 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The part of a message that names the check.
-fn rule_of(message: &str) -> Option<&str> {
+/// Returns the name of the check at the beginning of a message.
+fn rule_name(message: &str) -> Option<&str> {
     let (rule, _) = message.split_once(": ")?;
     let is_name = |c: char| c.is_ascii_lowercase() || c == '-';
     rule.chars().all(is_name).then_some(rule)
 }
 
+/// Returns a program with the result that its expected message stands for.
 fn program(object: String, name: String, expected: &str) -> Program {
-    let (rule, says) = match (expected, rule_of(expected)) {
-        ("", _) => ("", Says::Nothing),
-        (_, Some(rule)) => (rule, Says::Reports),
-        // `use-after-` alone: one of several.
-        (expected, None) if expected.ends_with('-') => (expected, Says::Reports),
-        (_, None) => ("", Says::Ends),
+    let (rule, sanitizer) = match (expected, rule_name(expected)) {
+        ("", _) => ("", Verdict::Silent),
+        (_, Some(rule)) => (rule, Verdict::Reports),
+        // A prefix such as `use-after-` stands for several checks.
+        (expected, None) if expected.ends_with('-') => (expected, Verdict::Reports),
+        (_, None) => ("", Verdict::Ends),
     };
     Program {
         object,
         name,
         rule: rule.trim_end_matches('-').to_string(),
-        says,
+        sanitizer,
     }
 }
 
-/// Every program of the corpus.
+/// Returns every test program of the sanitizer.
 fn programs() -> Vec<Program> {
     let mut programs = Vec::new();
     for file in FILES {
-        let source = read(&folder(&format!("tests/policies/{file}.bpf.c")));
+        let source = read(&crate_path(&format!("tests/policies/{file}.bpf.c")));
         for case in cases(&source) {
             programs.push(program(format!("{file}.bpf.o"), case.name, &case.expected));
         }
@@ -140,9 +148,9 @@ fn programs() -> Vec<Program> {
             expected,
         ));
     }
-    let negative = folder("../windtunnel/tests/negative");
+    let negative = crate_path("../windtunnel/tests/negative");
     let entries = std::fs::read_dir(&negative)
-        .expect("the folder of broken policies")
+        .expect("the directory of broken policies")
         .flatten();
     let mut names: Vec<String> = entries
         .filter_map(|entry| entry.file_name().into_string().ok())
@@ -161,9 +169,9 @@ fn programs() -> Vec<Program> {
     programs
 }
 
-/// The kernel's version, and by object and program: accepted?
+/// Returns the kernel's version, and for each object and program whether the kernel accepted it.
 fn verdicts() -> (String, BTreeMap<(String, String), bool>) {
-    let text = read(&folder("tests/verdicts.tsv"));
+    let text = read(&crate_path("tests/verdicts.tsv"));
     let kernel = text
         .lines()
         .next()
@@ -174,15 +182,15 @@ fn verdicts() -> (String, BTreeMap<(String, String), bool>) {
         let accepted = match fields[2] {
             "accepted" => true,
             "rejected" => false,
-            other => panic!("{line}: {other} is no verdict"),
+            other => panic!("{line}: expected accepted or rejected, found {other}"),
         };
         ((fields[0].to_string(), fields[1].to_string()), accepted)
     };
     (kernel.to_string(), text.lines().skip(1).map(verdict).collect())
 }
 
-/// A program's name for people: that of the object if it is a whole policy.
-fn shown(program: &Program) -> &str {
+/// Returns the name of a program for display. A complete policy has the name of its object.
+fn display_name(program: &Program) -> &str {
     match program.name.as_str() {
         "-" => program.object.trim_end_matches(".bpf.o"),
         name => name,
@@ -198,28 +206,26 @@ fn every_program_has_a_verdict_and_differences_are_explained() {
         .flat_map(|(_, names)| names.iter().copied())
         .collect();
     for program in programs() {
-        let name = shown(&program);
+        let name = display_name(&program);
         let verdict = verdicts.remove(&(program.object.clone(), program.name.clone()));
-        let not_asked = NOT_ASKED.iter().any(|(other, _)| *other == name);
+        let not_tested = NOT_TESTED.iter().any(|(other, _)| *other == name);
         let Some(accepted) = verdict else {
-            if !not_asked {
-                wrong.push(format!(
-                    "{name}: has no verdict; PARTS=verifier make live-test asks a kernel"
-                ));
+            if !not_tested {
+                wrong.push(format!("{name}: has no verdict; run PARTS=verifier make live-test"));
             }
             continue;
         };
-        let differ = match program.says {
-            Says::Nothing => !accepted,
-            Says::Reports => accepted,
-            Says::Ends => false,
+        let differ = match program.sanitizer {
+            Verdict::Silent => !accepted,
+            Verdict::Reports => accepted,
+            Verdict::Ends => false,
         };
         let at = explained.iter().position(|other| *other == name);
         match (differ, at) {
             (true, None) => wrong.push(format!(
-                "{name}: the sanitizer and the verifier differ, and no reason is given"
+                "{name}: the sanitizer and the verifier differ, but DIFFERENCES has no reason"
             )),
-            (false, Some(_)) => wrong.push(format!("{name}: a reason is given for a difference that is none")),
+            (false, Some(_)) => wrong.push(format!("{name}: DIFFERENCES has a reason, but there is no difference")),
             _ => {}
         }
         explained.retain(|other| *other != name);
@@ -227,7 +233,7 @@ fn every_program_has_a_verdict_and_differences_are_explained() {
     wrong.extend(
         explained
             .iter()
-            .map(|name| format!("{name}: a difference of a program that does not exist")),
+            .map(|name| format!("{name}: DIFFERENCES names a program that does not exist")),
     );
     wrong.extend(
         verdicts
@@ -247,6 +253,7 @@ fn the_document_has_the_table_of_verdicts() {
     golden::check_section!("../../docs/sanitizer.md", "verdicts", &table);
 }
 
+/// Returns the part of docs/checked.md that this test generates.
 fn table() -> String {
     let (kernel, verdicts) = verdicts();
     let mut text = format!("The kernel is {kernel}.\n\nThe sanitizer and the verifier differ in these cases:\n\n");
@@ -266,23 +273,23 @@ fn table() -> String {
     text += "\nAll programs:\n\n| rule | program | kernel | `--check` |\n|---|---|---|---|\n";
     let mut rows: Vec<(String, String)> = Vec::new();
     for program in programs() {
-        let name = shown(&program);
+        let name = display_name(&program);
         let kernel = match verdicts.get(&(program.object.clone(), program.name.clone())) {
             Some(true) => "accepted",
             Some(false) => "rejected",
-            None => "not asked",
+            None => "not tested",
         };
-        let says = match program.says {
-            Says::Nothing => "silent",
-            Says::Reports => "reported",
-            Says::Ends => "run ends",
+        let result = match program.sanitizer {
+            Verdict::Silent => "silent",
+            Verdict::Reports => "reported",
+            Verdict::Ends => "run ends",
         };
-        let rule = match (program.rule.as_str(), program.says) {
-            ("", Says::Nothing) => "none",
-            ("", _) => "of sched_ext",
+        let rule = match (program.rule.as_str(), program.sanitizer) {
+            ("", Verdict::Silent) => "none",
+            ("", _) => "sched_ext",
             (rule, _) => rule,
         };
-        rows.push((rule.to_string(), format!("| {rule} | {name} | {kernel} | {says} |\n")));
+        rows.push((rule.to_string(), format!("| {rule} | {name} | {kernel} | {result} |\n")));
     }
     rows.sort_by(|a, b| a.0.cmp(&b.0));
     for (_, row) in rows {
@@ -291,7 +298,7 @@ fn table() -> String {
     text
 }
 
-/// Adds a list item in lines of at most 100 columns.
+/// Appends a list item, wrapped at 100 columns.
 fn wrap(text: &mut String, item: &str) {
     let mut column = 0;
     for word in item.split(' ') {

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A policy that wants to take the host's time or stack in its init callback. What it does is chosen when it is compiled.
+ * attack: tries to use up the host's time or stack in ops.init(). A definition chooses how:
+ * TREE        a tree of 2^40 function calls
+ * LARGE       a function of more instructions than the JIT compiles
+ * STRSPN      string searches that cost 65535 steps each
+ * PROBE_READ  many large copies
+ * SNPRINTF    formats with huge field widths
  */
 #include "scx.h"
 
@@ -17,7 +22,7 @@ char other[65536];
 #define REPEAT_1000(code) REPEAT_10(REPEAT_10(REPEAT_10(code)))
 
 #ifdef TREE
-/* Each function calls the next one twice: 2^40 calls, and no loop. */
+/* Each function calls the next one twice, which results in 2^40 calls without a loop. */
 #define LEVEL(n, next) static __attribute__((noinline)) int f##n(int x) { return next(x + 1) + next(x + 2); }
 static __attribute__((noinline)) int leaf(int x)
 {

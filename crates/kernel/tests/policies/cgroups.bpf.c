@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * cgroups: writes down what it is told of cgroups, a line an event, by ids of cgroups and pids of tasks.
- * REFUSE_MKDIR refuses cgroups made later, REFUSE_MOVE=pid the move of that task.
+ * cgroups: prints one line for each callback and tracepoint about cgroups, with the ids of cgroups
+ * and the pids of tasks.
+ * REFUSE_MKDIR     rejects cgroups that are created after the first task has run
+ * REFUSE_MOVE=pid  rejects moves of the task with this pid
  */
 #include "scx.h"
 

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * cid: a policy by cid. Each task to the local DSQ of the CPU with the cid it was told of; counts what it was told.
- * -DREVERSE: ops.init() numbers the CPUs backwards; -DTWICE: it gives two CPUs one cid; -DRANGE: one that is none;
- * -DBAD: ops.select_cid() returns 99; -DNO_ARENA: has no arena; -DCPU_ONLY: calls what takes CPU ids.
+ * cid: identifies CPUs by cid. Inserts each task into the local DSQ of its cid, and counts
+ * callbacks with wrong arguments.
+ * REVERSE   ops.init() numbers the CPUs in reverse order
+ * TWICE     ops.init() assigns one cid to two CPUs
+ * RANGE     ops.init() assigns a cid that is out of range
+ * BAD       ops.select_cid() returns 99
+ * NO_ARENA  has no arena
+ * CPU_ONLY  calls a kfunc that takes a CPU number
  */
 #include "scx.h"
 
@@ -104,7 +109,7 @@ s32 SCX_OP_SLEEPABLE(cid_init)
 	for (int i = 0; i < 7; i++)
 		places[i] = ((s32 *)&topo)[i];
 #ifndef NO_ARENA
-	/* The kernel asks which arena the policy has. */
+	/* References the arena; the kernel requires the policy to have one. */
 	arena_addr = (u64)&arena;
 #endif
 	return 0;

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * count: every callback there is, counted; otherwise a FIFO of its own.
- * -DFLAGS=... sets ops.flags; -DEXIT_AT=n ends the policy from the n-th kind of callback with exit code n.
+ * count: implements every callback and counts the calls. Schedules all tasks on one FIFO DSQ.
+ * FLAGS=x        value of ops.flags
+ * EXIT_AT=n      ends the policy in the nth kind of callback, with exit code n
+ * TIMEOUT_MS=n   value of ops.timeout_ms
+ * LOSE           inserts no task
+ * HOTPLUG        has ops.cpu_online() and ops.cpu_offline()
  */
 #include "scx.h"
 
@@ -55,7 +59,7 @@ void SCX_OP(count_enqueue, struct task_struct *p, u64 enq_flags)
 #ifndef LOSE
 	scx_bpf_dsq_insert(p, QUEUE, SCX_SLICE_DFL, enq_flags);
 #endif
-	/* Otherwise the CPU goes idle. */
+	/* Without a kick the CPU would go idle. */
 	if (enq_flags & SCX_ENQ_LAST)
 		scx_bpf_kick_cpu(scx_bpf_task_cpu(p), 0);
 }

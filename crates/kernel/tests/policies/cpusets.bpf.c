@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * cpusets: writes down what it reads of cgroups' cpusets, the way a policy does that gives each its own CPUs: when a cpuset is
- * about to be written, its old CPUs; when it was, cpuset.cpus and cpuset.cpus.effective of every cgroup, from the root down; those
- * of a cgroup that is made or joined.
+ * cpusets: prints the cpusets of cgroups, as a policy that gives each cgroup its own CPUs would
+ * read them:
+ * - before a cpuset is written, the old CPUs of cgroup 2
+ * - after it was written, cpuset.cpus and cpuset.cpus.effective of every cgroup, starting with the root
+ * - the cpuset of a cgroup that is created, and of a cgroup that a task joins
  */
 #include "scx.h"
 
@@ -30,7 +32,7 @@ struct cpuset {
 	cpumask_var_t cpus_allowed;
 	cpumask_var_t effective_cpus;
 };
-/* As a kernel has it whose masks are not allocated. */
+/* The type in kernels with CONFIG_CPUMASK_OFFSTACK=n, where masks are not allocated separately. */
 struct cpumask___local {
 };
 typedef struct cpumask___local cpumask_var_t___array[1];
@@ -69,7 +71,7 @@ u64 cpumask_bytes, pointers, arrays;
 		bpf_trace_vprintk(___format, sizeof(___format), ___data, sizeof(___data));          \
 	})
 
-/* All of a mask, however long it is; its first word. */
+/* Copies all words of a mask. Returns the first word, or -1 if another word is not 0. */
 static u64 read(u32 to, cpumask_var_t from)
 {
 	struct mask *mask = bpf_map_lookup_elem(&masks, &to);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Going through cgroups, in one of the orders of bpf_iter_css: what it comes to, as one number of the last figures of their ids. */
+/* Iteration over cgroups in one of the orders of bpf_iter_css. */
 #pragma once
 #include "scx.h"
 
@@ -17,7 +17,10 @@ int bpf_iter_css_new(struct bpf_iter_css *it, struct cgroup_subsys_state *start,
 struct cgroup_subsys_state *bpf_iter_css_next(struct bpf_iter_css *it) __ksym;
 void bpf_iter_css_destroy(struct bpf_iter_css *it) __ksym;
 
-/* All ones: there is no such order. */
+/*
+ * Returns a number whose decimal digits are the ids of the visited cgroups, or all ones if the
+ * order is invalid.
+ */
 static __always_inline u64 walk(struct cgroup *from, unsigned int order)
 {
 	struct bpf_iter_css it;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * direct: what ops.select_cpu() and ops.enqueue() can do with a task, right and wrong. One of:
- * LOCAL          to the local DSQ of the chosen CPU
- * BOGUS          to a DSQ that does not exist
- * VTIME_LOCAL    to the local DSQ in vtime order
- * TWICE          two times
- * OTHER          of another task than the one at hand
- * BAD_CPU        no such CPU chosen
- * ENQ_BOGUS      to a DSQ that does not exist, from ops.enqueue()
- * ENQ_LOCAL_ON=n to CPU n's local DSQ from ops.enqueue()
- * MIXED          to one DSQ in FIFO and in vtime order
- * BAD_FLAGS      with a flag of the kernel's own
- * NO_INSERT      nothing at all, neither does it enqueue
+ * direct: valid and invalid insertions in ops.select_cpu() and ops.enqueue(). One of:
+ * LOCAL           inserts into the local DSQ of the selected CPU
+ * BOGUS           inserts into a DSQ that does not exist
+ * VTIME_LOCAL     inserts into a local DSQ in vtime order
+ * TWICE           inserts a task twice
+ * OTHER           inserts another task than the one that is being woken
+ * BAD_CPU         selects a CPU that does not exist
+ * ENQ_BOGUS       inserts into a DSQ that does not exist, in ops.enqueue()
+ * ENQ_LOCAL_ON=n  inserts into the local DSQ of CPU n, in ops.enqueue()
+ * MIXED           inserts into one DSQ in FIFO and in vtime order
+ * BAD_FLAGS       inserts with a flag that is internal to the kernel
+ * NO_INSERT       inserts nothing
  */
 #include "scx.h"
 

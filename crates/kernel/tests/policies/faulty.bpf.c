@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * faulty: programs that a verifier would not let into a kernel. One of:
- * WILD          stores to a bad address from ops.running()
- * NULL_STORE    stores through NULL from ops.running()
- * ENDLESS       never returns from ops.running()
- * WRONG_PLACE   calls scx_bpf_dsq_insert() from ops.running()
- * INIT_FAILS    ops.init() returns an error
- * INIT_NONSENSE ops.init() returns no errno
- * TASK_FAILS    ops.init_task() returns an error
- * FORK_FAILS    ops.init_task() returns an error for tasks whose name begins with u
- * CREATE_TWICE  makes a DSQ twice
- * DISALLOW      refuses tasks
- * ERROR         says scx_bpf_error() from ops.running()
- * DESTROY       destroys a DSQ with tasks on it
+ * faulty: programs that a verifier or sched_ext rejects. One of:
+ * WILD           stores to an invalid address in ops.running()
+ * NULL_STORE     stores through NULL in ops.running()
+ * ENDLESS        loops forever in ops.running()
+ * WRONG_PLACE    calls scx_bpf_dsq_insert() in ops.running()
+ * INIT_FAILS     ops.init() returns an error
+ * INIT_NONSENSE  ops.init() returns a number that is not an errno
+ * TASK_FAILS     ops.init_task() returns an error
+ * FORK_FAILS     ops.init_task() returns an error for tasks whose name starts with u
+ * CREATE_TWICE   creates a DSQ twice
+ * DISALLOW       sets scx.disallow of tasks
+ * ERROR          calls scx_bpf_error() in ops.running()
+ * DESTROY        destroys a DSQ that contains tasks
  */
 #include "scx.h"
 

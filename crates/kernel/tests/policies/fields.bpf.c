@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Reads every field that the simulated kernel has of the task whose comm starts with "watched", each time it runs. */
+/*
+ * fields: whenever a task whose name starts with "w" runs, reads all fields that the simulated
+ * kernel has.
+ */
 #include "scx.h"
 
 char _license[] SEC("license") = "GPL";
@@ -175,7 +178,7 @@ void SCX_OP(fields_running, struct task_struct *p)
 	missing = exists(f->se.avg.util_avg) | exists(f->signal) << 1 | exists(rq->nr_switches) << 2;
 }
 
-/* While it runs it is curr. */
+/* The task becomes rq->curr only after ops.running(), so some fields are read here. */
 void SCX_OP(fields_stopping, struct task_struct *p, bool runnable)
 {
 	struct rq___full *rq = (void *)scx_bpf_cpu_rq(scx_bpf_task_cpu(p));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * held_cgroup: holds the cgroup of id 2 from when it is introduced until RELEASE_AT, and keeps a number for each cgroup. Notes
- * what there is of the one it holds when a task runs.
+ * held_cgroup: references the cgroup with id 2 from its creation until RELEASE_AT, and stores a
+ * number for each cgroup in cgroup storage. Whenever a task runs, records which data of the
+ * referenced cgroup is accessible.
  */
 #include "css.h"
 
@@ -37,12 +38,18 @@ struct storage {
 	__type(value, u64);
 } numbers SEC(".maps"), others SEC(".maps");
 
-/* Of the one that is held: its id, the number kept for it, the root's id, whether the task is in it, or at its address. */
+/*
+ * About the referenced cgroup: its id, its stored number, the root's id, whether the running task
+ * is in it, and whether the task's cgroup has the same address.
+ */
 u64 held_id, held_number, held_root, has_task, same_place;
-/* What iterators come to. */
+/* Results of the iterators. */
 u64 pre, post, below, own;
 u64 nr_exits;
-/* Cgroups that had a number when they were removed, and could get another value then. */
+/*
+ * Number of removed cgroups whose stored number was accessible in ops.cgroup_exit(), and that could
+ * get new storage there.
+ */
 u64 dying_number, dying_other;
 
 static struct held *place(void)
@@ -72,7 +79,7 @@ s32 SCX_OP_SLEEPABLE(held_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_in
 	return 0;
 }
 
-/* The kernel has a reference of its own until this returns. */
+/* The kernel holds its own reference until this callback returns. */
 void SCX_OP_SLEEPABLE(held_cgroup_exit, struct cgroup *cgrp)
 {
 	struct cgroup *mine = bpf_cgroup_acquire(cgrp);

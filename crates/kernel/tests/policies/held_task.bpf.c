@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * held_task: holds the task of pid 1 from when it first runs until RELEASE_AT and keeps a number for it. Whenever another task runs, notes
- * what there is of the one it holds, and after that of the one that it knows the address of, and no more.
+ * held_task: references the task with pid 1 from its first run until RELEASE_AT, and stores a
+ * number for it in task storage. Whenever another task runs, records which data of the
+ * referenced task is accessible. After the release it does the same with only the task's address.
  */
 #include "scx.h"
 
@@ -55,7 +56,7 @@ void SCX_OP(held_running, struct task_struct *p)
 			bpf_task_release(task);
 		return;
 	}
-	/* Who comes to live at its place inherits nothing. */
+	/* A new task at the same address must not inherit the storage. */
 	if ((u64)p == address)
 		of_new += number ? 1 : 100;
 	task = bpf_kptr_xchg(&held->task, NULL);

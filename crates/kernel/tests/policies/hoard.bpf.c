@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hoard: keeps pids in a queue of its own and dispatches them from there, stale ones too. One of:
- * ON=expression  to the local DSQ of that CPU (may use p and cpu)
- * OVERFLOW       more insertions than the buffer holds
- * UNDERFLOW      takes back an insertion that is not there
- * STALE          every pid twice, so that the second dispatch finds it gone
+ * hoard: stores pids in its own queue and dispatches tasks from there, including outdated pids. One
+ * of:
+ * ON=expression  inserts into the local DSQ of this CPU; the expression may use p and cpu
+ * OVERFLOW       inserts more tasks than the dispatch buffer holds
+ * UNDERFLOW      cancels an insertion that does not exist
+ * STALE          stores every pid twice, so that the second dispatch finds no waiting task
  */
 #include "scx.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hog: asks for more and more of one kind of memory. One of:
- * OBJECTS, LIST, ELEMENTS, STORAGE, ARENA, QUEUE, RECORDS, DSQS, LOCKS, TIMERS, STARTS, LINES, MASKS.
+ * hog: allocates more and more of one kind of memory. One of:
+ * OBJECTS, LIST, ELEMENTS, ARENA, QUEUE, RECORDS, DSQS, LOCKS, TIMERS, STARTS, LINES, MASKS.
  */
 #include "scx.h"
 

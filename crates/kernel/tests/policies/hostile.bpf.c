@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a hostile policy has to misuse: maps of all kinds, special fields in their values, types it allocates, functions to be called
- * back. The test puts calls drawn at random in place of the callbacks' code.
+ * hostile: has objects that a hostile policy could misuse: maps of all kinds, special fields in
+ * their values, allocated types, and callback functions. The test replaces the code of the
+ * callbacks by random calls.
  */
 #include "scx.h"
 
@@ -105,7 +106,7 @@ __attribute__((noinline)) static int on_timer(void *map, u32 *key, struct value 
 	return 0;
 }
 
-/* Which types are allocated and which maps used is read off the code that does so. */
+/* The loader finds the allocated types and the maps in the code that uses them. */
 __noinline int uses(struct value *value)
 {
 	struct node *node = bpf_obj_new_impl(__builtin_btf_type_id(*(struct node *)0, 0), NULL);

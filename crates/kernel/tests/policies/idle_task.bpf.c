@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Does with an idle task what is meant for tasks of the policy, beside scheduling in the order of arrival. */
+/*
+ * idle_task: FIFO scheduling; in addition, calls kfuncs with an idle task that are meant for tasks
+ * of the policy.
+ */
 #include "scx.h"
 
 char _license[] SEC("license") = "GPL";

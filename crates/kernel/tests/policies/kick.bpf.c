@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * kick: FIFO, and CPUs kick each other. One of:
- * CYCLE     every reschedule kicks the next CPU and waits for it
- * PREEMPT   a waking task has the CPU of the running one, whose slice never ends
- * BOTH      SCX_KICK_IDLE together with SCX_KICK_PREEMPT
- * BAD       a CPU that does not exist
+ * kick: FIFO scheduling with kicks. One of:
+ * CYCLE    each task that starts to run kicks the next CPU and waits for it
+ * PREEMPT  a waking task preempts the running one, whose slice never ends
+ * BOTH     kicks with SCX_KICK_IDLE and SCX_KICK_PREEMPT
+ * BAD      kicks a CPU that does not exist
  */
 #include "scx.h"
 
@@ -16,7 +16,7 @@ void SCX_OP(kick_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	scx_bpf_dsq_insert(p, 1, SCX_SLICE_INF, enq_flags);
 #if defined(PREEMPT)
-	/* Not for one that has just been preempted. */
+	/* enq_flags is 0 for a task that has just been preempted; it must not preempt in turn. */
 	if (enq_flags)
 		scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);
 #elif defined(BOTH)

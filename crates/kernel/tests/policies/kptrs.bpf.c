@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Keeps a reference to each task that runs in a map, CGROUP to the task's cgroup, and drops it one way or another when the
- * task stops:
- * DELETE     the element is deleted
- * UPDATE     the element is updated
- * EXCHANGE   the reference is taken out and released
- * EVICT      the map has room for one, and throws it out for the next
- * OBJECT     the element is deleted, in which is an object that has the reference
- * TREE       the element is deleted, in which is an object with a tree of objects, which has one that has the reference
- * LIST       the same with a list of two
- * With DROP it is the object that is dropped, which is not in the map then; with NESTED the object is in one that is dropped.
+ * kptrs: stores a reference to each running task, or with CGROUP to its cgroup, and drops it when
+ * the task stops. One of:
+ * DELETE    the map element is deleted
+ * UPDATE    the map element is updated
+ * EXCHANGE  the reference is taken out with bpf_kptr_xchg() and released
+ * EVICT     an LRU map with one element evicts it when the next one is added
+ * OBJECT    the deleted element contains an object with the reference
+ * TREE      the deleted element contains an object with a tree; a node of the tree has the reference
+ * LIST      the deleted element contains an object with a list; its two nodes have references
+ *
+ * With DROP, the object is not stored in a map but dropped directly. With NESTED, the object is
+ * stored in another object, which is dropped.
  */
 #include "scx.h"
 
@@ -106,7 +108,7 @@ static __attribute__((unused)) bool less(struct bpf_rb_node *a, const struct bpf
 	return false;
 }
 
-/* Puts a reference where there is none yet. */
+/* Stores a new reference in a field that is empty. */
 static __attribute__((unused)) void keep(held_t **place, struct task_struct *p)
 {
 	held_t *it = acquire(p);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * last: all tasks on one queue; one whose slice is over and that is alone goes there too, and its CPU is kicked if idle, from
- * under its own runqueue's lock. -DUSES: dispatch and yield use their task without a test for NULL; -DTESTS: after one.
+ * last: schedules all tasks on one DSQ. The last runnable task of a CPU is enqueued there as well
+ * when its slice ends. Its CPU is then kicked with SCX_KICK_IDLE while its runqueue lock is held.
+ * USES   ops.dispatch() uses `prev` without a test for NULL
+ * TESTS  ops.dispatch() tests `prev` first
  */
 #include "scx.h"
 

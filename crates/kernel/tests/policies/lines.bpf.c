@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * lines: one queue, and marks of which CPU runs something, set and cleared at every switch and looked through at every
- * dispatch. Marks lie side by side in one word a CPU (DENSE: eight to a cache line), or a cache line each. TASKS: every dispatch looks
- * through what stands for the task_structs of 16 tasks, too.
+ * lines: schedules all tasks on one DSQ. Each CPU has a word with the pid of its running task,
+ * which is set and cleared at every switch.
+ * (default)  each CPU's word is in a cache line of its own
+ * DENSE      the words of eight CPUs share a cache line
+ * TASKS      each dispatch writes to 16 objects that represent task_structs
  */
 #include "scx.h"
 

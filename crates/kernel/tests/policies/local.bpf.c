@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * local: everything to the local DSQ at once; what comes back goes to a queue. One of:
- * IMMED    to run at once or not at all
- * PREEMPT  woken tasks take the CPU from the running one
- * RELEASE  when a realtime task takes the CPU, the waiting tasks come back
- * REENQ    at each tick, the waiting tasks come back
+ * local: inserts tasks into local DSQs. Re-enqueued tasks are inserted into another DSQ. One of:
+ * IMMED    inserts with SCX_ENQ_IMMED: the task runs immediately or is enqueued again
+ * PREEMPT  woken tasks preempt the running one
+ * RELEASE  re-enqueues waiting tasks when a realtime task takes the CPU
+ * REENQ    re-enqueues waiting tasks at each tick
  */
 #include "scx.h"
 

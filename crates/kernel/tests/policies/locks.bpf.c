@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* locks: one queue, and a count of what is queued under a bpf_spin_lock in the third value of an array. */
+/*
+ * locks: schedules all tasks on one DSQ, and counts insertions in the third value of an array under
+ * a bpf_spin_lock.
+ */
 #include "scx.h"
 
 char _license[] SEC("license") = "GPL";

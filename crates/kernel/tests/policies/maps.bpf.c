@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* maps: one program for each kind of map. Each gives 0, or the line that does not hold. */
+/*
+ * maps: one test program for each kind of map. It returns 0 or the number of the source line whose
+ * check fails.
+ */
 #include "syscalls.h"
 
 static long (*const for_each_map_elem)(void *map, void *callback, void *ctx, u64 flags) = (void *)164;
@@ -93,7 +96,7 @@ SEC("syscall") int test_percpu_hash(void *ctx)
 	CHECK(bpf_map_update_elem(&percpu_hash, &key, &value, 3) == -EINVAL);
 	mine = bpf_map_lookup_elem(&percpu_hash, &key);
 	CHECK(mine && mine->first == 1 && mine->second == 2);
-	/* Others' values of a new element are zeros. */
+	/* The values of a new element for other CPUs are zero. */
 	other = lookup_percpu_elem(&percpu_hash, &key, 1);
 	CHECK(other && other != mine && !other->first && !other->second);
 	CHECK(lookup_percpu_elem(&percpu_hash, &key, 0) == mine);
@@ -114,7 +117,7 @@ SEC("syscall") int test_lru_hash(void *ctx)
 		CHECK(bpf_map_update_elem(&lru_hash, &key, &value, BPF_NOEXIST) == 0);
 	key = 1;
 	CHECK(bpf_map_lookup_elem(&lru_hash, &key));
-	/* 2 was used longest ago. */
+	/* Key 2 is the least recently used one. */
 	key = 4;
 	CHECK(bpf_map_update_elem(&lru_hash, &key, &value, BPF_EXIST) == -ENOENT);
 	CHECK(bpf_map_update_elem(&lru_hash, &key, &value, BPF_ANY) == 0);
@@ -158,7 +161,7 @@ SEC("syscall") int test_hash(void *ctx)
 	value = 6;
 	CHECK(bpf_map_update_elem(&hash, &b, &value, BPF_ANY) == 0);
 	CHECK(bpf_map_update_elem(&hash, &c, &value, BPF_ANY) == -E2BIG);
-	/* A full map still takes what it has. */
+	/* A full map still accepts updates of existing elements. */
 	CHECK(bpf_map_update_elem(&hash, &b, &value, BPF_EXIST) == 0);
 	CHECK(for_each_map_elem(&hash, sum, &total, 0) == 2 && total == 311);
 	CHECK(for_each_map_elem(&hash, sum, &total, 1) == -EINVAL);
@@ -179,7 +182,7 @@ SEC("syscall") int test_locked(void *ctx)
 	*(volatile u32 *)&value = 5;
 	CHECK(bpf_map_update_elem(&locked, &key, &value, BPF_F_LOCK | BPF_NOEXIST) == 0);
 	there = bpf_map_lookup_elem(&locked, &key);
-	/* The lock is the kernel's. */
+	/* BPF_F_LOCK must not copy the lock. */
 	CHECK(there && there->value == 7 && !*(volatile u32 *)there);
 	return 0;
 }
@@ -194,7 +197,7 @@ SEC("syscall") int test_arrays(void *ctx)
 	key = 2;
 	CHECK(bpf_map_update_elem(&array, &key, &value, BPF_NOEXIST) == -EEXIST);
 	CHECK(bpf_map_update_elem(&array, &key, &value, BPF_EXIST) == 0);
-	/* It has no lock; but the element is looked for first. */
+	/* The array has no lock, so BPF_F_LOCK is invalid, but the element is checked first. */
 	CHECK(bpf_map_update_elem(&array, &key, &value, BPF_F_LOCK) == -EINVAL);
 	CHECK(bpf_map_update_elem(&array, &key, &value, BPF_F_LOCK | BPF_NOEXIST) == -EEXIST);
 	key = 3;
@@ -324,7 +327,10 @@ struct keeps {
 };
 MAP(keeps, 1, 2, u32, struct keeps);
 
-/* Only checked mode sees that it is of a wrong type; what it is of is given back. */
+/*
+ * Only the sanitizer detects the wrong type of the kptr. The reference is dropped according to the
+ * object's own type.
+ */
 SEC("syscall") int test_wrong_kptr(void *ctx)
 {
 	struct cgroup *cgrp = bpf_cgroup_from_id(1);
@@ -344,7 +350,7 @@ SEC("syscall") int test_ringbuf(void *ctx)
 	int i;
 
 	CHECK(ringbuf_query(&ring, RB_RING_SIZE) == 4096);
-	/* libbpf rounds up. */
+	/* libbpf rounds the size up to a power of two. */
 	CHECK(ringbuf_query(&odd_ring, RB_RING_SIZE) == 16384);
 	CHECK(!ringbuf_reserve(&ring, 8, 1));
 	CHECK(!ringbuf_reserve(&ring, 4096, 0));
@@ -356,7 +362,10 @@ SEC("syscall") int test_ringbuf(void *ctx)
 	*(u8 *)record = 1;
 	ringbuf_discard(record, 0);
 	CHECK(ringbuf_query(&ring, RB_AVAIL_DATA) == 32);
-	/* 254 more records of 16 bytes would fill it to the last byte, which stays free. */
+	/*
+	 * 254 more records of 16 bytes would fill the buffer completely, but the last byte must
+	 * stay free.
+	 */
 	for (i = 0; i < 253; i++) {
 		last = ringbuf_reserve(&ring, 8, 0);
 		CHECK(last);
@@ -386,7 +395,7 @@ SEC("syscall") int test_events(void *ctx)
 {
 	u64 data = 1, value[3] = { 1, 1, 1 };
 
-	/* As many entries as CPUs. */
+	/* The array has one entry per CPU. */
 	CHECK(perf_event_output(ctx, &events, BPF_F_CURRENT_CPU, &data, sizeof(data)) == -ENOENT);
 	CHECK(perf_event_output(ctx, &events, 1, &data, sizeof(data)) == -ENOENT);
 	CHECK(perf_event_output(ctx, &events, 2, &data, sizeof(data)) == -E2BIG);
@@ -431,7 +440,7 @@ SEC("syscall") int test_arena(void *ctx)
 	CHECK(!bpf_arena_alloc_pages(&arena, NULL, 1, 1, 0) && !bpf_arena_alloc_pages(&arena, NULL, 1, -2, 0));
 	CHECK(!bpf_arena_alloc_pages(&arena, NULL, 0, -1, 0) && !bpf_arena_alloc_pages(&arena, NULL, 5, -1, 0));
 	CHECK(!bpf_arena_alloc_pages(&arena, NULL, 1, -1, 1) && !bpf_arena_alloc_pages(&arena, (void *)8, 1, -1, 0));
-	/* All but the page that NULL is of. */
+	/* All pages except for the one that contains address 0. */
 	CHECK(bpf_arena_alloc_pages(&arena, NULL, 3, 0, 0));
 	bpf_arena_free_pages(&arena, NULL, 4);
 	CHECK(!bpf_arena_alloc_pages(&arena, NULL, 1, -1, 0));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Calls one kfunc wrongly from ops.running() (or ops.init() with -DIN_INIT): -DCALL=... */
+/* misuse: makes the call given by -DCALL=... in ops.running(), or in ops.init() with -DIN_INIT. */
 #include "scx.h"
 
 char _license[] SEC("license") = "GPL";

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * perf: sets a CPU's performance target when a task runs there, RAISED at the fifth tick, and counts for whom it lost CPUs.
- * WRONG_CPU sets another CPU's target under its own runqueue's lock, TOO_MUCH more than there is.
+ * perf: sets a CPU's performance target when a task starts to run there, and counts why CPUs were
+ * released.
+ * TARGET=n   the target
+ * RAISED=n   the target from the fifth tick on
+ * WRONG_CPU  sets the target of another CPU while holding the runqueue lock of its own
+ * TOO_MUCH   sets a target above the maximum
  */
 #include "scx.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * queues: what can be asked of DSQs and done to tasks on them.
- * Tasks come to a vtime queue ordered by falling pid. Dispatch walks the queue, checks the order, peeks, counts, and moves
- * what it wants: the task of the highest vtime to the local DSQ.
- * PEEK_BUILTIN and PEEK_GONE ask what may not be asked.
+ * queues: iterates over DSQs and moves tasks from them. Tasks are inserted into a vtime DSQ, so
+ * that higher pids come first. Each dispatch iterates over the DSQ, checks the order, peeks,
+ * counts, and moves the task with the highest vtime to the local DSQ.
+ * PEEK_BUILTIN  peeks at a built-in DSQ
+ * PEEK_GONE     peeks at a DSQ that does not exist
  */
 #include "scx.h"
 

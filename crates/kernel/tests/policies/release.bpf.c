@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * release: runs on every Linux with sched_ext, by weak symbols and CO-RE.
- * Tasks wait by vtime on one DSQ. What the kernel has is counted: which function inserted and took tasks, which fields and
- * enumerators are there. STRONG cannot do without scx_bpf_cpu_curr(); WEIGHT sets ops.core_sched_before(), BANDWIDTH
- * ops.cgroup_set_bandwidth(), UNHEARD a callback of no kernel; FLAGS=x are its ops.flags.
+ * release: runs on every Linux with sched_ext, thanks to weak symbols and CO-RE. Schedules tasks on
+ * one vtime DSQ and records which kfuncs, fields and enumerators the kernel has.
+ * STRONG     references scx_bpf_cpu_curr() as a symbol that is not weak
+ * BANDWIDTH  sets ops.cgroup_set_bandwidth()
+ * UNHEARD    sets a callback that no kernel has
+ * FLAGS=x    value of ops.flags
  */
 #include "scx.h"
 

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Programs for the rules of checked mode. BREAKS(name, how it ends) breaks one, KEEPS(name) keeps to them; those that may sleep
- * are _SLEEPABLE. Each gets a task, the address of `given`, where the task's address is and how far apart tasks are, and that
- * of memory of the kernel's with the task's address. Those of user space's, _INPUT, get 20 bytes. Before any of them `faults` runs.
+ * Common definitions for the test programs of the sanitizer's rules.
+ *
+ * BREAKS(name, message) defines a program that breaks a rule and ends with the message; KEEPS(name)
+ * defines one that keeps all rules. Programs that may sleep have the suffix _SLEEPABLE.
+ *
+ * The arguments of a program are a task, the address of `given`, and the address of kernel memory
+ * that contains the task's address. `given` contains the task's address and the distance between
+ * two task_structs. Programs with the suffix _INPUT are called from user space with 20 bytes of
+ * input. Before each program, the test runs `faults`.
  */
 #pragma once
 #include "scx.h"
@@ -10,8 +16,9 @@
 char _license[] SEC("license") = "GPL";
 
 /*
- * With VERDICTS defined each program is a callback of its own sched_ext_ops, so that scripts/live/verdicts.c can ask a real kernel's
- * verifier about it. The callbacks have a task as first argument.
+ * With VERDICTS, each program is a callback of its own sched_ext_ops, so that
+ * scripts/live/verdicts.c can pass it to the verifier of a real kernel. The first argument of these
+ * callbacks is a task.
  */
 #ifdef VERDICTS
 #define CALLBACK(callback, section, program)                                            \
@@ -127,7 +134,7 @@ struct value {
 	struct cgroup __kptr *cgrp;
 	struct task_struct __kptr_untrusted *stale;
 #ifndef VERDICTS
-	/* The kernel allows these in task storage alone. */
+	/* The kernel allows a uptr only in task storage. */
 	struct plain __uptr *user;
 #endif
 	u64 number;
@@ -153,7 +160,7 @@ struct {
 SEC(".data.given") u64 given[4];
 const volatile u64 constant = 7;
 
-/* The element 1 of the hash, made anew, and its end. */
+/* fresh() creates element 1 of the hash again and returns it; delete() deletes it. */
 #define fresh()                                                         \
 	({                                                              \
 		u32 ___key = 1;                                         \
@@ -167,7 +174,7 @@ const volatile u64 constant = 7;
 		bpf_map_delete_elem(&hash, &___key);                    \
 	})
 
-/* The element 1 of the hash with a reference to a task in it; NULL if there is none. */
+/* Returns element 1 of the hash with a reference to a task in it, or NULL. */
 static __always_inline struct value *keeping(struct task_struct *task)
 {
 	struct value *value = fresh();
@@ -185,7 +192,10 @@ static __always_inline struct value *keeping(struct task_struct *task)
 static long (*const bpf_for_each_map_elem)(void *map, void *callback, void *ctx, u64 flags) = (void *)164;
 static long (*const bpf_loop)(u32 nr, void *callback, void *ctx, u64 flags) = (void *)181;
 
-/* This far below the top of the stack, where nothing else is. */
+/*
+ * Returns an address that is `offset` bytes below the top of the stack, where nothing else is
+ * stored.
+ */
 #define in_stack(offset)                                                \
 	({                                                              \
 		void *___at;                                            \
@@ -205,7 +215,10 @@ static __attribute__((noinline)) long faults_too(void *map, u32 *key, struct val
 	return load(u64, NULL);
 }
 
-/* Ends in the midst of a callback with all that it holds, of which the next program must see nothing. */
+/*
+ * Faults in a callback while it holds objects of all kinds. The next program must not be affected
+ * by them.
+ */
 SEC("?tp_btf/rule") u64 faults(u64 *ctx)
 {
 	struct value *value = fresh();

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Rules of checked mode about what functions are given and give, and about callbacks. See rules.h. */
+/*
+ * Rules of the sanitizer about arguments and results of functions, and about callbacks. See
+ * rules.h.
+ */
 #include "rules.h"
 
 struct leaf {
@@ -23,7 +26,7 @@ struct {
 	__type(value, u64);
 } storage SEC(".maps");
 
-/* What functions are given. */
+/* Arguments of functions. */
 
 BREAKS(is_given_a_place_beyond_the_stack, "stack-out-of-bounds: store of 16 bytes")
 {
@@ -56,8 +59,8 @@ BREAKS(is_given_a_value_beyond_the_stack, "stack-out-of-bounds: load of")
 }
 
 /*
- * A bpf_cpumask consists of numbers, so that one may be part of what is the program's. It is as large as in a kernel for 8192 CPUs:
- * 1024 bytes and a word.
+ * A bpf_cpumask contains only numbers, so it may be part of the program's own memory. Its size is
+ * that of a kernel for 8192 CPUs: 1024 bytes and one word.
  */
 #define MASK_WORDS 129
 private(B) u64 masks[2 * MASK_WORDS];
@@ -130,7 +133,7 @@ BREAKS(locks_twice, "deadlock: bpf_spin_lock of the lock that is already held")
 	return 0;
 }
 
-/* Objects of the kernel. */
+/* Kernel objects. */
 
 struct task_struct___mask {
 	cpumask_t cpus_mask;
@@ -261,7 +264,7 @@ KEEPS(reads_masks)
 	return 0;
 }
 
-/* What they give. */
+/* Results of functions. */
 
 BREAKS(far_from_null, "untested: arithmetic on a pointer that may be NULL")
 {
@@ -356,7 +359,7 @@ KEEPS(reads_of_what_was_not_made)
 
 	if (!value)
 		return 0;
-	/* No flags are known, so it is no dynptr to anything. */
+	/* The flags are invalid, so the dynptr does not refer to anything. */
 	bpf_dynptr_from_mem(&value->number, 8, 1, &ptr);
 	delete();
 	bpf_dynptr_read(&word, 8, &ptr, 0, 0);
@@ -436,7 +439,7 @@ BREAKS(hands_on_a_number, "bad-pointer: load of 8 bytes")
 {
 	u64 number = ctx[0];
 
-	/* Not a pointer any more. */
+	/* The sanitizer no longer treats this as a pointer. */
 	number = (number ^ 1) ^ (u64)load(u8, &constant) / 7;
 	bpf_loop(1, reads_its_word, (void *)number, 0);
 	return 0;

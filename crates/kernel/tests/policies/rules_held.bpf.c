@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Rules of checked mode about what a program holds: references, lists and trees, locks and sections, iterators and dynptrs. See
- * rules.h.
+ * Rules of the sanitizer about held objects: references, lists and trees, locks and critical
+ * sections, iterators and dynptrs. See rules.h.
  */
 #include "rules.h"
 
@@ -15,7 +15,7 @@ private(A) struct bpf_list_head notes __contains(note, node);
 private(A) struct bpf_rb_root leaves __contains(leaf, node);
 private(B) struct bpf_spin_lock other_lock;
 
-/* What references are kept in. */
+/* A map value with references. */
 struct keep {
 	struct plain __kptr *plain;
 	struct plain __attribute__((btf_type_tag("percpu_kptr"))) *all;
@@ -224,7 +224,7 @@ KEEP_AS(all, percpu_objects())
 			drop;                                   \
 	})
 
-/* The second time what was kept comes back. */
+/* In the second iteration, the exchange returns the object stored in the first one. */
 KEEPS(keeps_each_kind_in_its_field)
 {
 	struct keep *kept = keep();
@@ -343,7 +343,7 @@ KEEPS(looks_at_what_it_pushed_before_it_unlocks)
 	return 0;
 }
 
-/* Locks and sections. */
+/* Locks and critical sections. */
 
 BREAKS(unlocks_another_lock, "unbalanced-lock: bpf_spin_unlock of a lock that is not the one locked last")
 {

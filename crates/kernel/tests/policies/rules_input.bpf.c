@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Rules of checked mode about what user space gives, words at the end of kernel objects, and saved interrupt flags. See rules.h. */
+/*
+ * Rules of the sanitizer about input from user space, the ends of kernel objects, and saved
+ * interrupt flags. See rules.h.
+ */
 #include "rules.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -26,7 +29,7 @@ struct {
 		(struct guarded *)bpf_map_lookup_elem(&guarded, &___key); \
 	})
 
-/* What user space gives. */
+/* Input from user space. */
 
 KEEPS_INPUT(changes_its_input)
 {
@@ -74,8 +77,8 @@ BREAKS_INPUT(needs_rcu_on_input, "rcu: scx_bpf_cpu_curr needs bpf_rcu_read_lock"
 }
 
 /*
- * The end of kernel objects: `given[1]` is how far apart tasks are. Checked mode does not see that an offset is variable which comes
- * from the stack, as the kernel does.
+ * The ends of kernel objects. `given[1]` is the distance between task_structs. The sanitizer,
+ * unlike the kernel, does not notice that an offset loaded from the stack is variable.
  */
 static __always_inline u64 task_stride(void)
 {
@@ -207,7 +210,7 @@ BREAKS(restores_what_no_lock_saved, "bad-pointer: bpf_local_irq_restore wants a 
 
 	if (!value || bpf_res_spin_lock_irqsave(&value->lock, &flags))
 		return 0;
-	/* It is taken. */
+	/* The lock is already held, so this fails. */
 	bpf_res_spin_lock_irqsave(&value->lock, &again);
 	bpf_res_spin_unlock_irqrestore(&value->lock, &flags);
 	bpf_local_irq_restore(&again);

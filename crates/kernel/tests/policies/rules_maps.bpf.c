@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Rules of checked mode about what is there once for each CPU and about maps of maps. See rules.h. */
+/* Rules of the sanitizer about per-CPU objects and maps of maps. See rules.h. */
 #include "rules.h"
 
 static void *(*const bpf_map_lookup_percpu_elem)(void *map, const void *key, u32 cpu) = (void *)195;
@@ -45,7 +45,7 @@ struct {
 	__array(values, struct inner_hash);
 } hash_of_maps SEC(".maps") = { .values = { [1] = &two } };
 
-/* Once for each CPU. */
+/* Per-CPU objects and values. */
 
 KEEPS(changes_copies_of_an_object)
 {

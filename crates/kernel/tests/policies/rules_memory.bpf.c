@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Rules of checked mode about memory: bounds, what may be stored to, pointers, fields that are the kernel's. See rules.h. */
+/*
+ * Rules of the sanitizer about memory: bounds, read-only memory, pointers, and special fields. See
+ * rules.h.
+ */
 #include "rules.h"
 
-/* Bounds, and what may be stored to. */
+/* Bounds and read-only memory. */
 
 BREAKS(behind_an_object, "out-of-bounds: load of 8 bytes")
 {
@@ -106,7 +109,7 @@ BREAKS(reads_where_nothing_is, "bad-pointer: load of 8 bytes")
 	return load(u64, bpf_rdonly_cast((void *)0x100000000000, 0));
 }
 
-/* Pointers that were given, kept or made. */
+/* Pointers from arguments, from memory and from computations. */
 
 BREAKS(stores_through_a_pointer_in_the_arguments, "read-only: store of 8 bytes")
 {
@@ -199,7 +202,10 @@ BREAKS(reads_what_is_gone_long_since, "use-after-free: load of 8 bytes")
 	if (!value)
 		return 0;
 	delete();
-	/* As many that come and go as it takes until others are known in its place. */
+	/*
+	 * Creates and deletes more elements than the sanitizer's quarantine holds, so that the first
+	 * element's memory is known as that of other elements.
+	 */
 	for (int i = 0; i < 4096; i++) {
 		fresh();
 		delete();

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Rules of checked mode about objects that own others or have several owners, and about arenas. See rules.h. */
+/*
+ * Rules of the sanitizer about objects that own others or have several owners, and about arenas.
+ * See rules.h.
+ */
 #include "rules.h"
 
 struct box {
@@ -13,7 +16,7 @@ struct chest {
 	struct counts __percpu_kptr *counts;
 };
 
-/* Objects that own others. */
+/* Objects that own other objects. */
 
 BREAKS(reads_what_a_dropped_object_owned, "use-after-free: load of 8 bytes")
 {
@@ -197,7 +200,10 @@ BREAKS(counts_references_itself, "special-field: store of 4 bytes")
 	return 0;
 }
 
-/* Puts an object on a shelf of its own and drops that: what else is held of the object stays. */
+/*
+ * Adds an object to the list of a new shelf and drops the shelf. Other references to the object
+ * stay valid.
+ */
 static __always_inline void shelve_and_drop(struct shared *shared)
 {
 	struct shelf *shelf = bpf_obj_new(struct shelf);
@@ -252,7 +258,10 @@ struct {
 void __arena *bpf_arena_alloc_pages(void *map, void __arena *at, u32 pages, int node, u64 flags) __ksym;
 void bpf_arena_free_pages(void *map, void __arena *at, u32 pages) __ksym;
 
-/* Through what the function returned itself, and through what the program cast. */
+/*
+ * Stores through the pointer that the function returned, and through a pointer that the program
+ * cast.
+ */
 KEEPS(stores_to_its_pages)
 {
 	u64 __arena *page = bpf_arena_alloc_pages(&arena, NULL, 1, -1, 0);

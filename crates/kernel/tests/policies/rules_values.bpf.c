@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Rules of checked mode about values: registers without one, pointers before they are tested, offsets, alignment. See rules.h. */
+/*
+ * Rules of the sanitizer about values: uninitialised registers, untested pointers, offsets,
+ * alignment. See rules.h.
+ */
 #include "rules.h"
 
 private(A) struct bpf_spin_lock lock;
@@ -115,7 +118,10 @@ KEEPS(reads_registers_that_it_set)
 	return value;
 }
 
-/* The other path would leave r9 without a value; the kernel knows the constant, too. */
+/*
+ * If the branch were taken, r9 would have no value. The verifier knows the constant and does not
+ * follow that path.
+ */
 KEEPS(reads_a_register_that_is_set_on_the_path_taken)
 {
 	u64 value, seven = load(u64, &constant);
@@ -311,7 +317,7 @@ BREAKS(tests_another_value, "untested: load of 8 bytes")
 	return other ? load(u64, &value->number) : 0;
 }
 
-/* A copy, in a register or in the stack, is tested with it. */
+/* A test of one copy counts for all copies, in registers and on the stack. */
 KEEPS(tests_a_copy_of_a_value)
 {
 	struct value *value = fresh(), *copy = value, *second;
@@ -337,7 +343,10 @@ KEEPS(adds_to_a_value_after_the_test)
 	return load(u8, value);
 }
 
-/* Newer kernels need no test if they know that the index is in the array; checked mode never asks for one of an array. */
+/*
+ * Newer kernels need no test if they know that the index is valid. The sanitizer never requires a
+ * test for an element of an array.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 4);

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A program within a program: ops.dispatch() moves a task to its CPU, and while it does so a program on sched_migrate_task runs.
- * The callback holds something of each kind meanwhile, which is none of that program's; nor is what that one holds the callback's.
- * Without a definition both keep to the rules.
+ * A program that runs within another one. ops.dispatch() moves a task to its CPU, which runs the
+ * program on sched_migrate_task. Meanwhile the callback holds an object of each kind. These objects
+ * must not be attributed to the nested program, and the objects held by that program must not be
+ * attributed to the callback.
+ *
+ * Each definition makes one of the programs break a rule; without a definition both keep the rules.
  */
 #include "scx.h"
 
@@ -53,7 +56,7 @@ static __always_inline u64 *element(void)
 	return bpf_map_lookup_elem(&hash, &key);
 }
 
-/* As much stack as one call may have with little else. */
+/* Uses nearly as much stack as one call may use. */
 static __noinline int use_stack(void)
 {
 	char room[200] = {};
@@ -148,7 +151,7 @@ void SCX_OP(within_dispatch, s32 cpu, struct task_struct *prev)
 		bpf_task_release(held);
 }
 
-/* What the kernel tells in a struct is its own, and the struct has an end. */
+/* Checks that a struct passed by the kernel belongs to the kernel and that its end is checked. */
 s32 SCX_OP_SLEEPABLE(within_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct cgroup *held = bpf_cgroup_acquire(args->cgroup);
@@ -161,7 +164,7 @@ s32 SCX_OP_SLEEPABLE(within_init_task, struct task_struct *p, struct scx_init_ta
 	return 0;
 }
 
-/* Behind the struct, which is a byte, there is nothing of earlier calls. */
+/* The struct has one byte. The memory behind it must not contain data of earlier calls. */
 void SCX_OP(within_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
 	if (load(u64, (void *)args + 8))

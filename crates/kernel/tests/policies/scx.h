@@ -1,3 +1,3 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The policies' own header serves the tests too: extend that one. */
+/* Includes the header of the policies in this repository, which the tests use as well. */
 #include "../../../../policies/include/scx.h"

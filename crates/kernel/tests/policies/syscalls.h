@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Programs that user space calls, each of which gives 0 or the line that does not hold. */
+/*
+ * Definitions for test programs that user space calls. Each returns 0 or the number of the source
+ * line whose check fails.
+ */
 #pragma once
 #include "scx.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * tamper: stores to what is the kernel's. STORE is a statement that ops.running() executes with `p` once a second task has run.
- * Without it the policy stores to what it may.
+ * tamper: stores to kernel memory. STORE is a statement that ops.running() executes from its fourth
+ * call on; it may use `p` and `scx`. Without STORE, the policy stores to the fields that it may
+ * write.
  */
 #include "scx.h"
 

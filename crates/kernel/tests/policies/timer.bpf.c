@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A timer of 1 ms that starts itself again, one at an absolute time, one that is cancelled. */
+/*
+ * timer: a timer that restarts itself every ms, one with an absolute time, and one that is
+ * cancelled.
+ */
 #include "scx.h"
 
 char _license[] SEC("license") = "GPL";
@@ -16,7 +19,10 @@ struct {
 
 int bpf_timer_cancel_async(struct bpf_timer *timer) __ksym;
 
-/* What cancelling gives: of its own timer, without waiting, of one without callback, and where interrupts are off. */
+/*
+ * Results of cancelling a callback's own timer, a timer without callback, and a timer while
+ * interrupts are off; each also with the asynchronous variant.
+ */
 s64 own, own_async, ended, ended_async, under_lock, under_lock_async, started_again;
 u64 periodic, absolute_at, cancelled, was_pending, first_at, last_at, key_seen, timer_cpu;
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Programs on tracepoints and functions, each adding what it saw to a log; a policy that counts when told to. */
+/*
+ * trace: programs on tracepoints and functions that write to a log, and a syscall program that user
+ * space can call.
+ */
 #include "scx.h"
 
 char _license[] SEC("license") = "GPL";

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Asks for everything that a profile can do once the object is in the kernel: entries of maps, memory, programs before and after. */
+/*
+ * userspace: needs everything that a profile can do after loading: map entries, memory, programs
+ * before and after enabling.
+ */
 #include "scx.h"
 
 char _license[] SEC("license") = "GPL";
@@ -47,7 +50,7 @@ struct mask_arg {
 	u64 mask;
 };
 
-/* Gives the address of a word to be filled. */
+/* Returns the address of a word for the profile to fill. */
 SEC("syscall")
 int give(struct mask_arg *arg)
 {
@@ -61,7 +64,7 @@ struct keep_arg {
 	s32 series[3];
 };
 
-/* Takes the address back, filled. */
+/* Receives the address again after the word was filled. */
 SEC("syscall")
 int keep(struct keep_arg *arg)
 {
@@ -69,7 +72,7 @@ int keep(struct keep_arg *arg)
 	return 0;
 }
 
-/* Looks into the maps. */
+/* Copies the values in the maps to globals. */
 SEC("syscall")
 int look(void *unused)
 {
@@ -94,7 +97,7 @@ int look(void *unused)
 	return 0;
 }
 
-/* As a timer that has to be started where it is to fire. */
+/* Stands for a program that must run on a certain CPU, for example to start a timer there. */
 SEC("syscall")
 int start(struct mask_arg *arg)
 {

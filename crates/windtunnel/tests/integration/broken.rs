@@ -243,7 +243,7 @@ fn a_policy_that_loses_tasks_wins_nothing() {
         assert!(count > Some(0) && longest > Some(500_000_000), "{name}: {lost:#}");
         let kept = lost["kept"].as_str().expect("a place");
         let expected = match name {
-            "drops" => "in the policy's hands: its last ops.enqueue() inserted it into no DSQ",
+            "drops" => "held by the policy: its last ops.enqueue() inserted it into no DSQ",
             _ => "on DSQ 0x0, 0 of ",
         };
         assert!(kept.starts_with(expected), "{name}: {kept}");

@@ -292,7 +292,7 @@ fn a_policy_is_told_what_the_chosen_release_lacks() {
     assert_eq!(old.status, 1);
     let err = &old.stderr;
     assert!(
-        err.contains("scx_bpf_dsq_move_to_local___v2 is not in Linux 6.18: it is there since Linux 7.1"),
+        err.contains("scx_bpf_dsq_move_to_local___v2 is not in Linux 6.18: it exists since Linux 7.1"),
         "{err}"
     );
     assert!(old.stdout.contains("\"kernel\": \"6.18\""));
@@ -405,7 +405,7 @@ fn a_profile_sets_up_the_policy_and_says_what_is_missing() {
     );
     assert_eq!(short.status, 0, "{}", short.stderr);
     assert!(
-        short.stderr.contains("fifo: warning: not here: its adviser"),
+        short.stderr.contains("fifo: warning: not modelled: its adviser"),
         "{}",
         short.stderr
     );

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! kfuncs about cgroups. One that was removed is there as long as the policy holds a reference to it.
+//! kfuncs for cgroups. A removed cgroup remains accessible while the policy holds a reference to
+//! it.
 
 use super::{Kfunc, any_task};
 use crate::machine::Machine;
@@ -39,14 +40,15 @@ pub(super) fn table() -> Vec<Kfunc> {
     table
 }
 
-/// The cgroup at an address a policy gave: the workload's number of it, and whether it was removed.
+/// Returns the cgroup at an address from a policy: its number in the workload, and whether it was
+/// removed.
 pub(crate) fn cgroup_at(m: &Machine, addr: u64) -> Result<(u32, bool), Fault> {
     m.layout
         .cgroup_from_addr(addr)
         .ok_or_else(|| Fault::func(format!("{addr:#x} is not a struct cgroup")))
 }
 
-/// A reference to a cgroup; 0 if it is gone.
+/// Takes a reference to a cgroup and returns its address, or 0 if it no longer exists.
 fn tryget(m: &mut Machine, cgrp: u64) -> u64 {
     if m.layout.get_cgroup(cgrp) { cgrp } else { 0 }
 }
@@ -92,8 +94,8 @@ fn bpf_cgroup_ancestor(m: &mut Machine, cgrp: u64, level: i32) -> Result<u64, Fa
     Ok(found.map_or(0, |&above| tryget(m, above)))
 }
 
-/// The number of a task's cgroup; idle tasks are in the root.
-fn cgroup_of(m: &Machine, p: TaskId) -> u32 {
+/// Returns the number of a task's cgroup. Idle tasks are in the root cgroup.
+fn task_cgroup(m: &Machine, p: TaskId) -> u32 {
     if p == IDLE { 0 } else { m.tasks[p].cgroup }
 }
 
@@ -102,11 +104,11 @@ fn id(m: &Machine, cgroup: u32) -> u64 {
 }
 
 fn bpf_get_current_cgroup_id(m: &mut Machine) -> u64 {
-    id(m, cgroup_of(m, m.rqs[m.this_cpu].curr))
+    id(m, task_cgroup(m, m.rqs[m.this_cpu].curr))
 }
 
 fn bpf_get_current_ancestor_cgroup_id(m: &mut Machine, level: i32) -> u64 {
-    let own = Some(cgroup_of(m, m.rqs[m.this_cpu].curr));
+    let own = Some(task_cgroup(m, m.rqs[m.this_cpu].curr));
     let chain: Vec<u32> = std::iter::successors(own, |&at| m.parent_cgroup(at)).collect();
     let level = usize::try_from(level).unwrap_or(usize::MAX);
     chain.iter().rev().nth(level).map_or(0, |&cgroup| id(m, cgroup))
@@ -115,7 +117,7 @@ fn bpf_get_current_ancestor_cgroup_id(m: &mut Machine, level: i32) -> u64 {
 fn bpf_task_under_cgroup(m: &mut Machine, p: u64, ancestor: u64) -> Result<i64, Fault> {
     let (p, _) = any_task(m, p)?;
     cgroup_at(m, ancestor)?;
-    let own = m.layout.cgroup_addr(cgroup_of(m, p));
+    let own = m.layout.cgroup_addr(task_cgroup(m, p));
     Ok(m.layout.cgroup_chain(own).contains(&ancestor).into())
 }
 
@@ -124,13 +126,14 @@ const DESCENDANTS_POST: u32 = 3;
 const ANCESTORS_UP: u32 = 4;
 const CHILDREN: u32 = 5;
 
-// The iterator's words: address of the first cgroup, or 0 when it is over; of the one it has come to, 0 before; the order.
+// The iterator's words: the address of the first cgroup, or 0 at the end; the address of the
+// current cgroup, or 0 at the start; the order.
 fn bpf_iter_css_new(m: &mut Machine, it: u64, start: u64, flags: u32) -> Result<i32, Fault> {
     m.region.store(it, [0u64; 3])?;
     if !(DESCENDANTS_PRE..=CHILDREN).contains(&flags) {
         return Ok(-EINVAL);
     }
-    // A css is the first member of its cgroup.
+    // A css is the first member of its cgroup, so their addresses are equal.
     cgroup_at(m, start)?;
     m.region.store(it, [start, 0, u64::from(flags)])?;
     Ok(0)
@@ -159,17 +162,18 @@ fn bpf_iter_css_next(m: &mut Machine, it: u64) -> Result<u64, Fault> {
     Ok(next.unwrap_or(0))
 }
 
-/// The cgroup above the one at an address.
+/// Returns the address of a cgroup's parent.
 fn above(m: &Machine, cgrp: u64) -> Option<u64> {
     m.layout.cgroup_chain(cgrp).iter().nth_back(1).copied()
 }
 
+/// Returns the online child of a cgroup that follows `after`, or the first one.
 fn child(m: &Machine, parent: u64, after: Option<u64>) -> Option<u64> {
     m.layout
         .next_child(parent, after, |cgroup| m.cgroups.get(cgroup).online)
 }
 
-/// css_next_descendant_pre
+/// Returns the next cgroup in pre-order (css_next_descendant_pre()).
 fn next_descendant_pre(m: &Machine, at: Option<u64>, root: u64) -> Option<u64> {
     let Some(mut at) = at else {
         return Some(root);
@@ -187,7 +191,7 @@ fn next_descendant_pre(m: &Machine, at: Option<u64>, root: u64) -> Option<u64> {
     None
 }
 
-/// css_next_descendant_post
+/// Returns the next cgroup in post-order (css_next_descendant_post()).
 fn next_descendant_post(m: &Machine, at: Option<u64>, root: u64) -> Option<u64> {
     let leftmost = |mut at: u64| {
         while let Some(first) = child(m, at, None) {

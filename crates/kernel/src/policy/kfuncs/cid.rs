@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! kfuncs about CPUs by cid.
+//! kfuncs that identify CPUs by cid.
 
 use super::cpu::{self, nr_cpu_ids, scx_bpf_cpuperf_set};
 use super::{Kfunc, any_task};
@@ -56,7 +56,7 @@ fn scx_bpf_task_cid(m: &mut Machine, p: u64) -> Result<i32, Fault> {
     any_task(m, p).map(|(_, cpu)| m.ext.cids.of_cpu(cpu) as i32)
 }
 
-/// The CPU of a cid from a policy; `None` if it is invalid, which is the policy's error.
+/// Returns the CPU of a cid from a policy, or `None` after a policy error if the cid is invalid.
 fn to_cpu(m: &mut Machine, cid: i32) -> Option<CpuId> {
     valid(m, cid).map(|cid| m.ext.cids.to_cpu(cid))
 }
@@ -69,7 +69,8 @@ fn scx_bpf_cpu_to_cid(m: &mut Machine, cpu: i32) -> i32 {
     cpu::valid(m, cpu).map_or(-EINVAL, |cpu| m.ext.cids.of_cpu(cpu) as i32)
 }
 
-/// Copies as much as the policy's struct holds; what it has more is -1.
+/// Copies as many members as fit into the policy's struct. Members that the kernel does not have
+/// become -1.
 fn scx_bpf_cid_topo(m: &mut Machine, cid: i32, out: u64, out_size: u64) -> Result<(), Fault> {
     m.ext.vm().charge_bytes(out_size)?;
     m.region.bytes_mut(out, out_size)?.fill(0xff);

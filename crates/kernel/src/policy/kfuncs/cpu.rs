@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! kfuncs about CPUs: selection, idle masks, cpumasks, runqueues, performance, kicks.
+//! kfuncs for CPUs: selection, idle masks, cpumasks, runqueues, performance targets, kicks.
 
 use super::{Kfunc, NUMA_NO_NODE, task};
 use crate::machine::Machine;
@@ -81,6 +81,7 @@ pub(super) fn valid(m: &mut Machine, cpu: i32) -> Option<CpuId> {
     exit::cpu_valid(m, cpu, "")
 }
 
+/// Returns whether built-in idle tracking is enabled; if not, reports a policy error.
 fn builtin_idle_enabled(m: &mut Machine) -> bool {
     let enabled = m.idle.enabled();
     if !enabled {
@@ -93,6 +94,7 @@ fn or_errno(cpu: Option<CpuId>) -> i32 {
     cpu.map_or(-EBUSY, |cpu| cpu.nr() as i32)
 }
 
+/// Reports the policy error of a selection for a task that the callback is not about.
 #[cold]
 fn cross_task(m: &mut Machine, p: TaskId) -> i32 {
     let t = &m.tasks[p];
@@ -101,7 +103,7 @@ fn cross_task(m: &mut Machine, p: TaskId) -> i32 {
     -EINVAL
 }
 
-/// select_cpu_from_kfunc
+/// Selects a CPU for a task (select_cpu_from_kfunc()).
 #[inline(always)]
 fn select_cpu(m: &mut Machine, p: TaskId, prev_cpu: i32, wake_flags: u64, allowed: Option<Mask>, flags: u64) -> i32 {
     let Some(prev_cpu) = valid(m, prev_cpu) else {
@@ -167,7 +169,7 @@ fn scx_bpf_cpu_node(m: &mut Machine, cpu: i32) -> i32 {
     }
 }
 
-/// validate_node
+/// Returns a valid node, or an errno (validate_node()).
 fn validate_node(m: &mut Machine, node: i32) -> Result<u32, i32> {
     if !m.idle.per_node() {
         exit::error(m, "per-node idle tracking is disabled");
@@ -183,7 +185,7 @@ fn validate_node(m: &mut Machine, node: i32) -> Result<u32, i32> {
     Ok(node as u32)
 }
 
-/// The global masks may be asked for.
+/// Returns whether the global idle masks are available; if not, reports a policy error.
 fn global_masks(m: &mut Machine) -> bool {
     if m.idle.per_node() {
         exit::error(m, "SCX_OPS_BUILTIN_IDLE_PER_NODE enabled");
@@ -222,7 +224,7 @@ fn scx_bpf_get_idle_smtmask(m: &mut Machine) -> u64 {
     }
 }
 
-/// The masks are the kernel's own: nothing to release.
+/// Does nothing, because the masks belong to the kernel.
 fn put_cpumask(_m: &mut Machine, _mask: u64) {}
 
 fn scx_bpf_test_and_clear_cpu_idle(m: &mut Machine, cpu: i32) -> bool {
@@ -348,7 +350,7 @@ fn scx_bpf_cpu_curr(m: &mut Machine, cpu: i32) -> u64 {
     valid(m, cpu).map_or(0, |cpu| m.curr_addr(cpu))
 }
 
-/// The runqueue's clock while its lock is held, otherwise the CPU's.
+/// Returns the runqueue's clock while its lock is held, otherwise the CPU's local time.
 fn scx_bpf_now(m: &mut Machine) -> u64 {
     let cpu = m.this_cpu;
     if m.ext.frame.locked_cpu == Some(cpu) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! kfuncs about DSQs: making them, inserting and moving tasks, looking into them.
+//! kfuncs for DSQs: creating them, inserting and moving tasks, iterating over them.
 
 use super::{Kfunc, any_task};
 use crate::machine::Machine;
@@ -64,7 +64,8 @@ pub(super) fn table() -> Vec<Kfunc> {
         { releases: V6_12.., contexts: ANY, rules: does(IterNext).ret_null(), native: 3, run: bpf_iter_scx_dsq_next }
         "void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it)"
         { releases: V6_12.., contexts: ANY, rules: does(IterDestroy), native: 0, run: dsq::iter_destroy }
-        // The names that kfuncs had before Linux 6.13, beside those they have.
+        // Names of kfuncs before Linux 6.13, which later releases have in addition to the current
+        // names.
         "void scx_bpf_dispatch(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags)"
         { releases: V6_12..V6_17, contexts: kf::ENQUEUE, rules: PLAIN, native: 12,
           run: scx_bpf_dsq_insert, now: "scx_bpf_dsq_insert" }
@@ -100,7 +101,7 @@ fn scx_bpf_dsq_peek(m: &mut Machine, dsq_id: u64) -> u64 {
     addr(m, first)
 }
 
-/// The task that is to be inserted, if there is one: not NULL. May be IDLE.
+/// Returns the task to be inserted, which may be IDLE. Returns `None` for NULL.
 #[inline]
 fn inserted(m: &Machine, p: u64) -> Result<Option<TaskId>, Fault> {
     match m.task_index(p) {
@@ -146,7 +147,7 @@ fn scx_bpf_dsq_move_to_local(m: &mut Machine, dsq_id: u64) -> bool {
 
 fn scx_bpf_dsq_move(m: &mut Machine, it: u64, p: u64, dsq_id: u64, enq_flags: u64) -> Result<bool, Fault> {
     let (p, _) = any_task(m, p)?;
-    // No DSQ has an idle task.
+    // Idle tasks are never on a DSQ.
     if p == IDLE {
         return Ok(false);
     }
@@ -159,7 +160,7 @@ fn scx_bpf_dsq_move_vtime(m: &mut Machine, it: u64, p: u64, dsq_id: u64, enq_fla
     scx_bpf_dsq_move(m, it, p, dsq_id, enq_flags | SCX_ENQ_DSQ_PRIQ)
 }
 
-/// There are no sub-schedulers to dispatch from.
+/// Returns false, because there are no sub-schedulers.
 fn scx_bpf_sub_dispatch(_m: &mut Machine, _cgroup_id: u64) -> bool {
     false
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The kfuncs that a policy can call, with the kernel's prototypes, permissions and error messages.
 //!
-//! Argument checks of the kernel's verifier are checks at run time here: a pointer that is not what the prototype says is a
-//! fault. All that sched_ext objects are known to call on Linux 7.2 is here or in the bpf crate. A kfunc is one row of a table;
-//! [`bpf::rows`] describes the columns.
+//! Arguments that the kernel's verifier checks at load are checked at run time here: a pointer of
+//! the wrong type is a fault. All kfuncs that sched_ext objects are known to call on Linux 7.2 are
+//! here or in the bpf crate. Each kfunc is one row of a table, with the columns described in
+//! [`bpf::rows`].
 //!
-//! Memory that a policy points to is accessed through the region's checked functions alone: there is no unsafe code here.
+//! A policy's memory is accessed only through the region's checked functions, so this directory
+//! contains no unsafe code.
 #![forbid(unsafe_code)]
 
 pub(crate) mod cgroup;
@@ -27,7 +29,7 @@ type Kfunc = Func<Machine>;
 
 const NUMA_NO_NODE: i32 = -1;
 
-/// Everything a policy can call, helpers included, without costs.
+/// Returns all functions that a policy can call, including helpers, without costs.
 pub(crate) fn all() -> Vec<Kfunc> {
     [
         bpf::helper::table(),
@@ -43,7 +45,8 @@ pub(crate) fn all() -> Vec<Kfunc> {
     .collect()
 }
 
-/// Everything a policy can call on a machine with these costs, in ns.
+/// Returns all functions that a policy can call, with their costs on a machine with this cost
+/// table.
 pub fn table(costs: &Costs) -> Vec<Kfunc> {
     let mut table = all();
     for func in &mut table {
@@ -55,7 +58,8 @@ pub fn table(costs: &Costs) -> Vec<Kfunc> {
     table
 }
 
-/// Returns the first of these that a policy by cid cannot call: it takes or gives CPU ids or masks of them.
+/// Returns the first called function that is not available to cid-based policies, because it uses
+/// CPU numbers or CPU masks.
 pub(crate) fn by_cpu(called: &[String]) -> Option<&String> {
     let all = all();
     let is_by_cpu = |func: &&Kfunc| func.contexts != ANY && func.contexts & kf::BY_CPU != 0;
@@ -64,13 +68,14 @@ pub(crate) fn by_cpu(called: &[String]) -> Option<&String> {
         .find(|name| all.iter().filter(is_by_cpu).any(|func| func.name == name.as_str()))
 }
 
-/// The task at an address a policy gave, which may not be an idle task. It may be dead while the policy holds it.
+/// Returns the task at an address from a policy, which must not be an idle task. A task on which
+/// the policy holds a reference may be dead.
 #[inline]
 fn task(m: &Machine, addr: u64) -> Result<TaskId, Fault> {
     m.task_index(addr).ok_or_else(|| not_a_task(addr))
 }
 
-/// The task at an address a policy gave and its CPU; IDLE for an idle task.
+/// Returns the task at an address from a policy, and its CPU. The task is IDLE for an idle task.
 #[inline]
 pub(crate) fn any_task(m: &Machine, addr: u64) -> Result<(TaskId, CpuId), Fault> {
     match m.task_index(addr) {
@@ -86,7 +91,7 @@ pub(crate) fn any_task(m: &Machine, addr: u64) -> Result<(TaskId, CpuId), Fault>
 #[cold]
 fn not_a_task(addr: u64) -> Fault {
     Fault::func(match addr {
-        0 => "a NULL task".to_string(),
+        0 => "NULL is not a task".to_string(),
         _ => format!("{addr:#x} is not a task that a policy can act on"),
     })
 }

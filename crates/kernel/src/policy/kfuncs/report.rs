@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! kfuncs by which a policy speaks: it exits, errs, adds to the debug dump, and reads what befell it.
+//! kfuncs by which a policy reports: exit and error messages, the debug dump, event counters.
 
 use super::Kfunc;
 use crate::machine::Machine;
@@ -25,13 +25,13 @@ pub(super) fn table() -> Vec<Kfunc> {
     }
 }
 
-/// Bytes of a text to keep: of a longer one the callers show less.
+/// Number of bytes of a text to keep. The callers print fewer.
 const ROOM: usize = SCX_EXIT_MSG_LEN as usize + 3;
 
-/// The text of a format and its arguments (__bstr_format).
+/// Formats a text with its arguments (__bstr_format()).
 ///
 /// # Errors
-/// The errno with which they are refused, which is the policy's error, too.
+/// Returns the errno for invalid arguments, after a policy error.
 fn format(m: &mut Machine, fmt: u64, data: u64, size: u32) -> Result<Result<String, i64>, Fault> {
     if !print::args_fit(data, size) {
         exit::error(m, format!("invalid data={data:016x} and data__sz={size}"));
@@ -81,7 +81,7 @@ fn scx_bpf_dump_bstr(m: &mut Machine, fmt: u64, data: u64, size: u32) -> Result<
     Ok(())
 }
 
-/// Copies as much as the policy's struct holds.
+/// Copies as many counters as fit into the policy's struct.
 fn scx_bpf_events(m: &mut Machine, events: u64, size: u64) -> Result<(), Fault> {
     let bytes: Vec<u8> = m.ext.stats.named().flat_map(|(_, count)| count.to_le_bytes()).collect();
     let len = bytes.len().min(size as usize);

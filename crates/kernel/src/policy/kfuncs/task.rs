@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! kfuncs about tasks: finding, holding, changing and walking them.
+//! kfuncs for tasks: finding, referencing, changing and iterating over them.
 
 use super::{Kfunc, any_task};
 use crate::machine::Machine;
@@ -48,7 +48,7 @@ pub(super) fn table() -> Vec<Kfunc> {
     table
 }
 
-/// Does the policy manage the task (scx_task_on_sched)? No idle task.
+/// Returns whether the policy manages the task (scx_task_on_sched()). Idle tasks are never managed.
 fn on_sched(m: &mut Machine, p: TaskId) -> bool {
     p != IDLE && m.scx_state(p) >= TaskState::Init && m.scx_state(p) != TaskState::Dead
 }
@@ -80,7 +80,8 @@ fn scx_bpf_task_cpu(m: &mut Machine, p: u64) -> Result<i32, Fault> {
     any_task(m, p).map(|(_, cpu)| cpu.nr() as i32)
 }
 
-/// A tid never comes again, nor does a pid; both are given in the order of creation, so they are the same.
+/// Returns the task with a tid. Tids and pids are never reused here and both are assigned in the
+/// order of creation, so they are equal.
 fn scx_bpf_tid_to_task(m: &mut Machine, tid: u64) -> u64 {
     if m.ext.ops().flags & SCX_OPS_TID_TO_TASK == 0 {
         exit::error(m, "scx_bpf_tid_to_task() called without SCX_OPS_TID_TO_TASK");
@@ -96,7 +97,7 @@ fn bpf_get_numa_node_id(m: &mut Machine) -> u32 {
     m.spec.topology.cpus[m.this_cpu.index()].node
 }
 
-/// There is one pid namespace, whose device and inode nobody can have asked for.
+/// Fails for every namespace: there is only one, and no policy can know its device and inode.
 fn bpf_get_ns_current_pid_tgid(m: &mut Machine, _dev: u64, _ino: u64, nsdata: u64, size: u32) -> Result<i32, Fault> {
     m.ext.vm().charge_bytes(size.into())?;
     m.region.bytes_mut(nsdata, size.into())?.fill(0);
@@ -140,9 +141,9 @@ const ITER_ALL_PROCS: u32 = 0;
 const ITER_ALL_THREADS: u32 = 1;
 const ITER_PROC_THREADS: u32 = 2;
 
-// The iterator's words: where it is (`Task::place`) or START, flags + 1 or 0 if it is over, and of PROC_THREADS the task to
-// begin with. Processes come in the order of their creation, each with its threads; before them all the idle task of CPU 0, which is
-// init_task.
+// The iterator's words: its position (`Task::place`) or START; the flags + 1, or 0 at the end; the
+// first task for PROC_THREADS. Processes are visited in the order of creation, each with its
+// threads. The idle task of CPU 0, which is init_task, comes first.
 const START: u64 = u64::MAX;
 
 fn bpf_iter_task_new(m: &mut Machine, it: u64, p: u64, flags: u32) -> Result<i32, Fault> {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Every kfunc from every callback and kind of program: allowed where Linux 7.2 allows it (scx_kfunc_context_filter).
+//! Checks for every kfunc and every callback or program type that the call is allowed exactly if
+//! Linux 7.2 allows it (scx_kfunc_context_filter()).
 
 use super::table;
 use crate::policy::callbacks::{OPS, kf};
 use machine::Costs;
 use std::collections::BTreeSet;
 
-/// The kernel's sets of kfuncs that not everybody may call, by what an operation must allow for it (`scx_kfunc_ids_*` and
-/// enum scx_kf_allow_flags). Names that only earlier releases have are in the sets that those have them in.
+/// The kernel's sets of restricted kfuncs and the permission that each needs (`scx_kfunc_ids_*` and
+/// enum scx_kf_allow_flags). Names that only earlier releases have are listed in their sets of
+/// those releases.
 const SETS: [(&str, &[&str]); 6] = [
     (
         "unlocked",
@@ -68,7 +70,8 @@ const SETS: [(&str, &[&str]); 6] = [
     ("init", &["scx_bpf_cid_override"]),
 ];
 
-/// Which sets an operation allows beside what everybody may call (scx_kf_allow_flags).
+/// Returns the sets that a callback may use in addition to unrestricted kfuncs
+/// (scx_kf_allow_flags).
 fn allowed(op: &str) -> &'static [&'static str] {
     match op {
         "select_cpu" | "enqueue" => &["select_cpu", "enqueue"],

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a policy sees of cgroups: `cgroup` and what hangs on it, and how long they stay.
+//! The cgroup objects that a policy can access, and their lifetime.
 //!
-//! A cgroup that is removed while the policy holds references to it stays where it is, and one that is made in its place is
-//! another object. Without references the next one of its path has its memory.
+//! A removed cgroup keeps its memory while the policy holds references to it. A cgroup created
+//! again at the same path is then another object. Without references, the new cgroup reuses the
+//! memory.
 //!
-//! Of a cgroup's controllers the cpuset is here (kernel/cgroup/cpuset.c), and nothing of the others: they are not enabled.
+//! The only modelled controller is cpuset (kernel/cgroup/cpuset.c). All others are disabled.
 
 use super::enums::{CGROUP_SUBSYS_COUNT, cpuset_cgrp_id};
 use super::{Layout, MASK_BYTES, Mask, alloc, cpumask, object};
@@ -13,21 +14,21 @@ use bpf::memory::{Region, Slab};
 use std::collections::BTreeSet;
 use workload::{Action, Workload};
 
-/// cgroup_id of the root.
+/// cgroup_id of the root cgroup.
 pub(super) const ROOT_CGROUP_ID: u64 = 1;
 
-/// `percpu_count_ptr` of a cgroup that was removed: __PERCPU_REF_ATOMIC and __PERCPU_REF_DEAD.
+/// `percpu_count_ptr` of a removed cgroup: __PERCPU_REF_ATOMIC | __PERCPU_REF_DEAD.
 pub(super) const DEAD: u64 = 3;
 
 kstruct! {
     pub struct kernfs_node {
         pub id: u64,
-        /// Last part of the path, "/" for the root.
+        /// Last component of the path; "/" for the root.
         pub name: *mut i8,
     }
 
     pub struct percpu_ref {
-        /// 0: alive.
+        /// 0 while the object is alive.
         pub percpu_count_ptr: u64,
     }
 
@@ -39,65 +40,71 @@ kstruct! {
     }
 
     pub struct cgroup {
-        /// First, so that a css is its cgroup.
+        /// The first member, so that a css has the address of its cgroup.
         pub self_: cgroup_subsys_state as "self",
         pub kn: *mut kernfs_node,
         pub dom_cgrp: *mut cgroup,
         pub level: i32,
-        /// By controller: its part of the cgroup, NULL where it is not enabled.
+        /// State of each controller for this cgroup; NULL if the controller is disabled.
         pub subsys: [*mut cgroup_subsys_state; CGROUP_SUBSYS_COUNT as usize],
-        /// From the root to itself: `level + 1` of them.
+        /// The ancestors from the root to the cgroup itself: `level + 1` pointers.
         pub ancestors: [*mut cgroup; 0],
     }
 
-    /// Which CPUs a cgroup's tasks may run on.
+    /// The CPUs that a cgroup's tasks may use.
     pub struct cpuset {
-        /// First, so that it is the cpuset.
+        /// The first member, so that a css has the address of its cpuset.
         pub css: cgroup_subsys_state,
-        /// cpuset.cpus; empty: those of the cgroup above.
+        /// cpuset.cpus; empty if those of the parent apply.
         pub cpus_allowed: *mut cpumask,
-        /// cpuset.cpus.effective
+        /// cpuset.cpus.effective.
         pub effective_cpus: *mut cpumask,
     }
 
-    /// The cgroups of a task: here one set a cgroup.
+    /// The cgroups of a task. There is one css_set per cgroup here.
     pub struct css_set {
         pub dfl_cgrp: *mut cgroup,
     }
 }
 
-/// The objects of cgroups. What decides how they are used lies here, outside the region.
+/// All cgroup objects. Data that controls their use is here, outside the region, where policies
+/// cannot write.
 pub(super) struct CgroupObjects {
-    /// Those of the workload's cgroups in their order, then those of cgroups made while the one before was held.
+    /// struct cgroup: first those of the workload's cgroups, then those created while the previous
+    /// object was still referenced.
     pub(super) slab: Slab,
     pub(super) css_sets: Slab,
-    /// By object: its cpuset, and that one's two masks.
+    /// The cpuset of each object.
     pub(super) cpusets: Slab,
+    /// The two masks of each cpuset.
     pub(super) cpuset_masks: Slab,
-    /// Paths of the cgroups and their last parts, zero-terminated.
+    /// Path of each cgroup of the workload, zero-terminated.
     pub(super) paths: Vec<u64>,
+    /// Last component of each path, zero-terminated.
     pub(super) names: Vec<u64>,
-    /// By number of the workload's cgroup: the number of the cgroup above it.
+    /// Number of each cgroup's parent, by number in the workload.
     pub(super) parents: Vec<Option<u32>>,
-    /// By number of the workload's cgroup: its object now.
+    /// Index of each cgroup's current object, by number in the workload.
     pub(super) current: Vec<u32>,
-    /// In the order of the slab.
+    /// Data about each object, in the order of the slab.
     pub(super) objects: Vec<Object>,
-    /// Each object that is or was a cgroup, after the object of the cgroup above it.
+    /// Pairs of parent object and child object, for all objects that are or were cgroups.
     pub(super) below: BTreeSet<[u32; 2]>,
 }
 
+/// Data about one cgroup object.
 pub(super) struct Object {
-    /// Number of the workload's cgroup.
+    /// Number of the cgroup in the workload.
     pub(super) cgroup: u32,
-    /// Its kernfs_node, and that one's id.
+    /// Address of its kernfs_node.
     pub(super) kn: u64,
+    /// Id in the kernfs_node.
     pub(super) id: u64,
-    /// References that the policy holds, and the core's while it removes the cgroup.
+    /// Number of references: the policy's, plus the kernel's own while the cgroup is being removed.
     pub(super) refs: u32,
-    /// It was removed.
+    /// Whether the cgroup was removed.
     pub(super) dead: bool,
-    /// Objects from the root down to itself.
+    /// Objects from the root to this one.
     pub(super) chain: Vec<u32>,
 }
 
@@ -123,13 +130,14 @@ impl CgroupObjects {
         })
     }
 
+    /// Creates the objects of the workload's cgroups.
     pub fn lay_out(&mut self, region: &Region, workload: &Workload) {
         let paths: Vec<&str> = match workload.cgroups.is_empty() {
             true => vec!["/"],
             false => workload.cgroups.iter().map(|cgroup| cgroup.path.as_str()).collect(),
         };
         for path in &paths {
-            // The nearest cgroup above it that the workload names; the root if none.
+            // The parent is the nearest ancestor that the workload names, or the root.
             let parent = (!path.trim_matches('/').is_empty()).then(|| nearest_above(&paths, path));
             self.parents.push(parent);
             self.add(region);
@@ -144,7 +152,7 @@ impl CgroupObjects {
         }
     }
 
-    /// Room for another one.
+    /// Allocates an empty object.
     pub(super) fn add(&mut self, region: &Region) {
         alloc(&mut self.slab, region);
         alloc(&mut self.cpusets, region);
@@ -161,7 +169,7 @@ impl CgroupObjects {
         });
     }
 
-    /// Fills in the object that a cgroup has now.
+    /// Initialises the current object of a cgroup.
     pub(super) fn fill(&mut self, region: &Region, cgroup: u32, id: u64) {
         let object = self.current[cgroup as usize];
         let above = std::iter::successors(Some(cgroup), |&at| self.parents[at as usize]);
@@ -176,7 +184,8 @@ impl CgroupObjects {
             }
             kn => kn,
         };
-        // SAFETY: objects of the kernel's, each borrowed once; there is room for `level + 1` ancestors.
+        // SAFETY: these are kernel objects, each borrowed once, with room for `level + 1`
+        // ancestors.
         unsafe {
             *region.at::<kernfs_node>(kn) = kernfs_node {
                 id,
@@ -195,7 +204,7 @@ impl CgroupObjects {
             for (level, &addr) in addrs.iter().enumerate() {
                 ancestors.add(level).write(addr);
             }
-            let above = above_of(&chain).map(|object| self.cpusets.addr(object.into()));
+            let above = parent_in_chain(&chain).map(|object| self.cpusets.addr(object.into()));
             cgrp.subsys[cpuset_cgrp_id as usize] = self.cpusets.addr(object.into()) as *mut cgroup_subsys_state;
             *region.at::<cpuset>(self.cpusets.addr(object.into())) = cpuset {
                 css: cgroup_subsys_state {
@@ -209,10 +218,10 @@ impl CgroupObjects {
             };
             region.at::<css_set>(self.css_sets.addr(cgroup.into())).dfl_cgrp = addr as *mut cgroup;
         }
-        if let Some(above) = above_of(&self.objects[object as usize].chain) {
+        if let Some(above) = parent_in_chain(&self.objects[object as usize].chain) {
             self.below.remove(&[above, object]);
         }
-        if let Some(above) = above_of(&chain) {
+        if let Some(above) = parent_in_chain(&chain) {
             self.below.insert([above, object]);
         }
         self.objects[object as usize] = Object {
@@ -225,7 +234,7 @@ impl CgroupObjects {
         };
     }
 
-    /// Do references keep an object, or one below it?
+    /// Returns whether an object or one of its descendants is referenced.
     pub(super) fn held(&self, object: u32) -> bool {
         let mut objects = self.objects.iter();
         objects.any(|other| other.refs > 0 && other.chain.contains(&object))
@@ -233,24 +242,24 @@ impl CgroupObjects {
 }
 
 impl Layout {
-    /// Where a cgroup of the workload is now.
+    /// Returns the address of a cgroup's current object.
     pub fn cgroup_addr(&self, cgroup: u32) -> u64 {
         let object = self.cgroups.current[cgroup as usize];
         self.cgroups.slab.addr(object.into())
     }
 
-    /// Bytes from one cgroup to the next: its ancestors follow it.
+    /// Returns the distance between two cgroup objects in bytes. Each is followed by its ancestors.
     pub(crate) fn cgroup_stride(&self) -> u64 {
         self.cgroups.slab.addr(1) - self.cgroups.slab.addr(0)
     }
 
-    /// The cpuset of a cgroup of the workload.
+    /// Returns the address of a cgroup's cpuset.
     pub(crate) fn cpuset_addr(&self, cgroup: u32) -> u64 {
         let object = self.cgroups.current[cgroup as usize];
         self.cgroups.cpusets.addr(object.into())
     }
 
-    /// `cpus_allowed` and `effective_cpus` of a cgroup's cpuset.
+    /// Returns `cpus_allowed` and `effective_cpus` of a cgroup's cpuset.
     pub(crate) fn cpuset_masks(&self, region: &Region, cgroup: u32) -> [Mask; 2] {
         let first = 2 * u64::from(self.cgroups.current[cgroup as usize]);
         [first, first + 1].map(|mask| Mask::at(region, self.cgroups.cpuset_masks.addr(mask), self.nr_cpus))
@@ -260,7 +269,7 @@ impl Layout {
         self.cgroups.css_sets.addr(cgroup.into())
     }
 
-    /// A cgroup's path, zero-terminated.
+    /// Returns the address of a cgroup's path, which is zero-terminated.
     pub fn cgroup_path_addr(&self, cgroup: u32) -> u64 {
         self.cgroups.paths[cgroup as usize]
     }
@@ -269,7 +278,8 @@ impl Layout {
         self.cgroups.current.len() as u32
     }
 
-    /// The workload's number of the cgroup at an address that a policy gave, and whether it was removed.
+    /// Returns the cgroup at an address from a policy: its number in the workload, and whether it
+    /// was removed.
     pub fn cgroup_from_addr(&self, addr: u64) -> Option<(u32, bool)> {
         let object = &self.cgroups.objects[self.cgroup_object(addr)? as usize];
         Some((object.cgroup, object.dead))
@@ -279,7 +289,7 @@ impl Layout {
         self.cgroups.slab.index(addr).map(|index| index as u32)
     }
 
-    /// Addresses of the cgroups above the one at an address, the root first, and its own.
+    /// Returns the addresses of a cgroup's ancestors and the cgroup itself, starting with the root.
     pub fn cgroup_chain(&self, addr: u64) -> Vec<u64> {
         let Some(object) = self.cgroup_object(addr) else {
             return Vec::new();
@@ -291,8 +301,9 @@ impl Layout {
             .collect()
     }
 
-    /// The address of the next cgroup directly below the one at an address, after that one or the first; removed ones that are still
-    /// held are among them (css_next_child). `online` says which of the workload's are there.
+    /// Returns the child of a cgroup that follows `after`, or the first child (css_next_child()).
+    /// Removed children that are still referenced are included. `online` returns whether a cgroup
+    /// of the workload currently exists.
     pub fn next_child(&self, parent: u64, after: Option<u64>, online: impl Fn(u32) -> bool) -> Option<u64> {
         let parent = self.cgroup_object(parent)?;
         let from = match after {
@@ -311,42 +322,45 @@ impl Layout {
         Some(self.cgroups.slab.addr((*found).into()))
     }
 
-    /// The cgroup that a cgroup of the workload is in.
+    /// Returns the parent of a cgroup.
     pub fn parent_of_cgroup(&self, cgroup: u32) -> Option<u32> {
         self.cgroups.parents[cgroup as usize]
     }
 
-    /// The cgroup with this id (`cgroup.kn->id`).
+    /// Returns the cgroup with an id (`cgroup.kn->id`).
     pub fn cgroup_from_id(&self, id: u64) -> Option<u32> {
         let index = (id & u64::from(u32::MAX)).checked_sub(ROOT_CGROUP_ID)?;
         let index = (index < u64::from(self.nr_cgroups())).then_some(index as u32)?;
         (self.cgroup_id(index) == id).then_some(index)
     }
 
-    /// `cgroup.kn->id`: the number of the inode, and above it how often that was used before.
+    /// Returns `cgroup.kn->id`: the inode number, and in the high 32 bits how often the number was
+    /// used before.
     pub fn cgroup_id(&self, cgroup: u32) -> u64 {
         let object = self.cgroups.current[cgroup as usize];
         self.cgroups.objects[object as usize].id
     }
 
-    /// cgroup_destroy_locked: a cgroup is being removed. It can still be held until the core puts its own reference.
+    /// Marks a cgroup as removed (cgroup_destroy_locked()). The kernel's own reference keeps it
+    /// until the removal is complete.
     pub(crate) fn kill_cgroup(&mut self, region: &Region, cgroup: u32) {
         let object = self.cgroups.current[cgroup as usize];
         let known = &mut self.cgroups.objects[object as usize];
         (known.dead, known.refs) = (true, known.refs + 1);
-        // SAFETY: a cgroup of the layout.
+        // SAFETY: the address is that of a cgroup of the layout.
         unsafe { region.at::<cgroup>(self.cgroup_addr(cgroup)) }
             .self_
             .refcnt
             .percpu_count_ptr = DEAD;
-        // SAFETY: its cpuset.
+        // SAFETY: the address is that of the cgroup's cpuset.
         unsafe { region.at::<cpuset>(self.cpuset_addr(cgroup)) }
             .css
             .refcnt
             .percpu_count_ptr = DEAD;
     }
 
-    /// cgroup_create: a cgroup is made; if there was one before that the policy holds, elsewhere.
+    /// Creates a cgroup (cgroup_create()). If the policy still references the previous object, the
+    /// cgroup gets a new one.
     pub(crate) fn make_cgroup(&mut self, region: &Region, cgroup: u32) {
         let before = self.cgroups.current[cgroup as usize];
         let mut id = self.cgroup_id(cgroup);
@@ -360,7 +374,8 @@ impl Layout {
         self.cgroups.fill(region, cgroup, id);
     }
 
-    /// The policy takes a reference to the cgroup at an address (cgroup_tryget). `false`: it is gone.
+    /// Takes a reference for the policy (cgroup_tryget()). Returns `false` if the cgroup no longer
+    /// exists.
     pub(crate) fn get_cgroup(&mut self, addr: u64) -> bool {
         let Some(object) = self.cgroup_object(addr) else {
             return false;
@@ -372,7 +387,8 @@ impl Layout {
         true
     }
 
-    /// A reference is given back. `None`: there is none; otherwise the addresses of the cgroups that are gone with it.
+    /// Drops a reference. Returns the addresses of the cgroups that are freed by this, or `None` if
+    /// the policy holds no reference.
     pub(crate) fn put_cgroup(&mut self, addr: u64) -> Option<Vec<u64>> {
         let object = self.cgroup_object(addr)?;
         let refs = &mut self.cgroups.objects[object as usize].refs;
@@ -382,18 +398,18 @@ impl Layout {
         Some(gone.map(|&above| self.cgroups.slab.addr(above.into())).collect())
     }
 
-    /// References that the policy holds to the cgroup at an address.
+    /// Returns the number of references to the cgroup at an address.
     pub fn cgroup_refs(&self, addr: u64) -> u32 {
         let object = self.cgroup_object(addr);
         object.map_or(0, |object| self.cgroups.objects[object as usize].refs)
     }
 
-    /// Does the policy hold the cgroup at an address, or one below it?
+    /// Returns whether the policy references the cgroup at an address or one of its descendants.
     pub fn cgroup_held(&self, addr: u64) -> bool {
         self.cgroup_object(addr).is_some_and(|object| self.cgroups.held(object))
     }
 
-    /// The policy is gone, and its references with it.
+    /// Drops all references of the policy, which has been unloaded.
     pub(super) fn forget_cgroup_references(&mut self) {
         for object in &mut self.cgroups.objects {
             object.refs = 0;
@@ -401,20 +417,21 @@ impl Layout {
     }
 }
 
-/// Text in the region, zero-terminated.
+/// Copies a text into the region, zero-terminated, and returns its address.
 pub(super) fn copy_text(region: &Region, text: &str) -> u64 {
     let addr = region.alloc(text.len() as u64 + 1).expect("room for a name");
-    // SAFETY: allocated just now.
+    // SAFETY: the memory was just allocated with sufficient size.
     unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), region.host::<u8>(addr), text.len()) };
     addr
 }
 
-/// Depth of a cgroup's path, 0 for the root.
+/// Returns the depth of a cgroup's path, 0 for the root.
 pub(super) fn level(path: &str) -> usize {
     path.split('/').filter(|part| !part.is_empty()).count()
 }
 
-/// The named cgroup that is the nearest above `path`; the first one (the root) if no other is.
+/// Returns the nearest ancestor of `path` among `paths`. The first path is the root, which is the
+/// default.
 pub(super) fn nearest_above(paths: &[&str], path: &str) -> u32 {
     let mut above = path.trim_end_matches('/');
     while let Some((upper, _)) = above.rsplit_once('/') {
@@ -427,7 +444,7 @@ pub(super) fn nearest_above(paths: &[&str], path: &str) -> u32 {
     0
 }
 
-/// What is above the last of a chain.
-pub(super) fn above_of(chain: &[u32]) -> Option<u32> {
+/// Returns the second last object of a chain, the parent.
+pub(super) fn parent_in_chain(chain: &[u32]) -> Option<u32> {
     chain.iter().nth_back(1).copied()
 }

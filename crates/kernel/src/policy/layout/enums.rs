@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The enums of sched_ext, with Linux 7.2's values (include/linux/sched/ext.h, kernel/sched/ext/{types,internal}.h), and what
-//! else policies ask for.
+//! The enums of sched_ext with the values of Linux 7.2 (include/linux/sched/ext.h,
+//! kernel/sched/ext/{types,internal}.h), and other enums that policies use.
 //!
-//! Each enumerator is a constant here and part of the BTF that policies are fitted to. An enum is 64 bits wide in BTF if
-//! one of its values needs it. SCX_WATCHDOG_MAX_TIMEOUT, in jiffies, depends on the machine's tick and is left out.
+//! Each enumerator is a constant here and part of the BTF against which policies are linked. An
+//! enum is 64 bits wide in BTF if one of its values needs it. SCX_WATCHDOG_MAX_TIMEOUT is omitted
+//! because it is in jiffies and depends on the machine's tick.
 
-/// An enum: its name and its enumerators.
+/// Name and enumerators of an enum.
 pub struct Enum {
     pub name: &'static str,
     pub values: &'static [(&'static str, u64)],
@@ -14,7 +15,7 @@ pub struct Enum {
 macro_rules! kenum {
     ($($(#[$_doc:meta])* enum $name:ident { $($value:ident = $number:expr,)* })*) => {
         $($(#[allow(non_upper_case_globals)] pub const $value: u64 = $number;)*)*
-        /// Every enum that a policy can refer to.
+        /// All enums that a policy can refer to.
         pub const ENUMS: &[Enum] = &[
             $(Enum { name: stringify!($name), values: &[$((stringify!($value), $value),)*] },)*
         ];
@@ -22,14 +23,14 @@ macro_rules! kenum {
 }
 
 kenum! {
-    /// Slices, ns, and the length of a policy name.
+    /// Slices in ns, and the length of a policy's name.
     enum scx_public_consts {
         SCX_OPS_NAME_LEN = 128,
         SCX_SLICE_DFL = 20_000_000,
         SCX_SLICE_BYPASS = 5_000_000,
         SCX_SLICE_INF = u64::MAX,
     }
-    /// Parts of DSQ ids, and the built-in DSQs.
+    /// Parts of DSQ ids, and ids of the built-in DSQs.
     enum scx_dsq_id_flags {
         SCX_DSQ_FLAG_BUILTIN = 1 << 63,
         SCX_DSQ_FLAG_LOCAL_ON = 1 << 62,
@@ -40,7 +41,7 @@ kenum! {
         SCX_DSQ_LOCAL_ON = 0xc000_0000_0000_0000,
         SCX_DSQ_LOCAL_CPU_MASK = 0xffff_ffff,
     }
-    /// `sched_ext_entity.flags`
+    /// Values of `sched_ext_entity.flags`.
     enum scx_ent_flags {
         SCX_TASK_QUEUED = 1,
         SCX_TASK_IN_CUSTODY = 2,
@@ -66,7 +67,7 @@ kenum! {
         SCX_TASK_REENQ_PREEMPTED = 0x3000,
         SCX_TASK_CURSOR = 1 << 31,
     }
-    /// `sched_ext_entity.dsq_flags`
+    /// Values of `sched_ext_entity.dsq_flags`.
     enum scx_ent_dsq_flags {
         SCX_TASK_DSQ_ON_PRIQ = 1,
     }
@@ -79,7 +80,7 @@ kenum! {
         SCX_RQ_IN_WAKEUP = 1 << 16,
         SCX_RQ_IN_BALANCE = 1 << 17,
     }
-    /// Why a policy ended.
+    /// Reason why a policy ended.
     enum scx_exit_kind {
         SCX_EXIT_NONE = 0,
         SCX_EXIT_DONE = 1,
@@ -92,17 +93,18 @@ kenum! {
         SCX_EXIT_ERROR_BPF = 1025,
         SCX_EXIT_ERROR_STALL = 1026,
     }
-    /// What `scx_exit_info.exit_code` is made of.
+    /// Bits of `scx_exit_info.exit_code`.
     enum scx_exit_code {
         SCX_ECODE_RSN_HOTPLUG = 1 << 32,
         SCX_ECODE_RSN_CGROUP_OFFLINE = 1 << 33,
         SCX_ECODE_ACT_RESTART = 1 << 48,
     }
-    /// `scx_exit_info.flags`
+    /// Values of `scx_exit_info.flags`.
     enum scx_exit_flags {
         SCX_EFLAG_INITIALIZED = 1,
     }
-    /// `sched_ext_ops.flags`. SCX_OPS_HAS_CGROUP_WEIGHT is of older releases and says nothing.
+    /// Values of `sched_ext_ops.flags`. SCX_OPS_HAS_CGROUP_WEIGHT exists only in older releases and
+    /// has no effect.
     enum scx_ops_flags {
         SCX_OPS_KEEP_BUILTIN_IDLE = 1,
         SCX_OPS_ENQ_LAST = 2,
@@ -118,20 +120,20 @@ kenum! {
         __SCX_OPS_INTERNAL_MASK = 0xff00_0000_0000_0000,
         SCX_OPS_HAS_CPU_PREEMPT = 1 << 56,
     }
-    /// Why a CPU was taken from sched_ext.
+    /// Reason why another class took a CPU from sched_ext.
     enum scx_cpu_preempt_reason {
         SCX_CPU_PREEMPT_RT = 0,
         SCX_CPU_PREEMPT_DL = 1,
         SCX_CPU_PREEMPT_STOP = 2,
         SCX_CPU_PREEMPT_UNKNOWN = 3,
     }
-    /// How a task was woken.
+    /// Kind of a wake-up.
     enum scx_wake_flags {
         SCX_WAKE_FORK = 4,
         SCX_WAKE_TTWU = 8,
         SCX_WAKE_SYNC = 16,
     }
-    /// How a task is queued.
+    /// Flags for enqueueing a task.
     enum scx_enq_flags {
         SCX_ENQ_WAKEUP = 1,
         SCX_ENQ_HEAD = 1 << 16,
@@ -146,13 +148,13 @@ kenum! {
         SCX_ENQ_NESTED = 1 << 58,
         SCX_ENQ_GDSQ_FALLBACK = 1 << 59,
     }
-    /// Why a task is dequeued.
+    /// Reasons for dequeueing a task.
     enum scx_deq_flags {
         SCX_DEQ_SLEEP = 1,
         SCX_DEQ_CORE_SCHED_EXEC = 1 << 32,
         SCX_DEQ_SCHED_CHANGE = 1 << 33,
     }
-    /// What is re-enqueued.
+    /// Tasks to be re-enqueued.
     enum scx_reenq_flags {
         SCX_REENQ_ANY = 1,
         __SCX_REENQ_FILTER_MASK = 0xffff,
@@ -161,12 +163,12 @@ kenum! {
         SCX_REENQ_TSR_NOT_FIRST = 1 << 33,
         __SCX_REENQ_TSR_MASK = 0xf_0000_0000,
     }
-    /// Which idle CPUs will do.
+    /// Restrictions on the choice of an idle CPU.
     enum scx_pick_idle_cpu_flags {
         SCX_PICK_IDLE_CORE = 1,
         SCX_PICK_IDLE_IN_NODE = 2,
     }
-    /// How a CPU is kicked.
+    /// Kinds of kicks.
     enum scx_kick_flags {
         SCX_KICK_IDLE = 1,
         SCX_KICK_PREEMPT = 2,
@@ -177,7 +179,7 @@ kenum! {
         SCX_TG_ONLINE = 1,
         SCX_TG_INITED = 2,
     }
-    /// Limits.
+    /// Limits and defaults.
     enum scx_consts {
         SCX_DSP_DFL_MAX_BATCH = 32,
         SCX_DSP_MAX_LOOPS = 32,
@@ -195,7 +197,8 @@ kenum! {
         SCX_REENQ_LOCAL_MAX_REPEAT = 256,
         SCX_SUB_MAX_DEPTH = 4,
     }
-    /// Controllers of cgroups (include/linux/cgroup_subsys.h). Where others lie follows from a kernel's configuration.
+    /// Controllers of cgroups (include/linux/cgroup_subsys.h). The numbers of the others depend on
+    /// the kernel's configuration.
     enum cgroup_subsys_id {
         cpuset_cgrp_id = 0,
         cpu_cgrp_id = 1,
@@ -208,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn built_in_dsqs_and_flags_fit_together() {
+    fn dsq_ids_and_flags_are_consistent() {
         assert_eq!(SCX_DSQ_LOCAL, SCX_DSQ_FLAG_BUILTIN | 2);
         assert_eq!(SCX_DSQ_LOCAL_ON, SCX_DSQ_FLAG_BUILTIN | SCX_DSQ_FLAG_LOCAL_ON);
         assert_eq!(SCX_ENQ_WAKEUP, u64::from(crate::sched::class::flags::WAKEUP));

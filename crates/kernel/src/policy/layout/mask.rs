@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPU masks in the region: the bits that policies see are the bits that the simulated kernel works on.
+//! CPU masks in the region. Policies and the simulated kernel access the same bits.
 
 use crate::simulation::id::CpuId;
 use crate::simulation::table::Id;
 use bpf::fault::Fault;
 use bpf::memory::Region;
 
-/// A `struct cpumask` of the region, one bit a CPU, as many words as the machine needs. Its words are read and
-/// written one at a time, so masks may overlap and policies may change them between two calls.
+/// A `struct cpumask` in the region, with one bit per CPU and as many words as the machine needs.
+/// Words are read and written one at a time, because masks may overlap and policies may change them
+/// between two accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mask {
     addr: u64,
-    /// Where it is in the host's memory.
+    /// Address in the host's memory.
     host: u64,
     nr_cpus: u32,
 }
 
 impl Mask {
-    /// The mask at an address which the layout handed out.
+    /// Returns the mask at an address that comes from the layout.
     pub(crate) fn at(region: &Region, addr: u64, nr_cpus: u32) -> Mask {
         Mask {
             addr,
@@ -26,7 +27,7 @@ impl Mask {
         }
     }
 
-    /// The mask at an address that a policy gave.
+    /// Returns the mask at an address from a policy, after checking that it is readable.
     pub(crate) fn checked(region: &Region, addr: u64, nr_cpus: u32) -> Result<Mask, Fault> {
         let mask = Mask::at(region, addr, nr_cpus);
         region.check(addr, u64::from(mask.words()) * 8, false)?;
@@ -37,7 +38,7 @@ impl Mask {
         self.addr
     }
 
-    /// Number of 64-bit words.
+    /// Returns the number of 64-bit words.
     pub fn words(self) -> u32 {
         self.nr_cpus.div_ceil(64)
     }
@@ -45,18 +46,18 @@ impl Mask {
     #[inline]
     pub fn word(self, index: u32) -> u64 {
         debug_assert!(index < self.words());
-        // SAFETY: `at` and `checked` promise that this many words are accessible.
+        // SAFETY: `at` and `checked` guarantee that these words are accessible.
         unsafe { (self.host as *const u64).add(index as usize).read_unaligned() }
     }
 
     #[inline]
     pub fn set_word(self, index: u32, value: u64) {
         debug_assert!(index < self.words());
-        // SAFETY: as above; only masks of the layout are written.
+        // SAFETY: as in `word`; only masks of the layout are written.
         unsafe { (self.host as *mut u64).add(index as usize).write_unaligned(value) }
     }
 
-    /// Returns whether the CPU is in the mask.
+    /// Returns whether the mask contains the CPU.
     #[inline]
     pub fn contains(self, cpu: CpuId) -> bool {
         self.word(cpu.nr() / 64) >> (cpu.nr() % 64) & 1 != 0
@@ -82,7 +83,7 @@ impl Mask {
         (0..self.words()).all(|index| self.word(index) == 0)
     }
 
-    /// cpumask_weight
+    /// Returns the number of CPUs in the mask (cpumask_weight()).
     pub fn weight(self) -> u32 {
         (0..self.words()).map(|index| self.word(index).count_ones()).sum()
     }
@@ -91,7 +92,7 @@ impl Mask {
         self.next_and(self, 0)
     }
 
-    /// The first CPU at or after `from` that is in both masks.
+    /// Returns the first CPU at or after `from` that is in both masks.
     pub fn next_and(self, other: Mask, from: u32) -> Option<CpuId> {
         let mut index = from / 64;
         if index >= self.words() {
@@ -101,7 +102,7 @@ impl Mask {
         loop {
             if word != 0 {
                 let cpu = index * 64 + word.trailing_zeros();
-                // A policy's mask may have bits beyond the CPUs of the machine.
+                // A policy's mask may contain bits beyond the machine's CPUs.
                 return (cpu < self.nr_cpus).then(|| CpuId::new(cpu as usize));
             }
             index += 1;
@@ -112,7 +113,7 @@ impl Mask {
         }
     }
 
-    /// The first CPU at or after `from` that is in both masks, going round.
+    /// Returns the first CPU at or after `from` that is in both masks, wrapping around.
     pub fn next_and_wrap(self, other: Mask, from: u32) -> Option<CpuId> {
         self.next_and(other, from)
             .or_else(|| if from == 0 { None } else { self.next_and(other, 0) })
@@ -125,7 +126,7 @@ mod tests {
     use crate::testbed::cpu_id;
 
     #[test]
-    fn next_goes_round_and_stays_within_both() {
+    fn next_and_wraps_around_and_stays_in_both_masks() {
         let region = Region::new().unwrap();
         let new = |cpus: &[u32]| {
             let mask = Mask::at(&region, region.alloc(24).unwrap(), 192);

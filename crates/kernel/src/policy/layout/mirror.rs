@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Keeps what a policy sees up to date: task_struct, rq and masks in the region.
+//! Updates the kernel objects that a policy can read (task_struct, rq and masks in the region) when
+//! the machine's state changes.
 
 use super::*;
 use crate::machine::Machine;
@@ -8,44 +9,46 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 use workload::Policy;
 
 impl Machine {
-    /// What a policy sees of a task; IDLE has one per CPU, see [`Machine::idle_struct`].
+    /// Returns the task_struct of a task. IDLE has one per CPU, see [`Machine::idle_struct`].
     #[inline]
     #[allow(clippy::mut_from_ref)]
     pub fn task_struct(&self, task: TaskId) -> &mut task_struct {
         debug_assert_ne!(task, IDLE);
-        // SAFETY: laid out when the slot was filled; borrows of it do not outlive a statement.
+        // SAFETY: it was initialised when the slot was filled, and no borrow of it outlives a
+        // statement.
         unsafe { &mut *self.layout.task_host(task) }
     }
 
-    /// `p->scx` of a task.
+    /// Returns `p->scx` of a task.
     #[inline]
     #[allow(clippy::mut_from_ref)]
     pub fn scx_entity(&self, task: TaskId) -> &mut sched_ext_entity {
         &mut self.task_struct(task).scx
     }
 
-    /// The idle task of a CPU.
+    /// Returns the task_struct of a CPU's idle task.
     #[allow(clippy::mut_from_ref)]
     pub fn idle_struct(&self, cpu: CpuId) -> &mut task_struct {
-        // SAFETY: laid out at boot.
+        // SAFETY: it was initialised at boot.
         unsafe { &mut *self.layout.idle.host(cpu.into()) }
     }
 
-    /// What a policy sees of a runqueue.
+    /// Returns the `struct rq` of a CPU.
     #[inline]
     #[allow(clippy::mut_from_ref)]
     pub fn rq_struct(&self, cpu: CpuId) -> &mut rq {
-        // SAFETY: laid out at boot.
+        // SAFETY: it was initialised at boot.
         unsafe { &mut *self.layout.rqs.host(cpu.into()) }
     }
 
-    /// Address of the task that runs on a CPU, its idle task included.
+    /// Returns the address of the task_struct of the CPU's current task, which may be its idle
+    /// task.
     #[inline]
     pub fn curr_addr(&self, cpu: CpuId) -> u64 {
         self.addr_of_task(self.rqs[cpu].curr, cpu)
     }
 
-    /// Address of a task's task_struct; of IDLE, that of `cpu`.
+    /// Returns the address of a task's task_struct. For IDLE it is the idle task of `cpu`.
     #[inline]
     pub fn addr_of_task(&self, task: TaskId, cpu: CpuId) -> u64 {
         if task == IDLE {
@@ -55,32 +58,33 @@ impl Machine {
         }
     }
 
-    /// The task slot at an address that a policy gave, whatever lives in it.
+    /// Returns the task slot at an address from a policy, even if its task has exited.
     #[inline]
     pub fn task_index(&self, addr: u64) -> Option<TaskId> {
         self.tasks.id(self.layout.tasks.index(addr)? as usize)
     }
 
-    /// The task whose task_struct is at an address that a policy gave; `None` for idle tasks and for anything else.
+    /// Returns the task at an address from a policy. Returns `None` for idle tasks, dead tasks and
+    /// invalid addresses.
     #[inline]
     pub fn task_from_addr(&self, addr: u64) -> Option<TaskId> {
         let id = self.task_index(addr)?;
         (self.tasks[id].state != State::Dead || self.tasks[id].on_cpu).then_some(id)
     }
 
-    /// The CPUs of `p->cpus_ptr`.
+    /// Returns the mask `p->cpus_ptr` of a task.
     #[inline]
     pub fn cpus_ptr(&self, task: TaskId) -> Mask {
         Mask::at(&self.region, cpus_mask(self.layout.task_addr(task)), self.nr_cpus())
     }
 }
 
-/// A task slot was filled: lays out its task_struct. Sets `Task::addr`.
+/// Initialises the task_struct of a newly filled slot, and sets `Task::addr`.
 pub(crate) fn mirror_task(m: &mut Machine, task: TaskId) {
     let layout = &mut m.layout;
     let addr = layout.task_addr(task);
     match layout.tasks.index(addr) {
-        // SAFETY: an object of the slab; nobody borrows it now.
+        // SAFETY: it is an object of the slab and is not borrowed.
         Some(_) => unsafe { std::ptr::write_bytes(layout.task_host(task), 0, 1) },
         None => assert_eq!(
             alloc(&mut layout.tasks, &m.region),
@@ -127,18 +131,18 @@ pub(crate) fn mirror_task(m: &mut Machine, task: TaskId) {
     mirror_cgroup(m, task);
 }
 
-/// The task has a new name.
+/// Updates the task's name.
 pub(crate) fn mirror_comm(m: &Machine, task: TaskId) {
     set_comm(&mut m.task_struct(task).comm, &m.tasks[task].comm);
 }
 
-/// The task became another program: its name, and it has exec'ed.
+/// Updates the task's name and flags after exec.
 pub(crate) fn mirror_exec(m: &Machine, task: TaskId) {
     m.task_struct(task).flags &= !PF_FORKNOEXEC;
     mirror_comm(m, task);
 }
 
-/// Policy, nice or rt_priority changed.
+/// Updates policy, nice value, rt_priority and weight.
 pub(crate) fn mirror_params(m: &Machine, task: TaskId) {
     let t = &m.tasks[task];
     let s = m.task_struct(task);
@@ -161,13 +165,13 @@ pub(crate) fn mirror_params(m: &Machine, task: TaskId) {
     s.se.load.weight = u64::from(t.weight) << 10;
 }
 
-/// The allowed CPUs changed.
+/// Updates the allowed CPUs.
 pub(crate) fn mirror_cpus(m: &Machine, task: TaskId) {
     m.cpus_ptr(task).copy_from(m.tasks[task].cpus.words());
     m.task_struct(task).nr_cpus_allowed = m.tasks[task].nr_cpus_allowed as i32;
 }
 
-/// The task is on another CPU now.
+/// Updates the task's CPU.
 pub(crate) fn mirror_cpu(m: &Machine, task: TaskId) {
     let cpu = m.tasks[task].cpu;
     let s = m.task_struct(task);
@@ -176,13 +180,13 @@ pub(crate) fn mirror_cpu(m: &Machine, task: TaskId) {
     s.wake_cpu = cpu.nr() as i32;
 }
 
-/// The task is in another cgroup now.
+/// Updates the task's cgroup.
 pub(crate) fn mirror_cgroup(m: &Machine, task: TaskId) {
     let cgroup = m.tasks[task].cgroup;
     m.task_struct(task).cgroups = m.layout.css_set_addr(cgroup) as *mut css_set;
 }
 
-/// CPU time was attributed to the task.
+/// Updates the task's CPU time.
 #[inline]
 pub(crate) fn mirror_runtime(m: &Machine, task: TaskId) {
     let s = m.task_struct(task);
@@ -190,26 +194,26 @@ pub(crate) fn mirror_runtime(m: &Machine, task: TaskId) {
     s.utime = s.se.sum_exec_runtime;
 }
 
-/// PF_* were changed in `Task::flags`.
+/// Updates the PF_* flags after `Task::flags` changed.
 pub(crate) fn mirror_flags(m: &Machine, task: TaskId) {
     let s = m.task_struct(task);
     s.flags = m.tasks[task].flags | s.flags & PF_FORKNOEXEC;
 }
 
-/// `__state` and `on_rq` of a task: a wake-up, or going to sleep.
+/// Updates `__state` and `on_rq` after a wake-up or when the task goes to sleep.
 #[inline]
 pub(crate) fn mirror_state(m: &Machine, task: TaskId) {
     let t = &m.tasks[task];
     let s = m.task_struct(task);
     s.__state = task_state(t.state);
     s.on_rq = i32::from(t.on_rq);
-    // sched_info_enqueue: it waits for a CPU from now on.
+    // The wait for a CPU starts (sched_info_enqueue()).
     if t.on_rq && s.on_cpu == 0 && s.sched_info.last_queued == 0 {
         s.sched_info.last_queued = m.now;
     }
 }
 
-/// The CPU has switched from `prev` to `next`.
+/// Updates the state after the CPU switched from `prev` to `next`.
 #[inline]
 pub(crate) fn mirror_switch(m: &Machine, cpu: CpuId, prev: TaskId, next: TaskId) {
     let rq = m.rq_struct(cpu);
@@ -233,7 +237,7 @@ pub(crate) fn mirror_switch(m: &Machine, cpu: CpuId, prev: TaskId, next: TaskId)
         s.__state = 0;
         let info = &mut s.sched_info;
         if info.last_queued != 0 {
-            // A policy may have written here.
+            // Wrapping: the values are in guest memory, so no value may cause a panic.
             info.run_delay = info.run_delay.wrapping_add(m.now.wrapping_sub(info.last_queued));
             info.last_queued = 0;
         }
@@ -241,7 +245,7 @@ pub(crate) fn mirror_switch(m: &Machine, cpu: CpuId, prev: TaskId, next: TaskId)
     }
 }
 
-/// CPUs went online or offline.
+/// Updates the online masks and the cpusets after hotplug.
 pub(crate) fn mirror_online(m: &Machine) {
     m.layout.online.copy_from(m.online_cpus.words());
     for cpu in m.cpus() {
@@ -250,7 +254,7 @@ pub(crate) fn mirror_online(m: &Machine) {
     mirror_cpusets(m);
 }
 
-/// A task has gone: its children belong to the init task now.
+/// Makes init_task the parent of a dead task's children.
 pub(crate) fn mirror_reparent(m: &Machine, dead: TaskId) {
     let (dead_addr, swapper) = (m.layout.task_addr(dead), m.layout.idle_addr(CpuId::BOOT));
     for (child, t) in m.tasks.numbered().filter(|(_, t)| t.parent == m.tasks[dead].pid) {
@@ -265,7 +269,7 @@ pub(crate) fn mirror_reparent(m: &Machine, dead: TaskId) {
     }
 }
 
-/// The cpuset of some cgroup, or what is online, has changed.
+/// Updates the cpusets after a cpuset or the set of online CPUs changed.
 pub(crate) fn mirror_cpusets(m: &Machine) {
     for cgroup in (0..m.layout.nr_cgroups()).filter(|&cgroup| m.cgroups.get(cgroup).online) {
         let [allowed, effective] = m.layout.cpuset_masks(&m.region, cgroup);

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where the simulated kernel's objects lie in the region, and what is in them.
+//! The simulated kernel's objects in the region: their types and addresses.
 //!
-//! Each struct is the Rust type and the BTF type at once, so a policy compiled against any kernel's headers is fitted to it.
-//! A field or type of the kernel that is not here is not modelled: asking whether it exists says no, and touching it is an
-//! error that names it. Among those that policies do ask for: `se.avg`,
-//! `task_struct.sched_class`, `.signal`, `.thread_pid`, `.thread_node`, `.in_iowait`, cpufreq and PSI data, and sub-schedulers.
+//! Each struct is defined once and yields both a Rust type and a BTF type. So an object that was
+//! compiled against any kernel's headers can be relocated to it. A field or type of the kernel that
+//! is missing here is not modelled: CO-RE existence checks fail for it, and accessing it is an
+//! error that names it. Fields that policies use but that are not modelled include `se.avg`,
+//! `task_struct.sched_class`, `.signal`, `.thread_pid`, `.thread_node`, `.in_iowait`, data of
+//! cpufreq and PSI, and sub-schedulers.
 //!
-//! What the core changes it writes through (`mirror_*`); what the region alone holds (`scx.slice`, `scx.dsq_vtime`, the
-//! idle masks) the kernel reads from there. It can: programs store to the fields in [`WRITABLE`] alone.
+//! The simulated core copies its changes to these objects (`mirror_*`). Some state exists only in
+//! the region: `scx.slice`, `scx.dsq_vtime` and the idle masks. The core can rely on that, because
+//! programs can write only the fields in [`WRITABLE`].
 
 use crate::hardware::cpuset::CpuSet;
 use crate::sched::task::State;
@@ -42,38 +45,43 @@ mod scx;
 
 mod task;
 
-/// More tasks at a time than any run needs; only addresses are reserved.
+/// Maximum number of tasks at a time, more than any run needs. Only address space is reserved for
+/// them.
 pub(crate) const MAX_TASKS: u64 = 1 << 22;
 
-/// Where things are.
+/// Addresses of the kernel's objects, and the policy's references to them.
 pub struct Layout {
     nr_cpus: u32,
-    /// By TaskId. The Slab's own free list is not used: slots are freed by the task table.
+    /// task_structs by TaskId. The task table frees slots, so the slab's own free list is unused.
     tasks: Slab,
-    /// By CPU: the idle tasks.
+    /// task_structs of the idle tasks, by CPU.
     idle: Slab,
-    /// By CPU: `struct rq`.
+    /// `struct rq`, by CPU.
     rqs: Slab,
-    /// By TaskId of the process' first task: addresses that tell processes apart, nothing is there.
+    /// mm_structs by the TaskId of the process' first task. Only the addresses are used, to
+    /// distinguish processes.
     mms: Slab,
     cgroups: CgroupObjects,
     cred: u64,
-    /// Per-CPU pointers, all NULL: there is no cpufreq policy.
+    /// Per-CPU pointers to cpufreq policies, all NULL.
     pub cpufreq_cpu_data: u64,
-    /// References that the policy holds, by TaskId.
+    /// Number of references that the policy holds, by TaskId.
     refs: Vec<u32>,
     pub possible: Mask,
     pub online: Mask,
-    /// cpu_none_mask
+    /// cpu_none_mask.
     pub none: Mask,
-    /// cpumask_of_node
+    /// cpumask_of_node().
     pub nodes: Vec<Mask>,
 }
 
-/// Bytes of a CPU mask that stands alone: as long as the longest the kernel knows, for policies that read all of it.
+/// Size in bytes of a stand-alone CPU mask: the kernel's maximum, because policies may read all of
+/// it.
 pub(crate) const MASK_BYTES: u64 = 1024;
 
 impl Layout {
+    /// Creates all kernel objects of a machine, except for the task_structs of tasks.
+    ///
     /// # Errors
     /// If the machine or the workload's cgroups are too large for the memory of the simulated kernel.
     pub fn new(region: &Region, spec: &MachineSpec, workload: &Workload) -> Result<Layout, String> {
@@ -117,9 +125,10 @@ impl Layout {
         Ok(layout)
     }
 
+    /// Initialises the idle task and the `rq` of a CPU.
     fn lay_out_cpu(&self, region: &Region, cpu: CpuId) {
         let idle_addr = self.idle.addr(cpu.into());
-        // SAFETY: both were allocated just now, and each is borrowed once.
+        // SAFETY: both were just allocated, and each is borrowed once.
         let (idle, rq) = unsafe {
             (
                 region.at::<task_struct>(idle_addr),
@@ -155,7 +164,8 @@ impl Layout {
         Mask::at(region, cpus_mask(idle_addr), self.nr_cpus).insert(cpu);
     }
 
-    /// The lines of task_structs that the scheduler works on.
+    /// Returns the cache lines of task_structs that the scheduler accesses most: the first two of
+    /// each.
     pub fn hot_lines(&self) -> Competitors {
         Competitors {
             base: self.first_task_addr(),
@@ -165,17 +175,17 @@ impl Layout {
         }
     }
 
-    /// Address of the first task slot.
+    /// Returns the address of the first task slot.
     pub fn first_task_addr(&self) -> u64 {
         self.tasks.addr(0)
     }
 
-    /// Bytes from one task slot to the next.
+    /// Returns the distance between two task slots in bytes.
     pub fn task_stride(&self) -> u64 {
         self.tasks.addr(1) - self.tasks.addr(0)
     }
 
-    /// Where a task_struct is in the host's memory.
+    /// Returns the host address of a task_struct.
     #[inline]
     pub(crate) fn task_host(&self, task: TaskId) -> *mut task_struct {
         self.tasks.host(task.slot().into())
@@ -185,7 +195,7 @@ impl Layout {
         self.tasks.addr(task.slot().into())
     }
 
-    /// The policy takes a reference to a task: its slot is not used again before it is given back.
+    /// Takes a reference to a task for the policy. The slot is not reused while references exist.
     pub fn get_task(&mut self, task: TaskId) {
         let needed = task.slot() as usize + 1;
         if self.refs.len() < needed {
@@ -194,14 +204,15 @@ impl Layout {
         self.refs[task.slot() as usize] += 1;
     }
 
-    /// It gives one back. `false`: it has none.
+    /// Drops a reference of the policy. Returns `false` if the policy holds none.
     #[must_use]
     pub fn put_task(&mut self, task: TaskId) -> bool {
         let refs = self.refs.get_mut(task.slot() as usize).filter(|refs| **refs > 0);
         refs.map(|refs| *refs -= 1).is_some()
     }
 
-    /// It is gone, and its references with it: to which tasks it had some.
+    /// Drops all references of the policy, which has been unloaded. Returns the tasks it
+    /// referenced.
     pub fn forget_references(&mut self) -> Vec<TaskId> {
         self.forget_cgroup_references();
         let refs = std::mem::take(&mut self.refs).into_iter().enumerate();
@@ -210,12 +221,12 @@ impl Layout {
             .collect()
     }
 
-    /// Does the policy hold references to a task?
+    /// Returns whether the policy references a task.
     pub fn task_held(&self, task: TaskId) -> bool {
         self.refs.get(task.slot() as usize).is_some_and(|&refs| refs > 0)
     }
 
-    /// The idle task of a CPU.
+    /// Returns the address of a CPU's idle task.
     pub fn idle_addr(&self, cpu: CpuId) -> u64 {
         self.idle.addr(cpu.into())
     }
@@ -224,24 +235,24 @@ impl Layout {
         self.rqs.addr(cpu.into())
     }
 
-    /// Bytes from one CPU's `rq` to the next one's.
+    /// Returns the distance between the `rq`s of two consecutive CPUs in bytes.
     pub fn rq_stride(&self) -> u64 {
         self.rqs.addr(1) - self.rqs.addr(0)
     }
 
-    /// Bytes of a CPU mask that stands alone.
+    /// Returns the size of a stand-alone CPU mask in bytes.
     pub(crate) fn mask_bytes(&self) -> usize {
         MASK_BYTES as usize
     }
 
-    /// The CPU whose idle task is at this address.
+    /// Returns the CPU whose idle task has this address.
     pub fn idle_from_addr(&self, addr: u64) -> Option<CpuId> {
-        // There is one idle task for each CPU.
+        // The slab has one idle task per CPU.
         self.idle.index(addr).map(|cpu| CpuId::new(cpu as usize))
     }
 }
 
-/// TASK_* as policies see them.
+/// Returns the TASK_* value that policies see.
 pub(crate) fn task_state(state: State) -> u32 {
     match state {
         State::Running => 0x0,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The types of the kernel's objects: their names, their fields, and which of these a policy may store to.
+//! Descriptions of the kernel's object types: name, fields, and the fields that a policy may write.
 
 use super::{cgroup, cpumask, cpuset, css_set, rq, sched_ext_entity, task_struct};
 use bpf::btf::build::Builder;
@@ -10,7 +10,8 @@ use std::mem::offset_of;
 
 const SCX: usize = offset_of!(task_struct, scx);
 
-/// Offset and size of each field of a task_struct that a policy may store to (bpf_scx_btf_struct_access).
+/// Offset and size of the fields of a task_struct that a policy may write
+/// (bpf_scx_btf_struct_access()).
 pub const WRITABLE: [(u64, u64); 3] = [
     ((SCX + offset_of!(sched_ext_entity, slice)) as u64, 8),
     ((SCX + offset_of!(sched_ext_entity, dsq_vtime)) as u64, 8),
@@ -36,7 +37,7 @@ const fn read_only(name: &'static str, field_at: fn(u64) -> String) -> ObjectTyp
     }
 }
 
-/// Returns the C name of the field of a struct at an offset, such as `scx.flags`.
+/// Returns the C name of the field at an offset of a struct, for example `scx.flags`.
 fn field_at<T: KernelType>(offset: u64) -> String {
     let mut types = Builder::new();
     let ty = types.add::<T>();
@@ -48,7 +49,7 @@ fn field_at<T: KernelType>(offset: u64) -> String {
     }
 }
 
-/// Appends the names of the members that lead to `offset`.
+/// Appends the names of the nested members that contain `offset`.
 fn walk(btf: &Btf, ty: u32, offset: u64, path: &mut Vec<String>) {
     let ty = btf.resolve(ty);
     if matches!(btf.kind(ty), Kind::Array { .. }) {
@@ -68,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_is_named_by_the_members_that_lead_to_it() {
+    fn a_fields_name_is_the_path_of_its_members() {
         let scx = |field: usize| (TASK.field_at)((SCX + field) as u64);
         assert_eq!(scx(offset_of!(sched_ext_entity, flags)), "scx.flags");
         assert_eq!(scx(offset_of!(sched_ext_entity, slice)), "scx.slice");

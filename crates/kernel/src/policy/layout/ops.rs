@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The callback tables that policies implement. Their members are matched by name; only the BTF of these is used.
+//! BTF of the callback tables that policies implement. Members are matched by name; the layout of
+//! the Rust structs is not used.
 
 use crate::policy::callbacks::callbacks;
 use bpf::kstruct;
@@ -23,7 +24,7 @@ macro_rules! tables {
                 pub priv_: *mut () as "priv",
             }
 
-            /// The form whose CPUs are cids.
+            /// The variant with cids instead of CPU numbers.
             pub struct sched_ext_ops_cid {
                 $($(pub $by_cid: Callback,)?)*
                 pub dispatch_max_batch: u32,

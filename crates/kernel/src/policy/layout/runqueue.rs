@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a policy sees of a CPU: `rq`, the per-CPU variable `runqueues`.
+//! The fields of `struct rq` (per-CPU variable `runqueues`) that a policy can access.
 
 use super::task_struct;
 use bpf::kstruct;
 
 kstruct! {
     pub struct scx_rq {
-        /// As set by scx_bpf_cpuperf_set.
+        /// Target set by scx_bpf_cpuperf_set().
         pub cpuperf_target: u32,
     }
 
@@ -15,9 +15,10 @@ kstruct! {
         pub idle: *mut task_struct,
         pub clock: u64,
         pub clock_task: u64,
-        /// CPU time in terms of the machine's fastest CPU while something runs, `clock_task` again when it idles.
+        /// Time scaled by the CPU's capacity while a task runs. It is set to `clock_task` when the
+        /// CPU is idle.
         pub clock_pelt: u64,
-        /// 0: it grows when a CPU idles whose fair tasks had no idle time.
+        /// Always 0. In the kernel it grows when a fully utilised CPU goes idle.
         pub lost_idle_time: u64,
         pub cpu: i32,
         pub online: i32,
@@ -26,7 +27,8 @@ kstruct! {
 }
 
 impl rq {
-    /// Its clocks go on to `clock` (update_rq_clock_task, update_rq_clock_pelt) on a CPU of this capacity, which idled or not.
+    /// Advances the clocks to `clock` (update_rq_clock_task(), update_rq_clock_pelt()) on a CPU of
+    /// this capacity that was idle or not.
     #[inline]
     pub(crate) fn advance(&mut self, clock: u64, capacity: u64, idle: bool) {
         self.clock_pelt = match idle {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What sched_ext passes to a policy's callbacks, and what policies pass to kfuncs in memory.
+//! Structs that sched_ext passes to callbacks, and structs that policies pass to kfuncs.
 
 use super::{cgroup, task_struct};
 use bpf::kstruct;
 
 kstruct! {
-    /// Why the policy ended; passed to ops.exit().
+    /// Exit information passed to ops.exit().
     #[derive(Clone, Copy)]
     pub struct scx_exit_info {
         /// SCX_EXIT_*
@@ -14,7 +14,7 @@ kstruct! {
         pub exit_code: i64,
         /// SCX_EFLAG_*
         pub flags: u64,
-        /// The three texts end with a zero byte.
+        /// The three texts are zero-terminated.
         pub reason: *mut i8,
         pub msg: *mut i8,
         pub dump: *mut i8,
@@ -60,7 +60,7 @@ kstruct! {
         pub at_jiffies: u64,
     }
 
-    /// scx_bpf_events
+    /// Filled by scx_bpf_events().
     #[derive(Clone, Copy)]
     pub struct scx_event_stats {
         pub SCX_EV_SELECT_CPU_FALLBACK: i64,
@@ -78,7 +78,7 @@ kstruct! {
         pub SCX_EV_SUB_BYPASS_DISPATCH: i64,
     }
 
-    /// __scx_bpf_dsq_insert_vtime
+    /// Arguments of __scx_bpf_dsq_insert_vtime().
     #[derive(Clone, Copy)]
     pub struct scx_bpf_dsq_insert_vtime_args {
         pub dsq_id: u64,
@@ -87,7 +87,7 @@ kstruct! {
         pub enq_flags: u64,
     }
 
-    /// __scx_bpf_select_cpu_and
+    /// Arguments of __scx_bpf_select_cpu_and().
     #[derive(Clone, Copy)]
     pub struct scx_bpf_select_cpu_and_args {
         pub prev_cpu: i32,
@@ -95,13 +95,13 @@ kstruct! {
         pub flags: u64,
     }
 
-    /// On the BPF stack; its words belong to the kfuncs.
+    /// Iterator on the BPF stack. Only the kfuncs use its contents.
     #[derive(Clone, Copy)]
     pub struct bpf_iter_scx_dsq {
         pub __opaque: [u64; 6],
     }
 
-    /// scx_bpf_cid_topo
+    /// Filled by scx_bpf_cid_topo().
     #[derive(Clone, Copy)]
     pub struct scx_cid_topo {
         pub core_cid: i32,
@@ -112,7 +112,7 @@ kstruct! {
         pub node_idx: i32,
     }
 
-    /// CPU bits by cid: words of the grid that starts at `base & !63`.
+    /// Bitmap of cids. Its words are aligned: the first one contains the cids from `base & !63`.
     #[derive(Clone, Copy)]
     pub struct scx_cmask {
         pub base: u32,

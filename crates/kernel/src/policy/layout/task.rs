@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a policy sees of a task: `task_struct` and what hangs on it.
+//! The fields of `task_struct`, and of the structs it points to, that a policy can access.
 //!
-//! The first 128 bytes hold what callbacks touch each time; the rest is identity and what few policies read. Fields of the
-//! kernel that are not here are not modelled.
+//! The first 128 bytes contain the fields that callbacks use all the time. Fields of the kernel
+//! that are missing here are not modelled.
 
 use bpf::kstruct;
 
-/// PF_* of include/linux/sched.h.
+/// PF_* flags from include/linux/sched.h.
 pub const PF_IDLE: u32 = 0x0000_0002;
 pub const PF_EXITING: u32 = 0x0000_0004;
 pub const PF_WQ_WORKER: u32 = 0x0000_0020;
@@ -14,13 +14,14 @@ pub const PF_FORKNOEXEC: u32 = 0x0000_0040;
 pub const PF_KTHREAD: u32 = 0x0020_0000;
 
 kstruct! {
-    /// CPU bits, as many words as the machine has: the array is flexible here.
+    /// CPU bitmap with as many words as the machine needs. The array is a flexible array member
+    /// here.
     pub struct cpumask {
         pub bits: [u64; 0],
     }
 
     pub struct thread_info {
-        /// The CPU it runs on or ran on last.
+        /// CPU on which the task runs or last ran.
         pub cpu: u32,
     }
 
@@ -34,7 +35,7 @@ kstruct! {
         pub flags: u32,
         pub ddsp_dsq_id: u64,
         pub ddsp_enq_flags: u64,
-        /// In jiffies.
+        /// Time in jiffies.
         pub runnable_at: u64,
         pub tid: u64,
         pub sticky_cpu: i32,
@@ -44,7 +45,7 @@ kstruct! {
     }
 
     pub struct load_weight {
-        /// Scaled as the fair class does: sched_prio_to_weight << 10.
+        /// Weight in the fair class' scale, sched_prio_to_weight << 10.
         pub weight: u64,
     }
 
@@ -77,14 +78,14 @@ kstruct! {
         pub recent_used_cpu: i32,
         pub wake_cpu: i32,
         pub comm: [i8; 16],
-        /// Tasks compute in user mode: all of their CPU time.
+        /// All of the task's CPU time, because tasks compute in user mode.
         pub utime: u64,
-        /// 0: kernel time is charged to CPUs, not to tasks.
+        /// Always 0: kernel time is charged to CPUs and not to tasks.
         pub stime: u64,
         pub sched_info: sched_info,
         pub nvcsw: u64,
         pub nivcsw: u64,
-        /// ns since the run's start.
+        /// Time of creation, ns since the run's start.
         pub start_time: u64,
         pub start_boottime: u64,
         pub real_parent: *mut task_struct,
@@ -92,26 +93,27 @@ kstruct! {
         pub group_leader: *mut task_struct,
         pub mm: *mut mm_struct,
         pub cgroups: *mut super::css_set,
-        /// NULL: no task has a memory policy.
+        /// Always NULL: no task has a memory policy.
         pub mempolicy: *mut mempolicy,
         pub real_cred: *mut cred,
         pub cred: *mut cred,
-        /// NUMA_NO_NODE: there is no NUMA balancing.
+        /// Always NUMA_NO_NODE: there is no NUMA balancing.
         pub numa_preferred_nid: i32,
-        /// Always here: sized for the machine, the last field.
+        /// The allowed CPUs, sized for the machine. This must be the last field.
         pub cpus_mask: cpumask,
     }
 
-    /// How often it ran and how long it waited for a CPU. As in the kernel, times of 0 count as never.
+    /// Number of times that the task ran and time that it waited for a CPU. A time of 0 means
+    /// never, as in the kernel.
     pub struct sched_info {
         pub pcount: u64,
-        /// ns
+        /// Total waiting time, ns.
         pub run_delay: u64,
-        /// 0: it does not wait.
+        /// Start of the current wait; 0 if the task does not wait.
         pub last_queued: u64,
     }
 
-    /// One per process; nothing of it is modelled but its identity.
+    /// Address space of a process. Only the address of the struct is used, to distinguish processes.
     pub struct mm_struct {}
 
     pub struct nodemask {
@@ -132,7 +134,7 @@ kstruct! {
         pub val: u32,
     }
 
-    /// All tasks belong to root.
+    /// Credentials. All tasks belong to root.
     pub struct cred {
         pub uid: kuid,
         pub gid: kgid,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Addresses, cgroup trees, references.
+//! Tests of addresses, the cgroup tree and references.
 
 use super::*;
 use crate::machine::Machine;
@@ -48,7 +48,7 @@ fn the_hot_part_of_a_task_is_two_cache_lines() {
 }
 
 #[test]
-fn addresses_and_tasks_are_each_others_inverse() {
+fn addresses_map_to_tasks_and_back() {
     let mut m = machine(&["/"], vec![vec![sleep(100)]]);
     m.advance(testbed::MS, &mut Vec::new());
     let addr = m.layout.task_addr(nth(0));
@@ -63,10 +63,10 @@ fn addresses_and_tasks_are_each_others_inverse() {
 }
 
 #[test]
-fn a_cgroup_hangs_below_the_nearest_that_is_named() {
+fn a_cgroups_parent_is_its_nearest_named_ancestor() {
     let m = machine(&["/", "/a/b", "/a/b/c/d", "/ab"], vec![]);
     let parent = |cgroup: u32| {
-        // SAFETY: cgroups of the layout.
+        // SAFETY: the address is that of a cgroup of the layout.
         let cgrp = unsafe { m.region.at::<cgroup>(m.layout.cgroup_addr(cgroup)) };
         (
             m.layout
@@ -84,7 +84,7 @@ fn a_cgroup_hangs_below_the_nearest_that_is_named() {
 }
 
 #[test]
-fn threads_share_what_processes_do_not() {
+fn threads_share_their_mm_and_leader() {
     let fork = |thread| Op::Fork { task: 1, thread };
     let mut m = machine(
         &["/"],
@@ -100,7 +100,7 @@ fn threads_share_what_processes_do_not() {
 }
 
 #[test]
-fn children_of_the_dead_belong_to_the_init_task() {
+fn orphans_become_children_of_init_task() {
     let mut m = machine(
         &["/"],
         vec![vec![Op::Fork { task: 1, thread: false }, sleep(2)], vec![sleep(100)]],
@@ -117,7 +117,7 @@ fn children_of_the_dead_belong_to_the_init_task() {
 }
 
 #[test]
-fn a_held_task_keeps_its_slot() {
+fn a_referenced_task_keeps_its_slot() {
     let mut m = machine(&["/"], vec![vec![sleep(2)]]);
     m.advance(testbed::MS, &mut Vec::new());
     m.layout.get_task(nth(0));
@@ -133,11 +133,11 @@ fn a_held_task_keeps_its_slot() {
 }
 
 #[test]
-fn a_runqueues_clocks_go_on_with_what_it_does() {
+fn runqueue_clocks_advance_with_capacity() {
     let mut rq: rq = unsafe { std::mem::zeroed() };
     rq.advance(1000, 512, true);
     assert_eq!((rq.clock, rq.clock_task, rq.clock_pelt), (1000, 1000, 1000));
-    // Half as fast: half of the time counts, until it idles again.
+    // At half the capacity, half of the time counts, until the CPU idles again.
     rq.advance(1200, 512, false);
     assert_eq!((rq.clock_task, rq.clock_pelt), (1200, 1100));
     rq.advance(1300, 512, true);

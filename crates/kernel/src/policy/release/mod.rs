@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Releases of Linux that an object can be linked against: which kfuncs, callbacks, fields, types and enumerators each has.
+//! Linux releases that an object can be linked against: the kfuncs, callbacks, fields, types and
+//! enumerators of each.
 //!
-//! A release decides what there is, not how it behaves: the simulated sched_ext core is that of Linux 7.2 in all of them.
-//! What a release lacks is told to the object as libbpf and the kernel would: weak symbols are 0, CO-RE finds no field, type
-//! or enumerator, and what cannot do without is refused. Helpers need no table: the newest of bpf(2)'s is older than 6.12.
+//! The release determines only which symbols exist. The simulated sched_ext core behaves like Linux
+//! 7.2 in all releases. Symbols that a release lacks are handled as by libbpf and the kernel: weak
+//! symbols are 0, CO-RE finds no such field, type or enumerator, and an object that cannot do
+//! without the symbol is rejected. Helpers need no table, because all helpers in bpf(2) are older
+//! than Linux 6.12.
 
 mod symbols;
 
@@ -12,14 +15,15 @@ use crate::policy::layout::enums;
 use bpf::rows::*;
 use symbols::{Kind, SYMBOLS, Symbols};
 
-/// A release, as `major.minor`.
+/// A Linux release, printed as `major.minor`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Release(Version);
 
-/// The kfuncs of Linux 7.2 that schedulers can meet and that are not modelled, a name a line.
+/// Names of the kfuncs of Linux 7.2 that schedulers may call and that are not modelled, one per
+/// line.
 const NOT_MODELLED: &str = include_str!("not_modelled.txt");
 
-/// The releases with sched_ext, oldest first.
+/// All releases with sched_ext, oldest first.
 pub const RELEASES: [Release; 11] = [
     Release(V6_12),
     Release(V6_13),
@@ -55,10 +59,10 @@ impl std::fmt::Debug for Release {
 impl std::str::FromStr for Release {
     type Err = String;
 
-    /// `6.12` to `7.2`.
+    /// Parses `6.12` to `7.2`.
     ///
     /// # Errors
-    /// If it is another one; the message names those that there are.
+    /// If the release is unknown. The message lists the known ones.
     fn from_str(text: &str) -> Result<Release, String> {
         let found = RELEASES.into_iter().find(|release| release.to_string() == text);
         found.ok_or_else(|| {
@@ -69,12 +73,12 @@ impl std::str::FromStr for Release {
 }
 
 impl Release {
-    /// The one whose behaviour is modelled.
+    /// The release whose behaviour is modelled.
     pub const MODELLED: Release = Release(V7_2);
-    /// Its stable release.
+    /// Patch level of the modelled stable release.
     const MODELLED_PATCH: u32 = 13;
 
-    /// LINUX_KERNEL_VERSION
+    /// Returns LINUX_KERNEL_VERSION.
     pub fn version_code(self) -> u32 {
         let patch = if self == Release::MODELLED {
             Release::MODELLED_PATCH
@@ -85,22 +89,22 @@ impl Release {
         u32::from(major) << 16 | u32::from(minor) << 8 | patch
     }
 
-    /// Returns whether the release is one of these.
+    /// Returns whether the release is in the range.
     pub(crate) fn is_among(self, releases: Releases) -> bool {
         releases.contains(self.0)
     }
 
-    /// Returns whether Linux 7.2 has a kfunc of this name that is not modelled.
+    /// Returns whether Linux 7.2 has a kfunc with this name that is not modelled.
     pub(crate) fn has_more_kfuncs(name: &str) -> bool {
         NOT_MODELLED.lines().any(|known| known == name)
     }
 
-    /// A struct or an enum.
+    /// Returns whether the release has a struct or enum.
     pub fn has_type(self, name: &str) -> bool {
         self.has(Kind::Type, "", name)
     }
 
-    /// A member of a struct that it has.
+    /// Returns whether the release has a member of a struct. The release must have the struct.
     pub fn has_member(self, of: &str, name: &str) -> bool {
         let callback = if of == "sched_ext_ops" { Op::by_name(name) } else { None };
         self.has(Kind::Member, of, name) && callback.is_none_or(|op| op.since() <= self.0)
@@ -114,7 +118,8 @@ impl Release {
         find(kind, of, name).is_none_or(|symbols| self.is_among(symbols.releases))
     }
 
-    /// Returns the types and members that other releases have and this one lacks; of a member also its struct.
+    /// Returns the types and members that this release lacks and other releases have. Members are
+    /// returned with their struct.
     pub(crate) fn absent(self) -> impl Iterator<Item = (Option<&'static str>, &'static str)> {
         let absent = SYMBOLS.iter().filter(move |symbols| !self.is_among(symbols.releases));
         let symbols = absent.flat_map(|symbols| {
@@ -131,7 +136,7 @@ impl Release {
         symbols.chain(later.map(|op| (Some("sched_ext_ops"), op.name())))
     }
 
-    /// SCX_OPS_ALL_FLAGS
+    /// Returns SCX_OPS_ALL_FLAGS.
     pub fn ops_flags(self) -> u64 {
         let flags = enums::ENUMS.iter().find(|an_enum| an_enum.name == "scx_ops_flags");
         let flags = flags.map_or(&[][..], |flags| flags.values);
@@ -143,7 +148,7 @@ impl Release {
         flags.iter().filter(public).fold(0, |all, (_, flag)| all | flag)
     }
 
-    /// The enumerators of an enum with their values; none if there is no such enum.
+    /// Returns the enumerators of an enum and their values; empty if the release lacks the enum.
     pub(crate) fn enumerators(self, of: &enums::Enum) -> Vec<(&'static str, u64)> {
         if !self.has_type(of.name) {
             return Vec::new();
@@ -156,14 +161,16 @@ impl Release {
         .collect()
     }
 
-    /// The value of an enumerator of sched_ext; `None` if there is none of this name.
+    /// Returns the value of an enumerator of sched_ext, or `None` if the release has none with this
+    /// name.
     pub(crate) fn enumerator(self, name: &str) -> Option<u64> {
         let mut all = enums::ENUMS.iter().flat_map(|of| self.enumerators(of));
         all.find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 }
 
-/// A profile's expressions know the enumerators of all releases: user space compiles with 0 for those that a kernel lacks.
+/// Enumerators in a profile's expressions. Those that the release lacks are 0, as in user space
+/// that was compiled against newer headers.
 impl profile::Enumerators for Release {
     fn enumerator(&self, name: &str) -> Option<i64> {
         let modelled = Release::MODELLED.enumerator(name);
@@ -177,7 +184,7 @@ fn find(kind: Kind, of: &str, name: &str) -> Option<&'static Symbols> {
     SYMBOLS.iter().find(here)
 }
 
-/// Describes releases that are not all: `since Linux 6.13`, `in Linux 6.12 to 6.16`.
+/// Returns a description of a range of releases: `since Linux 6.13`, `in Linux 6.12 to 6.16`.
 pub(crate) fn describe(releases: Releases) -> String {
     let since = Release(releases.since);
     let last = releases

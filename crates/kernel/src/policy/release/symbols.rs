@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Types, members and enumerators that not every release has. What is not here is in all of them, as far as it is modelled.
-//! Kfuncs and callbacks say their releases in their rows.
+//! Types, members and enumerators that some releases lack. Symbols that are missing here exist in
+//! all releases, as far as they are modelled. Kfuncs and callbacks have their releases in their own
+//! tables.
 //!
-//! Sources: the remarks of tools/sched_ext/include/scx/compat{.bpf.h,.h} of Linux 7.2 where there is one, else the history of
-//! kernel/sched/ext* and kernel/bpf. Four removals are dated to a release at the latest: the kfuncs' names with `dispatch`
-//! and `consume`, SCX_OPS_HAS_CGROUP_WEIGHT, bpf_stream_vprintk_impl and bpf_wq_set_callback_impl.
+//! Sources: the comments in tools/sched_ext/include/scx/compat{.bpf.h,.h} of Linux 7.2 if there are
+//! any, otherwise the history of kernel/sched/ext* and kernel/bpf. For four removals, the given
+//! release is the latest possible one: the kfunc names with `dispatch` and `consume`,
+//! SCX_OPS_HAS_CGROUP_WEIGHT, bpf_stream_vprintk_impl and bpf_wq_set_callback_impl.
 
 use bpf::rows::*;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A struct or an enum.
+    /// A struct or enum.
     Type,
-    /// Of a struct.
+    /// A member of a struct.
     Member,
-    /// Of an enum.
+    /// An enumerator of an enum.
     Enumerator,
 }
 
-/// Symbols that came, and perhaps went, together.
+/// Symbols that were added, and perhaps removed, in the same releases.
 pub(super) struct Symbols {
     pub(super) kind: Kind,
-    /// The struct or enum they are of; empty for others.
+    /// Struct or enum of the members or enumerators; empty for types.
     pub(super) of: &'static str,
     pub(super) releases: Releases,
     pub(super) names: &'static [&'static str],

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+//! Tests of the releases' symbols.
 use super::*;
 use crate::Machine;
 use crate::policy::kfuncs;
@@ -19,9 +20,9 @@ fn a_release_is_named_by_its_number() {
     }
 }
 
-/// Each symbol is in the types of exactly the releases that the table or its row says.
+/// Checks that each symbol exists exactly in the releases given by the table or by its own row.
 #[test]
-fn types_have_what_the_table_says() {
+fn types_match_the_table() {
     let machine = Machine::new(MachineSpec::smp(2), Workload::default(), 1).unwrap();
     for release in RELEASES {
         let target = target(&machine.spec, &machine.layout, release);

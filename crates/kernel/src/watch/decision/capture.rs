@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Taking a snapshot of the machine.
+//! Captures a [`Snapshot`] of the machine.
 
 use super::snapshot::*;
 use crate::machine::Machine;
@@ -9,16 +9,16 @@ use crate::sched::ext::entity::OpsState;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 impl Machine {
-    /// The state of now; `about` is told of even if it sleeps.
+    /// Returns the current state of the machine. The task `about` is included even if it sleeps.
     pub fn snapshot(&self, about: TaskId) -> Snapshot {
         let cpus = self.cpus().map(|cpu| self.cpu_state(cpu)).collect();
         let tasks = self.tasks.numbered();
-        let told = tasks.filter(|(id, task)| task.on_rq || (*id == about && about != IDLE));
+        let included = tasks.filter(|(id, task)| task.on_rq || (*id == about && about != IDLE));
         Snapshot {
             time: self.now,
             cpus,
             queues: self.queues(),
-            tasks: told.map(|(id, task)| (task.pid, self.task_state(id))).collect(),
+            tasks: included.map(|(id, task)| (task.pid, self.task_state(id))).collect(),
         }
     }
 
@@ -59,7 +59,7 @@ impl Machine {
         }
     }
 
-    /// The queues of all classes that have waiting tasks.
+    /// Returns the non-empty queues of all classes.
     fn queues(&self) -> Vec<Queue> {
         let mut queues = Vec::new();
         let waiting = |class: Class, cpu: CpuId| {
@@ -103,14 +103,14 @@ impl Machine {
                 tasks,
             });
         }
-        let kept = self.tasks.iter().filter(|task| {
+        let held = self.tasks.iter().filter(|task| {
             let queued = task.class == Class::Ext && task.on_rq && !task.on_cpu;
             queued && task.ext.ops_state == OpsState::Queued
         });
         queues.push(Queue {
-            name: "kept by the policy in its own queues".to_owned(),
+            name: "held by the policy in its own queues".to_owned(),
             cpu: None,
-            tasks: kept.map(|task| task.pid).collect(),
+            tasks: held.map(|task| task.pid).collect(),
         });
         queues.retain(|queue| !queue.tasks.is_empty());
         queues

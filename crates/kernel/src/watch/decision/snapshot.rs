@@ -1,37 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a policy could see of the machine at one instant, as plain data.
+//! The machine's state at one instant as far as a policy could see it, as plain data.
 
 use crate::hardware::cpuset::CpuSet;
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// ns since the run's start.
+    /// Time since the run's start, ns.
     pub time: u64,
     pub cpus: Vec<CpuState>,
-    /// Those that are not empty.
+    /// Queues that are not empty.
     pub queues: Vec<Queue>,
-    /// Runnable ones and the one that the decision is about, by pid.
+    /// Runnable tasks, and the task that the decision is about, by pid.
     pub tasks: BTreeMap<u32, TaskState>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuState {
-    /// Pid of what runs there, 0: idle.
+    /// Pid of the running task, 0 if the CPU is idle.
     pub curr: u32,
     pub online: bool,
-    /// In the mask of idle CPUs that a policy sees: an idle CPU which has been claimed is not.
+    /// Whether the CPU is in the mask of idle CPUs that the policy sees. A claimed idle CPU is not
+    /// in it.
     pub idle: bool,
-    /// Queued tasks of all classes, the running one included.
+    /// Number of runnable tasks of all classes, including the running one.
     pub nr_running: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Queue {
     pub name: String,
-    /// The CPU whose queue it is; `None`: any CPU's.
+    /// CPU that the queue belongs to; `None` if it belongs to no single CPU.
     pub cpu: Option<u32>,
-    /// Pids, first to run first.
+    /// Pids, in the order in which the tasks will run.
     pub tasks: Vec<u32>,
 }
 
@@ -40,12 +41,12 @@ pub struct TaskState {
     pub comm: String,
     pub cpu: u32,
     pub weight: u32,
-    /// What is left of its slice, ns: of the fair class up to its deadline.
+    /// Remaining slice, ns. For a fair task, the distance to its deadline.
     pub slice: u64,
-    /// dsq_vtime, or vruntime of the fair class.
+    /// dsq_vtime; for a fair task, its vruntime.
     pub vtime: i64,
-    /// Since when it waits to run, ns; `None`: it runs or sleeps.
+    /// Time at which the task began to wait, ns; `None` if it runs or sleeps.
     pub waiting_since: Option<u64>,
-    /// `None`: all.
+    /// Allowed CPUs; `None` if all are allowed.
     pub cpus: Option<CpuSet>,
 }

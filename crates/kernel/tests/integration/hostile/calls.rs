@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A hostile policy: its callbacks call what there is with arguments drawn at random. Most are nearly right, so that what comes
-//! behind the first check is reached, too. Shared by the test and the fuzz target, which feeds bytes where the test has a seed.
+//! Generates a hostile policy, which calls all available functions with random arguments. Most
+//! arguments are nearly valid, so that calls get past the first check. Both the test and the fuzz
+//! target use it; the fuzz target provides bytes in place of a seed.
 
 use bpf::engine::Func;
 use bpf::image::{CALL, CALL_HELPER, CALL_KFUNC, FUNC_BASE, Insn, LD_IMM64};
@@ -8,7 +9,7 @@ use bpf::insn::{self, alu, jmp};
 use bpf::link::Image;
 use kernel::Machine;
 
-/// Decisions: bytes while there are some, then pseudo-random numbers.
+/// Source of random decisions: the given bytes first, then pseudo-random numbers.
 pub struct Draw<'a> {
     bytes: &'a [u8],
     state: u64,
@@ -20,7 +21,7 @@ impl<'a> Draw<'a> {
         Draw { bytes, state }
     }
 
-    /// A number below `n`, which is at most 65536.
+    /// Returns a number below `n`, which is at most 65536.
     fn below(&mut self, n: u64) -> u64 {
         let bytes = if n <= 256 { 1 } else { 2 };
         if let Some((first, rest)) = self.bytes.split_at_checked(bytes) {
@@ -74,25 +75,27 @@ impl<'a> Draw<'a> {
     }
 }
 
-/// Something to call.
+/// A function that can be called.
 struct Callee {
     name: &'static str,
     op: Insn,
     params: Vec<&'static str>,
 }
 
-/// Words of the frame that keep values: r10-8, r10-16, ...
+/// Number of words in the stack frame that store values, at r10-8, r10-16, ...
 const SLOTS: u64 = 12;
-/// Below them lies memory to hand out; iterators and dynptrs have their places.
+/// Stack memory below these words that is passed to functions. Iterators, dynptrs and IRQ flags
+/// have fixed places in it.
 const MEMORY: i64 = -200;
 const ITERATOR: i64 = -152;
 const DYNPTRS: [i64; 2] = [-216, -232];
 const FLAGS: i64 = -240;
 const STACK: u32 = 256;
 
+/// Register that holds the callback's context.
 const CONTEXT: u8 = 6;
 
-/// Callbacks with the number of their arguments.
+/// Callbacks and the number of their arguments.
 const CALLBACKS: [(&str, i32); 17] = [
     ("select_cpu", 3),
     ("enqueue", 2),
@@ -113,7 +116,7 @@ const CALLBACKS: [(&str, i32); 17] = [
     ("exit", 1),
 ];
 
-/// What gives back what another function got.
+/// Functions that return a reference, and the functions that release it.
 const PAIRS: [(&str, &str); 9] = [
     ("bpf_task_acquire", "bpf_task_release"),
     ("bpf_task_from_pid", "bpf_task_release"),
@@ -132,11 +135,11 @@ struct Generator<'a, 'b, 'c> {
     callees: &'c [Callee],
     image: &'c Image,
     functions: u64,
-    /// What is known to be in each slot.
+    /// Type of the value in each slot, as far as it is known.
     slots: [&'static str; SLOTS as usize],
 }
 
-/// Replaces the code of the image's callbacks.
+/// Replaces the code of the image's callbacks by random calls.
 pub fn put(image: &mut Image, table: &[Func<Machine>], draw: &mut Draw<'_>) {
     let active: Vec<&str> = (0..1 + draw.below(3)).map(|_| draw.pick(&CALLBACKS).0).collect();
     let mut code = std::mem::take(&mut image.code);
@@ -170,7 +173,7 @@ pub fn put(image: &mut Image, table: &[Func<Machine>], draw: &mut Draw<'_>) {
     image.code = code;
 }
 
-/// The names of all kfuncs, those that the object calls itself first.
+/// Returns the names of all kfuncs, starting with those that the object itself calls.
 fn kfuncs(own: &[String], table: &[Func<Machine>]) -> Vec<String> {
     let mut names = own.to_vec();
     for func in table {
@@ -181,6 +184,7 @@ fn kfuncs(own: &[String], table: &[Func<Machine>]) -> Vec<String> {
     names
 }
 
+/// Returns all functions in the table in the form of calls.
 fn callees(names: &[String], table: &[Func<Machine>]) -> Vec<Callee> {
     let callee = |func: &Func<Machine>| {
         let (src, imm) = match func.helper {
@@ -216,6 +220,7 @@ impl Generator<'_, '_, '_> {
         self.emit(LD_IMM64, reg, 0, 0, value);
     }
 
+    /// Emits code that sets a register to a stack address.
     fn stack(&mut self, reg: u8, offset: i64) {
         self.emit(insn::ALU64 | alu::MOV | insn::X, reg, insn::FP, 0, 0);
         self.emit(insn::ALU64 | alu::ADD, reg, 0, 0, offset);
@@ -231,6 +236,7 @@ impl Generator<'_, '_, '_> {
         self.slots[slot as usize] = what;
     }
 
+    /// Emits a callback. An active one makes random calls before it returns a valid result.
     fn callback(&mut self, name: &str, args: i32, active: bool) {
         self.emit(insn::ALU64 | alu::MOV | insn::X, CONTEXT, 1, 0, 0);
         if active {
@@ -265,7 +271,7 @@ impl Generator<'_, '_, '_> {
         self.insns.push(op);
     }
 
-    /// Puts arguments, an element's value and numbers in the slots.
+    /// Emits code that stores the arguments, a map element's address and numbers into the slots.
     fn prologue(&mut self, name: &str, args: i32) {
         for at in (MEMORY..-8 * SLOTS as i64).step_by(8) {
             self.emit(insn::ST | insn::MEM | insn::DW, insn::FP, 0, at as i32, 0);
@@ -289,6 +295,7 @@ impl Generator<'_, '_, '_> {
         self.store_slot(3, "value");
     }
 
+    /// Emits one random call or access.
     fn step(&mut self) {
         if self.draw.chance(10) {
             return self.access();
@@ -303,7 +310,7 @@ impl Generator<'_, '_, '_> {
         self.store_slot(slot, callee.name);
     }
 
-    /// A load or store through what is in a slot.
+    /// Emits a load or store through the value in a slot.
     fn access(&mut self) {
         let (slot, off) = (self.draw.below(SLOTS), self.draw.pick(&[0, 8, 16, 64, 512, -8]));
         let size = self.draw.pick(&[insn::B, insn::H, insn::W, insn::DW]);
@@ -314,11 +321,13 @@ impl Generator<'_, '_, '_> {
         }
     }
 
+    /// Returns the last slot with a value of one of these types.
     fn slot_with(&mut self, what: &[&str]) -> Option<u64> {
         let found = self.slots.iter().rposition(|slot| what.contains(slot))?;
         Some(found as u64)
     }
 
+    /// Emits code that sets a register to an argument, which usually fits the parameter.
     fn argument(&mut self, reg: u8, param: &str, helper: bool) {
         if !self.draw.chance(80) {
             return self.anything(reg);
@@ -370,7 +379,7 @@ impl Generator<'_, '_, '_> {
                 self.constant(reg, size);
             }
             _ if param.contains('*') => self.memory(reg),
-            // The lock of the list and that of the tree come first in their sections.
+            // The lock of the list and the lock of the tree are the first fields of their sections.
             "" if helper => match (reg, self.draw.below(8)) {
                 (1, 0..=3) => self.map(reg),
                 (1, 4) => self.constant(reg, field(".data.A", 0).unwrap_or(0)),
@@ -396,13 +405,13 @@ impl Generator<'_, '_, '_> {
         self.constant(reg, handle as i64);
     }
 
-    /// A function of the program's, or none.
+    /// Sets the register to a function of the program, or to an invalid one.
     fn function(&mut self, reg: u8) {
         let at = self.draw.below(self.functions + 1);
         self.constant(reg, (FUNC_BASE + at) as i64);
     }
 
-    /// Memory of the program's own.
+    /// Sets the register to an address in the program's own memory.
     fn memory(&mut self, reg: u8) {
         match self.draw.below(6) {
             0 => {
@@ -419,7 +428,8 @@ impl Generator<'_, '_, '_> {
         }
     }
 
-    /// Anything at all: numbers, addresses of what is the kernel's, pointers into the middle of things.
+    /// Sets the register to an arbitrary value: a number, an address in kernel memory, or a pointer
+    /// into the middle of an object.
     fn anything(&mut self, reg: u8) {
         match self.draw.below(9) {
             0 => self.constant(reg, 0),
@@ -446,7 +456,7 @@ impl Generator<'_, '_, '_> {
         }
     }
 
-    /// Gives back what is known to be held, most of it.
+    /// Emits code that releases most references known to be held.
     fn release(&mut self) {
         for slot in 0..SLOTS {
             let held = self.slots[slot as usize];

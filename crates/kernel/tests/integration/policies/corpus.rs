@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The programs that break or keep one rule of checked mode each: what their sources say of them.
+//! Lists of programs that break or keep one rule of the sanitizer each, read from their sources.
 
-/// A program, and the message that it must end with: empty if it keeps to the rules.
+/// A program and the message with which it must end; empty if it keeps all rules.
 pub struct Case {
     pub name: String,
     pub expected: String,
 }
 
-/// Sources that have a `BREAKS` or `KEEPS` for each program.
+/// Sources with a `BREAKS` or `KEEPS` line for each program.
 pub const FILES: [&str; 7] = [
     "rules_memory",
     "rules_held",
@@ -18,7 +18,8 @@ pub const FILES: [&str; 7] = [
     "rules_values",
 ];
 
-/// `BREAKS(name, "how it ends")` and `KEEPS(name)` at the beginning of lines, with and without `_SLEEPABLE` or `_INPUT`.
+/// Returns the cases in a source. Lines start with `BREAKS(name, "message")` or `KEEPS(name)`,
+/// optionally with the suffix `_SLEEPABLE` or `_INPUT` in the name of the macro.
 pub fn cases(source: &str) -> Vec<Case> {
     let case = |line: &str| {
         let line = line.replace("_SLEEPABLE(", "(").replace("_INPUT(", "(");
@@ -38,7 +39,7 @@ pub fn cases(source: &str) -> Vec<Case> {
     source.lines().filter_map(case).collect()
 }
 
-/// Macros of the variants of `rules_within`, and how each variant ends.
+/// Macros that select a variant of `rules_within`, and the message with which the variant ends.
 pub const WITHIN: [(&str, &str); 12] = [
     ("KEEPS", ""),
     (

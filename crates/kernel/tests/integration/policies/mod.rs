@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Test policies: each is a `tests/policies/NAME.bpf.c`, compiled by clang and loaded into a machine.
+//! Test policies. Each is a `tests/policies/NAME.bpf.c` that is compiled by clang and loaded into a
+//! machine.
 
 pub mod corpus;
 
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use trace::Record;
 
-/// The object of `NAME.bpf.c`, compiled with `defines`.
+/// Returns the path of the object compiled from `NAME.bpf.c` with `defines`.
 pub fn compile(name: &str, defines: &[&str]) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/policies")
@@ -43,7 +44,7 @@ pub fn compile(name: &str, defines: &[&str]) -> PathBuf {
     out
 }
 
-/// A policy on a machine, and what it left.
+/// A machine with a loaded policy, and the records of its run.
 pub struct Run {
     pub machine: Machine,
     pub image: Image,
@@ -54,7 +55,7 @@ impl Run {
     /// Loads the test policy `NAME.bpf.c`.
     ///
     /// # Errors
-    /// The exit record, if it could not be enabled; the machine goes on without.
+    /// Returns the exit record if the policy could not be enabled. The machine can still be used.
     pub fn load(machine: &mut Machine, name: &str, defines: &[&str]) -> Result<Image, Box<Exit>> {
         Run::load_file(machine, &compile(name, defines))
     }
@@ -69,7 +70,7 @@ impl Run {
         }
     }
 
-    /// Loads a policy that must load.
+    /// Loads a policy that is expected to load.
     pub fn new(mut machine: Machine, name: &str, defines: &[&str]) -> Run {
         let image = Run::load(&mut machine, name, defines).unwrap_or_else(|exit| panic!("{exit}"));
         Run {
@@ -79,13 +80,13 @@ impl Run {
         }
     }
 
-    /// Runs up to `until` ns.
+    /// Runs until `until` ns.
     pub fn run(&mut self, until: u64) -> &mut Run {
         self.machine.run(until, &mut self.records);
         self
     }
 
-    /// A global variable, as a number.
+    /// Returns a global variable as a number.
     pub fn var(&self, name: &str) -> u64 {
         let text = self.image.get(&self.machine.region, name).expect("a variable");
         text.parse::<i128>().unwrap_or_else(|_| panic!("{name} is {text}")) as u64
@@ -95,7 +96,7 @@ impl Run {
         self.machine.ext.exit.as_ref().expect("the policy has ended")
     }
 
-    /// The policy is running well.
+    /// Checks that the policy is enabled.
     pub fn assert_alive(&self) {
         if let Some(exit) = &self.machine.ext.exit {
             panic!("{exit}");

@@ -17,8 +17,11 @@ pub struct Rq {
     pub debt: u64,
     /// Charged BPF time that is less than a nanosecond, ps.
     pub carry_ps: u64,
-    /// Work that the CPU does per ns; 1024 on the machine's fastest CPU.
-    pub capacity: u64,
+    /// Work that a task does here per ns: the capacity, less what busy siblings take.
+    pub speed: u64,
+    /// Task time since `clock` for which the running task's work was already done, at other speeds
+    /// than now, ns.
+    pub progressed: u64,
     pub curr: TaskId,
     /// Generation number of the pending Tick event. Events of older generations are ignored.
     pub tick_generation: u32,
@@ -37,6 +40,9 @@ pub struct Rq {
     /// task makes no progress.
     pub spinning: bool,
     pub tick_armed: bool,
+    /// Work that the CPU does per ns at its frequency while its siblings are idle; 1024 on the
+    /// machine's fastest CPU.
+    pub capacity: u64,
     /// End of the device interrupt that the CPU is handling. Other interrupts, including the
     /// timer's, wait until then.
     pub irqs_off_until: u64,
@@ -81,6 +87,8 @@ impl Rq {
     pub fn new(cpu: CpuId, capacity: u64) -> Rq {
         Rq {
             capacity,
+            speed: capacity,
+            progressed: 0,
             cpu,
             online: true,
             curr: IDLE,

@@ -13,6 +13,8 @@ const CASES: &[(&str, &str, &str, &str, &str)] = &[
     ("percpu", "numa32", "mixed.json", "200ms", "2"),
     ("fifo", "hybrid", "locks.json", "300ms", "1"),
     ("eevdf", "x6-2", "open:number=200", "2s", "7"),
+    ("percpu", "numa16", "chat:rooms=2,messages=20", "200ms", "1"),
+    ("fifo", "smp8", "mixed.json", "300ms", "3"),
     ("percpu", "numa32", "mixed.json", "200ms", "1"),
     ("eevdf", "numa32", "mixed.json", "200ms", "1"),
     ("fifo", "numa32", "mixed.json", "200ms", "1"),
@@ -24,9 +26,10 @@ const CASES: &[(&str, &str, &str, &str, &str)] = &[
     ("fifo", "node:2 core:2 pu:2", "pingpong.json", "100ms", "1"),
 ];
 
-/// The hashes of the first three cases are committed: several nodes, cores of two kinds and locks, and the fair class.
+/// The hashes of the first five cases are committed: several nodes, cores of two kinds and locks, the fair class, and two
+/// machines without SMT.
 /// Where a task runs is tested by the drawings of schedules.rs, whose differences can be read.
-const COMMITTED: usize = 3;
+const COMMITTED: usize = 5;
 
 fn hash(command: &Path, policy: &str, case: &(&str, &str, &str, &str, &str), engine: &str) -> String {
     let (_, machine, workload, length, seed) = case;

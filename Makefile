@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# `make help` prints the targets and the line above each.
+# `make help` prints each target with the line that starts with ## above it.
 
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 FUZZ_SECONDS ?= 60
@@ -26,37 +26,37 @@ build: setup
 	@cargo build --release --quiet -p windtunnel
 	@scripts/policies.sh
 
-## Try one policy in seconds: compile, load, checked mode, its tests (POLICY=steal)
+## Check one policy in seconds: compile it, load it, run its tests with the sanitizer (POLICY=steal)
 check:
 	@scripts/check.sh "$(POLICY)"
 
-## Check formatting and lints, run every test
+## Check formatting and lints, and run all tests
 test:
 	@scripts/setup.sh test
 	@scripts/test.sh
 
-## Build the command with profile-guided optimisation, a third faster: target/fast/release/windtunnel
+## Build with profile-guided optimisation, a third faster: target/fast/release/windtunnel
 fast: setup
 	@scripts/fast.sh
 
-## Measure speed, in a table
+## Measure the speed and print a table
 bench: build
 	@cargo bench --quiet -p bpf -p report -p windtunnel --bench engines --bench per_record --bench complexity
 	@scripts/fast.sh bench
 
-## Fetch, compile, load and run other people's schedulers (COMPAT_OBJECTS="a.bpf.o b.bpf.o" adds some)
+## Fetch, compile, load and run third-party schedulers (COMPAT_OBJECTS="a.bpf.o b.bpf.o" adds objects)
 compat: build
 	@scripts/compat.sh
 
-## The same, for longer than every watchdog; writes docs/compat.md (hours)
+## Run third-party schedulers for longer than every watchdog and write docs/compat.md (hours)
 compat-long: build
 	@scripts/compat.sh long
 
-## Ask Perfetto's own trace processor about our exports (needs Node)
+## Check exported traces with Perfetto's trace processor (needs Node)
 perfetto: build
 	@scripts/perfetto.sh
 
-## Load the policies into a real kernel, booted in QEMU (PARTS="policies numa speed fidelity verifier")
+## Load the policies into a real kernel booted in QEMU (PARTS="policies numa speed fidelity verifier")
 live-test:
 	@scripts/live-test.sh $(PARTS)
 
@@ -64,7 +64,7 @@ live-test:
 soak:
 	@scripts/live-test.sh soak
 
-## Damaged inputs and hostile policies, for hours (ATTACK_SECONDS=3600 ATTACK_SEED=N ATTACK_KINDS="object policy")
+## Run damaged inputs and hostile policies for hours (ATTACK_SECONDS=3600 ATTACK_SEED=N ATTACK_KINDS="object policy")
 attack: setup
 	@scripts/attack.sh $(ATTACK_SECONDS) $(ATTACK_SEED) $(ATTACK_KINDS)
 
@@ -72,6 +72,6 @@ attack: setup
 fuzz: setup
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
 
-## Install what is missing
+## Install missing packages
 setup:
 	@scripts/setup.sh

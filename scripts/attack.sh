@@ -1,8 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# attack.sh SECONDS [SEED [KIND...]]: damaged inputs and hostile policies for so long, in child processes under limits.
-# Prints the number of inputs and failures of each kind. A failing input is kept in target/attack with the command that
-# repeats it. The build has assertions; ATTACK_PROFILE=release attacks the build that users run.
+# attack.sh SECONDS [SEED [KIND...]]: runs damaged inputs and hostile policies for the given time,
+# in child processes with resource limits.
+#
+# Prints the number of inputs and failures of each kind. A failing input is kept in target/attack,
+# with the command that repeats it. The default build has assertions; ATTACK_PROFILE=release attacks
+# the build that users run.
 set -eu
 cd "$(dirname "$0")/.."
 seconds=$1

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# check.sh POLICY: compiles one policy, runs it in checked mode, and runs the tests of this policy alone. Seconds, once the
-# tests are built.
+# check.sh POLICY: compiles one policy, runs it with the sanitizer, and runs only the tests of this
+# policy. This takes seconds once the tests are built.
 set -eu
 cd "$(dirname "$0")/.."
 policy=${1:-}
@@ -15,11 +15,11 @@ cargo build --quiet -p windtunnel
 windtunnel=target/debug/windtunnel
 echo "== load"
 $windtunnel check "target/policies/$policy.bpf.o"
-echo "== a run in checked mode"
+echo "== a run with the sanitizer"
 $windtunnel run "$policy" --check --machine numa16 --workload mixed.json --for 200ms
-# The properties of all policies are tested on this policy. Its own tests are those of the files that name it.
+# Runs the property tests of all policies on this policy, and the test files that name it.
 tests=crates/windtunnel/tests/integration
 own=$(cd $tests && grep -l "\"$policy\"" policy_*.rs | sed 's/\.rs$/::/')
 echo "== tests: policy_properties $own"
-# shellcheck disable=SC2086 # names by spaces
+# shellcheck disable=SC2086 # names are separated by spaces
 POLICY=$policy cargo test --quiet -p windtunnel --test integration -- policy_properties:: policy_records:: $own

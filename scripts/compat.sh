@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# compat.sh [long]: schedulers that others wrote, unmodified: fetched, compiled, loaded, run.
-# long: for longer than every watchdog, on four machines under five workloads; writes docs/compat.md.
-# Everything lies in target/compat; the second time nothing is fetched or compiled again.
-# COMPAT_OBJECTS names objects of one's own, by spaces, to be loaded and run as well.
+# compat.sh [long]: fetches, compiles, loads and runs third-party schedulers without changing them.
+#
+# With "long", runs them for longer than every watchdog, on four machines under five workloads, and
+# writes docs/compat.md. All files are kept in target/compat, so a second run neither fetches nor
+# compiles them again. COMPAT_OBJECTS names additional objects, separated by spaces.
 set -u
 cd "$(dirname "$0")/.."
 dir=target/compat
@@ -16,19 +17,19 @@ scripts/compat/sources.sh "$dir" </dev/null || {
 }
 scripts/compat/objects.sh "$dir" || failed+=("compiling")
 
-# The selftests are judged below: some of them must be refused.
-# shellcheck disable=SC2206 # names by spaces
+# The selftests are judged separately below, because some of them must be refused.
+# shellcheck disable=SC2206 # names are separated by spaces
 objects=("$dir"/objects/{kernel,scx}/*.bpf.o ${COMPAT_OBJECTS:-})
 echo "== loading ${#objects[@]} objects"
-"$windtunnel" check "${objects[@]}" >"$dir/check.log" 2>&1 || failed+=("loading (all of it: $dir/check.log)")
+"$windtunnel" check "${objects[@]}" >"$dir/check.log" 2>&1 || failed+=("loading (full output: $dir/check.log)")
 grep -v ': loads with 0 warnings$' "$dir/check.log"
 
 echo "== the kernel's selftests"
 "$windtunnel" suite scripts/compat/selftests.toml --objects "$dir/objects/selftests" >"$dir/selftests.log" ||
-  failed+=("selftests (all of it: $dir/selftests.log)")
+  failed+=("selftests (full output: $dir/selftests.log)")
 grep -v '^ok ' "$dir/selftests.log"
 
-echo "== the kernel's examples with something to set up"
+echo "== the kernel's examples that need more than loading"
 "$windtunnel" suite scripts/compat/examples.toml --objects "$dir/objects/kernel" || failed+=("examples")
 
 echo "== running"
@@ -42,4 +43,4 @@ if [ ${#failed[@]} -gt 0 ]; then
   printf 'compat FAILED: %s\n' "${failed[@]}" >&2
   exit 1
 fi
-echo "compat: all objects load; every scheduler runs to the end or ends for a reason in docs/compat.md"
+echo "compat: all objects load; each scheduler runs to the end or ends early for a reason listed in docs/compat.md"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# demo.sh: the main job: schedulers side by side on a simulated 2-node, 32-CPU machine, under a mix from an rt-app file,
-# a chat server and parallel builds.
+# demo.sh: compares schedulers on a simulated machine with 2 nodes and 32 CPUs, under a mixed rt-app
+# workload, a chat server and parallel builds.
 set -eu
 cd "$(dirname "$0")/.."
 run() { target/release/windtunnel run "$@" --machine numa32; }

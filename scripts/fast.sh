@@ -1,13 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# fast.sh: builds the command along a profile of its own runs (PGO): a third more simulated time a second than a plain release
-# build. The simulation's profile is flat, so what a compiler guesses wrong of it (what to inline, which branch is taken) is
-# wrong everywhere a little.
+# fast.sh: builds the command with profile-guided optimisation (PGO). It simulates a third more time
+# per second than a plain release build, because the simulator's execution time is spread over much
+# code and better guesses about inlining and branches help everywhere.
 #
 # fast.sh          builds target/fast/release/windtunnel
 # fast.sh bench    runs the speed benchmark built in the same way
 #
-# Only our own crates are built twice: RUSTC_WORKSPACE_WRAPPER leaves the others alone.
+# Only the crates of this repository are built twice: RUSTC_WORKSPACE_WRAPPER does not apply to
+# dependencies.
 set -eu
 cd "$(dirname "$0")/.."
 export CARGO_TARGET_DIR=target/fast
@@ -18,8 +19,8 @@ if [ -z "$profdata" ]; then
   exit 1
 fi
 
-# Builds our crates anew with more flags. Both times the compiler is wrapped by the same path: it is part of the names of
-# symbols, by which a profile is found again.
+# Rebuilds the repository's crates with additional flags. Both builds must use the same wrapper
+# path, because the path is part of the symbol names by which profile data is matched.
 export RUSTC_WORKSPACE_WRAPPER=$PWD/$CARGO_TARGET_DIR/rustc
 build_with() {
   printf '#!/bin/sh\nexec "$@" %s\n' "$*" >"$RUSTC_WORKSPACE_WRAPPER"
@@ -33,7 +34,8 @@ sources() {
   rustc -V
 }
 
-# What is worth being fast, by weight: a shared queue on many CPUs, the fair class, other policies, chat and its sockets.
+# Runs training workloads, weighted by the importance of their speed: a shared queue on many CPUs,
+# the fair class, other policies, and chat with its sockets.
 train() {
   "$1" run vtime --machine "node:2 core:16 pu:2" --workload sleepers:n=1000,run=50us,sleep=50us --for 300ms
   "$1" run eevdf --machine "node:2 core:16 pu:2" --workload sleepers:n=1000,run=50us,sleep=50us --for 100ms
@@ -47,7 +49,7 @@ if [ "$(sources)" != "$(cat "$profile.of" 2>/dev/null)" ]; then
   build_with -Cprofile-generate="$raw"
   rm -rf "$raw"
   train "$CARGO_TARGET_DIR/release/windtunnel" >/dev/null
-  # Raw profiles change with LLVM's versions, and rustc's may be newer than the tool.
+  # The raw profile format changes with LLVM's version, and rustc's LLVM may be newer than the tool.
   if ! "$profdata" merge -o "$profile" "$raw"; then
     echo "fast.sh: $("$profdata" --version | grep -m1 version) cannot read what $(rustc -V) wrote: install that version's llvm" >&2
     exit 1

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# fuzz-rustc.sh RUSTC ARGUMENTS: compiles crates that are not fuzzed themselves without the fuzzer's counters. The JIT's code
-# generator with them takes minutes to build and half a second a program, and its ways hide those of our own code.
+# fuzz-rustc.sh RUSTC ARGUMENTS: compiles some dependencies without the fuzzer's coverage counters.
+# With counters, the JIT's code generator takes minutes to build and half a second for each program,
+# and its coverage hides that of this repository's code.
 rustc=$1
 shift
 case " $* " in

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# fuzz.sh SECONDS [TARGET...]: runs each fuzz target that long, at idle priority; all of them where none is named.
-# Findings lie in fuzz/artifacts. Seeds: objects and machine files for the targets that read such.
+# fuzz.sh SECONDS [TARGET...]: runs each fuzz target, or all of them, for the given time at idle
+# priority. Failing inputs are kept in fuzz/artifacts. Objects, machine files and workloads of the
+# repository serve as seeds.
 set -eu
 cd "$(dirname "$0")/.."
 if ! cargo fuzz --version >/dev/null 2>&1; then
@@ -26,7 +27,7 @@ for target in "$@"; do
     printf "node:2 core:4 pu:2" > corpus/hwloc/synthetic
     ;;
   calls)
-    # Short inputs leave most of a policy's decisions to what is drawn the same way each time.
+    # With short inputs, most of a policy's decisions would come from the fixed random generator.
     lengths=(-len_control=0 -max_len=4096)
     head -c 4096 /dev/urandom > corpus/calls/decisions
     ;;

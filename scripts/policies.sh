@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# policies.sh [NAME...]: compiles policies/NAME.bpf.c into target/policies/, all policies if none is named. An object is
-# kept while the contents that clang read for it stay the same.
+# policies.sh [NAME...]: compiles policies/NAME.bpf.c into target/policies/, or all policies. An
+# object is compiled again only if its source, a header or a flag has changed.
 set -eu
 cd "$(dirname "$0")/.."
 out=target/policies

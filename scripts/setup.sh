@@ -1,26 +1,27 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# setup.sh: installs what building and testing need on Debian 12, and only what is missing.
-# `setup.sh test` also installs what make test needs beyond that, `setup.sh live` what make live-test needs.
+# setup.sh [test|live]: installs the missing packages that building and testing need on Debian 12.
+# With "test", also installs what make test needs; with "live", what make live-test needs.
 #
-# Root or sudo; no questions asked. With nothing missing it does nothing and takes a few
-# hundredths of a second. A Rust toolchain is not installed, only checked: see the message.
+# It needs root or sudo, and asks no questions. If nothing is missing, it takes a few hundredths of
+# a second. It checks the Rust toolchain but does not install it.
 set -eu
 
 rust_needed=1.95
 
 packages=(
-  clang-19 llvm-19             # policies: BPF C to objects; llvm-19 to look into them
-  bpftool                      # tests join objects with it; make compat: dumps types
-  hwloc                        # lstopo, which tests compare machines with
+  clang-19 llvm-19             # compile policies from BPF C to objects; inspect them
+  bpftool                      # links objects in tests; prints types for make compat
+  hwloc                        # lstopo, for tests that compare machines
   rt-app                       # its examples are test workloads
   gcc libc6-dev                # the linker that rustc calls
-  libelf-dev zlib1g-dev pkg-config # make compat and the live command: libbpf
-  zstd xz-utils python3        # make compat: unpacks kernel sources and images
+  libelf-dev zlib1g-dev pkg-config # libbpf, for make compat and the live command
+  zstd xz-utils python3        # make compat: unpack kernel sources and images
 )
-# make test: the HTML report is used in a browser.
+# make test operates the HTML report in a browser.
 [ "${1:-}" = test ] && packages+=(chromium-headless-shell)
-# make live-test: QEMU 10 is unpacked beside the build; these are its libraries, and what is in the guest.
+# make live-test unpacks QEMU 10 beside the build. These packages have its libraries and the guest's
+# programs.
 [ "${1:-}" = live ] && packages+=(qemu-system-x86 busybox-static cpio binutils)
 
 missing=()
@@ -35,7 +36,7 @@ done
 if [ ${#missing[@]} -gt 0 ]; then
   if ! command -v apt-get >/dev/null; then
     echo "setup: missing: ${missing[*]}" >&2
-    echo "setup: this is not Debian; install them by its own means (the names are Debian 12's)" >&2
+    echo "setup: this is not Debian; install the equivalent packages by hand (the names are those of Debian 12)" >&2
     exit 1
   fi
   sudo=()
@@ -53,7 +54,7 @@ if [ ${#missing[@]} -gt 0 ]; then
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends \
     -o Dpkg::Use-Pty=0 install "${missing[@]}" </dev/null >/dev/null || {
     echo "setup: apt-get could not install: ${missing[*]}" >&2
-    echo "setup: clang-19 and llvm-19 are in Debian 12 (bookworm) main; what is this? $(sed -n 's/^PRETTY_NAME=//p' /etc/os-release)" >&2
+    echo "setup: clang-19 and llvm-19 are in Debian 12 (bookworm) main, but this is $(sed -n 's/^PRETTY_NAME=//p' /etc/os-release)" >&2
     exit 1
   }
 fi
@@ -63,7 +64,7 @@ setup:   curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y
 setup: and later: rustup update stable"
 PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
 if ! command -v cargo >/dev/null || ! command -v rustc >/dev/null; then
-  echo "setup: no cargo in PATH nor in ${CARGO_HOME:-$HOME/.cargo}/bin" >&2
+  echo "setup: cargo is neither in PATH nor in ${CARGO_HOME:-$HOME/.cargo}/bin" >&2
   echo "$how_to_rust" >&2
   exit 1
 fi

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# test.sh: formatting, lints, every test; runs all parts and names those that failed.
+# test.sh: checks formatting and lints and runs all tests. Runs all parts even if one fails, and
+# names those that failed.
 set -u
 cd "$(dirname "$0")/.."
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-auto}
@@ -26,11 +27,11 @@ part "policies" scripts/policies.sh
 part "lints" cargo clippy --workspace --all-targets --quiet -- -D warnings
 part "kernel rules" scripts/kernel-rules.sh
 part "tests" cargo test --workspace --quiet --no-fail-fast
-# The same inputs each time; `make attack` draws others for hours.
-part "drawn attacks" target/debug/attack count 1000 1
+# These inputs are the same each time; `make attack` generates others for hours.
+part "random attacks" target/debug/attack count 1000 1
 part "release build" cargo build --release --quiet -p windtunnel
 WINDTUNNEL=target/release/windtunnel \
-  part "the same bytes in release" cargo test --quiet -p windtunnel --test integration determinism::
+  part "determinism in release" cargo test --quiet -p windtunnel --test integration determinism::
 
 if [ ${#failed[@]} -gt 0 ]; then
   printf 'FAILED: %s\n' "${failed[@]}" >&2

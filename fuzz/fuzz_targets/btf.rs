@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Any bytes as BTF, and CO-RE relocations against it: reading, printing, sizes and answers end with a result or an error.
-//! The first two bytes say how many of the rest are the object's types; the others are the kernel's. What can be read is
-//! read again as the same after it was written.
+//! Uses any bytes as BTF and resolves CO-RE relocations against it. Reading, printing, sizes and
+//! relocations must end with a result or an error.
+//!
+//! The first two bytes are the length of the object's types; the rest are the kernel's types. BTF
+//! that can be read must be the same after writing and reading it again.
 #![no_main]
 
 use bpf::btf::Btf;
@@ -21,7 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
     for id in 0..local.len().min(64) {
         let _ = (local.size_of(id), local.c_name(id), local.c_definition(id));
     }
-    // Types that are not there at all are the object's own.
+    // If the kernel's types cannot be read, the object's own types are used.
     let mut target = Btf::parse(target).unwrap_or_else(|_| local.clone());
     target.index();
     for ty in 0..local.len().min(32) {

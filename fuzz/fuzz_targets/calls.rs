@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Any bytes as the decisions of a hostile policy: what it calls, from which callback, with which arguments. In checked mode both
-//! engines end it alike or let it go on, and the machine's books balance. Needs clang-19, which compiles the policy's maps.
+//! Uses any bytes as the decisions of a hostile policy: the functions that it calls, the callbacks
+//! that call them, and the arguments.
+//!
+//! Under the sanitizer, both engines must end the policy alike or let it continue, and the
+//! machine's accounting must stay consistent. Needs clang-19, which compiles the policy's maps.
 #![no_main]
 
 #[path = "../../crates/kernel/tests/integration/hostile/calls.rs"]
@@ -44,7 +47,7 @@ fn run(bytes: &[u8], engine: Engine) -> (String, Vec<Record>) {
         tasks.add(&format!("t{i}"), vec![op.clone(), sleep.clone(), op.clone()])
     });
     let mut m = Machine::new(MachineSpec::smp(2), tasks.workload, 1).expect("a machine");
-    m.checked = true;
+    m.sanitizer = true;
     let table = kfuncs::table(&m.spec.costs);
     let profile = Profile::default();
     let put = |image: &mut _| calls::put(image, &table, &mut Draw::new(0, bytes));
@@ -66,7 +69,7 @@ fn run(bytes: &[u8], engine: Engine) -> (String, Vec<Record>) {
 
 fuzz_target!(|bytes: &[u8]| {
     let interpreted = run(bytes, Engine::Interpreter);
-    // Compiling takes longer than all the rest: one in eight is enough to see both agree.
+    // Compiling takes most of the time, so one input in eight is compared on both engines.
     if bytes.first().is_some_and(|first| first % 8 == 0) {
         let compiled = run(bytes, Engine::Jit);
         assert!(interpreted == compiled, "{} or {}", interpreted.0, compiled.0);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Any bytes as CO-RE relocations against good types: which type, which path of accesses, what is asked. Each is answered or
-//! refused, and the same again. Hostile types are the target `btf`'s, hostile records in an object `object`'s. Needs clang-19, which
-//! makes the types.
+//! Uses any bytes as CO-RE relocations against valid types: type, access path and kind. Each must
+//! be resolved or refused, with the same result every time.
+//!
+//! The target `btf` covers hostile types, and `object` hostile relocation records in an object.
+//! Needs clang-19, which makes the types.
 #![no_main]
 
 use bpf::btf::Btf;
@@ -12,7 +14,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::LazyLock;
 
-/// A policy's types.
+/// The types of a policy.
 static TYPES: LazyLock<Btf> = LazyLock::new(|| {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/kernel/tests/policies/hostile.bpf.c");
     let out = std::env::temp_dir().join(format!("types-{}.bpf.o", std::process::id()));
@@ -33,7 +35,7 @@ static TYPES: LazyLock<Btf> = LazyLock::new(|| {
     types
 });
 
-/// Takes bytes off the front; zeros when there are no more.
+/// Takes bytes from the front; zeros if there are no more.
 fn take<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
     let mut taken = [0; N];
     let len = N.min(bytes.len());
@@ -42,7 +44,8 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
     taken
 }
 
-/// A path as the compiler writes it, of numbers of all sizes; now and then any text.
+/// Returns an access path as the compiler writes it, with numbers of all sizes, and sometimes any
+/// text.
 fn path(bytes: &mut &[u8]) -> String {
     let [len] = take(bytes);
     if len >= 0xf0 {
@@ -62,7 +65,7 @@ fuzz_target!(|bytes: &[u8]| {
     while !rest.is_empty() {
         let [kind] = take(&mut rest);
         let ty = u16::from_le_bytes(take(&mut rest));
-        // Types that are there, and some that are not.
+        // Existing types, and some ids beyond them.
         let ty = u32::from(ty) % (TYPES.len() + 4);
         let path = path(&mut rest);
         let Ok(relocation) = Relocation::new(ty, &path, (kind % 16).into()) else {

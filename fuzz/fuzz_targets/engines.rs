@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Any bytes as the decisions of the generator of random programs: the JIT agrees with the interpreter.
+//! Uses any bytes as the decisions of the generator of random programs. The JIT must agree with the
+//! interpreter.
 #![no_main]
 
 #[path = "../../crates/bpf/tests/engine/random.rs"]
@@ -20,7 +21,8 @@ thread_local! {
 fuzz_target!(|bytes: &[u8]| {
     let code = random::generate(&mut random::Source::new(0, bytes));
     WORLD.with_borrow_mut(|world| {
-        // Addresses are never reused, and each program leaves pieces of memory behind: begin anew now and then.
+        // Addresses are never reused, and each program leaves memory behind, so the world is
+        // replaced from time to time.
         if world
             .region
             .pages(1)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reads any text as hwloc XML or as a synthetic string: the result is a machine or an error. Start from `lstopo --of xml`
-//! and machines/.
+//! Reads any text as hwloc XML or as a synthetic string. The result must be a machine or an error.
+//! Good seeds are the output of `lstopo --of xml` and machines/.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

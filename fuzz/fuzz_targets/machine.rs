@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Any text as a machine file: a machine, or an error that names a place. Start from machines/*.toml.
+//! Reads any text as a machine file. The result must be a machine, or an error with a position.
+//! Good seeds are machines/*.toml.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Any bytes as a BPF object: reading, setting its globals and linking end with a result or an error.
-//! Start from compiled objects: `cargo +nightly fuzz run object CORPUS policies`.
+//! Reads any bytes as a BPF object. Reading, setting its globals and linking must end with a result
+//! or an error.
+//!
+//! Good seeds are compiled objects: `cargo +nightly fuzz run object CORPUS policies`.
 #![no_main]
 
 use bpf::link::{Target, link};
@@ -21,7 +23,8 @@ fuzz_target!(|bytes: &[u8]| {
         let value = object.get(name).unwrap_or_default();
         let _ = object.set(name, &value);
     }
-    // The object's own types as the kernel's: every relocation has an answer unless the damage took it.
+    // The object's own types serve as the kernel's, so every relocation that is not damaged can be
+    // resolved.
     let target = Target::from_btf(object.btf().clone());
     let region = Region::new().expect("64 GiB of addresses");
     let Ok(image) = link(&object, &target, &region, 4) else {

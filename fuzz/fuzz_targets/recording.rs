@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Any text: the reader of recordings ends with records in order or with an error, and what it reads can be replayed: the
-//! program of each task is one that `check` lets pass, or nothing runs.
+//! Reads any text as a recording. The reader must return records in order of time, or an error. A
+//! recording that is read must be replayable: the program of each task passes `check`, or nothing
+//! runs.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Any text: the reader of rt-app files and that of generators' specifications end with a workload that holds
-//! what `check` asks for, or with an error; and what can be written as an rt-app file is read again as the same.
+//! Reads any text as an rt-app file or a generator's specification. The result must be a workload
+//! that passes `check`, or an error. A workload that is written as an rt-app file must be the same
+//! after reading it again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Any bytes: the readers end with records or an error, and records survive being written again.
+//! Reads any bytes as a trace. The readers must return records or an error, and records must be the
+//! same after writing and reading them again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -17,7 +18,8 @@ fuzz_target!(|bytes: &[u8]| {
     records.iter().for_each(|record| encoder.put(record, &mut again));
     assert_eq!(decode(&again), records);
 
-    // As a file, and as header and block behind valid checksums, which no fuzzer guesses.
+    // The bytes are also read as a header and a block with valid checksums, which a fuzzer would
+    // not guess.
     let mut file = b"WTRACE\r\n\x01\0\0\0".to_vec();
     let (&split, rest) = bytes.split_first().unwrap_or((&0, &[]));
     let (header, block) = rest.split_at(rest.len().min(usize::from(split)));
@@ -29,7 +31,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     for bytes in [bytes, &file] {
         if let Ok(reader) = Reader::new(bytes) {
-            // There is no end, or a wrong one: what counts is that the reading stops.
+            // The end marker is missing or wrong; the test is that reading stops.
             let _ = reader.map_while(Result::ok).count();
         }
     }

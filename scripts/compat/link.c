@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// link OUT OBJECT...: joins BPF objects with libbpf's linker, as the builders of scx do.
-// (bpftool gen object does the same, but Debian 12's is older than arena maps.)
+// link OUT OBJECT...: links BPF objects with libbpf's linker, as the build scripts of scx do.
+// Debian 12's bpftool can link objects too, but its version does not know arena maps.
 #include <bpf/libbpf.h>
 #include <stdio.h>
 #include <string.h>

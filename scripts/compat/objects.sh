@@ -1,15 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# objects.sh DIR: compiles what sources.sh put into DIR, unmodified, into DIR/objects.
+# objects.sh DIR: compiles the unmodified sources that sources.sh fetched into DIR. Writes the
+# objects to DIR/objects:
 #
 #   DIR/objects/kernel/scx_NAME.bpf.o   the kernel's examples
 #   DIR/objects/selftests/NAME.bpf.o    the kernel's sched_ext selftests
 #   DIR/objects/scx/scx_NAME.bpf.o      schedulers from crates.io
 #
-# Exit status 1 if something that should compile does not.
+# The exit status is 1 if a source that should compile does not.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-# Relative from here on: sources' names end up in the objects, which must not depend on the folder's.
+# All paths are relative from here on, because source names become part of the objects and must not
+# depend on the directory.
 cd "$1" || exit 1
 dir=.
 libbpf=$dir/crates/libbpf-sys/libbpf
@@ -36,7 +38,7 @@ if [ ! -x "$dir/tools/link" ]; then
   mv "$dir/tools/link.new" "$dir/tools/link"
 fi
 
-# kernel SOURCE OBJECT: one of the kernel's own.
+# kernel SOURCE OBJECT: compiles a source from the kernel tree.
 kernel() {
   [ -f "$2" ] && return
   clang-19 "${flags[@]}" -I"$linux/tools/sched_ext/include" -I"$linux/tools/sched_ext/include/bpf-compat" \
@@ -45,7 +47,7 @@ kernel() {
     mv "$2.new" "$2" || fail "$1 does not compile"
 }
 
-# crate NAME FOLDER SOURCE...: a scheduler of one or several sources.
+# crate NAME FOLDER SOURCE...: compiles the sources of a scheduler from crates.io and links them.
 crate() {
   local name=$1 folder=$2 object=$dir/objects/scx/$1.bpf.o parts=() source part
   shift 2
@@ -90,7 +92,7 @@ for folder in "$dir"/crates/scx_*; do
     scx_rustland) crate "$name" "$dir/crates/scx_rustland_core/assets/bpf" main.bpf.c ;;
     scx_arena | scx_bpf_compat) ;; # libraries with a BPF part, not schedulers
     *)
-      # Its build script names the sources.
+      # The crate's build script names the sources.
       mapfile -t sources < <(grep -oE '"src/bpf/[^"]*\.bpf\.c"' "$folder/build.rs" 2>/dev/null | tr -d '"')
       [ ${#sources[@]} -eq 0 ] || crate "$name" "$folder" "${sources[@]}"
       ;;

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""schedulers.py DIR WINDTUNNEL [long OUT]: runs every scheduler that objects.sh compiled into DIR, two at a time.
+"""schedulers.py DIR WINDTUNNEL [long OUT]: runs every scheduler that objects.sh compiled into DIR, in parallel.
 
-Short: each under workloads/compat.json on 8 CPUs for longer than its watchdog, under workloads that end by themselves on a
-hybrid machine, shortly on 32 and 256 CPUs, and shortly in checked mode.
-long: each on four machines under five workloads, for longer than its watchdog; writes the document OUT (docs/compat.md). Results stay in
-DIR/long: an interrupted run goes on where it was. COMPAT_MACHINES="8 CPUs,32 CPUs" takes some of the machines only.
+A short run takes each scheduler through workloads/compat.json on 8 CPUs for longer than its watchdog, through
+workloads that end by themselves on a hybrid machine, briefly on 32 and 256 CPUs, and briefly with the sanitizer.
 
-Exit status 1 if a run ends early and ends.toml does not allow it, if it does not end where it has to, or if checked mode reports
-something. COMPAT_OBJECTS names more objects, by spaces. They run the same way; their results are printed and not in the document.
+A long run takes each scheduler through five workloads on four machines for longer than its watchdog, and writes the
+document OUT (docs/compat.md). Results are kept in DIR/long, so an interrupted run continues where it stopped.
+COMPAT_MACHINES="8 CPUs,32 CPUs" selects machines.
+
+The exit status is 1 if a run ends early and ends.toml does not allow it, if a run does not end early although ends.toml
+requires it, or if the sanitizer reports something. COMPAT_OBJECTS names additional objects, separated by spaces. They
+run the same way, and their results are printed but not part of the document.
 """
 import hashlib
 import json
@@ -20,14 +23,17 @@ import time
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 
-# No folder of compiled modules beside the sources.
+# Do not write a directory of compiled modules beside the sources.
 sys.dont_write_bytecode = True
 from document import document
 from watchdog import timeout_ms
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# The machine, and so many times the tasks of compat.json, which is for 8 CPUs. A watchdog looks every half of its timeout: it notices
-# a stall that begins at once after one and a half at most. A run takes these milliseconds more, for stalls that begin later.
+# hwloc description, factor for the numbers of tasks of compat.json (which is made for 8 CPUs), and
+# run time in ms beyond the watchdog.
+#
+# The watchdog checks at intervals of half its timeout, so it notices a stall that begins at once
+# after at most one and a half timeouts. The additional run time covers stalls that begin later.
 MACHINES = {
     "8 CPUs": ("pack:1 l3:1 core:4 pu:2", 1, 30_000),
     "20 CPUs": ("hybrid", 2, 15_000),
@@ -35,7 +41,7 @@ MACHINES = {
     "256 CPUs": ("epyc-2s", 32, 1000),
 }
 WORKLOADS = ["compat", "hackbench", "chat", "schbench", "mixed"]
-# Machine, workload and simulated time in milliseconds: all of it, or (with +) so much more than one and a half timeouts.
+# Machine, workload and simulated time in ms; "+" adds one and a half watchdog timeouts.
 SHORT = [
     ("8 CPUs", "compat", "+1000"),
     ("20 CPUs", "hackbench", "+15000"),
@@ -43,7 +49,7 @@ SHORT = [
     ("32 CPUs", "compat", "400"),
     ("256 CPUs", "compat", "100"),
 ]
-# Wall-clock time that a run may take.
+# Wall-clock limit of a run in seconds, by whether the runs are long.
 LIMIT_S = {False: 240, True: 3600}
 
 
@@ -76,7 +82,7 @@ def main():
             file.write(document(folder, [run for run in runs if run.group != "own"], ends, chosen, WORKLOADS))
     print(
         f"{len(objects)} schedulers, {len(runs)} runs in {time.monotonic() - started:.0f} s: {len(runs) - len(early) - len(wrong)} to the end, "
-        f"{len(early)} end early for a known reason (docs/compat.md), {len(wrong)} not as they should"
+        f"{len(early)} end early for a known reason (docs/compat.md), {len(wrong)} with an unexpected end"
     )
     sys.exit(1 if wrong else 0)
 
@@ -91,7 +97,7 @@ def workload_path(folder, times):
 
 
 def scaled_workload(folder, times):
-    """Writes compat.json with so many times the instances; a task that names none is one."""
+    """Writes compat.json with `times` as many instances of each task; a task without a number has one instance."""
     with open("workloads/compat.json") as file:
         text = file.read()
     text = re.sub(r'"instance" : (\d+)', lambda found: f'"instance" : {int(found[1]) * times}', text)
@@ -100,7 +106,7 @@ def scaled_workload(folder, times):
 
 
 class Run:
-    """One scheduler on one machine under one workload."""
+    """A run of one scheduler on one machine under one workload."""
 
     def __init__(self, folder, windtunnel, group, name, path, machine, workload, limit, check=False, long=False):
         self.group, self.name, self.machine, self.workload = group, name, machine, workload
@@ -121,22 +127,22 @@ class Run:
 
     def execute(self):
         key = digest(self.command[0]) + digest(self.command[2]) + self.repeat()
-        told = self.remembered(key)
-        if told is None:
+        record = self.remembered(key)
+        if record is None:
             try:
                 ran = subprocess.run([*self.command, "--json", "-"], capture_output=True, text=True, timeout=LIMIT_S[self.long])
             except subprocess.TimeoutExpired:
-                self.text = f"not done after {LIMIT_S[self.long]} s"
+                self.text = f"not finished after {LIMIT_S[self.long]} s"
                 return
-            told = {"key": key, "result": json.loads(ran.stdout)[0] if ran.stdout.strip() else None, "stderr": ran.stderr}
+            record = {"key": key, "result": json.loads(ran.stdout)[0] if ran.stdout.strip() else None, "stderr": ran.stderr}
             for big in ("tasks", "callbacks", "locks"):
-                (told["result"] or {}).pop(big, None)
-            self.remember(told)
-        absent = re.search(r": warning: not modelled: (.*)", told["stderr"])
+                (record["result"] or {}).pop(big, None)
+            self.remember(record)
+        absent = re.search(r": warning: not modelled: (.*)", record["stderr"])
         self.absent = absent[1] if absent else ""
-        result = told["result"]
+        result = record["result"]
         if result is None:
-            self.text = (told["stderr"].strip().splitlines() or ["no output"])[-1]
+            self.text = (record["stderr"].strip().splitlines() or ["no output"])[-1]
             return
         self.exit = result.get("exit")
         self.switches = result.get("context_switches") or 0
@@ -146,19 +152,19 @@ class Run:
         if not self.kept or not os.path.exists(self.kept):
             return None
         with open(self.kept) as file:
-            told = json.load(file)
-        return told if told["key"] == key else None
+            record = json.load(file)
+        return record if record["key"] == key else None
 
-    def remember(self, told):
+    def remember(self, record):
         if not self.kept:
             return
         os.makedirs(os.path.dirname(self.kept), exist_ok=True)
         with open(self.kept + ".new", "w") as file:
-            json.dump(told, file)
+            json.dump(record, file)
         os.replace(self.kept + ".new", self.kept)
 
     def judge(self, ends):
-        """Is the end one that ends.toml allows?"""
+        """Returns whether the run ended as ends.toml allows."""
         if not self.exit:
             must = [end for end in ends if self.name in end["schedulers"] and end.get("always") and self.whole]
             return self.text == "to the end" and not must

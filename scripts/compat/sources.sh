@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# sources.sh DIR: other people's schedulers, from the package registries into DIR. What is there
-# already is not fetched again, so that a second run needs no network.
+# sources.sh DIR: fetches third-party schedulers from package registries into DIR. Files that exist
+# are not fetched again, so a second run needs no network.
 #
 #   DIR/crates/NAME     from crates.io: scx schedulers, their headers (scx_cargo), libbpf
 #   DIR/linux           from Debian: tools/sched_ext and its selftests of the kernel
-#   DIR/linux/vmlinux.h the types of that kernel's image; absent if no image is to be had
+#   DIR/linux/vmlinux.h type definitions of that kernel's image; absent if no image is available
 #
-# Debian's package is read through a private source list and state folder: the machine's apt
-# configuration is neither used for it nor changed, nothing is installed.
+# Debian's packages are read through a private source list and state directory. The host's apt
+# configuration is neither used nor changed, and nothing is installed.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"
@@ -21,7 +21,8 @@ crates() {
   mkdir -p "$dir/crates/project/src"
   cp "$here/crates.toml" "$dir/crates/project/Cargo.toml"
   : >"$dir/crates/project/src/lib.rs"
-  # Fetches what the schedulers' user-space halves depend on, too; only the sources we compile stay.
+  # cargo also fetches the dependencies of the schedulers' user-space parts; only the sources
+  # compiled here are kept.
   (cd "$dir/crates/project" && cargo vendor --quiet vendor >/dev/null 2>&1) || {
     echo "compat: cargo vendor fails for $here/crates.toml" >&2
     return 1
@@ -48,10 +49,10 @@ apt_lists() {
   apt-get "${apt_options[@]}" update
 }
 
-# Names of packages that match, newest kernel last.
+# Prints the names of matching packages, sorted by version.
 packages() { apt-cache "${apt_options[@]}" pkgnames "$1" | grep -E "$2" | sort -V; }
 
-# Downloads a package and prints its file's name.
+# Downloads a package and prints its file name.
 package() {
   (cd "$dir/apt" && rm -f "$1"_*.deb && apt-get "${apt_options[@]}" download "$1" >&2)
   ls "$dir/apt/$1"_*.deb
@@ -77,7 +78,7 @@ linux() {
   rm "$file"
 }
 
-# The image of the very kernel version whose sources we have; its types as a header.
+# Fetches the image of the same kernel version as the sources and writes its types as a header.
 vmlinux() {
   [ -f "$dir/linux/vmlinux.h" ] || [ -f "$dir/linux/no-vmlinux" ] && return
   apt_lists

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """vmlinux.py BZIMAGE OUT: unpacks the kernel's ELF file, which holds its BTF, from a bzImage.
 
-The boot protocol's header (Documentation/arch/x86/boot.rst) says where the compressed kernel lies.
+The header of the boot protocol (Documentation/arch/x86/boot.rst) contains the position of the compressed kernel.
 """
 import struct
 import subprocess
@@ -19,9 +19,9 @@ start = 512 * ((image[SETUP_SECTS] or 4) + 1) + struct.unpack_from("<I", image, 
 payload = image[start : start + struct.unpack_from("<I", image, PAYLOAD_LENGTH)[0]]
 for magic, tool in TOOLS.items():
     if payload.startswith(magic):
-        # The last four bytes are the unpacked size, not part of the stream.
+        # The last four bytes are the uncompressed size and not part of the stream.
         payload = subprocess.run(tool, input=payload[:-4], stdout=subprocess.PIPE, check=True).stdout
 if not payload.startswith(b"\x7fELF"):
-    sys.exit(f"{sys.argv[1]}: packed in a way unknown here: {payload[:6].hex()}")
+    sys.exit(f"{sys.argv[1]}: unknown compression format: {payload[:6].hex()}")
 with open(sys.argv[2], "wb") as file:
     file.write(payload)

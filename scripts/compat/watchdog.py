@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The watchdog's timeout of a sched_ext object: timeout_ms of its callback table, as its source initializes it."""
+"""Reads the watchdog timeout of a sched_ext object: the initial value of timeout_ms in its callback table."""
 import json
 import os
 import struct
 import subprocess
 
-# SCX_WATCHDOG_MAX_TIMEOUT, which the kernel takes for 0.
+# SCX_WATCHDOG_MAX_TIMEOUT, which the kernel uses if timeout_ms is 0.
 DEFAULT_MS = 30_000
 
 
 def timeout_ms(path):
-    path_of_tools = os.environ["PATH"] + ":/usr/sbin"
+    tool_path = os.environ["PATH"] + ":/usr/sbin"
     dumped = subprocess.run(
-        ["bpftool", "-j", "btf", "dump", "file", path], capture_output=True, check=True, env={**os.environ, "PATH": path_of_tools}
+        ["bpftool", "-j", "btf", "dump", "file", path], capture_output=True, check=True, env={**os.environ, "PATH": tool_path}
     )
     types = json.loads(dumped.stdout)["types"]
-    by_id = {of_type["id"]: of_type for of_type in types}
-    tables = [of_type for of_type in types if of_type["kind"] == "STRUCT" and of_type["name"] == "sched_ext_ops"]
+    by_id = {entry["id"]: entry for entry in types}
+    tables = [entry for entry in types if entry["kind"] == "STRUCT" and entry["name"] == "sched_ext_ops"]
     offsets = {
-        of_type["id"]: member["bits_offset"] // 8 for of_type in tables for member in of_type["members"] if member["name"] == "timeout_ms"
+        entry["id"]: member["bits_offset"] // 8 for entry in tables for member in entry["members"] if member["name"] == "timeout_ms"
     }
     found = []
     for section in types:
@@ -33,7 +33,7 @@ def timeout_ms(path):
 
 
 def section_bytes(path, name):
-    """A section of a 64-bit little-endian ELF file."""
+    """Returns the contents of a section of a 64-bit little-endian ELF file."""
     with open(path, "rb") as file:
         elf = file.read()
     headers, (size, number, names) = struct.unpack_from("<Q", elf, 0x28)[0], struct.unpack_from("<HHH", elf, 0x3A)

@@ -1,15 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# boot.sh DIR INITRAMFS NAME: boots the kernel and prints its console, also into DIR/NAME.log; the exit status is the test's.
+# boot.sh DIR INITRAMFS NAME: boots the kernel and prints its console, also into DIR/NAME.log. The
+# exit status is that of the guest's test.
 #
-# There is no KVM for a stock kernel everywhere, so QEMU emulates, in one of two ways (CLOCK):
-#   real   CPUs are threads, in real time: they run and race as CPUs do. QEMU sometimes crashes such a guest (a race while the kernel
-#          patches its code): one retry when it died without a result.
-#   exact  CPUs take turns in one thread; time is the number of instructions executed, 1 ns each, idle time is skipped. The same
-#          boot gives the same figures, whatever else the host does; CPUs that are busy at once share the time.
-#   slow   the same with an instruction of 16 ns: 62.5 million instructions a second for all CPUs together, about a quarter of what
-#          two host CPUs emulate in real time. It ends the same way each time, which a busy host does not.
-# CPUS, NODES (2: half of the CPUs and memory each), MEMORY (MiB), LIMIT (seconds) and WORDS (for the guest) come from the environment.
+# KVM is not available everywhere, so QEMU emulates the CPUs. CLOCK selects how:
+#
+#   real   Each CPU is a thread in real time, and CPUs race as on hardware. A race in QEMU sometimes crashes the
+#          guest while its kernel patches code, so a boot that ends without a result is repeated once.
+#   exact  All CPUs take turns in one thread. Each instruction takes 1 ns of guest time, and idle time is skipped.
+#          The same boot gives the same figures whatever else the host does. CPUs that are busy at the same time
+#          share the guest's time.
+#   slow   Like exact, but an instruction takes 16 ns. All CPUs together execute 62.5 million instructions a
+#          second, about a quarter of the speed at which two host CPUs emulate in real time.
+#
+# More environment variables: CPUS, NODES (2: half of the CPUs and memory on each), MEMORY (MiB),
+# LIMIT (seconds) and WORDS (kernel command line for the guest's test).
 set -u
 dir=$1 initramfs=$2 name=$3
 cpus=${CPUS:-4} nodes=${NODES:-1} memory=${MEMORY:-2048}

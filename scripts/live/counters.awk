@@ -1,7 +1,7 @@
 #!/usr/bin/awk -f
 # SPDX-License-Identifier: GPL-2.0-only
-# counters.awk MECHANISMS LOG...: of every policy, every counter must have moved in one of the loads, whatever its settings; but those
-# that the first file excuses ("!POLICY: COUNTER...").
+# counters.awk MECHANISMS LOG...: checks that each counter of a policy moved in at least one load.
+# The first file excuses counters in lines "!POLICY: COUNTER...".
 { sub(/\r$/, "") }
 FILENAME == ARGV[1] {
   if (/^!/) { split($0, part, /[!: ]+/); for (i = 3; i in part; i++) excused[part[2] " " part[i]] = 1 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-# extract_vmlinux.py BZIMAGE OUT: the uncompressed ELF out of a zstd bzImage (QEMU boots it through PVH, no decompressor in the guest).
+# extract_vmlinux.py BZIMAGE OUT: writes the uncompressed ELF file of a zstd-compressed bzImage.
+# QEMU boots it through PVH, so the guest needs no decompressor.
 import sys, struct, subprocess
 d = open(sys.argv[1], 'rb').read()
 setup = (d[0x1f1] or 4) + 1

@@ -1,9 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# fetch.sh DIR: a sched_ext kernel (DIR/vmlinux) and QEMU 10 (DIR/qemu-system-x86_64), unpacked, nothing installed.
+# fetch.sh DIR: fetches a sched_ext kernel (DIR/vmlinux) and QEMU 10 (DIR/qemu-system-x86_64) and
+# unpacks them. Nothing is installed.
 #
-# A private source list and state folder carry the extra suites, from the mirror that this machine uses: nothing is pinned
-# and the machine's own apt is as before. Exit status 3 and a reason if they cannot be had.
+# A private source list and state directory refer to the additional suites on the host's mirror. The
+# host's own apt configuration is not changed. The exit status is 3, with a reason on standard
+# error, if the packages cannot be fetched.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"
@@ -15,11 +17,11 @@ give_up() {
 }
 
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-[ -r $keyring ] || give_up "there is no $keyring: the kernel and QEMU are Debian's"
+[ -r $keyring ] || give_up "$keyring is missing: it is needed to fetch Debian's kernel and QEMU"
 mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Codename: bookworm' 2>/dev/null | head -1)
-[ -n "$mirror" ] || give_up "apt knows no mirror of Debian 12 (bookworm)"
+[ -n "$mirror" ] || give_up "apt has no mirror of Debian 12 (bookworm) configured"
 
-# sources NAME SUITE...: sets $apt to the options of a private apt that reads these suites alone.
+# sources NAME SUITE...: sets $apt to the options of a private apt that reads only these suites.
 sources() {
   local name=$1 suite
   shift
@@ -31,7 +33,8 @@ sources() {
 }
 
 if [ ! -x "$dir/qemu-system-x86_64" ]; then
-  # Debian 12's own QEMU 7.2 crashes guests when a policy is loaded; its libraries serve the newer one.
+  # Debian 12's own QEMU 7.2 crashes guests when a policy is loaded. Its libraries also work with
+  # the newer QEMU.
   sources qemu bookworm-backports
   (cd "$dir/deb" && apt-get "${apt[@]}" -qq download qemu-system-{x86,data}/bookworm-backports seabios/bookworm-backports) ||
     give_up "QEMU could not be downloaded"
@@ -46,8 +49,8 @@ fi
 
 if [ ! -f "$dir/vmlinux" ]; then
   sources kernel sid trixie-backports
-  # Newest first, one of each version and suite. Some were built with a pahole that leaves the kfuncs' types broken: they
-  # refuse every policy, and are passed over.
+  # The newest kernels are tried first, one of each version and suite. Some were built with a pahole
+  # that left the kfuncs' types broken. They refuse every policy and are skipped.
   for package in $(apt-cache "${apt[@]}" pkgnames linux-binary- | grep -E '^linux-binary-[0-9.]+\+deb(13|14|15)-cloud-amd64$' |
     sort -rV | awk -F'[-.+]' '{ key = $3 "." $4 "." ($0 ~ /deb13/) } !seen[key]++' | head -8); do
     (cd "$dir/deb" && apt-get "${apt[@]}" -qq download "$package") || continue
@@ -59,7 +62,7 @@ if [ ! -f "$dir/vmlinux" ]; then
         echo "$package" >"$dir/kernel"
         mv "$dir/vmlinux.new" "$dir/vmlinux"
         break ;;
-      *) echo "fetch: $package is passed over: its BTF is broken" ;;
+      *) echo "fetch: $package is skipped because its BTF is broken" ;;
     esac
   done
   rm -rf "$dir/unpacked"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# fidelity.sh DIR FILE: puts the tables that the guests printed into FILE.
+# fidelity.sh DIR FILE: inserts the tables that the guests printed into FILE.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 for cpus in 1 4; do

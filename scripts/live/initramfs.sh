@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# initramfs.sh OUT: what the guest runs from: busybox, windtunnel with its libraries, policies, workloads, the test.
+# initramfs.sh OUT: packs the guest's file system: busybox, windtunnel with its libraries, policies,
+# workloads and the test.
 set -eu
 cd "$(dirname "$0")/../.."
 out=$(realpath -m "$1")
@@ -15,7 +16,8 @@ cp /bin/busybox "$root/bin/"
 for applet in $(/bin/busybox --list); do [ "$applet" = busybox ] || ln -sf busybox "$root/bin/$applet"; done
 for binary in target/release/windtunnel target/release/windtunnel-live "$(PATH=$PATH:/usr/sbin command -v bpftool)"; do
   strip -o "$root/bin/$(basename "$binary")" "$binary"
-  # "libz.so.1 => /lib/x86_64-linux-gnu/libz.so.1 (0x...)", and the loader without an arrow.
+  # ldd prints "libz.so.1 => /lib/x86_64-linux-gnu/libz.so.1 (0x...)", and the loader without an
+  # arrow.
   for library in $(ldd "$binary" | grep -oE '/[^ ]+'); do
     mkdir -p "$root$(dirname "$library")"
     [ -f "$root$library" ] || cp -L "$library" "$root$library"
@@ -30,11 +32,11 @@ for source in scripts/live/objects/*.bpf.c; do
   clang-19 -g -O2 -mcpu=v3 -Ipolicies/include -target bpf -c "$source" -o "$root/objects/$(basename "$source" .c).o"
 done
 cp scripts/live/objects/*.toml "$root/profiles/"
-# What others wrote and needs a user-space half of its own, once `make compat` has compiled it.
+# Third-party schedulers that need a user-space part, if `make compat` has compiled them.
 for object in target/compat/objects/{kernel/scx_central,kernel/scx_flatcg,scx/scx_bpfland}.bpf.o; do
   [ ! -f $object ] || cp $object "$root/objects/"
 done
-# The kernel's own example, once `make compat` has compiled it, for comparison.
+# The kernel's example scx_simple for comparison, if `make compat` has compiled it.
 simple=target/compat/objects/kernel/scx_simple.bpf.o
 if [ -f $simple ]; then cp $simple "$root/objects/"; fi
 (cd "$root" && find . | cpio -o -H newc -R 0:0 --quiet) >"$out.new"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# insert.sh FILE MARK: puts standard input into FILE, between the line "<!-- MARK -->" and the next "<!-- end -->".
+# insert.sh FILE MARK: inserts standard input into FILE, between the line "<!-- MARK -->" and the
+# next "<!-- end -->", in place of the text there.
 set -eu
 table=$(mktemp)
 trap 'rm -f "$table"' EXIT

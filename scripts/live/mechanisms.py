@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-# mechanisms.py: prints what `make live-test` loads, from policies/policies.toml, in lines that a shell reads:
+# mechanisms.py: prints the loads of `make live-test` from policies/policies.toml, in lines for a
+# shell:
 #   POLICY [SETTING...]: COUNTER...   a load, and the counters that it must move
-#   !POLICY: COUNTER...               counters that no load moves
+#   !POLICY: COUNTER...               counters that no load moves reliably
 import tomllib
 
 with open("policies/policies.toml", "rb") as file:

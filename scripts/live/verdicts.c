@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * verdicts OBJECT...: asks the verifier of the running kernel about each program. Prints one line per program, with tabs between the
+ * verdicts OBJECT...: lets the running kernel's verifier check each program. Prints one line per program, with tabs between the
  * fields: "verdict", object, program, "accepted" or "rejected", the verifier's message. Nothing is attached and no scheduler is enabled.
  *
  * An object of crates/kernel/tests/policies/rules_*.bpf.c has a callback table `ops_NAME` for each of its programs; each program is
@@ -124,8 +124,8 @@ static int load(const char *path, const struct choice *choice)
 	return error;
 }
 
-/* Asks about one program of the object, or about all of them, and prints the verdict. */
-static void ask(const char *path, const char *only)
+/* Loads one program of the object, or all of them, and prints the verdict. */
+static void check(const char *path, const char *only)
 {
 	const char *unreferenced = "program isn't referenced anywhere";
 	struct choice choice = { .only = only };
@@ -156,10 +156,10 @@ int main(int argc, char **argv)
 		struct bpf_program *program;
 
 		if (strncmp(name_of(argv[i]), "rules_", 6) || !strncmp(name_of(argv[i]), "rules_within", 12))
-			ask(argv[i], NULL);
+			check(argv[i], NULL);
 		else
 			bpf_object__for_each_program(program, object)
-				ask(argv[i], bpf_program__name(program));
+				check(argv[i], bpf_program__name(program));
 		bpf_object__close(object);
 	}
 	return 0;

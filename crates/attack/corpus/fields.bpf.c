@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Stores to what the kernel keeps in memory that a policy can see. A kernel's verifier lets a policy store to
- * p->scx.slice, p->scx.dsq_vtime and p->scx.disallow only.
+ * Stores to kernel data in memory that a policy can see. The kernel's verifier allows stores only to
+ * p->scx.slice, p->scx.dsq_vtime and p->scx.disallow.
  *
  * ATTACK flags_zero ends; checked: ejected ""
  * ATTACK flags_queued ends; checked: ejected ""

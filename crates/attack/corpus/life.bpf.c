@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How a policy comes and goes: what it says about itself, faults and exits in every callback.
+ * Attacks while a policy is loaded and unloaded: invalid operations tables, and faults and exits in every callback.
  *
  * ATTACK name_empty refused "name"
  * ATTACK name_unterminated ends

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Programs that want more memory than the host has, and code that is expensive to compile.
+ * Programs that request more memory than the host has, and code that is expensive to compile.
  *
  * ATTACK array_huge ends
  * ATTACK array_many ends
@@ -140,7 +140,7 @@ static u64 next = 1000;
 static struct half_gigabyte bss[3];
 #define TICK *(volatile u64 *)&bss[2].words[OPAQUE(5)] = 1
 #elif defined(VALUES_THOUSANDS) || defined(VALUES_RECURSIVE)
-/* Two equal computations: a compiler that shares their steps keeps thousands of values in its frame. */
+/* Computes the same twice: a compiler that shares the steps keeps thousands of values in its frame. */
 static __noinline u64 values(u64 x)
 {
 	u64 sum = x;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Wild numbers given to sched_ext's own functions: DSQ ids, CPU numbers, slices, virtual times, flags.
+ * Calls of sched_ext's kfuncs with invalid DSQ ids, CPU numbers, slices, virtual times and flags.
  *
  * ATTACK dsq_missing ejected "DSQ"
  * ATTACK dsq_invalid ends

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Loads, stores and kernel functions through pointers that lead nowhere, or no longer.
+ * Loads, stores and calls of kernel functions with invalid or dangling pointers.
  *
  * ATTACK load_null runs; checked: ends
  * ATTACK store_null ejected "NULL"; checked: ejected "null-dereference"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The ordinary part of an attack: one FIFO queue that all CPUs dispatch from. An attack defines a macro for the
- * body of each callback that misbehaves and then includes this file. A callback without a macro is left out.
+ * The common part of the attacks: a FIFO policy with one queue for all CPUs. Before including this file, an
+ * attack defines a macro with the body of each callback that misbehaves. A callback without a macro is omitted.
  */
 #ifndef DSQ
 #define DSQ 1

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Programs that take for ever: loops, recursion, trees of calls, timers, helpers that work through many bytes.
+ * Programs that run for too long: loops, recursion, trees of calls, timers, helpers that process many bytes.
  *
  * ATTACK loop_endless ejected ""
  * ATTACK loop_in_init refused "endless loop"
@@ -116,7 +116,7 @@ static __noinline int on_timer(void *map, u32 *key, struct value *value)
 	for (int i = 0; i < 100; i++)
 		bpf_timer_start(&value->timer, 0, 0);
 #elif defined(TIMER_REARMS_IN_THE_PAST)
-	/* An absolute time that is over: no time would pass between two calls. */
+	/* The absolute time is in the past, so no time would pass between two calls. */
 	bpf_timer_start(&value->timer, 1, 1);
 #elif defined(TIMER_CANCELS_ITSELF)
 	bpf_timer_cancel(&value->timer);

@@ -16,8 +16,8 @@ pub struct Failure {
     pub kind: Kind,
     pub seed: u64,
     pub index: u64,
-    /// A panic's message and place, the signal, or the limit that was reached.
-    pub what: String,
+    /// The panic's message and location, the signal, or the limit that was exceeded.
+    pub cause: String,
 }
 
 /// Outcome of a range of inputs.
@@ -27,10 +27,11 @@ pub struct Tally {
     pub failures: Vec<Failure>,
 }
 
-/// Runs a range of inputs; calls `end` with each input that ended well. Stops between inputs at `deadline`.
+/// Runs a range of inputs and calls `end` for each input that did no harm. Stops between inputs at
+/// `deadline`.
 ///
 /// # Errors
-/// The child cannot be started.
+/// If the child cannot be started.
 pub fn run(
     attack: &Path,
     kind: Kind,
@@ -83,7 +84,7 @@ pub fn run(
             .seek(SeekFrom::Start(0))
             .and_then(|_| stderr.read_to_string(&mut text));
         let text = if read.is_ok() { text } else { String::new() };
-        // The child that used too much memory has reported its last input already.
+        // A child that exceeds the memory limit has already reported its last input.
         let memory = status.code() == Some(EXIT_MEMORY);
         let index = if memory { next.saturating_sub(1) } else { next };
         tally.inputs += u64::from(!memory);
@@ -91,14 +92,14 @@ pub fn run(
             kind,
             seed,
             index,
-            what: reason(status, &text),
+            cause: reason(status, &text),
         });
         next = index + 1;
     }
     Ok(tally)
 }
 
-/// Puts into words why a child ended.
+/// Describes why a child ended.
 fn reason(status: ExitStatus, stderr: &str) -> String {
     let panic: Vec<&str> = stderr
         .lines()
@@ -107,7 +108,7 @@ fn reason(status: ExitStatus, stderr: &str) -> String {
         .filter(|line| !line.starts_with("note:"))
         .collect();
     let first: Vec<&str> = stderr.lines().filter(|line| !line.is_empty()).take(1).collect();
-    let what = match (status.code(), status.signal()) {
+    let cause = match (status.code(), status.signal()) {
         (Some(EXIT_MEMORY), _) => "more memory than the limit".to_owned(),
         (_, Some(libc::SIGPROF)) => "time-out".to_owned(),
         (Some(101), _) => return panic.join(" "),
@@ -115,8 +116,8 @@ fn reason(status: ExitStatus, stderr: &str) -> String {
         (None, Some(signal)) => format!("signal {signal}"),
         (None, None) => "no status".to_owned(),
     };
-    let told = if panic.is_empty() { first } else { panic };
-    format!("{what} {}", told.join(" ")).trim().to_owned()
+    let text = if panic.is_empty() { first } else { panic };
+    format!("{cause} {}", text.join(" ")).trim().to_owned()
 }
 
 fn tempfile() -> Result<std::fs::File, String> {
@@ -132,15 +133,15 @@ fn tempfile() -> Result<std::fs::File, String> {
         .truncate(true)
         .open(&path);
     let file = open.map_err(|error| format!("{}: {error}", path.display()))?;
-    // The file lives as long as it is open.
+    // The file exists as long as it is open.
     let _ = std::fs::remove_file(&path);
     Ok(file)
 }
 
-/// Writes the input of a failure to target/attack and returns the command that repeats it.
+/// Writes a failure's input to target/attack and returns the command that repeats it.
 ///
 /// # Errors
-/// The file cannot be written.
+/// If the file cannot be written.
 pub fn keep(failure: &Failure) -> Result<String, String> {
     let folder = crate::output();
     let name = format!("{}-{}-{}", failure.kind.name(), failure.seed, failure.index);
@@ -156,16 +157,17 @@ pub fn keep(failure: &Failure) -> Result<String, String> {
     ))
 }
 
-/// Runs kinds in turns, a slice of time each, until the time is over; `told` gets each new failure at once.
+/// Runs the kinds in turn, for a share of the time each. Calls `report` at once for each new
+/// failure.
 ///
 /// # Errors
-/// A child cannot be started.
+/// If a child cannot be started.
 pub fn for_seconds(
     attack: &Path,
     kinds: &[Kind],
     seed: u64,
     seconds: u64,
-    told: &mut dyn FnMut(&Failure),
+    report: &mut dyn FnMut(&Failure),
 ) -> Result<Vec<(Kind, Tally)>, String> {
     let end = Instant::now() + Duration::from_secs(seconds);
     let mut tallies: Vec<(Kind, Tally)> = kinds.iter().map(|&kind| (kind, Tally::default())).collect();
@@ -175,13 +177,13 @@ pub fn for_seconds(
         let slice = (left / kinds.len() as u32)
             .min(Duration::from_secs(60))
             .max(Duration::from_millis(500));
-        for (place, &kind) in kinds.iter().enumerate() {
+        for (index, &kind) in kinds.iter().enumerate() {
             let deadline = (Instant::now() + slice).min(end);
-            let from = next[place];
+            let from = next[index];
             let tally = run(attack, kind, seed, from..u64::MAX, Some(deadline), &mut |_, _| {})?;
-            next[place] += tally.inputs;
-            tally.failures.iter().for_each(&mut *told);
-            let sum = &mut tallies[place].1;
+            next[index] += tally.inputs;
+            tally.failures.iter().for_each(&mut *report);
+            let sum = &mut tallies[index].1;
             sum.inputs += tally.inputs;
             sum.failures.extend(tally.failures);
         }

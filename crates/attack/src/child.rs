@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The process that runs inputs: limited in CPU time and memory, it reports one line for each input on stdout.
+//! The process that runs inputs with limits on CPU time and memory. It prints one line to stdout
+//! for each input.
 
 use crate::kind::Kind;
 use std::io::Write;
 use std::ops::Range;
 
-/// Bytes of writable memory that a child may map. A machine reserves 16 GiB of it for cache lines and uses a
-/// small part.
+/// Limit of writable mappings in bytes. A simulated machine reserves 16 GiB for cache lines and
+/// uses a small part of it.
 pub const MAX_DATA: u64 = 20 << 30;
 /// Exit status of a child that used more than [`Limits::resident`](crate::kind::Limits).
 pub const EXIT_MEMORY: i32 = 120;
 
-/// Runs a range of inputs. Each line is the input's number, a tab and how it ended.
+/// Runs a range of inputs. Prints for each its number, a tab, and how it ended.
 pub fn run(kind: Kind, seed: u64, range: Range<u64>) {
     let limits = kind.limits();
     limit_memory();
@@ -30,7 +31,7 @@ pub fn run(kind: Kind, seed: u64, range: Range<u64>) {
     }
 }
 
-/// Runs one input from a file, under the same limits.
+/// Runs one input under the same limits.
 pub fn repeat(kind: Kind, input: &[u8]) -> String {
     let limits = kind.limits();
     limit_memory();
@@ -43,7 +44,8 @@ pub fn repeat(kind: Kind, input: &[u8]) -> String {
     end
 }
 
-/// Writable mappings are limited, reservations are not: each machine reserves 64 GiB of addresses.
+/// Limits writable mappings. Address space is not limited because each machine reserves 64 GiB of
+/// it.
 fn limit_memory() {
     let limit = libc::rlimit {
         rlim_cur: MAX_DATA,
@@ -53,14 +55,14 @@ fn limit_memory() {
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // SAFETY: the structs live for the calls.
+    // SAFETY: the structs outlive the calls.
     unsafe {
         libc::setrlimit(libc::RLIMIT_DATA, &limit);
         libc::setrlimit(libc::RLIMIT_CORE, &none);
     }
 }
 
-/// SIGPROF ends the process after so much CPU time from now on.
+/// Makes SIGPROF end the process after `cpu_seconds` of CPU time from now on.
 fn arm_timer(cpu_seconds: u64) {
     let never = libc::timeval { tv_sec: 0, tv_usec: 0 };
     let timer = libc::itimerval {
@@ -70,13 +72,13 @@ fn arm_timer(cpu_seconds: u64) {
             tv_usec: 0,
         },
     };
-    // SAFETY: the struct lives for the call.
+    // SAFETY: the struct outlives the call.
     unsafe { libc::setitimer(libc::ITIMER_PROF, &timer, std::ptr::null_mut()) };
 }
 
-/// Returns the most memory that this process has used so far, in bytes.
+/// Returns the largest resident size of this process so far, in bytes.
 fn resident() -> u64 {
-    // SAFETY: all zeros is a value of this struct, which lives for the call.
+    // SAFETY: all zeros is a valid value of this struct, which outlives the call.
     unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_SELF, &mut usage);

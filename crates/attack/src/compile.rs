@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compiling C policies, cached by content: clang takes a fifth of a second for each.
+//! Compiles C policies and caches the objects by content, because clang takes a fifth of a second
+//! for each.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -8,7 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const FLAGS: [&str; 7] = ["-g", "-O2", "-mcpu=v3", "-target", "bpf", "-w", "-c"];
 
-/// Returns the object of a C file compiled with `define`, from the cache if the file and its headers have not changed.
+/// Returns the object of a C file compiled with `define`, from the cache if the file and its
+/// headers have not changed.
 ///
 /// # Errors
 /// The compiler's message.
@@ -27,7 +29,7 @@ pub fn object(source: &Path, define: &str) -> Result<PathBuf, String> {
     if out.exists() {
         return Ok(out);
     }
-    // Another process may compile the same file: the object appears when it is complete.
+    // Another process may compile the same file, so the object is renamed when it is complete.
     let part = folder.join(format!("{name}-{define}.{}.part", std::process::id()));
     let mut command = Command::new("clang-19");
     command.args(FLAGS).arg(source).arg("-o").arg(&part);

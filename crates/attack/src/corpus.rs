@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The hand-written attack objects: `corpus/*.bpf.c`, each file with a table of its variants in its first comment.
+//! The hand-written attack objects in `corpus/*.bpf.c`. The first comment of each file lists its
+//! variants:
 //!
 //! ```text
-//! ATTACK name EXPECTATION                         the variant that -DNAME compiles
-//! ATTACK name EXPECTATION; checked: EXPECTATION   another end under --check
+//! ATTACK name EXPECTATION                         a variant that -DNAME compiles
+//! ATTACK name EXPECTATION; checked: EXPECTATION   with another end under --check
 //! ```
 //!
-//! An expectation is `runs`, `refused "text"`, `ejected "text"` (the text is part of the message), or `ends`: any of the
-//! three, where the end is not what the attack is about.
+//! An expectation is `runs`, `refused "text"` or `ejected "text"`, where the text is part of the
+//! message. `ends` allows all three, for attacks that are not about the policy's end.
 
 use crate::execute::{End, Mode};
 use std::path::PathBuf;
 
-/// How an attack must end.
+/// Expected end of an attack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expectation {
     Ends,
@@ -67,10 +68,10 @@ impl Attack {
     }
 }
 
-/// Reads the tables of all files of the corpus.
+/// Reads the lists of variants of all corpus files.
 ///
 /// # Errors
-/// A file that cannot be read, or a line that is not an attack.
+/// If a file cannot be read, or a line is not a valid attack.
 pub fn attacks() -> Result<Vec<Attack>, String> {
     let folder = crate::root().join("crates/attack/corpus");
     let entries = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -97,7 +98,7 @@ fn parse(source: &std::path::Path, line: &str) -> Result<Attack, String> {
         None => (expected, None),
     };
     let plain = Expectation::parse(plain)?;
-    // A policy that runs without checks may be found out by them.
+    // The sanitizer may reject a policy that runs without it.
     let checked = match (checked, &plain) {
         (Some(checked), _) => Expectation::parse(checked)?,
         (None, Expectation::Runs) => Expectation::Ends,
@@ -111,7 +112,7 @@ fn parse(source: &std::path::Path, line: &str) -> Result<Attack, String> {
     })
 }
 
-/// Compiles the objects of attacks, on all CPUs, from the cache if possible.
+/// Compiles the attacks' objects on all CPUs, or takes them from the cache.
 ///
 /// # Errors
 /// The first compiler message.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Running one policy object on a small machine.
+//! Runs one policy object on a small simulated machine.
 
 use bpf::engine::Engine;
 use bpf::link::Image;
@@ -12,14 +12,14 @@ use profile::Profile;
 use trace::{Hash, Record, Sink};
 use workload::Workload;
 
-/// Which engine runs a policy, and whether in checked mode.
+/// The engine that runs a policy, and whether the sanitizer checks it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mode {
     pub engine: Engine,
     pub checked: bool,
 }
 
-/// All ways to run a policy.
+/// All combinations of engine and sanitizer.
 pub const MODES: [Mode; 4] = [
     Mode {
         engine: Engine::Interpreter,
@@ -39,24 +39,24 @@ pub const MODES: [Mode; 4] = [
     },
 ];
 
-/// Size of a run.
+/// Machine size, simulated time and budget of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
     pub cpus: u32,
     pub run_ns: u64,
-    /// Instructions that one callback may execute.
+    /// Limit of instructions per callback.
     pub budget: u64,
 }
 
-/// Bytes of memory that a run may use. Attacks try to use more.
+/// Memory limit of a run in bytes. Attacks try to exceed it.
 const MEMORY: u64 = 256 << 20;
 
-/// How a policy ended.
+/// End of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     /// The object or the policy was not accepted.
     Refused(String),
-    /// The policy was ended during the run: kind and message.
+    /// The policy was ejected during the run. Contains kind and message.
     Ejected(String),
     Runs,
 }
@@ -71,7 +71,8 @@ impl std::fmt::Display for End {
     }
 }
 
-/// Tasks that run, sleep, fork, wait for each other and change their nice value and CPUs.
+/// Workload of the attacks. Its tasks run, sleep, fork, wait for each other, and change their nice
+/// value and CPUs.
 pub(crate) const WORKLOAD: &str = r#"{
   "tasks": {
     "busy": {"instance": 3, "loop": -1, "run": 700, "sleep": 300},
@@ -88,12 +89,12 @@ pub(crate) const WORKLOAD: &str = r#"{
   "resources": {"s": {"type": "semaphore", "value": 0}}
 }"#;
 
-/// The workload of attacks.
+/// Returns the workload of the attacks.
 pub fn workload() -> Workload {
     workload::rtapp::read(WORKLOAD, "attack.json").unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Collects the trace hash and drops the records.
+/// Computes the trace hash and drops the records.
 #[derive(Default)]
 struct HashOnly(Hash);
 
@@ -103,7 +104,7 @@ impl Sink for HashOnly {
     }
 }
 
-/// Runs an object; returns how it ended and the hash of the trace.
+/// Runs an object. Returns how it ended and the trace hash.
 pub fn object(bytes: &[u8], mode: Mode, size: Size) -> (End, u64) {
     match Object::parse(bytes, "attack.bpf.o") {
         Ok(object) => changed(&object, mode, size, |_| {}),
@@ -111,10 +112,11 @@ pub fn object(bytes: &[u8], mode: Mode, size: Size) -> (End, u64) {
     }
 }
 
-/// Runs a parsed object after `change` to its linked code; returns how it ended and the hash of the trace.
+/// Runs a parsed object after `change` has modified its linked code. Returns how it ended and the
+/// trace hash.
 pub fn changed(object: &Object, mode: Mode, size: Size, change: impl FnOnce(&mut Image)) -> (End, u64) {
     let mut m = Machine::new(MachineSpec::smp(size.cpus), workload(), 1).unwrap_or_else(|error| panic!("{error}"));
-    m.checked = mode.checked;
+    m.sanitizer = mode.checked;
     m.set_memory_limit(MEMORY);
     let profile = Profile::default();
     let (image, policy) = match open_changed(&m, object, &profile, mode.engine, change) {
@@ -127,22 +129,23 @@ pub fn changed(object: &Object, mode: Mode, size: Size, change: impl FnOnce(&mut
     match attach(&mut m, &image, policy, &profile) {
         Ok(()) => {}
         Err(LoadError::Input(message)) => return (End::Refused(message), 0),
-        Err(LoadError::Refused(exit)) => end = Some(End::Refused(worded(&exit))),
+        Err(LoadError::Refused(exit)) => end = Some(End::Refused(formatted(&exit))),
     }
     m.run(size.run_ns, &mut sink);
     let end = end
-        .or_else(|| m.ext.exit.as_ref().map(|exit| End::Ejected(worded(exit))))
+        .or_else(|| m.ext.exit.as_ref().map(|exit| End::Ejected(formatted(exit))))
         .unwrap_or(End::Runs);
-    // A policy that still runs is unloaded, as at the end of a command.
+    // A policy that is still loaded is unloaded, as at the end of a command.
     ext::unload(&mut m);
     m.verify();
     (end, sink.0.value())
 }
 
-/// Formats an exit record as the command does, so that hostile messages pass through the code that prints them.
-fn worded(exit: &Exit) -> String {
+/// Formats an exit record as the command does, so that hostile messages pass through the code that
+/// prints them.
+fn formatted(exit: &Exit) -> String {
     let text = exit.to_string();
-    // A policy may say nothing when it ends itself.
+    // A policy may give no message when it ends itself.
     let by_itself = matches!(exit.kind, Kind::None | Kind::Unreg | Kind::UnregBpf | Kind::ErrorBpf);
     assert!(
         by_itself || !exit.message.is_empty(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kinds of inputs: how one is made from a seed and a number, and how it is run.
+//! The kinds of inputs: how an input is made from a seed and a number, and how it is run.
 
 use crate::execute::{self, MODES, Mode, Size};
 use crate::random::Random;
@@ -10,7 +10,7 @@ use bpf::core_relo::{Relocation, describe, resolve};
 use bpf::object::Object;
 use kernel::Machine;
 use machine::MachineSpec;
-use profile::Facts;
+use profile::Properties;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use trace::{Draw, DrawOptions, Record, Tee};
@@ -18,16 +18,16 @@ use windtunnel::exports::Exports;
 use windtunnel::traced::Traced;
 use workload::{generator, replay, rtapp, to_rtapp_json};
 
-/// The meaning of an input's bytes.
+/// What an input's bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// A hand-written attack object in one of four modes; its bytes are the number.
+    /// The number of a hand-written attack object and of one of four modes.
     Corpus,
-    /// A hand-written text: the number of one of [`texts`].
+    /// The number of one of the hand-written [`texts`].
     Text,
-    /// A damaged object.
+    /// A damaged object file.
     Object,
-    /// Damaged types, of an object and of a kernel.
+    /// Damaged BTF of an object and of a kernel.
     Btf,
     Profile,
     Workload,
@@ -37,9 +37,9 @@ pub enum Kind {
     /// A damaged recording of a real machine.
     Recording,
     Suite,
-    /// A hostile policy: its decisions.
+    /// Decisions of a generator of hostile policies.
     Policy,
-    /// Harm of each sort, to test that the campaign finds it.
+    /// The number of a kind of harm, to test that a campaign finds it.
     Harm,
 }
 
@@ -47,11 +47,11 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     pub cpu_seconds: u64,
-    /// Bytes of memory of the process.
+    /// Limit of the process's resident memory in bytes.
     pub resident: u64,
 }
 
-/// All kinds that are made at random.
+/// All kinds of random inputs.
 pub const RANDOM: [Kind; 9] = [
     Kind::Object,
     Kind::Btf,
@@ -79,7 +79,7 @@ const NAMES: [(&str, Kind); 12] = [
     ("harm", Kind::Harm),
 ];
 
-/// A corpus attack runs this long, so that fork, sleep and ticks happen.
+/// Size of a corpus attack's run. It is long enough for forks, sleeps and ticks.
 const CORPUS: Size = Size {
     cpus: 4,
     run_ns: 12_000_000,
@@ -90,9 +90,10 @@ const DAMAGED: Size = Size {
     run_ns: 3_000_000,
     budget: 50_000,
 };
-/// Simulated time that a case of a suite may take.
+/// Limit of the simulated time of a suite's case.
 const SUITE_NS: u64 = 20_000_000;
-/// Machines and workloads larger than this are read and checked; running them is the user's decision.
+/// Limits above which machines and workloads are only read and checked, because the user decides
+/// whether to run large ones.
 const MAX_CPUS: u32 = 128;
 const MAX_TASKS: usize = 2000;
 
@@ -108,7 +109,7 @@ impl Kind {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
     }
 
-    /// Returns the limits of one input. Builds without optimisation need them this wide.
+    /// Returns the limits of one input. They allow for builds without optimisation.
     pub fn limits(self) -> Limits {
         match self {
             Kind::Harm => Limits {
@@ -148,7 +149,7 @@ impl Kind {
         }
     }
 
-    /// Runs an input; returns how it ended. A panic is the failure that this is about.
+    /// Runs an input and returns how it ended. Panics if the simulator has a bug.
     pub fn run(self, input: &[u8]) -> String {
         let as_text = || String::from_utf8_lossy(input).into_owned();
         match self {
@@ -177,7 +178,7 @@ fn number(input: &[u8]) -> u64 {
     input.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// The number of inputs of [`Kind::Corpus`]: each attack in each mode.
+/// Returns the number of inputs of [`Kind::Corpus`]: each attack in each mode.
 pub fn corpus_len() -> u64 {
     (Seeds::get().corpus.len() * MODES.len()) as u64
 }
@@ -198,7 +199,7 @@ fn corpus(index: u64) -> String {
     format!("{hash:016x} {end}")
 }
 
-/// A number that depends on the input alone, to choose how it is run.
+/// Returns a number that depends only on the input and selects how to run it.
 fn choice(input: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     input.hash(&mut hasher);
@@ -218,7 +219,8 @@ fn object(input: &[u8]) -> String {
         let value = object.get(name).unwrap_or_default();
         let _ = object.set(name, &value);
     }
-    // Compiling takes longer than all the rest: one in eight runs on both engines, which must agree.
+    // Compiling takes most of the time, so one input in eight runs on both engines, which must
+    // agree.
     let checked = choice(input) % 16 >= 8;
     let interpreted = execute::changed(
         &object,
@@ -277,7 +279,7 @@ fn btf(input: &[u8]) -> String {
     "read".to_owned()
 }
 
-/// Writes an input to a file of this process's own, for readers that take a path.
+/// Writes an input to a file of this process, for readers that take a path.
 fn file(bytes: &[u8], name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("attack-{}", std::process::id()));
     let path = folder.join(name);
@@ -295,9 +297,9 @@ pub(crate) fn profile(text: &str) -> String {
     };
     let spec = MachineSpec::smp(4);
     let mut object = Seeds::get().parsed.clone();
-    let applied = profile.apply(&mut object, Facts::new(&spec, &kernel::release::Release::MODELLED));
-    // Expressions are evaluated whatever variables the object has.
-    let facts = Facts::new(&spec, &kernel::release::Release::MODELLED).with_types(object.btf());
+    let applied = profile.apply(&mut object, Properties::new(&spec, &kernel::release::Release::MODELLED));
+    // Expressions are evaluated even if the object lacks the variables.
+    let facts = Properties::new(&spec, &kernel::release::Release::MODELLED).with_types(object.btf());
     let names = profile.names(facts).unwrap_or_default();
     let settings = profile.set.iter().chain(&profile.map);
     let settings = settings.chain(profile.run.iter().flat_map(|run| &run.memory));
@@ -422,10 +424,10 @@ pub(crate) fn trace(input: &[u8], name: &str) -> String {
     }
 }
 
-/// What an attacker would like to see in a page.
+/// Text in a trace that must not become a script of the page.
 const SCRIPT: &str = "<script>attack";
 
-/// Panics if a text that is printed has a character that a terminal executes.
+/// Panics if a printed text has a control character that a terminal would execute.
 fn safe(text: &str) {
     let bad = text.chars().find(|&c| c.is_control() && c != '\n');
     assert!(bad.is_none(), "{bad:?} would reach the terminal");
@@ -461,11 +463,11 @@ pub(crate) fn suite(text: &str) -> String {
     format!("run: {}", ends.join("; "))
 }
 
-/// Does what a broken simulator would do.
+/// Does harm like a simulator with a bug.
 fn harm(number: u64) -> String {
     match number {
         1 => panic!("harm: a panic"),
-        // SAFETY: it ends the process, which is what the test wants to see.
+        // SAFETY: abort has no preconditions; it ends the process, which the test expects.
         2 => unsafe { libc::abort() },
         3 => loop {
             std::hint::spin_loop();

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Attacks on the simulator.
+//! Attacks on the simulator with hostile inputs.
 //!
-//! Three sources of hostile inputs share one way of running them:
+//! There are three sources of inputs:
 //!
-//! - `corpus/*.bpf.c` are hand-written attack objects, each with its expected end ([`corpus`]); [`texts`] are hand-written
-//!   machines, workloads, profiles, suites and recordings.
-//! - [`mutate`] damages real inputs, with knowledge of their format.
-//! - [`policy`] generates policies that are well formed and hostile.
+//! - `corpus/*.bpf.c` are hand-written attack objects with their expected ends ([`corpus`]).
+//!   [`texts`] are hand-written machines, workloads, profiles, suites and recordings.
+//! - [`mutate`] damages real inputs, using knowledge of their formats.
+//! - [`policy`] generates hostile policies from valid instructions.
 //!
-//! A [`child`] process runs inputs under limits; the [`campaign`] starts children, and turns a panic, a signal, a time-out
-//! or too much memory into a [`Failure`](campaign::Failure) with the input that caused it. docs/security.md has the threat
-//! model.
+//! A [`child`] process runs inputs under limits. The [`campaign`] starts children and reports a
+//! panic, a signal, a time-out or excessive memory use as a [`Failure`](campaign::Failure), with
+//! the input that caused it. docs/security.md describes the threat model.
 
 pub mod campaign;
 pub mod child;
@@ -26,13 +26,13 @@ pub mod texts;
 
 use std::path::{Path, PathBuf};
 
-/// Root folder of the repository.
+/// Returns the root directory of the repository.
 pub fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.join("../..")
 }
 
-/// Folder of compiled objects and failing inputs.
+/// Returns the directory of compiled objects and failing inputs.
 pub fn output() -> PathBuf {
     root().join("target/attack")
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The driver of attacks.
+//! The command that runs attacks.
 //!
 //! ```text
-//! attack run SECONDS SEED [KIND...]     attacks for so long; status 1 if something failed
-//! attack count N SEED [KIND...]         attacks with N inputs of each kind
+//! attack run SECONDS SEED [KIND...]     runs attacks for this time; exit status 1 if one failed
+//! attack count N SEED [KIND...]         runs N inputs of each kind
 //! attack repeat KIND FILE               runs one input again
-//! attack list                           names the hand-written attacks and what they must end with
+//! attack list                           lists the hand-written attacks with their expected ends
 //! attack show NUMBER                    runs one hand-written attack in all modes
-//! attack child KIND SEED FROM TO        (started by the others)
+//! attack child KIND SEED FROM TO        (started by the other commands)
 //! ```
 
 use attack::campaign::{self, Failure, Tally};
@@ -33,26 +33,26 @@ fn command(args: &[String]) -> Result<ExitCode, String> {
     let attack = std::env::current_exe().map_err(|error| error.to_string())?;
     match words[..] {
         ["child", kind, seed, from, to] => {
-            child::run(kind_of(kind)?, number(seed)?, number(from)?..number(to)?);
+            child::run(parse_kind(kind)?, number(seed)?, number(from)?..number(to)?);
             Ok(ExitCode::SUCCESS)
         }
         ["repeat", kind, file] => {
             let input = std::fs::read(file).map_err(|error| format!("{file}: {error}"))?;
-            println!("{}", child::repeat(kind_of(kind)?, &input));
+            println!("{}", child::repeat(parse_kind(kind)?, &input));
             Ok(ExitCode::SUCCESS)
         }
         ["run", seconds, seed, ref kinds @ ..] => {
             let started = Instant::now();
-            let kinds = kinds_of(kinds)?;
-            let tallies = campaign::for_seconds(&attack, &kinds, number(seed)?, number(seconds)?, &mut tell)?;
+            let kinds = parse_kinds(kinds)?;
+            let tallies = campaign::for_seconds(&attack, &kinds, number(seed)?, number(seconds)?, &mut report)?;
             Ok(summary(&tallies, started))
         }
         ["count", count, seed, ref kinds @ ..] => {
             let started = Instant::now();
             let mut tallies = Vec::new();
-            for kind in kinds_of(kinds)? {
+            for kind in parse_kinds(kinds)? {
                 let tally = campaign::run(&attack, kind, number(seed)?, 0..number(count)?, None, &mut |_, _| {})?;
-                tally.failures.iter().for_each(tell);
+                tally.failures.iter().for_each(report);
                 tallies.push((kind, tally));
             }
             Ok(summary(&tallies, started))
@@ -69,9 +69,9 @@ fn command(args: &[String]) -> Result<ExitCode, String> {
         ["show", attack_number] => {
             let first = number(attack_number)? * MODES.len() as u64;
             let range = first..first + MODES.len() as u64;
-            let mut told = |index, end: &str| println!("{:?}: {end}", kind::corpus_case(index).1);
-            let tally = campaign::run(&attack, Kind::Corpus, 0, range, None, &mut told)?;
-            tally.failures.iter().for_each(tell);
+            let mut print = |index, end: &str| println!("{:?}: {end}", kind::corpus_case(index).1);
+            let tally = campaign::run(&attack, Kind::Corpus, 0, range, None, &mut print)?;
+            tally.failures.iter().for_each(report);
             Ok(ExitCode::from(u8::from(!tally.failures.is_empty())))
         }
         _ => Err(
@@ -85,26 +85,26 @@ fn number(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("'{text}': expected a number"))
 }
 
-fn kind_of(name: &str) -> Result<Kind, String> {
+fn parse_kind(name: &str) -> Result<Kind, String> {
     Kind::by_name(name).ok_or_else(|| {
         let names: Vec<&str> = RANDOM.iter().map(|kind| kind.name()).collect();
         format!("'{name}': expected one of {}", names.join(", "))
     })
 }
 
-fn kinds_of(names: &[&str]) -> Result<Vec<Kind>, String> {
+fn parse_kinds(names: &[&str]) -> Result<Vec<Kind>, String> {
     match names {
         [] => Ok(RANDOM.to_vec()),
-        names => names.iter().map(|name| kind_of(name)).collect(),
+        names => names.iter().map(|name| parse_kind(name)).collect(),
     }
 }
 
-/// Reports a failure and writes its input to a file.
-fn tell(failure: &Failure) {
-    let Failure { kind, index, what, .. } = failure;
-    println!("FAILED {} {index}: {what}", kind.name());
+/// Prints a failure and writes its input to a file.
+fn report(failure: &Failure) {
+    let Failure { kind, index, cause, .. } = failure;
+    println!("FAILED {} {index}: {cause}", kind.name());
     match campaign::keep(failure) {
-        Ok(command) => println!("  again: {command}"),
+        Ok(command) => println!("  repeat: {command}"),
         Err(message) => println!("  the input could not be written: {message}"),
     }
 }

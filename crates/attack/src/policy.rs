@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Hostile policies: callbacks made of valid instructions and calls of kernel functions with extreme arguments.
+//! Hostile policies: callbacks made of valid instructions, with calls of kernel functions with
+//! extreme arguments.
 //!
-//! The calls come from the generator of the kernel crate's tests. Here, random instructions are put between them, and
-//! policies run without checked mode too, where nothing but the region's bounds holds them.
+//! The generator of the kernel crate's tests makes the calls. This module adds random instructions
+//! between them. The policies also run without the sanitizer, where only the bounds of the region
+//! restrict them.
 
 #[allow(dead_code)]
 #[path = "../../kernel/tests/integration/hostile/calls.rs"]
@@ -22,10 +24,10 @@ const SIZE: Size = Size {
     run_ns: 3_000_000,
     budget: 50_000,
 };
-/// Registers that the calls do not use: the first keeps the context.
+/// Registers that the calls do not use. The first holds the context.
 const FREE: [u8; 3] = [7, 8, 9];
 
-/// Runs the policy that these bytes decide on.
+/// Runs the policy that these bytes define.
 pub fn run(input: &[u8]) -> String {
     let first = input.first().copied().unwrap_or_default();
     let checked = first & 1 != 0;
@@ -35,14 +37,14 @@ pub fn run(input: &[u8]) -> String {
     };
     let table = kfuncs::table(&MachineSpec::smp(SIZE.cpus).costs);
     let change = |image: &mut Image| {
-        // A seed made from the bytes decides everything that the bytes leave open.
+        // A seed computed from the bytes determines the remaining decisions.
         let seed = input
             .iter()
             .fold(0u64, |seed, &byte| seed.wrapping_mul(131).wrapping_add(byte.into()))
             >> 1;
         calls::put(image, &table, &mut calls::Draw::new(seed, input));
         if first & 6 != 0 {
-            spice(image, &mut Random::new(seed, first.into()));
+            insert_instructions(image, &mut Random::new(seed, first.into()));
         }
     };
     let object = &Seeds::get().parsed;
@@ -57,8 +59,9 @@ pub fn run(input: &[u8]) -> String {
     interpreted.0.to_string()
 }
 
-/// Puts random instructions before the last one of each function that does not end in a jump over them.
-fn spice(image: &mut Image, random: &mut Random) {
+/// Inserts random instructions before the last instruction of each function, unless a jump would
+/// skip them.
+fn insert_instructions(image: &mut Image, random: &mut Random) {
     let old = std::mem::take(&mut image.code.insns);
     let mut insns = Vec::with_capacity(2 * old.len());
     for function in &mut image.code.functions {
@@ -76,7 +79,8 @@ fn spice(image: &mut Image, random: &mut Random) {
     image.code.insns = insns;
 }
 
-/// A valid instruction that changes free registers, the frame or memory that they may point to.
+/// Returns a valid instruction that changes free registers, the stack frame, or memory that these
+/// may point to.
 fn instruction(random: &mut Random) -> Insn {
     let (dst, src) = (*random.pick(&FREE), *random.pick(&[0, 6, 7, 8, 9]));
     let size = *random.pick(&[insn::B, insn::H, insn::W, insn::DW]);

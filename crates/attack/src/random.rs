@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Seeded random numbers, the same on every host.
+//! Seeded random numbers that are the same on every host.
 
 /// The splitmix64 generator.
 pub struct Random(u64);
@@ -35,7 +35,8 @@ impl Random {
         &from[self.below(from.len())]
     }
 
-    /// Returns a number that programs get wrong: near 0, near a power of two, or anything.
+    /// Returns a number that programs often handle wrongly: near 0, near a power of two, or
+    /// arbitrary.
     pub fn edge(&mut self) -> u64 {
         let power = 1u64 << self.below(64);
         match self.below(8) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What damage is done to: real objects and files of the repository.
+//! Valid inputs that attacks damage: real objects and files of the repository.
 
 use crate::execute::WORKLOAD;
 use crate::{compile, corpus};
@@ -13,7 +13,7 @@ use trace::{Header, Tee, Writer};
 use windtunnel::traced::{self, Traced};
 use workload::{Dist, Op, Tasks, Workload};
 
-/// Policies whose objects are damaged, and the tests' objects with maps of all kinds, special fields and callbacks.
+/// Policies, and objects of tests with all kinds of maps, special fields and callbacks.
 const OBJECTS: [&str; 14] = [
     "policies/fifo.bpf.c",
     "policies/vtime.bpf.c",
@@ -31,7 +31,7 @@ const OBJECTS: [&str; 14] = [
     "crates/kernel/tests/policies/userspace.bpf.c",
 ];
 
-/// The number of `hostile.bpf.c` in [`OBJECTS`].
+/// Index of `hostile.bpf.c` in [`OBJECTS`].
 const HOSTILE: usize = 6;
 
 const PROFILE: &str = "absent = 'nothing'\nuptime = '1ms'\nset = { 'words[0]' = '1', 'words[cpu]' = { value = 'nr_cpus << cpu', when = 'smt' }, \
@@ -67,14 +67,14 @@ const SYNTHETIC: [&str; 3] = [
     "machine:2 group:2 die:2 l1:2 l1i:1 pu:2(indexes=0,2,4,6,1,3,5,7)",
 ];
 
-/// Everything that is read once for a process.
+/// All seeds; a process reads them once.
 pub struct Seeds {
     /// Objects of the hand-written attacks.
     pub corpus: Vec<PathBuf>,
     pub objects: Vec<Vec<u8>>,
-    /// Folder where suites find `fifo.bpf.o` and `vtime.bpf.o`.
+    /// Directory in which suites find `fifo.bpf.o` and `vtime.bpf.o`.
     pub objects_folder: PathBuf,
-    /// The object that policies are generated from and profiles are applied to.
+    /// The object from which policies are generated and to which profiles are applied.
     pub parsed: Object,
     pub btf: Vec<Vec<u8>>,
     pub profiles: Vec<String>,
@@ -86,17 +86,17 @@ pub struct Seeds {
 }
 
 impl Seeds {
-    /// Returns the seeds; compiles and reads them at the first call.
+    /// Returns the seeds. The first call compiles and reads them.
     ///
     /// # Panics
-    /// If the repository is not complete, or clang is missing.
+    /// If a file of the repository or clang is missing.
     pub fn get() -> &'static Seeds {
         static SEEDS: OnceLock<Seeds> = OnceLock::new();
         SEEDS.get_or_init(|| read().unwrap_or_else(|message| panic!("seeds: {message}")))
     }
 }
 
-/// Short tasks for machines of all sizes.
+/// Returns a workload of short tasks for machines of all sizes.
 pub fn small_workload() -> Workload {
     let ops = vec![
         Op::Run(Dist::Fixed(200_000)),
@@ -124,7 +124,7 @@ fn read() -> Result<Seeds, String> {
     machines.extend(texts(&root.join("crates/machine/tests/data"), "xml")?);
     machines.extend(SYNTHETIC.map(str::to_owned));
     let mut profiles = texts(&root.join("profiles"), "toml")?;
-    // The small one has every key: it is damaged as often as all others.
+    // PROFILE has every key, so it is chosen as often as all other profiles together.
     profiles.extend(std::iter::repeat_n(PROFILE.to_owned(), profiles.len()));
     Ok(Seeds {
         corpus: corpus::compile(&attacks)?,
@@ -141,7 +141,7 @@ fn read() -> Result<Seeds, String> {
     })
 }
 
-/// Puts the objects that suites name into a folder under their own names.
+/// Copies the objects that suites name to a directory, under the expected names.
 fn folder(paths: &[PathBuf]) -> Result<PathBuf, String> {
     let folder = crate::output().join("suite");
     for (path, name) in paths.iter().zip(["fifo", "vtime"]) {
@@ -154,7 +154,7 @@ fn folder(paths: &[PathBuf]) -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// The texts of a folder's files with this extension, in the order of their names.
+/// Returns the texts of a directory's files with this extension, in order of their names.
 fn texts(folder: &Path, extension: &str) -> Result<Vec<String>, String> {
     let entries = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -164,7 +164,7 @@ fn texts(folder: &Path, extension: &str) -> Result<Vec<String>, String> {
     paths.iter().map(read).collect()
 }
 
-/// A trace file without a result and one with it.
+/// Returns a trace file without a result and one with a result.
 fn traces() -> Result<Vec<Vec<u8>>, String> {
     let plain = traced_run(3, None);
     let path = std::env::temp_dir().join(format!("attack-seed-{}", std::process::id()));
@@ -176,8 +176,9 @@ fn traces() -> Result<Vec<Vec<u8>>, String> {
     Ok(vec![plain, traced_run(3, Some(&result))])
 }
 
-/// The trace file of a short run whose tasks have hostile names, with what the run says of itself if it is `told`.
-fn traced_run(cpus: u32, told: Option<&RunResult>) -> Vec<u8> {
+/// Returns the trace file of a short run whose tasks have hostile names. It contains the result
+/// `result`, if there is one.
+fn traced_run(cpus: u32, result: Option<&RunResult>) -> Vec<u8> {
     let spec = MachineSpec::smp(cpus);
     let header = Header {
         machine: "smp".to_owned(),
@@ -195,7 +196,7 @@ fn traced_run(cpus: u32, told: Option<&RunResult>) -> Vec<u8> {
     machine.details = true;
     let mut writer = Writer::new(&mut file, &header);
     machine.run(5_000_000, &mut writer);
-    if let Some(result) = told {
+    if let Some(result) = result {
         writer.result(&serde_json::to_string(result).unwrap_or_default());
     }
     writer.finish().unwrap_or_else(|error| panic!("{error}"));

@@ -3,7 +3,7 @@
 
 use crate::kind;
 
-/// A text and what reading and running it must come to: its end contains `expected`.
+/// A text, with a part of the expected end of reading and running it.
 pub struct Text {
     pub name: &'static str,
     pub kind: TextKind,
@@ -11,7 +11,7 @@ pub struct Text {
     pub expected: &'static str,
 }
 
-/// The kind of file that a text is read as.
+/// The kind of file as which a text is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextKind {
     Machine,
@@ -21,7 +21,7 @@ pub enum TextKind {
     Recording,
 }
 
-/// Runs text number `index`; returns how it ended.
+/// Runs text number `index` and returns how it ended.
 pub fn run(index: u64) -> String {
     let Some(text) = texts().into_iter().nth(index as usize) else {
         return "no such text".to_owned();
@@ -41,7 +41,7 @@ fn nested(open: &str, inner: &str, close: &str) -> String {
     format!("{}{inner}{}", open.repeat(DEEP), close.repeat(DEEP))
 }
 
-/// A workload of one kind of task.
+/// Returns a workload with one kind of task.
 fn tasks(task: &str) -> String {
     format!("{{\"tasks\": {{{task}}}}}")
 }
@@ -50,7 +50,7 @@ fn machine(topology: &str) -> String {
     format!("description = 'x'\nhz = 250\ntopology = {topology}\n")
 }
 
-/// All texts.
+/// Returns all texts.
 pub fn texts() -> Vec<Text> {
     use TextKind::{Machine, Profile, Recording, Suite, Workload};
     let mut texts = Vec::new();
@@ -73,7 +73,7 @@ pub fn texts() -> Vec<Text> {
     add(Machine, "no CPU", "core:0".to_owned(), "refused");
     add(
         Machine,
-        "a number that is none",
+        "a number that is too large",
         "core:99999999999999999999999".to_owned(),
         "refused",
     );
@@ -154,7 +154,7 @@ pub fn texts() -> Vec<Text> {
     );
     add(
         Machine,
-        "a path out of the folder",
+        "a path out of the directory",
         machine("'../../../../etc/passwd'"),
         "refused",
     );
@@ -188,7 +188,7 @@ pub fn texts() -> Vec<Text> {
 
     add(
         Workload,
-        "a thousand million tasks",
+        "a billion tasks",
         tasks("\"t\": {\"instance\": 1000000000, \"run\": 1}"),
         "refused",
     );
@@ -227,11 +227,11 @@ pub fn texts() -> Vec<Text> {
     );
     add(
         Workload,
-        "a timer of nothing",
+        "a timer with period 0",
         tasks("\"t\": {\"timer\": {\"ref\": \"a\", \"period\": 0}}"),
         "",
     );
-    add(Workload, "a loop of nothing", tasks("\"t\": {\"loop\": -1}"), "");
+    add(Workload, "an empty loop", tasks("\"t\": {\"loop\": -1}"), "");
     add(
         Workload,
         "a loop of loops",
@@ -303,13 +303,13 @@ pub fn texts() -> Vec<Text> {
     );
     add(
         Workload,
-        "CPUs that are not there",
+        "CPUs that do not exist",
         tasks("\"a\": {\"cpus\": [4294967295], \"run\": 1}"),
         "refused",
     );
     add(
         Workload,
-        "a phase on a CPU that is not there",
+        "a phase on a CPU that does not exist",
         tasks("\"a\": {\"phases\": {\"x\": {\"cpus\": [1], \"run\": 1}, \"y\": {\"cpus\": [64], \"run\": 1}}}"),
         "uses CPU 64",
     );
@@ -363,7 +363,7 @@ pub fn texts() -> Vec<Text> {
     );
     add(
         Workload,
-        "a mean of nothing",
+        "a mean of 0",
         "open:interarrival=0,work=0,number=1000000000".to_owned(),
         "refused",
     );
@@ -387,7 +387,7 @@ pub fn texts() -> Vec<Text> {
     );
     add(
         Workload,
-        "numbers that are none",
+        "numbers that are not finite",
         tasks("\"a\": {\"run\": 1e400}"),
         "refused",
     );
@@ -430,13 +430,13 @@ pub fn texts() -> Vec<Text> {
     );
     add(
         Profile,
-        "division by nothing",
+        "division by 0",
         "set = { 'words[0]' = '1 / 0' }".to_owned(),
         "refused",
     );
     add(
         Profile,
-        "remainder of nothing",
+        "remainder of 0",
         "set = { 'words[0]' = '1 % 0' }".to_owned(),
         "refused",
     );
@@ -484,7 +484,7 @@ pub fn texts() -> Vec<Text> {
     );
     add(
         Profile,
-        "an array of everything",
+        "an array of the largest size",
         "resize = { words = '9223372036854775807' }".to_owned(),
         "refused",
     );
@@ -496,7 +496,7 @@ pub fn texts() -> Vec<Text> {
     );
     add(
         Profile,
-        "a map of everything",
+        "a map of the largest size",
         "max_entries = { hash = '18446744073709551615' }".to_owned(),
         "refused",
     );
@@ -508,7 +508,7 @@ pub fn texts() -> Vec<Text> {
     );
     add(
         Profile,
-        "a range of everything",
+        "a range of the largest size",
         "set = { 'words[0..9223372036854775807]' = 1 }".to_owned(),
         "refused",
     );
@@ -574,7 +574,7 @@ pub fn texts() -> Vec<Text> {
     );
     add(
         Suite,
-        "a CPU that is not there",
+        "a CPU that does not exist",
         suite("fifo", "'load', 'offline 4294967295', 'online 77'"),
         "run",
     );
@@ -614,7 +614,7 @@ pub fn texts() -> Vec<Text> {
     );
     add(
         Suite,
-        "a global that is not there",
+        "a global that does not exist",
         suite("fifo", "'set nothing 1', 'expect nothing == 1'"),
         "run",
     );
@@ -646,14 +646,14 @@ pub fn texts() -> Vec<Text> {
     add(Recording, "nothing", String::new(), "");
     add(
         Recording,
-        "a CPU that is not there",
+        "a CPU that does not exist",
         line("[4294967295]", "1.0", "1", "2"),
         "",
     );
     add(Recording, "a million CPUs", line("[1000000]", "1.0", "1", "2"), "");
     add(
         Recording,
-        "time runs back",
+        "time that runs backward",
         line("[000]", "9.0", "1", "2") + &line("[000]", "1.0", "2", "1"),
         "",
     );
@@ -696,7 +696,7 @@ fn suite(object: &str, steps: &str) -> String {
     )
 }
 
-/// A switch as `perf script` prints it.
+/// Formats a switch as `perf script` prints it.
 fn line(cpu: &str, time: &str, prev: &str, next: &str) -> String {
     format!(
         "swapper 0 {cpu} {time}: sched:sched_switch: prev_comm=a prev_pid={prev} prev_prio=120 prev_state=S ==> next_comm=b next_pid={next} next_prio=120\n"

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPU lists as Linux writes them: `0-3,8`.
+//! CPU lists in the notation of Linux: `0-3,8`.
 
-/// Shows the notation in hints.
+/// Hint that shows the notation.
 pub const EXAMPLE: &str = "a CPU list reads like 0-3,8";
 
 /// Returns the CPUs of a list in its order.
 ///
 /// # Errors
-/// Names the part that is no CPU or range of CPUs below `limit`, or the CPU that occurs twice.
+/// A message that names the part that is no CPU or range of CPUs below `limit`, or the CPU that
+/// occurs twice.
 pub fn parse(text: &str, limit: u32) -> Result<Vec<u32>, String> {
     let mut cpus = Vec::new();
     let mut seen = vec![false; limit as usize];
@@ -17,7 +18,7 @@ pub fn parse(text: &str, limit: u32) -> Result<Vec<u32>, String> {
             return Err(format!("{part:?} is not a range of CPUs"));
         };
         if first > last {
-            return Err(format!("CPUs {part} are no ascending range"));
+            return Err(format!("CPUs {part} are not an ascending range"));
         }
         if last >= limit {
             return Err(format!(
@@ -35,7 +36,7 @@ pub fn parse(text: &str, limit: u32) -> Result<Vec<u32>, String> {
     Ok(cpus)
 }
 
-/// Writes ascending CPUs as a list.
+/// Formats ascending CPUs as a list.
 pub fn format(cpus: &[u32]) -> String {
     let runs = cpus.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
         [one] => one.to_string(),
@@ -57,11 +58,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_named() {
+    fn an_error_names_the_invalid_part() {
         let error = |text: &str| parse(text, 8).unwrap_err();
         assert_eq!(error(""), "\"\" is not a range of CPUs");
         assert_eq!(error("0,x"), "\"x\" is not a range of CPUs");
-        assert_eq!(error("3-1"), "CPUs 3-1 are no ascending range");
+        assert_eq!(error("3-1"), "CPUs 3-1 are not an ascending range");
         assert_eq!(error("0-4294967295"), "CPUs 0-4294967295 of a machine with CPUs 0-7");
         assert_eq!(error("8"), "CPUs 8 of a machine with CPUs 0-7");
         assert_eq!(error("0-2,1"), "CPU 1 is named twice");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Lengths of time as users write them: `250ms`, `1.5s`, `20us`, `700ns`.
+//! Durations in the notation of users: `250ms`, `1.5s`, `20us`, `700ns`.
 
-/// Nanoseconds. A number without a unit is seconds.
+/// Parses a duration to nanoseconds. A number without a unit is in seconds.
 ///
 /// # Errors
-/// If it is not a length of time, or is longer than about 584 years.
+/// If the text is not a duration, or the duration exceeds about 584 years.
 pub fn parse(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -44,20 +44,20 @@ pub fn parse(text: &str) -> Result<u64, String> {
     u64::try_from(ns).map_err(|_| format!("'{text}' is too long"))
 }
 
-/// Nanoseconds, more than none.
+/// Parses a duration that must not be 0.
 ///
 /// # Errors
-/// As [`parse`], or if it is 0.
+/// As [`parse`], or if the duration is 0.
 pub fn parse_some(text: &str) -> Result<u64, String> {
     match parse(text)? {
         0 => Err(format!(
-            "'{text}' is no time at all, expected for example 250ms or 1.5s"
+            "'{text}' is zero, expected a longer time, for example 250ms or 1.5s"
         )),
         ns => Ok(ns),
     }
 }
 
-/// The shortest exact form with a unit.
+/// Formats nanoseconds in the shortest exact form with a unit.
 pub fn format(ns: u64) -> String {
     for (unit, name) in [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")] {
         if ns > 0 && ns.is_multiple_of(unit) {
@@ -83,7 +83,7 @@ mod tests {
             assert_eq!(parse(&format(ns)), Ok(ns));
         }
         assert_eq!(parse_some("1ns"), Ok(1));
-        assert!(parse_some("0ms").is_err_and(|error| error.contains("'0ms' is no time at all")));
+        assert!(parse_some("0ms").is_err_and(|error| error.contains("'0ms' is zero")));
         for text in [
             "",
             "s",

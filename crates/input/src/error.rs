@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A user's mistake: the place, what is wrong there, and what to do about it.
+//! User errors: the file or input, the position in it, the message, and a hint for the next step.
 
 use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// A place in a text, both counted from 1.
+/// A position in a text. Line and column start at 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
     pub line: u32,
     pub column: u32,
 }
 
-/// A message for a user, never a fault of the simulator.
+/// An error in a user's input. Bugs of the simulator panic instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// The file, or the name of what the user wrote; empty if the message says it.
+    /// The file, or the name of the input; empty if the message names it.
     pub place: String,
     /// Position in the file.
     pub position: Option<Position>,
@@ -24,12 +24,12 @@ pub struct Error {
 }
 
 impl Error {
-    /// Creates an error whose message says where it is.
+    /// Creates an error whose message names the input.
     pub fn new(message: impl Into<String>) -> Error {
         Error::at("", message)
     }
 
-    /// Creates an error at a place.
+    /// Creates an error in a file or input.
     pub fn at(place: impl Into<String>, message: impl Into<String>) -> Error {
         Error {
             place: place.into(),
@@ -41,14 +41,14 @@ impl Error {
 
     /// Creates the error of a file that could not be read or written.
     pub fn io(path: &Path, error: &io::Error) -> Error {
-        let place = Error::at(path.display().to_string(), error.to_string());
+        let message = Error::at(path.display().to_string(), error.to_string());
         match error.kind() {
-            io::ErrorKind::StorageFull => place.hint("make room on the disk, or write to another one"),
-            _ => place,
+            io::ErrorKind::StorageFull => message.hint("make room on the disk, or write to another one"),
+            _ => message,
         }
     }
 
-    /// Adds where in the file the error is.
+    /// Adds the position in the file.
     #[must_use]
     pub fn position(mut self, position: Position) -> Error {
         self.position = Some(position);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The notations that users write everywhere, and the messages about what they wrote.
+//! Notations that all user inputs share, such as durations, sizes and CPU lists, and the error type
+//! for user errors.
 
 pub mod cpu_list;
 pub mod duration;

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Sizes of memory: `512M`, `2 GiB`.
+//! Memory sizes: `512M`, `2 GiB`.
 
 const UNITS: [(&str, u32); 4] = [("K", 10), ("M", 20), ("G", 30), ("T", 40)];
 
-/// Returns a size in bytes: a number, perhaps followed by K, M, G or T (powers of 1024; `KiB` and `KB` mean the same as `K`).
+/// Parses a size to bytes. The text is a number, optionally followed by K, M, G or T, which are
+/// powers of 1024. `KiB` and `KB` mean the same as `K`.
 ///
 /// # Errors
-/// If the text is no size, or one of 0 bytes or more than a host can have.
+/// If the text is not a size, or the size is 0 or larger than 128T.
 pub fn parse(text: &str) -> Result<u64, String> {
-    let bad = || format!("'{text}' is no size: expected a number of bytes, or one with K, M, G or T, for example 512M");
+    let bad = || {
+        format!("'{text}' is not a size: expected a number of bytes, or a number with K, M, G or T, for example 512M")
+    };
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let unit = unit.trim_start().to_ascii_uppercase();
@@ -24,7 +27,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| format!("'{text}' is out of range: expected 1 byte to 128T"))
 }
 
-/// Writes a size so that [`parse`] reads the same.
+/// Formats a size so that [`parse`] returns the same number of bytes.
 pub fn format(bytes: u64) -> String {
     let unit = UNITS.iter().rev().find(|&&(_, shift)| bytes.trailing_zeros() >= shift);
     match unit {

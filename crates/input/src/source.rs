@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A text that errors point into, and reading TOML from it.
+//! A text with its file name, from which errors take their positions, and a TOML reader for it.
 
 use crate::error::{Error, Position};
 use crate::suggest;
@@ -24,14 +24,14 @@ impl Source {
     /// Reads a text file of at most `max_bytes`.
     ///
     /// # Errors
-    /// If it cannot be read, is larger, or is no text.
+    /// If the file cannot be read, is larger, or is not UTF-8.
     pub fn read(path: &Path, max_bytes: u64) -> Result<Source, Error> {
         let place = path.display().to_string();
         let size = std::fs::metadata(path).map_err(|error| Error::io(path, &error))?.len();
         if size > max_bytes {
             return Err(Error::at(
                 place,
-                format!("{size} bytes: more than the {max_bytes} allowed"),
+                format!("the file has {size} bytes, but at most {max_bytes} are allowed"),
             ));
         }
         let bytes = std::fs::read(path).map_err(|error| Error::io(path, &error))?;
@@ -45,7 +45,7 @@ impl Source {
     pub fn position(&self, at: usize) -> Position {
         let before = &self.text.as_bytes()[..at.min(self.text.len())];
         let line_start = before.iter().rposition(|&b| b == b'\n').map_or(0, |end| end + 1);
-        // Columns are characters: bytes that go on a character are not counted.
+        // Columns count characters, so continuation bytes of UTF-8 are left out.
         let column = before[line_start..].iter().filter(|&&b| b & 0xc0 != 0x80).count();
         Position {
             line: 1 + before.iter().filter(|&&b| b == b'\n').count() as u32,
@@ -58,10 +58,10 @@ impl Source {
         Error::at(&self.place, message).position(self.position(at))
     }
 
-    /// Reads the text as TOML. A key that `T` does not have is an error that names the key that is meant.
+    /// Reads the text as TOML. An unknown key is an error with a hint that suggests a known one.
     ///
     /// # Errors
-    /// Where the text is not TOML, or not what `T` is made of.
+    /// The position where the text is not TOML or does not fit `T`.
     pub fn toml<T: DeserializeOwned>(&self) -> Result<T, Error> {
         let parser = toml::Deserializer::parse(&self.text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
@@ -79,22 +79,22 @@ impl Source {
     }
 }
 
-/// Turns serde's wording into ours, with a hint for a misspelt key.
+/// Rewords a message of serde for users and adds a hint for a misspelt key.
 fn clear(message: &str) -> (String, Option<String>) {
-    for (start, what) in [("unknown field", "unknown key"), ("unknown variant", "unknown value")] {
+    for (start, kind) in [("unknown field", "unknown key"), ("unknown variant", "unknown value")] {
         if let Some(rest) = message.strip_prefix(start) {
             let words = quoted(rest);
             let Some((name, known)) = words.split_first() else {
                 break;
             };
             let hint = suggest::hint(name, known);
-            return (format!("{what} '{name}'"), Some(hint));
+            return (format!("{kind} '{name}'"), Some(hint));
         }
     }
     if let Some(rest) = message.strip_prefix("missing field") {
         return (format!("the key '{}' is missing", quoted(rest).concat()), None);
     }
-    // Types of Rust say nothing to users.
+    // Names of Rust types mean nothing to users.
     let expected = message.rsplit_once("expected ").map_or("", |(_, expected)| expected);
     let words = match expected {
         "u32" => "a whole number below 2^32",
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_has_line_column_and_hint() {
+    fn errors_have_line_column_and_hint() {
         assert_eq!(
             error("hz = 100\nkinds = 3\n"),
             "m.toml:2:1: unknown key 'kinds'\n  hint: did you mean 'kind'?"

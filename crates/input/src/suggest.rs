@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Suggestions for misspelt names.
 
-/// Longest name that is compared, in bytes: longer ones are no misspellings, and comparing them costs time.
+/// Length in bytes of the longest name that is compared. A longer name is hardly a misspelling, and
+/// comparing it takes time.
 const MAX_BYTES: usize = 64;
 
-/// Returns the candidate most like `name`, if it is near enough to be meant.
+/// Returns the candidate most similar to `name`, if it is similar enough for a misspelling.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > MAX_BYTES {
         return None;
@@ -30,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_name_is_meant_if_it_is_near() {
+    fn a_similar_name_is_suggested() {
         let known = ["fifo", "o1", "pmqs", "pmqs/table1", "vtime"];
         assert_eq!(nearest("ffio", known), Some("fifo"));
         assert_eq!(nearest("vtimes", known), Some("vtime"));
@@ -44,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hint_names_the_nearest_or_all() {
+    fn a_hint_names_the_most_similar_candidate_or_all() {
         assert_eq!(hint("instances", &["instance", "delay"]), "did you mean 'instance'?");
         assert_eq!(hint("xyz", &["delay", "loop"]), "known are delay, loop");
     }

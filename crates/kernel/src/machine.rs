@@ -56,7 +56,7 @@ pub struct Machine {
     pub(crate) free_tasks: Vec<TaskId>,
     /// Task slot of each pid ever assigned; IDLE if that task has exited.
     pub(crate) pids: Vec<TaskId>,
-    /// Live tasks, ordered by [`Task::place`].
+    /// Live tasks, ordered by [`Task::sort_key`].
     pub(crate) threads: BTreeMap<u64, TaskId>,
     pub nr_alive: u32,
     /// Tasks that could not be created because ops.init_task() failed: name and errno.
@@ -89,7 +89,7 @@ pub struct Machine {
     pub decisions: Decisions,
     /// Whether the policy runs in the sanitizer (`bpf::sanitizer`). To be set before the policy is
     /// loaded.
-    pub checked: bool,
+    pub sanitizer: bool,
     /// Whether the run ends as soon as the policy has a reason to end. If not, the fair class takes
     /// over.
     pub stop_with_policy: bool,
@@ -139,7 +139,7 @@ impl Machine {
         let region = Rc::new(region);
         let tick_ns = 1_000_000_000 / u64::from(spec.hz);
         let layout = Layout::new(&region, &spec, &workload)?;
-        region.lines().compete(layout.hot_lines());
+        region.lines().add_competitors(layout.hot_lines());
         let mut machine = Machine {
             rqs: CpuSet::all(nr_cpus)
                 .iter()
@@ -184,7 +184,7 @@ impl Machine {
             this_cpu: CpuId::BOOT,
             layout,
             region,
-            checked: false,
+            sanitizer: false,
             stop_with_policy: false,
             stopped: false,
             waiting_at_end: Vec::new(),
@@ -266,6 +266,7 @@ impl Machine {
             grow_records(&mut self.records);
         }
         let time = self.now;
+        let after = self.after(self.local_time(cpu));
         // SAFETY: the capacity was checked above. `Vec::push` is slower here: its growth path could
         // unwind, so the compiler builds the record elsewhere and copies it in wider parts than it
         // was stored in. The host then waits for those stores.
@@ -273,6 +274,7 @@ impl Machine {
             self.records.as_mut_ptr().add(nr).write(Record {
                 time,
                 cpu: cpu.nr(),
+                after,
                 event,
             });
             self.records.set_len(nr + 1);
@@ -354,7 +356,7 @@ fn check_cpus(spec: &MachineSpec, workload: &Workload) -> Result<(), String> {
     let disturbed = workload
         .disturbances
         .iter()
-        .flat_map(|disturbance| disturbance.what.cpus());
+        .flat_map(|disturbance| disturbance.action.cpus());
     match disturbed.max().filter(|&&cpu| cpu >= nr_cpus) {
         Some(cpu) => Err(format!(
             "a disturbance uses CPU {cpu}, but machine '{}' has CPUs 0-{}: choose a larger machine or change the disturbance",

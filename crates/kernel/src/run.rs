@@ -73,7 +73,7 @@ impl Machine {
         }
         for cpu in self.cpus() {
             self.account(cpu);
-            self.tell_overhead(cpu);
+            self.record_overhead(cpu);
         }
         self.observe(Transition::End);
         self.verify();
@@ -98,7 +98,7 @@ impl Machine {
         if std::mem::take(&mut self.texts) {
             self.records.clear();
             let bytes = std::mem::take(&mut self.texts_bytes);
-            self.region.memory().give_back(Use::Texts, bytes);
+            self.region.memory().uncharge(Use::Texts, bytes);
         } else {
             // SAFETY: no record owns memory, so none has to be dropped. Testing each of them would
             // cost about 2 % of the instructions of an event.
@@ -167,7 +167,7 @@ impl Machine {
     /// Executes a disturbance of the workload.
     fn disturb(&mut self, index: u32) {
         let disturbance = &self.workload.disturbances[index as usize];
-        match disturbance.what.clone() {
+        match disturbance.action.clone() {
             Action::Irq {
                 cpu,
                 ns,

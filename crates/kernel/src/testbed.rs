@@ -104,8 +104,8 @@ impl Bed {
     }
 
     /// Adds a disturbance at `at_ns` after the start of the run.
-    pub fn disturb(&mut self, at_ns: u64, what: Action) {
-        self.workload.disturbances.push(Disturbance { at_ns, what });
+    pub fn disturb(&mut self, at_ns: u64, action: Action) {
+        self.workload.disturbances.push(Disturbance { at_ns, action });
     }
 
     pub fn machine(self, spec: MachineSpec) -> Machine {

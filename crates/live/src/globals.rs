@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The globals of a policy that runs, read and written where they are: the maps of its data sections, mapped into memory.
-//! Single variables are written, never whole sections, because the policy writes its own at the same time.
+//! A running policy's globals, read and written through memory mappings of its data sections.
+//!
+//! Only bytes that change are written, never whole sections, because the policy writes its
+//! variables at the same time.
 
 use bpf::object::Object;
 use libbpf_rs::{MapCore, MapHandle, libbpf_sys};
@@ -8,7 +10,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd};
 use windtunnel::error::Error;
 
-/// Sections of globals by name: `.data`, `.bss`.
+/// Mapped sections by name: `.data`, `.bss`.
 pub struct Globals {
     sections: BTreeMap<String, Section>,
 }
@@ -21,19 +23,20 @@ struct Section {
 }
 
 impl Globals {
-    /// Maps the sections' maps.
+    /// Maps the sections' BPF maps into memory.
     ///
     /// # Errors
-    /// If the kernel refuses.
+    /// If the kernel refuses a mapping.
     pub fn new(maps: impl IntoIterator<Item = (String, MapHandle)>) -> Result<Globals, Error> {
         let mut sections = BTreeMap::new();
         for (name, map) in maps {
-            // A section without exported variables: there is nothing to see in it.
+            // libbpf makes a section without exported variables unmappable; it has nothing to show.
             if !mappable(&map)? {
                 continue;
             }
             let length = map.value_size() as usize;
-            // SAFETY: a new mapping of `length` bytes, of a map which the handle beside it keeps.
+            // SAFETY: creates a new mapping of `length` bytes. The section's handle keeps the map
+            // alive.
             let memory = unsafe {
                 libc::mmap(
                     std::ptr::null_mut(),
@@ -56,7 +59,7 @@ impl Globals {
         Ok(Globals { sections })
     }
 
-    /// The maps' ids by section, for another process.
+    /// Returns the map ids by section name, so that another process can open the maps.
     pub fn ids(&self) -> Result<BTreeMap<String, u32>, Error> {
         let id = |section: &Section| section.map.info().map(|info| info.info.id);
         let ids = self
@@ -67,10 +70,10 @@ impl Globals {
             .map_err(|error| Error::new(format!("the policy's maps have no id: {error}")))
     }
 
-    /// The maps of another process's policy.
+    /// Opens the maps of a policy that another process holds.
     ///
     /// # Errors
-    /// If they are gone, or the privilege is missing.
+    /// If the maps no longer exist or the privilege is missing.
     pub fn from_ids(ids: &BTreeMap<String, u32>) -> Result<Globals, Error> {
         let mut maps = Vec::new();
         for (name, &id) in ids {
@@ -88,30 +91,31 @@ impl Globals {
         let section = self.sections.get(section)?;
         let mut bytes = vec![0; section.length];
         for (i, byte) in bytes.iter_mut().enumerate() {
-            // SAFETY: within the mapping; the policy may write it meanwhile, so each byte is read as it is now.
+            // SAFETY: the address is inside the mapping. The policy may write the byte
+            // concurrently, hence the volatile read.
             *byte = unsafe { section.memory.add(i).read_volatile() };
         }
         Some(bytes)
     }
 
-    /// The value that a variable, or an element or member of it, has now.
+    /// Returns the current value of a variable, or of an element or member of one.
     ///
     /// # Errors
-    /// If the object has none of that name, or it is not among the sections.
+    /// If the object has no such variable, or the variable is not in a mapped section.
     pub fn get(&self, object: &Object, path: &str) -> Result<String, Error> {
-        let section = self.section_of(object, path)?;
+        let section = self.find_section(object, path)?;
         let bytes = self.copy(&section).unwrap_or_default();
         object
             .get_in(path, &bytes)
             .map_err(|error| Error::new(error.to_string()))
     }
 
-    /// Writes a variable, or an element or member of it.
+    /// Writes a variable, or an element or member of one.
     ///
     /// # Errors
-    /// If there is none of that name, it is fixed when the policy is loaded, or the value does not fit.
+    /// If the object has no such variable, it is fixed at load time, or the value does not fit.
     pub fn set(&self, object: &Object, path: &str, text: &str) -> Result<(), Error> {
-        let name = self.section_of(object, path)?;
+        let name = self.find_section(object, path)?;
         let old = self.copy(&name).unwrap_or_default();
         let mut new = old.clone();
         object
@@ -120,13 +124,13 @@ impl Globals {
         let memory = self.sections[&name].memory;
         for (i, (old, new)) in old.iter().zip(&new).enumerate().filter(|(_, (old, new))| old != new) {
             debug_assert_ne!(old, new);
-            // SAFETY: within the mapping. Bytes that stay are not touched.
+            // SAFETY: the address is inside the mapping. Unchanged bytes are not written.
             unsafe { memory.add(i).write_volatile(*new) };
         }
         Ok(())
     }
 
-    fn section_of(&self, object: &Object, path: &str) -> Result<String, Error> {
+    fn find_section(&self, object: &Object, path: &str) -> Result<String, Error> {
         let name = path.split(['.', '[']).next().unwrap_or(path).trim();
         let Some(variable) = object.variables().iter().find(|variable| variable.name == name) else {
             let error = object
@@ -147,14 +151,14 @@ impl Globals {
 fn mappable(map: &MapHandle) -> Result<bool, Error> {
     let info = map
         .info()
-        .map_err(|error| Error::new(format!("a map of the policy cannot be asked: {error}")))?;
+        .map_err(|error| Error::new(format!("the flags of one of the policy's maps cannot be read: {error}")))?;
     Ok(info.info.map_flags & libbpf_sys::BPF_F_MMAPABLE != 0)
 }
 
 impl Drop for Globals {
     fn drop(&mut self) {
         for section in self.sections.values() {
-            // SAFETY: mapped in `new`, with this length.
+            // SAFETY: the section was mapped in `new` with this length.
             unsafe { libc::munmap(section.memory.cast(), section.length) };
         }
     }

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the kernel says of sched_ext in its log: the exit record of a policy that it ejected. This works with any object,
-//! whether or not its exit callback keeps the record.
+//! Reads sched_ext's messages from the kernel log, above all the exit record of an ejected policy.
+//!
+//! Reading the log works with any object, whether or not its exit callback keeps the record.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::Duration;
 
-/// What follows a policy's name when it has ended.
+/// Text that follows the policy's name in the message about its end.
 const DISABLED: &str = " disabled (";
 
-/// The kernel's log from now on.
+/// The kernel log, from a starting point on.
 pub struct Journal {
     kmsg: Option<File>,
 }
 
 impl Journal {
-    /// Without permission to read the log, there is nothing in it.
+    /// Starts at the current end of the log. Without permission to read the log, it appears empty.
     pub fn from_now() -> Journal {
         let kmsg = OpenOptions::new()
             .read(true)
@@ -29,7 +30,8 @@ impl Journal {
         Journal { kmsg }
     }
 
-    /// What was said once the policy has ended: a worker of the kernel's own says it, a little later.
+    /// Waits up to a second for the message that the policy has ended, and returns the new
+    /// messages. The kernel writes that message from a worker thread, shortly after the end.
     pub fn settled(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
         for _ in 0..20 {
@@ -43,7 +45,7 @@ impl Journal {
         lines
     }
 
-    /// What was said of sched_ext since the last call.
+    /// Returns the messages about sched_ext since the last call.
     pub fn new_lines(&mut self) -> Vec<String> {
         let Some(kmsg) = &mut self.kmsg else {
             return Vec::new();
@@ -54,7 +56,8 @@ impl Journal {
             match kmsg.read(&mut record) {
                 Ok(0) => break,
                 Ok(length) => lines.extend(message(&String::from_utf8_lossy(&record[..length]))),
-                // EPIPE: records were overwritten before they were read; the next read goes on behind them.
+                // EPIPE: records were overwritten before they were read. The next read continues
+                // after them.
                 Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {}
                 Err(_) => break,
             }
@@ -63,26 +66,29 @@ impl Journal {
     }
 }
 
-/// The text of a record `priority,sequence,time,flags;text`, if it is about sched_ext and not about a deprecated way of
-/// writing a task's fields, which the kernel mentions at each load.
+/// Returns the text of a log record `priority,sequence,time,flags;text` if sched_ext wrote it. The
+/// warning about a deprecated way to write task fields is left out because the kernel prints it at
+/// every load.
 fn message(record: &str) -> Option<String> {
     let text = record.split_once(';')?.1.lines().next()?;
     let text = text.strip_prefix("sched_ext: ")?;
     (!text.contains("is deprecated")).then(|| text.to_owned())
 }
 
-/// How a policy ended, by the kernel's words.
+/// The way in which a policy ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum End {
-    /// By an error of the policy.
+    /// An error of the policy.
     Ejected,
-    /// The kernel wants it loaded anew: CPUs came or went, and it has no callback for that.
+    /// CPUs went online or offline and the policy has no callback for that; the kernel asks for a
+    /// reload.
     Restart,
-    /// By its own wish, by an operator's, or unloaded.
-    Asked,
+    /// A request by the policy itself, by an operator, or by the loader.
+    Requested,
 }
 
-/// Reads the line `BPF scheduler "NAME" disabled (REASON)`; reasons as in scx_exit_reason().
+/// Finds the line `BPF scheduler "NAME" disabled (REASON)`. The reasons are those of
+/// scx_exit_reason().
 pub fn end(lines: &[String]) -> End {
     let disabled = lines.iter().rev().find(|line| line.contains(DISABLED));
     match disabled.and_then(|line| line.split_once(DISABLED)) {
@@ -90,9 +96,9 @@ pub fn end(lines: &[String]) -> End {
         Some((_, reason))
             if ["unregistered from", "disabled by sysrq"]
                 .iter()
-                .any(|asked| reason.starts_with(asked)) =>
+                .any(|request| reason.starts_with(request)) =>
         {
-            End::Asked
+            End::Requested
         }
         _ => End::Ejected,
     }
@@ -118,13 +124,13 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_tells_how_it_ended() {
-        let told = |reason: &str| end(&[format!("BPF scheduler \"o1\" disabled ({reason})"), "o1: more".into()]);
-        assert_eq!(told("runtime error"), End::Ejected);
-        assert_eq!(told("runnable task stall"), End::Ejected);
-        assert_eq!(told("unregistered from the main kernel"), End::Restart);
-        assert_eq!(told("unregistered from user space"), End::Asked);
-        assert_eq!(told("unregistered from BPF"), End::Asked);
+    fn the_exit_reason_gives_the_kind_of_end() {
+        let end_for = |reason: &str| end(&[format!("BPF scheduler \"o1\" disabled ({reason})"), "o1: more".into()]);
+        assert_eq!(end_for("runtime error"), End::Ejected);
+        assert_eq!(end_for("runnable task stall"), End::Ejected);
+        assert_eq!(end_for("unregistered from the main kernel"), End::Restart);
+        assert_eq!(end_for("unregistered from user space"), End::Requested);
+        assert_eq!(end_for("unregistered from BPF"), End::Requested);
         assert_eq!(end(&[]), End::Ejected);
     }
 }

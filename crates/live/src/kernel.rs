@@ -1,35 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What this kernel can do and does: sched_ext's files in sysfs, and why a policy cannot be loaded.
+//! The running kernel's sched_ext state, read from sysfs, and the checks whether a policy can be
+//! loaded.
 
 use std::fs;
 use std::path::Path;
 use windtunnel::error::Error;
 
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
-/// The kernel's types; libbpf fits a policy to them.
+/// The kernel's type information. libbpf relocates a policy's field offsets with it.
 pub const BTF: &str = "/sys/kernel/btf/vmlinux";
 /// From include/uapi/linux/capability.h.
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
-/// A file of sched_ext's, trimmed; empty if it is not there.
+/// Returns the trimmed text of a file in /sys/kernel/sched_ext, or an empty string if it cannot be
+/// read.
 pub fn file(name: &str) -> String {
     let text = fs::read_to_string(format!("{SCHED_EXT}/{name}")).unwrap_or_default();
     text.trim().to_owned()
 }
 
-/// `disabled`, `enabling`, `enabled`, `disabling`; empty: this kernel has no sched_ext.
+/// Returns `disabled`, `enabling`, `enabled` or `disabling`, or an empty string without sched_ext.
 pub fn state() -> String {
     file("state")
 }
 
-/// The loaded scheduler's name; empty if there is none.
+/// Returns the name of the loaded sched_ext scheduler, or an empty string if none is loaded.
 pub fn ops() -> String {
     file("root/ops")
 }
 
-/// Who schedules: the loaded scheduler, or `default`.
+/// Returns the name of the loaded sched_ext scheduler, or `default` if none is loaded.
 pub fn scheduler() -> String {
     match ops() {
         ops if ops.is_empty() => "default".to_owned(),
@@ -37,7 +39,7 @@ pub fn scheduler() -> String {
     }
 }
 
-/// The kernel's own counts of odd events since the scheduler was loaded, those that are not 0.
+/// Returns the nonzero counters of the kernel's sched_ext events since the scheduler was loaded.
 pub fn events() -> Vec<(String, u64)> {
     let text = file("root/events");
     let lines = text.lines().filter_map(|line| line.split_once([' ', ':']));
@@ -47,18 +49,21 @@ pub fn events() -> Vec<(String, u64)> {
         .collect()
 }
 
-/// As `uname -r` prints it.
+/// Returns the kernel release that `uname -r` prints.
 pub fn release() -> String {
     fs::read_to_string("/proc/sys/kernel/osrelease").map_or_else(|_| "?".into(), |text| text.trim().to_owned())
 }
 
+/// Checks that a policy can be loaded now.
+///
 /// # Errors
-/// If no policy can be loaded now: why, and what to do.
+/// If the kernel has no sched_ext or no BTF, a privilege is missing, or a scheduler is already
+/// loaded.
 pub fn can_load() -> Result<(), Error> {
     has_sched_ext()?;
     if !Path::new(BTF).exists() {
         return Err(Error::new(format!(
-            "this kernel ({}) does not tell its types: there is no {BTF}",
+            "this kernel ({}) has no type information: {BTF} does not exist",
             release()
         ))
         .hint("a kernel built with CONFIG_DEBUG_INFO_BTF=y is needed"));
@@ -100,7 +105,7 @@ pub fn has_sched_ext() -> Result<(), Error> {
     ))
 }
 
-/// root, or the capabilities alone.
+/// Returns whether this process has the capabilities that loading a policy needs.
 pub fn privileged() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     has_capabilities(&status, &[CAP_SYS_ADMIN, CAP_PERFMON, CAP_BPF])
@@ -123,7 +128,7 @@ mod tests {
         let wanted = [CAP_SYS_ADMIN, CAP_PERFMON, CAP_BPF];
         assert!(has_capabilities("Name:\tx\nCapEff:\t000001ffffffffff\n", &wanted));
         assert!(!has_capabilities("CapEff:\t0000000000000000\n", &wanted));
-        // Everything but CAP_BPF.
+        // All capabilities except CAP_BPF.
         assert!(!has_capabilities("CapEff:\t0000017fffffffff\n", &wanted));
         assert!(!has_capabilities("", &wanted));
     }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `live load`: a policy schedules this machine until it is told to stop, or the kernel ends it.
+//! `live load`: loads a policy and keeps it loaded until Ctrl-C, `live unload` or the kernel ends
+//! it.
 
 use crate::journal::{self, End, Journal};
 use crate::policy::{Failure, Loaded, Source};
 use crate::session::Session;
-use crate::statistics::Look;
+use crate::statistics::Sample;
 use crate::{kernel, stop};
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -15,22 +16,23 @@ use windtunnel::error::Error;
 use windtunnel::policy::Policy;
 use windtunnel::{errln, outln};
 
-/// How often the kernel's state is looked at.
+/// Interval between two looks at the kernel's state.
 const POLL: Duration = Duration::from_millis(50);
-/// CPUs that come and go make the kernel end a policy; it is loaded again, but not forever.
+/// Maximum number of reloads. CPU hotplug can make the kernel end a policy, which is then loaded
+/// again.
 const RESTARTS: u32 = 100;
 
 #[derive(clap::Args)]
 pub struct Args {
     /// A sched_ext object (FILE.bpf.o) or the name of a built policy
     policy: String,
-    /// A parameter: NAME=VALUE (`windtunnel policy show`)
+    /// Set a parameter (`windtunnel policy show` lists them)
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
-    /// Unload it after this time [default: Ctrl-C]
+    /// Unload the policy after this time [default: run until Ctrl-C]
     #[arg(long = "for", value_parser = duration::parse_some)]
     for_ns: Option<u64>,
-    /// Do not print a line each second
+    /// Do not print a line of statistics each second
     #[arg(long, short)]
     quiet: bool,
 }
@@ -40,13 +42,13 @@ impl Args {
         kernel::can_load()?;
         let Policy::Object { name, path } = Policy::find(&self.policy)? else {
             return Err(
-                Error::new("eevdf is the kernel's own: it schedules whatever no policy does")
-                    .hint("unload the policy to have it: `windtunnel live unload`"),
+                Error::new("'eevdf' is the kernel's default scheduler, not a policy that can be loaded")
+                    .hint("unload the current policy to use it: `windtunnel live unload`"),
             );
         };
         let settings: Vec<(String, String)> = self.set.iter().map(|text| setting(text)).collect::<Result<_, _>>()?;
         let source = Source::new(name, path, &settings)?;
-        stop::remember();
+        stop::install_handlers();
         let mut begun = None;
         let mut restarts = 0;
         loop {
@@ -64,13 +66,14 @@ impl Args {
         }
     }
 
-    /// `begun`: when it was loaded for the first time.
+    /// Returns whether a signal arrived or the time of `--for` since the first load at `begun` has
+    /// passed.
     fn over(&self, begun: Option<Instant>) -> bool {
         let past = |ns| begun.is_some_and(|begun| begun.elapsed() >= Duration::from_nanos(ns));
-        stop::asked() || self.for_ns.is_some_and(past)
+        stop::requested() || self.for_ns.is_some_and(past)
     }
 
-    /// Loads it once and stays until it ends.
+    /// Loads the policy once and waits until it ends.
     fn hold(&self, source: &Source, begun: &mut Option<Instant>) -> Result<Held, Error> {
         let mut journal = Journal::from_now();
         let started = Instant::now();
@@ -97,13 +100,13 @@ impl Args {
         let ops = kernel::ops();
         let attached = Instant::now();
         begun.get_or_insert(attached);
-        let first = Look::now(&source.object, &loaded.globals);
+        let first = Sample::now(&source.object, &loaded.globals);
         let mut last = (attached, first);
         while !self.over(*begun) && kernel::state() == "enabled" && kernel::ops() == ops {
             thread::sleep(POLL);
             let since = last.0.elapsed();
             if since >= Duration::from_secs(1) {
-                let now = Look::now(&source.object, &loaded.globals);
+                let now = Sample::now(&source.object, &loaded.globals);
                 if !self.quiet {
                     let line = now.since(&last.1, since.as_secs_f64());
                     outln!(
@@ -141,11 +144,11 @@ impl Args {
 
 enum Held {
     Done(ExitCode),
-    /// The kernel wants it loaded anew; it scheduled for so many seconds.
+    /// The kernel asks for a reload. Contains the seconds for which the policy was loaded.
     Restart(f64),
 }
 
-/// What the verifier had to go through.
+/// Formats the verifier's instruction counts for the line about loading.
 fn verified(programs: &[(String, u32)]) -> String {
     let all: u64 = programs.iter().map(|&(_, instructions)| u64::from(instructions)).sum();
     match programs.first() {
@@ -154,10 +157,10 @@ fn verified(programs: &[(String, u32)]) -> String {
     }
 }
 
-/// What the policy and the kernel counted, a line each.
+/// Formats the nonzero event counts of the kernel and the counters of the policy.
 fn totals(source: &Source, loaded: &Loaded, events: &[(String, u64)]) -> String {
     let mut text = format!("{}: counted:", source.name);
-    for (name, value) in Look::now(&source.object, &loaded.globals).counters {
+    for (name, value) in Sample::now(&source.object, &loaded.globals).counters {
         let _ = write!(text, " {name}={value}");
     }
     for (name, value) in events {

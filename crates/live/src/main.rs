@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `windtunnel live`: the policy that won in the wind tunnel, loaded into the running kernel; the same workload, executed
-//! for real.
+//! `windtunnel live`: loads policies into the running kernel and executes workloads on this
+//! machine.
 //!
-//! A command of its own, which `windtunnel live` starts, so that the simulator needs neither libbpf nor a privilege.
-//! Exit status: 0 done, 1 the policy failed (the verifier rejected it, the kernel ejected it), 2 refused: input, privileges,
-//! or a kernel that cannot do it.
+//! This is a separate program, which the `windtunnel` command starts. The simulator therefore needs
+//! neither libbpf nor privileges.
+//!
+//! Exit status: 0 for success. 1 if the policy failed: the verifier rejected it or the kernel
+//! ejected it. 2 for refusals: wrong input, missing privileges, or a kernel without the needed
+//! feature.
 
 mod compare;
 mod globals;
@@ -43,28 +46,28 @@ struct Command {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Load a policy into this kernel and keep it there until Ctrl-C
+    /// Load a policy into this kernel and schedule with it until Ctrl-C
     Load(load::Args),
-    /// What schedules now: the kernel's state, the policy's parameters and counters
+    /// Print the kernel's sched_ext state and the loaded policy's parameters and counters
     Status,
     /// Change a parameter of the running policy
     Set(session::SetArgs),
     /// Unload the policy that `live load` loaded
     Unload,
-    /// Execute a workload for real under the scheduler that this kernel has
+    /// Execute a workload on this machine under its current scheduler
     Run(run::Args),
-    /// Record what this machine's scheduler does, as a trace file
+    /// Record what this machine's scheduler does into a trace file
     Record(record::Args),
-    /// Execute experiments on this machine, with what was published beside the figures
+    /// Execute experiments on this machine and show the published figures beside the measured ones
     Study(study::Args),
-    /// Simulate and execute the same workload under the same policy, and set the results side by side
+    /// Simulate and execute the same workload under the same policy, and compare the results
     Compare(compare::Args),
 }
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
     if words.next().is_some_and(|word| word == run::exec::WORD) {
-        run::exec::go_on(&words.next().unwrap_or_default().to_string_lossy());
+        run::exec::resume(&words.next().unwrap_or_default().to_string_lossy());
         return ExitCode::SUCCESS;
     }
     let command: Command = match console::arguments() {

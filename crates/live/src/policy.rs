@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! An object comes into the kernel: its constants are filled as `--set`, its profile and the kernel's types say, the verifier
-//! judges it, its programs and its callbacks are attached.
+//! Loads a policy's object into the kernel with libbpf.
+//!
+//! The simulator's code reads the object, so `--set` and the profile mean the same here. libbpf
+//! gets the resulting bytes. The kernel's verifier then checks the programs, and the programs and
+//! callbacks are attached.
 
 use crate::globals::Globals;
 use crate::journal::{self, End, Journal};
@@ -9,40 +12,42 @@ use bpf::btf::{Btf, Kind};
 use bpf::object::Object;
 use libbpf_rs::{Link, MapCore, MapHandle, MapType, ObjectBuilder, OpenObject, ProgramInput, ProgramType, libbpf_sys};
 use machine::MachineSpec;
-use profile::{Facts, Profile, Run, instances};
+use profile::{Profile, Properties, Run, instances};
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use windtunnel::error::Error;
 use windtunnel::load;
 
-/// A policy to be loaded.
+/// A policy that is ready to be loaded.
 pub struct Source {
     pub name: String,
     pub path: PathBuf,
-    /// As `windtunnel run` reads it, parameters and profile applied.
+    /// The object, with parameters and profile applied as in `windtunnel run`.
     pub object: Object,
-    /// What else its own user-space half would do.
+    /// The rest of what the policy's user-space part would do.
     profile: Profile,
     machine: MachineSpec,
 }
 
-/// A policy that is loaded; dropping it unloads it.
+/// A loaded policy; dropping it unloads it.
 pub struct Loaded {
-    /// Detached in this order: the callbacks before the programs that feed them.
+    /// Links in the order in which they are detached: the callbacks go before the programs that
+    /// feed them.
     links: Vec<Link>,
     pub globals: Globals,
-    /// Programs that this kernel has no place for, and why.
+    /// Programs that were not loaded because this kernel lacks the traced function, with the
+    /// reason.
     pub left_out: Vec<String>,
-    /// What the verifier went through, the most first.
+    /// Number of instructions that the verifier processed for each program, largest first.
     pub verified: Vec<(String, u32)>,
     _object: libbpf_rs::Object,
 }
 
-/// Why it was not loaded.
+/// Reason why a policy was not loaded.
 pub enum Failure {
-    /// The policy's fault, in the kernel's words.
+    /// The kernel rejected the policy. Contains the kernel's messages.
     Policy(String),
-    /// CPUs came or went while it was enabled.
+    /// CPUs went online or offline while the policy was being enabled.
     Restart,
     Refused(Error),
 }
@@ -54,17 +59,17 @@ impl From<Error> for Failure {
 }
 
 impl Source {
-    /// Reads the object and makes the settings.
+    /// Reads the object and applies the parameters, the profile and the kernel's constants.
     ///
     /// # Errors
-    /// If the object or a setting cannot work.
+    /// If the object cannot be used or a setting is wrong.
     pub fn new(name: String, path: PathBuf, settings: &[(String, String)]) -> Result<Source, Error> {
         let machine = machine::load("host", &[])?;
         let (mut object, profile) = load::prepare(
             &name,
             &path,
             settings,
-            Facts::new(&machine, &::kernel::release::Release::MODELLED),
+            Properties::new(&machine, &::kernel::release::Release::MODELLED),
         )?;
         set_enum_constants(&mut object)?;
         Ok(Source {
@@ -76,12 +81,12 @@ impl Source {
         })
     }
 
-    /// Loads and attaches it.
+    /// Loads the object into the kernel, attaches its programs and enables its callbacks.
     pub fn load(&self, journal: &mut Journal) -> Result<Loaded, Failure> {
         verifier::keep_messages();
         let failed = |what: &str, error: libbpf_rs::Error| {
-            let said = verifier::messages();
-            let last = said
+            let messages = verifier::messages();
+            let last = messages
                 .lines()
                 .last()
                 .unwrap_or_default()
@@ -92,7 +97,7 @@ impl Source {
         let mut builder = ObjectBuilder::default();
         let mut open = builder
             .open_file(&self.path)
-            .map_err(|error| failed("no BPF object", error))?;
+            .map_err(|error| failed("not a BPF object", error))?;
         self.fill(&mut open)?;
         let mut left_out = choose_programs(&mut open, &self.profile);
         left_out.extend(self.set_ops(&mut open)?);
@@ -108,7 +113,7 @@ impl Source {
             programs.push(
                 program
                     .attach()
-                    .map_err(|error| failed(&format!("{name} does not attach"), error))?,
+                    .map_err(|error| failed(&format!("program {name} cannot be attached"), error))?,
             );
         }
         self.run_programs(&object)?;
@@ -125,16 +130,18 @@ impl Source {
             }
         }
         if links.is_empty() {
-            return Err(Error::new(format!("{}: there is no sched_ext_ops in it", self.path.display())).into());
+            return Err(Error::new(format!("{}: the object has no sched_ext_ops map", self.path.display())).into());
         }
-        // A policy whose init fails is ejected at once, and attaching it still succeeds.
+        // Attaching succeeds even if the policy's init callback fails; the kernel then ejects the
+        // policy at once.
         if kernel::state() != "enabled" {
             return Err(self.not_enabled("", journal));
         }
         for map in object.maps() {
-            let section = section_of(&map.name().to_string_lossy());
+            let section = section_name(&map.name().to_string_lossy());
             if section.starts_with(".data") || section.starts_with(".bss") {
-                let handle = MapHandle::try_from(&map).map_err(|error| failed("its globals", error))?;
+                let handle =
+                    MapHandle::try_from(&map).map_err(|error| failed("the globals cannot be opened", error))?;
                 sections.push((section, handle));
             }
         }
@@ -148,14 +155,15 @@ impl Source {
         })
     }
 
-    /// Copies what the globals start with into libbpf's maps.
+    /// Copies the initial values of the globals into libbpf's maps.
     fn fill(&self, open: &mut OpenObject) -> Result<(), Error> {
         for mut map in open.maps_mut() {
-            let section = section_of(&map.name().to_string_lossy());
+            let section = section_name(&map.name().to_string_lossy());
             let Some(from) = self.object.section(&section) else {
                 continue;
             };
-            // An array that the profile made as long as the machine wants it.
+            // The profile may have made an array in this section longer than the object declares
+            // it.
             let size = self.object.section_size(&section).unwrap_or(0);
             let given = map.initial_value_mut().map(|to| to.len() as u64);
             if given.is_some_and(|given| given < size) {
@@ -171,10 +179,11 @@ impl Source {
         Ok(())
     }
 
-    /// Sizes of maps, and constants of the callback table. Tells which flags this kernel does not know.
+    /// Applies the profile's map sizes and callback-table fields. Returns a message with the flags
+    /// that this kernel does not know.
     fn set_ops(&self, open: &mut OpenObject) -> Result<Option<String>, Error> {
         let wrong = |message: String| Error::new(format!("profile of {}: {message}", self.name));
-        let types = Facts::new(&self.machine, &::kernel::release::Release::MODELLED).with_types(self.object.btf());
+        let types = Properties::new(&self.machine, &::kernel::release::Release::MODELLED).with_types(self.object.btf());
         let given = self.profile.names(types).map_err(wrong)?;
         let facts = types.with_results(&given);
         for (name, text) in &self.profile.max_entries {
@@ -186,8 +195,8 @@ impl Source {
         }
         let mut unknown = 0;
         for (member, text) in &self.profile.ops {
-            let place = member_of_ops(self.object.btf(), member);
-            let (at, size) = place.ok_or_else(|| wrong(format!("the object knows no ops.{member}")))?;
+            let field = ops_member(self.object.btf(), member);
+            let (at, size) = field.ok_or_else(|| wrong(format!("the object's sched_ext_ops has no field {member}")))?;
             let tables = open.maps_mut().filter(|map| map.map_type() == MapType::StructOps);
             let own = tables.filter_map(|mut table| {
                 let bytes = table.initial_value_mut()?.get(at..at + size)?;
@@ -202,7 +211,7 @@ impl Source {
             }
             let tables = open.maps_mut().filter(|map| map.map_type() == MapType::StructOps);
             for mut table in tables {
-                // The table lies in it as the object declares it.
+                // The table has the layout that the object's own types declare.
                 let to = table.initial_value_mut().and_then(|bytes| bytes.get_mut(at..at + size));
                 to.ok_or_else(|| wrong(format!("ops.{member} is not in the callback table")))?
                     .copy_from_slice(&value.to_le_bytes()[..size]);
@@ -211,7 +220,8 @@ impl Source {
         Ok((unknown != 0).then(|| format!("ops.flags {unknown:#x}: this kernel does not know them")))
     }
 
-    /// Runs the programs that its own user-space half would run before the policy is enabled.
+    /// Runs the syscall programs that the policy's user-space part would run before enabling the
+    /// policy.
     fn run_programs(&self, object: &libbpf_rs::Object) -> Result<(), Error> {
         let wrong = |message: String| Error::new(format!("profile of {}: {message}", self.name));
         let simulated = |run: &Run| run.after || !run.on.is_empty() || !run.memory.is_empty() || !run.then.is_empty();
@@ -221,11 +231,12 @@ impl Source {
             || self.profile.run.iter().any(simulated)
         {
             let error = wrong(
-                "only the simulator knows map, without, detach, and of [[run]] after, on, memory and then".into(),
+                "map, without, detach, and the keys after, on, memory and then of [[run]] work only in the simulator"
+                    .into(),
             );
-            return Err(error.hint("load the policy with its own user-space half"));
+            return Err(error.hint("load the policy with its own user-space part instead"));
         }
-        let types = Facts::new(&self.machine, &::kernel::release::Release::MODELLED).with_types(self.object.btf());
+        let types = Properties::new(&self.machine, &::kernel::release::Release::MODELLED).with_types(self.object.btf());
         let names = self.profile.names(types).map_err(wrong)?;
         for run in &self.profile.run {
             let program = object
@@ -244,7 +255,7 @@ impl Source {
                 };
                 let output = program
                     .test_run(input)
-                    .map_err(|error| wrong(format!("program {} does not run: {error}", run.program)))?;
+                    .map_err(|error| wrong(format!("program {} cannot be run: {error}", run.program)))?;
                 if output.return_value != 0 {
                     let value = output.return_value as i32;
                     return Err(wrong(format!("program {} returned {value}", run.program)));
@@ -263,13 +274,13 @@ impl Source {
     }
 
     fn not_loaded(&self, error: &libbpf_rs::Error) -> Failure {
-        let said = verifier::messages();
+        let messages = verifier::messages();
         let log = std::env::temp_dir().join(format!("windtunnel-live-{}.log", self.name));
-        let where_log = match std::fs::write(&log, &said) {
+        let where_log = match std::fs::write(&log, &messages) {
             Ok(()) => format!("the full log: {}", log.display()),
             Err(error) => format!("the full log could not be written to {}: {error}", log.display()),
         };
-        match verifier::rejection(&said) {
+        match verifier::rejection(&messages) {
             Some(found) => {
                 let source = found
                     .source
@@ -280,11 +291,14 @@ impl Source {
                 ))
             }
             None => {
-                let last = said.lines().rev().find(|line| !line.contains("failed to load object"));
+                let last = messages
+                    .lines()
+                    .rev()
+                    .find(|line| !line.contains("failed to load object"));
                 let last = last.unwrap_or_default().trim_start_matches("libbpf: ");
-                let hint = match said.contains("system Kconfig") {
+                let hint = match messages.contains("system Kconfig") {
                     true => format!(
-                        "\nit asks for CONFIG_ values, and there is no configuration of this kernel in /proc/config.gz or /boot/config-{}",
+                        "\nthe object reads CONFIG_ values, but there is no configuration of this kernel in /proc/config.gz or /boot/config-{}",
                         kernel::release()
                     ),
                     false => String::new(),
@@ -306,13 +320,16 @@ impl Drop for Loaded {
     }
 }
 
-/// libbpf's map `steal.data` is the section `.data`; sections with names of their own are called by them.
-fn section_of(map: &str) -> String {
+/// Returns the section that a libbpf map holds: `steal.data` is `.data`, while `.data.hot` keeps
+/// its name.
+fn section_name(map: &str) -> String {
     map.find('.').map_or_else(String::new, |dot| map[dot..].to_owned())
 }
 
-/// A section that starts with `?` is optional: it is loaded if this kernel has the function that it traces.
-/// So are those that the profile names.
+/// Selects the tracing programs to load and returns descriptions of those left out.
+///
+/// A program in a section that starts with `?` is optional. It is loaded if this kernel has the
+/// function that it traces, or if the profile names it.
 fn choose_programs(open: &mut OpenObject, profile: &Profile) -> Vec<String> {
     let mut left_out = Vec::new();
     for mut program in open.progs_mut() {
@@ -354,15 +371,16 @@ fn in_vmlinux(kind: &str, function: &str) -> bool {
     unsafe { libbpf_sys::libbpf_find_vmlinux_btf_id(function.as_ptr(), attach_type) > 0 }
 }
 
-/// Offset and bytes of a number in the callback table.
-fn member_of_ops(btf: &Btf, member: &str) -> Option<(usize, usize)> {
+/// Returns offset and size in bytes of a number in the callback table.
+fn ops_member(btf: &Btf, member: &str) -> Option<(usize, usize)> {
     let ops = btf.composite(btf.find_struct("sched_ext_ops")?)?;
     let member = ops.members.iter().find(|known| *known.name == *member)?;
     let size = btf.size_of(member.ty).filter(|&size| size <= 8)?;
     Some(((member.bit_offset / 8) as usize, size as usize))
 }
 
-/// The flags of `struct sched_ext_ops` that this kernel knows; `None` if it does not tell.
+/// Returns the flags of `struct sched_ext_ops` that this kernel knows, or `None` if its BTF does
+/// not list them.
 fn known_flags() -> Option<i64> {
     let bytes = std::fs::read(kernel::BTF).ok()?;
     let btf = Btf::parse(&bytes).ok()?;
@@ -375,7 +393,7 @@ fn known_flags() -> Option<i64> {
     })
 }
 
-/// Gives the `__SCX_*` constants of scx headers this kernel's values.
+/// Sets the `__SCX_*` constants that scx's headers declare to this kernel's enum values.
 fn set_enum_constants(object: &mut Object) -> Result<(), Error> {
     let wanted: Vec<String> = object
         .variables()
@@ -411,10 +429,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn maps_are_sections() {
-        assert_eq!(section_of("steal.rodata"), ".rodata");
-        assert_eq!(section_of("a.data"), ".data");
-        assert_eq!(section_of(".data.hot"), ".data.hot");
-        assert_eq!(section_of("cpus"), "");
+    fn a_map_name_gives_its_section() {
+        assert_eq!(section_name("steal.rodata"), ".rodata");
+        assert_eq!(section_name("a.data"), ".data");
+        assert_eq!(section_name(".data.hot"), ".data.hot");
+        assert_eq!(section_name("cpus"), "");
     }
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The policy that a `live load` holds, as other commands find it: a file that says who holds it and where its globals are.
+//! A file that lets other commands find the policy held by `live load`: the holder's pid and the
+//! ids of the maps with its globals.
 
 use crate::globals::Globals;
 use crate::kernel;
 use crate::load::setting;
 use crate::policy::Source;
-use crate::statistics::Look;
+use crate::statistics::Sample;
 use bpf::object::Object;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -20,24 +21,24 @@ use windtunnel::outln;
 
 const FOLDER: &str = "/run/windtunnel";
 const FILE: &str = "/run/windtunnel/live.json";
-/// The bytes that were loaded: the file they came from may have been compiled again since.
+/// A copy of the loaded object. The original file may have been compiled again since.
 const OBJECT: &str = "/run/windtunnel/live.bpf.o";
 
 #[derive(Serialize, Deserialize)]
 struct Record {
     pid: i32,
     policy: String,
-    /// As the kernel calls it.
+    /// The scheduler's name in the kernel.
     ops: String,
-    /// Map ids by section.
+    /// Map ids by section name.
     sections: BTreeMap<String, u32>,
 }
 
-/// The file, removed when dropped.
+/// The session file; dropping it removes the file.
 pub struct Session;
 
 impl Session {
-    /// Writes down who holds which policy.
+    /// Writes the session file for a policy that this process has loaded.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -59,13 +60,13 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Nothing is lost if one of them stays: readers check that the process lives.
+        // Leftover files do no harm because readers check that the process is alive.
         let _ = fs::remove_file(FILE);
         let _ = fs::remove_file(OBJECT);
     }
 }
 
-/// The session that is alive, with its object.
+/// Returns the session whose process is alive and whose scheduler is loaded, with its object.
 fn current() -> Result<Option<(Record, Object)>, Error> {
     let Ok(text) = fs::read_to_string(FILE) else {
         return Ok(None);
@@ -79,8 +80,10 @@ fn current() -> Result<Option<(Record, Object)>, Error> {
     Ok(Some((record, object)))
 }
 
+/// Returns the current session.
+///
 /// # Errors
-/// If no `live load` holds a policy: who schedules then.
+/// If no `live load` holds a policy. The message names the loaded scheduler, if there is one.
 fn held() -> Result<(Record, Object), Error> {
     kernel::has_sched_ext()?;
     if let Some(session) = current()? {
@@ -95,11 +98,11 @@ fn held() -> Result<(Record, Object), Error> {
     })
 }
 
-/// `live status`.
+/// Executes `live status`.
 pub fn status() -> Result<ExitCode, Error> {
     outln!("kernel {}", kernel::release());
     if kernel::state().is_empty() {
-        outln!("sched_ext: none; the default scheduler schedules");
+        outln!("sched_ext: none; the kernel's default scheduler is in use");
         return Ok(ExitCode::SUCCESS);
     }
     outln!("sched_ext: {}", kernel::state());
@@ -119,7 +122,7 @@ pub fn status() -> Result<ExitCode, Error> {
         {
             outln!("  {} = {}", variable.name, globals.get(&object, &variable.name)?);
         }
-        for (name, value) in Look::now(&object, &globals).counters {
+        for (name, value) in Sample::now(&object, &globals).counters {
             outln!("  {name} {value}");
         }
     }
@@ -128,22 +131,22 @@ pub fn status() -> Result<ExitCode, Error> {
 
 #[derive(clap::Args)]
 pub struct SetArgs {
-    /// NAME=VALUE; elements and members too: NAME[3].MEMBER=VALUE
+    /// Parameter and value; elements and members work too: NAME[3].MEMBER=VALUE
     #[arg(required = true)]
     settings: Vec<String>,
 }
 
 impl SetArgs {
-    /// `live set`.
+    /// Executes `live set`.
     pub fn run(self) -> Result<ExitCode, Error> {
         let (record, mut object) = held()?;
         let globals = Globals::from_ids(&record.sections)?;
         for text in &self.settings {
             let (name, value) = setting(text)?;
-            // The object is asked first: it knows the type and the range.
+            // The object checks the value first because it knows the type and the range.
             object.set(&name, &value).map_err(|error| {
                 Error::new(error.to_string()).hint(format!(
-                    "`windtunnel policy show {}` tells of its parameters",
+                    "`windtunnel policy show {}` lists the parameters",
                     record.policy
                 ))
             })?;
@@ -156,16 +159,18 @@ impl SetArgs {
     }
 }
 
-/// `live unload`: tells the holder to let go, and waits until the kernel has.
+/// Executes `live unload`: sends SIGTERM to the holder and waits until the kernel has no scheduler
+/// loaded.
 pub fn unload() -> Result<ExitCode, Error> {
     let (record, _) = held()?;
-    // SAFETY: a signal to the process that wrote the record and is alive.
+    // SAFETY: sends a signal to the process that wrote the session file and is alive.
     if unsafe { libc::kill(record.pid, libc::SIGTERM) } != 0 {
         let error = std::io::Error::last_os_error();
-        return Err(
-            Error::new(format!("process {} holds {}: {error}", record.pid, record.policy))
-                .hint("unload it as the user who loaded it"),
-        );
+        return Err(Error::new(format!(
+            "the process {} that holds {} cannot be stopped: {error}",
+            record.pid, record.policy
+        ))
+        .hint("run this as the user that loaded the policy"));
     }
     for _ in 0..100 {
         if kernel::state() == "disabled" {

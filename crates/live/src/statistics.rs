@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is told each second: the machine's context switches and busy time, and how far the policy's counters moved.
+//! The statistics line that `live load` prints each second: context switches, busy time and the
+//! growth of the policy's counters.
 
 use crate::globals::Globals;
 use bpf::object::Object;
@@ -7,16 +8,16 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 
-/// One look at everything that counts up.
+/// Counters at one moment.
 #[derive(Clone, Debug, Default)]
-pub struct Look {
+pub struct Sample {
     context_switches: u64,
     busy: u64,
     total: u64,
     pub counters: BTreeMap<String, u64>,
 }
 
-/// The policy's counters: its 64-bit globals called `nr_*`.
+/// Returns the names of the policy's counters: its 64-bit globals called `nr_*`.
 fn counters(object: &Object) -> impl Iterator<Item = &str> {
     let counts = |name: &str, ty: &str| name.starts_with("nr_") && matches!(ty, "u64" | "unsigned long long");
     object
@@ -26,20 +27,20 @@ fn counters(object: &Object) -> impl Iterator<Item = &str> {
         .map(|variable| variable.name.as_str())
 }
 
-impl Look {
-    pub fn now(object: &Object, globals: &Globals) -> Look {
+impl Sample {
+    pub fn now(object: &Object, globals: &Globals) -> Sample {
         let value = |name: &str| globals.get(object, name).ok()?.parse().ok();
         let counters = counters(object)
             .filter_map(|name| Some((name.to_owned(), value(name)?)))
             .collect();
-        Look {
+        Sample {
             counters,
             ..machine(&fs::read_to_string("/proc/stat").unwrap_or_default())
         }
     }
 
-    /// One line: what happened since `before`, `seconds` ago.
-    pub fn since(&self, before: &Look, seconds: f64) -> String {
+    /// Formats one line of rates since the sample `before`, which was taken `seconds` earlier.
+    pub fn since(&self, before: &Sample, seconds: f64) -> String {
         let rate = |now: u64, then: u64| (now.saturating_sub(then) as f64 / seconds).round() as u64;
         let share = |part: u64, whole: u64| (100 * part).checked_div(whole).unwrap_or(0);
         let busy = share(
@@ -58,28 +59,29 @@ impl Look {
     }
 }
 
-/// CPU time of the machine so far, in ticks of all CPUs.
+/// CPU time since boot, in ticks summed over all CPUs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MachineCounts {
     pub busy: u64,
     pub total: u64,
 }
 
-/// Looks now.
+/// CPU time since boot, in ticks summed over all CPUs.
 pub fn machine_counts() -> MachineCounts {
-    let Look { busy, total, .. } = machine(&fs::read_to_string("/proc/stat").unwrap_or_default());
+    let Sample { busy, total, .. } = machine(&fs::read_to_string("/proc/stat").unwrap_or_default());
     MachineCounts { busy, total }
 }
 
-/// Reads /proc/stat.
-fn machine(stat: &str) -> Look {
-    let mut look = Look::default();
+/// Parses the text of /proc/stat.
+fn machine(stat: &str) -> Sample {
+    let mut look = Sample::default();
     for line in stat.lines() {
         let mut words = line.split_whitespace();
         match words.next() {
             Some("ctxt") => look.context_switches = words.next().and_then(|word| word.parse().ok()).unwrap_or(0),
             Some("cpu") => {
-                // user nice system idle iowait irq softirq steal; guest time is in user time already.
+                // user nice system idle iowait irq softirq steal. Guest time is already part of
+                // user time.
                 let times: Vec<u64> = words.take(8).filter_map(|word| word.parse().ok()).collect();
                 look.total = times.iter().sum();
                 look.busy = look.total - times.iter().skip(3).take(2).sum::<u64>();
@@ -95,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_is_the_difference_of_two_looks() {
+    fn the_statistics_line_shows_rates_between_two_samples() {
         let mut before = machine("cpu  100 0 100 700 100 0 0 0 0 0\ncpu0 1 2 3\nctxt 5000\n");
         let mut now = machine("cpu  150 0 150 750 150 0 0 0 0 0\nctxt 9000\n");
         before.counters = BTreeMap::from([("nr_stolen".into(), 7), ("nr_set".into(), 1)]);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `live study`: experiments whose runs are executed on this machine, under the scheduler that it has.
+//! `live study`: executes the runs of experiments on this machine, under its current scheduler.
 //!
-//! The definition of an experiment, its measures and its table are those of `windtunnel experiment`. Its policies and its
-//! machine are replaced by this machine, so cases that differ only in them are one run. What a measure reads off a
-//! simulated run's records comes from the tasks' own log here, and from looking at the tasks every 10 ms.
+//! Definitions, measures and tables are those of `windtunnel experiment`. This machine replaces the
+//! experiment's policies and machines, so cases that differ only in them share one run. A measure
+//! that the simulator computes from a run's records comes from the tasks' own log here, and from
+//! sampling the tasks every 10 ms.
 
-use crate::run::{self, CpuList, Executed, Look, Options, conduct, cpu_list, write_json};
+use crate::run::{self, CpuList, Executed, LoadSample, Options, conduct, cpu_list, write_json};
 use crate::{kernel, stop};
 use std::collections::BTreeMap;
 use std::num::NonZero;
@@ -20,26 +21,29 @@ use windtunnel::experiment::run::{Wanted, simulate};
 use windtunnel::experiment::{self, Comparison, Experiment};
 use windtunnel::{errln, outln};
 
-/// Time after which a run ends whose definition does not say when.
+/// Time limit of a run whose definition sets none.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Experiments (`windtunnel experiment list`) [default: all whose definition has a table [live]]
+    /// Experiments (`windtunnel experiment list`) [default: all whose definition has a table
+    /// [live]]
     names: Vec<String>,
     /// Change a variable of the definition, for example seconds=10 (`windtunnel experiment show`)
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     with: Vec<(String, String)>,
-    /// Seeds 1 to N in every case
+    /// Run every case with seeds 1 to N
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
-    /// CPUs that stand for the experiment's machine [default: the first ones, as many as its machine has]
+    /// CPUs that replace those of the experiment's machine [default: this machine's first CPUs, as
+    /// many as needed]
     #[arg(long, value_name = "LIST", value_parser = cpu_list)]
     cpus: Option<CpuList>,
-    /// Simulate the same runs too, under the same policy, on as many CPUs
+    /// Simulate the same runs too, under the same policy and on as many CPUs
     #[arg(long)]
     simulate: bool,
-    /// The simulated machine: as of `windtunnel run` [default: CPUs of a core each]
+    /// Machine to simulate, as for `windtunnel run` [default: one core with one CPU for each CPU
+    /// used]
     #[arg(long, short, requires = "simulate")]
     machine: Option<String>,
     /// Write the results as JSON to FILE (- for standard output)
@@ -61,7 +65,7 @@ impl Args {
             let cpus = match self.cpus(&experiment, &plan) {
                 Ok(cpus) => cpus,
                 Err(error) if self.names.is_empty() => {
-                    errln!("windtunnel live: {error}: left out");
+                    errln!("windtunnel live: {error}; this experiment is left out");
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -73,7 +77,7 @@ impl Args {
                 }
                 comparisons.push(comparison);
             }
-            if stop::asked() {
+            if stop::requested() {
                 break;
             }
         }
@@ -94,7 +98,7 @@ impl Args {
             .collect())
     }
 
-    /// Returns the CPUs of this machine that stand for those of the experiment's.
+    /// Returns this machine's CPUs that replace those of the experiment's machine.
     fn cpus(&self, experiment: &Experiment, plan: &Plan) -> Result<Vec<u32>, Error> {
         let there = run::affinity();
         let chosen = self.cpus.as_ref().map_or(there.as_slice(), |list| list.0.as_slice());
@@ -106,17 +110,21 @@ impl Args {
             Some(cpus) => Ok(cpus.to_vec()),
             None => {
                 let (name, there) = (&experiment.name, chosen.len());
-                Err(Error::new(format!("'{name}' needs {needed} CPUs, there are {there}"))
-                    .hint("name others with --cpus, or an experiment of one CPU, as smp/priorities"))
+                Err(
+                    Error::new(format!("'{name}' needs {needed} CPUs, but only {there} can be used")).hint(
+                        "choose more CPUs with --cpus, or an experiment that needs one CPU, for example smp/priorities",
+                    ),
+                )
             }
         }
     }
 
-    /// Runs an experiment here, and in the simulator if that is asked for.
+    /// Executes an experiment here, and simulates it too with `--simulate`.
     fn study(&self, experiment: &Experiment, plan: &Plan, cpus: &[u32]) -> Result<Vec<Comparison>, Error> {
         let options = experiment::Options {
             seeds: Some(self.seeds),
-            // One run at a time: the machine is what is measured.
+            // Runs are executed one after the other, because parallel runs would disturb each
+            // other's measurements.
             threads: Some(NonZero::<usize>::MIN),
             with: Vec::new(),
         };
@@ -149,9 +157,9 @@ impl Args {
     }
 }
 
-/// Executes a run on this machine.
+/// Executes one run on this machine.
 fn observe(spec: &RunSpec, seed: u64, wanted: &Wanted, cpus: &[u32]) -> Result<Option<Observed>, Error> {
-    if stop::asked() {
+    if stop::requested() {
         return Ok(None);
     }
     let workload = spec.workload()?;
@@ -169,7 +177,7 @@ fn observe(spec: &RunSpec, seed: u64, wanted: &Wanted, cpus: &[u32]) -> Result<O
         notes,
         ..
     } = conduct(workload, &options, None)?;
-    if stop::asked() {
+    if stop::requested() {
         return Ok(None);
     }
     notes.iter().for_each(|note| errln!("windtunnel live: {note}"));
@@ -189,9 +197,9 @@ fn observe(spec: &RunSpec, seed: u64, wanted: &Wanted, cpus: &[u32]) -> Result<O
     }))
 }
 
-/// Returns the most frequent lengths of the queues in the last tenth of the time up to `at`: on a real machine others' tasks
-/// disturb a single look.
-fn usual_lengths(looks: &[Look], at: u64) -> Option<Vec<u32>> {
+/// Returns the most frequent queue lengths in the last tenth of the time up to `at`. On a real
+/// machine, other programs' tasks disturb single samples.
+fn usual_lengths(looks: &[LoadSample], at: u64) -> Option<Vec<u32>> {
     let mut seen: BTreeMap<&[u32], usize> = BTreeMap::new();
     let mut before = looks.iter().filter(|(time, _)| *time <= at);
     for (_, lengths) in before.clone().filter(|(time, _)| *time >= at - at / 10) {
@@ -204,8 +212,8 @@ fn usual_lengths(looks: &[Look], at: u64) -> Option<Vec<u32>> {
     usual.or_else(|| before.next_back().map(|(_, lengths)| lengths.clone()))
 }
 
-/// Gives the tasks small pids, in the order of the records: a trail has an entry for every pid up to the largest. Returns them
-/// by the real ones.
+/// Replaces the tasks' pids by small numbers in order of appearance, and returns the numbers by
+/// real pid. A trail has an entry for every pid up to the largest, so pids must be small.
 fn number(records: &mut [Record]) -> BTreeMap<u32, u32> {
     let mut numbers = BTreeMap::new();
     for record in records {
@@ -224,22 +232,23 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn a_disturbed_look_does_not_count() {
-        let mut looks: Vec<Look> = (1..=100).map(|look| (look * 10 * MS, vec![4, 3])).collect();
+    fn one_disturbed_sample_does_not_change_the_usual_lengths() {
+        let mut looks: Vec<LoadSample> = (1..=100).map(|look| (look * 10 * MS, vec![4, 3])).collect();
         looks[99].1 = vec![1, 6];
         looks[1].1 = vec![7, 0];
         assert_eq!(usual_lengths(&looks, 1000 * MS), Some(vec![4, 3]));
-        // Few looks are early ones.
+        // With fewer samples than a tenth can hold, the early ones count.
         assert_eq!(usual_lengths(&looks, 20 * MS), Some(vec![7, 0]));
         assert_eq!(usual_lengths(&looks, 29 * MS), Some(vec![7, 0]));
         assert_eq!(usual_lengths(&looks, 9 * MS), None);
     }
 
     #[test]
-    fn pids_are_numbered_as_they_come() {
+    fn pids_are_numbered_in_order_of_appearance() {
         let record = |pid| Record {
             time: 0,
             cpu: 0,
+            after: 0,
             event: Event::TaskExit { pid },
         };
         let mut records = [record(4_000_000), record(77), record(4_000_000)];

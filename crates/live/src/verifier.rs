@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What libbpf and the verifier say: kept while an object loads, and boiled down to the source line that was rejected.
+//! libbpf's and the verifier's messages: kept while an object loads, then reduced to the rejected
+//! source line.
 
 use libbpf_rs::{PrintLevel, libbpf_sys, set_print};
 use std::os::fd::{AsFd, AsRawFd};
@@ -13,12 +14,12 @@ fn keep(_level: PrintLevel, message: String) {
     }
 }
 
-/// libbpf's messages are kept instead of printed.
+/// Makes libbpf hand its messages to this module instead of printing them.
 pub fn keep_messages() {
     set_print(Some((PrintLevel::Info, keep)));
 }
 
-/// What was said since the last call.
+/// Returns the messages since the last call.
 pub fn messages() -> String {
     MESSAGES
         .lock()
@@ -26,18 +27,19 @@ pub fn messages() -> String {
         .unwrap_or_default()
 }
 
-/// Why the verifier rejected a program.
+/// A program that the verifier rejected.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Rejection {
     pub program: String,
     /// `FILE:LINE: TEXT`, if the object has line information.
     pub source: Option<String>,
-    /// What the verifier says after the last instruction; Linux 7.3 adds advice.
+    /// The verifier's first message after the last instruction. Linux 7.3 adds advice in later
+    /// paragraphs.
     pub reason: String,
 }
 
-/// Finds the rejection in libbpf's messages. The verifier prints the source line before the instructions made of it, so the
-/// last one printed is the one that it stopped at.
+/// Finds the rejection in libbpf's messages. The verifier prints each source line before the
+/// instructions compiled from it, so the last one printed is where it stopped.
 pub fn rejection(messages: &str) -> Option<Rejection> {
     let (before, log) = messages.split_once("-- BEGIN PROG LOAD LOG --\n")?;
     let log = log.split("-- END PROG LOAD LOG --").next()?;
@@ -45,9 +47,10 @@ pub fn rejection(messages: &str) -> Option<Rejection> {
     let mut source = None;
     let mut reason = String::new();
     for line in log.lines() {
-        // `; TEXT @ FILE:LINE`; a branch taken later repeats the line behind its instruction.
+        // `; TEXT @ FILE:LINE`. A branch verified later repeats the source line after its
+        // instruction.
         match line.strip_prefix("; ").and_then(|line| line.rsplit_once(" @ ")) {
-            Some((text, place)) => source = Some(format!("{place}: {}", text.trim())),
+            Some((text, location)) => source = Some(format!("{location}: {}", text.trim())),
             None if line.starts_with("processed ") || line.trim().is_empty() => {}
             None if is_state(line) => reason.clear(),
             None if reason.is_empty() => line.trim().clone_into(&mut reason),
@@ -61,7 +64,8 @@ pub fn rejection(messages: &str) -> Option<Rejection> {
     })
 }
 
-/// A line about an instruction or a state, not about what is wrong: `12: (85) call ...`, `R1=ctx()`, `from 7 to 9: ...`.
+/// Returns whether a log line describes an instruction or a state rather than an error: `12: (85)
+/// call ...`, `R1=ctx()`, `from 7 to 9: ...`.
 fn is_state(line: &str) -> bool {
     let first = line.split([' ', '=', ':']).next().unwrap_or_default();
     let number = !first.is_empty() && first.bytes().all(|byte| byte.is_ascii_digit());
@@ -69,8 +73,11 @@ fn is_state(line: &str) -> bool {
     number && line[first.len()..].starts_with(':') || register && !line.contains(' ') || first == "from"
 }
 
-/// Instructions that the verifier went through for each program (its states multiply them; at a million it gives up), most first.
-/// Loading takes about as long. Linux 5.16 and later tell.
+/// Returns the number of instructions that the verifier processed for each program, largest first.
+///
+/// An instruction counts once for each state it is verified in. The verifier gives up at a million,
+/// and loading time grows with this number. Linux before 5.16 does not report it; the number is 0
+/// then.
 pub fn effort(object: &libbpf_rs::Object) -> Vec<(String, u32)> {
     let mut programs: Vec<(String, u32)> = object
         .progs()
@@ -78,7 +85,7 @@ pub fn effort(object: &libbpf_rs::Object) -> Vec<(String, u32)> {
         .map(|program| {
             let mut info = libbpf_sys::bpf_prog_info::default();
             let mut length = size_of_val(&info) as u32;
-            // SAFETY: room for what is asked for; the kernel is told how much.
+            // SAFETY: the kernel writes at most `length` bytes, and `info` has that many.
             let status = unsafe {
                 libbpf_sys::bpf_obj_get_info_by_fd(program.as_fd().as_raw_fd(), (&raw mut info).cast(), &mut length)
             };
@@ -109,7 +116,7 @@ libbpf: prog 'steal_dispatch': failed to load: -EACCES
 ";
 
     #[test]
-    fn the_rejected_line_is_found() {
+    fn the_rejected_source_line_is_found() {
         let found = rejection(REJECTED).expect("a rejection");
         assert_eq!(found.program, "steal_dispatch");
         assert_eq!(

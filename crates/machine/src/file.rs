@@ -505,7 +505,7 @@ impl File<'_> {
                 .hint("use a power of two, because only such distances map task_structs to the same cache sets"));
         }
         let sets = TaskSets {
-            apart: bytes,
+            stride: bytes,
             ways: self.number("ways", &written.ways, 1..=64)?,
             line: written.line.ns,
         };

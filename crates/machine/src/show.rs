@@ -166,7 +166,7 @@ pub fn costs_page(definitions: &[Definition]) -> String {
             let _ = write!(
                 out,
                 " task_structs are {} apart and compete for L2s with {} ways.",
-                bytes(sets.apart),
+                bytes(sets.stride),
                 sets.ways
             );
         }

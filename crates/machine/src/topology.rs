@@ -25,7 +25,7 @@ pub struct Cpu {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskSets {
     /// Distance in bytes from one task_struct to the next.
-    pub apart: u64,
+    pub stride: u64,
     /// Number of ways of the L2.
     pub ways: u32,
     /// Cost in ns of transferring the one cache line that a scheduling decision reads, by the
@@ -37,7 +37,7 @@ impl TaskSets {
     /// Returns the number of sets in an L2 of `l2_bytes` to which the starts of task_structs map;
     /// at least 1.
     pub fn count(&self, l2_bytes: u64) -> u64 {
-        (l2_bytes / self.apart / u64::from(self.ways)).max(1)
+        (l2_bytes / self.stride / u64::from(self.ways)).max(1)
     }
 }
 

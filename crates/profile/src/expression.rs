@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Values in profiles: C's integer expressions, without assignment and with names for facts.
+//! Expressions for values in profiles: C's integer expressions without assignment, with names for
+//! properties of the machine.
 //!
-//! Operators, the loosest first: `|`, `&`, comparisons (1 or 0), `<< >>`, `+ -`, `* / %`, and a minus before a factor. A factor is a
-//! number (decimal with `_`, or hex), `true`, `false`, a name, `(...)`, `min(a, b)`, `max(a, b)`, `log2(a)` (rounded down) or
+//! Operators in order of increasing precedence: `|`, `&`, comparisons (1 or 0), `<< >>`, `+ -`, `*
+//! / %`, and a minus sign before a factor. A factor is a number (decimal with `_`, or hexadecimal),
+//! `true`, `false`, a name, `(...)`, `min(a, b)`, `max(a, b)`, `log2(a)` (rounded down) or
 //! `sizeof(type)`. Values are 64-bit integers that wrap.
 
-/// A value to be worked out when the facts are known.
+/// A parsed expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Expression {
     Number(i64),
@@ -13,7 +15,7 @@ pub(crate) enum Expression {
     SizeOf(String),
     Minus(Box<Expression>),
     Log2(Box<Expression>),
-    Two(Operator, Box<Expression>, Box<Expression>),
+    Binary(Operator, Box<Expression>, Box<Expression>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +41,8 @@ pub(crate) enum Operator {
 
 use Operator::*;
 
-/// Operators by how tightly they bind, the loosest first; longer spellings before their own beginnings.
+/// Operators by increasing precedence. A longer spelling stands before a shorter one that is its
+/// prefix.
 const LEVELS: &[&[(&str, Operator)]] = &[
     &[("|", Or)],
     &[("&", And)],
@@ -56,20 +59,22 @@ const LEVELS: &[&[(&str, Operator)]] = &[
     &[("*", Times), ("/", Over), ("%", Modulo)],
 ];
 
-/// Parentheses, calls and signs may nest this deep.
+/// Maximum nesting depth of parentheses, calls and signs.
 const MAX_DEPTH: u32 = 32;
-/// An expression has at most this many numbers and names: evaluating it recurses over its operators.
+/// Maximum number of numbers and names in an expression. Evaluation recurses over the operators.
 const MAX_FACTORS: u32 = 256;
 
-/// The values of names.
+/// Source of the values of names.
 pub(crate) trait Names {
     fn name(&self, name: &str) -> Result<i64, String>;
     fn size_of(&self, ty: &str) -> Result<i64, String>;
 }
 
 impl Expression {
+    /// Parses an expression.
+    ///
     /// # Errors
-    /// If it is no expression, and why.
+    /// A message that says why the text is not an expression.
     pub(crate) fn parse(text: &str) -> Result<Expression, String> {
         let mut reader = Reader {
             rest: text.trim_start(),
@@ -80,35 +85,37 @@ impl Expression {
             .level(0)
             .and_then(|value| match reader.rest {
                 "" => Ok(value),
-                rest => Err(format!("'{rest}' is not understood")),
+                rest => Err(format!("unexpected '{rest}'")),
             })
             .map_err(|error| format!("{text}: {error}"))?;
         Ok(value)
     }
 
+    /// Evaluates the expression.
+    ///
     /// # Errors
-    /// If it names something unknown, or divides by 0.
+    /// If it uses an unknown name or divides by 0.
     pub(crate) fn value(&self, names: &impl Names) -> Result<i64, String> {
         Ok(match self {
             Expression::Number(number) => *number,
             Expression::Name(name) => names.name(name)?,
             Expression::SizeOf(ty) => names.size_of(ty)?,
-            Expression::Minus(of) => of.value(names)?.wrapping_neg(),
-            Expression::Log2(of) => match of.value(names)? {
+            Expression::Minus(operand) => operand.value(names)?.wrapping_neg(),
+            Expression::Log2(operand) => match operand.value(names)? {
                 value @ 1.. => i64::from(value.ilog2()),
-                value => return Err(format!("log2({value}) is no number")),
+                value => return Err(format!("log2({value}) is undefined")),
             },
-            Expression::Two(operator, left, right) => operator.apply(left.value(names)?, right.value(names)?)?,
+            Expression::Binary(operator, left, right) => operator.apply(left.value(names)?, right.value(names)?)?,
         })
     }
 
-    /// Calls `each` with every name in it.
+    /// Calls `each` with every name in the expression.
     pub(crate) fn names<'e>(&'e self, each: &mut dyn FnMut(&'e str)) {
         match self {
             Expression::Number(_) | Expression::SizeOf(_) => {}
             Expression::Name(name) => each(name),
-            Expression::Minus(of) | Expression::Log2(of) => of.names(each),
-            Expression::Two(_, left, right) => {
+            Expression::Minus(operand) | Expression::Log2(operand) => operand.names(each),
+            Expression::Binary(_, left, right) => {
                 left.names(each);
                 right.names(each);
             }
@@ -127,13 +134,13 @@ impl Operator {
             AtLeast => i64::from(a >= b),
             Less => i64::from(a < b),
             Greater => i64::from(a > b),
-            // Bits that are shifted out are lost, as in a machine word.
+            // Bits that are shifted out are lost, as in C.
             Left => u32::try_from(b).ok().and_then(|by| a.checked_shl(by)).unwrap_or(0),
             Right => u32::try_from(b).ok().and_then(|by| a.checked_shr(by)).unwrap_or(0),
             Plus => a.wrapping_add(b),
             Minus => a.wrapping_sub(b),
             Times => a.wrapping_mul(b),
-            Over | Modulo if b == 0 => return Err("it divides by 0".into()),
+            Over | Modulo if b == 0 => return Err("division by 0".into()),
             Over => a.wrapping_div(b),
             Modulo => a.wrapping_rem(b),
             Min => a.min(b),
@@ -144,9 +151,9 @@ impl Operator {
 
 struct Reader<'t> {
     rest: &'t str,
-    /// Factors that contain the current one.
+    /// Number of factors that contain the current one.
     depth: u32,
-    /// Factors read so far.
+    /// Number of factors read so far.
     factors: u32,
 }
 
@@ -169,7 +176,7 @@ impl<'t> Reader<'t> {
     }
 
     fn operator(&mut self, level: usize) -> Option<Operator> {
-        // `<` is not the beginning of `<<`.
+        // `<` must not match the start of `<<`.
         if LEVELS[level].contains(&("<", Less)) && (self.rest.starts_with("<<") || self.rest.starts_with(">>")) {
             return None;
         }
@@ -188,7 +195,7 @@ impl<'t> Reader<'t> {
         let mut value = self.level(level + 1)?;
         while let Some(operator) = self.operator(level) {
             let right = self.level(level + 1)?;
-            value = Expression::Two(operator, Box::new(value), Box::new(right));
+            value = Expression::Binary(operator, Box::new(value), Box::new(right));
         }
         Ok(value)
     }
@@ -204,12 +211,10 @@ impl<'t> Reader<'t> {
     fn factor(&mut self) -> Result<Expression, String> {
         self.factors += 1;
         if self.factors > MAX_FACTORS {
-            return Err(format!("it has more than {MAX_FACTORS} values: divide it into several"));
+            return Err(format!("the expression has more than {MAX_FACTORS} values: split it"));
         }
         if self.depth == MAX_DEPTH {
-            return Err(format!(
-                "it nests deeper than {MAX_DEPTH} levels: divide it into several"
-            ));
+            return Err(format!("the expression nests deeper than {MAX_DEPTH} levels: split it"));
         }
         self.depth += 1;
         let factor = self.nested_factor();
@@ -246,7 +251,7 @@ impl<'t> Reader<'t> {
                 let left = self.level(0)?;
                 self.expect(",")?;
                 let operator = if function == "min" { Min } else { Max };
-                Expression::Two(operator, Box::new(left), Box::new(self.level(0)?))
+                Expression::Binary(operator, Box::new(left), Box::new(self.level(0)?))
             }
             _ => {
                 return Err(format!(
@@ -259,7 +264,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Up to u64's largest, which wraps.
+/// Parses a number up to the maximum of u64, which wraps to a negative value.
 fn number(word: &str) -> Result<i64, String> {
     let digits = word.replace('_', "");
     let value = match digits.strip_prefix("0x") {
@@ -275,9 +280,9 @@ fn number(word: &str) -> Result<i64, String> {
 mod tests {
     use super::*;
 
-    struct Two;
+    struct TestNames;
 
-    impl Names for Two {
+    impl Names for TestNames {
         fn name(&self, name: &str) -> Result<i64, String> {
             match name {
                 "two" => Ok(2),
@@ -291,11 +296,11 @@ mod tests {
     }
 
     fn value(text: &str) -> Result<i64, String> {
-        Expression::parse(text)?.value(&Two)
+        Expression::parse(text)?.value(&TestNames)
     }
 
     #[test]
-    fn operators_bind_as_in_c() {
+    fn operators_have_the_precedence_of_c() {
         for (text, expect) in [
             ("1 | 2 * 3", 7),
             ("7 & 1 + 1", 2),
@@ -316,16 +321,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_expression_is_told() {
+    fn invalid_expressions_are_refused_with_the_reason() {
         for (text, expect) in [
             ("", "a value is missing"),
             ("1 +", "a value is missing"),
-            ("1 2", "'2' is not understood"),
+            ("1 2", "unexpected '2'"),
             ("(1", "')' is missing"),
             ("min(1)", "',' is missing"),
             ("sin(1)", "no function sin"),
-            ("1 / 0", "divides by 0"),
-            ("log2(0)", "log2(0) is no number"),
+            ("1 / 0", "division by 0"),
+            ("log2(0)", "log2(0) is undefined"),
             ("three", "'three' is unknown"),
             ("3x", "'3x'"),
         ] {
@@ -345,10 +350,10 @@ mod tests {
             "log2(".repeat(1_000_000),
         ] {
             let error = value(&text).expect_err("too deep");
-            assert!(error.ends_with("it nests deeper than 32 levels: divide it into several"));
+            assert!(error.ends_with("the expression nests deeper than 32 levels: split it"));
         }
         assert_eq!(value(&vec!["1"; 256].join("+")), Ok(256));
         let error = value(&vec!["1"; 1_000_000].join("+")).expect_err("too long");
-        assert!(error.ends_with("it has more than 256 values: divide it into several"));
+        assert!(error.ends_with("the expression has more than 256 values: split it"));
     }
 }

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The values of names in profiles: facts of the machine and its CPUs, and the kernel's enumerators.
+//! Values of the names in profiles: properties of the machine and its CPUs, and the kernel's
+//! enumerators.
 
 use crate::expression::{Expression, Names};
 use crate::group::{Group, Instance};
 use bpf::btf::Btf;
 use machine::{MachineSpec, Topology};
 
-/// Facts of a CPU by themselves; with `other_` before them those of the second one of a pair.
-const OF_CPU: &[&str] = &[
+/// Properties of a CPU. With the prefix `other_`, they are those of the second CPU of a pair.
+const CPU_NAMES: &[&str] = &[
     "cpu", "core", "thread", "llc", "node", "package", "capacity", "rank", "spread", "packed", "sibling",
 ];
-/// Facts of a CPU's groups: how many there are in it, and its first CPU.
-const OF_GROUP: &[&str] = &[
+/// Properties of a CPU's groups: the number of their members, and their first CPU.
+const GROUP_NAMES: &[&str] = &[
     "nr_cpus_of_core",
     "nr_cpus_of_llc",
     "nr_cpus_of_node",
@@ -22,43 +23,44 @@ const OF_GROUP: &[&str] = &[
     "first_of_llc",
     "first_of_node",
 ];
-/// CPUs as a mask, of which [`Facts`] has one word at a time, the first if none is meant.
+/// Masks of CPUs. [`Properties`] gives one 64-bit word of a mask at a time, by default the first.
 const MASKS: &[&str] = &["cpus", "cpus_of_core", "cpus_of_llc", "cpus_of_node"];
-/// Facts of a pair.
-const OF_PAIR: &[&str] = &["near", "near_llc", "near_node", "distance"];
+/// Properties of a pair of CPUs.
+const PAIR_NAMES: &[&str] = &["near", "near_llc", "near_node", "distance"];
 
-/// Returns whether a name is a fact of a CPU, the first of a pair.
-pub(crate) fn is_of_cpu(name: &str) -> bool {
-    OF_CPU.contains(&name) || OF_GROUP.contains(&name)
+/// Returns whether a name is a property of a CPU or of the first CPU of a pair.
+pub(crate) fn is_cpu_property(name: &str) -> bool {
+    CPU_NAMES.contains(&name) || GROUP_NAMES.contains(&name)
 }
 
-/// Returns whether a name is a fact of the second CPU of a pair, or of both.
-pub(crate) fn is_of_other(name: &str) -> bool {
-    OF_PAIR.contains(&name) || name.strip_prefix("other_").is_some_and(is_of_cpu)
+/// Returns whether a name is a property of a pair or of its second CPU.
+pub(crate) fn is_pair_property(name: &str) -> bool {
+    PAIR_NAMES.contains(&name) || name.strip_prefix("other_").is_some_and(is_cpu_property)
 }
 
 /// The enumerators of the kernel that a policy is linked against.
 pub trait Enumerators {
-    /// Returns an enumerator's value in profiles: 0 if this kernel lacks it and another one has it, `None` if no kernel does.
+    /// Returns an enumerator's value in profiles: 0 if only other kernels have it, `None` if no
+    /// kernel has it.
     fn enumerator(&self, name: &str) -> Option<i64>;
 }
 
-/// The facts that expressions can name.
+/// The names that expressions can use, with their values.
 #[derive(Clone, Copy)]
-pub struct Facts<'a> {
+pub struct Properties<'a> {
     pub(crate) spec: &'a MachineSpec,
     pub(crate) at: Instance,
     enumerators: &'a dyn Enumerators,
     /// The policy's types, for `sizeof`.
     types: Option<&'a Btf>,
-    /// Names that programs have given values, the latest last.
+    /// Named results of programs, the most recent last.
     results: &'a [(String, i64)],
 }
 
-impl<'a> Facts<'a> {
-    /// Returns the facts of a machine under a kernel with these enumerators.
-    pub fn new(spec: &'a MachineSpec, enumerators: &'a dyn Enumerators) -> Facts<'a> {
-        Facts {
+impl<'a> Properties<'a> {
+    /// Creates the names of a machine, under a kernel with these enumerators.
+    pub fn new(spec: &'a MachineSpec, enumerators: &'a dyn Enumerators) -> Properties<'a> {
+        Properties {
             spec,
             at: Instance::default(),
             enumerators,
@@ -68,8 +70,8 @@ impl<'a> Facts<'a> {
     }
 
     /// Adds the types of a policy's object.
-    pub fn with_types(self, types: &'a Btf) -> Facts<'a> {
-        Facts {
+    pub fn with_types(self, types: &'a Btf) -> Properties<'a> {
+        Properties {
             types: Some(types),
             ..self
         }
@@ -79,20 +81,20 @@ impl<'a> Facts<'a> {
         self.results
     }
 
-    /// Adds the results of programs by their names.
-    pub fn with_results(self, results: &'a [(String, i64)]) -> Facts<'a> {
-        Facts { results, ..self }
+    /// Adds the named results of programs.
+    pub fn with_results(self, results: &'a [(String, i64)]) -> Properties<'a> {
+        Properties { results, ..self }
     }
 
-    /// Moves to this CPU, pair of CPUs or word of a mask.
-    pub fn at(self, at: Instance) -> Facts<'a> {
-        Facts { at, ..self }
+    /// Selects a CPU, a pair of CPUs or a word of a mask.
+    pub fn at(self, at: Instance) -> Properties<'a> {
+        Properties { at, ..self }
     }
 
-    /// Returns the value of an expression.
+    /// Evaluates an expression.
     ///
     /// # Errors
-    /// If it is no expression, or names something unknown.
+    /// If the text is not an expression or uses an unknown name.
     pub fn value(&self, text: &str) -> Result<i64, String> {
         let value = Expression::parse(text)?;
         value.value(self).map_err(|error| format!("{text}: {error}"))
@@ -101,15 +103,19 @@ impl<'a> Facts<'a> {
     /// Returns whether a condition holds. An empty condition always holds.
     ///
     /// # Errors
-    /// As [`Facts::value`].
+    /// As [`Properties::value`].
     pub fn holds(&self, when: &str) -> Result<bool, String> {
         Ok(when.is_empty() || self.value(when)? != 0)
     }
 
-    fn of_machine(&self, name: &str) -> Option<i64> {
+    fn machine_property(&self, name: &str) -> Option<i64> {
         let topology = &self.spec.topology;
         let capacities = || topology.cpus.iter().map(|cpu| i64::from(cpu.capacity));
-        let largest = |name| (0..topology.nr_cpus()).map(|cpu| of_group(topology, cpu, name)).max();
+        let largest = |name| {
+            (0..topology.nr_cpus())
+                .map(|cpu| group_property(topology, cpu, name))
+                .max()
+        };
         Some(match name {
             "nr_cpus" => i64::from(topology.nr_cpus()),
             "nr_cores" => populated(&topology.cores),
@@ -122,35 +128,35 @@ impl<'a> Facts<'a> {
             "max_capacity" => capacities().max()?,
             "min_capacity" => capacities().min()?,
             "sum_capacity" => capacities().sum(),
-            _ => largest(name.strip_prefix("max_").filter(|name| OF_GROUP.contains(name))?)?,
+            _ => largest(name.strip_prefix("max_").filter(|name| GROUP_NAMES.contains(name))?)?,
         })
     }
 }
 
-impl Names for Facts<'_> {
+impl Names for Properties<'_> {
     fn name(&self, name: &str) -> Result<i64, String> {
         if let Some((_, value)) = self.results.iter().rev().find(|(known, _)| known == name) {
             return Ok(*value);
         }
-        if let Some(fact) = self.of_machine(name) {
+        if let Some(fact) = self.machine_property(name) {
             return Ok(fact);
         }
         let topology = &self.spec.topology;
-        let missing = |what: &str, example: &str| {
+        let missing = |object: &str, example: &str| {
             format!(
-                "'{name}' is a fact of {what}, but this is done once: put one into the index ({example}) or into `each`"
+                "'{name}' is a property of {object}, but this setting is made only once: use an index such as {example}, or `each`"
             )
         };
         let cpu = || self.at.cpu.ok_or_else(|| missing("a CPU", "[cpu]"));
         let other = || self.at.other.ok_or_else(|| missing("a pair", "[other_cpu]"));
-        if is_of_cpu(name) {
-            return Ok(of_cpu(topology, cpu()?, name));
+        if is_cpu_property(name) {
+            return Ok(cpu_property(topology, cpu()?, name));
         }
-        if let Some(fact) = name.strip_prefix("other_").filter(|fact| is_of_cpu(fact)) {
-            return Ok(of_cpu(topology, other()?, fact));
+        if let Some(fact) = name.strip_prefix("other_").filter(|fact| is_cpu_property(fact)) {
+            return Ok(cpu_property(topology, other()?, fact));
         }
-        if OF_PAIR.contains(&name) {
-            return Ok(of_pair(topology, cpu()?, other()?, name));
+        if PAIR_NAMES.contains(&name) {
+            return Ok(pair_property(topology, cpu()?, other()?, name));
         }
         if MASKS.contains(&name) {
             let word = self.at.word.unwrap_or(0);
@@ -166,14 +172,14 @@ impl Names for Facts<'_> {
             "word" => self.at.word.map(i64::from).ok_or_else(|| missing("a mask", "[word]")),
             _ => self.enumerators.enumerator(name).ok_or_else(|| {
                 format!(
-                    "'{name}' is neither a fact of the machine (nr_cpus, smt, cpu, ...) nor an enumerator of sched_ext"
+                    "'{name}' is neither a property of the machine (nr_cpus, smt, cpu, ...) nor an enumerator of sched_ext"
                 )
             }),
         }
     }
 
     fn size_of(&self, ty: &str) -> Result<i64, String> {
-        let types = self.types.ok_or("sizeof is not known here")?;
+        let types = self.types.ok_or("sizeof cannot be used here")?;
         let size = types.find_struct(ty).and_then(|id| types.size_of(id));
         size.map(i64::from)
             .ok_or_else(|| format!("sizeof({ty}): the object has no struct of this name"))
@@ -184,14 +190,14 @@ fn populated(groups: &[Vec<u32>]) -> i64 {
     groups.iter().filter(|group| !group.is_empty()).count() as i64
 }
 
-fn of_cpu(topology: &Topology, cpu: u32, name: &str) -> i64 {
+fn cpu_property(topology: &Topology, cpu: u32, name: &str) -> i64 {
     let info = &topology.cpus[cpu as usize];
-    // A place in an order is the number of those before.
-    let place = |key: &dyn Fn(u32) -> [u32; 6]| {
+    // A CPU's position in an order is the number of CPUs that precede it.
+    let position = |key: &dyn Fn(u32) -> [u32; 6]| {
         let own = key(cpu);
         (0..topology.nr_cpus()).filter(|&other| key(other) < own).count() as u32
     };
-    let of = |cpu: u32| &topology.cpus[cpu as usize];
+    let cpu_info = |cpu: u32| &topology.cpus[cpu as usize];
     i64::from(match name {
         "cpu" => cpu,
         "core" => info.core,
@@ -200,9 +206,9 @@ fn of_cpu(topology: &Topology, cpu: u32, name: &str) -> i64 {
         "node" => info.node,
         "package" => info.package,
         "capacity" => info.capacity,
-        "rank" => place(&|cpu| [u32::MAX - of(cpu).capacity, 0, 0, 0, 0, cpu]),
-        "spread" => place(&|cpu| {
-            let info = of(cpu);
+        "rank" => position(&|cpu| [u32::MAX - cpu_info(cpu).capacity, 0, 0, 0, 0, cpu]),
+        "spread" => position(&|cpu| {
+            let info = cpu_info(cpu);
             [
                 info.thread,
                 info.node,
@@ -212,8 +218,8 @@ fn of_cpu(topology: &Topology, cpu: u32, name: &str) -> i64 {
                 cpu,
             ]
         }),
-        "packed" => place(&|cpu| {
-            let info = of(cpu);
+        "packed" => position(&|cpu| {
+            let info = cpu_info(cpu);
             [
                 info.node,
                 info.llc,
@@ -227,11 +233,11 @@ fn of_cpu(topology: &Topology, cpu: u32, name: &str) -> i64 {
             Some(&sibling) => sibling,
             None => return -1,
         },
-        _ => return of_group(topology, cpu, name),
+        _ => return group_property(topology, cpu, name),
     })
 }
 
-/// The CPUs of a CPU's group, by the end of a fact's name.
+/// Returns the CPUs of a CPU's core, LLC or node, which the last word of a property's name selects.
 fn group<'t>(topology: &'t Topology, cpu: u32, name: &str) -> &'t [u32] {
     match name.rsplit('_').next() {
         Some("core") => topology.siblings(cpu),
@@ -240,9 +246,9 @@ fn group<'t>(topology: &'t Topology, cpu: u32, name: &str) -> &'t [u32] {
     }
 }
 
-fn of_group(topology: &Topology, cpu: u32, name: &str) -> i64 {
+fn group_property(topology: &Topology, cpu: u32, name: &str) -> i64 {
     let cpus = group(topology, cpu, name);
-    // As many as have a first CPU among these.
+    // Each group is counted by its first CPU.
     let firsts = |group: Group| cpus.iter().filter(|&&cpu| group.first(topology, cpu) == cpu).count();
     let number = match name {
         "nr_cores_of_llc" | "nr_cores_of_node" => firsts(Group::Core),
@@ -253,7 +259,7 @@ fn of_group(topology: &Topology, cpu: u32, name: &str) -> i64 {
     number as i64
 }
 
-fn of_pair(topology: &Topology, cpu: u32, other: u32, name: &str) -> i64 {
+fn pair_property(topology: &Topology, cpu: u32, other: u32, name: &str) -> i64 {
     let group = match name {
         "near" => Group::Cpu,
         "near_llc" => Group::Llc,
@@ -264,7 +270,8 @@ fn of_pair(topology: &Topology, cpu: u32, other: u32, name: &str) -> i64 {
     let (cpu, other) = (group.first(topology, cpu), group.first(topology, other));
     let number = |cpu| firsts.partition_point(|&first| first < cpu);
     let here = number(cpu);
-    // Among groups at the same distance, the nearest by number comes first, in either direction round the machine.
+    // Among groups at the same distance, the one with the nearest number precedes, counting in both
+    // directions around the machine.
     let nearness = |to: u32| {
         let ahead = (number(to) + firsts.len() - here) % firsts.len();
         let behind = firsts.len() - ahead;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Profiles as they are written in `profiles/NAME.toml`. profiles/README.md explains the keys to users.
+//! The file format of profiles, `profiles/NAME.toml`. profiles/README.md explains the keys to
+//! users.
 
 use crate::{Arg, Group, Profile, Run, Setting};
 use input::{Error, Source, duration};
@@ -11,27 +12,27 @@ use std::fmt;
 use std::marker::PhantomData;
 use toml::Spanned;
 
-/// Largest profile that is read, in bytes.
+/// Size limit of a profile in bytes.
 pub const MAX_BYTES: u64 = 8 << 20;
 const HINT: &str = "profiles/README.md lists the keys of a profile";
 
-/// Reads the profile of the name that another profile includes.
+/// Reads an included profile by its name.
 pub type Include<'a> = dyn FnMut(&str) -> Result<Profile, Error> + 'a;
 
 /// Reads a profile. `include` reads another profile by its name.
 ///
 /// # Errors
-/// A key or value that a profile does not have.
+/// If a key or value is not one of a profile.
 pub fn parse(source: &Source, include: &mut Include) -> Result<Profile, Error> {
-    let written: Result<Written, Error> = source.toml();
-    let profile = written.and_then(|written| written.profile(source, include));
+    let table: Result<ProfileTable, Error> = source.toml();
+    let profile = table.and_then(|table| table.profile(source, include));
     profile.map_err(|error| if error.hint.is_none() { error.hint(HINT) } else { error })
 }
 
-/// A profile's table.
+/// The top-level table of a profile.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Written {
+pub struct ProfileTable {
     absent: Text,
     include: Vec<Spanned<Text>>,
     uptime: Option<Spanned<Text>>,
@@ -46,7 +47,7 @@ pub struct Written {
     struct_ops: Text,
     attach: Vec<Text>,
     detach: Vec<Text>,
-    run: Vec<WrittenRun>,
+    run: Vec<RunTable>,
 }
 
 type Pairs = BTreeMap<String, Text>;
@@ -54,7 +55,7 @@ type Settings = BTreeMap<String, TextOr<Conditional>>;
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenRun {
+struct RunTable {
     program: Spanned<Text>,
     each: Option<Group>,
     #[serde(default)]
@@ -70,7 +71,7 @@ struct WrittenRun {
     #[serde(default)]
     memory: Settings,
     #[serde(default)]
-    then: Vec<WrittenRun>,
+    then: Vec<RunTable>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -88,11 +89,11 @@ struct Repeated {
     times: u32,
 }
 
-impl Written {
-    /// Returns the included profiles followed by this one.
+impl ProfileTable {
+    /// Joins the included profiles and this one, in this order.
     ///
     /// # Errors
-    /// If a profile cannot be included, or a value is none.
+    /// If a profile cannot be included, or a value is invalid.
     pub fn profile(self, source: &Source, include: &mut Include) -> Result<Profile, Error> {
         let mut profile = Profile::default();
         for name in self.include {
@@ -131,20 +132,20 @@ impl Written {
     }
 }
 
-impl WrittenRun {
+impl RunTable {
     fn run(self, source: &Source, is_then: bool) -> Result<Run, Error> {
         let at = self.program.span().start;
         if self.program.get_ref().0.is_empty() {
-            return Err(source.error(at, "a program without a name"));
+            return Err(source.error(at, "the program has no name"));
         }
         if is_then && (self.each.is_some() || self.after) {
             return Err(source
                 .error(at, "'each' or 'after' in [[run.then]]")
-                .hint("it runs for the same CPUs and at the same time as its [[run]]: put each and after there"));
+                .hint("a [[run.then]] runs for the same CPUs and at the same time as its [[run]]: move the key to the [[run]]"));
         }
         let args = self.args.into_iter().map(|arg| match arg {
             TextOr::Text(text) => Arg::from(text.0.as_str()),
-            TextOr::Table(Repeated { value, times }) => Arg { value: value.0, times },
+            TextOr::Detailed(Repeated { value, times }) => Arg { value: value.0, times },
         });
         let then = self.then.into_iter().map(|run| run.run(source, true));
         Ok(Run {
@@ -161,7 +162,7 @@ impl WrittenRun {
     }
 }
 
-/// Adds what the second profile does after what the first does.
+/// Adds the second profile's work after that of the first.
 fn join(first: &mut Profile, second: Profile) {
     let Profile {
         absent,
@@ -209,7 +210,7 @@ fn texts(texts: Vec<Text>) -> Vec<String> {
 fn settings(settings: Settings) -> Vec<Setting> {
     let setting = |(path, value)| match value {
         TextOr::Text(Text(value)) => Setting::new(path, value),
-        TextOr::Table(Conditional { value, when }) => Setting {
+        TextOr::Detailed(Conditional { value, when }) => Setting {
             when: when.0,
             ..Setting::new(path, value.0)
         },
@@ -217,15 +218,15 @@ fn settings(settings: Settings) -> Vec<Setting> {
     settings.into_iter().map(setting).collect()
 }
 
-/// A text, number or truth value, as text.
+/// A string, number or boolean, as text.
 #[derive(Clone, Debug, Default)]
 struct Text(String);
 
-/// A [`Text`], or a table that says more.
+/// A [`Text`], or a table with more details.
 #[derive(Clone, Debug)]
 enum TextOr<T> {
     Text(Text),
-    Table(T),
+    Detailed(T),
 }
 
 impl<'de> Deserialize<'de> for Text {
@@ -284,7 +285,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for TextOrVisitor<T> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<TextOr<T>, A::Error> {
-        T::deserialize(MapAccessDeserializer::new(map)).map(TextOr::Table)
+        T::deserialize(MapAccessDeserializer::new(map)).map(TextOr::Detailed)
     }
 }
 
@@ -331,14 +332,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_place() {
+    fn errors_name_the_position_and_the_key() {
         for (text, expect) in [
             (
                 "sett = {}",
                 "p.toml:1:1: unknown key 'sett'\n  hint: did you mean 'set'?",
             ),
             ("[[run]]\nwhen = 'smt'", "p.toml:1:1: the key 'program' is missing"),
-            ("[[run]]\nprogram = ''", "p.toml:2:11: a program without a name"),
+            ("[[run]]\nprogram = ''", "p.toml:2:11: the program has no name"),
             (
                 "[[run]]\nprogram = 'x'\nargs = [{ times = 2 }]",
                 "p.toml:3:9: the key 'value' is missing",

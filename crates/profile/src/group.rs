@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Groups of CPUs that a part of a profile is done for: each CPU, core, LLC, node or package.
+//! Groups of CPUs for which a setting or program is repeated: CPU, core, LLC, node or package.
 
 use machine::Topology;
 use serde::Deserialize;
 
-/// A kind of group of CPUs, the finest first.
+/// A kind of group of CPUs, from finest to coarsest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Group {
@@ -27,7 +27,7 @@ impl Group {
         })
     }
 
-    /// Returns the first CPU of a CPU's group.
+    /// Returns the first CPU of the group that contains a CPU.
     pub(crate) fn first(self, topology: &Topology, cpu: u32) -> u32 {
         match self {
             Group::Cpu => cpu,
@@ -38,24 +38,25 @@ impl Group {
         }
     }
 
-    /// Returns the first CPU of each group, ascending.
+    /// Returns the first CPU of each group, in ascending order.
     pub(crate) fn all(self, topology: &Topology) -> Vec<u32> {
         let all = 0..topology.nr_cpus();
         all.filter(|&cpu| self.first(topology, cpu) == cpu).collect()
     }
 }
 
-/// A CPU, pair of CPUs or word of a mask that something is done for. A group is its first CPU.
+/// A CPU, pair of CPUs or word of a mask for which something is done. A group is represented by its
+/// first CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Instance {
     pub cpu: Option<u32>,
     /// The second CPU of a pair.
     pub other: Option<u32>,
-    /// The word of a mask of CPUs.
+    /// Index of a word in a mask of CPUs.
     pub word: Option<u32>,
 }
 
-/// Returns the instances of a group, one a CPU, core and so on; without a group a single one.
+/// Returns one instance for each group, or a single instance without a group.
 pub fn instances(topology: &Topology, group: Option<Group>) -> Vec<Instance> {
     let Some(group) = group else {
         return vec![Instance::default()];

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Profiles: the work of a policy's user-space half between opening and attaching it, as data.
+//! Profiles: what a policy's user-space part sets up between opening and attaching the policy, as
+//! data.
 //!
-//! Values are [expressions](expression) over facts of the machine and the kernel's enumerators. What is set is a path with
-//! indices, and its indices say for what it is done: `cpu_capacity[cpu]` for each CPU, `dom_cpumasks[llc][word]` for each word of
-//! each LLC's mask, `steal_order[cpu * 128 + near]` for each pair. profiles/README.md has the names.
+//! Values are [expressions](expression) over properties of the machine and the kernel's
+//! enumerators. The indices in a path say for what a setting is repeated: `cpu_capacity[cpu]` is
+//! set for each CPU, `dom_cpumasks[llc][word]` for each word of each LLC's mask, and
+//! `steal_order[cpu * 128 + near]` for each pair of CPUs. profiles/README.md lists the names.
 
 mod expression;
 mod facts;
@@ -11,7 +13,7 @@ pub mod file;
 mod group;
 mod path;
 
-pub use facts::{Enumerators, Facts};
+pub use facts::{Enumerators, Properties};
 pub use group::{Group, Instance, instances};
 
 use bpf::object::Object;
@@ -20,75 +22,80 @@ use path::Path;
 /// Size limit in bytes of a syscall program's argument (bpf_prog_test_run_syscall).
 const MAX_CONTEXT: usize = u16::MAX as usize;
 
-/// The work for one policy.
+/// The profile of one policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
-    /// The part of the user-space half that does not run here, in a sentence. Empty if nothing that matters is missing.
+    /// Sentence about the part of the user-space part's work that is missing here; empty if nothing
+    /// important is missing.
     pub absent: String,
-    /// How long the machine has been up when the policy is loaded, ns.
+    /// Time in ns for which the machine has been up when the policy is loaded.
     pub uptime_ns: u64,
-    /// Names of the profile's own for values, in the order of the alphabet.
+    /// The profile's own names with their values, in alphabetical order.
     pub names: Vec<(String, String)>,
-    /// Globals, or elements of them, and their values.
+    /// Globals or elements of globals, with their values.
     pub set: Vec<Setting>,
-    /// Arrays and their numbers of elements.
+    /// Arrays, with their numbers of elements.
     pub resize: Vec<(String, String)>,
-    /// Maps and their numbers of entries.
+    /// Maps, with their numbers of entries.
     pub max_entries: Vec<(String, String)>,
-    /// Maps of maps whose entries each get an inner map as the object declares them.
+    /// Maps of maps. Each entry gets an inner map as the object declares it.
     pub inner_maps: Vec<String>,
-    /// Entries of maps, or members of them: the first index is the key, of a per-CPU map the second the CPU.
+    /// Map entries or members of them. The first index is the key; in a per-CPU map the second is
+    /// the CPU.
     pub map: Vec<Setting>,
     /// Constants of the callback table: `flags`, `timeout_ms` and so on.
     pub ops: Vec<(String, String)>,
-    /// Callbacks that are taken out of the callback table.
+    /// Callbacks to remove from the callback table.
     pub without: Vec<String>,
-    /// Name of the callback table to attach, of several; empty: the first that attaches by itself.
+    /// Name of the callback table to attach, if there are several; empty: the first that attaches
+    /// by itself.
     pub struct_ops: String,
     /// Programs to attach that do not attach by themselves.
     pub attach: Vec<String>,
-    /// Programs that do not attach though they would by themselves.
+    /// Programs that must not attach although they would by themselves.
     pub detach: Vec<String>,
     /// Programs of type syscall to run, in this order.
     pub run: Vec<Run>,
 }
 
-/// A global, a map's entry or a word of memory, and its value.
+/// A global, map entry or memory word, with its value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Setting {
     pub path: String,
     pub value: String,
-    /// Only if this is not 0; empty: always.
+    /// Condition under which the setting applies; empty: always.
     pub when: String,
 }
 
-/// Running a program of type syscall.
+/// A run of a program of type syscall.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Run {
     pub program: String,
-    /// For each of these instead of once.
+    /// Groups for each of which the program runs; `None`: it runs once.
     pub each: Option<Group>,
-    /// Only if this is not 0; empty: always.
+    /// Condition under which the program runs; empty: always.
     pub when: String,
-    /// The CPU it runs on; empty: the first.
+    /// CPU on which the program runs; empty: the first.
     pub on: String,
-    /// When the policy is enabled, instead of before.
+    /// Whether the program runs after the policy is enabled instead of before.
     pub after: bool,
-    /// The members of the struct which the program takes.
+    /// Members of the struct that the program takes as argument.
     pub args: Vec<Arg>,
-    /// Names for what those members are when the program has returned, in their order.
+    /// Names for the members' values when the program has returned, in the members' order.
     pub result: Vec<String>,
-    /// 64-bit words of the policy's memory (addresses that programs gave) to be set when it has returned.
+    /// 64-bit words of the policy's memory to set when the program has returned. Their addresses
+    /// come from programs.
     pub memory: Vec<Setting>,
-    /// Programs to run next for the same CPU, core, ..., which know its results.
+    /// Programs to run afterwards for the same CPU, core and so on. They can use the results.
     pub then: Vec<Run>,
 }
 
-/// A member of the struct which a program takes: an `s32`, or with `:u64` after its value a 64-bit one.
+/// A member of the struct that a program takes: an `s32`, or a 64-bit number if `:u64` follows its
+/// value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arg {
     pub value: String,
-    /// An array has several; in their values `i` is which.
+    /// Number of array elements; `i` in their values is the element's index.
     pub times: u32,
 }
 
@@ -102,11 +109,11 @@ impl From<&str> for Arg {
 }
 
 impl Profile {
-    /// Returns the values of the profile's own names.
+    /// Evaluates the profile's own names.
     ///
     /// # Errors
     /// If a name has no value.
-    pub fn names(&self, facts: Facts) -> Result<Vec<(String, i64)>, String> {
+    pub fn names(&self, facts: Properties) -> Result<Vec<(String, i64)>, String> {
         let mut known = Vec::new();
         for (name, text) in &self.names {
             let value = facts.with_results(&known).value(text)?;
@@ -119,14 +126,14 @@ impl Profile {
     ///
     /// # Errors
     /// If the object has no such variable, or a value does not fit it.
-    pub fn apply(&self, object: &mut Object, facts: Facts) -> Result<(), String> {
+    pub fn apply(&self, object: &mut Object, facts: Properties) -> Result<(), String> {
         let types = object.btf().clone();
         let facts = facts.with_types(&types);
         let names = self.names(facts)?;
         let facts = facts.with_results(&names);
         let count = |text: &str| {
             let value = facts.value(text)?;
-            u32::try_from(value).map_err(|_| format!("{text} = {value} is no number of elements"))
+            u32::try_from(value).map_err(|_| format!("{text} = {value} is not a valid number of elements"))
         };
         for (name, text) in &self.resize {
             object.resize(name, count(text)?).map_err(|error| error.to_string())?;
@@ -145,7 +152,8 @@ impl Profile {
     }
 }
 
-/// Sets a value of either sign: unsigned values wrap into i64 on the way, and which it is the variable's type says.
+/// Sets a value of either sign. Unsigned values have wrapped into i64, so the unsigned forms are
+/// tried if the variable's type refuses the negative number.
 pub fn fitting(value: i64, mut set: impl FnMut(&str) -> Result<(), String>) -> Result<(), String> {
     set(&value.to_string()).or_else(|error| match i32::try_from(value) {
         _ if value >= 0 => Err(error),
@@ -163,11 +171,11 @@ impl Setting {
         }
     }
 
-    /// Calls `set` with every path this stands for, and its value there.
+    /// Calls `set` with every path that this setting stands for, and the value there.
     ///
     /// # Errors
-    /// If it is no expression, names something unknown, or `set` fails.
-    pub fn each(&self, facts: Facts, set: &mut dyn FnMut(&str, i64) -> Result<(), String>) -> Result<(), String> {
+    /// If a text is not an expression, a name is unknown, or `set` fails.
+    pub fn each(&self, facts: Properties, set: &mut dyn FnMut(&str, i64) -> Result<(), String>) -> Result<(), String> {
         let path = Path::parse(&self.path)?;
         for at in path.instances(facts.spec, facts.at)? {
             let facts = facts.at(at);
@@ -183,11 +191,11 @@ impl Setting {
 }
 
 impl Run {
-    /// Returns the bytes of the struct which the program takes.
+    /// Returns the bytes of the struct that the program takes.
     ///
     /// # Errors
-    /// If an argument is no value, or the struct is larger than [`MAX_CONTEXT`].
-    pub fn context(&self, facts: Facts) -> Result<Vec<u8>, String> {
+    /// If an argument has no value, or the struct is larger than [`MAX_CONTEXT`].
+    pub fn context(&self, facts: Properties) -> Result<Vec<u8>, String> {
         let mut bytes = Vec::new();
         for arg in &self.args {
             let (text, size) = arg.parts();
@@ -199,7 +207,7 @@ impl Run {
                 bytes.extend_from_slice(&value.to_le_bytes()[..size]);
                 if bytes.len() > MAX_CONTEXT {
                     return Err(format!(
-                        "{}: the arguments take more than {MAX_CONTEXT} bytes, the most that a program gets: use smaller 'times'",
+                        "{}: the arguments take more than {MAX_CONTEXT} bytes, the limit for a program: reduce 'times'",
                         self.program
                     ));
                 }
@@ -208,7 +216,8 @@ impl Run {
         Ok(bytes)
     }
 
-    /// Returns the arguments' present values by the names that the profile gives them. An array gives its first element.
+    /// Returns the members' current values by the names that the profile gives them. For an array,
+    /// it is the first element's.
     pub fn results(&self, context: &[u8]) -> Vec<(String, i64)> {
         let mut end: usize = 0;
         let mut results = Vec::new();
@@ -231,7 +240,7 @@ impl Run {
 }
 
 impl Arg {
-    /// The value's text, and its bytes.
+    /// Returns the text of the value, and its size in bytes.
     fn parts(&self) -> (&str, usize) {
         match self.value.strip_suffix(":u64") {
             Some(text) => (text, 8),

@@ -1,28 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Paths of variables and map entries, whose indices say for which CPUs, pairs and words of masks something is set.
+//! Paths of variables and map entries. Their indices say for which CPUs, pairs and words of masks a
+//! value is set.
 
 use crate::expression::Expression;
-use crate::facts::{Facts, is_of_cpu, is_of_other};
+use crate::facts::{Properties, is_cpu_property, is_pair_property};
 use crate::group::{Group, Instance, instances};
 use machine::MachineSpec;
 
-/// Most elements that one setting sets for one CPU, and most CPUs, pairs and words that it is for.
+/// Maximum number of elements that a setting sets for one CPU, and of CPUs, pairs and words for
+/// which it is made.
 const MAX_PATHS: usize = 1 << 22;
 
-/// A variable or map with indices which are worked out: `name[cpu].member[0..3]`.
+/// A variable or map with indices that are expressions: `name[cpu].member[0..3]`.
 pub(crate) struct Path<'p> {
-    /// The text before each index, and after the last index.
+    /// The text before each index, and after the last one.
     between: Vec<&'p str>,
     indices: Vec<Index>,
 }
 
-/// An index, `from..to` or, for keys of maps, several values.
+/// An index: values (several for a map's key), or a range `from..to`.
 enum Index {
     Values(Vec<Expression>),
     Range(Expression, Expression),
 }
 
 impl<'p> Path<'p> {
+    /// Parses a path.
+    ///
     /// # Errors
     /// If a bracket or a value is missing.
     pub(crate) fn parse(text: &'p str) -> Result<Path<'p>, String> {
@@ -41,8 +45,9 @@ impl<'p> Path<'p> {
         Ok(Path { between, indices })
     }
 
-    /// Returns the instances for which the path is set, by the facts in its indices: `[cpu]` is each CPU, `[llc]` each LLC, `[llc].x[other_llc]` each
-    /// pair. If `at` already has a CPU, only that CPU is used.
+    /// Returns the instances for which the path is set, according to the names in its indices:
+    /// `[cpu]` is each CPU, `[llc]` each LLC, `[llc].x[other_llc]` each pair. If `at` already has a
+    /// CPU, only that CPU is used.
     ///
     /// # Errors
     /// If there are more than [`MAX_PATHS`].
@@ -56,11 +61,11 @@ impl<'p> Path<'p> {
             let second = name.strip_prefix("other_").or(name.strip_prefix("near_"));
             match name {
                 "word" => words = true,
-                _ if is_of_other(name) => finer(
+                _ if is_pair_property(name) => finer(
                     &mut other,
                     Group::by_name(second.unwrap_or("cpu")).unwrap_or(Group::Cpu),
                 ),
-                _ if is_of_cpu(name) => finer(&mut own, Group::by_name(name).unwrap_or(Group::Cpu)),
+                _ if is_cpu_property(name) => finer(&mut own, Group::by_name(name).unwrap_or(Group::Cpu)),
                 _ => {}
             }
         };
@@ -82,7 +87,7 @@ impl<'p> Path<'p> {
         let nr_others = other.map_or(1, |other| other.all(topology).len());
         if all.len().saturating_mul(nr_others).saturating_mul(nr_words) > MAX_PATHS {
             return Err(format!(
-                "its indices stand for {} instances, {nr_others} others and {nr_words} words of each: more than {MAX_PATHS}",
+                "the indices stand for {} CPUs or groups with {nr_others} partners and {nr_words} words each, more than the limit of {MAX_PATHS}",
                 all.len()
             ));
         }
@@ -98,14 +103,15 @@ impl<'p> Path<'p> {
         }
         if words {
             let words = topology.nr_cpus().div_ceil(64);
-            let of = |at: Instance| (0..words).map(move |word| Instance { word: Some(word), ..at });
-            all = all.into_iter().flat_map(of).collect();
+            let with_words = |at: Instance| (0..words).map(move |word| Instance { word: Some(word), ..at });
+            all = all.into_iter().flat_map(with_words).collect();
         }
         Ok(all)
     }
 
-    /// Returns the paths at one instance with numbers for indices: one path, or one for each element of its ranges.
-    pub(crate) fn at(&self, facts: &Facts) -> Result<Vec<String>, String> {
+    /// Returns the paths at one instance, with numbers for indices. A range gives one path for each
+    /// of its elements.
+    pub(crate) fn at(&self, facts: &Properties) -> Result<Vec<String>, String> {
         let mut paths = vec![self.between[0].to_owned()];
         for (index, after) in self.indices.iter().zip(&self.between[1..]) {
             let range: Vec<String> = match index {
@@ -119,7 +125,7 @@ impl<'p> Path<'p> {
                     let count = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0);
                     if count.saturating_mul(paths.len()) > MAX_PATHS {
                         return Err(format!(
-                            "a range of {count} elements: a setting reaches {MAX_PATHS} at most"
+                            "a range of {count} elements makes the setting exceed the limit of {MAX_PATHS} elements"
                         ));
                     }
                     range.map(|i| i.to_string()).collect()

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Facts, what indices stand for, and structs of arguments, on small machines.
+//! Tests of properties, indices and argument structs on small machines.
 
 use super::*;
 use machine::MachineSpec;
 use machine::{Costs, Cpu, Topology};
 
-/// A kernel with two enumerators, which lacks a third.
+/// A kernel that has two enumerators and lacks a third.
 struct Kernel;
 
 impl Enumerators for Kernel {
@@ -45,7 +45,7 @@ fn cpu(core: u32, thread: u32, llc: u32, node: u32, capacity: u32) -> Cpu {
     }
 }
 
-/// Two fast cores of two threads and a slow one.
+/// Two fast cores with two threads each, and a slow core.
 fn hybrid() -> MachineSpec {
     let cpus = [(0, 0, 512), (1, 0, 1024), (0, 1, 512), (1, 1, 1024), (2, 0, 300)];
     spec(
@@ -55,7 +55,7 @@ fn hybrid() -> MachineSpec {
     )
 }
 
-/// Two nodes of two LLCs of two cores.
+/// Two nodes with two LLCs each, and two cores in each LLC.
 fn numa() -> MachineSpec {
     spec((0..8).map(|id| cpu(id, 0, id / 2, id / 4, 1024)).collect())
 }
@@ -63,7 +63,7 @@ fn numa() -> MachineSpec {
 fn all(spec: &MachineSpec, path: &str, value: &str) -> Vec<String> {
     let mut found = Vec::new();
     Setting::new(path, value)
-        .each(Facts::new(spec, &Kernel), &mut |path, value| {
+        .each(Properties::new(spec, &Kernel), &mut |path, value| {
             found.push(format!("{path}={value}"));
             Ok(())
         })
@@ -72,9 +72,9 @@ fn all(spec: &MachineSpec, path: &str, value: &str) -> Vec<String> {
 }
 
 #[test]
-fn expressions_know_facts_and_enumerators() {
+fn expressions_use_properties_and_enumerators() {
     let spec = hybrid();
-    let facts = Facts::new(&spec, &Kernel);
+    let facts = Properties::new(&spec, &Kernel);
     let check = |text: &str, value: i64| assert_eq!(facts.value(text), Ok(value), "{text}");
     check("nr_cpus", 5);
     check("smt", 1);
@@ -85,13 +85,13 @@ fn expressions_know_facts_and_enumerators() {
     check("max_capacity - min_capacity", 724);
     check("sum_capacity", 512 * 2 + 1024 * 2 + 300);
     check("max_nr_cpus_of_core * 10 + max_nr_cores_of_llc", 23);
-    assert!(facts.value("cpu").unwrap_err().contains("done once"));
-    assert!(facts.value("nr_cpu").unwrap_err().contains("neither a fact"));
-    assert!(facts.value("sizeof(x)").unwrap_err().contains("not known here"));
+    assert!(facts.value("cpu").unwrap_err().contains("made only once"));
+    assert!(facts.value("nr_cpu").unwrap_err().contains("neither a property"));
+    assert!(facts.value("sizeof(x)").unwrap_err().contains("cannot be used here"));
 }
 
 #[test]
-fn each_cpu_has_its_places_and_sibling() {
+fn each_cpu_has_its_positions_and_sibling() {
     let spec = hybrid();
     assert_eq!(
         all(&spec, "a[cpu]", "rank"),
@@ -112,7 +112,7 @@ fn each_cpu_has_its_places_and_sibling() {
 }
 
 #[test]
-fn indices_say_for_what_it_is_done() {
+fn indices_select_the_cpus_and_groups() {
     let spec = numa();
     assert_eq!(all(&spec, "a", "nr_llcs"), ["a=4"]);
     assert_eq!(all(&spec, "a[llc]", "node"), ["a[0]=0", "a[1]=0", "a[2]=1", "a[3]=1"]);
@@ -130,11 +130,11 @@ fn indices_say_for_what_it_is_done() {
 }
 
 #[test]
-fn pairs_are_ordered_by_nearness_and_then_round_the_machine() {
+fn pairs_are_ordered_by_distance_and_then_by_number() {
     let spec = numa();
     let near = all(&spec, "a[cpu][near]", "other_cpu");
     assert_eq!(near.len(), 64);
-    let of = |cpu: u32| -> Vec<String> {
+    let partners = |cpu: u32| -> Vec<String> {
         let mut own: Vec<_> = near
             .iter()
             .filter(|path| path.starts_with(&format!("a[{cpu}]")))
@@ -144,23 +144,23 @@ fn pairs_are_ordered_by_nearness_and_then_round_the_machine() {
             .map(|path| path.split_once('=').expect("a value").1.to_owned())
             .collect()
     };
-    assert_eq!(of(0), ["0", "1", "2", "3", "7", "6", "5", "4"]);
-    assert_eq!(of(3), ["3", "2", "1", "0", "4", "5", "6", "7"]);
+    assert_eq!(partners(0), ["0", "1", "2", "3", "7", "6", "5", "4"]);
+    assert_eq!(partners(3), ["3", "2", "1", "0", "4", "5", "6", "7"]);
     let llcs = all(&spec, "a[llc][near_llc]", "other_llc");
     assert_eq!(llcs[4..8], ["a[1][1]=0", "a[1][0]=1", "a[1][2]=2", "a[1][3]=3"]);
 }
 
 #[test]
-fn conditions_leave_out() {
+fn a_condition_omits_instances() {
     let spec = numa();
     let setting = Setting {
         when: "other_llc != llc & other_node == node".into(),
         ..Setting::new("a[llc]", "other_llc")
     };
     let error = setting
-        .each(Facts::new(&spec, &Kernel), &mut |_, _| Ok(()))
+        .each(Properties::new(&spec, &Kernel), &mut |_, _| Ok(()))
         .unwrap_err();
-    assert!(error.contains("'other_llc' is a fact of a pair"), "{error}");
+    assert!(error.contains("'other_llc' is a property of a pair"), "{error}");
     let setting = Setting {
         path: "a[llc][other_llc]".into(),
         ..setting
@@ -170,7 +170,9 @@ fn conditions_leave_out() {
         found.push(path.to_owned());
         Ok(())
     };
-    setting.each(Facts::new(&spec, &Kernel), &mut keep).expect("values");
+    setting
+        .each(Properties::new(&spec, &Kernel), &mut keep)
+        .expect("values");
     assert_eq!(found, ["a[0][1]", "a[1][0]", "a[2][3]", "a[3][2]"]);
 }
 
@@ -189,7 +191,7 @@ fn arguments_are_laid_out_as_c_does() {
         result: vec!["a".into(), "b".into(), "c".into()],
         ..Run::default()
     };
-    let bytes = run.context(Facts::new(&spec, &Kernel)).unwrap();
+    let bytes = run.context(Properties::new(&spec, &Kernel)).unwrap();
     assert_eq!(
         bytes,
         [
@@ -198,12 +200,12 @@ fn arguments_are_laid_out_as_c_does() {
     );
     let results = run.results(&bytes);
     assert_eq!(results, [("a".into(), 7), ("b".into(), 250), ("c".into(), -1)]);
-    let facts = Facts::new(&spec, &Kernel).with_results(&results);
+    let facts = Properties::new(&spec, &Kernel).with_results(&results);
     assert_eq!(facts.value("b + c"), Ok(249));
 }
 
 #[test]
-fn arguments_that_are_larger_than_a_program_gets_are_refused() {
+fn arguments_above_the_size_limit_are_refused() {
     let spec = hybrid();
     let run = |times| Run {
         program: "setup".into(),
@@ -213,8 +215,11 @@ fn arguments_that_are_larger_than_a_program_gets_are_refused() {
         }],
         ..Run::default()
     };
-    assert_eq!(run(16383).context(Facts::new(&spec, &Kernel)).unwrap().len(), 65532);
-    let error = run(u32::MAX).context(Facts::new(&spec, &Kernel)).unwrap_err();
+    assert_eq!(
+        run(16383).context(Properties::new(&spec, &Kernel)).unwrap().len(),
+        65532
+    );
+    let error = run(u32::MAX).context(Properties::new(&spec, &Kernel)).unwrap_err();
     assert!(
         error.starts_with("setup: the arguments take more than 65535 bytes"),
         "{error}"
@@ -222,12 +227,12 @@ fn arguments_that_are_larger_than_a_program_gets_are_refused() {
 }
 
 #[test]
-fn a_range_of_everything_is_refused() {
+fn a_huge_range_is_refused() {
     let spec = numa();
     for path in ["a[0..9223372036854775807]", "a[0..4000][0..4000]"] {
         let error = Setting::new(path, "1")
-            .each(Facts::new(&spec, &Kernel), &mut |_, _| Ok(()))
+            .each(Properties::new(&spec, &Kernel), &mut |_, _| Ok(()))
             .unwrap_err();
-        assert!(error.contains("4194304 at most"), "{path}: {error}");
+        assert!(error.contains("the limit of 4194304 elements"), "{path}: {error}");
     }
 }

@@ -25,6 +25,7 @@ fn stream(cpus: u32, tasks: u32, switches: u32, with_wakeups: bool) -> Vec<Recor
             records.push(Record {
                 time: time - time.min(900),
                 cpu,
+                after: 0,
                 event: Event::Waking { pid: next, waker: 0 },
             });
             let event = Event::Wakeup {
@@ -35,6 +36,7 @@ fn stream(cpus: u32, tasks: u32, switches: u32, with_wakeups: bool) -> Vec<Recor
             records.push(Record {
                 time: time - time.min(500),
                 cpu,
+                after: 0,
                 event,
             });
         }
@@ -42,6 +44,7 @@ fn stream(cpus: u32, tasks: u32, switches: u32, with_wakeups: bool) -> Vec<Recor
         records.push(Record {
             time,
             cpu,
+            after: 0,
             event: Event::Switch {
                 prev,
                 prev_state: TaskState::Interruptible,

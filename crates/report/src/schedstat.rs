@@ -58,7 +58,8 @@ impl Schedstat {
     }
 
     fn add(&mut self, record: &Record) {
-        let &Record { time, cpu, ref event } = record;
+        let &Record { cpu, ref event, .. } = record;
+        let time = record.local_time();
         match *event {
             Event::Waking { pid, .. } => self.tasks.entry(pid).waker = Some(cpu),
             Event::Wakeup { pid, target, new } => {

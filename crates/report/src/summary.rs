@@ -127,7 +127,8 @@ impl Summary {
     #[inline(always)]
     /// Counts one record.
     fn add(&mut self, record: &Record) {
-        let &Record { time, cpu, ref event } = record;
+        let &Record { cpu, ref event, .. } = record;
+        let time = record.local_time();
         match *event {
             Event::Switch { prev, prev_state, next } => {
                 if prev == next {

@@ -65,7 +65,8 @@ impl<W: Write> Timehist<W> {
     }
 
     fn add(&mut self, record: &Record) {
-        let &Record { time, cpu, ref event } = record;
+        let &Record { cpu, ref event, .. } = record;
+        let time = record.local_time();
         match *event {
             Event::Waking { pid, .. } | Event::Wakeup { pid, .. } => {
                 self.tasks.entry(pid).woken.get_or_insert(time);

@@ -294,7 +294,10 @@ impl Row {
 
 impl Sink for Draw {
     fn take(&mut self, records: &[Record]) {
-        for &Record { time, cpu, ref event } in records {
+        for &Record {
+            time, cpu, ref event, ..
+        } in records
+        {
             match *event {
                 Event::TaskNew { pid, ref comm, .. } | Event::TaskRename { pid, ref comm } => {
                     self.comms.insert(pid, comm.clone());
@@ -404,6 +407,7 @@ mod tests {
             draw.take(&[Record {
                 time,
                 cpu: 0,
+                after: 0,
                 event: event.clone(),
             }]);
         }

@@ -72,8 +72,7 @@ pub enum Event {
     /// `Overhead` record.
     Overhead { ns: u64 },
     /// A policy callback returned. `op` is an index into [`Header::ops`](crate::Header::ops). The
-    /// record's time is when the kernel was entered; the callback began `after` ns later and took
-    /// `ns`. `ns` includes nested callbacks and lock waits; `insns` counts only this callback's own
+    /// callback began `after` ns past the record's time and took `ns`. `ns` includes nested callbacks and lock waits; `insns` counts only this callback's own
     /// instructions.
     Callback { op: u16, insns: u32, after: u32, ns: u32 },
     /// `Record::cpu` sent an inter-processor interrupt (IPI) to CPU `target`.
@@ -135,12 +134,29 @@ pub fn dsq_name(dsq: u64) -> String {
     }
 }
 
-/// An event with its CPU and its time in ns since the start of the run.
+/// An event with its CPU and its time.
+///
+/// A simulated CPU handles an event at one instant, `time`, and is charged for the work. Its own
+/// clock, [`Record::local_time`], runs ahead of `time` by the work that it has been charged so far.
+/// Records of a run are ordered by `time`; local times are ordered on each CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
+    /// Time in ns since the start of the run at which the kernel was entered.
     pub time: u64,
     pub cpu: u32,
+    /// Time in ns by which the local time of `cpu` is past `time`. It is 0 in recordings of a real
+    /// kernel, whose times are local ones.
+    pub after: u32,
     pub event: Event,
+}
+
+impl Record {
+    /// Returns the local time of the CPU in ns: the time that a tracepoint on a real machine would
+    /// have.
+    #[inline(always)]
+    pub fn local_time(&self) -> u64 {
+        self.time + u64::from(self.after)
+    }
 }
 
 /// Consumer of records. It receives them in time order, a batch at a time.

@@ -162,7 +162,12 @@ mod tests {
                 },
             ),
         ] {
-            follow.add(&Record { time: 0, cpu, event });
+            follow.add(&Record {
+                time: 0,
+                cpu,
+                after: 0,
+                event,
+            });
             counts.push((follow.runnable(0), follow.runnable(1)));
         }
         assert_eq!(

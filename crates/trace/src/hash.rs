@@ -4,8 +4,8 @@
 //! Two runs with equal hashes have, with overwhelming probability, the same records. Detail records
 //! ([`Event::is_detail`](crate::Event::is_detail)) are left out.
 //!
-//! The hash is computed from the meaning of each record, as a tuple of four words: time, kind and
-//! CPU, and two pairs of numbers. It therefore does not depend on endianness, on the file format or
+//! The hash is computed from the meaning of each record, as a tuple of four words: time; kind, CPU
+//! and local time; and two pairs of numbers. It therefore does not depend on endianness, on the file format or
 //! on the build. Two independent multiplications combine the words of the tuple, and a third adds
 //! the result to the state. A record thus costs the latency of one multiplication. The hash detects
 //! differences, but it does not protect against constructed collisions.
@@ -71,7 +71,7 @@ impl Hash {
 
     #[inline(always)]
     fn tuple(&mut self, record: &Record, kind: u64, first: u64, second: u64) {
-        let kind_cpu = kind | u64::from(record.cpu) << 32;
+        let kind_cpu = (kind | u64::from(record.cpu) << 16) ^ u64::from(record.after) << 32;
         let head = fold(record.time ^ K[0], kind_cpu ^ K[1]);
         let body = fold(first ^ K[2], second ^ K[3]);
         self.chain(head, body);
@@ -149,6 +149,7 @@ mod tests {
             .map(|(i, event)| Record {
                 time: i * 1000,
                 cpu: i as u32 % 4,
+                after: 0,
                 event,
             })
             .collect()
@@ -183,6 +184,7 @@ mod tests {
         let base = Record {
             time: 5,
             cpu: 2,
+            after: 0,
             event: Event::Switch {
                 prev: 1,
                 prev_state: TaskState::Running,
@@ -200,6 +202,10 @@ mod tests {
                 ..base.clone()
             },
             Record { cpu: 3, ..base.clone() },
+            Record {
+                after: 1,
+                ..base.clone()
+            },
             Record {
                 event: Event::Switch {
                     prev: 2,
@@ -233,7 +239,12 @@ mod tests {
             sample_events()
                 .into_iter()
                 .filter(|event| !event.is_detail())
-                .map(|event| Record { time: 9, cpu: 9, event }),
+                .map(|event| Record {
+                    time: 9,
+                    cpu: 9,
+                    after: 0,
+                    event,
+                }),
         );
         for variant in variants {
             assert!(seen.insert(hash(std::slice::from_ref(&variant))), "{variant:?}");
@@ -270,7 +281,12 @@ mod tests {
                         prev_state: TaskState::Running,
                         next: pid + 1,
                     };
-                    assert!(seen.insert(hash(&[Record { time, cpu, event }])));
+                    assert!(seen.insert(hash(&[Record {
+                        time,
+                        cpu,
+                        after: 0,
+                        event
+                    }])));
                 }
             }
         }

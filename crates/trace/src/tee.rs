@@ -45,8 +45,12 @@ mod tests {
     fn every_sink_gets_every_batch() {
         let (mut kept, mut hash) = (Vec::new(), Hash::default());
         let mut tee = Tee::new().with(&mut kept).with(&mut hash);
-        let records =
-            [Event::Ipi { target: 0 }, Event::TaskExit { pid: 1 }].map(|event| Record { time: 1, cpu: 0, event });
+        let records = [Event::Ipi { target: 0 }, Event::TaskExit { pid: 1 }].map(|event| Record {
+            time: 1,
+            cpu: 0,
+            after: 0,
+            event,
+        });
         tee.take(&records[..1]);
         tee.take(&records[1..]);
         assert_eq!(kept, records);

@@ -47,7 +47,7 @@ fn row(policy: &Policy, cpus: u32, machine: &str, tasks: u32) -> String {
         policy: policy.clone(),
         settings: Vec::new(),
         engine: bpf::engine::Engine::default(),
-        checked: false,
+        sanitizer: false,
         machine: machine::load(machine, &[]).expect("a machine"),
         workload: workload::load(&format!("sleepers:n={tasks},run=2ms,sleep=100us"), &[]).expect("a workload"),
         seed: 1,

@@ -68,7 +68,7 @@ fn scenario(policy: &Policy, machine: &str, workload: &str, for_ns: u64) -> Scen
         policy: policy.clone(),
         settings: Vec::new(),
         engine: bpf::engine::Engine::default(),
-        checked: false,
+        sanitizer: false,
         machine: machine::load(machine, &[]).expect("a machine"),
         workload: workload::load(workload, &[]).expect("a workload"),
         seed: 1,

@@ -12,7 +12,7 @@ use kernel::Machine;
 use kernel::ext::Exit;
 use kernel::load::LoadError;
 use kernel::release::Release;
-use profile::{Facts, Profile};
+use profile::{Profile, Properties};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -74,7 +74,7 @@ pub fn prepare(
     name: &str,
     path: &Path,
     settings: &[(String, String)],
-    facts: Facts,
+    facts: Properties,
 ) -> Result<(Object, Profile), Error> {
     prepare_with_profile(profiles::find(name)?, name, path, settings, facts)
 }
@@ -88,7 +88,7 @@ pub fn prepare_with_profile(
     name: &str,
     path: &Path,
     settings: &[(String, String)],
-    facts: Facts,
+    facts: Properties,
 ) -> Result<(Object, Profile), Error> {
     let mut object = read(path)?;
     profile.apply(&mut object, facts).map_err(|message| {
@@ -172,7 +172,7 @@ pub fn check(policy: &Policy, release: Release) -> Result<Vec<String>, Error> {
     let mut object = read(path)?;
     let profile = profiles::find(name)?;
     profile
-        .apply(&mut object, Facts::new(&machine.spec, &release))
+        .apply(&mut object, Properties::new(&machine.spec, &release))
         .map_err(|message| Error::new(format!("profile of {name}: {message}")))?;
     kernel::load::check(&machine, &object, &profile, Engine::default()).map_err(|error| Error::new(error.to_string()))
 }

@@ -13,7 +13,7 @@ use kernel::ext::{EnableState, Exit, Kind};
 use kernel::layout::enums::{SCX_ECODE_ACT_RESTART, SCX_OPS_SWITCH_PARTIAL};
 use kernel::release::Release;
 use kernel::{Ended, Machine};
-use profile::{Facts, Profile};
+use profile::{Profile, Properties};
 use report::{CallbackResult, CheckedResult, ExitRecord, LockResult, Run, RunResult, Status};
 use std::path::Path;
 use std::time::Instant;
@@ -66,7 +66,7 @@ impl Scenario {
             }
             machine.plan_hotplug(at, cpu, online);
         }
-        machine.checked = self.checked;
+        machine.sanitizer = self.sanitizer;
         machine.stop_with_policy = !self.after_failure;
         let mut sinks = Sinks::new(self, &machine)?;
         let mut at = 0;
@@ -122,7 +122,7 @@ impl Scenario {
             name,
             path,
             &self.settings,
-            Facts::new(&self.machine, &self.kernel),
+            Properties::new(&self.machine, &self.kernel),
         )
     }
 }
@@ -194,7 +194,7 @@ impl Running<'_> {
             let after = RELOAD_TICKS * 1_000_000_000 / u64::from(self.scenario.machine.hz);
             let plan = self.scenario.hotplug.iter().map(|&(time, ..)| time);
             let named = self.scenario.workload.disturbances.iter();
-            let named = named.filter(|disturbance| matches!(disturbance.what, Action::Hotplug { .. }));
+            let named = named.filter(|disturbance| matches!(disturbance.action, Action::Hotplug { .. }));
             let plan = plan.chain(named.map(|disturbance| disturbance.at_ns));
             let reload = plan.map(|time| time.saturating_add(after));
             let reload = reload.filter(|&time| time > self.at).min();

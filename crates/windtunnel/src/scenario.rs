@@ -35,7 +35,7 @@ pub struct Scenario {
     pub settings: Vec<(String, String)>,
     pub engine: bpf::engine::Engine,
     /// Whether to run the policy in the sanitizer, which checks every access and changes no result.
-    pub checked: bool,
+    pub sanitizer: bool,
     pub machine: MachineSpec,
     pub workload: Workload,
     pub seed: u64,

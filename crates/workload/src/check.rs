@@ -129,7 +129,7 @@ fn disturbances(workload: &Workload) -> Checked {
         ));
     }
     let path = |cgroup: u32| workload.cgroups.get(cgroup as usize).map(|cgroup| cgroup.path.as_str());
-    for Disturbance { at_ns, what: action } in &workload.disturbances {
+    for Disturbance { at_ns, action } in &workload.disturbances {
         too_long("a disturbance's time", *at_ns)?;
         if let Action::Irq { ns, period_ns, .. } = action {
             too_long("an interrupt", *ns.max(period_ns))?;
@@ -149,8 +149,8 @@ fn disturbances(workload: &Workload) -> Checked {
             }
             _ => {}
         }
-        if let Action::Make { cgroup } = *action
-            && workload.is_made_later(cgroup)
+        if let Action::Create { cgroup } = *action
+            && workload.is_created_later(cgroup)
             && let Some(task) = workload.tasks.iter().find(|task| task.spawn && task.cgroup == cgroup)
         {
             let path = path(cgroup).unwrap_or("?");

@@ -7,7 +7,7 @@
 pub struct Disturbance {
     /// Time in ns since the start.
     pub at_ns: u64,
-    pub what: Action,
+    pub action: Action,
 }
 
 /// Kind of a disturbance. A cgroup is an index into
@@ -26,7 +26,7 @@ pub enum Action {
     Hotplug { cpu: u32, online: bool },
     /// Creates a cgroup (mkdir), which does not exist before. Its weight is 100, and it has no
     /// limits.
-    Make { cgroup: u32 },
+    Create { cgroup: u32 },
     /// Removes a cgroup (rmdir). This fails if it contains tasks or cgroups.
     Remove { cgroup: u32 },
     /// Sets cpu.weight, 1..=10000.
@@ -49,10 +49,10 @@ pub enum Action {
 
 impl crate::Workload {
     /// Returns whether a cgroup does not exist at the start.
-    pub fn is_made_later(&self, cgroup: u32) -> bool {
-        let mut life = self.disturbances.iter().filter(|d| d.what.cgroup() == Some(cgroup));
-        let first = life.find(|d| matches!(d.what, Action::Make { .. } | Action::Remove { .. }));
-        first.is_some_and(|d| matches!(d.what, Action::Make { .. }))
+    pub fn is_created_later(&self, cgroup: u32) -> bool {
+        let mut life = self.disturbances.iter().filter(|d| d.action.cgroup() == Some(cgroup));
+        let first = life.find(|d| matches!(d.action, Action::Create { .. } | Action::Remove { .. }));
+        first.is_some_and(|d| matches!(d.action, Action::Create { .. }))
     }
 }
 
@@ -61,7 +61,7 @@ impl Action {
     pub fn cgroup(&self) -> Option<u32> {
         match *self {
             Action::Hotplug { .. } | Action::Irq { .. } => None,
-            Action::Make { cgroup }
+            Action::Create { cgroup }
             | Action::Remove { cgroup }
             | Action::Weight { cgroup, .. }
             | Action::Idle { cgroup, .. }

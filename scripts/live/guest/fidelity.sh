@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# fidelity.sh POLICY...: simulated and live side by side, as rows of Markdown. The simulated machine is this one, with costs measured here.
+# fidelity.sh POLICY...: prints simulated and live results as Markdown rows. The simulated machine
+# models this guest, with costs measured here.
 failed=0
 machine=/tmp/guest.toml
 windtunnel machine calibrate -o $machine 2>/dev/null || { echo "FAILED calibrate"; exit 1; }

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# load.sh SECONDS: a mixed load: hogs of different nice values, hackbench, chat, forks, pipes, changes of affinity and nice value, a real-time
-# neighbour, and a CPU that goes offline and comes back. Three tasks are bound to that CPU. It is offline when all tasks
-# have left it: /tmp/offline has the seconds that each time took.
+# load.sh SECONDS: runs a mixed load of computing tasks with different nice values, hackbench, chat,
+# forks, pipes, changes of affinity and nice value, a real-time task, and a CPU that goes offline
+# and comes back. Three tasks are bound to that CPU. A CPU is offline only when all tasks have left
+# it; /tmp/offline has the seconds that this took each time.
 end=$(($(date +%s) + $1))
 others=""
 until_end() { while [ "$(date +%s)" -lt $end ]; do "$@"; done; }
@@ -25,7 +26,7 @@ changes() {
 }
 realtime() { chrt -f 10 sh -c 'i=0; while [ $i -lt 2000 ]; do i=$((i + 1)); done'; usleep 50000; }
 hotplug() {
-  # A task whose only CPU goes offline may run on all CPUs from then on.
+  # When the only CPU of a task goes offline, the kernel lets the task run on all CPUs from then on.
   for hog in $pinned; do taskset -p 8 "$hog" >/dev/null; done
   sleep 3
   began=$(cut -d' ' -f1 /proc/uptime)

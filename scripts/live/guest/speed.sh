@@ -1,8 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# speed.sh SCHEDULER...: messages and a pipe ping-pong under each scheduler; `default` is the kernel's own. For a guest in
-# instruction-exact time (QEMU -icount), where the same boot gives the same figures: medians of three are of three seeds. Then, with
-# the kernel's statistics of BPF programs on, what each callback took in the ping-pong and how often it ran.
+# speed.sh SCHEDULER...: measures messages and a pipe ping-pong under each scheduler; `default` is
+# the kernel's own. The guest must run in instruction-exact time (QEMU -icount), in which the same
+# boot gives the same figures. Each figure is the median over three seeds. With the kernel's BPF
+# statistics enabled, the script then prints time and number of calls of each callback in the
+# ping-pong.
 fail() { echo "FAILED $*"; failed=1; }
 failed=0
 score() { windtunnel live run "$@" | sed -n 's/^  score  *\([0-9.]*\).*/\1/p'; }

@@ -1,8 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# test.sh: the guest's test. Words on the kernel's command line: parts=PART,... of it, only=POLICY,... of the policies, seconds=N of
-# load each, long=POLICY:N for one of them, plain=1: as they are by default only, soak=1: policies have to survive, and their
-# mechanisms need not run.
+# test.sh: the tests that run in the guest. Options on the kernel's command line:
+#   parts=PART,...    parts to run
+#   only=POLICY,...   policies to load; all by default
+#   seconds=N         length of each load
+#   long=POLICY:N     length of the load of one policy
+#   plain=1           loads policies only with their default parameters
+#   soak=1            prints a table row for each policy, and does not require its counters to move
 word() { sed -n "s/.*\b$1=\([^ ]*\).*/\1/p" /proc/cmdline; }
 parts=$(word parts)
 only=$(word only)
@@ -18,25 +22,28 @@ live() { windtunnel live "$@"; }
 wanted() { case ",$only," in ,, | *",$1,"*) true ;; *) false ;; esac; }
 part() { case ",$parts," in *",$1,"*) true ;; *) false ;; esac; }
 hotplug_seq() { cat /sys/kernel/sched_ext/hotplug_seq; }
-# A process that has ended stays in the table until it is waited for.
+# A process that has ended stays in the process table until it is waited for.
 alive() { grep -q -v ') Z' /proc/"$1"/stat 2>/dev/null; }
-# Loads a policy in the background and waits until it schedules; its words are in /tmp/out and /tmp/err.
+# Loads a policy in the background and waits until it is loaded. Its output is in /tmp/out and
+# /tmp/err.
 load() {
   windtunnel live load "$@" >/tmp/out 2>/tmp/err &
   loader=$!
   while alive $loader && ! grep -q 'loaded in' /tmp/out; do usleep 50000; done
 }
-# expect STATUS TEXT COMMAND...: the command ends so and says so.
+# expect STATUS TEXT COMMAND...: runs the command and checks its exit status and a part of its
+# output.
 expect() {
   want=$1 text=$2
   shift 2
   "$@" >/tmp/said 2>&1
   got=$?
   [ $got = "$want" ] || fail "$*: exit status $got, not $want"
-  grep -q "$text" /tmp/said || { fail "$*: does not say '$text':"; cat /tmp/said; }
+  grep -q "$text" /tmp/said || { fail "$*: the output lacks '$text':"; cat /tmp/said; }
 }
 
-# policy "NAME [SETTING...]" "COUNTER...": must be there at the end of the mixed load, and its mechanisms must have run.
+# policy "NAME [SETTING...]" "COUNTER...": loads a policy during the mixed load. It must stay loaded
+# until the end, and the counters must have moved.
 policy() {
   begun=$(now)
   hotplugs=$(hotplug_seq)
@@ -46,21 +53,21 @@ policy() {
   load "$name" $set --quiet --for "$((seconds + 1))s"
   : >/tmp/offline
   alive $loader && sh /load.sh "$seconds" >/dev/null 2>&1
-  # It is unloaded with a CPU offline.
+  # The policy is unloaded while a CPU is offline.
   echo 0 >/sys/devices/system/cpu/cpu3/online
   wait $loader
   status=$?
   echo 1 >/sys/devices/system/cpu/cpu3/online
   slowest=$(sort -n /tmp/offline | tail -1)
-  # A busy host slows this machine: 18 s were seen with a host four times overcommitted, 2 s on a quiet one. A policy that
-  # starves the CPU's kernel threads needs longer, or its watchdog ends it after 30 s. The soak, in exact time, has the
-  # strict bound (soak.awk).
+  # A busy host slows the guest down: 18 s were seen on a host that was overcommitted four times, 2
+  # s on a quiet one. A policy that starves the CPU's kernel threads needs longer, or its watchdog
+  # ends it after 30 s. The soak runs in exact time and has the strict bound (soak.awk).
   [ -n "$soak" ] || echo "${slowest:-0}" | awk '{ exit ($1 > 25) }' || fail "$1: CPU 3 went offline in $slowest s"
   if [ $status != 0 ]; then
     fail "$1: exit status $status"
     head -20 /tmp/out /tmp/err
   fi
-  # A policy that is loaded again counts from 0: what counts is the sum.
+  # A policy that is loaded again starts its counters at 0, so the counts of all loads are added.
   zero=""
   for counter in $2; do
     sum=$(grep -o "\b$counter=[0-9]*" /tmp/out | cut -d= -f2 | awk '{ s += $1 } END { print s + 0 }')
@@ -71,7 +78,7 @@ policy() {
   [ "$loads" = 1 ] || fail "$1: loaded $loads times"
   echo "policy $1: status $status, scheduled $held s while CPUs came and went $(($(hotplug_seq) - hotplugs)) times, loaded in $(sed -n 's/.*loaded in \([0-9.]* s\).*, \([0-9]*\) instr.* \([0-9]*\) of them for \(.*\)/\1 (\2 instructions verified, \3 for \4)/p' /tmp/out), $(echo "$(now) $begun" | awk '{ printf "%.1f", $1 - $2 }') s"
   sed -n 's/^.*counted:/   /p' /tmp/out | sed 's/ SCX_EV_[A-Z_]*=[0-9]*//g' | grep -v '^ *$'
-  # One row of the table that scripts/live/soak.awk prints.
+  # Prints a row of the table that scripts/live/soak.awk formats.
   [ -z "$soak" ] || {
     why=""
     [ $status = 0 ] || why=$(sed -n '/[^ ]/s/^ *//p' /tmp/err | tail -1)
@@ -79,9 +86,9 @@ policy() {
     return
   }
   [ -z "$zero" ] && return
-  # An emulated machine that is slow may not have come to it.
-  [ "$seconds" = "$longer" ] && { fail "$1: 0:$zero"; return; }
-  echo "   once more, longer: 0:$zero"
+  # A slow emulated machine may not have reached all mechanisms yet.
+  [ "$seconds" = "$longer" ] && { fail "$1: counters at 0:$zero"; return; }
+  echo "   repeating with a longer load; counters at 0:$zero"
   (seconds=$longer; failed=0; policy "$1" "$2"; exit $failed) || failed=1
 }
 longer=$((seconds * 3))
@@ -100,13 +107,13 @@ policies() {
   while IFS=: read -r spec counters <&3; do
     wanted "${spec%% *}" || continue
     [ -n "$plain" ] && [ "$spec" != "${spec%% *}" ] && continue
-    # For long: as it is by default.
+    # long= applies to the policy with its default parameters.
     [ "$spec" = "${long%:*}" ] && { (seconds=${long#*:}; longer=$seconds; failed=0; policy "$spec" "$counters"; exit $failed) || failed=1; continue; }
     policy "$spec" "$counters"
   done 3</tmp/mechanisms
 }
 
-# The command's other words, on a policy that runs.
+# Tests the commands set, status and unload on a running policy.
 tuning() {
   expect 2 'no policy is loaded' live set slice_ns=1
   load fifo --set slice_ns=3000000
@@ -122,16 +129,16 @@ tuning() {
   expect 2 'out of range' live set idle_balance=7
   expect 2 'did you mean' live set idle_balanc=1
   sleep 2
-  grep -q 'enabled .* switches/s' /tmp/out || fail "steal: no statistics each second"
+  grep -q 'enabled .* switches/s' /tmp/out || fail "steal: no statistics line each second"
   kill -INT $loader
   wait $loader || fail "steal: exit status $?"
-  grep -q 'steal: unloaded after' /tmp/out || fail "steal: does not say that it was unloaded"
+  grep -q 'steal: unloaded after' /tmp/out || fail "steal: the message about unloading is missing"
   expect 0 'simulated[ |]*live[ |]*error' live compare fifo hackbench:groups=1,fds=5,loops=20
   expect 0 'sched_ext: disabled' live status
   echo "tuning: done"
 }
 
-# What must be refused, and how the kernel's own judgements are told.
+# Tests what must be refused, and how the kernel's own verdicts are reported.
 refusals() {
   expect 1 "rejected.bpf.c:19: \*count += 1;" live load /objects/rejected.bpf.o --for 3s
   expect 1 "rejected is rejected by the verifier: R[0-9] invalid mem access 'map_value_or_null'" live load /objects/rejected.bpf.o --for 3s
@@ -150,9 +157,10 @@ refusals() {
   echo "refusals: done"
 }
 
-# What a policy's own user-space half would do, done by its profile: callback flags, sizes, syscall programs.
+# Tests what a policy's user-space part would do and its profile does instead: callback flags,
+# sizes, syscall programs.
 prepared() {
-  # Debian's package of the kernel alone has no configuration, which scx's headers ask for.
+  # Debian's package with only the kernel has no configuration, which scx's headers read.
   [ ! -f /objects/scx_bpfland.bpf.o ] || expect 1 'no configuration of this kernel' live load /objects/scx_bpfland.bpf.o --for 1s
   mkdir -p /boot && echo CONFIG_PREEMPT_RCU=y >"/boot/config-$(uname -r)"
   cp /objects/prepared.bpf.o /tmp/unprepared.bpf.o
@@ -164,12 +172,13 @@ prepared() {
     wait $loader || { fail "$object: exit status $?"; head -20 /tmp/out /tmp/err; }
     echo "prepared: $(basename "$object"): $(sed -n 's/^.*counted: *//p' /tmp/out | sed 's/ *SCX_EV_[A-Z_]*=[0-9]*//g')"
     case $object in
-      */prepared.bpf.o) grep -q "nr_last=[1-9].* nr_prepared=$(nproc)" /tmp/out || fail "prepared: not all was done" ;;
+      */prepared.bpf.o) grep -q "nr_last=[1-9].* nr_prepared=$(nproc)" /tmp/out || fail "prepared: a step of the profile is missing" ;;
     esac
   done
 }
 
-# Workloads of their own kinds, under the default scheduler and under a policy: cgroups, exec, the study.
+# Tests workloads with cgroups, with exec, and the study, under the default scheduler and under a
+# policy.
 workloads() {
   group='"loop": 20, "run": 1000, "sleep": 1000'
   printf '{ "tasks": { "a": { "taskgroup": "/a", %s }, "b": { "taskgroup": "/a/b", %s } } }' "$group" "$group" >/tmp/groups.json
@@ -187,7 +196,8 @@ workloads() {
   echo "workloads: done"
 }
 
-# The kernel's scheduler events as a trace that the simulator replays, and nothing of it left behind.
+# Records scheduler events as a trace that the simulator replays, and checks that nothing is left
+# behind in tracefs.
 recording() {
   instances=/sys/kernel/tracing/instances
   clock=$(cat /sys/kernel/tracing/trace_clock)
@@ -204,13 +214,13 @@ recording() {
   recorder=$!
   sleep 2
   for i in 1 2 3 4 5 6 7 8; do /bin/true; done
-  [ -n "$(ls $instances)" ] || fail "record: has no instance of tracefs"
+  [ -n "$(ls $instances)" ] || fail "record: there is no tracefs instance"
   kill -INT $recorder
   wait $recorder || { fail "record: exit status $? after Ctrl-C"; cat /tmp/said; }
   kill -INT $loader
   wait $loader || fail "fifo: exit status $?"
   [ -z "$(ls $instances)" ] || fail "record: leaves $(ls $instances) in $instances"
-  [ "$clock" = "$(cat /sys/kernel/tracing/trace_clock)" ] || fail "record: the clock of tracefs is another one"
+  [ "$clock" = "$(cat /sys/kernel/tracing/trace_clock)" ] || fail "record: the trace clock has changed"
   echo "recording: done"
 }
 

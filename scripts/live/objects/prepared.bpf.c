@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A policy that its user-space half must have prepared, as prepared.toml says: a map and an array as long as there are CPUs, a program
- * run for each CPU, a callback flag. ops.init looks; the flag shows in nr_last. */
+/*
+ * A policy that its user-space part must set up, as prepared.toml says: a map and an array with one
+ * element per CPU, a program that runs for each CPU, and a callback flag. ops.init() checks the first
+ * three; nr_last counts the effect of the flag.
+ */
 #include "scx.h"
 
 char _license[] SEC("license") = "GPL";
 
 const volatile u32 nr_cpus = 1;
-/* CPU k has k + 1. */
+/* Element k is set to k + 1. */
 u32 slots[1] SEC(".data.slots");
 u64 nr_prepared;
 u64 nr_last;
@@ -38,7 +41,7 @@ s32 SCX_OP_SLEEPABLE(prepared_init)
 {
 	u32 *all = slots;
 
-	/* The compiler knows of one element. */
+	/* Hides from the compiler that the array is declared with one element. */
 	barrier_var(all);
 	for (u32 cpu = 0; cpu < nr_cpus && cpu < 1024; cpu++) {
 		u32 key = cpu;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A policy that the kernel must eject: once told to, it forgets tasks, and the watchdog finds them. */
+/* A policy that the kernel must eject. If `forget` is set, it inserts a task into no DSQ, which the watchdog notices. */
 #include "scx.h"
 
 char _license[] SEC("license") = "GPL";
 
-u32 forget PARAM("tasks, 0..1: whether tasks are forgotten");
+u32 forget PARAM("tasks, 0..1: whether the task named vic... is forgotten");
 u64 nr_forgotten;
 
 void SCX_OP(stalling_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	/* One of the test's own: everything else goes on. */
+	/* Only the test's own task is forgotten; all other tasks continue. */
 	if (forget && p->comm[0] == 'v' && p->comm[1] == 'i' && p->comm[2] == 'c') {
 		__sync_fetch_and_add(&nr_forgotten, 1);
 		return;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Types: references that lead in circles, sizes that overflow, kinds that are something else.
+//! Damages BTF: type references become circular, sizes overflow, and kinds change.
 
 use super::{bytes, get, put};
 use crate::random::Random;
 
-/// Offset of a type in the section, and its kind.
+/// A type's offset in the section, kind and number of members.
 struct Type {
     at: usize,
     kind: u64,
     vlen: u64,
 }
 
-/// Bytes behind the first twelve of a type.
+/// Returns the length of a type beyond its first twelve bytes.
 fn rest(kind: u64, vlen: u64) -> usize {
     let vlen = vlen as usize;
     match kind {
@@ -36,7 +36,7 @@ fn types(data: &[u8]) -> Vec<Type> {
     types
 }
 
-/// A number of entries, bytes or bits.
+/// Returns an extreme number of entries, bytes or bits.
 fn size(random: &mut Random) -> u64 {
     *random.pick(&[
         0,
@@ -70,14 +70,14 @@ pub fn damage(random: &mut Random, data: &mut Vec<u8>) {
     }
     let index = random.below(types.len());
     let Type { at, kind, vlen } = types[index];
-    // The ids of types begin with 1.
+    // Type ids start at 1.
     let id = match random.below(4) {
         0 => index as u64 + 1,
         1 => random.edge(),
         _ => random.below(types.len() + 2) as u64,
     };
     match random.below(8) {
-        // The type that it refers to, or its size.
+        // The referenced type, or the size.
         0 | 1 => put(data, at + 8, 4, id),
         2 => {
             let size = size(random);
@@ -104,7 +104,8 @@ pub fn damage(random: &mut Random, data: &mut Vec<u8>) {
             put(data, at, 4, name);
         }
         _ if kind == 3 => {
-            // Element type, index type, number of elements: the values of map definitions are such numbers.
+            // Element type, index type, number of elements. Map definitions encode values as such
+            // numbers.
             let word = *random.pick(&[0, 1, 2, 2, 2]);
             let value = if word == 2 { size(random) } else { id };
             put(data, at + 12 + 4 * word, 4, value);
@@ -124,7 +125,7 @@ pub fn damage(random: &mut Random, data: &mut Vec<u8>) {
     }
 }
 
-/// Damages the bytes of a .BTF.ext section: functions, lines and CO-RE relocations.
+/// Damages the bytes of a .BTF.ext section: function info, line info and CO-RE relocations.
 pub fn damage_ext(random: &mut Random, data: &mut Vec<u8>) {
     if random.chance(15) {
         let at = 4 * random.below(8);
@@ -134,7 +135,7 @@ pub fn damage_ext(random: &mut Random, data: &mut Vec<u8>) {
     if random.chance(10) {
         return bytes(random, data);
     }
-    // The three tables: offset and length from the end of the header.
+    // Each of the three tables has an offset and a length, relative to the end of the header.
     let table = random.below(3);
     let start = (get(data, 4, 4) + get(data, 8 + 8 * table, 4)) as usize;
     let len = get(data, 12 + 8 * table, 4) as usize;
@@ -148,7 +149,8 @@ pub fn damage_ext(random: &mut Random, data: &mut Vec<u8>) {
     put(data, at, 4, value);
 }
 
-/// Makes an input of two damaged sections: two bytes with the length of the first, the object's types, the kernel's types.
+/// Makes an input of two damaged sections, the object's types and the kernel's types. The first two
+/// bytes are the length of the object's types.
 pub fn pair(random: &mut Random, seeds: &[Vec<u8>]) -> Vec<u8> {
     let mut local = random.pick(seeds).clone();
     let mut target = random.pick(seeds).clone();

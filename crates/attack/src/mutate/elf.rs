@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Objects: the sections are taken apart, one is damaged by what it is, and the file is written anew.
+//! Damages object files: takes the sections apart, damages one according to its type, and writes
+//! the file again.
 
 use super::{btf, bytes, code, get, put};
 use crate::random::Random;
@@ -12,7 +13,7 @@ const SYMTAB: u64 = 2;
 const REL: u64 = 9;
 const NOBITS: u64 = 8;
 
-/// An ELF file in pieces.
+/// An ELF file split into header and sections.
 struct Elf {
     header: Vec<u8>,
     sections: Vec<Section>,
@@ -35,7 +36,7 @@ impl Section {
 }
 
 impl Elf {
-    /// Takes apart a file that a compiler wrote; `None` if it is something else.
+    /// Splits a file that a compiler wrote, or returns `None` for any other file.
     fn parse(file: &[u8]) -> Option<Elf> {
         let header = file.get(..HEADER)?.to_vec();
         let at = get(&header, 40, 8) as usize;
@@ -62,7 +63,7 @@ impl Elf {
         Some(Elf { header, sections })
     }
 
-    /// Puts the file together; sizes and offsets fit the data that sections have now.
+    /// Joins the file, with sizes and offsets that fit the sections' data.
     fn write(mut self) -> Vec<u8> {
         let mut file = self.header.clone();
         for section in &mut self.sections {
@@ -83,7 +84,7 @@ impl Elf {
         file
     }
 
-    /// Returns a random section that `wanted` accepts and that has data.
+    /// Returns a random section with data that `wanted` accepts.
     fn find(&mut self, random: &mut Random, wanted: impl Fn(&Section) -> bool) -> Option<&mut Section> {
         let mut found: Vec<&mut Section> = self
             .sections

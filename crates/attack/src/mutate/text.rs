@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Texts: words of the format in the wrong places, huge numbers, deep nesting, control characters.
+//! Damages texts with misplaced words of the format, huge numbers, deep nesting and control
+//! characters.
 
 use crate::random::Random;
 
-/// Words of profiles.
+/// Tokens of profiles.
 pub const PROFILE: &[&str] = &[
     "set",
     "[[run]]",
@@ -36,7 +37,7 @@ pub const PROFILE: &[&str] = &[
     "}",
     "{",
 ];
-/// Words of workloads.
+/// Tokens of workloads.
 pub const WORKLOAD: &[&str] = &[
     "\"loop\"",
     "\"run\"",
@@ -66,7 +67,7 @@ pub const WORKLOAD: &[&str] = &[
     "\"send\"",
     "\"priority\"",
 ];
-/// Words of machine files, hwloc's XML and synthetic strings.
+/// Tokens of machine files, hwloc's XML and synthetic strings.
 pub const MACHINE: &[&str] = &[
     "core:",
     "pu:",
@@ -91,7 +92,7 @@ pub const MACHINE: &[&str] = &[
     "}",
     "cpuset=\"0xffffffff,0xffffffff\"",
 ];
-/// Words of recordings.
+/// Tokens of recordings.
 pub const RECORDING: &[&str] = &[
     "sched:sched_switch:",
     "sched_wakeup:",
@@ -108,7 +109,7 @@ pub const RECORDING: &[&str] = &[
     "\t",
     "\x1b[31m",
 ];
-/// Words of suites.
+/// Tokens of suites.
 pub const SUITE: &[&str] = &[
     "[[case]]",
     "steps",
@@ -133,7 +134,7 @@ pub const SUITE: &[&str] = &[
     "[",
     "]",
 ];
-/// Numbers that programs get wrong.
+/// Numbers that programs often handle wrongly.
 const NUMBERS: [&str; 14] = [
     "0",
     "-1",
@@ -151,10 +152,11 @@ const NUMBERS: [&str; 14] = [
     "0x7fffffffffffffff",
 ];
 
-/// Damages a text in one to six places. What is not UTF-8 then is replaced.
+/// Damages a text in one to six places. Invalid UTF-8 is replaced afterwards.
 pub fn text(random: &mut Random, text: &str, tokens: &[&str]) -> Vec<u8> {
     let mut bytes = text.as_bytes().to_vec();
-    // Most texts are damaged in one or two places, so that what comes behind the reader is reached.
+    // Most texts are damaged in only one or two places, so that they pass the parser and reach
+    // later code.
     let most = 1 + random.below(6);
     for _ in 0..1 + random.below(most) {
         damage(random, &mut bytes, tokens);
@@ -192,7 +194,7 @@ fn damage(random: &mut Random, bytes: &mut Vec<u8>, tokens: &[&str]) {
     }
 }
 
-/// Replaces the number behind a place.
+/// Replaces the first number after a position.
 fn number(random: &mut Random, bytes: &mut Vec<u8>, at: usize) {
     let Some(start) = bytes[at..].iter().position(u8::is_ascii_digit).map(|start| at + start) else {
         return;

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Trace files: damage behind checksums that are right, which no reader would find otherwise.
+//! Damages trace files and corrects their checksums, so that the damage reaches code after the
+//! checksum test.
 
 use super::{bytes, get, put};
 use crate::random::Random;
 use trace::Hash;
 use trace::encode::Decoder;
 
-/// "WTRACE\r\n" and the version.
+/// Length of the magic string "WTRACE\r
+/// " and the version.
 const BEGIN: usize = 12;
-/// Length and checksum before a header or block.
+/// Size of the length and checksum before a header or block.
 const HEAD: usize = 12;
 
-/// Returns where the bodies of the header and of each block lie.
+/// Returns the ranges of the header's and each block's body.
 fn bodies(file: &[u8]) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     let mut at = BEGIN;
@@ -23,7 +25,7 @@ fn bodies(file: &[u8]) -> Vec<(usize, usize)> {
         }
         found.push((at, body + len));
         let next = body + len;
-        // The next block begins with its kind; the end is no block.
+        // Each block starts with its kind; the end marker is not a block.
         if !matches!(file.get(next), Some(b'B' | b'R')) {
             return found;
         }
@@ -56,7 +58,7 @@ pub fn trace(random: &mut Random, mut file: Vec<u8>) -> Vec<u8> {
     file
 }
 
-/// Makes the end fit the records, so that what comes behind the reader sees all of them.
+/// Updates the end marker to match the records, so that later code sees all of them.
 fn end(file: &mut Vec<u8>) {
     let bodies = bodies(file);
     let mut hash = Hash::default();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The hand-written attacks end as they must: on both engines, with and without checked mode, in a process of their own.
+//! Tests that each hand-written attack ends as expected, in a child process, on both engines, with
+//! and without the sanitizer.
 
 use attack::campaign::{self, Failure};
 use attack::corpus::{self, Attack};
@@ -10,13 +11,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 const ATTACK: &str = env!("CARGO_BIN_EXE_attack");
-/// The goal is 100; there is room to replace some.
+/// Minimum number of attacks in the corpus.
 const FEWEST: usize = 200;
 
-/// Runs inputs in as many children as there are CPUs; returns how each ended.
+/// Runs inputs in parallel, in as many children as there are CPUs. Returns how each input ended.
 fn run(kind: Kind, count: u64) -> (BTreeMap<u64, String>, Vec<Failure>) {
     let threads = std::thread::available_parallelism().map_or(2, usize::from) as u64;
-    // Small pieces, so that no child has all the slow ones.
+    // The pieces are small, so that no child gets all slow inputs.
     let pieces: Vec<_> = (0..count.div_ceil(16))
         .map(|n| n * 16..(n * 16 + 16).min(count))
         .collect();
@@ -42,7 +43,7 @@ fn run(kind: Kind, count: u64) -> (BTreeMap<u64, String>, Vec<Failure>) {
     (ends, failures)
 }
 
-/// The end that a child reported.
+/// Parses the end that a child reported.
 fn parse(text: &str) -> End {
     match text.split_once(": ") {
         Some(("refused", message)) => End::Refused(message.to_owned()),
@@ -63,7 +64,7 @@ fn judge(attack: &Attack, index: u64, ends: &BTreeMap<u64, String>, wrong: &mut 
     if !attack.expected(mode).holds(&parse(text)) {
         wrong.push(format!("{name}: expected {:?}, found {text}", attack.expected(mode)));
     }
-    // The engine before this one, in the same mode.
+    // The previous index is the other engine in the same mode.
     let other = index.wrapping_sub(1);
     if index % 2 == 1
         && let Some(end) = ends.get(&other)
@@ -83,7 +84,7 @@ fn hand_written_attacks_do_no_harm() {
     let mut wrong = Vec::new();
     for failure in failures {
         let (attack, mode) = kind::corpus_case(failure.index);
-        wrong.push(format!("{} {mode:?}: {}", attacks[attack].name, failure.what));
+        wrong.push(format!("{} {mode:?}: {}", attacks[attack].name, failure.cause));
     }
     for (number, attack) in (0..).zip(&attacks) {
         for index in number * modes..(number + 1) * modes {
@@ -105,7 +106,7 @@ fn hand_written_texts_do_no_harm() {
     let (ends, failures) = run(Kind::Text, texts.len() as u64);
     let mut wrong: Vec<String> = failures
         .iter()
-        .map(|failure| format!("{}: {}", texts[failure.index as usize].name, failure.what))
+        .map(|failure| format!("{}: {}", texts[failure.index as usize].name, failure.cause))
         .collect();
     for (index, end) in &ends {
         let text = &texts[*index as usize];

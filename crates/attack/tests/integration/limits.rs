@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The campaign finds what it is for: a panic, a signal, a time-out, too much memory, an exit; and goes on behind each.
+//! Tests that a campaign finds a panic, a signal, a time-out, excessive memory use and an exit, and
+//! continues after each.
 
 use attack::campaign;
 use attack::kind::Kind;
 use std::path::Path;
 
 #[test]
-fn each_sort_of_harm_is_found_with_its_input() {
+fn each_kind_of_harm_is_found_with_its_input() {
     let attack = Path::new(env!("CARGO_BIN_EXE_attack"));
     let mut ended = Vec::new();
     let mut end = |index, text: &str| ended.push((index, text.to_owned()));
@@ -14,7 +15,7 @@ fn each_sort_of_harm_is_found_with_its_input() {
     let found: Vec<(u64, &str)> = tally
         .failures
         .iter()
-        .map(|failure| (failure.index, &failure.what[..]))
+        .map(|failure| (failure.index, &failure.cause[..]))
         .collect();
     let panicked = found.first().expect("a panic");
     assert!(panicked.0 == 1 && panicked.1.contains("harm: a panic"), "{panicked:?}");

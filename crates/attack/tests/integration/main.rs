@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Attacks in processes of their own: the corpus, drawn inputs, and limits.
+//! Tests that run attacks in child processes: the corpus, random inputs, and limits.
 
 mod corpus;
 mod limits;

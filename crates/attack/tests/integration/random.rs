@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A fixed number of damaged inputs and hostile policies. `make attack` goes on from here.
+//! Tests a fixed number of damaged inputs and hostile policies. `make attack` runs more of them.
 
 use attack::campaign;
 use attack::kind::{Kind, RANDOM};
 use std::path::Path;
 
-/// Inputs of each kind: a few seconds in all.
+/// Returns the number of inputs of a kind. All kinds together take a few seconds.
 fn count(kind: Kind) -> u64 {
     match kind {
         Kind::Policy | Kind::Object | Kind::Suite => 100,
@@ -22,7 +22,7 @@ fn damaged_inputs_and_hostile_policies_do_no_harm() {
         let tally = campaign::run(attack, kind, 0, 0..count(kind), None, &mut |_, _| ends += 1).expect("a child");
         assert_eq!(ends + tally.failures.len() as u64, count(kind), "{}", kind.name());
         for failure in tally.failures {
-            wrong.push(format!("{} {}: {}", kind.name(), failure.index, failure.what));
+            wrong.push(format!("{} {}: {}", kind.name(), failure.index, failure.cause));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -44,8 +44,8 @@ fn the_same_seed_makes_the_same_inputs() {
 }
 
 #[test]
-fn damage_leaves_much_that_is_read() {
-    // Inputs that are all refused at once would attack nothing but the first check.
+fn some_damaged_inputs_can_still_be_read() {
+    // If all damaged inputs were refused at once, only the first check would be attacked.
     let attack = Path::new(env!("CARGO_BIN_EXE_attack"));
     for kind in RANDOM {
         let mut accepted = 0;

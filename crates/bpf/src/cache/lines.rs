@@ -169,7 +169,7 @@ impl Lines {
     }
 
     /// Makes the cache lines of these structures compete, if the caches have sets.
-    pub fn compete(&self, structures: Competitors) {
+    pub fn add_competitors(&self, structures: Competitors) {
         if let Some(conflicts) = &self.conflicts {
             conflicts.add(structures);
         }
@@ -242,7 +242,7 @@ impl Lines {
 
     /// Moves the cache line at `addr` to the cache of `cpu` free of charge. The caller charges for
     /// the transfer.
-    pub fn take(&self, cpu: u32, addr: u64) {
+    pub fn transfer_to(&self, cpu: u32, addr: u64) {
         let word = self.word(addr);
         if word.get() != PRIVATE {
             word.set(self.cache(cpu).own);
@@ -395,7 +395,7 @@ mod tests {
         region.lines_mut().set_caches(eight());
         region.lines_mut().set_sets(eight().into_iter().map(sets).collect());
         let (base, lines) = (region.alloc(16 * LINE).unwrap().next_multiple_of(LINE), region.lines());
-        lines.compete(Competitors {
+        lines.add_competitors(Competitors {
             base,
             stride: 2 * LINE,
             count: 4,

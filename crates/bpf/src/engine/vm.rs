@@ -66,7 +66,7 @@ impl<W: World> Vm<W> {
     }
 
     /// Makes linked code callable with the [sanitizer] on; see [`Vm::new`].
-    pub fn checked(
+    pub fn with_sanitizer(
         code: Code,
         maps: Vec<Map>,
         types: LocalTypes,
@@ -418,8 +418,8 @@ impl<W> Drop for Vm<W> {
         assert!(cx.depth == 0, "a program must not be unloaded by code it runs");
         cx.region.release_pages(cx.stack, FRAMES * FRAME + SLACK);
         let (state, memory) = (cx.state.borrow(), cx.region.memory());
-        memory.give_back_records(Use::Records, state.records());
-        memory.give_back_records(Use::Timers, state.timers.len());
+        memory.uncharge_records(Use::Records, state.records());
+        memory.uncharge_records(Use::Timers, state.timers.len());
         for map in &cx.maps {
             map.release(&cx.region);
         }

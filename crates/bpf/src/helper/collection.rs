@@ -84,8 +84,8 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
 
 /// Records that a root contains a node. Returns `false` if some root already contains it.
 fn add_member<W: World>(w: &mut W, root: u64, node: u64) -> Result<bool, Fault> {
-    w.region().check_given(root, 16)?;
-    w.region().check_given(node, 24)?;
+    w.region().check_writable(root, 16)?;
+    w.region().check_writable(node, 24)?;
     let mut state = w.vm().state().borrow_mut();
     if state.root_by_node.contains_key(&node) {
         return Ok(false);
@@ -98,7 +98,7 @@ fn add_member<W: World>(w: &mut W, root: u64, node: u64) -> Result<bool, Fault> 
 /// Records that no root contains a node any more.
 fn remove_member<W: World>(w: &W, state: &mut State, node: u64) {
     if state.root_by_node.remove(&node).is_some() {
-        w.region().memory().give_back_records(Use::Records, 1);
+        w.region().memory().uncharge_records(Use::Records, 1);
     }
 }
 

@@ -241,7 +241,7 @@ pub(crate) fn release<W: World>(w: &mut W, mask: u64) -> Result<(), Fault> {
         }
         state.cpumasks.remove(&mask);
     }
-    w.region().memory().give_back_records(Use::Records, 1);
+    w.region().memory().uncharge_records(Use::Records, 1);
     w.region().free(mask);
     Ok(())
 }

@@ -193,7 +193,7 @@ fn from_mem<W: World>(w: &mut W, data: u64, size: u64, flags: u64, dynptr: u64) 
         (NULL, -EINVAL)
     } else {
         w.vm().charge_bytes(size)?;
-        w.region().check_given(data, size)?;
+        w.region().check_writable(data, size)?;
         let size = size as u32;
         (Dynptr { data, size, offset: 0 }, 0)
     };

@@ -163,7 +163,7 @@ fn bits_destroy<W: World>(w: &mut W, it: u64) -> Result<(), Fault> {
     let state = w.region().load::<Bits>(it)?;
     // The iterator lies in the program's memory, so its contents cannot be trusted.
     if w.vm().state().borrow_mut().bits.remove(&state.bits) {
-        w.region().memory().give_back_records(Use::Records, 1);
+        w.region().memory().uncharge_records(Use::Records, 1);
         w.region().free(state.bits);
     }
     w.region().store(

@@ -137,7 +137,7 @@ fn drop_all<W: World>(w: &mut W, mut left: Vec<Drop>) {
             }
         }
         w.vm().state().borrow_mut().objects.remove(&object);
-        w.region().memory().give_back_records(Use::Records, 1);
+        w.region().memory().uncharge_records(Use::Records, 1);
         left.push(Drop::Memory(object));
         let owned = left.len();
         release_fields(w, &fields, object, &mut left);
@@ -185,7 +185,7 @@ fn percpu_obj_drop<W: World>(w: &mut W, object: u64) -> Result<(), Fault> {
         return Err(Fault::func(format!("{object:#x} is not a per-CPU object")));
     }
     w.region().free(object);
-    w.region().memory().give_back_records(Use::Records, 1);
+    w.region().memory().uncharge_records(Use::Records, 1);
     Ok(())
 }
 

@@ -111,7 +111,7 @@ fn probe_read<W: World>(w: &mut W, to: u64, size: u32, from: u64, space: Address
     let region = w.region();
     let size = u64::from(size);
     w.vm().charge_bytes(size)?;
-    region.check_given(to, size)?;
+    region.check_writable(to, size)?;
     // For zero bytes any address is allowed, even an invalid one.
     if size == 0 {
         return Ok(0);

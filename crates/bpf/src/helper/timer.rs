@@ -45,7 +45,7 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
 }
 
 fn init<W: World>(w: &mut W, timer: u64, map: u64, flags: u64) -> Result<i64, Fault> {
-    w.region().check_given(timer, 16)?;
+    w.region().check_writable(timer, 16)?;
     w.vm().map(map)?;
     // These are CLOCK_REALTIME, CLOCK_MONOTONIC and CLOCK_BOOTTIME.
     if !matches!(flags, 0 | 1 | 7) {
@@ -66,7 +66,7 @@ fn enter<W: World>(w: &mut W, timer: u64, map: u64, work: bool) -> Result<i64, F
 }
 
 fn wq_init<W: World>(w: &mut W, wq: u64, map: u64, flags: u32) -> Result<i64, Fault> {
-    w.region().check_given(wq, 16)?;
+    w.region().check_writable(wq, 16)?;
     w.vm().map(map)?;
     if flags != 0 {
         Ok(-EINVAL)
@@ -147,7 +147,7 @@ fn cancel_async<W: World>(w: &mut W, timer: u64) -> i64 {
 /// Removes a timer because the value that contains it is about to be removed.
 pub(super) fn forget<W: World>(w: &mut W, timer: u64) {
     if w.vm().state().borrow_mut().timers.remove(&timer).is_some() {
-        w.region().memory().give_back_records(Use::Timers, 1);
+        w.region().memory().uncharge_records(Use::Timers, 1);
         w.timer_cancel(timer);
     }
 }

@@ -156,7 +156,7 @@ impl Hash {
             .charge(Use::Records, RECORD)
             .map_err(|OutOfMemory| ENOMEM)?;
         let Some(addr) = region.alloc(size) else {
-            region.memory().give_back_records(Use::Records, 1);
+            region.memory().uncharge_records(Use::Records, 1);
             return Err(ENOMEM);
         };
         region
@@ -212,7 +212,7 @@ impl Hash {
             self.slots[before].next = next;
         }
         region.free(addr);
-        region.memory().give_back_records(Use::Records, 1);
+        region.memory().uncharge_records(Use::Records, 1);
         self.slots[n as usize].addr = 0;
         self.free.push(n);
     }
@@ -237,7 +237,7 @@ impl Hash {
     }
 
     pub fn release(&mut self, region: &Region) {
-        region.memory().give_back_records(Use::Records, self.len());
+        region.memory().uncharge_records(Use::Records, self.len());
         self.free.clear();
         for slot in std::mem::take(&mut self.slots) {
             if slot.addr != 0 {

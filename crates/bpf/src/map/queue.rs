@@ -46,7 +46,7 @@ impl Queue {
                 return Ok(-E2BIG);
             }
             self.bytes.drain(..self.size);
-            region.memory().give_back(Use::Objects, self.size as u64);
+            region.memory().uncharge(Use::Objects, self.size as u64);
         }
         let memory = region.memory();
         memory
@@ -57,7 +57,7 @@ impl Queue {
     }
 
     pub fn release(&self, region: &Region) {
-        region.memory().give_back(Use::Objects, self.bytes.len() as u64);
+        region.memory().uncharge(Use::Objects, self.bytes.len() as u64);
     }
 
     pub fn pop(&mut self, region: &Region, value: &mut [u8], peek: bool) -> i64 {
@@ -71,7 +71,7 @@ impl Queue {
         }
         if !peek {
             self.bytes.drain(start..start + self.size);
-            region.memory().give_back(Use::Objects, self.size as u64);
+            region.memory().uncharge(Use::Objects, self.size as u64);
         }
         0
     }

@@ -116,7 +116,7 @@ impl Ringbuf {
                 return None;
             }
             let record = self.records.pop_front()?;
-            region.memory().give_back_records(Use::Records, 1);
+            region.memory().uncharge_records(Use::Records, 1);
             self.consumer += record.span;
             if record.state == State::Submitted {
                 return Some((record.addr, record.len));
@@ -164,7 +164,7 @@ impl Ringbuf {
     }
 
     pub(super) fn release(&mut self, region: &Region) {
-        region.memory().give_back_records(Use::Records, self.records.len());
+        region.memory().uncharge_records(Use::Records, self.records.len());
         self.records.clear();
         region.release_pages(self.base, 2 * self.size);
     }

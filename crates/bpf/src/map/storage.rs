@@ -42,7 +42,7 @@ impl Storage {
             return 0;
         }
         let Some(value) = region.alloc(self.value_size) else {
-            region.memory().give_back_records(Use::Records, 1);
+            region.memory().uncharge_records(Use::Records, 1);
             return 0;
         };
         if self.values.len() <= slab {
@@ -66,7 +66,7 @@ impl Storage {
         };
         self.values[slab][index] = 0;
         region.free(value);
-        region.memory().give_back_records(Use::Records, 1);
+        region.memory().uncharge_records(Use::Records, 1);
         0
     }
 
@@ -74,7 +74,7 @@ impl Storage {
         for value in std::mem::take(&mut self.values).into_iter().flatten() {
             if value != 0 {
                 region.free(value);
-                region.memory().give_back_records(Use::Records, 1);
+                region.memory().uncharge_records(Use::Records, 1);
             }
         }
     }

@@ -42,7 +42,7 @@ impl Region {
     pub fn release_pages(&self, addr: u64, size: u64) {
         let size = size.max(1).next_multiple_of(PAGE);
         self.discard(addr, size);
-        self.memory.give_back(Use::Maps, size);
+        self.memory.uncharge(Use::Maps, size);
     }
 
     /// Makes pages accessible and charges them to this use.
@@ -50,7 +50,7 @@ impl Region {
         self.memory.charge(purpose, size).ok()?;
         let done = self.commit(addr, size);
         if done.is_err() {
-            self.memory.give_back(purpose, size);
+            self.memory.uncharge(purpose, size);
         }
         done.ok()
     }
@@ -124,7 +124,7 @@ impl Region {
         let mut heap = self.heap.borrow_mut();
         if let Some(size) = heap.large.remove(&addr) {
             self.discard(addr, size.next_multiple_of(PAGE));
-            self.memory.give_back(Use::Objects, size.next_multiple_of(PAGE));
+            self.memory.uncharge(Use::Objects, size.next_multiple_of(PAGE));
             heap.large_free.entry(size).or_default().push(addr);
             return;
         }

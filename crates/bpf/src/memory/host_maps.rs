@@ -21,7 +21,7 @@ pub struct OutOfMaps;
 
 impl From<OutOfMaps> for Fault {
     fn from(_: OutOfMaps) -> Fault {
-        let message = "pages in too many pieces for this host, or more than it gives: raise vm.max_map_count, or allocate \
+        let message = "pages in too many separate ranges for this host, or its memory is used up: raise vm.max_map_count, or allocate \
             fewer and neighbouring pages";
         Fault::new(FaultKind::Func, message.to_string())
     }

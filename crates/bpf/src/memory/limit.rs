@@ -40,7 +40,7 @@ const NAMES: [(Use, &str); 8] = [
     (Use::Maps, "arrays, globals and ring buffers"),
     (Use::Objects, "allocated objects, hash elements and local storage"),
     (Use::Arenas, "arenas"),
-    (Use::Records, "the books of elements, objects, trees and lists"),
+    (Use::Records, "records of elements, objects, trees and lists"),
     (Use::Timers, "timers"),
     (Use::Queues, "DSQs and locks"),
     (Use::Texts, "printed text"),
@@ -105,7 +105,7 @@ impl Memory {
 
     /// Subtracts bytes that were charged to a purpose.
     #[inline]
-    pub fn give_back(&self, purpose: Use, bytes: u64) {
+    pub fn uncharge(&self, purpose: Use, bytes: u64) {
         let used = &self.used[purpose as usize];
         debug_assert!(used.get() >= bytes, "{bytes} bytes of {purpose:?} were never charged");
         used.set(used.get().saturating_sub(bytes));
@@ -147,8 +147,8 @@ impl Memory {
 
     /// Subtracts `nr` records that were charged.
     #[inline]
-    pub fn give_back_records(&self, purpose: Use, nr: usize) {
-        self.give_back(purpose, nr as u64 * RECORD);
+    pub fn uncharge_records(&self, purpose: Use, nr: usize) {
+        self.uncharge(purpose, nr as u64 * RECORD);
     }
 
     /// Returns the result of a function that got no memory: the policy's fault if the run is at its
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(memory.charge(Use::Timers, 401), Err(OutOfMemory));
         assert!(memory.take_refused() && !memory.take_refused());
         assert_eq!(memory.charge(Use::Timers, 400), Ok(()));
-        memory.give_back(Use::Maps, 600);
+        memory.uncharge(Use::Maps, 600);
         assert_eq!((memory.used(), memory.charge(Use::Maps, 600)), (400, Ok(())));
         assert_eq!(
             memory.message(),

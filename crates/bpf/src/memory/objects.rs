@@ -14,12 +14,12 @@ impl Region {
     /// # Errors
     /// The kernel area is too small for that many objects.
     pub fn slab(&self, stride: u64, max: u64) -> Result<Slab, String> {
-        self.slab_of(&ObjectType::OPAQUE, stride, max)
+        self.slab_with_type(&ObjectType::OPAQUE, stride, max)
     }
 
     /// Like [`Region::slab`], for objects of a named type that may have fields to which programs
     /// store.
-    pub fn slab_of(&self, ty: &'static ObjectType, stride: u64, max: u64) -> Result<Slab, String> {
+    pub fn slab_with_type(&self, ty: &'static ObjectType, stride: u64, max: u64) -> Result<Slab, String> {
         let base = self.kernel_next.get();
         let end = stride
             .checked_next_multiple_of(64)
@@ -93,7 +93,7 @@ impl Region {
         let names: Vec<String> = slab.ty.writable.iter().map(|&(at, _)| (slab.ty.field_at)(at)).collect();
         let allowed = match names.split_last() {
             None => "a policy may only read it".to_string(),
-            Some((last, names)) => format!("a policy may store to {} and {last} alone", names.join(", ")),
+            Some((last, names)) => format!("a policy may store only to {} and {last}", names.join(", ")),
         };
         Fault::new(
             FaultKind::Memory,

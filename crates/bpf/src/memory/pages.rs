@@ -26,21 +26,21 @@ impl Region {
         let words = (first / 64..(first + ARENA_SIZE / PAGE) / 64).map(|word| &self.mapped[word as usize]);
         let pages: u64 = words.map(|word| u64::from(word.get().count_ones())).sum();
         self.discard(base, ARENA_SIZE);
-        self.memory.give_back(Use::Arenas, pages * PAGE);
+        self.memory.uncharge(Use::Arenas, pages * PAGE);
     }
 
     /// Makes pages of an arena accessible and zeroed.
     pub fn commit_arena(&self, addr: u64, size: u64) -> Result<(), Exhausted> {
         self.memory.charge(Use::Arenas, size)?;
         self.commit(addr, size)
-            .inspect_err(|_| self.memory.give_back(Use::Arenas, size))?;
+            .inspect_err(|_| self.memory.uncharge(Use::Arenas, size))?;
         Ok(())
     }
 
     /// Frees pages of an arena with their contents.
     pub fn discard_arena(&self, addr: u64, size: u64) -> Result<(), Exhausted> {
         self.discard_part(addr, size)?;
-        self.memory.give_back(Use::Arenas, size);
+        self.memory.uncharge(Use::Arenas, size);
         Ok(())
     }
 

@@ -179,7 +179,7 @@ impl Region {
     /// passed. Like [`Region::check`], but refuses the kernel's own structures, which are written
     /// only through [`Region::at`].
     #[inline]
-    pub fn check_given(&self, addr: u64, len: u64) -> Result<(), Fault> {
+    pub fn check_writable(&self, addr: u64, len: u64) -> Result<(), Fault> {
         self.check(addr, len, true)?;
         let offset = addr.wrapping_sub(self.base);
         if len > 0 && offset < KERNEL_END && offset + len > KERNEL {
@@ -196,11 +196,11 @@ impl Region {
         )
     }
 
-    /// Returns the writable bytes at `addr` after the check of [`Region::check_given`]. Two slices
+    /// Returns the writable bytes at `addr` after the check of [`Region::check_writable`]. Two slices
     /// that are used at the same time must not overlap.
     #[allow(clippy::mut_from_ref)]
     pub fn bytes_mut(&self, addr: u64, len: u64) -> Result<&mut [u8], Fault> {
-        self.check_given(addr, len)?;
+        self.check_writable(addr, len)?;
         Ok(match len {
             0 => &mut [],
             _ => unsafe { std::slice::from_raw_parts_mut(self.host(addr), len as usize) },
@@ -214,19 +214,19 @@ impl Region {
         Ok(unsafe { self.host::<T>(addr).read_unaligned() })
     }
 
-    /// Writes a plain value at an address that the policy passed; see [`Region::check_given`].
+    /// Writes a plain value at an address that the policy passed; see [`Region::check_writable`].
     #[inline]
     pub fn store<T: Copy>(&self, addr: u64, value: T) -> Result<(), Fault> {
-        self.check_given(addr, size_of::<T>() as u64)?;
+        self.check_writable(addr, size_of::<T>() as u64)?;
         unsafe { self.host::<T>(addr).write_unaligned(value) };
         Ok(())
     }
 
     /// Copies bytes, which may overlap, between addresses that the policy passed; see
-    /// [`Region::check_given`].
+    /// [`Region::check_writable`].
     pub fn copy(&self, to: u64, from: u64, len: u64) -> Result<(), Fault> {
         self.check(from, len, false)?;
-        self.check_given(to, len)?;
+        self.check_writable(to, len)?;
         // For zero bytes any address is allowed, even an invalid one.
         if len > 0 {
             // SAFETY: both ranges have just been checked.

@@ -249,7 +249,7 @@ impl Sanitizer {
         let check = match prov.origin() {
             Origin::View { slot, generation } => match objects.view(slot, generation) {
                 Some(view) if view.alive => {
-                    notes.push((format!("{} was got", self.view_name(cx, view)), Some(view.born)));
+                    notes.push((format!("{} was acquired", self.view_name(cx, view)), Some(view.born)));
                     self.name_failed_check(cx, &access, (view.start, view.len), view.kind)
                 }
                 view => return self.dead(cx, describe_access(verb, size), Some(addr), view),
@@ -371,7 +371,7 @@ impl Sanitizer {
             _ => None,
         };
         let mut notes = vec![("it may be NULL and the program has not tested it".to_string(), None)];
-        notes.extend(got.map(|pc| (format!("{} was got", self.origin_name(cx, prov)), Some(pc))));
+        notes.extend(got.map(|pc| (format!("{} was acquired", self.origin_name(cx, prov)), Some(pc))));
         finding("untested", &message, addr, notes)
     }
 
@@ -395,7 +395,7 @@ impl Sanitizer {
             _ => "use-after-free",
         };
         let notes = vec![
-            (format!("{name} was got"), Some(view.born)),
+            (format!("{name} was acquired"), Some(view.born)),
             (format!("and {verb}"), at),
         ];
         finding(kind, &message, addr, notes)

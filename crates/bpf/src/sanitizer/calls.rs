@@ -242,12 +242,11 @@ impl Sanitizer {
         });
         let (frames, bytes) = depth;
         if frames > MAX_FRAMES {
-            let message = format!("{frames} functions under way, the kernel allows {MAX_FRAMES}");
+            let message = format!("{frames} nested functions, the kernel allows {MAX_FRAMES}");
             return Err(finding("stack-overflow", &message, None, Vec::new()));
         }
         if bytes > MAX_STACK {
-            let message =
-                format!("{frames} functions under way use {bytes} bytes of stack, the kernel has {MAX_STACK}");
+            let message = format!("{frames} nested functions use {bytes} bytes of stack, the kernel has {MAX_STACK}");
             return Err(finding("stack-overflow", &message, None, Vec::new()));
         }
         Ok(())
@@ -278,7 +277,7 @@ impl Sanitizer {
         let left = |open: &&Open| open.must_end && open.program == self.held.program;
         if let Some(open) = self.held.open.iter().find(left) {
             cx.pc = open.pc as u32;
-            let message = format!("{name} returns without having ended what {} began", open.name());
+            let message = format!("{name} returns without ending what {} created", open.name());
             return Err(finding("leak", &message, Some(open.addr), Vec::new()));
         }
         if let Some(slot) = self.objects.find_leak(self.held.program) {
@@ -506,7 +505,7 @@ fn under_lock(name: &str, locked_at: usize) -> Fault {
 
 fn balanced(begun: &[usize], name: &str) -> Result<(), Fault> {
     if begun.is_empty() {
-        let message = format!("{name} without what begins the section");
+        let message = format!("{name} without an open section");
         return Err(finding("unbalanced-lock", &message, None, Vec::new()));
     }
     Ok(())

@@ -196,7 +196,7 @@ impl Sanitizer {
         let (arg, prov) = (call.args[n], Prov(call.provs[n]));
         match prov.origin() {
             Origin::Frame { .. } => Ok(()),
-            _ => Err(self.wrong_argument(cx, arg, prov, "place in the stack", callee)),
+            _ => Err(self.wrong_argument(cx, arg, prov, "pointer to the stack", callee)),
         }
     }
 
@@ -214,7 +214,7 @@ impl Sanitizer {
         };
         match ok {
             true => Ok(()),
-            false => Err(self.wrong_argument(cx, arg, prov, "place in a map's value", callee)),
+            false => Err(self.wrong_argument(cx, arg, prov, "pointer to a map's value", callee)),
         }
     }
 
@@ -304,7 +304,7 @@ impl Sanitizer {
                         format!("a pointer {} bytes into {object}", arg.wrapping_sub(start) as i64)
                     }
                 };
-                let message = format!("{name} wants a {wanted} and gets {given}");
+                let message = format!("{name} expects a {wanted}, but the argument is {given}");
                 finding("bad-pointer", &message, Some(arg), Vec::new())
             }
         }

@@ -49,7 +49,7 @@ impl Sanitizer {
             && let Some(last) = self.held.open.iter().rfind(|open| open.kind.is_irq_flag())
             && last.addr != arg
         {
-            let message = format!("{name} of flags that are not those saved last");
+            let message = format!("{name} of flags other than those saved last");
             let note = ("those were saved in".to_string(), Some(last.pc));
             return Err(finding("unbalanced-lock", &message, Some(arg), vec![note]));
         }

@@ -188,27 +188,27 @@ fn arguments_that_break_a_rule_are_reported() {
         (
             "a task as a lock",
             &[Helper(93, &[Task])],
-            "bad-pointer: bpf_spin_lock wants a bpf_spin_lock",
+            "bad-pointer: bpf_spin_lock expects a bpf_spin_lock",
         ),
         (
             "globals as a lock",
             &[Helper(93, &[Memory])],
-            "bad-pointer: bpf_spin_lock wants a bpf_spin_lock",
+            "bad-pointer: bpf_spin_lock expects a bpf_spin_lock",
         ),
         (
             "no timer",
             &[Helper(170, &[Memory, Callback])],
-            "bad-pointer: bpf_timer_set_callback wants a bpf_timer",
+            "bad-pointer: bpf_timer_set_callback expects a bpf_timer",
         ),
         (
             "no kptr",
             &[Helper(194, &[Memory, Number(0)])],
-            "bad-pointer: bpf_kptr_xchg wants a kptr",
+            "bad-pointer: bpf_kptr_xchg expects a kptr",
         ),
         (
             "no tree",
             &[Kfunc("bpf_rbtree_first", &[Memory])],
-            "bad-pointer: bpf_rbtree_first wants a bpf_rb_root",
+            "bad-pointer: bpf_rbtree_first expects a bpf_rb_root",
         ),
         (
             "no mask",
@@ -218,17 +218,17 @@ fn arguments_that_break_a_rule_are_reported() {
         (
             "no per-CPU object",
             &[Helper(153, &[Computed, Number(1)])],
-            "bad-pointer: bpf_per_cpu_ptr wants a per-CPU object",
+            "bad-pointer: bpf_per_cpu_ptr expects a per-CPU object",
         ),
         (
             "an iterator in globals",
             &[Kfunc("bpf_iter_num_new", &[Memory, Number(0), Number(3)])],
-            "bad-pointer: bpf_iter_num_new wants a place in the stack",
+            "bad-pointer: bpf_iter_num_new expects a pointer to the stack",
         ),
         (
             "an iterator that was not made",
             &[Store(-8, Number(0)), Kfunc("bpf_iter_num_next", &[Stack(-8)])],
-            "bad-pointer: bpf_iter_num_next wants a bpf_iter_num",
+            "bad-pointer: bpf_iter_num_next expects a bpf_iter_num",
         ),
         (
             "an iterator of another kind",
@@ -236,7 +236,7 @@ fn arguments_that_break_a_rule_are_reported() {
                 Kfunc("bpf_iter_num_new", &[Stack(-16), Number(0), Number(3)]),
                 Kfunc("bpf_iter_bits_destroy", &[Stack(-16)]),
             ],
-            "bad-pointer: bpf_iter_bits_destroy wants a bpf_iter_bits",
+            "bad-pointer: bpf_iter_bits_destroy expects a bpf_iter_bits",
         ),
         (
             "an iterator that was overwritten",
@@ -250,7 +250,7 @@ fn arguments_that_break_a_rule_are_reported() {
         (
             "a dynptr to a task",
             &[Helper(197, &[Task, Number(64), Number(0), Stack(-16)])],
-            "bad-pointer: bpf_dynptr_from_mem wants a place in a map's value",
+            "bad-pointer: bpf_dynptr_from_mem expects a pointer to a map's value",
         ),
         (
             "a dynptr that was not made",
@@ -259,7 +259,7 @@ fn arguments_that_break_a_rule_are_reported() {
                 Store(-8, Number(64)),
                 Helper(203, &[Stack(-16), Number(0), Number(8)]),
             ],
-            "bad-pointer: bpf_dynptr_data wants a bpf_dynptr",
+            "bad-pointer: bpf_dynptr_data expects a bpf_dynptr",
         ),
         (
             "a dynptr that was overwritten",

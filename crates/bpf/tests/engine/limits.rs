@@ -265,7 +265,7 @@ fn a_host_without_memory_is_an_error() {
     for world in &mut worlds {
         let (kind, message, _) = call(world, 0).0.expect_err("the limit is below 400 MB");
         assert_eq!(kind, FaultKind::Func);
-        assert!(message.contains("more than it gives"), "{message}");
+        assert!(message.contains("its memory is used up"), "{message}");
     }
     assert_eq!(other.region.pages(1 << 30), None);
     let held: Vec<u8> = vec![1; 80 << 20];

@@ -70,7 +70,7 @@ impl TestWorld {
             .collect::<Result<_, _>>()?;
         let region = self.region.clone();
         self.vm = Some(match self.sanitized {
-            true => Vm::checked(code, maps, types, &funcs(), region, engine, self.rules())?,
+            true => Vm::with_sanitizer(code, maps, types, &funcs(), region, engine, self.rules())?,
             false => Vm::new(code, maps, types, &funcs(), region, engine)?,
         });
         self.vm().set_contexts(HERE);

@@ -50,7 +50,7 @@ pub struct Footprint {
     /// Node of the task's memory; NOWHERE before the task has run.
     pub(super) home: u32,
     /// Time of the last switch to the task. Set only while its memory is on no node.
-    pub(super) came: u64,
+    pub(super) switched_at: u64,
     pub(super) private: Left,
     pub(super) llc: Left,
     /// Length of the reload that began at the last switch to the task.
@@ -65,7 +65,7 @@ impl Footprint {
         Footprint {
             bytes,
             home: NOWHERE,
-            came: 0,
+            switched_at: 0,
             private: Left::NOTHING,
             llc: Left::NOTHING,
             reload_ns: 0,

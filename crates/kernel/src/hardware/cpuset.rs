@@ -157,9 +157,9 @@ mod tests {
     #[test]
     fn the_full_set_contains_exactly_the_machines_cpus() {
         for nr_cpus in [1, 63, 64, 65, 128, 1000] {
-            let each: Vec<u32> = (0..nr_cpus).collect();
+            let numbers: Vec<u32> = (0..nr_cpus).collect();
             let all = CpuSet::all(nr_cpus);
-            assert_eq!(all, CpuSet::from_cpus(nr_cpus, &each));
+            assert_eq!(all, CpuSet::from_cpus(nr_cpus, &numbers));
             assert_eq!(all.weight(), nr_cpus);
         }
     }

@@ -30,18 +30,18 @@ impl Machine {
         if f.bytes == 0 {
             return;
         }
-        let place = &self.spec.topology.cpus[cpu.index()];
-        let private = &mut self.caches.private[place.core as usize];
-        let llc = &mut self.caches.llcs[place.llc as usize];
-        f.into_private = f.bytes.min(private.size) - private.remains(place.core, &f.private).min(f.bytes);
-        f.into_llc = f.bytes.min(llc.size) - llc.remains(place.llc, &f.llc).min(f.bytes);
+        let cpu_info = &self.spec.topology.cpus[cpu.index()];
+        let private = &mut self.caches.private[cpu_info.core as usize];
+        let llc = &mut self.caches.llcs[cpu_info.llc as usize];
+        f.into_private = f.bytes.min(private.size) - private.remains(cpu_info.core, &f.private).min(f.bytes);
+        f.into_llc = f.bytes.min(llc.size) - llc.remains(cpu_info.llc, &f.llc).min(f.bytes);
         private.brought += f.into_private;
         llc.brought += f.into_llc;
         if f.home == NOWHERE {
-            f.came = self.now;
+            f.switched_at = self.now;
             return;
         }
-        let memory_ps = self.caches.memory_ps[place.node as usize][f.home as usize];
+        let memory_ps = self.caches.memory_ps[cpu_info.node as usize][f.home as usize];
         let llc_ps = u64::from(self.spec.costs.reload_llc_ps);
         let from_llc = f.into_private.saturating_sub(f.into_llc);
         f.reload_ns = (f.into_llc * memory_ps + from_llc * llc_ps) / 1000;
@@ -56,8 +56,8 @@ impl Machine {
         }
         let from = &self.tasks[parent];
         let (home, cpu, bytes) = (from.footprint.home, from.cpu, from.footprint.bytes);
-        let place = &self.spec.topology.cpus[cpu.index()];
-        let home = if home == NOWHERE { place.node } else { home };
+        let cpu_info = &self.spec.topology.cpus[cpu.index()];
+        let home = if home == NOWHERE { cpu_info.node } else { home };
         let left = |cache: &Cache, number: u32, bytes: u64| Left {
             cache: number,
             bytes: bytes.min(cache.size),
@@ -67,8 +67,8 @@ impl Machine {
         let bytes = f.bytes.min(bytes);
         if bytes > 0 {
             f.home = home;
-            f.private = left(&self.caches.private[place.core as usize], place.core, bytes);
-            f.llc = left(&self.caches.llcs[place.llc as usize], place.llc, bytes);
+            f.private = left(&self.caches.private[cpu_info.core as usize], cpu_info.core, bytes);
+            f.llc = left(&self.caches.llcs[cpu_info.llc as usize], cpu_info.llc, bytes);
         }
     }
 
@@ -91,18 +91,18 @@ impl Machine {
         if f.bytes == 0 {
             return;
         }
-        let place = &self.spec.topology.cpus[cpu.index()];
-        let private = &mut self.caches.private[place.core as usize];
-        let llc = &mut self.caches.llcs[place.llc as usize];
-        if f.home == NOWHERE && f.came == self.now {
+        let cpu_info = &self.spec.topology.cpus[cpu.index()];
+        let private = &mut self.caches.private[cpu_info.core as usize];
+        let llc = &mut self.caches.llcs[cpu_info.llc as usize];
+        if f.home == NOWHERE && f.switched_at == self.now {
             // The task was moved before it ran, for example by load balancing at exec, so it has
             // accessed nothing.
-            private.leave(place.core, 0, f.into_private);
-            llc.leave(place.llc, 0, f.into_llc);
+            private.leave(cpu_info.core, 0, f.into_private);
+            llc.leave(cpu_info.llc, 0, f.into_llc);
             return;
         }
         if f.home == NOWHERE {
-            f.home = place.node;
+            f.home = cpu_info.node;
         }
         let not_done = t.program.reload(0);
         self.caches.reload_ns += f.reload_ns - not_done;
@@ -112,8 +112,8 @@ impl Machine {
             ns => (u128::from(bytes) * u128::from(not_done) / u128::from(ns)) as u64,
         };
         let (undone_private, undone_llc) = (part(f.into_private), part(f.into_llc));
-        f.private = private.leave(place.core, f.bytes.min(private.size), undone_private);
-        f.llc = llc.leave(place.llc, f.bytes.min(llc.size), undone_llc);
+        f.private = private.leave(cpu_info.core, f.bytes.min(private.size), undone_private);
+        f.llc = llc.leave(cpu_info.llc, f.bytes.min(llc.size), undone_llc);
         f.reload_ns = 0;
     }
 

@@ -128,7 +128,7 @@ impl World for Machine {
             return kfuncs::cgroup::cgroup_at(self, owner).map(|(_, dead)| !dead);
         }
         let (task, _) = kfuncs::any_task(self, owner)?;
-        Ok(task == IDLE || !self.task_gone(task))
+        Ok(task == IDLE || !self.is_unreferenced(task))
     }
 
     fn spin_lock(&mut self, lock: u64) -> Result<(), Fault> {
@@ -137,7 +137,7 @@ impl World for Machine {
             self.region.memory().charge_record(Use::Queues)?;
         }
         // The cost of the lock includes the transfer of its cache line.
-        self.region.lines().take(self.this_cpu.nr(), lock);
+        self.region.lines().transfer_to(self.this_cpu.nr(), lock);
         self.lock(LockId::Bpf(lock));
         Ok(())
     }
@@ -200,7 +200,7 @@ impl World for Machine {
 /// is offline, on another one. If the callback moves tasks between DSQs, the run counts as load
 /// balancing by the policy.
 pub fn timer_fired(m: &mut Machine, timer: u32, generation: u32) {
-    m.region.memory().give_back_records(Use::Timers, 1);
+    m.region.memory().uncharge_records(Use::Timers, 1);
     let timers = m.ext.policy.as_mut().map(|policy| &mut policy.timers.slots);
     let Some(slot) = timers.and_then(|slots| slots.get_mut(timer as usize)) else {
         return;

@@ -62,9 +62,9 @@ fn call(m: &mut Machine, program: &Program, number: u64, task: u64) -> Result<u6
         })
     });
     result.map_err(|fault| {
-        let place = fault
+        let location = fault
             .pc
             .map_or(program.name.clone(), |pc| m.ext.vm().code().describe(pc));
-        format!("program {}: {} in {place}", program.name, fault.message)
+        format!("program {}: {} in {location}", program.name, fault.message)
     })
 }

@@ -13,7 +13,7 @@ use bpf::link::{Image, StructOps, link};
 use bpf::map::Map;
 use bpf::object::Object;
 use bpf::rows::V6_12;
-use profile::{Facts, Profile};
+use profile::{Profile, Properties};
 
 /// Why a policy could not be loaded. Apart from effects of the policy's own programs, the machine
 /// is unchanged.
@@ -139,7 +139,7 @@ fn register_competitors(m: &Machine, image: &Image) -> Result<(), String> {
                 array.name
             ));
         }
-        m.region.lines().compete(Competitors {
+        m.region.lines().add_competitors(Competitors {
             base: array.addr,
             stride: array.stride,
             count: array.count,
@@ -204,8 +204,8 @@ fn build_policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -
     let maps: Vec<Map> = maps.collect::<Result<_, String>>().map_err(refused)?;
     let funcs = kfuncs::table(&m.spec.costs);
     let (code, types, region) = (image.code.clone(), image.types.clone(), m.region.clone());
-    let vm = match m.checked {
-        true => Vm::checked(code, maps, types, &funcs, region, engine, sanitizer::rules(m, image)),
+    let vm = match m.sanitizer {
+        true => Vm::with_sanitizer(code, maps, types, &funcs, region, engine, sanitizer::rules(m, image)),
         false => Vm::new(code, maps, types, &funcs, region, engine),
     }
     .map_err(|error| refused(error.to_string()))?;
@@ -214,7 +214,7 @@ fn build_policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -
 
 /// Applies a profile's changes to struct sched_ext_ops: sets members and removes callbacks.
 fn set_members(m: &Machine, image: &Image, profile: &Profile, cid: bool, ops: &mut OpsTable) -> Result<(), String> {
-    let facts = Facts::new(&m.spec, &m.release).with_types(&image.btf);
+    let facts = Properties::new(&m.spec, &m.release).with_types(&image.btf);
     let mut names = profile.names(facts)?;
     // Values in the object, which expressions of the profile can use.
     let own = [

@@ -83,9 +83,9 @@ pub fn target(spec: &MachineSpec, layout: &Layout, release: Release) -> Target {
     for variable in ["struct rq runqueues", "struct cpufreq_policy *cpufreq_cpu_data"] {
         types.declare_var(variable).expect("a valid declaration");
     }
-    for (of, name) in release.absent() {
-        match of {
-            Some(of) => types.remove_member(of, name),
+    for (parent, name) in release.absent() {
+        match parent {
+            Some(parent) => types.remove_member(parent, name),
             None => types.remove_type(name),
         }
     }
@@ -99,7 +99,7 @@ pub fn target(spec: &MachineSpec, layout: &Layout, release: Release) -> Target {
     for func in kfuncs::table(&spec.costs) {
         if !release.is_among(func.releases) {
             let range = describe(func.releases);
-            target.lacks(func.name, &format!("is not in Linux {release}: it exists {range}"));
+            target.set_missing_reason(func.name, &format!("is not in Linux {release}: it exists {range}"));
         }
     }
     for (name, value) in config(spec, release) {

@@ -283,10 +283,10 @@ pub fn run_syscall_program(m: &mut Machine, program: &Program, context: &mut [u8
     match result {
         Ok(value) => Ok(value as i32),
         Err(fault) => {
-            let place = fault
+            let location = fault
                 .pc
                 .map_or(program.name.clone(), |pc| m.ext.vm().code().describe(pc));
-            Err(format!("program {}: {} in {place}", program.name, fault.message))
+            Err(format!("program {}: {} in {location}", program.name, fault.message))
         }
     }
 }

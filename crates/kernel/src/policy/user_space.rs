@@ -4,12 +4,12 @@
 
 use crate::machine::Machine;
 use crate::policy::{iterator, tracepoint};
-use crate::sched::ext::enable::{as_the_user, as_the_user_on};
+use crate::sched::ext::enable::{run_as_user, run_as_user_on};
 use crate::simulation::id::CpuId;
 use bpf::link::Image;
 use bpf::map::kind;
 use bpf::object::{Program, ProgramKind};
-use profile::{Facts, Profile, Run, fitting, instances};
+use profile::{Profile, Properties, Run, fitting, instances};
 
 /// Executes the profile's steps that come before the policy is enabled. `cid` is whether its
 /// callbacks use cids.
@@ -37,7 +37,7 @@ fn profile_error(message: String) -> String {
 /// The same as those of [`before`].
 pub(crate) fn after(m: &mut Machine, image: &Image, profile: &Profile) -> Result<(), String> {
     match profile.run.iter().any(|run| run.after) {
-        true => as_the_user(m, |m| run_programs(m, image, profile, true)).map_err(profile_error),
+        true => run_as_user(m, |m| run_programs(m, image, profile, true)).map_err(profile_error),
         false => Ok(()),
     }
 }
@@ -50,23 +50,23 @@ pub(crate) fn after(m: &mut Machine, image: &Image, profile: &Profile) -> Result
 /// If no policy is loaded, an argument has no value, or the program faults.
 pub fn run_program(m: &mut Machine, program: &Program, run: &Run) -> Result<i32, String> {
     let spec = m.spec.clone();
-    let mut context = run.context(Facts::new(&spec, &m.release))?;
+    let mut context = run.context(Properties::new(&spec, &m.release))?;
     if !m.ext.has_policy() {
         return Err("no policy is loaded".into());
     }
     if program.kind == ProgramKind::Iter {
-        let text = as_the_user(m, |m| iterator::read(m, program))?;
+        let text = run_as_user(m, |m| iterator::read(m, program))?;
         for line in text.lines() {
             m.trace_text(m.this_cpu, trace::Event::Printk { text: line.to_owned() });
         }
         return Ok(0);
     }
-    as_the_user(m, |m| tracepoint::run_syscall_program(m, program, &mut context))
+    run_as_user(m, |m| tracepoint::run_syscall_program(m, program, &mut context))
 }
 
 /// Sets the map entries that the profile lists.
 fn set_entries(m: &Machine, image: &Image, profile: &Profile) -> Result<(), String> {
-    let facts = Facts::new(&m.spec, &m.release).with_types(&image.btf);
+    let facts = Properties::new(&m.spec, &m.release).with_types(&image.btf);
     let names = profile.names(facts)?;
     let facts = facts.with_results(&names);
     for setting in &profile.map {
@@ -124,7 +124,7 @@ fn set_entry(m: &Machine, image: &Image, path: &str, value: i64) -> Result<(), S
 fn run_programs(m: &mut Machine, image: &Image, profile: &Profile, after: bool) -> Result<(), String> {
     let spec = m.spec.clone();
     let release = m.release;
-    let facts = Facts::new(&spec, &release).with_types(&image.btf);
+    let facts = Properties::new(&spec, &release).with_types(&image.btf);
     let names = profile.names(facts)?;
     for run in profile.run.iter().filter(|run| run.after == after) {
         for at in instances(&spec.topology, run.each) {
@@ -140,7 +140,7 @@ fn run_one(
     m: &mut Machine,
     image: &Image,
     run: &Run,
-    facts: Facts,
+    facts: Properties,
     results: &mut Vec<(String, i64)>,
 ) -> Result<(), String> {
     let known = results.clone();
@@ -155,7 +155,7 @@ fn run_one(
         "" => tracepoint::run_syscall_program(m, program, &mut context)?,
         on => {
             let cpu = cpu(m, facts.value(on)?)?;
-            as_the_user_on(m, cpu, |m| tracepoint::run_syscall_program(m, program, &mut context))?
+            run_as_user_on(m, cpu, |m| tracepoint::run_syscall_program(m, program, &mut context))?
         }
     };
     if value != 0 {

@@ -197,7 +197,7 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
             };
             m.tasks[task].program.done();
             let cgroup = m.tasks[task].cgroup;
-            if let Some(cpus) = m.ask_for_cpus(task, cgroup, cpus) {
+            if let Some(cpus) = m.request_cpus(task, cgroup, cpus) {
                 m.set_cpus_allowed(task, cpus);
             }
             return None;

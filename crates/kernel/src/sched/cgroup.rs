@@ -69,7 +69,7 @@ pub struct Cgroups {
 impl Cgroups {
     pub(crate) fn new(workload: &Workload) -> Cgroups {
         let cgroup = |(index, known): (usize, &workload::Cgroup)| {
-            Cgroup::new(known.weight, !workload.is_made_later(index as u32))
+            Cgroup::new(known.weight, !workload.is_created_later(index as u32))
         };
         let mut list: Vec<Cgroup> = workload.cgroups.iter().enumerate().map(cgroup).collect();
         if list.is_empty() {
@@ -78,7 +78,7 @@ impl Cgroups {
         let cpusets = workload
             .disturbances
             .iter()
-            .any(|d| matches!(d.what, Action::Cpus { .. }));
+            .any(|d| matches!(d.action, Action::Cpus { .. }));
         Cgroups {
             list,
             cpusets,

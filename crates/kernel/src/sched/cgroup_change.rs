@@ -17,14 +17,14 @@ use workload::Action;
 impl Machine {
     /// Performs a user's operation on a cgroup. A failure is recorded in `refused`, with the error
     /// that the kernel returns.
-    pub(crate) fn change_cgroup(&mut self, what: &Action) {
-        let result = ext::enable::as_the_user(self, |m| m.try_change(what));
-        let (Err(errno), Some(cgroup)) = (result, what.cgroup()) else {
+    pub(crate) fn change_cgroup(&mut self, action: &Action) {
+        let result = ext::enable::run_as_user(self, |m| m.try_change(action));
+        let (Err(errno), Some(cgroup)) = (result, action.cgroup()) else {
             return;
         };
         let path = &self.workload.cgroups[cgroup as usize].path;
-        let wanted = match what {
-            Action::Make { .. } => "mkdir".to_string(),
+        let wanted = match action {
+            Action::Create { .. } => "mkdir".to_string(),
             Action::Remove { .. } => "rmdir".to_string(),
             Action::Weight { weight, .. } => format!("cpu.weight = {weight}"),
             Action::Idle { idle, .. } => format!("cpu.idle = {}", u8::from(*idle)),
@@ -40,16 +40,16 @@ impl Machine {
     }
 
     /// Performs the operation and returns a positive errno if the kernel would refuse it.
-    fn try_change(&mut self, what: &Action) -> Result<(), i32> {
-        let Some(cgroup) = what.cgroup() else { return Ok(()) };
+    fn try_change(&mut self, action: &Action) -> Result<(), i32> {
+        let Some(cgroup) = action.cgroup() else { return Ok(()) };
         let online = self.cgroups.get(cgroup).online;
-        match *what {
-            Action::Make { .. } if online => return Err(EEXIST),
-            Action::Make { .. } => return self.cgroup_mkdir(cgroup),
+        match *action {
+            Action::Create { .. } if online => return Err(EEXIST),
+            Action::Create { .. } => return self.cgroup_mkdir(cgroup),
             _ if !online => return Err(ENOENT),
             _ => {}
         }
-        match what {
+        match action {
             Action::Remove { .. } => self.cgroup_rmdir(cgroup),
             &Action::Weight { weight, .. } => {
                 // sched_group_set_shares() refuses a weight for a group with cpu.idle.
@@ -88,7 +88,7 @@ impl Machine {
                 let set = self.tasks_named(comm, *process);
                 self.attach(&set, cgroup)
             }
-            Action::Make { .. } | Action::Hotplug { .. } | Action::Irq { .. } => Ok(()),
+            Action::Create { .. } | Action::Hotplug { .. } | Action::Irq { .. } => Ok(()),
         }
     }
 
@@ -207,7 +207,7 @@ impl Machine {
     }
 
     /// Returns cpuset.cpus. The root's set has all CPUs.
-    pub(crate) fn cpus_of_cpuset(&self, cgroup: u32) -> Option<CpuSet> {
+    pub(crate) fn cpuset_cpus(&self, cgroup: u32) -> Option<CpuSet> {
         match &self.cgroups.get(cgroup).cpus {
             Some(cpus) => Some(cpus.clone()),
             None if cgroup == 0 => Some(CpuSet::all(self.nr_cpus())),
@@ -251,7 +251,7 @@ impl Machine {
     /// allows.
     ///
     /// Returns `None` if the cpuset allows none of them (EINVAL).
-    pub(crate) fn ask_for_cpus(&mut self, task: TaskId, cgroup: u32, cpus: CpuSet) -> Option<CpuSet> {
+    pub(crate) fn request_cpus(&mut self, task: TaskId, cgroup: u32, cpus: CpuSet) -> Option<CpuSet> {
         if !self.cgroups.cpusets {
             return Some(cpus);
         }

@@ -142,7 +142,7 @@ impl Machine {
             None => self.tasks.push(task),
         };
         self.pids.push(id);
-        self.threads.insert(self.tasks[id].place(), id);
+        self.threads.insert(self.tasks[id].sort_key(), id);
         let asked = spec.cpus.as_ref().map(|cpus| CpuSet::from_cpus(self.nr_cpus(), cpus));
         self.record_user_cpus(id, asked);
         self.nr_alive += 1;
@@ -284,7 +284,7 @@ impl Machine {
         ext::task_dead(self, task);
         let t = &self.tasks[task];
         self.pids[t.pid as usize] = IDLE;
-        self.threads.remove(&t.place());
+        self.threads.remove(&t.sort_key());
         self.nr_alive -= 1;
         self.free_if_gone(task);
     }
@@ -302,23 +302,23 @@ impl Machine {
     /// Frees a dead task's slot and its task-local storage once the policy holds no reference to
     /// it.
     fn free_if_gone(&mut self, task: TaskId) {
-        if self.task_gone(task) {
-            ext::task_gone(self, task);
+        if self.is_unreferenced(task) {
+            ext::free_task_storage(self, task);
             self.free_tasks.push(task);
         }
     }
 
     /// Returns whether a task is dead and no reference to it is left (`rcu_users` is 0), so that no
     /// new one can be taken.
-    pub(crate) fn task_gone(&self, task: TaskId) -> bool {
+    pub(crate) fn is_unreferenced(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
-        t.state == State::Dead && self.pids[t.pid as usize] == IDLE && !self.layout.task_held(task)
+        t.state == State::Dead && self.pids[t.pid as usize] == IDLE && !self.layout.is_task_referenced(task)
     }
 
     /// Drops all references that a policy held, because the policy has ended.
-    pub(crate) fn forget_references(&mut self) {
-        for task in self.layout.forget_references() {
-            if self.task_gone(task) {
+    pub(crate) fn drop_all_references(&mut self) {
+        for task in self.layout.drop_all_references() {
+            if self.is_unreferenced(task) {
                 self.free_tasks.push(task);
             }
         }

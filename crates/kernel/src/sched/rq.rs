@@ -51,7 +51,7 @@ pub struct Rq {
     /// Time at which the CPU last became idle.
     pub idle_since: u64,
     /// Overhead that `Overhead` records have already reported, ns.
-    pub overhead_told: u64,
+    pub recorded_overhead_ns: u64,
     /// Deferred reschedule IPIs: the time at which they are handled, ns, and their number.
     pub deferred_ipis: Vec<(u64, u32)>,
     pub ext: ScxRq,
@@ -109,7 +109,7 @@ impl Rq {
             irqs_off_until: 0,
             idle_since: 0,
             time: CpuTime::default(),
-            overhead_told: 0,
+            recorded_overhead_ns: 0,
             nr_switches: 0,
         }
     }

@@ -30,7 +30,7 @@ impl Machine {
     /// Returns whether a task that is not running waits for a CPU: it is queued and its cgroup's
     /// limit does not throttle it.
     #[inline]
-    pub(crate) fn waits(&self, task: TaskId) -> bool {
+    pub(crate) fn is_waiting(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
         t.on_rq && !(self.task_groups.limited() && t.fair.throttled)
     }

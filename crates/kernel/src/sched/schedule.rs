@@ -83,7 +83,7 @@ impl Machine {
         self.charge(cpu, u64::from(self.spec.costs.schedule_ns));
         let prev = self.rqs[cpu].curr;
         self.rqs[cpu].need_resched = false;
-        self.deciding(Handler::Schedule, prev);
+        self.note_decision_handler(Handler::Schedule, prev);
         let next = self.pick_next_task(cpu, prev);
         if next == prev {
             self.unlock(LockId::Rq(cpu));
@@ -240,7 +240,7 @@ impl Machine {
         self.class_task_tick(cpu);
         ext::tick(self, cpu);
         self.unlock(LockId::Rq(cpu));
-        self.tell_overhead(cpu);
+        self.record_overhead(cpu);
         fair::trigger_load_balance(self, cpu);
         self.arm_tick(cpu);
     }

@@ -40,7 +40,7 @@ impl Machine {
     /// Sets the affinity of a task on behalf of a user outside of the workload. No simulated CPU is
     /// charged.
     pub fn sched_setaffinity(&mut self, task: TaskId, cpus: CpuSet) {
-        ext::enable::as_the_user(self, |m| m.set_cpus_allowed(task, cpus));
+        ext::enable::run_as_user(self, |m| m.set_cpus_allowed(task, cpus));
     }
 
     /// Sets the affinity mask without moving the task (do_set_cpus_allowed).

@@ -83,7 +83,7 @@ pub struct Task {
 
 impl Task {
     /// Returns the key by which live tasks are sorted: process first, then thread.
-    pub(crate) fn place(&self) -> u64 {
+    pub(crate) fn sort_key(&self) -> u64 {
         u64::from(self.tgid) << 32 | u64::from(self.pid)
     }
 

@@ -10,7 +10,7 @@ use crate::sched::ext::Op;
 use crate::sched::task::State;
 use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::timeline::LockId;
-use crate::watch::decision::{Handler, What};
+use crate::watch::decision::{DecisionKind, Handler};
 use crate::watch::observe::Transition;
 use trace::MigrateReason;
 
@@ -70,12 +70,12 @@ impl Machine {
             let cpu = self.tasks[task].cpus.first().unwrap_or(prev_cpu);
             return self.allowed_cpu(task, cpu, prev_cpu);
         }
-        self.deciding(Handler::SelectCpu, task);
+        self.note_decision_handler(Handler::SelectCpu, task);
         let cpu = self.class_select_task_rq(task, prev_cpu, wake_flags);
         let cpu = self.allowed_cpu(task, cpu, prev_cpu);
         let pid = self.tasks[task].pid;
         if self.decisions.on {
-            self.decided_by(self.select_cpu_op(task), |_| What::Cpu {
+            self.record_decision_by(self.select_cpu_op(task), |_| DecisionKind::Cpu {
                 pid,
                 prev_cpu: prev_cpu.nr(),
                 cpu: cpu.nr(),

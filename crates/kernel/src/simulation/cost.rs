@@ -71,10 +71,10 @@ impl Machine {
     }
 
     /// Records the overhead of `cpu` since the last such record.
-    pub(crate) fn tell_overhead(&mut self, cpu: CpuId) {
+    pub(crate) fn record_overhead(&mut self, cpu: CpuId) {
         let rq = &mut self.rqs[cpu];
-        let ns = rq.time.overhead_ns - rq.overhead_told;
-        rq.overhead_told = rq.time.overhead_ns;
+        let ns = rq.time.overhead_ns - rq.recorded_overhead_ns;
+        rq.recorded_overhead_ns = rq.time.overhead_ns;
         if ns > 0 {
             self.trace(cpu, Event::Overhead { ns });
         }

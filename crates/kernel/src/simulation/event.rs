@@ -201,11 +201,11 @@ impl EventQueue {
     pub fn push(&mut self, time: u64, event: Event) {
         self.sequence += 1;
         self.wakers += u64::from(event.wakes());
-        self.place(key(time, self.sequence), event);
+        self.insert(key(time, self.sequence), event);
     }
 
     #[inline]
-    fn place(&mut self, key: Key, event: Event) {
+    fn insert(&mut self, key: Key, event: Event) {
         let number = bucket(key);
         // The event belongs to bucket `base`, to an earlier one, or beyond the last bucket.
         if number.wrapping_sub(self.base + 1) >= BUCKETS as u64 - 1 {
@@ -276,7 +276,7 @@ impl EventQueue {
             .is_some_and(|entry| bucket(entry.key) < base + BUCKETS as u64)
         {
             let entry = self.far.pop().expect("just seen");
-            self.place(entry.key, entry.event);
+            self.insert(entry.key, entry.event);
         }
     }
 

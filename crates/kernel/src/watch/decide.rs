@@ -10,7 +10,7 @@ impl Machine {
     /// Marks the start of a handler that may make a decision. Keeps a snapshot if the wanted
     /// decision is near.
     #[inline]
-    pub(crate) fn deciding(&mut self, handler: Handler, task: TaskId) {
+    pub(crate) fn note_decision_handler(&mut self, handler: Handler, task: TaskId) {
         if self.decisions.on {
             self.keep_state(handler, task);
         }
@@ -35,7 +35,7 @@ impl Machine {
 
     /// Records a decision. If a callback is running, it made the decision.
     #[inline]
-    pub(crate) fn decided(&mut self, what: impl FnOnce(&Machine) -> What) {
+    pub(crate) fn record_decision(&mut self, what: impl FnOnce(&Machine) -> DecisionKind) {
         if self.decisions.on {
             self.note(what(self), None);
         }
@@ -44,19 +44,19 @@ impl Machine {
     /// Records a decision made by the return value of the callback `op`; `None` if no callback was
     /// called.
     #[inline]
-    pub(crate) fn decided_by(&mut self, op: Option<Op>, what: impl FnOnce(&Machine) -> What) {
+    pub(crate) fn record_decision_by(&mut self, op: Option<Op>, what: impl FnOnce(&Machine) -> DecisionKind) {
         if self.decisions.on {
             self.note(what(self), op);
         }
     }
 
     #[cold]
-    fn note(&mut self, what: What, op: Option<Op>) {
+    fn note(&mut self, what: DecisionKind, op: Option<Op>) {
         let op = op.or(self.ext.frame.op).filter(|_| self.ext.has_policy());
         let by = op.map(|op| (op, self.ext.vm().pc()));
         let number = self.decisions.nr;
         self.decisions.nr += 1;
-        self.decisions.noted.push(Decision {
+        self.decisions.recorded.push(Decision {
             number,
             time: self.now,
             cpu: self.this_cpu.nr(),
@@ -65,8 +65,10 @@ impl Machine {
         });
         if self.decisions.wanted == Some(number) {
             let handler = match (what, op) {
-                (What::Run { .. } | What::Take { .. }, _) | (_, Some(Op::Dispatch)) => Handler::Schedule,
-                (What::Cpu { .. }, _) | (_, Some(Op::SelectCpu)) => Handler::SelectCpu,
+                (DecisionKind::Run { .. } | DecisionKind::Take { .. }, _) | (_, Some(Op::Dispatch)) => {
+                    Handler::Schedule
+                }
+                (DecisionKind::Cpu { .. }, _) | (_, Some(Op::SelectCpu)) => Handler::SelectCpu,
                 (_, Some(Op::Enqueue)) => Handler::Enqueue,
                 // For any other callback, the snapshot is taken now.
                 _ => {

@@ -22,7 +22,7 @@ mod snapshot;
 
 /// A decision's kind and values. Tasks are identified by pid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum DecisionKind {
     /// A woken or new task was assigned to `cpu`.
     Cpu { pid: u32, prev_cpu: u32, cpu: u32 },
     /// Insertion of a task by scx_bpf_dsq_insert() or a related kfunc. `slice` is the argument (0
@@ -62,7 +62,7 @@ pub struct Decision {
     pub time: u64,
     /// CPU that executed the code.
     pub cpu: u32,
-    pub what: What,
+    pub what: DecisionKind,
     /// Callback and its latest call instruction; `None` if the kernel decided by itself.
     pub by: Option<(Op, usize)>,
 }
@@ -84,7 +84,7 @@ pub struct Decisions {
     /// Whether decisions are recorded.
     pub on: bool,
     /// Decisions since the vector was last emptied.
-    pub noted: Vec<Decision>,
+    pub recorded: Vec<Decision>,
     /// Number of the decision for which a snapshot is to be kept.
     pub wanted: Option<u64>,
     /// Snapshot at the start of the handler that made the wanted decision.
@@ -95,10 +95,16 @@ pub struct Decisions {
     pub(super) latest: [Option<Snapshot>; 3],
 }
 
-impl What {
+impl DecisionKind {
     /// Returns the decision for an insertion into DSQ `id`. SCX_DSQ_LOCAL stands for the local DSQ of
     /// CPU `home`.
-    pub(crate) fn insert(pid: u32, (id, home): (u64, u32), slice: u64, vtime: Option<u64>, enq_flags: u64) -> What {
+    pub(crate) fn insert(
+        pid: u32,
+        (id, home): (u64, u32),
+        slice: u64,
+        vtime: Option<u64>,
+        enq_flags: u64,
+    ) -> DecisionKind {
         let dsq = match id {
             SCX_DSQ_LOCAL => Target::Local,
             on if on & SCX_DSQ_LOCAL_ON == SCX_DSQ_LOCAL_ON => match (on & SCX_DSQ_LOCAL_CPU_MASK) as u32 {
@@ -107,7 +113,7 @@ impl What {
             },
             id => Target::Dsq(id),
         };
-        What::Insert {
+        DecisionKind::Insert {
             pid,
             dsq,
             slice,

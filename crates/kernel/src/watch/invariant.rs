@@ -121,7 +121,7 @@ impl Machine {
     #[inline]
     pub(super) fn watch_switch(&mut self, cpu: CpuId, prev: TaskId, next: TaskId) {
         if self.invariants.is_some() {
-            if prev != IDLE && self.waits(prev) {
+            if prev != IDLE && self.is_waiting(prev) {
                 self.watch_queued(prev);
             }
             self.watching(|watch, m| {

@@ -15,22 +15,24 @@ impl Machine {
     /// not included.
     pub(crate) fn waiting_tasks(&self) -> Vec<WaitingTask> {
         let ids = self.tasks.ids();
-        let mut waiting: Vec<TaskId> = ids.filter(|&id| self.waits(id) && !self.tasks[id].on_cpu).collect();
+        let mut waiting: Vec<TaskId> = ids
+            .filter(|&id| self.is_waiting(id) && !self.tasks[id].on_cpu)
+            .collect();
         waiting.sort_by_key(|&id| (self.tasks[id].waiting_since, self.tasks[id].pid));
-        let described = |(place, id): (usize, TaskId)| {
+        let described = |(rank, id): (usize, TaskId)| {
             let task = &self.tasks[id];
             WaitingTask {
                 pid: task.pid,
                 comm: task.comm.clone(),
                 since_ns: task.waiting_since,
-                kept: (place < DESCRIBED).then(|| self.where_kept(id)),
+                kept: (rank < DESCRIBED).then(|| self.describe_queue(id)),
             }
         };
         waiting.into_iter().enumerate().map(described).collect()
     }
 
     /// Returns a description of the queue that contains a waiting task.
-    pub(crate) fn where_kept(&self, id: TaskId) -> String {
+    pub(crate) fn describe_queue(&self, id: TaskId) -> String {
         let task = &self.tasks[id];
         match task.class {
             Class::Rt => return format!("on the real-time queue of CPU {}", task.cpu),
@@ -38,7 +40,7 @@ impl Machine {
             Class::Ext | Class::Idle => {}
         }
         let dsqs = &self.ext.dsqs;
-        let dsq = dsqs.of(id);
+        let dsq = dsqs.current(id);
         if dsq == NO_DSQ {
             return match task.ext.ops_state {
                 OpsState::Queued => "held by the policy: its last ops.enqueue() inserted it into no DSQ".to_owned(),
@@ -54,7 +56,7 @@ impl Machine {
         };
         let ahead = std::iter::successors(dsqs.first(dsq), |&task| dsqs.next(task)).position(|task| task == id);
         format!(
-            "on {name}, with {} of {} tasks ahead of it",
+            "on {name}, {} of {} tasks ahead of it",
             ahead.unwrap_or(0),
             dsqs.nr(dsq)
         )

@@ -5,7 +5,7 @@
 //! code in `sched` cannot update one of them and forget another.
 
 use super::check::AffinityGroup;
-use super::decision::What;
+use super::decision::DecisionKind;
 use crate::machine::Machine;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use trace::{Event, TaskState};
@@ -86,7 +86,7 @@ impl Machine {
     #[inline]
     fn observe_switch(&mut self, cpu: CpuId, prev: TaskId, prev_state: TaskState, next: TaskId) {
         let group = |task: TaskId| self.tasks[task].affinity;
-        let prev_waits = (prev != IDLE && self.waits(prev)).then(|| group(prev));
+        let prev_waits = (prev != IDLE && self.is_waiting(prev)).then(|| group(prev));
         let next_group = (next != IDLE).then(|| group(next));
         self.checks.switched(self.now, cpu, prev_waits, next_group);
         self.watch_switch(cpu, prev, next);
@@ -100,7 +100,7 @@ impl Machine {
             },
         );
         if next != IDLE {
-            self.decided(|_| What::Run { pid: next_pid, prev });
+            self.record_decision(|_| DecisionKind::Run { pid: next_pid, prev });
         }
     }
 }

@@ -25,7 +25,7 @@ impl Machine {
                 if !task.on_cpu {
                     self.verify_queued(id);
                 }
-                if self.waits(id) {
+                if self.is_waiting(id) {
                     running[task.cpu.index()] += 1;
                     waiting += u64::from(!task.on_cpu);
                 }
@@ -52,14 +52,14 @@ impl Machine {
     /// that wait for their cgroup's runtime, or the policy's own queues.
     fn verify_queued(&self, id: TaskId) {
         let task = &self.tasks[id];
-        let places = [
+        let queues = [
             (Class::Rt, task.rt.on_list),
             (Class::Fair, task.fair.on_rq),
-            (Class::Fair, self.is_in_limbo(id)),
-            (Class::Ext, self.ext.dsqs.of(id) != NO_DSQ),
+            (Class::Fair, self.is_throttled_once(id)),
+            (Class::Ext, self.ext.dsqs.current(id) != NO_DSQ),
             (Class::Ext, task.ext.ops_state == OpsState::Queued),
         ];
-        let found: Vec<Class> = places.iter().filter(|place| place.1).map(|place| place.0).collect();
+        let found: Vec<Class> = queues.iter().filter(|queue| queue.1).map(|queue| queue.0).collect();
         assert_eq!(
             found,
             [task.class],

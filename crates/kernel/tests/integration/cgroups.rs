@@ -10,7 +10,7 @@ use workload::{Action, Cgroup, Disturbance, Op, Policy};
 
 /// Returns a machine with the cgroups 1 "/a" and 2 "/a/b" (ids 2 and 3), and with an action at each
 /// of the given times in ms.
-fn machine(cpus: u32, tasks: Tasks, what: &[(u64, Action)]) -> Machine {
+fn machine(cpus: u32, tasks: Tasks, actions: &[(u64, Action)]) -> Machine {
     let mut workload = tasks.workload;
     workload.cgroups = ["/", "/a", "/a/b"]
         .map(|path| Cgroup {
@@ -18,12 +18,12 @@ fn machine(cpus: u32, tasks: Tasks, what: &[(u64, Action)]) -> Machine {
             weight: 100,
         })
         .into();
-    let disturbance = |(at, what): &(u64, Action)| Disturbance {
+    let disturbance = |(at, action): &(u64, Action)| Disturbance {
         at_ns: at * MS,
-        what: what.clone(),
+        action: action.clone(),
     };
-    workload.disturbances = what.iter().map(disturbance).collect();
-    workload.check().expect("it is whole");
+    workload.disturbances = actions.iter().map(disturbance).collect();
+    workload.check().expect("a valid workload");
     Machine::new(free(cpus), workload, 1).expect("a machine")
 }
 
@@ -65,13 +65,13 @@ fn printed_lines(records: &[Record]) -> Vec<&str> {
 
 #[test]
 fn a_policy_sees_every_cgroup_event() {
-    let what = [
-        (1, Action::Make { cgroup: 1 }),
+    let actions = [
+        (1, Action::Create { cgroup: 1 }),
         (2, Action::Weight { cgroup: 1, weight: 300 }),
         (2, Action::Weight { cgroup: 1, weight: 300 }),
         (3, max(Some(20_000))),
         (3, max(Some(20_000))),
-        (4, Action::Make { cgroup: 2 }),
+        (4, Action::Create { cgroup: 2 }),
         (5, attach("work", 2, false)),
         (6, attach("work", 2, false)),
         (7, Action::Idle { cgroup: 2, idle: true }),
@@ -79,9 +79,9 @@ fn a_policy_sees_every_cgroup_event() {
         (9, attach("lead", 0, true)),
         (10, Action::Remove { cgroup: 2 }),
         (11, Action::Remove { cgroup: 1 }),
-        (12, Action::Make { cgroup: 1 }),
+        (12, Action::Create { cgroup: 1 }),
     ];
-    let mut run = Run::new(machine(2, threads(), &what), "cgroups", &[]);
+    let mut run = Run::new(machine(2, threads(), &actions), "cgroups", &[]);
     run.run(20 * MS).assert_alive();
     assert_eq!(run.machine.cgroups.refused, [""; 0]);
     assert_eq!(
@@ -122,12 +122,12 @@ fn a_policy_sees_every_cgroup_event() {
 
 #[test]
 fn a_policy_loaded_later_sees_existing_cgroups() {
-    let what = [
+    let actions = [
         (1, Action::Weight { cgroup: 1, weight: 30 }),
         (2, max(Some(20_000))),
         (3, Action::Remove { cgroup: 2 }),
     ];
-    let mut machine = machine(2, threads(), &what);
+    let mut machine = machine(2, threads(), &actions);
     let mut records = Vec::new();
     machine.advance(5 * MS, &mut records);
     let mut run = Run::new(machine, "cgroups", &[]);
@@ -151,12 +151,12 @@ fn fair_tasks_keep_their_groups_shares_and_limits() {
         .add("ext", hog())
         .with(|task| task.policy = Policy::Ext { nice: 0 })
         .with_all(|task| task.cpus = Some(vec![u32::from(task.policy == Policy::Ext { nice: 0 })]));
-    let what = [
+    let actions = [
         (0, Action::Weight { cgroup: 1, weight: 300 }),
         // 5 of 50 ms, plus a burst of 2.5 ms in the first period.
         (800, max(Some(5000))),
     ];
-    let mut run = Run::new(machine(2, tasks, &what), "count", &["FLAGS=SCX_OPS_SWITCH_PARTIAL"]);
+    let mut run = Run::new(machine(2, tasks, &actions), "count", &["FLAGS=SCX_OPS_SWITCH_PARTIAL"]);
     run.run(1600 * MS).assert_alive();
     let used: Vec<u64> = run.machine.tasks.iter().map(|task| task.sum_exec_runtime).collect();
     assert!(used[0].abs_diff(920 * MS) < 20 * MS, "{used:?}");
@@ -189,10 +189,10 @@ fn a_rejected_move_is_cancelled_for_the_whole_process() {
 
 #[test]
 fn failed_cgroup_operations_change_nothing_and_are_reported() {
-    let what = [
-        (1, Action::Make { cgroup: 2 }),
-        (2, Action::Make { cgroup: 1 }),
-        (3, Action::Make { cgroup: 1 }),
+    let actions = [
+        (1, Action::Create { cgroup: 2 }),
+        (2, Action::Create { cgroup: 1 }),
+        (3, Action::Create { cgroup: 1 }),
         (4, Action::Weight { cgroup: 2, weight: 5 }),
         (5, attach("lead", 1, false)),
         (6, Action::Remove { cgroup: 1 }),
@@ -200,7 +200,7 @@ fn failed_cgroup_operations_change_nothing_and_are_reported() {
         (8, Action::Weight { cgroup: 1, weight: 5 }),
     ];
     let refused = |defines: &[&str]| {
-        let mut run = Run::new(machine(2, threads(), &what), "cgroups", defines);
+        let mut run = Run::new(machine(2, threads(), &actions), "cgroups", defines);
         run.run(20 * MS).assert_alive();
         run.machine.cgroups.refused
     };
@@ -236,7 +236,7 @@ fn cpus_used_by(records: &[Record], pid: u32, from: u64, to: u64) -> Vec<u32> {
 #[test]
 fn tasks_run_on_the_cpus_of_their_cpuset() {
     let cpus = |cgroup, cpus: Option<Vec<u32>>| Action::Cpus { cgroup, cpus };
-    let what = [
+    let actions = [
         (20, cpus(1, Some(vec![2, 3]))),
         (20, cpus(2, Some(vec![3]))),
         (40, attach("free", 1, false)),
@@ -263,7 +263,7 @@ fn tasks_run_on_the_cpus_of_their_cpuset() {
         .add("there", program())
         .with(|task| task.cgroup = 1);
     for policy in ["", "cgroups"] {
-        let machine = machine(4, tasks.clone(), &what);
+        let machine = machine(4, tasks.clone(), &actions);
         let records = if policy.is_empty() {
             let mut machine = machine;
             let mut records = Vec::new();
@@ -301,7 +301,7 @@ fn a_policy_can_read_cpusets() {
         cgroup,
         cpus: Some(cpus.to_vec()),
     };
-    let what = [
+    let actions = [
         (10, cpus(1, &[2, 3])),
         (20, cpus(2, &[3])),
         (30, Action::Hotplug { cpu: 3, online: false }),
@@ -310,12 +310,12 @@ fn a_policy_can_read_cpusets() {
         (45, attach("lead", 0, false)),
         (50, Action::Remove { cgroup: 2 }),
         (50, Action::Remove { cgroup: 1 }),
-        (50, Action::Make { cgroup: 1 }),
+        (50, Action::Create { cgroup: 1 }),
         (60, cpus(1, &[0])),
     ];
     for checked in [false, true] {
-        let mut machine = machine(4, threads(), &what);
-        machine.checked = checked;
+        let mut machine = machine(4, threads(), &actions);
+        machine.sanitizer = checked;
         let mut run = Run::new(machine, "cpusets", &[]);
         run.run(70 * MS).assert_alive();
         assert_eq!(

@@ -217,7 +217,7 @@ fn task_line_transfers(room: u64, two_ns: u32) -> (Transfers, u64) {
     spec.costs.cache_line = by_distance(two_ns);
     spec.topology.cpus[0].l2_bytes = room * 8192;
     spec.topology.task_sets = Some(TaskSets {
-        apart: 8192,
+        stride: 8192,
         ways: 4,
         line: by_distance(100),
     });

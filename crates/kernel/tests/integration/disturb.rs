@@ -19,7 +19,7 @@ fn worker() -> Tasks {
 fn irq(at: u64, cpu: u32, ns: u64, period_ns: u64, count: Option<u64>) -> Disturbance {
     Disturbance {
         at_ns: at,
-        what: Action::Irq {
+        action: Action::Irq {
             cpu,
             ns,
             period_ns,
@@ -72,7 +72,7 @@ fn interrupts_delay_the_running_task() {
     // An offline CPU receives no interrupts.
     let offline = Disturbance {
         at_ns: MS,
-        what: Action::Hotplug { cpu: 1, online: false },
+        action: Action::Hotplug { cpu: 1, online: false },
     };
     let mut workload = worker().workload;
     workload.disturbances = vec![offline, irq(2 * MS, 1, MS, 2 * MS, Some(3))];

@@ -171,7 +171,7 @@ fn dequeue_is_called_once_for_each_enqueue() {
 
 #[test]
 fn faults_end_the_policy_with_a_named_error() {
-    for (define, what) in [
+    for (define, expected) in [
         ("WILD", "at a bad address"),
         ("NULL_STORE", "store through a NULL pointer"),
         ("ENDLESS", "more than"),
@@ -179,7 +179,7 @@ fn faults_end_the_policy_with_a_named_error() {
     ] {
         let message = error("faulty", &[define]);
         assert!(
-            message.starts_with("ops.running(): ") && message.contains(what),
+            message.starts_with("ops.running(): ") && message.contains(expected),
             "{message}"
         );
         assert!(message.contains(" in faulty_running ("), "{message}");

@@ -39,7 +39,7 @@ fn run(object: &Object, seed: u64, engine: Engine) -> (String, Vec<Record>) {
         tasks.add(&format!("t{i}"), vec![run_ms(1), sleep_ms(1), run_ms(1)])
     });
     let mut m = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
-    m.checked = true;
+    m.sanitizer = true;
     let table = kfuncs::table(&m.spec.costs);
     let profile = Profile::default();
     let put = |image: &mut _| calls::put(image, &table, &mut Draw::new(seed, &[]));
@@ -106,7 +106,7 @@ fn tamper(statement: &str, engine: Engine) -> String {
         )
     });
     let mut m = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
-    kernel::load::load(&mut m, &object, &Profile::default(), engine).expect("it loads");
+    kernel::load::load(&mut m, &object, &Profile::default(), engine).expect("the policy loads");
     m.run(30 * MS, &mut Vec::<Record>::new());
     m.verify();
     m.ext
@@ -117,7 +117,7 @@ fn tamper(statement: &str, engine: Engine) -> String {
 
 #[test]
 fn a_store_to_the_kernels_memory_ends_the_policy_and_names_the_field() {
-    let allowed = "a policy may store to scx.slice, scx.dsq_vtime and scx.disallow alone";
+    let allowed = "a policy may store only to scx.slice, scx.dsq_vtime and scx.disallow";
     let reads = "a policy may only read it";
     for (statement, size, field, object, rule) in [
         ("p->scx.flags=0xffffffff", 4, "scx.flags", "task_struct", allowed),
@@ -194,8 +194,8 @@ fn hog(kind: &str, engine: Engine) -> String {
 #[test]
 fn exhausted_memory_ends_the_policy_and_names_the_largest_user() {
     for (kind, most) in [
-        ("OBJECTS", "the books of elements, objects, trees and lists"),
-        ("ELEMENTS", "the books of elements, objects, trees and lists"),
+        ("OBJECTS", "records of elements, objects, trees and lists"),
+        ("ELEMENTS", "records of elements, objects, trees and lists"),
         ("ARENA", "arenas"),
         ("QUEUE", "allocated objects, hash elements and local storage"),
         ("DSQS", "DSQs and locks"),
@@ -203,9 +203,9 @@ fn exhausted_memory_ends_the_policy_and_names_the_largest_user() {
         ("TIMERS", "timers"),
         ("STARTS", "timers"),
         ("LINES", "printed text"),
-        ("MASKS", "the books of elements, objects, trees and lists"),
+        ("MASKS", "records of elements, objects, trees and lists"),
         ("LIST", "arrays, globals and ring buffers"),
-        ("RECORDS", "the books of elements, objects, trees and lists"),
+        ("RECORDS", "records of elements, objects, trees and lists"),
     ] {
         let message = hog(kind, Engine::Jit);
         assert_eq!(message, hog(kind, Engine::Interpreter), "{kind}");
@@ -232,7 +232,7 @@ fn a_policy_sees_the_same_addresses_in_every_machine() {
             tasks.add(&format!("t{i}"), vec![run_ms(30)])
         });
         let mut m = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
-        kernel::load::load(&mut m, &object, &Profile::default(), engine).expect("it loads");
+        kernel::load::load(&mut m, &object, &Profile::default(), engine).expect("the policy loads");
         let mut records: Vec<Record> = Vec::new();
         m.run(200 * MS, &mut records);
         assert!(m.ext.exit.is_none());

@@ -15,6 +15,7 @@ mod ext_last;
 mod ext_local;
 mod hostile;
 mod hotplug;
+mod local_time;
 mod maps;
 mod policies;
 mod programs;

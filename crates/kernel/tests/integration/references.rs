@@ -18,7 +18,7 @@ fn references_at_the_end(defines: &str, cgroup: bool, checked: bool) -> (usize, 
         )
     });
     let mut machine = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
-    machine.checked = checked;
+    machine.sanitizer = checked;
     let cgroup_define = cgroup.then_some("CGROUP");
     let defines: Vec<&str> = defines.split(' ').chain(cgroup_define).collect();
     let mut run = Run::new(machine, "kptrs", &defines);
@@ -27,7 +27,12 @@ fn references_at_the_end(defines: &str, cgroup: bool, checked: bool) -> (usize, 
     let layout = &run.machine.layout;
     let held = match cgroup {
         true => layout.cgroup_refs(layout.cgroup_addr(0)) as usize,
-        false => run.machine.tasks.ids().filter(|&task| layout.task_held(task)).count(),
+        false => run
+            .machine
+            .tasks
+            .ids()
+            .filter(|&task| layout.is_task_referenced(task))
+            .count(),
     };
     (held, kept, dropped)
 }
@@ -97,21 +102,24 @@ fn a_referenced_cgroup_outlives_its_removal_and_replacement() {
             comm: "t".into(),
             process: false,
         };
-        let what = [
+        let actions = [
             (5, Action::Remove { cgroup: 2 }),
             (6, Action::Remove { cgroup: 1 }),
-            (8, Action::Make { cgroup: 1 }),
+            (8, Action::Create { cgroup: 1 }),
             (9, attach(1)),
             (20, attach(0)),
             (21, Action::Remove { cgroup: 1 }),
-            (22, Action::Make { cgroup: 1 }),
-            (23, Action::Make { cgroup: 2 }),
+            (22, Action::Create { cgroup: 1 }),
+            (23, Action::Create { cgroup: 2 }),
         ];
-        let disturbance = |(at, what): (u64, Action)| Disturbance { at_ns: at * MS, what };
-        workload.disturbances = what.map(disturbance).into();
-        workload.check().expect("it is whole");
+        let disturbance = |(at, what): (u64, Action)| Disturbance {
+            at_ns: at * MS,
+            action: what,
+        };
+        workload.disturbances = actions.map(disturbance).into();
+        workload.check().expect("a valid workload");
         let mut machine = Machine::new(costly(1), workload, 1).expect("a machine");
-        machine.checked = checked;
+        machine.sanitizer = checked;
         let mut run = Run::new(machine, "held_cgroup", &["RELEASE_AT=15000000"]);
         let first = run.machine.layout.cgroup_addr(1);
         assert_eq!(run.machine.layout.cgroup_refs(first), 1);
@@ -135,7 +143,7 @@ fn a_referenced_cgroup_outlives_its_removal_and_replacement() {
 
         run.run(30 * MS).assert_alive();
         assert_eq!(run.machine.cgroups.refused, [""; 0]);
-        assert!(!run.machine.layout.cgroup_held(first));
+        assert!(!run.machine.layout.is_cgroup_referenced(first));
         assert_eq!(run.var("nr_exits"), 3, "a cgroup can be referenced while it is removed");
         assert_eq!(
             (run.var("dying_number"), run.var("dying_other")),
@@ -166,13 +174,13 @@ fn task_storage_lives_as_long_as_references_to_the_task() {
     assert!(run.var("nr_held") > 5, "the other task runs after it");
     assert_eq!((run.var("held_number"), run.var("held_other")), (77, 1));
     let slot = run.machine.task_index(run.var("address")).expect("a task");
-    assert!(run.machine.layout.task_held(slot));
+    assert!(run.machine.layout.is_task_referenced(slot));
 
     run.run(38 * MS).assert_alive();
     assert!(run.var("nr_gone") > 5, "the reference is released");
     let gone = ["gone_number", "gone_other", "gone_acquired"].map(|name| run.var(name));
     assert_eq!(gone, [0, 0, 0], "a freed task has no storage and cannot be acquired");
-    assert!(!run.machine.layout.task_held(slot));
+    assert!(!run.machine.layout.is_task_referenced(slot));
 
     run.run(60 * MS).assert_alive();
     assert!(

@@ -39,7 +39,7 @@ fn one_object_has_the_same_schedule_on_every_release() {
     let mut schedules = Vec::new();
     for release in RELEASES.map(|release| release.to_string()) {
         let mut machine = machine(&release);
-        let image = Run::load_file(&mut machine, &path).expect("it loads");
+        let image = Run::load_file(&mut machine, &path).expect("the policy loads");
         let mut run = Run {
             machine,
             image,
@@ -116,7 +116,7 @@ fn errors_name_the_symbols_that_a_release_lacks() {
 fn optional_callbacks_are_removed_with_a_warning() {
     let path = compile("release", &["BANDWIDTH"]);
     let warned = |release: &str| {
-        let warnings = try_load(&mut machine(release), &path).expect("it loads");
+        let warnings = try_load(&mut machine(release), &path).expect("the policy loads");
         warnings
             .iter()
             .any(|warning| warning.contains("no member cgroup_set_bandwidth here"))

@@ -20,10 +20,10 @@ use std::path::Path;
 fn end(object: &Object, name: &str, engine: Engine) -> String {
     let tasks = Tasks::default().add("t", vec![run_ms(1)]);
     let mut m = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
-    m.checked = true;
+    m.sanitizer = true;
     let profile = Profile::default();
-    let (image, policy) = open(&m, object, &profile, engine).expect("it loads");
-    attach(&mut m, &image, policy, &profile).expect("it is enabled");
+    let (image, policy) = open(&m, object, &profile, engine).expect("the policy loads");
+    attach(&mut m, &image, policy, &profile).expect("the policy is enabled");
     m.run(MS / 2, &mut Vec::new());
     let program = |name| {
         let program = image.programs.iter().find(|program| program.name == name);
@@ -126,12 +126,12 @@ fn end_within(define: &str, engine: Engine) -> String {
     let task = || vec![run_ms(1), sleep_ms(1), run_ms(1)];
     let tasks = (0..3).fold(Tasks::default(), |tasks, n| tasks.add(&format!("t{n}"), task()));
     let mut m = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
-    m.checked = true;
+    m.sanitizer = true;
     let bytes = std::fs::read(policies::compile("rules_within", &[define])).expect("an object");
     let object = Object::parse(&bytes, "within.bpf.o").expect("a BPF object");
     let profile = Profile::default();
-    let (image, policy) = open(&m, &object, &profile, engine).expect("it loads");
-    attach(&mut m, &image, policy, &profile).expect("it is enabled");
+    let (image, policy) = open(&m, &object, &profile, engine).expect("the policy loads");
+    attach(&mut m, &image, policy, &profile).expect("the policy is enabled");
     m.run(10 * MS, &mut Vec::new());
     if image.get(&m.region, "nr_within").is_ok_and(|within| within == "0") {
         return format!("no program ran within another; {:?}", m.ext.exit);

@@ -304,8 +304,8 @@ const NAMES: [&str; 14] = [
 /// Returns the entries of the policy's log: event and pid.
 fn log(run: &Run) -> Vec<String> {
     let entry = |i| {
-        let what = run.var(&format!("log_what[{i}]"));
-        format!("{} {}", NAMES[what as usize], run.var(&format!("log_pid[{i}]")))
+        let event = run.var(&format!("log_what[{i}]"));
+        format!("{} {}", NAMES[event as usize], run.var(&format!("log_pid[{i}]")))
     };
     (0..run.var("nr_logged")).map(entry).collect()
 }
@@ -318,7 +318,7 @@ fn traced(tasks: Tasks, profile: &Profile) -> (Run, Vec<String>) {
     profile
         .apply(
             &mut object,
-            profile::Facts::new(&machine.spec, &kernel::release::Release::MODELLED),
+            profile::Properties::new(&machine.spec, &kernel::release::Release::MODELLED),
         )
         .unwrap();
     let image = load(&mut machine, &object, profile, Engine::default()).unwrap_or_else(|error| panic!("{error}"));

@@ -9,7 +9,7 @@ use bpf::object::Object;
 use kernel::Machine;
 use kernel::load::{LoadError, load};
 use machine::Topology;
-use profile::{Arg, Facts, Group, Profile, Run as RunProgram, Setting};
+use profile::{Arg, Group, Profile, Properties, Run as RunProgram, Setting};
 use workload::{Dist, Op};
 
 /// Returns a machine with two nodes of two CPUs each.
@@ -31,7 +31,7 @@ fn load_with(profile: &Profile) -> Result<Run, String> {
     let mut object = Object::parse(&bytes, "userspace.bpf.o").expect("a BPF object");
     profile.apply(
         &mut object,
-        Facts::new(&machine.spec, &kernel::release::Release::MODELLED),
+        Properties::new(&machine.spec, &kernel::release::Release::MODELLED),
     )?;
     match load(&mut machine, &object, profile, Engine::default()) {
         Ok(image) => Ok(Run {
@@ -154,7 +154,7 @@ fn errors_name_the_part_of_a_profile_that_does_not_fit() {
     check(map("places"), "expected MAP[KEY]");
     check(map("places[0].nobody"), "no member \"nobody\"");
     check(map("own[0].node"), "a per-CPU map: expected MAP[KEY][cpu]");
-    check(map("own[7][0].node"), "an entry cannot be made (-7)");
+    check(map("own[7][0].node"), "an entry cannot be created (-7)");
     check(map("distances[0, 0, 0]"), "a key has 8 bytes, not 6");
     let run = |run: RunProgram| Profile {
         run: vec![run],

@@ -2,7 +2,7 @@
 //! Compares the sanitizer with the verifier of a real kernel. `verdicts.tsv` contains that kernel's
 //! verdict on every test program of the sanitizer; `PARTS=verifier make live-test` writes it. This
 //! test needs no kernel. It compares the expected results of the programs with that file, and the
-//! table in docs/checked.md with both.
+//! table in docs/sanitizer.md with both.
 
 use crate::policies::corpus::{FILES, WITHIN, cases};
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ struct Program {
 }
 
 /// Programs on which the sanitizer and the verifier differ, grouped by reason. The list is part of
-/// docs/checked.md.
+/// docs/sanitizer.md.
 const DIFFERENCES: [(&str, &[&str]); 10] = [
     (
         "The kernel keeps the memory of a deleted element or per-CPU object until the end of an \
@@ -253,7 +253,7 @@ fn the_document_has_the_table_of_verdicts() {
     golden::check_section!("../../docs/sanitizer.md", "verdicts", &table);
 }
 
-/// Returns the part of docs/checked.md that this test generates.
+/// Returns the part of docs/sanitizer.md that this test generates.
 fn table() -> String {
     let (kernel, verdicts) = verdicts();
     let mut text = format!("The kernel is {kernel}.\n\nThe sanitizer and the verifier differ in these cases:\n\n");

@@ -87,7 +87,7 @@ BREAKS(has_a_mask_across_the_stack, "stack-out-of-bounds: store of 1032 bytes")
 	return 0;
 }
 
-BREAKS(is_given_no_mask, "bad-pointer: bpf_cpumask_set_cpu wants a bpf_cpumask")
+BREAKS(is_given_no_mask, "bad-pointer: bpf_cpumask_set_cpu expects a bpf_cpumask")
 {
 	struct plain *object = bpf_obj_new(struct plain);
 
@@ -111,7 +111,7 @@ BREAKS(is_given_a_dropped_object_behind_others, "use-after-release: passed to bp
 	return 0;
 }
 
-BREAKS(is_given_a_number_as_a_mask, "bad-pointer: bpf_cpumask_test_cpu wants a cpumask and gets a number")
+BREAKS(is_given_a_number_as_a_mask, "bad-pointer: bpf_cpumask_test_cpu expects a cpumask, but the argument is a number")
 {
 	u64 number = load(u64, &given[1]) + (1 << 20);
 
@@ -141,7 +141,7 @@ struct task_struct___mask {
 
 static u64 (*const bpf_get_current_task)(void) = (void *)35;
 
-BREAKS(is_given_a_cgroup_as_a_task, "bad-pointer: scx_bpf_task_cpu wants a task_struct and gets a pointer to a reference to a cgroup")
+BREAKS(is_given_a_cgroup_as_a_task, "bad-pointer: scx_bpf_task_cpu expects a task_struct, but the argument is a pointer to a reference to a cgroup")
 {
 	struct cgroup *root = bpf_cgroup_from_id(1);
 
@@ -152,7 +152,7 @@ BREAKS(is_given_a_cgroup_as_a_task, "bad-pointer: scx_bpf_task_cpu wants a task_
 	return 0;
 }
 
-BREAKS(is_given_a_task_as_a_cgroup, "bad-pointer: bpf_cgroup_acquire wants a cgroup and gets a pointer to")
+BREAKS(is_given_a_task_as_a_cgroup, "bad-pointer: bpf_cgroup_acquire expects a cgroup, but the argument is a pointer to")
 {
 	struct cgroup *cgrp = bpf_cgroup_acquire((void *)ctx[0]);
 
@@ -161,17 +161,17 @@ BREAKS(is_given_a_task_as_a_cgroup, "bad-pointer: bpf_cgroup_acquire wants a cgr
 	return 0;
 }
 
-BREAKS(is_given_a_place_within_a_task, "bad-pointer: scx_bpf_task_cpu wants a task_struct and gets a pointer 8 bytes into a task_struct")
+BREAKS(is_given_a_place_within_a_task, "bad-pointer: scx_bpf_task_cpu expects a task_struct, but the argument is a pointer 8 bytes into a task_struct")
 {
 	return scx_bpf_task_cpu((void *)ctx[0] + 8);
 }
 
-BREAKS(is_given_a_cast, "bad-pointer: scx_bpf_task_cpu wants a task_struct and gets a pointer to kernel memory that nothing keeps alive")
+BREAKS(is_given_a_cast, "bad-pointer: scx_bpf_task_cpu expects a task_struct, but the argument is a pointer to kernel memory that nothing keeps alive")
 {
 	return scx_bpf_task_cpu(bpf_rdonly_cast((void *)ctx[0], 0));
 }
 
-BREAKS(is_given_a_number_as_a_task, "bad-pointer: scx_bpf_task_cpu wants a task_struct and gets a number")
+BREAKS(is_given_a_number_as_a_task, "bad-pointer: scx_bpf_task_cpu expects a task_struct, but the argument is a number")
 {
 	return scx_bpf_task_cpu((void *)bpf_get_current_task());
 }
@@ -181,7 +181,7 @@ BREAKS(is_given_no_task, "null-dereference: NULL passed to scx_bpf_task_cpu")
 	return scx_bpf_task_cpu(bpf_task_from_pid(4711));
 }
 
-BREAKS_SLEEPABLE(is_given_a_task_kept_without_rcu, "bad-pointer: scx_bpf_task_cpu wants a task_struct")
+BREAKS_SLEEPABLE(is_given_a_task_kept_without_rcu, "bad-pointer: scx_bpf_task_cpu expects a task_struct")
 {
 	struct value *value = keeping((void *)ctx[0]);
 
@@ -204,7 +204,7 @@ KEEPS(is_given_tasks)
 	return 0;
 }
 
-BREAKS(keeps_something_for_a_cgroup_as_a_task, "bad-pointer: bpf_task_storage_get wants a task_struct and gets")
+BREAKS(keeps_something_for_a_cgroup_as_a_task, "bad-pointer: bpf_task_storage_get expects a task_struct, but the argument is")
 {
 	struct cgroup *root = bpf_cgroup_from_id(1);
 
@@ -222,12 +222,12 @@ KEEPS(keeps_something_for_no_task)
 	return 0;
 }
 
-BREAKS(is_given_a_task_as_a_mask, "bad-pointer: bpf_cpumask_test_cpu wants a cpumask and gets a pointer to")
+BREAKS(is_given_a_task_as_a_mask, "bad-pointer: bpf_cpumask_test_cpu expects a cpumask, but the argument is a pointer to")
 {
 	return bpf_cpumask_test_cpu(0, (void *)ctx[0]);
 }
 
-BREAKS(is_given_an_object_as_a_mask, "bad-pointer: bpf_cpumask_test_cpu wants a cpumask and gets a pointer to")
+BREAKS(is_given_an_object_as_a_mask, "bad-pointer: bpf_cpumask_test_cpu expects a cpumask, but the argument is a pointer to")
 {
 	struct plain *object = bpf_obj_new(struct plain);
 
@@ -366,7 +366,7 @@ KEEPS(reads_of_what_was_not_made)
 	return 0;
 }
 
-BREAKS(uses_a_dynptr_where_an_iterator_is, "bad-pointer: bpf_dynptr_read wants a bpf_dynptr")
+BREAKS(uses_a_dynptr_where_an_iterator_is, "bad-pointer: bpf_dynptr_read expects a bpf_dynptr")
 {
 	struct bpf_dynptr ptr;
 	void *place = &ptr;
@@ -380,7 +380,7 @@ BREAKS(uses_a_dynptr_where_an_iterator_is, "bad-pointer: bpf_dynptr_read wants a
 	return 0;
 }
 
-BREAKS(makes_an_iterator_over_another, "leak: makes_an_iterator_over_another returns without having ended")
+BREAKS(makes_an_iterator_over_another, "leak: makes_an_iterator_over_another returns without ending")
 {
 	struct bpf_iter_num it;
 
@@ -390,7 +390,7 @@ BREAKS(makes_an_iterator_over_another, "leak: makes_an_iterator_over_another ret
 	return 0;
 }
 
-BREAKS(leaves_an_iterator_in_a_function, "leak: leaves_an_iterator_in_a_function returns without having ended");
+BREAKS(leaves_an_iterator_in_a_function, "leak: leaves_an_iterator_in_a_function returns without ending");
 static __attribute__((noinline)) u64 begins(void)
 {
 	struct bpf_iter_num it;
@@ -454,7 +454,7 @@ static __attribute__((noinline)) long uses_much_stack(u64 index, void *ctx)
 	return load(char, at);
 }
 
-BREAKS(a_callback_uses_too_much_stack, "stack-overflow: 2 functions under way")
+BREAKS(a_callback_uses_too_much_stack, "stack-overflow: 2 nested functions")
 {
 	char room[280] = {};
 	char *at = room;
@@ -481,7 +481,7 @@ static __attribute__((noinline)) u64 has_a_dynptr(void)
 	return 0;
 }
 
-BREAKS(uses_a_dynptr_of_a_callback, "bad-pointer: bpf_dynptr_read wants a bpf_dynptr")
+BREAKS(uses_a_dynptr_of_a_callback, "bad-pointer: bpf_dynptr_read expects a bpf_dynptr")
 {
 	bpf_loop(1, makes_a_dynptr, NULL, 0);
 	has_a_dynptr();

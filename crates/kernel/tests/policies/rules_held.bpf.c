@@ -174,7 +174,7 @@ BREAKS(exchanges_the_middle_of_a_task, "bad-pointer: bpf_kptr_xchg of a pointer 
 	return 0;
 }
 
-BREAKS(keeps_a_task_as_a_cgroup, "bad-pointer: bpf_kptr_xchg wants a cgroup and gets a pointer to a reference to a task_struct")
+BREAKS(keeps_a_task_as_a_cgroup, "bad-pointer: bpf_kptr_xchg expects a cgroup, but the argument is a pointer to a reference to a task_struct")
 {
 	struct value *value = fresh();
 	struct task_struct *p = bpf_task_acquire((void *)ctx[0]);
@@ -186,7 +186,7 @@ BREAKS(keeps_a_task_as_a_cgroup, "bad-pointer: bpf_kptr_xchg wants a cgroup and 
 	return 0;
 }
 
-BREAKS(keeps_a_cgroup_as_a_task, "bad-pointer: bpf_kptr_xchg wants a task_struct and gets a pointer to a reference to a cgroup")
+BREAKS(keeps_a_cgroup_as_a_task, "bad-pointer: bpf_kptr_xchg expects a task_struct, but the argument is a pointer to a reference to a cgroup")
 {
 	struct value *value = fresh();
 	struct cgroup *cgrp = bpf_cgroup_from_id(1);
@@ -198,22 +198,22 @@ BREAKS(keeps_a_cgroup_as_a_task, "bad-pointer: bpf_kptr_xchg wants a task_struct
 	return 0;
 }
 
-BREAKS(keeps_another_object, "bad-pointer: bpf_kptr_xchg wants a plain and gets a pointer to a struct note")
+BREAKS(keeps_another_object, "bad-pointer: bpf_kptr_xchg expects a plain, but the argument is a pointer to a struct note")
 KEEP_AS(plain, bpf_obj_new(struct note))
 
-BREAKS(keeps_an_object_as_a_mask, "bad-pointer: bpf_kptr_xchg wants a bpf_cpumask and gets a pointer to a struct plain")
+BREAKS(keeps_an_object_as_a_mask, "bad-pointer: bpf_kptr_xchg expects a bpf_cpumask, but the argument is a pointer to a struct plain")
 KEEP_AS(mask, bpf_obj_new(struct plain))
 
-BREAKS(keeps_a_mask_as_an_object, "bad-pointer: bpf_kptr_xchg wants a plain and gets a pointer to a bpf_cpumask")
+BREAKS(keeps_a_mask_as_an_object, "bad-pointer: bpf_kptr_xchg expects a plain, but the argument is a pointer to a bpf_cpumask")
 KEEP_AS(plain, bpf_cpumask_create())
 
-BREAKS(keeps_an_object_as_percpu, "bad-pointer: bpf_kptr_xchg wants a per-CPU plain and gets a pointer to a struct plain")
+BREAKS(keeps_an_object_as_percpu, "bad-pointer: bpf_kptr_xchg expects a per-CPU plain, but the argument is a pointer to a struct plain")
 KEEP_AS(all, bpf_obj_new(struct plain))
 
-BREAKS(keeps_percpu_objects_as_one, "bad-pointer: bpf_kptr_xchg wants a plain and gets a pointer to per-CPU objects")
+BREAKS(keeps_percpu_objects_as_one, "bad-pointer: bpf_kptr_xchg expects a plain, but the argument is a pointer to per-CPU objects")
 KEEP_AS(plain, bpf_percpu_obj_new(struct plain))
 
-BREAKS(keeps_other_percpu_objects, "bad-pointer: bpf_kptr_xchg wants a per-CPU plain and gets a pointer to per-CPU objects")
+BREAKS(keeps_other_percpu_objects, "bad-pointer: bpf_kptr_xchg expects a per-CPU plain, but the argument is a pointer to per-CPU objects")
 KEEP_AS(all, percpu_objects())
 
 #define SWAP(field, make, drop)                                 \
@@ -378,13 +378,13 @@ BREAKS(leaves_interrupts_off, "unbalanced-lock: leaves_interrupts_off returns wi
 	return 0;
 }
 
-BREAKS_SLEEPABLE(ends_rcu_that_was_not_begun, "unbalanced-lock: bpf_rcu_read_unlock without what begins the section")
+BREAKS_SLEEPABLE(ends_rcu_that_was_not_begun, "unbalanced-lock: bpf_rcu_read_unlock without an open section")
 {
 	bpf_rcu_read_unlock();
 	return 0;
 }
 
-BREAKS(enables_preemption_twice, "unbalanced-lock: bpf_preempt_enable without what begins the section")
+BREAKS(enables_preemption_twice, "unbalanced-lock: bpf_preempt_enable without an open section")
 {
 	bpf_preempt_disable();
 	bpf_preempt_enable();
@@ -392,7 +392,7 @@ BREAKS(enables_preemption_twice, "unbalanced-lock: bpf_preempt_enable without wh
 	return 0;
 }
 
-BREAKS(restores_interrupts_twice, "bad-pointer: bpf_local_irq_restore wants")
+BREAKS(restores_interrupts_twice, "bad-pointer: bpf_local_irq_restore expects")
 {
 	unsigned long flags;
 
@@ -436,7 +436,7 @@ KEEPS_SLEEPABLE(ends_an_inner_rcu_section)
 
 /* Iterators and dynptrs. */
 
-BREAKS(leaks_bits, "leak: leaks_bits returns without having ended what an iterator's _new() began")
+BREAKS(leaks_bits, "leak: leaks_bits returns without ending what an iterator's _new() created")
 {
 	struct bpf_iter_bits it;
 	u64 word = 5;
@@ -446,7 +446,7 @@ BREAKS(leaks_bits, "leak: leaks_bits returns without having ended what an iterat
 	return 0;
 }
 
-BREAKS(destroys_bits_twice, "bad-pointer: bpf_iter_bits_destroy wants a bpf_iter_bits")
+BREAKS(destroys_bits_twice, "bad-pointer: bpf_iter_bits_destroy expects a bpf_iter_bits")
 {
 	struct bpf_iter_bits it;
 	u64 word = 5;
@@ -457,7 +457,7 @@ BREAKS(destroys_bits_twice, "bad-pointer: bpf_iter_bits_destroy wants a bpf_iter
 	return 0;
 }
 
-BREAKS(goes_on_after_the_end, "bad-pointer: bpf_iter_num_next wants a bpf_iter_num")
+BREAKS(goes_on_after_the_end, "bad-pointer: bpf_iter_num_next expects a bpf_iter_num")
 {
 	struct bpf_iter_num it;
 
@@ -477,7 +477,7 @@ BREAKS(makes_an_iterator_beyond_the_stack, "stack-out-of-bounds: store of 8 byte
 	return 0;
 }
 
-BREAKS(leaks_a_reserved_dynptr, "leak: leaks_a_reserved_dynptr returns without having ended what bpf_ringbuf_reserve_dynptr() began")
+BREAKS(leaks_a_reserved_dynptr, "leak: leaks_a_reserved_dynptr returns without ending what bpf_ringbuf_reserve_dynptr() created")
 {
 	struct bpf_dynptr ptr;
 
@@ -536,7 +536,7 @@ BREAKS(reads_a_deleted_element_through_a_slice, "use-after-free: load of 8 bytes
 	return slice ? load(u64, slice) : 0;
 }
 
-BREAKS(makes_a_dynptr_to_a_local, "bad-pointer: bpf_dynptr_from_mem wants a place in a map's value");
+BREAKS(makes_a_dynptr_to_a_local, "bad-pointer: bpf_dynptr_from_mem expects a pointer to a map's value");
 static __attribute__((noinline)) u64 point(struct bpf_dynptr *ptr)
 {
 	u64 local[2] = { 1, 2 };
@@ -554,7 +554,7 @@ u64 makes_a_dynptr_to_a_local(u64 *ctx)
 	return 0;
 }
 
-BREAKS(uses_a_dynptr_of_a_function_before, "bad-pointer: bpf_dynptr_read wants a bpf_dynptr");
+BREAKS(uses_a_dynptr_of_a_function_before, "bad-pointer: bpf_dynptr_read expects a bpf_dynptr");
 static __attribute__((noinline)) u64 makes_one(void)
 {
 	struct bpf_dynptr ptr;

@@ -60,7 +60,7 @@ BREAKS_INPUT(reads_through_a_word_of_its_input, "bad-pointer: load of 8 bytes")
 	return load(u64, word);
 }
 
-BREAKS_INPUT(releases_its_input, "bad-pointer: bpf_task_release wants a task_struct and gets a pointer to the program's context")
+BREAKS_INPUT(releases_its_input, "bad-pointer: bpf_task_release expects a task_struct, but the argument is a pointer to the program's context")
 {
 	bpf_task_release((void *)ctx);
 	return 0;
@@ -148,7 +148,7 @@ KEEPS(restores_interrupts_in_order)
 	return 0;
 }
 
-BREAKS(restores_interrupts_out_of_order, "unbalanced-lock: bpf_local_irq_restore of flags that are not those saved last")
+BREAKS(restores_interrupts_out_of_order, "unbalanced-lock: bpf_local_irq_restore of flags other than those saved last")
 {
 	unsigned long outer, inner;
 
@@ -180,7 +180,7 @@ BREAKS(restores_what_a_lock_saved, "call-under-lock: bpf_local_irq_restore calle
 	return 0;
 }
 
-BREAKS(restores_what_was_saved_before, "unbalanced-lock: bpf_local_irq_restore of flags that are not")
+BREAKS(restores_what_was_saved_before, "unbalanced-lock: bpf_local_irq_restore of flags other than")
 {
 	unsigned long before, later;
 
@@ -190,7 +190,7 @@ BREAKS(restores_what_was_saved_before, "unbalanced-lock: bpf_local_irq_restore o
 	return 0;
 }
 
-BREAKS(unlocks_with_what_no_lock_saved, "bad-pointer: bpf_res_spin_unlock_irqrestore wants a flag of bpf_res_spin_lock_irqsave()")
+BREAKS(unlocks_with_what_no_lock_saved, "bad-pointer: bpf_res_spin_unlock_irqrestore expects a flag of bpf_res_spin_lock_irqsave()")
 {
 	struct guarded *value = guarded_value();
 	unsigned long before, flags;
@@ -203,7 +203,7 @@ BREAKS(unlocks_with_what_no_lock_saved, "bad-pointer: bpf_res_spin_unlock_irqres
 	return 0;
 }
 
-BREAKS(restores_what_no_lock_saved, "bad-pointer: bpf_local_irq_restore wants a flag of bpf_local_irq_save()")
+BREAKS(restores_what_no_lock_saved, "bad-pointer: bpf_local_irq_restore expects a flag of bpf_local_irq_save()")
 {
 	struct guarded *value = guarded_value();
 	unsigned long flags, again;
@@ -239,13 +239,13 @@ BREAKS(changes_saved_flags, "special-field: bpf_local_irq_restore of a flag of b
 	return 0;
 }
 
-BREAKS(saves_flags_outside_the_stack, "bad-pointer: bpf_local_irq_save wants a place in the stack")
+BREAKS(saves_flags_outside_the_stack, "bad-pointer: bpf_local_irq_save expects a pointer to the stack")
 {
 	bpf_local_irq_save((void *)&given[2]);
 	return 0;
 }
 
-BREAKS(restores_flags_that_nobody_saved, "bad-pointer: bpf_local_irq_restore wants a flag of bpf_local_irq_save()")
+BREAKS(restores_flags_that_nobody_saved, "bad-pointer: bpf_local_irq_restore expects a flag of bpf_local_irq_save()")
 {
 	unsigned long flags = 0;
 
@@ -253,7 +253,7 @@ BREAKS(restores_flags_that_nobody_saved, "bad-pointer: bpf_local_irq_restore wan
 	return 0;
 }
 
-BREAKS(restores_flags_of_an_earlier_call, "bad-pointer: bpf_local_irq_restore wants a flag of bpf_local_irq_save()")
+BREAKS(restores_flags_of_an_earlier_call, "bad-pointer: bpf_local_irq_restore expects a flag of bpf_local_irq_save()")
 {
 	bpf_local_irq_restore(in_stack(248));
 	return 0;

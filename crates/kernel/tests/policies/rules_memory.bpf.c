@@ -266,7 +266,7 @@ BREAKS(stores_to_a_uptr, "special-field: store of 8 bytes")
 }
 #endif
 
-BREAKS(locks_a_timer, "bad-pointer: bpf_spin_lock wants a bpf_spin_lock")
+BREAKS(locks_a_timer, "bad-pointer: bpf_spin_lock expects a bpf_spin_lock")
 {
 	struct value *value = fresh();
 
@@ -275,7 +275,7 @@ BREAKS(locks_a_timer, "bad-pointer: bpf_spin_lock wants a bpf_spin_lock")
 	return 0;
 }
 
-BREAKS(locks_beside_a_lock, "bad-pointer: bpf_spin_lock wants a bpf_spin_lock")
+BREAKS(locks_beside_a_lock, "bad-pointer: bpf_spin_lock expects a bpf_spin_lock")
 {
 	struct value *value = fresh();
 
@@ -284,7 +284,7 @@ BREAKS(locks_beside_a_lock, "bad-pointer: bpf_spin_lock wants a bpf_spin_lock")
 	return 0;
 }
 
-BREAKS(changes_the_middle_of_a_mask, "bad-pointer: bpf_cpumask_set_cpu wants a bpf_cpumask")
+BREAKS(changes_the_middle_of_a_mask, "bad-pointer: bpf_cpumask_set_cpu expects a bpf_cpumask")
 {
 	struct bpf_cpumask *mask = bpf_cpumask_create();
 
@@ -295,7 +295,7 @@ BREAKS(changes_the_middle_of_a_mask, "bad-pointer: bpf_cpumask_set_cpu wants a b
 	return 0;
 }
 
-BREAKS(copies_of_the_middle_of_an_object, "bad-pointer: bpf_per_cpu_ptr wants a per-CPU object")
+BREAKS(copies_of_the_middle_of_an_object, "bad-pointer: bpf_per_cpu_ptr expects a per-CPU object")
 {
 	struct plain *object = bpf_percpu_obj_new(struct plain);
 
@@ -306,7 +306,7 @@ BREAKS(copies_of_the_middle_of_an_object, "bad-pointer: bpf_per_cpu_ptr wants a 
 	return 0;
 }
 
-BREAKS(copies_of_what_is_there_once, "bad-pointer: bpf_per_cpu_ptr wants a per-CPU object")
+BREAKS(copies_of_what_is_there_once, "bad-pointer: bpf_per_cpu_ptr expects a per-CPU object")
 {
 	struct plain *object = bpf_obj_new(struct plain);
 

@@ -284,7 +284,7 @@ BREAKS(loads_from_a_page_it_freed, "arena-unallocated: load of 8 bytes")
 	return *(volatile u64 __arena *)page;
 }
 
-BREAKS(locks_in_the_arena, "bad-pointer: bpf_spin_lock wants a bpf_spin_lock")
+BREAKS(locks_in_the_arena, "bad-pointer: bpf_spin_lock expects a bpf_spin_lock")
 {
 	u64 __arena *page = bpf_arena_alloc_pages(&arena, NULL, 1, -1, 0);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The live side: a workload executed and recorded, and of the recording what its own tasks did, counted as a simulated run is.
+//! The live side of a comparison: executes and records a workload, and counts its tasks' events
+//! like those of a simulated run.
 
 use crate::record::{self, Recorded, Recorder};
 use crate::run::{self, Executed};
@@ -9,18 +10,20 @@ use trace::{Event, Record, Sink, TaskState};
 use windtunnel::error::Error;
 use workload::Workload;
 
-/// Executes it twice: once left alone, for its score, throughput, responses and how long it took, and once recorded, which takes time
-/// at every switch, for what only a recording tells. Beside the result: what to know of it. Without tracefs (or the privilege to use
-/// it) there is what /proc tells.
+/// Executes the workload twice and returns the result with warnings for the user.
+///
+/// The first execution gives score, throughput, response times and duration. The second is recorded
+/// and gives everything else; recording slows every switch. Without tracefs, the missing figures
+/// come from /proc.
 ///
 /// # Errors
-/// If it cannot be executed, or too much of the recording was lost.
+/// If the workload cannot be executed, or too much of the recording was lost.
 pub fn run(workload: &Workload, limit: u64, seed: u64, recorded: bool) -> Result<(RunResult, Vec<String>), Error> {
     let (mut result, mut notes) = run::execute(workload.clone(), Some(limit), seed)?;
     if !recorded {
         return Ok((result, notes));
     }
-    match record(workload, limit, seed, &mut notes) {
+    match record_run(workload, limit, seed, &mut notes) {
         Ok(counted) => {
             result = RunResult {
                 simulated_ns: result.simulated_ns,
@@ -33,14 +36,14 @@ pub fn run(workload: &Workload, limit: u64, seed: u64, recorded: bool) -> Result
             };
         }
         Err(error) => notes.push(format!(
-            "switches are what the tasks counted, without those from idle: {error}"
+            "the switch counts come from /proc and miss switches from idle, because recording failed: {error}"
         )),
     }
     Ok((result, notes))
 }
 
-/// What its own tasks did while it was recorded.
-fn record(workload: &Workload, limit: u64, seed: u64, notes: &mut Vec<String>) -> Result<RunResult, Error> {
+/// Executes the workload while recording, and counts the events of its tasks.
+fn record_run(workload: &Workload, limit: u64, seed: u64, notes: &mut Vec<String>) -> Result<RunResult, Error> {
     let mut recorder = Recorder::start(4 * record::BUFFER_KIB)?;
     let mut drained = Ok(());
     let executed = run::execute_while(workload.clone(), Some(limit), seed, &mut || {
@@ -71,7 +74,8 @@ fn record(workload: &Workload, limit: u64, seed: u64, notes: &mut Vec<String>) -
     }))
 }
 
-/// What the workload's tasks did from its beginning to its end: other tasks are idle time.
+/// Selects the events of the workload's tasks between its start and end. Time of other tasks
+/// becomes idle time.
 fn own(recorded: Recorded, log: Vec<Record>, begun: u64, length: u64) -> Vec<Record> {
     let start = recorded.recording.start;
     let pids: BTreeSet<u32> = log
@@ -123,8 +127,13 @@ mod tests {
     use trace::recording::Recording;
 
     #[test]
-    fn others_are_idle_time_and_what_came_before_or_after_is_left_out() {
-        let record = |time, event| Record { time, cpu: 0, event };
+    fn other_tasks_become_idle_time_and_events_outside_the_run_are_dropped() {
+        let record = |time, event| Record {
+            time,
+            cpu: 0,
+            after: 0,
+            event,
+        };
         let switch = |prev, next| Event::Switch {
             prev,
             prev_state: TaskState::Interruptible,

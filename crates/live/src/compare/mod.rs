@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `live compare`: the same object and workload, simulated on a machine like this one and executed on it.
+//! `live compare`: simulates a policy and workload on a model of this machine, executes both here,
+//! and compares the results.
 
 mod live;
 mod table;
@@ -19,31 +20,35 @@ use windtunnel::scenario::Scenario;
 use windtunnel::search;
 use windtunnel::{errln, out};
 
-/// How long a workload without an end runs on either side.
+/// Run time on either side of a workload that has no end of its own.
 const DEFAULT_NS: u64 = 5_000_000_000;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// A sched_ext object, the name of a built policy, or `eevdf` for the kernel's default scheduler
+    /// A sched_ext object, the name of a built policy, or `eevdf` for the kernel's default
+    /// scheduler
     policy: String,
     /// An rt-app JSON file or a generator (`windtunnel workload list`)
     workload: String,
-    /// Time of each side [default: what the workload asks for, else until its tasks have exited, 5 s at most]
+    /// Run time of each side [default: the workload's own, else until its tasks have exited, 5 s at
+    /// most]
     #[arg(long = "for", value_parser = duration::parse_some)]
     for_ns: Option<u64>,
-    /// What is simulated: as of `windtunnel run`; a file of `machine calibrate` has this machine's costs
+    /// Machine to simulate, as for `windtunnel run`; a file from `machine calibrate` has this
+    /// machine's costs
     #[arg(long, short, default_value = "host")]
     machine: String,
-    /// Where chance starts from
+    /// Seed of the random generator
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// A policy's parameter: NAME=VALUE (`windtunnel policy show`)
+    /// Set a policy's parameter (`windtunnel policy show` lists them)
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
-    /// Print the rows of a Markdown table: `| policy | workload | figure | simulated | live | error |`
+    /// Print Markdown table rows: policy, workload, figure, simulated, live, error
     #[arg(long)]
     markdown: bool,
-    /// Do not record the live side with tracefs: counts are what /proc tells, there are no latencies
+    /// Do not record the live side with tracefs; counts then come from /proc, and latencies are
+    /// missing
     #[arg(long)]
     unrecorded: bool,
 }
@@ -74,7 +79,11 @@ impl Args {
                         errln!("{words}");
                         return Ok(ExitCode::from(1));
                     }
-                    Err(Failure::Restart) => return Err(Error::new("CPUs came or went: run it again")),
+                    Err(Failure::Restart) => {
+                        return Err(Error::new(
+                            "CPUs went online or offline while the policy was enabled: run it again",
+                        ));
+                    }
                     Err(Failure::Refused(error)) => return Err(error),
                 }
             }
@@ -84,7 +93,7 @@ impl Args {
             policy,
             settings,
             engine: Engine::default(),
-            checked: false,
+            sanitizer: false,
             machine,
             workload,
             seed: self.seed,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Both sides' figures and the error of the simulation, as text for people and as rows of Markdown.
+//! The comparison's table: figures of both sides and the simulation's error, as text or as Markdown
+//! rows.
 
 use report::fit::{Grid, Surface};
 use report::{FIGURES, RunResult};
@@ -13,14 +14,14 @@ pub struct Row {
 }
 
 impl Row {
-    /// Of the live figure, in percent.
+    /// Returns the simulation's error in percent of the live figure.
     fn error(&self) -> Option<f64> {
         let (simulated, live) = (self.simulated?, self.live?);
         (live != 0.0).then(|| 100.0 * (simulated - live) / live)
     }
 }
 
-/// Returns the figures that either side has.
+/// Returns the figures that at least one side has.
 pub fn rows(simulated: &RunResult, live: &RunResult) -> Vec<Row> {
     let rows = FIGURES.iter().filter_map(|figure| {
         let shown = figure.live?;
@@ -85,7 +86,7 @@ mod tests {
     use super::*;
     use report::Percentiles;
 
-    fn both() -> (RunResult, RunResult) {
+    fn results() -> (RunResult, RunResult) {
         let mut simulated = RunResult {
             policy: "p".into(),
             simulated_ns: 2_000_000_000,
@@ -111,8 +112,8 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_the_simulations_of_the_live_figures() {
-        let (simulated, live) = both();
+    fn errors_are_percentages_of_the_live_figures() {
+        let (simulated, live) = results();
         let text = text(&simulated, &live, &rows(&simulated, &live), false);
         let line = |name: &str| {
             let row = format!("| {name}");
@@ -126,7 +127,7 @@ mod tests {
         assert!(line("migrations").ends_with("0.000 4.000 -100.0 %"), "{text}");
         assert!(line("wake-up latency p50").ends_with("- 2.500 -"), "{text}");
         assert!(!text.contains("response"), "{text}");
-        // Where a terminal is narrow, the error is left out first.
+        // On a narrow terminal, the error column is dropped first.
         let narrow = Surface {
             terminal: true,
             width: Some(52),
@@ -137,8 +138,8 @@ mod tests {
     }
 
     #[test]
-    fn markdown_has_a_row_a_figure() {
-        let (simulated, live) = both();
+    fn markdown_has_one_row_for_each_figure() {
+        let (simulated, live) = results();
         let text = markdown(&simulated, &live, &rows(&simulated, &live));
         assert!(
             text.contains("| p | w | context switches | 150 | 100 | +50.0 % |\n"),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `live record`: what this machine's scheduler does, as a trace file: what reports, drawings and replays of simulated runs take.
-//! With a workload, what its tasks did (operations, response times, phases) is in it, too.
+//! `live record`: records this machine's scheduler events into a trace file.
+//!
+//! The file works with the same reports, drawings and replays as the trace of a simulated run. If a
+//! workload runs meanwhile, the trace also has its operations, response times and phases.
 
 mod tracefs;
 
@@ -19,12 +21,12 @@ use windtunnel::error::Error;
 use windtunnel::search;
 use windtunnel::{errln, outln};
 
-/// How often buffers are looked at.
+/// Interval between two looks at the buffers.
 const POLL: Duration = Duration::from_millis(20);
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Where the trace goes
+    /// File for the trace
     #[arg(long, short, value_name = "FILE", default_value = "recording.trace")]
     output: PathBuf,
     /// Record for this time [default: until the workload or command ends, or Ctrl-C]
@@ -33,19 +35,19 @@ pub struct Args {
     /// Buffer of each CPU, KiB
     #[arg(long, value_name = "KIB", default_value_t = BUFFER_KIB, value_parser = clap::value_parser!(u64).range(64..=1 << 20))]
     buffer: u64,
-    /// Where chance starts from, for a workload
+    /// Seed of the random generator, for a workload
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Record while this runs: a workload as of `live run`, or a command with its arguments
+    /// Record while this runs: a workload, as for `live run`, or a command with its arguments
     #[arg(last = true, value_name = "WORKLOAD|COMMAND")]
-    what: Vec<String>,
+    program: Vec<String>,
 }
 
-/// Tens of thousands of events.
+/// Default buffer size of each CPU in KiB. It holds tens of thousands of events.
 pub const BUFFER_KIB: u64 = 4096;
 
-/// What runs meanwhile.
-enum Meanwhile {
+/// Program that runs while the machine is recorded.
+enum Program {
     Nothing,
     Workload(Box<workload::Workload>),
     Command(Vec<String>),
@@ -53,22 +55,22 @@ enum Meanwhile {
 
 impl Args {
     pub fn run(self) -> Result<ExitCode, Error> {
-        let what = meanwhile(&self.what)?;
-        // First what can be refused.
+        let program = parse_program(&self.program)?;
+        // Everything that can be refused is checked before recording starts.
         destination::check([self.output.as_path()])?;
         let (places, hz) = places()?;
         let policy = kernel::scheduler();
-        stop::remember();
+        stop::install_handlers();
         let mut recorder = Recorder::start(self.buffer)?;
         let mut own = Vec::new();
         let mut code = ExitCode::SUCCESS;
         let mut name = "recorded".to_owned();
-        match what {
-            Meanwhile::Nothing => self.wait(&mut recorder, None)?,
-            Meanwhile::Command(words) => {
+        match program {
+            Program::Nothing => self.wait(&mut recorder, None)?,
+            Program::Command(words) => {
                 name = words.join(" ");
                 let mut child = Command::new(&words[0]).args(&words[1..]).spawn().map_err(|error| {
-                    Error::new(format!("{}: {error}", words[0])).hint("after -- comes a workload or a command")
+                    Error::new(format!("{}: {error}", words[0])).hint("give a workload or a command after --")
                 })?;
                 self.wait(&mut recorder, Some(&mut child))?;
                 if let Ok(Some(status)) = child.try_wait()
@@ -78,7 +80,7 @@ impl Args {
                     code = ExitCode::from(1);
                 }
             }
-            Meanwhile::Workload(workload) => {
+            Program::Workload(workload) => {
                 name.clone_from(&workload.name);
                 let mut failed = Ok(());
                 let executed = run::execute_while(*workload, self.for_ns, self.seed, &mut || {
@@ -125,7 +127,7 @@ impl Args {
         );
         if lost > 0 || recording.missing > 0 {
             outln!(
-                "  {lost} events were lost, {} switches are missing: larger buffers with --buffer {}",
+                "  {lost} events were lost, {} switches are missing: enlarge the buffers with --buffer {}",
                 recording.missing,
                 self.buffer * 4
             );
@@ -134,7 +136,7 @@ impl Args {
         Ok(code)
     }
 
-    /// Until Ctrl-C, the time, or the child's end.
+    /// Records until Ctrl-C, the end of the time, or the end of the child.
     fn wait(&self, recorder: &mut Recorder, mut child: Option<&mut Child>) -> Result<(), Error> {
         let begun = Instant::now();
         loop {
@@ -148,9 +150,9 @@ impl Args {
             if ended {
                 return Ok(());
             }
-            if over || stop::asked() {
+            if over || stop::requested() {
                 if let Some(child) = &mut child {
-                    // SAFETY: a child of ours that has not been waited for.
+                    // SAFETY: signals a child that has not been waited for.
                     unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
                     let _ = child.wait();
                 }
@@ -162,25 +164,26 @@ impl Args {
     }
 }
 
-/// One word may be a workload; what is none is a command.
-fn meanwhile(words: &[String]) -> Result<Meanwhile, Error> {
+/// Interprets the words after `--`. A single word that names a workload is one; anything else is a
+/// command.
+fn parse_program(words: &[String]) -> Result<Program, Error> {
     let [word, rest @ ..] = words else {
-        return Ok(Meanwhile::Nothing);
+        return Ok(Program::Nothing);
     };
     if rest.is_empty() {
         let folders = search::folders("workloads");
         let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
         match workload::load(word, &folders) {
-            Ok(workload) => return Ok(Meanwhile::Workload(Box::new(workload))),
-            // What has parameters is meant to be one.
+            Ok(workload) => return Ok(Program::Workload(Box::new(workload))),
+            // A word with parameters is meant as a workload, so its error is reported.
             Err(error) if word.contains([':', '{']) => return Err(error),
             Err(_) => {}
         }
     }
-    Ok(Meanwhile::Command(words.to_vec()))
+    Ok(Program::Command(words.to_vec()))
 }
 
-/// Where this machine's CPUs sit, by their numbers, and its ticks a second.
+/// Returns the core, cache and node of each CPU of this machine, and its ticks per second.
 ///
 /// # Errors
 /// If /sys does not describe this machine.
@@ -194,8 +197,10 @@ pub fn places() -> Result<(Vec<CpuPosition>, u32), Error> {
     Ok((host.topology.cpus.iter().map(place).collect(), host.hz))
 }
 
-/// The kernel's records and those of a workload (on the clock that `start` is of), in order of time from 0. Of births and deaths
-/// the kernel's count; what the workload calls its tasks is a new name.
+/// Merges the kernel's records with those of a workload, in order of time from 0.
+///
+/// The workload's records use the clock on which the recording began at `start`. Creation and exit
+/// come from the kernel; a workload's record of a new task only renames the task.
 pub fn merged(mut records: Vec<Record>, start: u64, own: Vec<Record>) -> Vec<Record> {
     let own = own.into_iter().filter_map(|record| {
         let event = match record.event {
@@ -207,7 +212,7 @@ pub fn merged(mut records: Vec<Record>, start: u64, own: Vec<Record>) -> Vec<Rec
         Some(Record { time, event, ..record })
     });
     records.extend(own);
-    // Stable: the kernel's come first.
+    // The sort is stable: at equal times the kernel's records come first.
     records.sort_by_key(|record| record.time);
     records
 }
@@ -217,25 +222,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_word_is_a_workload_if_there_is_such_a_one() {
-        let of = |words: &[&str]| meanwhile(&words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>());
-        assert!(matches!(of(&[]), Ok(Meanwhile::Nothing)));
-        assert!(matches!(of(&["hackbench:groups=1"]), Ok(Meanwhile::Workload(_))));
-        assert!(matches!(of(&["true"]), Ok(Meanwhile::Command(_))));
-        assert!(matches!(of(&["sleep", "1"]), Ok(Meanwhile::Command(_))));
-        assert!(of(&["hackbench:grops=1"]).is_err());
+    fn a_single_word_is_a_workload_if_that_workload_exists() {
+        let parse = |words: &[&str]| parse_program(&words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>());
+        assert!(matches!(parse(&[]), Ok(Program::Nothing)));
+        assert!(matches!(parse(&["hackbench:groups=1"]), Ok(Program::Workload(_))));
+        assert!(matches!(parse(&["true"]), Ok(Program::Command(_))));
+        assert!(matches!(parse(&["sleep", "1"]), Ok(Program::Command(_))));
+        assert!(parse(&["hackbench:grops=1"]).is_err());
     }
 
     #[test]
-    fn what_a_workload_logged_is_put_where_it_belongs() {
+    fn a_workloads_records_are_merged_by_time() {
         let record = |time, pid| Record {
             time,
             cpu: 0,
+            after: 0,
             event: Event::TaskExit { pid },
         };
         let done = |time| Record {
             time,
             cpu: 0,
+            after: 0,
             event: Event::Done {
                 pid: 1,
                 count: 1,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kernel's scheduler events through tracefs: an instance of its own, with buffers and settings that nobody else sees, which
-//! is gone when this is dropped. Needs neither sched_ext nor BPF.
+//! Reads the kernel's scheduler events through tracefs.
+//!
+//! A recording uses its own tracefs instance, so its buffers and settings affect nothing else.
+//! Dropping the recorder removes the instance. Neither sched_ext nor BPF is needed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read};
@@ -10,41 +12,41 @@ use std::path::{Path, PathBuf};
 use trace::recording::{EVENTS, Recording, Ring};
 use windtunnel::error::Error;
 
-const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-const NAME: &str = "windtunnel-";
-/// Read when so much of a buffer is full: reading more often would disturb what is recorded.
+const MOUNT_POINTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+const PREFIX: &str = "windtunnel-";
+/// Percentage of a full buffer at which it is read. Reading more often would disturb the recording.
 const PERCENT: u32 = 50;
-/// What is kept in memory at most.
-const MOST: usize = 1 << 30;
+/// Maximum number of recorded bytes in memory.
+const MAX_BYTES: usize = 1 << 30;
 
-/// Events that are being recorded.
+/// A recording in progress.
 pub struct Recorder {
     folder: PathBuf,
     page: usize,
-    /// By CPU.
+    /// Raw trace pipes with their CPU numbers.
     pipes: Vec<(u32, File)>,
     ring: Ring,
 }
 
-/// What has been recorded.
+/// A finished recording.
 pub struct Recorded {
     pub recording: Recording,
-    /// Events that the kernel had no room for.
+    /// Number of events for which the kernel had no room.
     pub lost: u64,
 }
 
 impl Recorder {
-    /// Starts, with buffers of so many KiB for each CPU.
+    /// Starts recording with a buffer of `buffer_kib` KiB for each CPU.
     ///
     /// # Errors
-    /// No tracefs, no privilege, or events that this kernel does not have.
+    /// If tracefs is missing, the privilege is missing, or this kernel lacks an event.
     pub fn start(buffer_kib: u64) -> Result<Recorder, Error> {
-        let tracefs = place()?;
+        let tracefs = mount_point()?;
         let instances = tracefs.join("instances");
         remove_orphans(&instances);
-        let folder = instances.join(format!("{NAME}{}", std::process::id()));
+        let folder = instances.join(format!("{PREFIX}{}", std::process::id()));
         fs::create_dir(&folder).map_err(|error| refused(&folder, &error))?;
-        // From here on dropping it removes the folder.
+        // From here on, dropping the recorder removes the directory.
         let mut recorder = Recorder {
             folder,
             page: 0,
@@ -57,13 +59,13 @@ impl Recorder {
 
     fn set_up(&mut self, tracefs: &Path, buffer_kib: u64) -> Result<(), Error> {
         let header = read(&tracefs.join("events/header_page"))?;
-        self.page = page_size(&header).ok_or_else(|| Error::new("tracefs does not tell how long its pages are"))?;
+        self.page = page_size(&header).ok_or_else(|| Error::new("tracefs does not report the size of its pages"))?;
         self.ring = Ring::new(self.page);
         self.write("tracing_on", "0")?;
-        // The clock of what workloads log themselves.
+        // The clock that workloads use for their own log.
         self.write("trace_clock", "mono")?;
         self.write("buffer_size_kb", &buffer_kib.to_string())?;
-        // Older kernels do not have it: they wake readers early.
+        // Older kernels lack this file and wake readers earlier.
         let _ = self.write("buffer_percent", &PERCENT.to_string());
         for event in EVENTS {
             let format = read(&tracefs.join(format!("events/sched/{event}/format")))?;
@@ -88,7 +90,7 @@ impl Recorder {
         self.write("tracing_on", "1")
     }
 
-    /// Who is there already: what is met by its pid alone gets its name here.
+    /// Records the names of all existing tasks, because later events identify them by pid alone.
     fn name_tasks(&mut self) {
         for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
             for task in fs::read_dir(process.path().join("task"))
@@ -105,10 +107,11 @@ impl Recorder {
         }
     }
 
-    /// Takes what is there if a buffer is half full. Call it often; it takes a few microseconds if there is nothing to do.
+    /// Reads the buffers that are half full. It must be called often and takes a few microseconds
+    /// if no buffer is.
     ///
     /// # Errors
-    /// If the kernel's pages cannot be read, or there is more than memory should hold.
+    /// If the kernel's pages cannot be read, or the recording exceeds the memory limit.
     pub fn drain(&mut self) -> Result<(), Error> {
         let mut polled: Vec<libc::pollfd> = self
             .pipes
@@ -119,7 +122,7 @@ impl Recorder {
                 revents: 0,
             })
             .collect();
-        // SAFETY: as many as there are; it does not wait.
+        // SAFETY: the length is that of the array, and the call does not wait.
         let ready = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, 0) };
         if ready <= 0 {
             return Ok(());
@@ -129,14 +132,15 @@ impl Recorder {
                 self.read_pipe(index, false)?;
             }
         }
-        if self.ring.bytes() > MOST {
-            return Err(Error::new(format!("more than {} MiB were recorded", MOST >> 20))
-                .hint("record shorter (--for), or less busy machines"));
+        if self.ring.bytes() > MAX_BYTES {
+            return Err(Error::new(format!("more than {} MiB were recorded", MAX_BYTES >> 20))
+                .hint("record for a shorter time (--for), or a machine with fewer events"));
         }
         Ok(())
     }
 
-    /// Reads whole pages, of a CPU that may go on writing; `all`: of one that does not, to the end.
+    /// Reads whole pages of a CPU's buffer. `all`: read to the end, which is safe only after
+    /// tracing has stopped.
     fn read_pipe(&mut self, index: usize, all: bool) -> Result<(), Error> {
         let (cpu, pipe) = &mut self.pipes[index];
         let mut page = vec![0; self.page];
@@ -148,7 +152,8 @@ impl Recorder {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(Error::new(format!("trace_pipe_raw of CPU {cpu}: {error}"))),
             }
-            // The page that is being written now: reading on would be a race with the writer.
+            // A page that is not nearly full is still being written; reading on would race with the
+            // writer.
             let used = u16::from_le_bytes([page[8], page[9]]);
             if !all && usize::from(used) < self.page * 3 / 4 {
                 break;
@@ -157,10 +162,10 @@ impl Recorder {
         Ok(())
     }
 
-    /// Ends the recording and reads what is left.
+    /// Stops the recording and reads the remaining events.
     ///
     /// # Errors
-    /// If nothing was recorded, or too much was lost.
+    /// If nothing was recorded, or too many events were lost.
     pub fn stop(mut self) -> Result<Recorded, Error> {
         self.write("tracing_on", "0")?;
         for index in 0..self.pipes.len() {
@@ -172,7 +177,7 @@ impl Recorder {
             if lost > 0 {
                 message += &format!(" ({lost} events were lost)");
             }
-            Error::new(message).hint("larger buffers (--buffer), or a shorter recording")
+            Error::new(message).hint("enlarge the buffers (--buffer) or record for a shorter time")
         })?;
         Ok(Recorded { recording, lost })
     }
@@ -200,30 +205,31 @@ impl Drop for Recorder {
     }
 }
 
-/// Where tracefs is mounted.
+/// Returns the directory where tracefs is mounted.
 ///
 /// # Errors
-/// Nowhere, or no instance can be made.
-pub fn place() -> Result<PathBuf, Error> {
-    let mut places = PLACES.iter().map(PathBuf::from);
-    places.find(|place| place.join("instances").is_dir()).ok_or_else(|| {
+/// If tracefs is not mounted, or this user cannot use it.
+pub fn mount_point() -> Result<PathBuf, Error> {
+    let mut paths = MOUNT_POINTS.iter().map(PathBuf::from);
+    paths.find(|path| path.join("instances").is_dir()).ok_or_else(|| {
         Error::new("there is no tracefs that this user can read")
             .hint("run it as root; if it is not mounted: mount -t tracefs tracefs /sys/kernel/tracing")
     })
 }
 
-/// Those whose process is gone: it was killed.
+/// Removes instances whose process no longer exists because it was killed.
 fn remove_orphans(instances: &Path) {
     for entry in fs::read_dir(instances).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_prefix(NAME));
+        let pid = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
         if pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
             let _ = fs::remove_dir(entry.path());
         }
     }
 }
 
-/// A file of tracefs', in one piece: of some the kernel gives the first piece only.
+/// Reads a tracefs file with a single read, because the kernel returns only the first piece of some
+/// files.
 fn read(path: &Path) -> Result<String, Error> {
     let mut bytes = vec![0; 1 << 16];
     let length = File::open(path).and_then(|mut file| file.read(&mut bytes));
@@ -239,7 +245,8 @@ fn refused(path: &Path, error: &std::io::Error) -> Error {
     }
 }
 
-/// From "field: char data; offset:16; size:4080; signed:0;", with tabs for blanks.
+/// Parses a line like "field: char data; offset:16; size:4080; signed:0;", with tabs between the
+/// parts.
 fn page_size(header: &str) -> Option<usize> {
     let data = header.lines().find(|line| line.contains("char data;"))?;
     let number = |key: &str| {
@@ -254,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_are_as_long_as_the_kernel_says() {
+    fn the_page_size_is_read_from_the_kernels_header() {
         let header = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;\n";
         assert_eq!(page_size(header), Some(4096));
         assert_eq!(page_size("field: u64 timestamp;"), None);

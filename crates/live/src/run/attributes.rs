@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the kernel is asked for the calling task: name, affinity, policy and nice value.
+//! System calls that set the calling task's name, affinity, scheduling policy and nice value.
 
 use super::refusal::Request;
 use workload::Policy;
@@ -11,13 +11,14 @@ pub fn rename(comm: &str) {
     let mut name = [0_u8; 16];
     let length = comm.len().min(15);
     name[..length].copy_from_slice(&comm.as_bytes()[..length]);
-    // SAFETY: a NUL-terminated name.
+    // SAFETY: `name` is NUL-terminated.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
-/// Allows a thread these CPUs; 0 is the calling one.
+/// Restricts a thread to `cpus` and returns whether the kernel accepted; `tid` 0 is the calling
+/// thread.
 pub fn set_affinity(tid: i32, cpus: &[u32]) -> bool {
-    // SAFETY: a set of CPUs is plain data; CPU_SET ignores what is beyond it.
+    // SAFETY: a CPU set is plain data, and CPU_SET ignores CPUs beyond its end.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         cpus.iter().for_each(|&cpu| libc::CPU_SET(cpu as usize, &mut set));
@@ -25,9 +26,9 @@ pub fn set_affinity(tid: i32, cpus: &[u32]) -> bool {
     }
 }
 
-/// CPUs that the calling thread may use.
+/// Returns the CPUs that the calling thread may use.
 pub fn affinity() -> Vec<u32> {
-    // SAFETY: a set of CPUs is plain data.
+    // SAFETY: a CPU set is plain data.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set);
@@ -38,22 +39,24 @@ pub fn affinity() -> Vec<u32> {
     }
 }
 
+/// Sets the calling thread's scheduling policy.
+///
 /// # Errors
-/// What the kernel refused.
+/// The request that the kernel refused.
 pub fn set_policy(policy: Policy) -> Result<(), Request> {
     let (class, nice, priority) = match policy {
         Policy::Normal { nice } => (libc::SCHED_OTHER, nice, 0),
         Policy::Batch { nice } => (libc::SCHED_BATCH, nice, 0),
         Policy::Idle => (libc::SCHED_IDLE, 0, 0),
-        // The nearest that needs no admission.
+        // The closest class that needs no admission control.
         Policy::Deadline => (libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 0, 99),
         Policy::Ext { nice } => (SCHED_EXT, nice, 0),
-        // What they create is asked for its own policy, and is normal until then.
+        // Children start as SCHED_OTHER and request their own policy.
         Policy::Fifo { rt_priority } => (libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 0, rt_priority),
         Policy::RoundRobin { rt_priority } => (libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, 0, rt_priority),
     };
     let classed = set_class(class, priority);
-    // SAFETY: for the calling thread.
+    // SAFETY: sets the nice value of the calling thread.
     if priority == 0 && unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) } != 0 {
         return Err(Request::Nice);
     }
@@ -64,11 +67,12 @@ pub fn set_policy(policy: Policy) -> Result<(), Request> {
     }
 }
 
-/// Gives the calling thread a class (SCHED_OTHER, ...) and a real-time priority.
+/// Sets the calling thread's class (SCHED_OTHER, ...) and real-time priority. Returns whether the
+/// kernel accepted.
 pub fn set_class(class: i32, priority: u32) -> bool {
     let parameters = libc::sched_param {
         sched_priority: priority as i32,
     };
-    // SAFETY: valid parameters, for the calling thread.
+    // SAFETY: `parameters` is valid, and 0 is the calling thread.
     unsafe { libc::sched_setscheduler(0, class, &parameters) == 0 }
 }

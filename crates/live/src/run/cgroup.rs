@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The workload's cgroups, under one of their own that is removed afterwards: version 2 with threads in them, or version 1 where
-//! the cpu controller is bound to it.
+//! The workload's cgroups, created below a cgroup of this process and removed afterwards.
+//!
+//! With cgroup version 2 the cgroups are threaded. Version 1 is used where its hierarchy has the
+//! cpu controller.
 
 use std::fs;
 use std::io;
@@ -9,23 +11,25 @@ use std::thread;
 use std::time::Duration;
 use workload::Cgroup;
 
-/// Made, and removed when dropped.
+/// The created cgroups; dropping it removes them.
 pub struct Cgroups {
-    /// What stands for the workload's root.
+    /// Directory of the cgroup that stands for the workload's root cgroup.
     folder: PathBuf,
-    /// All, parents first.
+    /// All created directories, parents before children.
     made: Vec<PathBuf>,
 }
 
-/// The folder of cgroups, by version.
+/// Mount point of the cgroup file system that has the cpu controller, by version.
 enum Hierarchy {
     V1(PathBuf),
     V2(PathBuf),
 }
 
 impl Cgroups {
+    /// Creates the workload's cgroups with their weights.
+    ///
     /// # Errors
-    /// Why there are none, and what to do.
+    /// A message that says why the cgroups are left out and how to get them.
     pub fn make(cgroups: &[Cgroup]) -> Result<Cgroups, String> {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let hierarchy = find(&mounts, |path| {
@@ -42,11 +46,11 @@ impl Cgroups {
     }
 
     fn fill(&mut self, cgroups: &[Cgroup], hierarchy: &Hierarchy) -> Result<(), (PathBuf, io::Error)> {
-        let place = |path: &Path| {
+        let with_path = |path: &Path| {
             let path = path.to_owned();
             move |error| (path, error)
         };
-        let write = |path: PathBuf, text: &str| fs::write(&path, text).map_err(place(&path));
+        let write = |path: PathBuf, text: &str| fs::write(&path, text).map_err(with_path(&path));
         if let Hierarchy::V2(root) = hierarchy {
             write(root.join("cgroup.subtree_control"), "+cpu")?;
         }
@@ -64,7 +68,7 @@ impl Cgroups {
             }
         }
         for (path, weight) in paths {
-            fs::create_dir(&path).map_err(place(&path))?;
+            fs::create_dir(&path).map_err(with_path(&path))?;
             self.made.push(path.clone());
             match hierarchy {
                 Hierarchy::V1(_) => {
@@ -74,7 +78,7 @@ impl Cgroups {
                 }
                 Hierarchy::V2(_) if path == self.folder => {}
                 Hierarchy::V2(_) => {
-                    // Threads of one process may be in several.
+                    // Only threaded cgroups can divide the threads of one process.
                     write(path.join("cgroup.type"), "threaded")?;
                     if let Some(parent) = path.parent() {
                         write(parent.join("cgroup.subtree_control"), "+cpu")?;
@@ -96,7 +100,7 @@ impl Cgroups {
 impl Drop for Cgroups {
     fn drop(&mut self) {
         for path in self.made.iter().rev() {
-            // Those who were in it may still be on their way out.
+            // Tasks that are still exiting keep the cgroup busy for a moment.
             for _ in 0..100 {
                 match fs::remove_dir(path) {
                     Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
@@ -109,13 +113,14 @@ impl Drop for Cgroups {
     }
 }
 
-/// A process's only thread, and with it the process, goes below the folder: before its threads can be in cgroups of their own.
+/// Moves the calling process below the root cgroup. Version 2 requires this before its threads can
+/// enter threaded cgroups.
 pub fn enter_process(folder: &str) -> io::Result<()> {
     let folder = Path::new(folder);
     fs::write(folder.join("cgroup.procs"), "0")
 }
 
-/// Puts a thread into the cgroup that the workload calls `path`.
+/// Moves a thread into the cgroup that the workload calls `path`.
 pub fn enter(folder: &str, path: &str, tid: u32) -> io::Result<()> {
     let cgroup = Path::new(folder).join(path.trim_start_matches('/'));
     let threads = cgroup.join("cgroup.threads");
@@ -127,7 +132,7 @@ pub fn enter(folder: &str, path: &str, tid: u32) -> io::Result<()> {
     fs::write(file, tid.to_string())
 }
 
-/// Where the cpu controller is.
+/// Finds the cgroup hierarchy with the cpu controller in the text of /proc/self/mounts.
 fn find(mounts: &str, controllers: impl Fn(&Path) -> String) -> Result<Hierarchy, String> {
     let mut version_2 = None;
     let mut version_1 = None;
@@ -147,7 +152,7 @@ fn find(mounts: &str, controllers: impl Fn(&Path) -> String) -> Result<Hierarchy
         .map(Hierarchy::V2)
         .or(version_1.map(Hierarchy::V1))
         .ok_or_else(|| {
-            "cgroups are left out: none that is mounted has the cpu controller; mount -t cgroup2 none /sys/fs/cgroup"
+            "cgroups are left out: no mounted cgroup hierarchy has the cpu controller; mount one: mount -t cgroup2 none /sys/fs/cgroup"
                 .to_owned()
         })
 }
@@ -157,12 +162,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn version_2_comes_first_if_it_has_the_controller() {
+    fn version_2_is_preferred_if_it_has_the_cpu_controller() {
         let mounts = "cgroup /sys/fs/cgroup/cpu cgroup rw,relatime,cpu,cpuacct 0 0\n\
                       cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
-        let which = |controllers: &'static str| find(mounts, move |_| controllers.to_owned());
-        assert!(matches!(which("io cpu memory"), Ok(Hierarchy::V2(path)) if path.ends_with("unified")));
-        assert!(matches!(which("cpuset io"), Ok(Hierarchy::V1(path)) if path.ends_with("cpu")));
+        let found = |controllers: &'static str| find(mounts, move |_| controllers.to_owned());
+        assert!(matches!(found("io cpu memory"), Ok(Hierarchy::V2(path)) if path.ends_with("unified")));
+        assert!(matches!(found("cpuset io"), Ok(Hierarchy::V1(path)) if path.ends_with("cpu")));
         let none = find("proc /proc proc rw 0 0\n", |_| String::new());
         assert!(none.is_err_and(|message| message.contains("left out")));
     }

@@ -1,30 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Pipes and sockets, opened before the workload's processes are made and inherited by all, over exec too.
+//! Pipes and sockets, opened before the workload's processes are forked. All processes inherit the
+//! descriptors, also across exec.
 
 use std::io;
 use workload::{Channel, Op, Resource, Workload};
 
-/// The descriptors of a channel.
+/// The two descriptors of a channel.
 #[derive(Clone, Copy)]
 pub struct Ends {
     read: i32,
     write: i32,
-    /// Bytes of every message; 0: messages keep their bounds.
+    /// Length in bytes of every message, or 0 if lengths differ and the kernel keeps message
+    /// boundaries.
     message: u32,
     is_socket: bool,
 }
 
-/// What a reader found without waiting.
-pub enum Look {
-    /// So many bytes.
-    There(usize),
-    /// It has to wait.
-    Nothing,
+/// Result of a read that does not wait.
+pub enum ReadResult {
+    /// Number of bytes that were read.
+    Data(usize),
+    /// The channel is empty: the reader has to wait.
+    WouldBlock,
 }
 
 impl Ends {
+    /// Opens the channel `id` of the workload.
+    ///
     /// # Errors
-    /// If the kernel has no such channel to give.
+    /// If the kernel cannot create such a channel.
     pub fn open(workload: &Workload, id: u32, kind: Channel, capacity: u64) -> io::Result<Ends> {
         let message = uniform(workload, id);
         let size = capacity.clamp(4096, 1 << 20) as i32;
@@ -41,12 +45,12 @@ impl Ends {
         })
     }
 
-    /// Writes a message; waits while there is no room.
+    /// Writes a message; waits while the channel is full.
     pub fn send(&self, bytes: u32, buffer: &mut Vec<u8>) {
         buffer.resize(buffer.len().max(bytes as usize), 0);
         let mut sent = 0;
         while sent < bytes as usize {
-            // SAFETY: the buffer has so many bytes.
+            // SAFETY: the buffer has at least that many bytes.
             let count = unsafe { libc::write(self.write, buffer.as_ptr().add(sent).cast(), bytes as usize - sent) };
             match count {
                 0 | -1 if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted => return,
@@ -55,7 +59,7 @@ impl Ends {
         }
     }
 
-    /// Bytes that a message's reader asks for.
+    /// Returns the number of bytes to request when reading a message.
     pub fn wanted(&self) -> usize {
         match self.message {
             0 => 65536,
@@ -63,9 +67,9 @@ impl Ends {
         }
     }
 
-    /// Reads what is there, without waiting.
-    pub fn look(&self, buffer: &mut [u8]) -> Look {
-        // SAFETY: the buffer has so many bytes.
+    /// Reads available bytes without waiting.
+    pub fn try_read(&self, buffer: &mut [u8]) -> ReadResult {
+        // SAFETY: the buffer has at least that many bytes.
         let count = unsafe {
             if self.is_socket {
                 libc::recv(self.read, buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT)
@@ -78,16 +82,16 @@ impl Ends {
             }
         };
         match count {
-            1.. => Look::There(count as usize),
-            _ => Look::Nothing,
+            1.. => ReadResult::Data(count as usize),
+            _ => ReadResult::WouldBlock,
         }
     }
 
-    /// Reads the rest of a message of which `received` bytes are there; waits until it is.
+    /// Reads the rest of a message after `received` bytes; waits until it is complete.
     pub fn receive(&self, mut received: usize, buffer: &mut [u8]) {
         while received < buffer.len() && (received == 0 || self.message > 0) {
             let rest = &mut buffer[received..];
-            // SAFETY: the rest has so many bytes.
+            // SAFETY: `rest` has that many bytes.
             let count = unsafe { libc::read(self.read, rest.as_mut_ptr().cast(), rest.len()) };
             match count {
                 0 | -1 if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted => return,
@@ -97,7 +101,7 @@ impl Ends {
     }
 }
 
-/// The bytes of every message to a channel, if all have as many.
+/// Returns the length in bytes of all messages to a channel if they have the same length.
 fn uniform(workload: &Workload, id: u32) -> Option<u32> {
     let ops = workload.programs.iter().flat_map(|program| &program.ops);
     let mut sizes = ops.filter_map(|op| match op {
@@ -115,11 +119,11 @@ fn check(status: i32) -> io::Result<()> {
     Ok(())
 }
 
-// Without a common length, the kernel keeps the messages' bounds.
+// O_DIRECT makes a pipe keep message boundaries, which messages of different lengths need.
 fn pipe(message: Option<u32>, size: i32) -> io::Result<(i32, i32)> {
     let mut fds = [0; 2];
     let flags = if message.is_none() { libc::O_DIRECT } else { 0 };
-    // SAFETY: two places for two descriptors; then one that is open.
+    // SAFETY: `fds` has room for two descriptors, and the second call gets an open one.
     unsafe {
         check(libc::pipe2(fds.as_mut_ptr(), flags))?;
         libc::fcntl(fds[1], libc::F_SETPIPE_SZ, size);
@@ -134,7 +138,7 @@ fn socket(message: Option<u32>, size: i32) -> io::Result<(i32, i32)> {
         Some(_) => libc::SOCK_STREAM,
     };
     let (at, length) = ((&raw const size).cast(), size_of::<i32>() as u32);
-    // SAFETY: two places for two descriptors; then one that is open.
+    // SAFETY: `fds` has room for two descriptors, and the second call gets an open one.
     unsafe {
         check(libc::socketpair(libc::AF_UNIX, ty, 0, fds.as_mut_ptr()))?;
         libc::setsockopt(fds[1], libc::SOL_SOCKET, libc::SO_SNDBUF, at, length);
@@ -147,7 +151,7 @@ fn tcp(message: Option<u32>) -> io::Result<(i32, i32)> {
     use std::os::fd::IntoRawFd;
     if message.is_none() {
         return Err(io::Error::other(
-            "messages of different lengths over TCP have no bounds",
+            "messages of different lengths need boundaries, which TCP does not keep",
         ));
     }
     let listener = TcpListener::bind("127.0.0.1:0")?;
@@ -155,13 +159,13 @@ fn tcp(message: Option<u32>) -> io::Result<(i32, i32)> {
     let (read, _) = listener.accept()?;
     let (read, write) = (read.into_raw_fd(), write.into_raw_fd());
     for fd in [read, write] {
-        // SAFETY: an open descriptor, to be kept over exec.
+        // SAFETY: the descriptor is open. Clearing its flags keeps it open across exec.
         check(unsafe { libc::fcntl(fd, libc::F_SETFD, 0) })?;
     }
     Ok((read, write))
 }
 
-/// Two descriptors a channel, and some.
+/// Raises the limit of open files to two for each channel plus a reserve.
 pub fn allow_files(workload: &Workload) {
     let channels = workload
         .resources

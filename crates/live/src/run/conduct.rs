@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A workload is executed: a process for each of its processes, a thread for each task; they start together, are watched, and
-//! are ended when the time is over.
+//! Executes a workload on this machine.
+//!
+//! Each process of the workload becomes a process, and each task a thread. They start together, are
+//! observed, and are killed when the time is over.
 
 use super::attributes::{affinity, set_affinity, set_class};
 use super::cgroup::{self, Cgroups};
 use super::execute::{self, World};
 use super::shared::Shared;
-use super::watch::{Look, Watch};
+use super::watch::{LoadSample, Watch};
 use super::{counts, exec, outcome};
 use crate::statistics::{MachineCounts, machine_counts};
 use crate::stop;
@@ -19,55 +21,58 @@ use trace::Record;
 use windtunnel::error::Error;
 use workload::Workload;
 
-/// How long a workload without an end runs.
+/// Run time of a workload that has no end of its own.
 const DEFAULT_NS: u64 = 10_000_000_000;
-/// How often it is looked whether it is over: when it was the tasks tell themselves.
-const POLL: Duration = Duration::from_millis(5);
-/// How often something else is done.
-const OTHER: Duration = Duration::from_millis(1);
-/// How often it is looked where its tasks are.
+/// Interval between two checks whether the workload has ended. The tasks' log has the exact time.
+const END_POLL: Duration = Duration::from_millis(5);
+/// Interval between two calls of the caller's other work.
+const OTHER_WORK: Duration = Duration::from_millis(1);
+/// Interval between two samples of the tasks' CPUs.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// How it is executed.
+/// Options of an execution.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// `None`: what the workload asks for.
+    /// Run time in ns; `None`: the workload's own.
     pub for_ns: Option<u64>,
     pub seed: u64,
-    /// CPUs of this machine that are the workload's 0, 1, ...; empty: all that there are.
+    /// CPUs of this machine that serve as the workload's CPUs 0, 1, ...; empty: all available CPUs.
     pub cpus: Vec<u32>,
-    /// Look at where tasks are, every 10 ms.
+    /// Whether to sample every 10 ms which tasks run or wait on each CPU.
     pub watch: bool,
 }
 
-/// What was.
+/// Result of an execution.
 pub struct Executed {
     pub result: RunResult,
-    /// What its tasks logged, in order of time from `begun`: tasks coming, requests done, tasks going.
+    /// Records that the tasks logged, such as creation, requests done and exit, in order of time
+    /// since `begun`.
     pub log: Vec<Record>,
-    /// ns of CLOCK_MONOTONIC.
+    /// Start time, ns of CLOCK_MONOTONIC.
     pub begun: u64,
-    /// CPU time by pid.
+    /// CPU time in ns by pid.
     pub cpu_ns: BTreeMap<u32, u64>,
-    pub looks: Vec<Look>,
-    /// What to know of it.
+    pub looks: Vec<LoadSample>,
+    /// Warnings for the user.
     pub notes: Vec<String>,
 }
 
-/// What is known when the workload is over.
+/// Measurements at the end of a workload.
 pub(super) struct Ended {
     pub at_ns: u64,
-    /// All tasks have exited.
+    /// Whether all tasks have exited.
     pub completed: bool,
+    /// The machine's CPU times at the start and at the end.
     pub machine: (MachineCounts, MachineCounts),
-    /// Of tasks that were alive, by id.
+    /// The kernel's counts for tasks that were still alive, by thread id.
     pub alive: BTreeMap<u32, TaskCounters>,
 }
 
-/// Executes it, and does something else about each millisecond if there is something to do.
+/// Executes a workload. Calls `meanwhile` about once a millisecond, if there is one.
 ///
 /// # Errors
-/// If the kernel does not give what it needs.
+/// If the workload would change this machine, names CPUs that are not available, or the kernel
+/// refuses a resource that it needs.
 pub fn conduct(
     workload: Workload,
     options: &Options,
@@ -75,10 +80,10 @@ pub fn conduct(
 ) -> Result<Executed, Error> {
     if !workload.disturbances.is_empty() {
         return Err(Error::new(format!(
-            "workload {}: its disturbances would change this machine",
+            "workload {}: executing its disturbances would change this machine",
             workload.name
         ))
-        .hint("leave \"disturbances\" out to run it for real"));
+        .hint("remove \"disturbances\" from the workload to execute it here"));
     }
     let limit = options.for_ns.or(workload.duration_ns).unwrap_or(DEFAULT_NS);
     let spawned: Vec<u32> = (0..workload.tasks.len() as u32)
@@ -90,8 +95,8 @@ pub fn conduct(
         cpus => cpus.to_vec(),
     };
     if let Some(other) = cpus.iter().find(|cpu| !machine.contains(cpu)) {
-        return Err(Error::new(format!("there is no CPU {other} for this process"))
-            .hint(format!("it may use {machine:?} (taskset)")));
+        return Err(Error::new(format!("there is no CPU {other} that this process may use"))
+            .hint(format!("it may use {machine:?}; change that with taskset")));
     }
     let mut notes = Vec::new();
     let cgroups = match workload.cgroups.len() {
@@ -107,9 +112,9 @@ pub fn conduct(
         seed: options.seed,
         workload,
     });
-    stop::remember();
-    let mut company = Company::gather(&world, &spawned)?;
-    // Where the workload is not, if there is such a place.
+    stop::install_handlers();
+    let mut processes = Processes::start(&world, &spawned)?;
+    // Keep this process off the workload's CPUs if other CPUs are available.
     let others: Vec<u32> = machine
         .iter()
         .copied()
@@ -119,40 +124,40 @@ pub fn conduct(
         set_affinity(0, &others);
     }
     let mut watch = options.watch.then(|| Watch::new(&world.cpus));
-    // Other work is not to come before the workload.
-    let attention = meanwhile.is_none().then(Attention::pay).flatten();
+    // The caller's other work must not preempt the workload, so it runs without raised priority.
+    let raised_priority = meanwhile.is_none().then(RaisedPriority::raise).flatten();
 
     let before = machine_counts();
     world
         .shared
-        .open_gate(spawned.len() as u32, || !company.is_over() && !stop::asked());
-    while !company.is_over() && world.shared.now() < limit && !stop::asked() {
+        .open_gate(spawned.len() as u32, || !processes.is_over() && !stop::requested());
+    while !processes.is_over() && world.shared.now() < limit && !stop::requested() {
         if let Some(watch) = &mut watch {
-            watch.look(&world.shared);
+            watch.sample(&world.shared);
         }
         let left = Duration::from_nanos(limit.saturating_sub(world.shared.now()));
         thread::sleep(left.min(match (&watch, &meanwhile) {
-            (_, Some(_)) => OTHER,
+            (_, Some(_)) => OTHER_WORK,
             (Some(_), _) => LOOK,
-            _ => POLL,
+            _ => END_POLL,
         }));
         if let Some(meanwhile) = &mut meanwhile {
             meanwhile();
         }
     }
     let at_ns = world.shared.now();
-    company.halt();
+    processes.stop();
     let ended = Ended {
         at_ns,
-        completed: company.is_over(),
+        completed: processes.is_over(),
         machine: (before, machine_counts()),
         alive: outcome::alive(&world.shared)
             .into_iter()
-            .filter_map(|tid| Some((tid, counts::of(&tid.to_string())?)))
+            .filter_map(|tid| Some((tid, counts::thread(&tid.to_string())?)))
             .collect(),
     };
-    drop(company);
-    drop(attention);
+    drop(processes);
+    drop(raised_priority);
     set_affinity(0, &machine);
     drop(cgroups);
     let mut executed = outcome::executed(&world, &ended);
@@ -162,57 +167,63 @@ pub fn conduct(
     Ok(executed)
 }
 
-/// The workload's processes; ended when dropped.
-struct Company {
-    /// Those that have not ended.
+/// The workload's processes; dropping it kills them.
+struct Processes {
+    /// Pids of the processes that have not ended.
     leaders: BTreeSet<i32>,
 }
 
-impl Company {
-    fn gather(world: &Arc<World>, spawned: &[u32]) -> Result<Company, Error> {
-        let of = |task: u32| world.workload.tasks[task as usize].process;
-        let processes: BTreeSet<u32> = spawned.iter().map(|&task| of(task)).collect();
-        let mut company = Company {
+impl Processes {
+    fn start(world: &Arc<World>, spawned: &[u32]) -> Result<Processes, Error> {
+        let process_id = |task: u32| world.workload.tasks[task as usize].process;
+        let numbers: BTreeSet<u32> = spawned.iter().map(|&task| process_id(task)).collect();
+        let mut processes = Processes {
             leaders: BTreeSet::new(),
         };
-        for process in processes {
-            let own: Vec<u32> = spawned.iter().copied().filter(|&task| of(task) == process).collect();
-            // SAFETY: this process has one thread; the child ends with _exit.
+        for process in numbers {
+            let own: Vec<u32> = spawned
+                .iter()
+                .copied()
+                .filter(|&task| process_id(task) == process)
+                .collect();
+            // SAFETY: this process has one thread, and the child ends with _exit.
             match unsafe { libc::fork() } {
                 -1 => {
                     let error = std::io::Error::last_os_error();
-                    return Err(Error::new(format!("no process for the workload: {error}")));
+                    return Err(Error::new(format!(
+                        "a process of the workload cannot be created: {error}"
+                    )));
                 }
                 0 => {
                     lead(world, &own);
-                    // SAFETY: ends the child without the parent's exit handlers.
+                    // SAFETY: ends the child without running the parent's exit handlers.
                     unsafe { libc::_exit(0) }
                 }
                 pid => {
-                    company.leaders.insert(pid);
+                    processes.leaders.insert(pid);
                 }
             }
         }
-        Ok(company)
+        Ok(processes)
     }
 
-    /// Whether all have ended.
+    /// Returns whether all processes have ended.
     fn is_over(&mut self) -> bool {
         self.collect(libc::WNOHANG);
         self.leaders.is_empty()
     }
 
-    /// Nobody runs on: what is counted stays.
-    fn halt(&self) {
+    /// Stops all processes, so that their counters no longer change.
+    fn stop(&self) {
         for &pid in &self.leaders {
-            // SAFETY: the group of a child of ours that was not waited for.
+            // SAFETY: signals the process group of a child that has not been waited for.
             unsafe { libc::kill(-pid, libc::SIGSTOP) };
         }
     }
 
     fn collect(&mut self, flags: i32) {
         while !self.leaders.is_empty() {
-            // SAFETY: no status is asked for.
+            // SAFETY: a null pointer means that no status is requested.
             match unsafe { libc::waitpid(-1, std::ptr::null_mut(), flags) } {
                 ended @ 1.. => self.leaders.remove(&ended),
                 _ => return,
@@ -221,19 +232,21 @@ impl Company {
     }
 }
 
-impl Drop for Company {
+impl Drop for Processes {
     fn drop(&mut self) {
         for &pid in &self.leaders {
-            // SAFETY: the group of a child of ours that was not waited for.
+            // SAFETY: signals the process group of a child that has not been waited for.
             unsafe { libc::kill(-pid, libc::SIGKILL) };
         }
         self.collect(0);
     }
 }
 
-/// The leader of a process: each of its tasks is a thread; if there is but one, it is that itself.
+/// Executes the tasks of one process, each in a thread. A single task runs in the process's first
+/// thread.
 fn lead(world: &Arc<World>, own: &[u32]) {
-    // SAFETY: a group of its own, so that its children end with it; signals end it again; timers are as precise as they can be.
+    // SAFETY: these calls only change this process. Its own group lets its children be killed with
+    // it, signals have their default effect again, and timers are as precise as possible.
     unsafe {
         libc::setpgid(0, 0);
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
@@ -243,7 +256,8 @@ fn lead(world: &Arc<World>, own: &[u32]) {
         }
     }
     if let Some(folder) = &world.cgroups {
-        // What it may not, its threads may not either, and they tell.
+        // If this process may not enter the cgroup, its threads may not either, and they record the
+        // refusal.
         let _ = cgroup::enter_process(folder);
     }
     if let [only] = own {
@@ -268,22 +282,23 @@ fn lead(world: &Arc<World>, own: &[u32]) {
     }
 }
 
-/// This process comes before the workload it looks at, as far as the kernel lets it.
-struct Attention;
+/// Raised real-time priority of this process, so that it can observe a busy workload. Dropping it
+/// restores the default.
+struct RaisedPriority;
 
-impl Attention {
-    /// `None`: somebody has given this process another class than that which most have.
-    fn pay() -> Option<Attention> {
-        // SAFETY: of the calling thread.
+impl RaisedPriority {
+    /// Raises the priority, unless this process was started with a class other than SCHED_OTHER.
+    fn raise() -> Option<RaisedPriority> {
+        // SAFETY: 0 is the calling thread.
         let class = unsafe { libc::sched_getscheduler(0) };
         (class == libc::SCHED_OTHER).then(|| {
             set_class(libc::SCHED_FIFO, 1);
-            Attention
+            RaisedPriority
         })
     }
 }
 
-impl Drop for Attention {
+impl Drop for RaisedPriority {
     fn drop(&mut self) {
         set_class(libc::SCHED_OTHER, 0);
     }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the kernel counted of a task: of itself as it ends, or looked at from outside while it lives.
+//! The kernel's counters of a task, read by the task itself when it ends or from outside while it
+//! lives.
 
 use super::shared::read_clock;
 use report::TaskCounters;
 use std::fs;
 
-/// The calling thread's; without what only /proc tells.
+/// Returns the calling thread's counters, without those that only /proc has.
 pub fn own() -> TaskCounters {
-    // SAFETY: a valid place to write to.
+    // SAFETY: `usage` is valid for writing.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
@@ -21,9 +22,10 @@ pub fn own() -> TaskCounters {
     }
 }
 
-/// A thread's, by its id or as `thread-self`; `None` if it is gone.
-pub fn of(thread: &str) -> Option<TaskCounters> {
-    let read = |name: &str| fs::read_to_string(format!("/proc/{thread}/{name}")).ok();
+/// Returns the counters of a thread, named by its id or as `thread-self`, or `None` if it has
+/// exited.
+pub fn thread(id: &str) -> Option<TaskCounters> {
+    let read = |name: &str| fs::read_to_string(format!("/proc/{id}/{name}")).ok();
     Some(parse(
         &read("schedstat").unwrap_or_default(),
         &read("status")?,
@@ -54,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_files_are_read() {
+    fn counters_are_read_from_proc() {
         let status = "Name:\tx\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n";
         let sched = "x (1, #threads: 1)\nse.nr_migrations                 :           7\n";
         let counts = parse("5000 600 14\n", status, sched);
@@ -71,10 +73,10 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_finds_itself() {
+    fn a_thread_can_read_its_own_counters() {
         let before = own();
         std::thread::sleep(std::time::Duration::from_millis(2));
-        let after = of("thread-self").expect("it lives");
+        let after = thread("thread-self").expect("it lives");
         assert!(after.voluntary > before.voluntary, "{before:?} {after:?}");
         assert!(after.cpu_ns > 0);
     }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Exec: the task's process executes this very program anew, which goes on with the task's next step. It costs what executing a
-//! dynamically linked program of a few MB costs, and reading the workload again. A process that has other threads only
-//! takes the new name: exec would end them.
+//! The exec operation of a workload's tasks.
+//!
+//! The task's process executes this program again, which continues with the task's next operation.
+//! This costs as much as executing a dynamically linked program of a few MB and loading the
+//! workload again. If the process has other threads, exec would end them, so the task only takes
+//! the new name.
 
 use super::execute::{Task, World};
 use super::shared::Shared;
@@ -11,10 +14,10 @@ use std::ffi::CString;
 use std::sync::Arc;
 use workload::Workload;
 
-/// The word on the command line that says that the next one is a [`Continuation`].
-pub const WORD: &str = "go-on-after-exec";
+/// Command-line word that precedes a serialized [`Continuation`].
+pub const WORD: &str = "resume-after-exec";
 
-/// What a task takes along.
+/// State of a task that survives exec.
 #[derive(Serialize, Deserialize)]
 struct Continuation {
     workload: String,
@@ -35,14 +38,16 @@ struct Continuation {
     chance: u64,
 }
 
-/// Whether a program that is executed can find the workload again: generators can be asked again.
+/// Returns whether the program can load the same workload again after exec, as it can with
+/// generators.
 pub fn can_read_again(workload: &Workload) -> bool {
     let execs = |program: &workload::Program| program.ops.iter().any(|op| matches!(op, workload::Op::Exec { .. }));
     workload.programs.iter().any(execs) && workload::load(&workload.name, &[]).is_ok_and(|again| again == *workload)
 }
 
 impl Task<'_> {
-    /// Executes this program as `comm`, which goes on at `pc`. Returns only if that cannot be.
+    /// Executes this program under the name `comm` and continues at operation `pc`. Returns only if
+    /// exec fails.
     pub(super) fn exec(&mut self, comm: &str, pc: usize) {
         let world = self.world;
         let state = Continuation {
@@ -52,7 +57,7 @@ impl Task<'_> {
             cpus: world.cpus.clone(),
             cgroups: world.cgroups.clone(),
             seed: world.seed,
-            task: self.who.task,
+            task: self.id.task,
             pc,
             created: self.created,
             woken: self.woken,
@@ -67,13 +72,14 @@ impl Task<'_> {
         let words = [comm, WORD, &text].map(CString::new);
         let [Ok(name), Ok(word), Ok(text)] = words else { return };
         let arguments = [name.as_ptr(), word.as_ptr(), text.as_ptr(), std::ptr::null()];
-        // SAFETY: NUL-terminated strings, a list that ends with null; the process has no other thread.
+        // SAFETY: the strings are NUL-terminated, the list ends with null, and the process has no
+        // other thread.
         unsafe { libc::execv(c"/proc/self/exe".as_ptr(), arguments.as_ptr()) };
     }
 }
 
-/// In the program that was executed: goes on with the task, to its end.
-pub fn go_on(text: &str) {
+/// Continues a task after exec until it ends.
+pub fn resume(text: &str) {
     let Ok(state) = serde_json::from_str::<Continuation>(text) else {
         return;
     };

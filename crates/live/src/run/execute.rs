@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A task's program, step by step, by a thread of this kernel's.
+//! Execution of a task's program, operation by operation, in a thread of this process.
 
 use super::attributes::{rename, set_affinity, set_policy};
 use super::cgroup;
 use super::counts;
 use super::refusal::Request;
-use super::shared::{Kind, Shared, Who, clock, gettid, read_clock};
+use super::shared::{Kind, Shared, TaskId, clock, gettid, read_clock};
 use kernel::chance::draw;
 use kernel::rng::Rng;
 use std::collections::BTreeMap;
@@ -18,26 +18,27 @@ use std::thread;
 use std::time::Duration;
 use workload::{Dist, Op, TaskSpec, Workload};
 
-/// Rounds of the compute loop between two looks at the CPU clock.
+/// Iterations of the compute loop between two reads of the CPU clock.
 const ROUNDS: u64 = 2_000;
 
-/// What all tasks know.
+/// Data that all tasks share.
 pub struct World {
     pub workload: Workload,
     pub shared: Shared,
-    /// Rounds of the compute loop in 1024 ns of CPU time.
+    /// Iterations of the compute loop per 1024 ns of CPU time.
     pub rounds_per_1024_ns: u64,
-    /// The machine's CPUs that are the workload's, in its order.
+    /// This machine's CPUs that serve as the workload's CPUs, in the workload's order.
     pub cpus: Vec<u32>,
-    /// The folder that the workload's cgroups are in.
+    /// Directory of the workload's root cgroup.
     pub cgroups: Option<String>,
     pub seed: u64,
-    /// A program that is executed can read the workload again.
+    /// Whether the workload can be loaded again after exec.
     pub can_exec: bool,
 }
 
 impl World {
-    /// The CPUs that the workload means; `None` if there is one which it does not have.
+    /// Returns this machine's CPUs for a set of the workload's, or `None` if a CPU of the set is
+    /// missing.
     fn allowed(&self, cpus: Option<&[u32]>) -> Option<Vec<u32>> {
         match cpus {
             Some(cpus) => cpus.iter().map(|&cpu| self.cpus.get(cpu as usize).copied()).collect(),
@@ -46,7 +47,7 @@ impl World {
     }
 }
 
-/// Work for the CPU alone.
+/// Computes for the given number of iterations.
 pub fn compute(rounds: u64) {
     let mut x = black_box(1_u64);
     for _ in 0..rounds {
@@ -54,7 +55,8 @@ pub fn compute(rounds: u64) {
     }
 }
 
-/// Rounds in 1024 ns, at the fastest that was seen: interruptions only make it slower.
+/// Measures the iterations in 1024 ns of CPU time. The fastest of 20 attempts counts because
+/// interruptions only slow the loop down.
 pub fn calibrate() -> u64 {
     let rounds = 200_000;
     let fastest = (0..20).map(|_| {
@@ -65,15 +67,17 @@ pub fn calibrate() -> u64 {
     rounds * 1024 / fastest.min().unwrap_or(1)
 }
 
-/// A task that is there when the workload starts, in the thread that calls it, to its end.
-/// `alone`: the thread is the only one of its process.
+/// Executes a task that exists from the start of the workload, in the calling thread, until it
+/// ends.
+///
+/// `alone`: whether the thread is the only one of its process.
 pub fn start(world: &Arc<World>, index: u32, alone: bool) {
     let spec = &world.workload.tasks[index as usize];
     let mut task = Task::new(world, index, 0, alone);
-    task.become_as(spec);
+    task.apply_attributes(spec);
     world
         .shared
-        .log_before(task.who, &counts::of("thread-self").unwrap_or_default());
+        .log_before(task.id, &counts::thread("thread-self").unwrap_or_default());
     task.created = world.shared.wait_at_gate() + spec.start_ns;
     if spec.start_cpu.is_some() && spec.cpus.is_none() {
         task.allow(None);
@@ -81,11 +85,11 @@ pub fn start(world: &Arc<World>, index: u32, alone: bool) {
     task.begin(spec);
 }
 
-/// One that another task created.
+/// Executes a task that another task created.
 fn forked(world: &Arc<World>, index: u32, created: u64, alone: bool) {
     let spec = &world.workload.tasks[index as usize];
     let mut task = Task::new(world, index, created + spec.start_ns, alone);
-    task.become_as(spec);
+    task.apply_attributes(spec);
     if spec.start_cpu.is_some() && spec.cpus.is_none() {
         task.allow(None);
     }
@@ -94,8 +98,8 @@ fn forked(world: &Arc<World>, index: u32, created: u64, alone: bool) {
 
 pub(super) struct Task<'w> {
     pub world: &'w Arc<World>,
-    pub who: Who,
-    /// On the clock, as all times here.
+    pub id: TaskId,
+    /// Creation time, ns of CLOCK_MONOTONIC like all times here.
     pub created: u64,
     pub woken: u64,
     pub began: Option<u64>,
@@ -103,7 +107,7 @@ pub(super) struct Task<'w> {
     pub timers: BTreeMap<u32, u64>,
     pub traces: BTreeMap<u32, u64>,
     pub rng: Rng,
-    /// Children that have not ended.
+    /// Number of child processes that have not been waited for.
     pub processes: u32,
     threads: u32,
     alone: bool,
@@ -116,15 +120,15 @@ impl<'w> Task<'w> {
     pub fn new(world: &'w Arc<World>, index: u32, created: u64, alone: bool) -> Task<'w> {
         let program = world.workload.tasks[index as usize].program;
         let spawned = world.workload.tasks[index as usize].spawn;
-        // Those that are there from the start draw the same in each run.
-        let luck = if spawned {
+        // Tasks that exist from the start draw the same random numbers in every run.
+        let stream = if spawned {
             u64::from(index)
         } else {
             1 << 32 | world.shared.birth()
         };
         Task {
             world,
-            who: Who {
+            id: TaskId {
                 task: index,
                 tid: gettid(),
             },
@@ -134,7 +138,7 @@ impl<'w> Task<'w> {
             counters: vec![0; world.workload.programs[program as usize].counters as usize],
             timers: BTreeMap::new(),
             traces: BTreeMap::new(),
-            rng: Rng::new(world.seed.wrapping_mul(0x9e37_79b9).wrapping_add(luck)),
+            rng: Rng::new(world.seed.wrapping_mul(0x9e37_79b9).wrapping_add(stream)),
             processes: 0,
             threads: 0,
             alone,
@@ -150,21 +154,22 @@ impl<'w> Task<'w> {
         }
         self.woken = self.created;
         let shared = &self.world.shared;
-        shared.log(Kind::New, self.who, shared.since_start(self.created), 0);
+        shared.log(Kind::New, self.id, shared.since_start(self.created), 0);
         let world = Arc::clone(self.world);
         self.go(&world.workload.programs[spec.program as usize].ops, 0);
     }
 
-    /// From a step on to the end.
+    /// Executes the program from operation `pc` to the end, then waits for the children and logs
+    /// the exit.
     pub fn go(&mut self, ops: &[Op], pc: usize) {
         self.follow(ops, pc);
         self.wait_children(0);
-        let counts = match self.world.workload.tasks[self.who.task as usize].spawn {
-            true => counts::of("thread-self").unwrap_or_default(),
-            // Looking at /proc would make short lives longer.
+        let counts = match self.world.workload.tasks[self.id.task as usize].spawn {
+            true => counts::thread("thread-self").unwrap_or_default(),
+            // Reading /proc would make short lives noticeably longer.
             false => counts::own(),
         };
-        self.world.shared.log_exit(self.who, &counts);
+        self.world.shared.log_exit(self.id, &counts);
     }
 
     fn follow(&mut self, ops: &[Op], mut pc: usize) {
@@ -209,7 +214,7 @@ impl<'w> Task<'w> {
                 Op::WaitChildren => self.wait_children(0),
                 Op::WaitChild { left } => self.wait_children(*left),
                 Op::Exec { comm } => {
-                    shared.log(Kind::Exec, self.who, u64::from(here), 0);
+                    shared.log(Kind::Exec, self.id, u64::from(here), 0);
                     if world.can_exec && self.alone && self.threads == 0 {
                         self.exec(comm, pc);
                     }
@@ -218,15 +223,15 @@ impl<'w> Task<'w> {
                 }
                 Op::Exit => return,
                 Op::SetAffinity(cpus) => self.allow(cpus.as_deref()),
-                Op::SetPolicy(policy) => self.asked(set_policy(*policy)),
+                Op::SetPolicy(policy) => self.note_refusal(set_policy(*policy)),
                 Op::SetCgroup(cgroup) => self.enter(*cgroup),
                 Op::Begin { arrival } => self.began = Some(if *arrival { self.created } else { clock() }),
                 Op::BeginWoken => self.began = Some(self.woken),
                 Op::Done { count } => {
                     let response = self.began.take().map_or(0, |began| clock().saturating_sub(began));
-                    shared.log(Kind::Done, self.who, u64::from(*count), response);
+                    shared.log(Kind::Done, self.id, u64::from(*count), response);
                 }
-                Op::Phase(phase) => shared.log(Kind::Phase, self.who, u64::from(*phase), 0),
+                Op::Phase(phase) => shared.log(Kind::Phase, self.id, u64::from(*phase), 0),
                 Op::LoopInit { counter } => self.counters[*counter as usize] = 0,
                 Op::LoopBack { counter, times, target } => {
                     let count = &mut self.counters[*counter as usize];
@@ -247,12 +252,12 @@ impl<'w> Task<'w> {
         draw(dist, &mut self.rng, self.traces.entry(at).or_insert(0))
     }
 
-    /// It runs again; `woken`: when it was woken, if it had to wait.
+    /// Notes that the task runs again; `woken` is the wake-up time if the task had to wait.
     fn waited(&mut self, woken: Option<u64>) {
         let now = clock();
         self.woken = woken.unwrap_or(now);
         if let Some(at) = woken {
-            self.world.shared.woken(self.who, now.saturating_sub(at));
+            self.world.shared.woken(self.id, now.saturating_sub(at));
         }
     }
 
@@ -262,7 +267,7 @@ impl<'w> Task<'w> {
             tv_sec: (at / 1_000_000_000) as libc::time_t,
             tv_nsec: (at % 1_000_000_000) as libc::c_long,
         };
-        // SAFETY: a valid time.
+        // SAFETY: `time` is a valid time.
         unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &time, std::ptr::null_mut()) };
         self.waited(waits.then_some(at));
     }
@@ -279,9 +284,9 @@ impl<'w> Task<'w> {
 
     fn write_file(&mut self, bytes: usize) {
         if self.file.is_none() {
-            let path = std::env::temp_dir().join(format!("windtunnel-live-{}", self.who.tid));
+            let path = std::env::temp_dir().join(format!("windtunnel-live-{}", self.id.tid));
             self.file = File::create(&path).ok();
-            // The open file is enough.
+            // The file stays usable through its descriptor.
             let _ = std::fs::remove_file(path);
         }
         self.buffer.resize(self.buffer.len().max(bytes), 0);
@@ -309,7 +314,7 @@ impl<'w> Task<'w> {
             }
             return;
         }
-        // SAFETY: the child uses only this thread's state and what is shared, and ends with _exit.
+        // SAFETY: the child uses only this thread's state and shared memory, and ends with _exit.
         match unsafe { libc::fork() } {
             0 => {
                 forked(&world, task, created, true);
@@ -330,9 +335,9 @@ impl<'w> Task<'w> {
                 self.threads -= 1;
                 continue;
             }
-            // This thread's children alone: others wait for theirs.
+            // Waits only for this thread's children; other threads wait for theirs.
             let flags = libc::__WNOTHREAD | if self.threads > 0 { libc::WNOHANG } else { 0 };
-            // SAFETY: no status is asked for.
+            // SAFETY: a null pointer means that no status is requested.
             match unsafe { libc::waitpid(-1, std::ptr::null_mut(), flags) } {
                 0 => thread::sleep(Duration::from_micros(100)),
                 -1 => self.processes = 0,
@@ -341,18 +346,18 @@ impl<'w> Task<'w> {
         }
     }
 
-    fn become_as(&self, spec: &TaskSpec) {
+    fn apply_attributes(&self, spec: &TaskSpec) {
         rename(&spec.comm);
         if self.world.workload.cgroups.len() > 1 {
             self.enter(spec.cgroup);
         }
         let first = spec.start_cpu.map(|cpu| vec![cpu]);
         self.allow(spec.cpus.as_deref().or(first.as_deref()));
-        self.asked(set_policy(spec.policy));
+        self.note_refusal(set_policy(spec.policy));
     }
 
     fn allow(&self, cpus: Option<&[u32]>) {
-        // No CPU at all is what the kernel refuses too.
+        // If the workload names a missing CPU, the empty set makes the kernel refuse the request.
         let allowed = self.world.allowed(cpus).unwrap_or_default();
         if !set_affinity(0, &allowed) {
             self.world.shared.refused(Request::Affinity);
@@ -362,14 +367,14 @@ impl<'w> Task<'w> {
     fn enter(&self, index: u32) {
         if let Some(folder) = &self.world.cgroups {
             let path = &self.world.workload.cgroups[index as usize].path;
-            if cgroup::enter(folder, path, self.who.tid).is_err() {
+            if cgroup::enter(folder, path, self.id.tid).is_err() {
                 self.world.shared.refused(Request::Cgroup);
             }
         }
     }
 
-    fn asked(&self, granted: Result<(), Request>) {
-        if let Err(request) = granted {
+    fn note_refusal(&self, result: Result<(), Request>) {
+        if let Err(request) = result {
             self.world.shared.refused(request);
         }
     }

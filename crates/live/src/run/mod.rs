@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `live run`: a workload executed for real, under whatever scheduler the kernel has. Results have the simulator's units and
-//! JSON. What only a trace of every switch could tell (callbacks, locks, overhead) is absent.
+//! `live run`: executes a workload on this machine under its current scheduler.
+//!
+//! Results have the simulator's units and JSON keys. Figures that need a trace of every switch
+//! (callbacks, locks, overhead) are absent.
 
 mod attributes;
 mod cgroup;
@@ -17,7 +19,7 @@ mod watch;
 
 pub use attributes::affinity;
 pub use conduct::{Executed, Options, conduct};
-pub use watch::Look;
+pub use watch::LoadSample;
 
 use input::cpu_list;
 use report::{FIELDS, Known, Percentiles, RunResult};
@@ -32,15 +34,16 @@ use windtunnel::{errln, outln};
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// An rt-app JSON file or a generator (`windtunnel workload list`), for example hackbench:groups=2
+    /// An rt-app JSON file or a generator (`windtunnel workload list`), for example
+    /// hackbench:groups=2
     workload: String,
-    /// Time [default: what the workload asks for, else until its tasks have exited, 10 s at most]
+    /// Run time [default: the workload's own, else until its tasks have exited, 10 s at most]
     #[arg(long = "for", value_parser = duration::parse_some)]
     for_ns: Option<u64>,
-    /// Where chance starts from
+    /// Seed of the random generator
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// CPUs of this machine that are the workload's CPUs 0, 1, ...: 0,2 or 4-7 [default: all]
+    /// CPUs of this machine that serve as the workload's CPUs 0, 1, ...: 0,2 or 4-7 [default: all]
     #[arg(long, value_name = "LIST", value_parser = cpu_list)]
     cpus: Option<CpuList>,
     /// Write the result as JSON to FILE (- for standard output)
@@ -48,14 +51,14 @@ pub struct Args {
     json: Option<PathBuf>,
 }
 
-/// CPUs as `--cpus` names them.
+/// CPUs named by `--cpus`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuList(pub Vec<u32>);
 
-/// Reads 0,2 or 4-7.
+/// Parses a list of CPUs such as 0,2 or 4-7.
 ///
 /// # Errors
-/// What is no list.
+/// If the text is no list of CPUs.
 pub fn cpu_list(text: &str) -> Result<CpuList, String> {
     let list = cpu_list::parse(text, libc::CPU_SETSIZE as u32);
     list.map(CpuList)
@@ -83,7 +86,7 @@ impl Args {
     }
 }
 
-/// Writes JSON where `--json` says, and calls `print` unless that is the standard output.
+/// Writes JSON to `path` and calls `print`; with standard output as `path`, writes only the JSON.
 pub fn write_json<T: serde::Serialize>(path: Option<&Path>, value: &T, print: impl FnOnce()) -> Result<(), Error> {
     let json = serde_json::to_string_pretty(value).map_err(|error| Error::new(error.to_string()))?;
     match path {
@@ -97,10 +100,11 @@ pub fn write_json<T: serde::Serialize>(path: Option<&Path>, value: &T, print: im
     Ok(())
 }
 
-/// Returns the result as JSON without the fields that only the simulator knows: a 0 would be a figure.
+/// Returns the result as JSON without the fields that only the simulator measures. A 0 there would
+/// look like a measurement.
 ///
 /// # Errors
-/// If it is no JSON.
+/// If the result cannot be converted.
 fn measured(result: &RunResult) -> Result<serde_json::Value, Error> {
     let mut json = serde_json::to_value(result).map_err(|error| Error::new(error.to_string()))?;
     if let Some(fields) = json.as_object_mut() {
@@ -109,7 +113,7 @@ fn measured(result: &RunResult) -> Result<serde_json::Value, Error> {
         }
     }
     for task in json["tasks"].as_array_mut().into_iter().flatten() {
-        // None of its wake-ups could be timed.
+        // A task whose wake-ups could not be timed has no latency.
         if task["wakeup_latency_p99_ns"] == 0
             && let Some(fields) = task.as_object_mut()
         {
@@ -119,7 +123,7 @@ fn measured(result: &RunResult) -> Result<serde_json::Value, Error> {
     Ok(json)
 }
 
-/// Executes it on all CPUs. Beside the result: what to know of it.
+/// Executes a workload on all CPUs. Returns the result and warnings for the user.
 pub fn execute(
     workload: workload::Workload,
     for_ns: Option<u64>,
@@ -134,7 +138,7 @@ pub fn execute(
     Ok((executed.result, executed.notes))
 }
 
-/// Executes it on all CPUs and does something else each millisecond.
+/// Executes a workload on all CPUs and calls `meanwhile` about every millisecond.
 pub fn execute_while(
     workload: workload::Workload,
     for_ns: Option<u64>,
@@ -159,7 +163,7 @@ fn print(r: &RunResult) {
     );
     match r.score {
         Some(score) => outln!("  score             {score:.3} {}", r.score_unit),
-        None => outln!("  score             none: it ended before the workload did"),
+        None => outln!("  score             none: the time was over before the workload ended"),
     }
     outln!(
         "  throughput        {:.1} {}/s ({} in all)",
@@ -169,8 +173,8 @@ fn print(r: &RunResult) {
     );
     let times = |name: &str, t: Percentiles, unit: &str, ns: f64| {
         if t.count > 0 {
-            let of = |value: u64| value as f64 / ns;
-            let (mean, p50, p99, max) = (of(t.mean), of(t.p50), of(t.p99), of(t.max));
+            let scaled = |value: u64| value as f64 / ns;
+            let (mean, p50, p99, max) = (scaled(t.mean), scaled(t.p50), scaled(t.p99), scaled(t.max));
             outln!("  {name:17} mean {mean:.3} {unit}, p50 {p50:.3}, p99 {p99:.3}, max {max:.3}");
         }
     };
@@ -190,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_measured_is_absent() {
+    fn figures_that_were_not_measured_are_absent() {
         let mut result = RunResult {
             tasks: vec![report::TaskResult::default(); 2],
             ..RunResult::default()
@@ -221,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_are_listed() {
+    fn cpu_lists_are_parsed() {
         assert_eq!(cpu_list("0,2"), Ok(CpuList(vec![0, 2])));
         assert_eq!(cpu_list("4-6,1"), Ok(CpuList(vec![4, 5, 6, 1])));
         assert!(cpu_list("1,1").is_err_and(|message| message.contains("twice")));

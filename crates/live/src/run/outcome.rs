@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a workload did becomes a result, with the simulator's fields.
+//! Converts the log of an executed workload into a result with the simulator's fields.
 
 use super::conduct::{Ended, Executed};
 use super::execute::World;
@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use trace::{CpuPosition, Event, Record, Sink};
 use workload::{Op, Policy};
 
-/// Others' share of the machine, percent, from which on it is told.
+/// Share of the machine used by other programs, in percent, that causes a warning.
 const OTHERS_PERCENT: u64 = 5;
 
-/// Ids of tasks that have not exited.
+/// Returns the ids of tasks that have not exited.
 pub fn alive(shared: &Shared) -> BTreeSet<u32> {
     let mut alive = BTreeSet::new();
     for (kind, entry) in shared.entries(0) {
@@ -26,7 +26,8 @@ pub fn alive(shared: &Shared) -> BTreeSet<u32> {
     alive
 }
 
-/// Puts it together, but for the looks.
+/// Builds the result from the log and the measurements at the end; the load samples are added by
+/// the caller.
 pub fn executed(world: &World, ended: &Ended) -> Executed {
     let places = vec![CpuPosition::default(); world.cpus.len()];
     let mut summary = Summary::new(&places);
@@ -36,13 +37,13 @@ pub fn executed(world: &World, ended: &Ended) -> Executed {
     let mut last = 0;
     let in_time = |entry: &Entry| ended.completed || entry.time <= ended.at_ns;
     let entries = world.shared.entries(0).filter(|(kind, entry)| match kind {
-        // What a task used counts, even if it ended just after the time was over.
+        // A task's counters count even if it exited just after the time was over.
         Kind::Exit | Kind::Waited | Kind::Before | Kind::BeforeWaited => true,
         _ => in_time(entry),
     });
     let mut entries: Vec<_> = entries.collect();
     entries.sort_by_key(|(kind, entry)| match kind {
-        // Requests count from when the task came to be, and so does it.
+        // Response times start at the task's creation, so the task is recorded as created then.
         Kind::New => entry.a,
         _ => entry.time,
     });
@@ -103,7 +104,12 @@ pub fn executed(world: &World, ended: &Ended) -> Executed {
             Kind::New => entry.a,
             _ => entry.time,
         };
-        records.push(Record { time, cpu: 0, event });
+        records.push(Record {
+            time,
+            cpu: 0,
+            after: 0,
+            event,
+        });
     }
     for (pid, before) in before {
         counts
@@ -117,7 +123,7 @@ pub fn executed(world: &World, ended: &Ended) -> Executed {
     for (pid, latency_ns) in world.shared.wakeups() {
         summary.add_wakeup(pid, latency_ns);
     }
-    // That all have gone is seen a little later.
+    // The end of all tasks is noticed only at the next poll, so the last log entry gives the time.
     let at_ns = if ended.completed && last > 0 { last } else { ended.at_ns };
     let mut result = summary.result(Run {
         policy: running::scheduler(),
@@ -144,7 +150,7 @@ pub fn executed(world: &World, ended: &Ended) -> Executed {
     }
 }
 
-/// What was counted after `before`.
+/// Returns the counts since `before`.
 fn since(counted: &TaskCounters, before: &TaskCounters) -> TaskCounters {
     TaskCounters {
         cpu_ns: counted.cpu_ns.saturating_sub(before.cpu_ns),
@@ -156,7 +162,7 @@ fn since(counted: &TaskCounters, before: &TaskCounters) -> TaskCounters {
     }
 }
 
-/// As the kernel counts it: 120 is nice 0.
+/// Returns the kernel's priority number, in which 120 is nice 0.
 fn prio(policy: Policy) -> i32 {
     match policy {
         Policy::Normal { nice } | Policy::Batch { nice } | Policy::Ext { nice } => 120 + nice,
@@ -166,15 +172,16 @@ fn prio(policy: Policy) -> i32 {
     }
 }
 
-/// Whether others used the machine too.
+/// Returns a warning if other programs used the machine too.
 fn others(counts: &BTreeMap<u32, TaskCounters>, ended: &Ended) -> Option<String> {
     let (before, after) = ended.machine;
     let whole = after.total.saturating_sub(before.total);
     let busy = after.busy.saturating_sub(before.busy);
     let own_ns: u64 = counts.values().map(|task| task.cpu_ns).sum();
-    // The kernel counts both in ticks of 10 ms.
+    // The kernel counts both totals in ticks of 10 ms.
     let others = busy.saturating_sub(own_ns / 10_000_000);
     let percent = (100 * others).checked_div(whole)?;
-    (percent >= OTHERS_PERCENT && whole >= 20)
-        .then(|| format!("others used {percent} % of the machine meanwhile: figures are worse than on an idle one"))
+    (percent >= OTHERS_PERCENT && whole >= 20).then(|| {
+        format!("other programs used {percent} % of the machine; the figures are worse than on an idle machine")
+    })
 }

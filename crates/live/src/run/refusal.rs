@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a workload asked of the kernel and did not get: the tasks go on without it, and the user is told.
+//! Counts of requests that the kernel refused. The tasks continue without them, and the user gets a
+//! warning.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// A request that can be refused.
+/// A request to the kernel that can be refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     Affinity,
@@ -15,7 +16,7 @@ pub enum Request {
     Thread,
     File,
     Cgroup,
-    /// Its process has other threads.
+    /// Refused if the process has other threads.
     Exec,
 }
 
@@ -29,21 +30,21 @@ const REQUESTS: [(Request, &str, &str); 9] = [
     (
         Request::RealTime,
         "real-time priority",
-        "run as root; the tasks ran as normal ones",
+        "run as root; the tasks ran as SCHED_OTHER",
     ),
     (
         Request::Ext,
         "SCHED_EXT",
-        "this kernel has no sched_ext; the tasks ran as normal ones",
+        "this kernel has no sched_ext; the tasks ran as SCHED_OTHER",
     ),
-    (Request::Process, "process", "see `ulimit -u` and the memory there is"),
-    (Request::Thread, "thread", "see `ulimit -u` and the memory there is"),
     (
-        Request::File,
-        "write to a file",
-        "TMPDIR names a folder that can be written",
+        Request::Process,
+        "process",
+        "check `ulimit -u` and the available memory",
     ),
-    (Request::Cgroup, "cgroup", "the tasks stayed where they were"),
+    (Request::Thread, "thread", "check `ulimit -u` and the available memory"),
+    (Request::File, "write to a file", "set TMPDIR to a writable directory"),
+    (Request::Cgroup, "cgroup", "the tasks stayed in their previous cgroup"),
     (
         Request::Exec,
         "exec",
@@ -58,7 +59,7 @@ struct Count {
     errno: AtomicU32,
 }
 
-/// In memory that all processes share.
+/// Counts by request, in memory that all processes share.
 #[repr(C)]
 #[derive(Default)]
 pub struct Refusals {
@@ -66,7 +67,7 @@ pub struct Refusals {
 }
 
 impl Refusals {
-    /// `errno` tells why.
+    /// Counts a refusal, with the calling thread's current errno as the reason.
     pub fn add(&self, request: Request) {
         let errno = io::Error::last_os_error().raw_os_error().unwrap_or(0);
         let count = &self.counts[request as usize];
@@ -74,8 +75,8 @@ impl Refusals {
         count.errno.store(errno as u32, Ordering::Relaxed);
     }
 
-    /// A line each.
-    pub fn told(&self) -> Vec<String> {
+    /// Returns one line for each refused request.
+    pub fn messages(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for (request, name, hint) in REQUESTS {
             let count = &self.counts[request as usize];
@@ -98,15 +99,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_request_has_its_line() {
+    fn repeated_refusals_share_one_line() {
         let refusals = Refusals::default();
         for (at, (request, ..)) in REQUESTS.iter().enumerate() {
             assert_eq!(*request as usize, at);
         }
         refusals.add(Request::Nice);
         refusals.add(Request::Nice);
-        let told = refusals.told();
-        assert_eq!(told.len(), 1);
-        assert!(told[0].starts_with("2 x nice value refused ("), "{told:?}");
+        let messages = refusals.messages();
+        assert_eq!(messages.len(), 1);
+        assert!(messages[0].starts_with("2 x nice value refused ("), "{messages:?}");
     }
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The memory that all processes of a workload share, also after exec: what its tasks wait for, the log of what they did, the
+//! Memory that all processes of a workload share, also across exec.
+//!
+//! It contains the locks and channels that the tasks wait for, the log of their operations, the
 //! latencies of their wake-ups, and the gate at which they start together.
 
 use super::refusal::{Refusals, Request};
@@ -12,36 +14,41 @@ use std::time::Duration;
 use windtunnel::error::Error;
 use workload::Workload;
 
-/// Entries of the log; memory is used as they are written. Operations beyond them are counted, their response times are not.
+/// Capacity of the log; memory is allocated as entries are written. Operations beyond it are
+/// counted, but have no response times.
 const ENTRIES: usize = 4 << 20;
-/// Wake-ups whose latency is kept: the last so many.
+/// Number of most recent wake-ups whose latency is kept.
 const WAKEUPS: usize = 8 << 20;
-/// Bits of a latency; those above are the task's id, which the kernel keeps below 2^22.
+/// Low bits of a sample that hold the latency. The bits above hold the thread id, which the kernel
+/// keeps below 2^22.
 const LATENCY_BITS: u32 = 42;
 
-/// What an entry of the log is.
+/// Kind of a log entry; the comments say what `a` and `b` mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// `a` operations, response time `b`.
+    /// `a` operations were finished with response time `b` ns.
     Done = 1,
-    /// Phase `a`.
+    /// Phase `a` began.
     Phase,
-    /// The task began, created `a` ns after the start.
+    /// The task began; it was created `a` ns after the start.
     New,
-    /// It used `a` ns of CPU time; left a CPU `b` times, of which the lower half as it had to wait.
+    /// The task exited after `a` ns of CPU time. `b` counts its context switches: involuntary ones
+    /// in the upper 32 bits, voluntary ones in the lower.
     Exit,
-    /// Before that: runnable without a CPU for `a` ns; so many waits, and as many migrations as the lower half of `b` says.
+    /// Precedes `Exit`. The task was runnable without a CPU for `a` ns. `b` counts its waits in the
+    /// upper 32 bits and its migrations in the lower.
     Waited,
-    /// It executes another program: that of its step `a`.
+    /// The task executes the program that its operation `a` names.
     Exec,
-    /// What it had of both when the workload started: `Exit` and `Waited` count from when its thread did.
+    /// Counters like `Exit`, taken when the workload started. They are subtracted because the
+    /// kernel counts from the thread's creation.
     Before,
     BeforeWaited,
 }
 
-/// A task, by its index in the workload and the kernel's id of its thread.
+/// A task, identified by its index in the workload and its thread id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Who {
+pub struct TaskId {
     pub task: u32,
     pub tid: u32,
 }
@@ -52,7 +59,7 @@ pub struct Entry {
     /// Index into the workload's tasks.
     pub task: u32,
     pub tid: u32,
-    /// ns since the start.
+    /// Time since the start, ns.
     pub time: u64,
     pub a: u64,
     pub b: u64,
@@ -60,24 +67,24 @@ pub struct Entry {
 
 #[repr(C)]
 struct Head {
-    /// CLOCK_MONOTONIC when the gate opened.
+    /// Start time, ns of CLOCK_MONOTONIC.
     begun: AtomicU64,
-    /// Tasks at the gate.
+    /// Number of tasks that wait at the gate.
     ready: AtomicU32,
-    /// A futex: 1 when it is open.
+    /// Futex: 1 if the gate is open.
     gate: AtomicU32,
     entries: AtomicU64,
     wakeups: AtomicU64,
-    /// Tasks that came into being so far.
+    /// Number of tasks created so far.
     births: AtomicU64,
-    /// Operations that the log has no room for.
+    /// Number of operations that did not fit into the log.
     lost: AtomicU64,
     refusals: Refusals,
 }
 
-/// All of it. Processes forked off share it.
+/// Pointers into the shared memory. Forked processes share it.
 pub struct Shared {
-    /// Of the memory, for a program that is executed.
+    /// Descriptor of the memory, which a program uses after exec.
     pub fd: i32,
     head: *mut Head,
     pub objects: Objects,
@@ -85,44 +92,47 @@ pub struct Shared {
     wakeups: *mut AtomicU64,
 }
 
-// SAFETY: what the pointers lead to is atomic or pthread's, and stays until the process ends.
+// SAFETY: the memory behind the pointers holds only atomics and pthread objects, and stays mapped
+// until the process ends.
 unsafe impl Send for Shared {}
 unsafe impl std::marker::Sync for Shared {}
 
-/// ns of CLOCK_MONOTONIC.
+/// Returns ns of CLOCK_MONOTONIC.
 pub fn clock() -> u64 {
     read_clock(libc::CLOCK_MONOTONIC)
 }
 
-/// ns of the clock.
+/// Returns ns of the clock `id`.
 pub fn read_clock(id: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a valid place to write to.
+    // SAFETY: `time` is valid for writing.
     unsafe { libc::clock_gettime(id, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 pub fn gettid() -> u32 {
-    // SAFETY: no arguments.
+    // SAFETY: gettid has no preconditions.
     unsafe { libc::gettid() as u32 }
 }
 
 impl Shared {
+    /// Creates the memory and the workload's locks and channels in it.
+    ///
     /// # Errors
-    /// If the kernel does not give what the workload needs.
+    /// If the kernel refuses a resource that the workload needs.
     pub fn new(workload: &Workload) -> Result<Shared, Error> {
         super::channel::allow_files(workload);
-        // SAFETY: a NUL-terminated name.
+        // SAFETY: the name is NUL-terminated.
         let fd = unsafe { libc::memfd_create(c"windtunnel".as_ptr(), 0) };
         let shared = Shared::attach(fd, workload)?;
         shared.objects.init(workload).map_err(Error::new)?;
         Ok(shared)
     }
 
-    /// The memory behind a descriptor.
+    /// Maps the memory behind a descriptor.
     ///
     /// # Errors
-    /// If it cannot be mapped.
+    /// If the memory cannot be mapped.
     pub fn attach(fd: i32, workload: &Workload) -> Result<Shared, Error> {
         let objects = size_of::<Head>().next_multiple_of(64);
         let entries = (objects + workload.resources.len() * size_of::<Object>()).next_multiple_of(4096);
@@ -130,18 +140,25 @@ impl Shared {
         let length = wakeups + WAKEUPS * size_of::<AtomicU64>();
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
-        // SAFETY: a new mapping, of a file that is made as long as that; what is new of it reads as zero.
+        // SAFETY: creates a new mapping of a file that ftruncate makes long enough. New bytes read
+        // as zero.
         let memory = unsafe {
             if libc::ftruncate(fd, length as i64) != 0 {
-                return Err(Error::new(format!("no shared memory: {}", io::Error::last_os_error())));
+                return Err(Error::new(format!(
+                    "shared memory cannot be created: {}",
+                    io::Error::last_os_error()
+                )));
             }
             libc::mmap(std::ptr::null_mut(), length, access, flags, fd, 0)
         };
         if memory == libc::MAP_FAILED {
-            return Err(Error::new(format!("no shared memory: {}", io::Error::last_os_error())));
+            return Err(Error::new(format!(
+                "shared memory cannot be created: {}",
+                io::Error::last_os_error()
+            )));
         }
         let memory: *mut u8 = memory.cast();
-        // SAFETY: offsets within the mapping, as aligned as their types are.
+        // SAFETY: the offsets are inside the mapping and aligned for their types.
         unsafe {
             Ok(Shared {
                 fd,
@@ -154,21 +171,21 @@ impl Shared {
     }
 
     fn head(&self) -> &Head {
-        // SAFETY: mapped in `attach`, atomics throughout.
+        // SAFETY: mapped in `attach`; all fields are atomics.
         unsafe { &*self.head }
     }
 
-    /// ns since the start; 0 before it.
+    /// Returns ns since the start, or 0 before it.
     pub fn now(&self) -> u64 {
         self.since_start(clock())
     }
 
-    /// The start, ns of CLOCK_MONOTONIC; 0 before it.
+    /// Returns the start time, ns of CLOCK_MONOTONIC, or 0 before it.
     pub fn begun(&self) -> u64 {
         self.head().begun.load(Ordering::Acquire)
     }
 
-    /// The same of a time of the clock.
+    /// Converts a time of CLOCK_MONOTONIC to ns since the start; 0 before it.
     pub fn since_start(&self, time: u64) -> u64 {
         match self.begun() {
             0 => 0,
@@ -176,13 +193,13 @@ impl Shared {
         }
     }
 
-    /// Waits until all are ready and the gate is opened. Tells when that was.
+    /// Waits until all tasks are ready and the gate is opened. Returns the start time.
     pub fn wait_at_gate(&self) -> u64 {
         let head = self.head();
         head.ready.fetch_add(1, Ordering::AcqRel);
         let gate = &raw const head.gate;
         while head.gate.load(Ordering::Acquire) == 0 {
-            // SAFETY: a futex in memory that stays.
+            // SAFETY: the futex is in memory that stays mapped.
             unsafe {
                 libc::syscall(
                     libc::SYS_futex,
@@ -196,7 +213,7 @@ impl Shared {
         self.begun()
     }
 
-    /// Waits until so many tasks are ready, as long as `alive` says that they may come, and lets them start.
+    /// Waits until `tasks` tasks are ready or `alive` returns false, then starts the workload.
     pub fn open_gate(&self, tasks: u32, mut alive: impl FnMut() -> bool) {
         let head = self.head();
         while head.ready.load(Ordering::Acquire) < tasks && alive() {
@@ -204,21 +221,21 @@ impl Shared {
         }
         head.begun.store(clock(), Ordering::Release);
         head.gate.store(1, Ordering::Release);
-        // SAFETY: a futex in memory that stays.
+        // SAFETY: the futex is in memory that stays mapped.
         unsafe { libc::syscall(libc::SYS_futex, &raw const head.gate, libc::FUTEX_WAKE, i32::MAX) };
     }
 
-    /// One that will not come to the gate.
+    /// Counts a task as ready although it could not be started, so that the gate opens.
     pub fn missing_at_gate(&self) {
         self.head().ready.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Counts a task that comes into being; tells how many did before.
+    /// Counts a new task and returns how many were created before.
     pub fn birth(&self) -> u64 {
         self.head().births.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub fn log(&self, kind: Kind, who: Who, a: u64, b: u64) {
+    pub fn log(&self, kind: Kind, id: TaskId, a: u64, b: u64) {
         let index = self.head().entries.fetch_add(1, Ordering::Relaxed) as usize;
         if index >= ENTRIES {
             if kind == Kind::Done {
@@ -226,11 +243,11 @@ impl Shared {
             }
             return;
         }
-        // SAFETY: this index is this caller's alone, until `kind` says that it is written.
+        // SAFETY: no other thread has this index, and readers wait until `kind` is stored.
         unsafe {
             let entry = self.entries.add(index);
-            (*entry).task = who.task;
-            (*entry).tid = who.tid;
+            (*entry).task = id.task;
+            (*entry).tid = id.tid;
             (*entry).time = self.now();
             (*entry).a = a;
             (*entry).b = b;
@@ -238,28 +255,29 @@ impl Shared {
         }
     }
 
-    /// A task exits, having used so much in all.
-    pub fn log_exit(&self, who: Who, counts: &TaskCounters) {
-        self.log_counts(who, counts, Kind::Waited, Kind::Exit);
+    /// Logs a task's exit with its total counters.
+    pub fn log_exit(&self, id: TaskId, counts: &TaskCounters) {
+        self.log_counts(id, counts, Kind::Waited, Kind::Exit);
     }
 
-    /// What a task has used before the workload starts.
-    pub fn log_before(&self, who: Who, counts: &TaskCounters) {
-        self.log_counts(who, counts, Kind::BeforeWaited, Kind::Before);
+    /// Logs the counters that a task has before the workload starts.
+    pub fn log_before(&self, id: TaskId, counts: &TaskCounters) {
+        self.log_counts(id, counts, Kind::BeforeWaited, Kind::Before);
     }
 
-    fn log_counts(&self, who: Who, counts: &TaskCounters, waited: Kind, used: Kind) {
+    fn log_counts(&self, id: TaskId, counts: &TaskCounters, waited: Kind, used: Kind) {
         if counts.waits > 0 {
-            self.log(waited, who, counts.wait_ns, counts.waits << 32 | counts.migrations);
+            self.log(waited, id, counts.wait_ns, counts.waits << 32 | counts.migrations);
         }
-        self.log(used, who, counts.cpu_ns, counts.involuntary << 32 | counts.voluntary);
+        self.log(used, id, counts.cpu_ns, counts.involuntary << 32 | counts.voluntary);
     }
 
-    /// A task runs again, so long after it was woken.
-    pub fn woken(&self, who: Who, latency_ns: u64) {
+    /// Records that a task runs again `latency_ns` after it was woken.
+    pub fn woken(&self, id: TaskId, latency_ns: u64) {
         let index = self.head().wakeups.fetch_add(1, Ordering::Relaxed) as usize;
-        let sample = u64::from(who.tid) << LATENCY_BITS | latency_ns.min((1 << LATENCY_BITS) - 1);
-        // SAFETY: within the mapping. One who comes around may overwrite a sample, never tear it.
+        let sample = u64::from(id.tid) << LATENCY_BITS | latency_ns.min((1 << LATENCY_BITS) - 1);
+        // SAFETY: the index is inside the mapping. When the buffer wraps around, a sample is
+        // overwritten as a whole.
         unsafe { (*self.wakeups.add(index % WAKEUPS)).store(sample, Ordering::Relaxed) };
     }
 
@@ -267,22 +285,23 @@ impl Shared {
         self.head().refusals.add(request);
     }
 
-    /// What went wrong, a line each.
+    /// Returns one line for each kind of refusal and for lost operations.
     pub fn complaints(&self) -> Vec<String> {
-        let mut lines = self.head().refusals.told();
+        let mut lines = self.head().refusals.messages();
         let lost = self.head().lost.load(Ordering::Relaxed);
         if lost > 0 {
             lines.push(format!(
-                "{lost} operations came after the log was full: throughput leaves them out; run shorter (--for)"
+                "the log was full, so {lost} operations are missing in the throughput; run for a shorter time (--for)"
             ));
         }
         lines
     }
 
-    /// What was logged, from an index on. An entry that a killed process had not finished is left out.
+    /// Returns the log entries from an index on, without entries that a killed process left
+    /// incomplete.
     pub fn entries(&self, from: usize) -> impl Iterator<Item = (Kind, &Entry)> {
         (from..self.logged()).filter_map(|index| {
-            // SAFETY: below the mapping's end.
+            // SAFETY: the index is below the mapping's end.
             let entry = unsafe { &*self.entries.add(index) };
             let kind = match entry.kind.load(Ordering::Acquire) {
                 1 => Kind::Done,
@@ -299,16 +318,16 @@ impl Shared {
         })
     }
 
-    /// Entries begun so far.
+    /// Returns the number of entries that were begun.
     pub fn logged(&self) -> usize {
         (self.head().entries.load(Ordering::Acquire) as usize).min(ENTRIES)
     }
 
-    /// Latencies of wake-ups with the ids of who was woken.
+    /// Returns the wake-up latencies in ns, each with the woken task's thread id.
     pub fn wakeups(&self) -> impl Iterator<Item = (u32, u64)> {
         let count = (self.head().wakeups.load(Ordering::Acquire) as usize).min(WAKEUPS);
         (0..count).map(|index| {
-            // SAFETY: below the mapping's end.
+            // SAFETY: the index is below the mapping's end.
             let sample = unsafe { (*self.wakeups.add(index)).load(Ordering::Relaxed) };
             ((sample >> LATENCY_BITS) as u32, sample & ((1 << LATENCY_BITS) - 1))
         })

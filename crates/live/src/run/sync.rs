@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Locks, conditions, barriers, semaphores and channels in memory that all processes share, each with the time at which somebody
-//! last woke who waits there: how wake-up latencies are measured without a trace.
+//! Locks, conditions, barriers, semaphores and channels in memory that all processes share.
 //!
-//! A latency is the time from just before the call that wakes (write, sem_post, unlock, ...) to the woken task's first
-//! instruction after its own call; of sleeps and timers, from when they expire. It counts only where the task looked first and
-//! found that it has to wait. Where several wait for the same pipe or semaphore at once, some wake-ups have none. Waits for room in a pipe and for children are not among
-//! them.
+//! Each object has the time of its last wake-up, so wake-up latencies can be measured without a
+//! trace. A latency starts just before the call that wakes (write, sem_post, unlock, ...) and ends
+//! when the woken task returns from its own call. For sleeps and timers it starts at the expiry.
+//!
+//! A latency is recorded only if the task tried first and found that it has to wait. If several
+//! tasks wait for the same pipe or semaphore at once, some wake-ups are not recorded. Waits for
+//! room in a pipe and for children are never recorded.
 
-use super::channel::{Ends, Look};
+use super::channel::{Ends, ReadResult};
 use super::shared::clock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use workload::{Op, Resource, Workload};
 
-/// What `woken_at` is while one waits for a channel or semaphore and nobody has woken it.
+/// Value of `woken_at` while a task waits for a channel or semaphore and has not been woken.
 const WAITING: u64 = 1;
 
 #[repr(C)]
@@ -24,31 +26,33 @@ union Sync {
     ends: Option<Ends>,
 }
 
-/// One of a workload's resources.
+/// A resource of a workload.
 #[repr(C)]
 pub struct Object {
     sync: Sync,
     woken_at: AtomicU64,
 }
 
-/// All of them.
+/// The resources of a workload, by id.
 #[derive(Clone, Copy)]
 pub struct Objects {
     first: *mut Object,
 }
 
 impl Objects {
-    /// At zeroed memory for as many as the workload has.
+    /// Uses zeroed memory that has room for the workload's resources.
     pub fn at(first: *mut Object) -> Objects {
         Objects { first }
     }
 
+    /// Initialises every resource.
+    ///
     /// # Errors
-    /// The channel that the kernel did not give.
+    /// The channel that the kernel could not create.
     pub fn init(self, workload: &Workload) -> Result<(), String> {
         for (id, resource) in workload.resources.iter().enumerate() {
             let id = id as u32;
-            // SAFETY: one of the mapping's, nobody else has it yet.
+            // SAFETY: the object is inside the mapping, and no other process uses it yet.
             let sync = unsafe { &mut (*self.object(id)).sync };
             match resource {
                 Resource::Channel { name, capacity, kind } => {
@@ -67,7 +71,7 @@ impl Objects {
     }
 
     fn sync<T>(self, id: u32) -> *mut T {
-        // SAFETY: the union begins with whichever it is.
+        // SAFETY: all members of the union start at its address.
         unsafe { (&raw mut (*self.object(id)).sync).cast() }
     }
 
@@ -76,7 +80,8 @@ impl Objects {
         unsafe { &(*self.object(id)).woken_at }
     }
 
-    /// Whoever waits for the channel or semaphore is about to be woken; the first to do so counts.
+    /// Notes that the waiter of a channel or semaphore is about to be woken. Only the first call
+    /// after it began to wait counts.
     fn wake_one(self, id: u32) {
         let woken_at = self.woken_at(id);
         if woken_at.load(Ordering::Acquire) == WAITING {
@@ -84,7 +89,7 @@ impl Objects {
         }
     }
 
-    /// Waits for a channel or semaphore. Tells when it was woken.
+    /// Waits for a channel or semaphore. Returns the time of the wake-up, if one was noted.
     fn wait_one(self, id: u32, wait: impl FnOnce()) -> Option<u64> {
         let begun = clock();
         self.woken_at(id).store(WAITING, Ordering::Release);
@@ -93,12 +98,13 @@ impl Objects {
         (at >= begun).then_some(at)
     }
 
-    /// Waits for what several wait for and one call lets go on: the last such call counts.
+    /// Waits for objects that several tasks can wait for. Returns the time of the last wake-up
+    /// call, if it came during the wait.
     fn wait_all(self, ids: &[u32], wait: impl FnOnce() -> libc::c_int) -> Option<u64> {
         let begun = clock();
         let status = wait();
         let at = ids.iter().map(|&id| self.woken_at(id).load(Ordering::Acquire)).max();
-        // The last to come to a barrier does not wait.
+        // The last task to arrive at a barrier does not wait.
         at.filter(|&at| at >= begun && status != libc::PTHREAD_BARRIER_SERIAL_THREAD)
     }
 
@@ -106,9 +112,11 @@ impl Objects {
         self.woken_at(id).store(clock(), Ordering::Release);
     }
 
-    /// Executes a step on a lock, condition, barrier or semaphore. Tells when it was woken, if it waited.
+    /// Executes an operation on a lock, condition, barrier or semaphore. Returns the time of the
+    /// wake-up if the task waited.
     pub fn step(self, op: &Op) -> Option<u64> {
-        // SAFETY: each object was initialised as what the workload says it is, process-shared.
+        // SAFETY: each object was initialised, process-shared, as the type that the workload gives
+        // it.
         unsafe {
             match *op {
                 Op::Lock(id) => {
@@ -163,7 +171,8 @@ impl Objects {
     }
 
     fn cond_wait(self, cond: u32, mutex: u32) -> Option<u64> {
-        // It lets the mutex go, and may find it taken when it is signalled.
+        // Waiting releases the mutex. After the signal, the task may have to wait for the mutex
+        // again.
         self.wake_all(mutex);
         // SAFETY: as of `step`.
         self.wait_all(&[cond, mutex], || unsafe {
@@ -178,7 +187,7 @@ impl Objects {
     }
 
     fn ends(self, id: u32) -> Option<Ends> {
-        // SAFETY: a channel has ends since `init`, and they stay.
+        // SAFETY: `init` stored the channel's ends, and they never change.
         unsafe { (*self.object(id)).sync.ends }
     }
 
@@ -190,24 +199,24 @@ impl Objects {
         }
     }
 
-    /// Reads one. Tells when it was woken, if it waited.
+    /// Reads a message. Returns the time of the wake-up if the task waited.
     pub fn receive(self, channel: u32, buffer: &mut Vec<u8>) -> Option<u64> {
         let ends = self.ends(channel)?;
         buffer.resize(buffer.len().max(ends.wanted()), 0);
         let buffer = &mut buffer[..ends.wanted()];
-        match ends.look(buffer) {
-            Look::There(received) => {
+        match ends.try_read(buffer) {
+            ReadResult::Data(received) => {
                 ends.receive(received, buffer);
                 None
             }
-            Look::Nothing => self.wait_one(channel, || ends.receive(0, buffer)),
+            ReadResult::WouldBlock => self.wait_one(channel, || ends.receive(0, buffer)),
         }
     }
 }
 
 fn init(sync: &mut Sync, resource: &Resource) {
     let shared = libc::PTHREAD_PROCESS_SHARED;
-    // SAFETY: zeroed memory of the right size and alignment, initialised before anybody uses it.
+    // SAFETY: the memory is zeroed, has the right size and alignment, and is not in use yet.
     unsafe {
         match resource {
             Resource::Mutex {

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which tasks run or wait on which CPU, looked at from outside while a workload runs.
+//! Samples of the number of tasks that run or wait on each CPU, taken from /proc while a workload
+//! runs.
 
 use super::shared::{Kind, Shared};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// The loads of the workload's CPUs at a time since the start, ns.
-pub type Look = (u64, Vec<u32>);
+/// Time since the start in ns, and the number of runnable tasks on each of the workload's CPUs.
+pub type LoadSample = (u64, Vec<u32>);
 
-/// Looks at /proc/PID/stat of the workload's tasks.
+/// Sampler that reads /proc/PID/stat of the workload's tasks.
 pub struct Watch {
     cpus: Vec<u32>,
-    /// Entries of the log that were read.
+    /// Number of log entries read so far.
     read: usize,
     tasks: BTreeMap<u32, File>,
-    pub looks: Vec<Look>,
+    pub looks: Vec<LoadSample>,
 }
 
 impl Watch {
@@ -28,8 +29,8 @@ impl Watch {
         }
     }
 
-    /// Looks now.
-    pub fn look(&mut self, shared: &Shared) {
+    /// Takes a sample now.
+    pub fn sample(&mut self, shared: &Shared) {
         let logged = shared.logged();
         for (kind, entry) in shared.entries(self.read) {
             match kind {
@@ -59,14 +60,14 @@ impl Watch {
     }
 }
 
-/// The CPU that a task runs or waits on, if it is runnable.
+/// Returns the CPU that a task runs or waits on, if the task is runnable.
 fn runnable_on(stat: &str) -> Option<u32> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut words = after_name.split_whitespace();
     if words.next()? != "R" {
         return None;
     }
-    // Field 39 of all; the state is field 3.
+    // The CPU is field 39 and the state is field 3.
     words.nth(35)?.parse().ok()
 }
 
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_may_have_anything() {
+    fn a_task_name_may_contain_any_character() {
         let rest = (4..=52).map(|field| field.to_string()).collect::<Vec<_>>().join(" ");
         assert_eq!(runnable_on(&format!("1 (a ) b) R {rest}")), Some(39));
         assert_eq!(runnable_on(&format!("1 (a) S {rest}")), None);

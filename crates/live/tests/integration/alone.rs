@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The command, executed by one test at a time: some workloads have realtime tasks, which leave others nothing.
+//! Runs the command in one test at a time, because some workloads have real-time tasks that leave
+//! others no CPU time.
 
 use report::RunResult;
 use std::fs::File;
 use std::process::Command;
 
-/// Held while a workload runs: a file lock, because other processes may run these tests, too.
+/// Locks a file until the result is dropped. A file lock also excludes other processes that run
+/// these tests.
 pub fn alone() -> File {
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("alone");
     let file = File::create(path).expect("a file to lock");
@@ -21,14 +23,14 @@ pub fn command(args: &[&str]) -> Command {
     command
 }
 
-/// Exit status, and all that was said.
-pub fn told(args: &[&str]) -> (i32, String) {
+/// Returns the exit status and everything that the command printed.
+pub fn status_and_text(args: &[&str]) -> (i32, String) {
     let output = command(args).output().expect("windtunnel-live runs");
     let text = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     (output.status.code().unwrap_or(-1), text)
 }
 
-/// The result of `live run`.
+/// Returns the result of `live run`.
 pub fn run(args: &[&str]) -> RunResult {
     let _alone = alone();
     let output = command(&["run"]).args(args).args(["--json", "-"]).output();

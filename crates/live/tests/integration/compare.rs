@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `live compare` on whatever machine runs the tests, under its default scheduler.
+//! Tests `live compare` on the host, under its default scheduler.
 
-use crate::alone::{alone, told};
+use crate::alone::{alone, status_and_text};
 
 #[test]
-fn simulation_and_machine_are_set_side_by_side() {
+fn the_table_shows_simulated_and_live_figures() {
     let _alone = alone();
-    let (status, text) = told(&[
+    let (status, text) = status_and_text(&[
         "compare",
         "eevdf",
         "closed:n=2,compute=5ms,rounds=20,duration=30s",

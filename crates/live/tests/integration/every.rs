@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Everything that the simulator takes is executed too: each generator as it comes, each file of the repository, and rt-app's own
-//! examples where they are installed; for a moment each.
+//! Executes every workload that the simulator accepts for a moment: each generator with its
+//! defaults, each file of the repository, and rt-app's own examples where they are installed.
 
 use crate::alone::run;
 use report::RunResult;
 use std::path::{Path, PathBuf};
 
-/// What a result says that did something, or at least switched to its tasks.
+/// Checks that tasks existed and were switched to.
 fn did_something(name: &str, r: &RunResult) {
     assert!(r.context_switches > 0 && r.tasks_total > 0, "{name}: {r:?}");
-    // It takes a moment to halt them all, on a busy machine longer than they ran.
+    // Stopping all tasks takes a moment, which can be longer than the run on a busy host.
     assert!(r.busy_percent <= 400.0, "{name}: {}", r.busy_percent);
 }
 
@@ -21,7 +21,7 @@ fn every_generator_and_every_file_runs() {
     assert!(!files.is_empty());
     for name in names.chain(files.into_iter().map(|(name, _)| name)) {
         let workload = workload::load(&name, &[&folder]).expect("a workload");
-        // What would change this machine is refused.
+        // A workload with disturbances is refused because it would change the host.
         if workload.disturbances.is_empty() {
             did_something(&name, &run(&[&name, "--for", "30ms"]));
         }
@@ -43,7 +43,8 @@ fn rt_apps_own_examples_run() {
         }
     }
     for file in files {
-        // Parts, to be merged by a script, in the language before 1.0.
+        // Files in merge/ are fragments in the language before rt-app 1.0, to be merged by a
+        // script.
         if !file.contains("/merge/") {
             did_something(&file, &run(&[&file, "--for", "30ms"]));
         }

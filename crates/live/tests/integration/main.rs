@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `windtunnel-live` on this machine, without loading a policy.
+//! Tests of `windtunnel-live` on the host that load no policy.
 
 mod alone;
 mod compare;

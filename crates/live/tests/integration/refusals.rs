@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is refused, and how, on whatever kernel runs the tests. Nothing is loaded: where a policy could be, the guest of
-//! `make live-test` tests it.
+//! Tests of refusals that happen on any kernel. No policy is loaded; `make live-test` covers
+//! loading in a virtual machine.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -10,7 +10,7 @@ fn live(args: &[&str]) -> Output {
     command.expect("windtunnel-live runs")
 }
 
-fn says(output: &Output) -> String {
+fn printed(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout)
 }
 
@@ -19,21 +19,21 @@ fn has_sched_ext() -> bool {
 }
 
 #[test]
-fn without_sched_ext_the_kernel_is_named_and_what_to_do() {
+fn without_sched_ext_the_error_names_the_kernel_and_a_next_step() {
     if has_sched_ext() {
         return;
     }
     let refused = live(&["load", "fifo"]);
     assert_eq!(refused.status.code(), Some(2));
-    let text = says(&refused);
+    let text = printed(&refused);
     assert!(text.contains("has no sched_ext"), "{text}");
     assert!(text.contains("hint: boot a kernel of 6.12 or later"), "{text}");
     for args in [&["set", "slice_ns=1"][..], &["unload"][..]] {
         let refused = live(args);
         assert_eq!(refused.status.code(), Some(2), "{args:?}");
-        assert!(says(&refused).contains("has no sched_ext"), "{args:?}");
+        assert!(printed(&refused).contains("has no sched_ext"), "{args:?}");
     }
     let status = live(&["status"]);
     assert_eq!(status.status.code(), Some(0));
-    assert!(says(&status).contains("sched_ext: none"), "{}", says(&status));
+    assert!(printed(&status).contains("sched_ext: none"), "{}", printed(&status));
 }

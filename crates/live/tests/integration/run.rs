@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Workloads executed for real on whatever machine runs the tests: what was done is counted exactly, times are only bounded
-//! from below, because others may use the machine.
+//! Executes workloads on the host. Operations are counted exactly. Times have only lower bounds
+//! because other programs may use the host.
 
-use crate::alone::{alone, command, run, told};
+use crate::alone::{alone, command, run, status_and_text};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 #[test]
-fn messages_all_arrive_between_threads_and_between_processes() {
+fn all_messages_arrive_between_threads_and_between_processes() {
     for mode in ["as=thread", "as=process", "via=pipe"] {
         let messages = 10 * 10 * 20;
         let r = run(&[&format!("hackbench:groups=1,fds=10,loops=20,{mode}")]);
@@ -19,8 +19,8 @@ fn messages_all_arrive_between_threads_and_between_processes() {
 }
 
 #[test]
-fn computing_takes_the_time_it_says() {
-    // 20 ms of work each round: never faster, and slower if the machine has other things to do.
+fn a_computation_takes_at_least_its_time() {
+    // Each round is 20 ms of work, and takes longer if the host is busy.
     let r = run(&["closed:n=1,compute=20ms,rounds=5,duration=30s"]);
     assert!(r.response_ns.p50 > 15_000_000, "{:?}", r.response_ns);
     assert_eq!(r.throughput.operations, 5);
@@ -28,11 +28,12 @@ fn computing_takes_the_time_it_says() {
 }
 
 #[test]
-fn tasks_are_counted_for_themselves() {
+fn each_task_has_its_own_counters() {
     let r = run(&["closed:n=3,compute=10ms,think=1ms,rounds=6,duration=30s"]);
     assert_eq!(r.tasks_total, 3);
     for task in &r.tasks {
-        // They begin with a wake-up, and sleep after each round but when others delay them for longer than that.
+        // Each task starts with a wake-up and sleeps after each round, unless other tasks delay it
+        // for longer than the sleep.
         assert!(task.switches >= 3, "{task:?}");
         assert!(task.cpu_ns > 40_000_000, "{task:?}");
         assert!(task.waits > 0, "{task:?}");
@@ -47,8 +48,8 @@ fn tasks_are_counted_for_themselves() {
 }
 
 #[test]
-fn wake_ups_are_timed() {
-    // Sleeps: from the timer's expiry on.
+fn wake_up_latencies_are_measured() {
+    // The latency of a sleep starts at the timer's expiry.
     let r = run(&["closed:n=1,compute=1ms,think=5ms,rounds=10,duration=30s"]);
     assert!(
         (8..=10).contains(&r.wakeup_latency_ns.count),
@@ -57,7 +58,7 @@ fn wake_ups_are_timed() {
     );
     assert!(r.wakeup_latency_ns.p50 > 500, "{:?}", r.wakeup_latency_ns);
     assert!(r.tasks[0].wakeup_latency_p99_ns > 0);
-    // Messages: from the write on; a reader that finds one there was not woken.
+    // The latency of a message starts at the write. A reader that finds a message was not woken.
     let r = run(&["lat_ctx:processes=2,rounds=200"]);
     let passes = r.throughput.operations;
     let woken = r.wakeup_latency_ns;
@@ -66,13 +67,13 @@ fn wake_ups_are_timed() {
         "{passes}: {woken:?}"
     );
     assert!(woken.p50 > 200, "{woken:?}");
-    // Who never waits is never woken.
+    // A task that never waits is never woken.
     let r = run(&["closed:n=2,compute=1ms,rounds=5,duration=30s"]);
     assert_eq!(r.wakeup_latency_ns.count, 0);
 }
 
 #[test]
-fn arrivals_are_as_random_as_they_say() {
+fn random_arrivals_all_come_and_vary_in_length() {
     let r = run(&[
         "open:arrival=M,interarrival=2ms,service=M,work=1ms,number=100",
         "--for",
@@ -91,29 +92,29 @@ fn arrivals_are_as_random_as_they_say() {
 }
 
 #[test]
-fn the_workloads_cpus_are_those_that_are_named() {
+fn a_workload_uses_only_the_cpus_of_the_option() {
     let r = run(&["closed:n=2,compute=5ms,rounds=5,duration=30s", "--cpus", "0"]);
     assert_eq!(r.cpus, 1);
     assert!(r.busy_percent <= 102.0, "{}", r.busy_percent);
     assert_eq!(r.migrations, 0);
     let _alone = alone();
-    let (status, text) = told(&["run", "closed:n=1,start_cpu=1,duration=100ms", "--cpus", "0"]);
+    let (status, text) = status_and_text(&["run", "closed:n=1,start_cpu=1,duration=100ms", "--cpus", "0"]);
     assert_eq!(status, 0, "{text}");
     assert!(text.contains("1 x affinity refused"), "{text}");
-    let (status, text) = told(&["run", "closed", "--cpus", "0,1000"]);
+    let (status, text) = status_and_text(&["run", "closed", "--cpus", "0,1000"]);
     assert_eq!(status, 2);
     assert!(text.contains("there is no CPU 1000"), "{text}");
 }
 
 #[test]
-fn processes_are_made_and_waited_for() {
+fn processes_are_created_and_waited_for() {
     let r = run(&["lat_proc:n=50"]);
     assert_eq!(r.throughput.operations, 50);
     assert_eq!(r.response_ns.count, 50);
 }
 
 #[test]
-fn exec_executes() {
+fn exec_starts_the_named_program() {
     let _alone = alone();
     let mut child = command(&["run", "mkbench:jobs=2,files=4,compute=80ms", "--for", "20s"]);
     let child = child
@@ -126,7 +127,7 @@ fn exec_executes() {
     while !executed && begun.elapsed() < Duration::from_secs(20) {
         executed = commands()
             .iter()
-            .any(|command| command.contains("cc1\0go-on-after-exec"));
+            .any(|command| command.contains("cc1\0resume-after-exec"));
         std::thread::sleep(Duration::from_millis(5));
     }
     let output = child.wait_with_output().expect("it ends");
@@ -137,7 +138,7 @@ fn exec_executes() {
     assert!(text.contains("(8 in all)"), "{text}");
 }
 
-/// Command lines of all processes.
+/// Returns the command lines of all processes.
 fn commands() -> Vec<String> {
     let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
     processes
@@ -146,7 +147,7 @@ fn commands() -> Vec<String> {
         .collect()
 }
 
-/// Folders of cgroups that belong to a process of ours.
+/// Returns the cgroup directories that the process `pid` of this command created.
 fn cgroups(pid: u32) -> Vec<PathBuf> {
     let folders = [
         "/sys/fs/cgroup",
@@ -159,7 +160,7 @@ fn cgroups(pid: u32) -> Vec<PathBuf> {
 }
 
 #[test]
-fn tasks_go_into_their_cgroups_or_it_is_said() {
+fn tasks_enter_their_cgroups_or_a_warning_says_why_not() {
     let _alone = alone();
     let file = std::env::temp_dir().join(format!("windtunnel-groups-{}.json", std::process::id()));
     let text = r#"{ "tasks": {
@@ -189,11 +190,14 @@ fn tasks_go_into_their_cgroups_or_it_is_said() {
         std::thread::sleep(Duration::from_millis(10));
     }
     let output = child.wait_with_output().expect("it ends");
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     let _ = std::fs::remove_file(file);
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(inside == [true; 2] || said.contains("cgroups are left out"), "{said}");
-    assert!(!said.contains("cgroup refused"), "{said}");
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(
+        inside == [true; 2] || stderr.contains("cgroups are left out"),
+        "{stderr}"
+    );
+    assert!(!stderr.contains("cgroup refused"), "{stderr}");
     assert!(cgroups(pid).is_empty());
 }
 
@@ -203,7 +207,7 @@ fn a_workload_without_an_end_is_ended_with_all_its_processes() {
     assert!(r.simulated_ns >= 1_500_000_000);
     assert!(r.throughput.operations > 0);
     assert!(!r.tasks.is_empty());
-    // Another test may run this workload meanwhile, with tasks of the same names.
+    // Another test may run this workload at the same time, with tasks of the same names.
     let _alone = alone();
     let listed = std::process::Command::new("ps")
         .args(["-eLo", "comm"])
@@ -216,8 +220,8 @@ fn a_workload_without_an_end_is_ended_with_all_its_processes() {
 }
 
 #[test]
-fn a_workload_that_is_none_is_refused_with_a_hint() {
-    let (status, text) = told(&["run", "hackbensh"]);
+fn an_unknown_workload_is_refused_with_a_suggestion() {
+    let (status, text) = status_and_text(&["run", "hackbensh"]);
     assert_eq!(status, 2);
     assert!(text.contains("hackbench"), "{text}");
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Experiments executed on the machine that runs the tests, shortened until their figures mean nothing: what is measured is
-//! there, and what was published or simulated stands beside it.
+//! Executes experiments on the host, too short for meaningful figures. The tests check that
+//! measured, published and simulated figures are all present.
 
-use crate::alone::{alone, command, told};
+use crate::alone::{alone, command, status_and_text};
 use serde_json::Value;
 
-/// Returns the experiments' results.
+/// Runs `live study` and returns its results.
 fn study(args: &[&str]) -> Vec<Value> {
     let _alone = alone();
     let output = command(&["study"]).args(args).args(["--json", "-"]).output();
@@ -24,7 +24,7 @@ fn cell<'a>(result: &'a Value, keys: &[(&str, &str)], column: &str) -> &'a Value
 }
 
 #[test]
-fn seven_tasks_are_seen_on_two_cpus() {
+fn seven_tasks_are_counted_on_two_cpus() {
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
         return;
     }
@@ -35,7 +35,7 @@ fn seven_tasks_are_seen_on_two_cpus() {
     };
     let value = |result, os, metric| cell(result, &[("os", os), ("metric", metric)], "value");
     let loads = ["load_cpu0", "load_cpu1"].map(|metric| value(live, "linux", metric)["measured"].as_f64());
-    // All compute all the time.
+    // All seven tasks compute without a pause.
     assert_eq!(loads[0].zip(loads[1]).map(|(a, b)| a + b), Some(7.0), "{loads:?}");
     assert_eq!(value(live, "linux", "load_cpu0")["published"], 4.0);
     assert_eq!(value(live, "windows", "load_cpu0")["published"], 6.0);
@@ -63,7 +63,7 @@ fn seven_tasks_are_seen_on_two_cpus() {
 fn priorities_and_arrivals_need_one_cpu() {
     let short = ["--with", "minutes=0.003", "--cpus", "0"];
     let priorities = &study(&[&["smp/priorities"][..], &short].concat())[0];
-    // The nice values of both systems, 0 for both: each is a run.
+    // Each nice value of the two systems is one run; 0 is shared.
     assert_eq!(priorities["runs"], 9);
     let low = cell(
         priorities,
@@ -73,7 +73,7 @@ fn priorities_and_arrivals_need_one_cpu() {
     assert_eq!(low["published"], 1.8);
     assert!(low["measured"].is_number(), "{low}");
     let server = &study(&["smp/single-server", "--with", "jobs=7", "--cpus", "0"])[0];
-    // Every discipline is compared with the scheduler that this machine has.
+    // All disciplines share one run because this machine has one scheduler.
     assert_eq!(server["runs"], 1);
     for policy in ["FCFS", "PS"] {
         let mean = cell(server, &[("policy", policy)], "mean_response_ms");
@@ -82,11 +82,14 @@ fn priorities_and_arrivals_need_one_cpu() {
 }
 
 #[test]
-fn too_few_cpus_are_a_reason() {
-    let (status, text) = told(&["study", "smp/heavy", "--cpus", "0"]);
+fn too_few_cpus_and_unknown_experiments_are_refused() {
+    let (status, text) = status_and_text(&["study", "smp/heavy", "--cpus", "0"]);
     assert_eq!(status, 2);
-    assert!(text.contains("'smp/heavy' needs 2 CPUs, there are 1"), "{text}");
-    let (status, text) = told(&["study", "smp/heavi"]);
+    assert!(
+        text.contains("'smp/heavy' needs 2 CPUs, but only 1 can be used"),
+        "{text}"
+    );
+    let (status, text) = status_and_text(&["study", "smp/heavi"]);
     assert_eq!(status, 2);
     assert!(text.contains("smp/heavy"), "{text}");
 }

@@ -228,7 +228,7 @@ fn placement_of_task_structs_is_read() {
     assert_eq!(sets(""), Ok(None));
     let found = section(&format!("apart = \"8 KiB\"\n{line}")).unwrap().unwrap();
     assert_eq!(
-        (found.apart, found.ways, found.line.values()),
+        (found.stride, found.ways, found.line.values()),
         (8192, 8, [0, 1, 2, 3, 4])
     );
     assert_eq!([2 << 20, 1 << 20, 1 << 12].map(|l2| found.count(l2)), [32, 16, 1]);

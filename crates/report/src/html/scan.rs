@@ -191,7 +191,8 @@ impl Scan {
         }
     }
 
-    fn switch(&mut self, now: u64, cpu: u32, prev: u32, prev_state: TaskState, next: u32) {
+    fn switch(&mut self, record: &Record, prev: u32, prev_state: TaskState, next: u32) {
+        let (cpu, now) = (record.cpu, record.local_time());
         let (_, since) = std::mem::replace(&mut self.on[cpu as usize], (next, now));
         if prev != 0 {
             let ns = now.saturating_sub(since);
@@ -200,11 +201,11 @@ impl Scan {
             let named = live.named as usize;
             let sum = &mut self.named[named].cpu_ns;
             *sum = sum.saturating_add(ns);
-            self.queue(prev, now, cpu, prev_state == TaskState::Running);
+            self.queue(prev, record.time, cpu, prev_state == TaskState::Running);
         }
         let mut shown = IDLE;
         if next != 0 {
-            self.queue(next, now, cpu, true);
+            self.queue(next, record.time, cpu, true);
             let live = self.entry(next);
             let (latency, named) = (live.task.switch_in(now), live.named);
             if let Some(latency) = latency {
@@ -217,14 +218,16 @@ impl Scan {
 
     #[inline]
     fn add(&mut self, record: &Record) {
-        let &Record { time, cpu, ref event } = record;
+        let &Record {
+            time, cpu, ref event, ..
+        } = record;
         match *event {
             Event::Switch { prev, prev_state, next } if prev != next => {
-                self.switch(time, cpu, prev, prev_state, next);
+                self.switch(record, prev, prev_state, next);
             }
-            Event::Waking { pid, .. } => self.entry(pid).task.wake(time),
+            Event::Waking { pid, .. } => self.entry(pid).task.wake(record.local_time()),
             Event::Wakeup { pid, target, .. } => {
-                self.entry(pid).task.wake(time);
+                self.entry(pid).task.wake(record.local_time());
                 self.queue(pid, time, target, true);
             }
             Event::Migrate { pid, from, to, reason } => {

@@ -16,7 +16,14 @@ fn run(policy: &str, latency: u64) -> RunResult {
         })
         .collect();
     let mut records = Vec::new();
-    let mut put = |time, cpu, event| records.push(Record { time, cpu, event });
+    let mut put = |time, cpu, event| {
+        records.push(Record {
+            time,
+            cpu,
+            after: 0,
+            event,
+        })
+    };
     for pid in 1..=42 {
         let comm = if pid > 40 {
             format!("hog{}", pid - 41)

@@ -20,7 +20,12 @@ fn positions() -> Vec<CpuPosition> {
 }
 
 fn at(time: u64, cpu: u32, event: Event) -> Record {
-    Record { time, cpu, event }
+    Record {
+        time,
+        cpu,
+        after: 0,
+        event,
+    }
 }
 
 fn switch(time: u64, cpu: u32, prev: u32, prev_state: TaskState, next: u32) -> Record {
@@ -141,6 +146,18 @@ fn latency_begins_at_waking_or_else_at_wakeup() {
         (r.tasks[0].wait_ns, r.tasks[0].waits, r.tasks[0].wakeup_latency_p99_ns),
         (37, 2, 30)
     );
+}
+
+#[test]
+fn latency_is_a_difference_of_local_times() {
+    let after = |after, record| Record { after, ..record };
+    let records = [
+        after(3, waking(10, 5)),
+        after(8, switch(10, 0, 0, Running, 5)),       // 18 - 13
+        after(2, switch(50, 0, 5, Interruptible, 0)), // ran from 18 to 52
+    ];
+    let r = result(100, &records);
+    assert_eq!((r.wakeup_latency_ns.max, r.tasks[0].cpu_ns), (5, 34));
 }
 
 #[test]

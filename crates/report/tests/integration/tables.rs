@@ -63,6 +63,7 @@ fn records() -> Vec<Record> {
     .map(|(us, cpu, event)| Record {
         time: us * 1000,
         cpu,
+        after: 0,
         event,
     })
     .into()

@@ -119,7 +119,9 @@ impl<W: Write> Ftrace<W> {
         let Some((name, fields)) = self.format_event(record) else {
             return Ok(());
         };
-        let &Record { time, cpu, ref event } = record;
+        let &Record {
+            time, cpu, ref event, ..
+        } = record;
         let current = self.follow.current(cpu);
         let comm = escape::line(match current {
             0 => "<idle>",

@@ -121,7 +121,15 @@ mod tests {
             (100, 0, callback(4, 65, 5)),
             (120, 0, callback(5, 10, 60)), // the CPU was busy until 170
         ] {
-            spans.add(&Record { time, cpu, event }, &mut emit);
+            spans.add(
+                &Record {
+                    time,
+                    cpu,
+                    after: 0,
+                    event,
+                },
+                &mut emit,
+            );
         }
         spans.finish(&mut emit);
         let want = [

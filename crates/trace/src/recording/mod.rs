@@ -212,7 +212,12 @@ impl Builder {
 
     /// Adds a record.
     fn add_record(&mut self, time: u64, cpu: u32, event: Event) {
-        self.records.push(Record { time, cpu, event });
+        self.records.push(Record {
+            time,
+            cpu,
+            after: 0,
+            event,
+        });
     }
 
     /// Records a new task, unless it exists already.

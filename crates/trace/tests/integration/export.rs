@@ -82,7 +82,12 @@ fn records() -> Vec<Record> {
         (2_000_001_500, 0, switch(1, Dead, 0)),
         (2_000_001_600, 0, Event::Hotplug { online: false }),
     ]
-    .map(|(time, cpu, event)| Record { time, cpu, event })
+    .map(|(time, cpu, event)| Record {
+        time,
+        cpu,
+        after: 0,
+        event,
+    })
     .into()
 }
 

@@ -54,6 +54,7 @@ fn records(n: u32) -> Vec<Record> {
             Record {
                 time: u64::from(i) * 1_700,
                 cpu: i % 4,
+                after: 0,
                 event,
             }
         })
@@ -213,7 +214,12 @@ fn a_cpu_number_beyond_the_machine_is_an_error() {
             new: false,
         },
     ] {
-        let (bytes, _) = write(&[Record { time: 1, cpu: 0, event }]);
+        let (bytes, _) = write(&[Record {
+            time: 1,
+            cpu: 0,
+            after: 0,
+            event,
+        }]);
         assert!(
             read(&bytes)
                 .unwrap_err()
@@ -224,6 +230,7 @@ fn a_cpu_number_beyond_the_machine_is_an_error() {
     let (bytes, _) = write(&[Record {
         time: 1,
         cpu: 9,
+        after: 0,
         event: Event::TaskExit { pid: 1 },
     }]);
     assert!(
@@ -313,6 +320,7 @@ fn a_too_long_record_is_an_error() {
     writer.take(&[Record {
         time: 1,
         cpu: 0,
+        after: 0,
         event: Event::Printk { text },
     }]);
     let error = writer.finish().unwrap_err();
@@ -325,6 +333,7 @@ fn a_time_after_the_latest_possible_is_damage() {
         let record = Record {
             time,
             cpu: 0,
+            after: 0,
             event: Event::Overhead { ns: u64::MAX },
         };
         match read(&write(&[record]).0) {

@@ -8,6 +8,7 @@ fn task(pid: u32, comm: &str) -> Record {
     Record {
         time: 0,
         cpu: 0,
+        after: 0,
         event: Event::TaskNew {
             pid,
             tgid: pid,
@@ -22,6 +23,7 @@ fn switch(time: u64, cpu: u32, prev: u32, next: u32) -> Record {
     Record {
         time,
         cpu,
+        after: 0,
         event: Event::Switch {
             prev,
             prev_state: TaskState::Running,
@@ -60,11 +62,13 @@ fn few_tasks_are_drawn_as_letters() {
         Record {
             time: 20_000,
             cpu: 1,
+            after: 0,
             event: Event::Hotplug { online: false },
         },
         Record {
             time: 30_000,
             cpu: 1,
+            after: 0,
             event: Event::Hotplug { online: true },
         },
         switch(31_000, 1, 0, 4),
@@ -150,6 +154,7 @@ fn the_bytes_of_a_file_match_golden() {
     writer.take(&[Record {
         time: 100,
         cpu: 0,
+        after: 0,
         event: Event::Overhead { ns: 1 << 40 },
     }]);
     writer.finish().unwrap();

@@ -101,7 +101,7 @@ impl Inputs {
             profile: self.profile.clone(),
             settings,
             engine: self.engine.engine(),
-            checked: false,
+            sanitizer: false,
             machine: machine.clone(),
             workload: workload.clone(),
             seed: self.seed,

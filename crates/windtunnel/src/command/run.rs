@@ -59,7 +59,7 @@ impl Args {
         let mut scenarios = self.inputs.scenarios(&policies, &[])?;
         let mut exports = Vec::new();
         for (scenario, name) in scenarios.iter_mut().zip(&names) {
-            scenario.checked = self.check;
+            scenario.sanitizer = self.check;
             scenario.trace = self.trace.as_ref().map(|path| run_path(path, name, policies.len()));
             scenario.draw = self.draw_options(scenario.for_ns.or(scenario.workload.duration_ns))?;
             exports.push(self.exports.for_run(name, policies.len()));

@@ -19,7 +19,7 @@ use crate::policy::Policy;
 use crate::running::Running;
 use crate::scenario::Scenario;
 use kernel::Machine;
-use kernel::decision::{Decision, Snapshot, What};
+use kernel::decision::{Decision, DecisionKind, Snapshot};
 use kernel::id::IDLE;
 use std::collections::BTreeMap;
 use streams::{Kind, Mismatch, Streams};
@@ -132,7 +132,7 @@ pub fn run(sides: &[Scenario; 2], options: &Options, progress: &mut dyn FnMut(u6
         let mut most = 0;
         for (index, side) in running.iter_mut().enumerate() {
             side.advance(at, &mut Tee::new())?;
-            let noted = std::mem::take(&mut side.machine.decisions.noted);
+            let noted = std::mem::take(&mut side.machine.decisions.recorded);
             most = most.max(noted.len());
             for decision in &noted {
                 if first.is_none() {
@@ -220,11 +220,11 @@ fn side(
     while at < end && !running.ended() {
         at = (at + PIECE_NS).min(end);
         running.advance(at, &mut Tee::new())?;
-        for decision in std::mem::take(&mut running.machine.decisions.noted) {
+        for decision in std::mem::take(&mut running.machine.decisions.recorded) {
             if own.map_or(decision.time >= time, |own| decision.number >= own.number) {
                 break;
             }
-            if let What::Insert { pid, .. } | What::Take { pid, .. } = decision.what {
+            if let DecisionKind::Insert { pid, .. } | DecisionKind::Take { pid, .. } = decision.what {
                 came.insert(pid, decision);
             }
             if about.is_some_and(|about| are_related(&about, &decision)) {
@@ -249,7 +249,7 @@ fn side(
         source_line: machine.place(&decision),
     };
     let came = match own.map(|own| own.what) {
-        Some(What::Run { pid, .. }) => came.remove(&pid),
+        Some(DecisionKind::Run { pid, .. }) => came.remove(&pid),
         _ => None,
     };
     let mut side = Side {
@@ -269,10 +269,13 @@ fn side(
 }
 
 /// Returns the task that a decision is about.
-fn subject(what: &What) -> Option<u32> {
+fn subject(what: &DecisionKind) -> Option<u32> {
     match *what {
-        What::Cpu { pid, .. } | What::Insert { pid, .. } | What::Take { pid, .. } | What::Run { pid, .. } => Some(pid),
-        What::Kick { .. } => None,
+        DecisionKind::Cpu { pid, .. }
+        | DecisionKind::Insert { pid, .. }
+        | DecisionKind::Take { pid, .. }
+        | DecisionKind::Run { pid, .. } => Some(pid),
+        DecisionKind::Kick { .. } => None,
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{Diff, Divergence, LocatedDecision, Side};
 use crate::duration;
-use kernel::decision::{Decision, Snapshot, Target, What};
+use kernel::decision::{Decision, DecisionKind, Snapshot, Target};
 use kernel::ext::Op;
 use kernel::id::CpuId;
 use kernel::layout::enums::{
@@ -180,9 +180,13 @@ fn dsq_name(id: u64) -> String {
 fn describe_decision(located: &LocatedDecision, seen: &Snapshot) -> String {
     let Decision { cpu, what, .. } = located.decision;
     match what {
-        What::Cpu { pid, prev_cpu, cpu } if prev_cpu == cpu => format!("{} stays on CPU {cpu}", task_name(pid, seen)),
-        What::Cpu { pid, prev_cpu, cpu } => format!("{} moves from CPU {prev_cpu} to CPU {cpu}", task_name(pid, seen)),
-        What::Insert {
+        DecisionKind::Cpu { pid, prev_cpu, cpu } if prev_cpu == cpu => {
+            format!("{} stays on CPU {cpu}", task_name(pid, seen))
+        }
+        DecisionKind::Cpu { pid, prev_cpu, cpu } => {
+            format!("{} moves from CPU {prev_cpu} to CPU {cpu}", task_name(pid, seen))
+        }
+        DecisionKind::Insert {
             pid,
             dsq: target,
             slice,
@@ -213,13 +217,15 @@ fn describe_decision(located: &LocatedDecision, seen: &Snapshot) -> String {
             }
             text
         }
-        What::Take { pid, dsq: id, cpu } => format!("CPU {cpu} takes {} from {}", task_name(pid, seen), dsq_name(id)),
-        What::Run { pid, prev } => format!(
+        DecisionKind::Take { pid, dsq: id, cpu } => {
+            format!("CPU {cpu} takes {} from {}", task_name(pid, seen), dsq_name(id))
+        }
+        DecisionKind::Run { pid, prev } => format!(
             "CPU {cpu} runs {} after {}",
             task_name(pid, seen),
             task_name(prev, seen)
         ),
-        What::Kick { target, flags } => {
+        DecisionKind::Kick { target, flags } => {
             let named = [
                 (SCX_KICK_IDLE, "if idle"),
                 (SCX_KICK_PREEMPT, "preempting"),
@@ -249,7 +255,7 @@ fn format_slice(slice: u64) -> String {
 fn describe_origin(located: &LocatedDecision) -> String {
     let Some((op, _)) = located.decision.by else {
         return match located.decision.what {
-            What::Run { .. } => "the kernel, which took the first task available to the CPU".to_owned(),
+            DecisionKind::Run { .. } => "the kernel, which took the first task available to the CPU".to_owned(),
             _ => "the kernel".to_owned(),
         };
     };
@@ -258,7 +264,9 @@ fn describe_origin(located: &LocatedDecision) -> String {
         .as_deref()
         .unwrap_or("an instruction without line information");
     match (located.decision.what, op) {
-        (What::Cpu { .. }, Op::SelectCpu) => format!("the return value of ops.select_cpu() after {source_line}"),
+        (DecisionKind::Cpu { .. }, Op::SelectCpu) => {
+            format!("the return value of ops.select_cpu() after {source_line}")
+        }
         _ => format!("ops.{}() in {source_line}", op.name()),
     }
 }
@@ -279,7 +287,7 @@ fn list_candidates(side: &Side) -> Option<String> {
         list_names(&waiting, IN_QUEUE, |pid| task_name(pid, seen))
     };
     match decision.what {
-        What::Cpu { pid, .. } | What::Insert { pid, .. } => {
+        DecisionKind::Cpu { pid, .. } | DecisionKind::Insert { pid, .. } => {
             let allowed = seen.tasks.get(&pid).and_then(|task| task.cpus.as_ref());
             let cpus = seen.cpus.iter().zip(0..);
             let may = cpus.filter(|(cpu, number)| cpu.online && allowed.is_none_or(|cpus| cpus.contains_nr(*number)));
@@ -292,7 +300,7 @@ fn list_candidates(side: &Side) -> Option<String> {
             }
             Some(format!("CPUs {}; idle: {}", format_ranges(&all), format_ranges(&idle)))
         }
-        What::Run { prev, .. } => {
+        DecisionKind::Run { prev, .. } => {
             let text = waiting_on(decision.cpu);
             let stays = seen.tasks.contains_key(&prev) && !text.contains(&task_name(prev, seen));
             Some(if stays {
@@ -301,8 +309,8 @@ fn list_candidates(side: &Side) -> Option<String> {
                 text
             })
         }
-        What::Take { cpu, .. } => Some(waiting_on(cpu)),
-        What::Kick { .. } => None,
+        DecisionKind::Take { cpu, .. } => Some(waiting_on(cpu)),
+        DecisionKind::Kick { .. } => None,
     }
 }
 
@@ -398,9 +406,11 @@ fn append_state(side: &Side, surface: Surface, out: &mut String) {
 fn append_tasks(side: &Side, surface: Surface, out: &mut String) {
     let seen = &side.seen;
     let about: Vec<u32> = match side.decision.as_ref().map(|located| located.decision.what) {
-        Some(What::Run { pid, prev }) => vec![pid, prev],
-        Some(What::Cpu { pid, .. } | What::Insert { pid, .. } | What::Take { pid, .. }) => vec![pid],
-        Some(What::Kick { .. }) | None => Vec::new(),
+        Some(DecisionKind::Run { pid, prev }) => vec![pid, prev],
+        Some(DecisionKind::Cpu { pid, .. } | DecisionKind::Insert { pid, .. } | DecisionKind::Take { pid, .. }) => {
+            vec![pid]
+        }
+        Some(DecisionKind::Kick { .. }) | None => Vec::new(),
     };
     let mut others: Vec<(u64, u32)> = seen
         .tasks

@@ -15,7 +15,7 @@
 //! other run. A decision also differs if the other run has not made it although its clock is far
 //! past it.
 
-use kernel::decision::{Decision, What};
+use kernel::decision::{Decision, DecisionKind};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Delay in ns after which a decision without a counterpart counts as missing. [`LAGS`] times the
@@ -50,13 +50,13 @@ impl Kind {
     /// Kinds that every scheduling class makes and that affect where and when tasks run.
     pub const EFFECTS: [Kind; 2] = [Kind::Cpu, Kind::Run];
 
-    pub fn from_decision(what: &What) -> Kind {
+    pub fn from_decision(what: &DecisionKind) -> Kind {
         match what {
-            What::Cpu { .. } => Kind::Cpu,
-            What::Insert { .. } => Kind::Insert,
-            What::Take { .. } => Kind::Take,
-            What::Run { .. } => Kind::Run,
-            What::Kick { .. } => Kind::Kick,
+            DecisionKind::Cpu { .. } => Kind::Cpu,
+            DecisionKind::Insert { .. } => Kind::Insert,
+            DecisionKind::Take { .. } => Kind::Take,
+            DecisionKind::Run { .. } => Kind::Run,
+            DecisionKind::Kick { .. } => Kind::Kick,
         }
     }
 }
@@ -109,9 +109,11 @@ impl Streams {
             return;
         }
         let stream = match decision.what {
-            What::Cpu { pid, .. } | What::Insert { pid, .. } | What::Take { pid, .. } => Stream::Task(pid),
-            What::Run { .. } => Stream::Runs(decision.cpu),
-            What::Kick { .. } => Stream::Kicks(decision.cpu),
+            DecisionKind::Cpu { pid, .. } | DecisionKind::Insert { pid, .. } | DecisionKind::Take { pid, .. } => {
+                Stream::Task(pid)
+            }
+            DecisionKind::Run { .. } => Stream::Runs(decision.cpu),
+            DecisionKind::Kick { .. } => Stream::Kicks(decision.cpu),
         };
         if self.mismatched.contains(&stream) {
             return;
@@ -191,18 +193,18 @@ impl Streams {
 
 /// Returns whether two decisions are equal. The vtime and the previous task are ignored, because
 /// they depend on times.
-fn same(a: &What, b: &What) -> bool {
+fn same(a: &DecisionKind, b: &DecisionKind) -> bool {
     match (*a, *b) {
-        (What::Cpu { cpu: a, .. }, What::Cpu { cpu: b, .. }) => a == b,
+        (DecisionKind::Cpu { cpu: a, .. }, DecisionKind::Cpu { cpu: b, .. }) => a == b,
         (
-            What::Insert {
+            DecisionKind::Insert {
                 dsq: a,
                 slice: a_slice,
                 vtime: a_vtime,
                 flags: a_flags,
                 ..
             },
-            What::Insert {
+            DecisionKind::Insert {
                 dsq: b,
                 slice: b_slice,
                 vtime: b_vtime,
@@ -210,14 +212,16 @@ fn same(a: &What, b: &What) -> bool {
                 ..
             },
         ) => (a, a_slice, a_flags, a_vtime.is_some()) == (b, b_slice, b_flags, b_vtime.is_some()),
-        (What::Take { dsq: a, cpu: on_a, .. }, What::Take { dsq: b, cpu: on_b, .. }) => (a, on_a) == (b, on_b),
-        (What::Run { pid: a, .. }, What::Run { pid: b, .. }) => a == b,
+        (DecisionKind::Take { dsq: a, cpu: on_a, .. }, DecisionKind::Take { dsq: b, cpu: on_b, .. }) => {
+            (a, on_a) == (b, on_b)
+        }
+        (DecisionKind::Run { pid: a, .. }, DecisionKind::Run { pid: b, .. }) => a == b,
         (
-            What::Kick {
+            DecisionKind::Kick {
                 target: a,
                 flags: for_a,
             },
-            What::Kick {
+            DecisionKind::Kick {
                 target: b,
                 flags: for_b,
             },
@@ -231,7 +235,7 @@ mod tests {
     use super::*;
 
     fn run(number: u64, time: u64, cpu: u32, pid: u32) -> Decision {
-        let what = What::Run { pid, prev: 0 };
+        let what = DecisionKind::Run { pid, prev: 0 };
         Decision {
             number,
             time,
@@ -299,7 +303,7 @@ mod tests {
     fn kinds_that_are_not_requested_do_not_count() {
         let mut streams = Streams::new(&Kind::EFFECTS);
         let kick = Decision {
-            what: What::Kick { target: 1, flags: 0 },
+            what: DecisionKind::Kick { target: 1, flags: 0 },
             ..run(0, 5, 0, 0)
         };
         streams.take(0, &kick);

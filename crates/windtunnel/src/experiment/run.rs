@@ -237,7 +237,7 @@ impl RunSpec {
             policy: Policy::find(&self.policy)?,
             settings: self.settings.clone(),
             engine: Engine::default(),
-            checked: false,
+            sanitizer: false,
             machine: self.machine()?,
             workload: self.workload()?,
             seed,

@@ -77,7 +77,7 @@ struct CaseTable {
     weaker: Option<String>,
     machine: Option<String>,
     workload: Option<Spanned<String>>,
-    profile: Option<file::Written>,
+    profile: Option<file::ProfileTable>,
     steps: Spanned<Vec<Spanned<String>>>,
 }
 

@@ -13,7 +13,7 @@ use kernel::ext::{self, EnableState, Kind, Policy};
 use kernel::load::{self, LoadError};
 use kernel::task::State;
 use kernel::user_space;
-use profile::{Facts, Profile, Run};
+use profile::{Profile, Properties, Run};
 use std::collections::BTreeMap;
 use std::path::Path;
 use trace::Tee;
@@ -125,12 +125,12 @@ impl Running<'_> {
         self.since.clear();
         self.profile.apply(
             &mut self.object,
-            Facts::new(&self.machine.spec, &kernel::release::Release::MODELLED),
+            Properties::new(&self.machine.spec, &kernel::release::Release::MODELLED),
         )
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let value = Facts::new(&self.machine.spec, &kernel::release::Release::MODELLED)
+        let value = Properties::new(&self.machine.spec, &kernel::release::Release::MODELLED)
             .value(value)?
             .to_string();
         let result = match &self.image {
@@ -334,7 +334,7 @@ impl Running<'_> {
             let used = |(pid, ns): (u32, u64)| i128::from(ns - self.cpu_since.get(&pid).copied().unwrap_or(0));
             return Ok(self.tasks(comm).map(used).sum());
         }
-        match Facts::new(&self.machine.spec, &kernel::release::Release::MODELLED).value(text) {
+        match Properties::new(&self.machine.spec, &kernel::release::Release::MODELLED).value(text) {
             Ok(value) => Ok(value.into()),
             Err(_) => self.global(text),
         }

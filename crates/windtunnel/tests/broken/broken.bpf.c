@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A FIFO policy that is broken in one way, chosen by -D. ../broken.rs has the ways and what the command must say of each.
+ * A FIFO policy with defects that macros (-D) select. ../integration/broken.rs lists the variants and the
+ * expected output of the command.
  */
 #include "../../../../policies/include/hotplug.h"
 
@@ -21,7 +22,7 @@ char _license[] SEC("license") = "GPL";
 #endif
 
 const volatile u32 nr_cpu_ids = 1;
-/* Keeps nr_cpu_ids in the object, for the diagnosis of a missing profile. */
+/* Uses nr_cpu_ids, so that it stays in the object and a missing profile is noticed. */
 u32 seen_cpus;
 u64 nr_enqueued;
 

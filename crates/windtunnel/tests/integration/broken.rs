@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Broken policies and what every command says of them: a policy that was refused has no figures, one that ended has figures
-//! up to its end, and one that loses tasks wins nothing. `broken/broken.bpf.c` has the policies.
+//! Tests of what each command reports about broken policies.
+//!
+//! A refused policy has no figures. A policy that ended has figures up to its end. A policy that
+//! loses tasks is never marked as the best. The policies are variants of `broken/broken.bpf.c`.
 
 use crate::support::{Ran, variant, windtunnel};
 use serde_json::Value;
@@ -20,7 +22,7 @@ fn broken(name: &str, defines: &[&str]) -> String {
     path.to_str().expect("a path").to_owned()
 }
 
-/// Runs the policy beside eevdf under the test load.
+/// Runs the policy beside eevdf under the workload of these tests.
 fn run(object: &str, more: &[&str]) -> Ran {
     windtunnel(&[&["run", "eevdf", object], LOAD.as_slice(), more].concat())
 }
@@ -32,7 +34,7 @@ fn json(command: &str, args: &[&str]) -> (i32, Value) {
     (ran.status, value)
 }
 
-/// The cells of a policy's row.
+/// Returns the cells of a policy's row in a table.
 fn row(table: &str, policy: &str) -> Vec<String> {
     let row = table.lines().find(|line| line.contains(&format!(" {policy} ")));
     let row = row.unwrap_or_else(|| panic!("no row of {policy}: {table}"));
@@ -42,7 +44,7 @@ fn row(table: &str, policy: &str) -> Vec<String> {
         .collect()
 }
 
-/// Variants that the kernel refuses: name, macros, further arguments, and part of the reason.
+/// Variants that the kernel refuses: name, macros, additional arguments, and part of the reason.
 const REFUSED: &[(&str, &[&str], &[&str], &str)] = &[
     (
         "flags",
@@ -76,7 +78,7 @@ const REFUSED: &[(&str, &[&str], &[&str], &str)] = &[
         &[],
         "ops.dispatch_max_batch 2147483649 is too large (-7)",
     ),
-    // A tracing program in a refused object must not run, either.
+    // A tracing program in a refused object must not run either.
     ("tracing", &["TRACING", "FLAGS=(1ULL<<40)"], &[], "ops.flags has bits"),
     (
         "license",
@@ -109,7 +111,7 @@ fn refused_policies_have_no_figures() {
         let cells = row(&ran.stdout, &policy);
         assert!(cells[1..].iter().all(|cell| cell == "-"), "{name}: {cells:?}");
         assert!(ran.stdout.contains("refused"), "{name}: {}", ran.stdout);
-        // Its neighbour ran, and is the only one with a trace hash.
+        // The other policy ran, and only it has a trace hash.
         assert!(row(&ran.stdout, "eevdf")[1..].iter().any(|cell| cell != "-"));
         assert_eq!(ran.stdout.matches("trace hash").count(), 1, "{name}: {}", ran.stdout);
         let results: Value = {
@@ -133,7 +135,7 @@ fn refused_policies_have_no_figures() {
 }
 
 #[test]
-fn no_command_has_figures_of_a_refused_policy() {
+fn no_command_shows_figures_of_a_refused_policy() {
     let object = broken("flags", &["FLAGS=(1ULL<<40)"]);
     let reason = "ops.flags has bits";
     let (status, compared) = json("compare", &["eevdf", &object, "--runs", "2", "--json"]);
@@ -187,7 +189,7 @@ fn no_command_has_figures_of_a_refused_policy() {
 }
 
 #[test]
-fn a_policy_that_ends_in_the_middle_has_figures_up_to_then() {
+fn a_policy_that_ends_early_has_figures_up_to_its_end() {
     let object = broken("exits", &["EXIT_AFTER=100"]);
     let ran = run(&object, &[]);
     assert_eq!(ran.status, 1, "{}", ran.stdout);
@@ -213,7 +215,7 @@ fn a_policy_that_ends_in_the_middle_has_figures_up_to_then() {
 }
 
 #[test]
-fn a_policy_that_refuses_every_task_fails_at_the_first() {
+fn a_policy_whose_init_task_fails_ends_at_the_first_task() {
     let object = broken("no-task", &["NO_TASK"]);
     let ran = run(&object, &[]);
     assert_eq!(ran.status, 1);
@@ -228,7 +230,7 @@ fn a_policy_that_refuses_every_task_fails_at_the_first() {
 }
 
 #[test]
-fn a_policy_that_loses_tasks_wins_nothing() {
+fn a_policy_that_loses_tasks_is_never_the_best() {
     for (name, define) in [("drops", "DROP=16"), ("empty-dispatch", "EMPTY_DISPATCH")] {
         let object = broken(name, &[define]);
         let ran = run(&object, &[]);
@@ -247,17 +249,17 @@ fn a_policy_that_loses_tasks_wins_nothing() {
             _ => "on DSQ 0x0, 0 of ",
         };
         assert!(kept.starts_with(expected), "{name}: {kept}");
-        // The waits of lost tasks so far are part of the latency.
+        // The latency includes the waits of lost tasks so far.
         let max = results[0]["wakeup_latency_ns"]["max"].as_u64();
         assert!(max >= longest.map(|ns| ns / 2), "{name}: {max:?}");
     }
-    // A policy that keeps all tasks has no such line.
+    // A policy that keeps all its tasks has no such line.
     let ran = run(&broken("sound", &[]), &[]);
     assert!(ran.status == 0 && !ran.stdout.contains("lost"), "{}", ran.stdout);
 }
 
 #[test]
-fn errors_name_the_source_line_and_what_there_is() {
+fn policy_errors_name_the_source_line_and_valid_values() {
     let bad_dsq = run(&broken("dsq", &["QUEUE=7"]), &[]);
     for part in [
         "non-existent DSQ 0x7",
@@ -294,7 +296,7 @@ fn the_dump_is_printed_on_request() {
 }
 
 #[test]
-fn a_policy_without_tasks_and_one_without_a_profile_are_warned_of() {
+fn a_policy_without_tasks_or_without_a_profile_causes_a_warning() {
     let partial = run(&broken("partial", &["FLAGS=SCX_OPS_SWITCH_PARTIAL"]), &[]);
     assert_eq!(partial.status, 0);
     assert!(
@@ -316,7 +318,7 @@ fn a_policy_without_tasks_and_one_without_a_profile_are_warned_of() {
 }
 
 #[test]
-fn a_profile_cannot_attach_a_program_that_is_not_there() {
+fn a_profile_cannot_attach_a_missing_program() {
     let profile = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("attach.toml");
     std::fs::write(&profile, "attach = [\"no_such_program\"]\n").expect("a profile");
     let ran = run(

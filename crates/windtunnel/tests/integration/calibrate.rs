@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `machine calibrate` writes a machine file that says what was measured, and that machine runs.
+//! Test of `machine calibrate`: it writes a machine file with measured costs, and that machine can
+//! be simulated.
 
 use crate::support::windtunnel;
 
 #[test]
-fn the_file_parses_and_the_machine_runs() {
+fn the_written_machine_file_is_valid_and_can_be_simulated() {
     let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("calibrated.toml");
     let name = file.to_str().expect("a name in UTF-8");
     let ran = windtunnel(&["machine", "calibrate", "-o", name]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The command as a user meets it: output, errors and exit status.
+//! Tests of the command's output, error messages and exit status.
 
 use crate::support::{Ran, object, results, windtunnel};
 
@@ -8,7 +8,7 @@ fn path(source: &str) -> String {
 }
 
 #[test]
-fn a_comparison_prints_a_table_hashes_and_how_to_repeat_it() {
+fn a_run_prints_a_table_hashes_and_the_command_that_repeats_it() {
     let (fifo, vtime) = (path("policies/fifo.bpf.c"), path("policies/vtime.bpf.c"));
     let ran = windtunnel(&[
         "run",
@@ -89,7 +89,7 @@ fn json_has_the_promised_fields() {
 }
 
 #[test]
-fn a_policy_that_faults_is_a_result_with_callback_and_source_line() {
+fn a_memory_fault_is_reported_with_callback_and_source_line() {
     let wild = path("crates/windtunnel/tests/policies/wild.bpf.c");
     for engine in ["jit", "interpreter"] {
         let ran = windtunnel(&[
@@ -112,7 +112,7 @@ fn a_policy_that_faults_is_a_result_with_callback_and_source_line() {
 }
 
 #[test]
-fn a_policy_that_loses_tasks_is_ended_by_the_watchdog_and_the_tasks_run_on() {
+fn the_watchdog_ends_a_policy_that_loses_tasks_and_the_tasks_run_on() {
     let stall = path("crates/windtunnel/tests/policies/stall.bpf.c");
     let found = results(&[
         &stall,
@@ -151,7 +151,7 @@ fn an_endless_policy_is_ended_by_the_instruction_budget() {
 }
 
 #[test]
-fn what_cannot_work_says_where_and_what_to_do() {
+fn user_errors_name_the_input_and_a_next_step() {
     let fifo = path("policies/fifo.bpf.c");
     let cases: &[(&[&str], &[&str])] = &[
         (&["run", "nosuch"], &["no policy 'nosuch'", "hint"]),
@@ -181,7 +181,7 @@ fn what_cannot_work_says_where_and_what_to_do() {
             &["did you mean pmqs/table1?", "experiment list"],
         ),
         (&["experiment", "run", "pqms"], &["did you mean pmqs?"]),
-        (&["run", &fifo, "--for", "0"], &["'0' is no time at all", "250ms"]),
+        (&["run", &fifo, "--for", "0"], &["'0' is zero", "250ms"]),
         (
             &["run", &fifo, "--seed", "-1"],
             &["'--seed' does not accept the negative number '-1'"],
@@ -208,7 +208,7 @@ fn what_cannot_work_says_where_and_what_to_do() {
 }
 
 #[test]
-fn advice_works() {
+fn hints_in_error_messages_lead_to_valid_commands() {
     for args in [["run", "eevdf", "--seed", "-1"], ["run", "eevdf", "-x", "-y"]] {
         let ran = windtunnel(&args);
         assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
@@ -225,7 +225,7 @@ fn advice_works() {
 }
 
 #[test]
-fn a_window_is_drawn_as_far_as_the_run_goes() {
+fn a_drawing_ends_with_the_run() {
     let window = |window: &str| {
         let args = [
             "run",
@@ -244,7 +244,7 @@ fn a_window_is_drawn_as_far_as_the_run_goes() {
         ran.stdout
     };
     assert_eq!(window("5ms-30ms"), window("5ms-10ms"));
-    // How long this run is turns out when its tasks have exited.
+    // The length of this run is known only when its tasks have exited.
     let load = "hackbench:groups=1,fds=2,loops=2";
     let ran = windtunnel(&["run", "eevdf", "-m", "up", "-w", load, "--draw", "20s-30s"]);
     assert_eq!(ran.status, 0, "{}", ran.stderr);
@@ -257,7 +257,7 @@ fn a_window_is_drawn_as_far_as_the_run_goes() {
 }
 
 #[test]
-fn lists_and_shows() {
+fn list_and_show_print_the_catalogues() {
     for (args, part) in [
         (&["policy", "list"][..], "eevdf"),
         (&["policy", "show", &path("policies/percpu.bpf.c")], "scan"),
@@ -274,7 +274,7 @@ fn lists_and_shows() {
 }
 
 #[test]
-fn a_policy_is_told_what_the_chosen_release_lacks() {
+fn a_kfunc_missing_in_the_chosen_release_is_reported() {
     let args = |kernel: &'static str| {
         let fixed = [
             "run",
@@ -287,7 +287,7 @@ fn a_policy_is_told_what_the_chosen_release_lacks() {
         let more = ["--for", "20ms", "--json", "-", "--kernel", kernel];
         fixed.into_iter().chain(more).collect::<Vec<_>>()
     };
-    // It is written for 7.2.
+    // fifo uses interfaces of Linux 7.2.
     let old = windtunnel(&args("6.18"));
     assert_eq!(old.status, 1);
     let err = &old.stderr;
@@ -332,7 +332,7 @@ fn a_parameter_changes_the_run() {
 }
 
 #[test]
-fn a_trace_is_written_and_hotplug_is_survived() {
+fn a_trace_records_hotplug_and_the_reload_of_a_policy() {
     let fifo = path("policies/percpu.bpf.c");
     let trace = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("hotplug.wtt");
     let to = trace.display().to_string();
@@ -358,7 +358,8 @@ fn a_trace_is_written_and_hotplug_is_survived() {
     assert_eq!(ran, 0, "a task ran on an offline CPU");
     assert_eq!(loads(&records), [(0, true)]);
     assert!(found[0]["exit"].is_null(), "{}", found[0]["exit"]);
-    // A policy that does not follow hotplug: the kernel ends it, and ten ticks of 10 ms later it is loaded again.
+    // odd has no callbacks for hotplug. The kernel ends it, and it is loaded again ten ticks of 10
+    // ms later.
     let odd = path("crates/windtunnel/tests/policies/odd.bpf.c");
     let args = [
         &[odd.as_str()],
@@ -373,7 +374,7 @@ fn a_trace_is_written_and_hotplug_is_survived() {
     assert!(found[0]["exit"].is_null(), "{}", found[0]["exit"]);
 }
 
-/// When a policy came and went, in ms.
+/// Returns the times in ms at which a policy was loaded (true) or unloaded (false).
 fn loads(records: &[trace::Record]) -> Vec<(u64, bool)> {
     let loads = records.iter().filter_map(|record| match record.event {
         trace::Event::Policy { loaded } => Some((record.time / 1_000_000, loaded)),
@@ -383,7 +384,7 @@ fn loads(records: &[trace::Record]) -> Vec<(u64, bool)> {
 }
 
 #[test]
-fn a_profile_sets_up_the_policy_and_says_what_is_missing() {
+fn a_profile_sets_parameters_and_warns_of_missing_parts() {
     let fifo = path("policies/fifo.bpf.c");
     let run = |name: &str, text: &str| {
         let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.toml"));
@@ -429,7 +430,7 @@ fn a_profile_sets_up_the_policy_and_says_what_is_missing() {
         ("unknown", "[set]\nslice = 1", "no variable is called slice"),
         ("circle", "include = ['circle']", "profiles include each other"),
         ("none", "include = ['nobody']", "there is no profile nobody"),
-        ("division", "[set]\nslice_ns = '1 / (nr_cpus - 4)'", "it divides by 0"),
+        ("division", "[set]\nslice_ns = '1 / (nr_cpus - 4)'", "division by 0"),
     ] {
         let ran = run(name, text);
         assert_eq!(ran.status, 2, "{name}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `windtunnel compare`: verdict, JSON and exit status, as a scheduler's CI uses them.
+//! Tests of `windtunnel compare`: verdict, JSON and exit status, as a scheduler's CI uses them.
 
 use crate::support::{object, windtunnel};
 
@@ -17,7 +17,7 @@ const WORKLOAD: [&str; 6] = [
 ];
 
 #[test]
-fn a_policy_that_keeps_tasks_waiting_is_told_so_and_fails_the_condition() {
+fn a_condition_that_holds_fails_the_comparison() {
     let fifo = path("policies/fifo.bpf.c");
     let slow = ["--set", "B:slice_ns=100000"];
     let compare = |more: &[&str]| windtunnel(&[&["compare", "eevdf", &fifo], &WORKLOAD[..], more].concat());
@@ -34,7 +34,7 @@ fn a_policy_that_keeps_tasks_waiting_is_told_so_and_fails_the_condition() {
     ] {
         assert!(ran.stdout.contains(part), "no '{part}' in:\n{}", ran.stdout);
     }
-    // The same policy as itself: nothing differs, nothing fails.
+    // A policy compared with itself shows no difference, and no condition fails.
     let ran = windtunnel(&[&["compare", &fifo, &fifo], &WORKLOAD[..], &["--fail-if", "score > 0%"]].concat());
     assert_eq!(ran.status, 0, "{}{}", ran.stdout, ran.stderr);
     assert!(
@@ -43,7 +43,7 @@ fn a_policy_that_keeps_tasks_waiting_is_told_so_and_fails_the_condition() {
         "{}",
         ran.stdout
     );
-    // One side's parameter tells the sides apart.
+    // A parameter set for one side only distinguishes the two sides.
     let ran = windtunnel(&[&["compare", &fifo, &fifo], &WORKLOAD[..], &slow].concat());
     assert!(
         ran.status == 0 && ran.stdout.contains("B: fifo slice_ns=100000"),
@@ -54,7 +54,7 @@ fn a_policy_that_keeps_tasks_waiting_is_told_so_and_fails_the_condition() {
 }
 
 #[test]
-fn json_is_the_same_whatever_the_threads() {
+fn the_json_does_not_depend_on_the_number_of_threads() {
     let fifo = path("policies/fifo.bpf.c");
     let json = |threads| {
         let more = ["--json", "--threads", threads, "--fail-if", "score < -99%"];
@@ -88,7 +88,7 @@ fn json_is_the_same_whatever_the_threads() {
 }
 
 #[test]
-fn a_policy_that_fails_and_a_condition_that_says_nothing_are_different_statuses() {
+fn a_failed_policy_gives_status_1_and_an_invalid_condition_status_2() {
     let wild = path("crates/windtunnel/tests/policies/wild.bpf.c");
     let ran = windtunnel(&[
         "compare",

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The same inputs give the same bytes: run twice, with either engine, in debug and release builds, and as committed.
+//! Tests that the same inputs give the same trace hash: in two runs, with either engine, in debug
+//! and release builds, and as in the committed file.
 //!
-//! The variable WINDTUNNEL names another build of the command, which must give the same bytes; scripts/test.sh names the
-//! release build. Objects are compiled on the spot, so another compiler than Debian 12's clang-19 may give other hashes.
+//! The environment variable WINDTUNNEL names another build of the command, which must give the same
+//! hashes; scripts/test.sh sets it to the release build. The policies are compiled during the test,
+//! so a compiler other than Debian 12's clang-19 may give other hashes.
 
-use crate::support::{object, results, results_of, root};
+use crate::support::{object, results, results_from, root};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Policy, machine, workload, length, seed.
+/// Policy, machine, workload, length and seed of each case.
 const CASES: &[(&str, &str, &str, &str, &str)] = &[
     ("percpu", "numa32", "mixed.json", "200ms", "2"),
     ("fifo", "hybrid", "locks.json", "300ms", "1"),
@@ -26,9 +28,9 @@ const CASES: &[(&str, &str, &str, &str, &str)] = &[
     ("fifo", "node:2 core:2 pu:2", "pingpong.json", "100ms", "1"),
 ];
 
-/// The hashes of the first five cases are committed: several nodes, cores of two kinds and locks, the fair class, and two
-/// machines without SMT.
-/// Where a task runs is tested by the drawings of schedules.rs, whose differences can be read.
+/// Number of cases, from the first, whose hashes are committed. They cover several nodes, cores of
+/// two kinds with locks, the fair class, and two machines without SMT. The drawings of schedules.rs
+/// test where tasks run, because their differences can be read.
 const COMMITTED: usize = 5;
 
 fn hash(command: &Path, policy: &str, case: &(&str, &str, &str, &str, &str), engine: &str) -> String {
@@ -45,13 +47,13 @@ fn hash(command: &Path, policy: &str, case: &(&str, &str, &str, &str, &str), eng
         "--engine",
         engine,
     ];
-    let found = results_of(command, &[&[policy], &args[..]].concat());
+    let found = results_from(command, &[&[policy], &args[..]].concat());
     assert!(found[0]["exit"].is_null(), "{case:?}: {}", found[0]["exit"]);
     found[0]["trace_hash"].as_str().expect("a hash").to_owned()
 }
 
 #[test]
-fn hashes_are_those_committed_whatever_executes_the_policy() {
+fn hashes_do_not_depend_on_engine_or_build_and_match_the_committed_ones() {
     let this = Path::new(env!("CARGO_BIN_EXE_windtunnel"));
     let other = std::env::var_os("WINDTUNNEL").map(|command| root().join(command));
     let mut text = String::new();
@@ -80,7 +82,7 @@ fn hashes_are_those_committed_whatever_executes_the_policy() {
 }
 
 #[test]
-fn seeds_matter() {
+fn different_seeds_give_different_hashes() {
     let with_seed = |seed| {
         let args = [
             "eevdf",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `windtunnel diff`: runs that differ in one decision, found at its time, CPU and source line.
+//! Tests of `windtunnel diff`: it finds a single different decision with its time, CPU and source
+//! line.
 
 use crate::support::{object, root, windtunnel};
 use serde_json::Value;
@@ -18,7 +19,7 @@ fn diff(a: &str, b: &str, more: &[&str]) -> (i32, Value) {
     (ran.status, json)
 }
 
-/// `odd.bpf.c:27` of the line with this comment.
+/// Returns the position, such as `odd.bpf.c:27:`, of the source line with this comment.
 fn line(comment: &str) -> String {
     let text = std::fs::read_to_string(root().join(ODD)).expect("the source");
     let found = text.lines().position(|line| line.contains(&format!("/* {comment} */")));
@@ -29,14 +30,14 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// From this time on, in ns, one choice is another one.
+/// Time in ns from which on odd.bpf.c makes one choice differently.
 const FROM: u64 = 20_000_000;
 
 #[test]
-fn one_odd_decision_is_found_at_its_time_cpu_and_line() {
+fn the_first_different_decision_is_found_with_time_cpu_and_source_line() {
     let odd = path(ODD);
     for engine in ["jit", "interpreter"] {
-        for (kind, of_a, line_a, of_b, line_b) in [
+        for (kind, words_a, line_a, words_b, line_b) in [
             (
                 "1",
                 "stays on CPU",
@@ -54,7 +55,8 @@ fn one_odd_decision_is_found_at_its_time_cpu_and_line() {
             ("3", "slice 3ms", Some("as always"), "at the head", Some("at the head")),
             ("4", "", None, "kicks CPU 1 preempting", Some("a kick")),
         ] {
-            // A makes the odd choice as well, but much later: until then both do the same at the same times.
+            // Side A has the odd choice too, but much later. Until then both sides do the same at
+            // the same times.
             let settings = [format!("kind={kind}"), format!("B:from_ns={FROM}")];
             let mut more = vec!["--engine", engine, "--window", "0s", "--set", "A:from_ns=1000000000000"];
             more.extend(settings.iter().flat_map(|setting| ["--set", setting]));
@@ -64,19 +66,19 @@ fn one_odd_decision_is_found_at_its_time_cpu_and_line() {
             let [a, b] = ["a", "b"].map(|side| first[side]["decided"].clone());
             let time = first["time_ns"].as_u64().expect("a time");
             assert!((FROM..FROM + 2_000_000).contains(&time), "{kind}: {time}");
-            for (told, words, place) in [(&a, of_a, line_a), (&b, of_b, line_b)] {
-                assert!(text(&told["decision"]).contains(words), "{kind}: {told}");
-                let place = match place {
+            for (decided, words, position) in [(&a, words_a, line_a), (&b, words_b, line_b)] {
+                assert!(text(&decided["decision"]).contains(words), "{kind}: {decided}");
+                let position = match position {
                     None => continue,
                     Some("odd_select_cpu") => "odd_select_cpu (odd.bpf.c".to_owned(),
                     Some(comment) => line(comment),
                 };
                 assert!(
-                    text(&told["place"]).contains(&place),
-                    "{kind}: {told} is not at {place}"
+                    text(&decided["place"]).contains(&position),
+                    "{kind}: {decided} is not at {position}"
                 );
             }
-            // The same CPU, the same instant: nothing differed before.
+            // The decisions have the same CPU and time because nothing differed before.
             if !a.is_null() {
                 assert_eq!((&a["time_ns"], &a["cpu"]), (&b["time_ns"], &b["cpu"]));
                 assert_eq!(first["a"]["tasks"], first["b"]["tasks"]);
@@ -89,10 +91,10 @@ fn one_odd_decision_is_found_at_its_time_cpu_and_line() {
 }
 
 #[test]
-fn what_is_not_asked_for_is_passed_over_and_its_effect_is_found() {
+fn with_only_run_the_effect_of_a_decision_is_found_instead() {
     let odd = path(ODD);
     let set = ["--set", "B:kind=3", "--set", "from_ns=20000000", "--window", "4ms"];
-    // Two or three on each CPU, always runnable.
+    // Two or three tasks on each CPU are always runnable.
     let hogs = [
         "diff",
         &odd,
@@ -111,7 +113,7 @@ fn what_is_not_asked_for_is_passed_over_and_its_effect_is_found() {
     let (_, all) = diff(&[]);
     let (status, run) = diff(&["--only", "run"]);
     assert_eq!(status, 1);
-    // Who was put at the head runs before its time.
+    // The task that was put at the head of the queue runs earlier than in the other run.
     let (insertion, effect) = (all["first"]["time_ns"].as_u64(), run["first"]["time_ns"].as_u64());
     assert!(insertion < effect, "{insertion:?} {effect:?}");
     assert_eq!(all["effect"], run["first"]);
@@ -119,7 +121,7 @@ fn what_is_not_asked_for_is_passed_over_and_its_effect_is_found() {
         text(&run["first"]["b"]["came"]["decision"]).contains("at the head"),
         "{run}"
     );
-    // As text, with drawings of both.
+    // The text report has drawings of both runs.
     let ran = windtunnel(&[&hogs[..], &set[..]].concat());
     for part in [
         "ops.enqueue() in odd_enqueue (odd.bpf.c:",
@@ -138,8 +140,8 @@ fn what_is_not_asked_for_is_passed_over_and_its_effect_is_found() {
 }
 
 #[test]
-fn what_costs_more_but_decides_the_same_does_not_part() {
-    // The same choices by an instruction more here and there.
+fn runs_with_other_costs_but_equal_decisions_do_not_differ() {
+    // Both sides make the same choices, but side B executes more instructions.
     let (odd, fifo) = (path(ODD), path("policies/fifo.bpf.c"));
     let (status, found) = diff(&odd, &odd, &["--set", "B:kind=1", "--set", "B:from_ns=1000000000000"]);
     assert_eq!((status, &found["first"]), (0, &Value::Null));
@@ -158,7 +160,7 @@ fn what_costs_more_but_decides_the_same_does_not_part() {
 }
 
 #[test]
-fn the_fair_class_is_compared_by_what_it_decides_too() {
+fn the_fair_class_can_be_compared_with_a_policy() {
     let (status, found) = diff("eevdf", &path("policies/fifo.bpf.c"), &["--window", "0s"]);
     assert_eq!(status, 1);
     assert!(found["first"]["a"]["decided"]["callback"].is_null());

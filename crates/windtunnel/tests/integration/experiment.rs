@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Experiments: definitions, what they refuse, comparison with a baseline and with what was published.
+//! Tests of experiments: valid and invalid definitions, and comparison with a baseline and with
+//! published figures.
 
 use crate::support;
 use crate::support::{Ran, windtunnel};
 use std::path::PathBuf;
 use windtunnel::experiment::Experiment;
 
-/// An experiment's folder, made of its files.
+/// Creates an experiment's directory with the given files.
 fn folder(name: &str, files: &[(&str, &str)]) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
         .join("experiments")
@@ -32,7 +33,7 @@ fn json(folder: &std::path::Path, more: &[&str]) -> serde_json::Value {
 
 const HEAD: &str = "title = 't'\nsource = 's'\nquestion = 'q'\n";
 
-/// Two hogs of 2 ms each on one CPU take 4 ms, on two CPUs 2 ms.
+/// Two tasks of 2 ms each take 4 ms on one CPU and 2 ms on two.
 const SPEEDUP: &str = r#"
 columns = ["cpus", "hogs", "time_s", "speedup_percent"]
 [values]
@@ -51,7 +52,7 @@ keys = { cpus = [1, 2], hogs = [2, 4] }
 "#;
 
 #[test]
-fn a_matrix_is_run_against_its_baseline() {
+fn every_case_is_compared_with_its_baseline() {
     let published = "cpus,hogs,time_s,speedup_percent\n2,2,0.002,110\n1,2,0.004,-5\n2,8,,7\n";
     let folder = folder(
         "speedup",
@@ -60,8 +61,8 @@ fn a_matrix_is_run_against_its_baseline() {
             ("published.csv", published),
         ],
     );
-    let told = &json(&folder, &[])[0];
-    let rows = told["rows"].as_array().expect("rows");
+    let found = &json(&folder, &[])[0];
+    let rows = found["rows"].as_array().expect("rows");
     let keys: Vec<String> = rows
         .iter()
         .map(|row| format!("{}/{}", row["keys"]["cpus"], row["keys"]["hogs"]))
@@ -73,24 +74,28 @@ fn a_matrix_is_run_against_its_baseline() {
     assert!((measured(2) - 100.0).abs() < 1.0, "{}", measured(2));
     assert_eq!(speedup(2)["published"], 110.0);
     assert!((speedup(2)["difference"].as_f64().expect("a number") + 10.0).abs() < 1.0);
-    // The case on one CPU is the baseline: 2 CPUs, 2 numbers and 2 seeds are 8 runs, not 16.
-    assert_eq!(told["runs"], 8);
-    let agreement = told["agreement"].as_array().expect("columns");
-    let of = |column: &str| agreement.iter().find(|a| a["column"] == column).expect("a column");
+    // The cases on one CPU are the baseline's: 2 CPU counts, 2 numbers of tasks and 2 seeds are 8
+    // runs, not 16.
+    assert_eq!(found["runs"], 8);
+    let agreement = found["agreement"].as_array().expect("columns");
+    let column_agreement = |column: &str| agreement.iter().find(|a| a["column"] == column).expect("a column");
     assert_eq!(
-        (&of("time_s")["unit"], &of("time_s")["signed"]),
+        (
+            &column_agreement("time_s")["unit"],
+            &column_agreement("time_s")["signed"]
+        ),
         (&"percent".into(), &0.into())
     );
-    let speedups = of("speedup_percent");
+    let speedups = column_agreement("speedup_percent");
     assert_eq!(
         (&speedups["cells"], &speedups["signed"], &speedups["right_sign"]),
         (&2.into(), &2.into(), &1.into())
     );
-    assert!(told["notes"][0].as_str().expect("a note").contains("2, 8"));
+    assert!(found["notes"][0].as_str().expect("a note").contains("2, 8"));
 }
 
 #[test]
-fn measured_csv_has_the_columns_of_the_definition_and_the_readme_the_agreement() {
+fn update_writes_measured_csv_and_the_agreement_in_the_readme() {
     let readme = "# t\n<!-- agreement -->\nold\n<!-- end -->\nrest\n";
     let published = "cpus,hogs,time_s,speedup_percent\n2,2,0.002,100\n";
     let files = [
@@ -138,10 +143,10 @@ values.minus_mean = { measure = "queue_length", at = "{time_ms}ms", cpu = "{cpu}
 "#;
 
 #[test]
-fn a_row_of_each_run_time_and_cpu() {
+fn rows_can_be_made_for_each_run_time_and_cpu() {
     let folder = folder("series", &[("experiment.toml", &(HEAD.to_owned() + SERIES))]);
-    let told = &json(&folder, &[])[0];
-    let rows = told["rows"].as_array().expect("rows");
+    let found = &json(&folder, &[])[0];
+    let rows = found["rows"].as_array().expect("rows");
     assert_eq!(rows.len(), 8);
     let row = |row: &serde_json::Value| {
         let value = |name: &str| row["values"][name]["measured"].as_f64().expect("a number");
@@ -160,7 +165,7 @@ fn a_row_of_each_run_time_and_cpu() {
 }
 
 #[test]
-fn a_definition_that_cannot_work_is_told_by_its_line() {
+fn an_error_in_a_definition_is_reported_with_its_source_line() {
     let good = HEAD.to_owned() + SPEEDUP;
     let case = good.lines().position(|line| line == "[[case]]").expect("a case") + 1;
     for (name, from, to, message) in [
@@ -268,7 +273,7 @@ fn published_figures_are_checked_before_anything_runs() {
 }
 
 #[test]
-fn a_run_without_a_value_is_told_and_makes_status_1() {
+fn a_case_without_a_value_is_reported_and_gives_status_1() {
     let text = SPEEDUP
         .replace("seeds = 2", "seeds = 2\nfor = \"100us\"")
         .replace("\"time_s\"\n", "\"score\"\n");
@@ -284,7 +289,7 @@ fn a_run_without_a_value_is_told_and_makes_status_1() {
 }
 
 #[test]
-fn names_and_variables_are_looked_up() {
+fn unknown_experiments_and_variables_are_refused() {
     let ran = windtunnel(&["experiment", "run", "nosuch"]);
     assert_eq!(ran.status, 2);
     assert!(
@@ -304,9 +309,9 @@ fn names_and_variables_are_looked_up() {
     assert_eq!(rows[1]["values"]["queued"]["measured"].as_f64().expect("a number"), 2.0);
 }
 
-/// Every definition of the repository can be worked out, and its published.csv read.
+/// Checks that every definition of the repository and its published.csv can be read.
 #[test]
-fn the_experiments_of_the_repository_are_definitions() {
+fn the_definitions_of_the_repository_can_be_read() {
     let ran = windtunnel(&["experiment", "list"]);
     assert_eq!(ran.status, 0, "{}", ran.stderr);
     for line in ran.stdout.lines() {
@@ -345,8 +350,8 @@ fn a_live_plan_has_the_variables_of_its_table_and_no_policy_of_the_definition() 
     assert!(error.to_string().contains("no such variable"), "{error}");
 }
 
-/// An experiment of the repository whose policy is compiled here, wherever the command finds others.
-fn of_repository(name: &str, policy: &str) -> PathBuf {
+/// Copies an experiment of the repository, with the policy compiled by this test.
+fn copy_with_compiled_policy(name: &str, policy: &str) -> PathBuf {
     let path = support::root().join("experiments").join(name).join("experiment.toml");
     let text = std::fs::read_to_string(path).expect("a definition");
     let object = support::object(&format!("policies/{policy}.bpf.c"));
@@ -360,9 +365,9 @@ fn of_repository(name: &str, policy: &str) -> PathBuf {
     )
 }
 
-/// Each row's keys and, of one column, expected and measured.
-fn rows(told: &serde_json::Value, column: &str) -> Vec<(String, Option<f64>, f64)> {
-    let rows = told[0]["rows"].as_array().expect("rows");
+/// Returns for each row its keys and the published and measured values of a column.
+fn rows(found: &serde_json::Value, column: &str) -> Vec<(String, Option<f64>, f64)> {
+    let rows = found[0]["rows"].as_array().expect("rows");
     let row = |row: &serde_json::Value| {
         let cell = &row["values"][column];
         (
@@ -374,11 +379,15 @@ fn rows(told: &serde_json::Value, column: &str) -> Vec<(String, Option<f64>, f64
     rows.iter().map(row).collect()
 }
 
-/// With a hundredth of the jobs; the whole, to 1 %, is `experiment run theory`.
+/// Runs a hundredth of the jobs, so the bound is wide. `experiment run theory` runs all and is
+/// accurate to 1 %.
 #[test]
-fn theory_holds_for_few_jobs_as_far_as_they_tell() {
-    let told = json(&of_repository("theory", "rr"), &["--with", "jobs=8000", "--seeds", "1"]);
-    let means = rows(&told, "mean_response_ms");
+fn mean_response_times_are_near_theory_with_few_jobs() {
+    let found = json(
+        &copy_with_compiled_policy("theory", "rr"),
+        &["--with", "jobs=8000", "--seeds", "1"],
+    );
+    let means = rows(&found, "mean_response_ms");
     assert!(means.iter().filter(|(_, theory, _)| theory.is_some()).count() >= 14);
     for (keys, theory, measured) in means {
         let theory = theory.unwrap_or(measured);
@@ -387,19 +396,19 @@ fn theory_holds_for_few_jobs_as_far_as_they_tell() {
             "{keys}: {measured} for {theory}"
         );
     }
-    for (keys, _, off) in rows(&told, "little_percent") {
+    for (keys, _, off) in rows(&found, "little_percent") {
         assert!(off.abs() < 1e-6, "{keys}: {off}");
     }
 }
 
-/// With theory as the control, few jobs are enough.
+/// The experiment uses theory as a control variate, so few jobs are enough.
 #[test]
 fn a_single_server_near_saturation_is_within_one_percent() {
-    let told = json(
-        &of_repository("smp/single-server", "rr"),
+    let found = json(
+        &copy_with_compiled_policy("smp/single-server", "rr"),
         &["--with", "jobs=2000", "--seeds", "2"],
     );
-    let means = rows(&told, "mean_response_ms");
+    let means = rows(&found, "mean_response_ms");
     for (keys, theory, measured) in &means {
         let theory = theory.unwrap_or(*measured);
         assert!(
@@ -407,16 +416,17 @@ fn a_single_server_near_saturation_is_within_one_percent() {
             "{keys}: {measured} for {theory}"
         );
     }
-    let of = |slice: &str| {
+    let mean = |slice: &str| {
         let row = means
             .iter()
             .find(|(keys, ..)| keys.contains(&format!("\"timeslice_ms\":\"{slice}\"")));
         row.expect("a row").2
     };
-    assert!(of("10") > of("5") && of("5") > of("1") && of("1") > of("0.1"));
+    assert!(mean("10") > mean("5") && mean("5") > mean("1") && mean("1") > mean("0.1"));
 }
 
-/// L = lambda W whatever the policy: the number of jobs from the times of events, response times as the jobs tell them.
+/// Checks Little's law L = lambda W under every policy. The number of jobs comes from the times of
+/// events, the response times from the jobs' own records.
 #[test]
 fn littles_law_holds_under_every_policy() {
     let policies = support::policies();
@@ -428,8 +438,8 @@ fn littles_law_holds_under_every_policy() {
             object.display()
         ));
     }
-    let told = json(&folder("little", &[("experiment.toml", &text)]), &[]);
-    let rows = rows(&told, "little_percent");
+    let found = json(&folder("little", &[("experiment.toml", &text)]), &[]);
+    let rows = rows(&found, "little_percent");
     assert_eq!(rows.len(), 1 + policies.len());
     for (keys, _, off) in rows {
         assert!(off.abs() < 1e-6, "{keys}: {off}");
@@ -450,7 +460,7 @@ policy = "eevdf"
 "#;
 
 #[test]
-fn what_cannot_work_does_not_keep_others_from_running() {
+fn an_experiment_that_fails_does_not_keep_others_from_running() {
     let good = folder("one-good", &[("experiment.toml", &(HEAD.to_owned() + SERIES))]);
     let bad = folder("one-bad", &[("experiment.toml", "title = 1")]);
     let late = SPEEDUP.replace("policy = \"eevdf\"", "policy = \"nosuch\"");
@@ -463,7 +473,7 @@ fn what_cannot_work_does_not_keep_others_from_running() {
         "{}",
         ran.stdout
     );
-    // A definition that cannot be read is known before anything runs.
+    // A definition that cannot be read is refused before anything runs.
     let ran = windtunnel(&["experiment", "run", &name(&good), &name(&bad)]);
     assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
 }

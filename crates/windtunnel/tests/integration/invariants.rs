@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `windtunnel invariants`: what breaks is found where it does, drawn, and drawn again by the command told.
+//! Tests of `windtunnel invariants`: a violation is found at its time, drawn, and drawn again by
+//! the printed command.
 
 use crate::support::{object, windtunnel};
 
-/// Four tasks start on CPU 0 of four, and odd leaves them there.
+/// Four tasks start on CPU 0 of four CPUs, and the policy `odd` leaves them there.
 const CROWD: [&str; 6] = [
     "-m",
     "smp4",
@@ -20,17 +21,18 @@ fn odd() -> String {
 }
 
 #[test]
-fn a_crowd_beside_idle_cpus_breaks_both_bounds() {
+fn tasks_waiting_beside_idle_cpus_break_work_conservation_and_starvation() {
     let odd = odd();
     let ran = windtunnel(&[&["invariants", &odd], &CROWD[..], &["--starvation", "25ms", "--json"]].concat());
     assert_eq!(ran.status, 1, "{}", ran.stderr);
-    let told: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
-    let of = |name: &str| {
-        let all = told[0]["invariants"].as_array().expect("invariants");
+    let found: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let result = |name: &str| {
+        let all = found[0]["invariants"].as_array().expect("invariants");
         all.iter().find(|one| one["invariant"] == name).expect(name).clone()
     };
-    // The second task waits from the start until the first tick, after 10 ms, while CPU 1 and others idle; the fourth for three.
-    let idle = of("work conservation");
+    // The second task waits from the start until the first tick at 10 ms, while other CPUs idle.
+    // The fourth task waits for three such intervals.
+    let idle = result("work conservation");
     assert_eq!(
         (idle["first"]["from_ns"].as_u64(), idle["first"]["pid"].as_u64()),
         (Some(0), Some(2))
@@ -40,11 +42,11 @@ fn a_crowd_beside_idle_cpus_breaks_both_bounds() {
         end("until_ns") - end("from_ns")
     };
     assert!((9_500_000..10_500_000).contains(&ns(&idle["first"])), "{idle}");
-    let starved = of("starvation");
+    let starved = result("starvation");
     assert_eq!(starved["first"]["pid"].as_u64(), Some(4), "{starved}");
     assert!((29_500_000..30_500_000).contains(&ns(&starved["first"])), "{starved}");
-    assert_eq!(of("affinity")["violations"].as_u64(), Some(0));
-    // The command told draws the same picture.
+    assert_eq!(result("affinity")["violations"].as_u64(), Some(0));
+    // The printed command draws the same picture.
     let command = idle["command"].as_str().expect("a command");
     let words: Vec<&str> = command.split(' ').skip(1).collect();
     let again = windtunnel(&words);
@@ -64,7 +66,7 @@ fn a_crowd_beside_idle_cpus_breaks_both_bounds() {
 }
 
 #[test]
-fn who_spreads_tasks_keeps_the_bounds() {
+fn a_policy_that_spreads_tasks_breaks_no_invariant() {
     let ran = windtunnel(&[&["invariants", "eevdf", &odd()], &CROWD[..], &["--idle", "15ms"]].concat());
     assert_eq!(ran.status, 1, "{}{}", ran.stdout, ran.stderr);
     let (eevdf, odd) = ran.stdout.split_once("\nodd on machine").expect("both");

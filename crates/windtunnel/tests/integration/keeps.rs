@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is finished stays: full disks, closed pipes, signals and paths that cannot be written.
+//! Tests that finished results are never lost: with full disks, closed pipes, signals and paths
+//! that cannot be written.
 
 use crate::support::{object, root, windtunnel};
 use std::fs::File;
@@ -41,14 +42,14 @@ fn start(args: &[&str]) -> Child {
 }
 
 fn send(child: &Child, signal: i32) {
-    // SAFETY: a child that has not been waited for.
+    // SAFETY: signals a child that has not been waited for.
     unsafe { libc::kill(child.id() as i32, signal) };
 }
 
-fn wait_for(what: &str, until: impl Fn() -> bool) {
+fn wait_for(name: &str, until: impl Fn() -> bool) {
     let started = Instant::now();
     while !until() {
-        assert!(started.elapsed() < Duration::from_secs(120), "no {what}");
+        assert!(started.elapsed() < Duration::from_secs(120), "no {name}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -58,7 +59,7 @@ fn text(output: &Output) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
 }
 
-/// Long enough to be interrupted: hours of simulated time.
+/// Arguments of a run that takes hours and is interrupted by the tests.
 const ENDLESS: [&str; 6] = [
     "--machine",
     "smp4",
@@ -76,7 +77,7 @@ fn a_path_that_cannot_be_written_fails_before_the_run() {
     std::fs::write(folder.join("file"), "kept").expect("written");
     let below = below.display().to_string();
     for option in ["--json", "--trace", "--html", "--details", "--perfetto", "--ftrace"] {
-        // It would take hours.
+        // The run itself would take hours.
         let ran = windtunnel(&[&["run", &fifo, option, &below][..], &ENDLESS].concat());
         assert_eq!(ran.status, 2, "{option}");
         assert!(
@@ -112,7 +113,7 @@ fn a_path_that_cannot_be_written_fails_before_the_run() {
 }
 
 #[test]
-fn a_full_output_loses_no_result() {
+fn a_full_output_does_not_lose_the_other_results() {
     let fifo = fifo();
     let folder = folder("full");
     let json = folder.join("out.json").display().to_string();
@@ -141,7 +142,7 @@ fn a_full_output_loses_no_result() {
         assert_eq!(results.len(), 2, "{option}");
         std::fs::remove_file(&json).expect("removed");
     }
-    // Standard output is full: no panic, and the file is there.
+    // With a full standard output, the command does not panic and still writes the file.
     let full = || File::options().write(true).open("/dev/full").expect("the device");
     let output = command(&args).stdout(full()).output().expect("the command");
     let (_, err) = text(&output);
@@ -151,7 +152,7 @@ fn a_full_output_loses_no_result() {
         "windtunnel: standard output: No space left on device (os error 28)\n"
     );
     assert!(Path::new(&json).exists());
-    // So is standard error.
+    // With a full standard error, it does not panic either.
     for args in [
         &["run", "nosuch"][..],
         &["policy", "list"],
@@ -169,7 +170,7 @@ fn a_full_output_loses_no_result() {
 }
 
 #[test]
-fn every_command_survives_a_full_or_closed_output() {
+fn every_command_handles_a_full_or_closed_output() {
     let fifo = fifo();
     let folder = folder("closed");
     let trace = folder.join("t.wtt").display().to_string();
@@ -197,7 +198,8 @@ fn every_command_survives_a_full_or_closed_output() {
             err.contains("standard output: No space left on device"),
             "{args:?}: {err}"
         );
-        // The reader is gone: the command ends as after SIGPIPE and prints nothing.
+        // After the reader has closed the pipe, the command ends like a program killed by SIGPIPE
+        // and prints nothing.
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
         let output = command(&args).stdout(writer).output().expect("the command");
@@ -213,7 +215,7 @@ fn every_command_survives_a_full_or_closed_output() {
 }
 
 #[test]
-fn a_closed_pipe_loses_no_file() {
+fn a_closed_pipe_does_not_lose_the_json_file() {
     let json = folder("pipe").join("out.json");
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
@@ -231,7 +233,7 @@ fn a_closed_pipe_loses_no_file() {
 }
 
 #[test]
-fn an_interrupted_run_keeps_the_policies_that_are_complete() {
+fn an_interrupted_run_keeps_the_results_of_finished_policies() {
     let fifo = fifo();
     for (signal, status) in [(libc::SIGINT, 130), (libc::SIGTERM, 143)] {
         let folder = folder(&format!("interrupted-{signal}"));
@@ -277,7 +279,7 @@ fn an_interrupted_run_keeps_the_policies_that_are_complete() {
             (results.len(), results[0].policy.as_str(), results[0].interrupted),
             (1, "eevdf", false)
         );
-        // Complete ones only, and nothing temporary.
+        // Only complete files remain, and no temporary ones.
         assert_eq!(
             names(&folder),
             ["out.eevdf.perfetto", "out.eevdf.wtt", "out.html", "out.json"]
@@ -288,7 +290,7 @@ fn an_interrupted_run_keeps_the_policies_that_are_complete() {
 }
 
 #[test]
-fn a_second_signal_ends_at_once_and_leaves_nothing() {
+fn a_second_signal_ends_the_command_at_once_without_leftover_files() {
     let folder = folder("twice");
     let trace = folder.join("out.wtt");
     let args = [
@@ -298,7 +300,7 @@ fn a_second_signal_ends_at_once_and_leaves_nothing() {
     .concat();
     let child = start(&args);
     wait_for("temporary file", || !names(&folder).is_empty());
-    // Both before it can look at the first.
+    // Both signals arrive before the command checks for the first.
     send(&child, libc::SIGTERM);
     send(&child, libc::SIGINT);
     let output = child.wait_with_output().expect("the command");
@@ -340,7 +342,7 @@ fn an_ignored_signal_stays_ignored() {
 }
 
 #[test]
-fn an_interrupted_comparison_tells_the_pairs_that_are_complete() {
+fn an_interrupted_comparison_reports_the_finished_pairs() {
     let fifo = fifo();
     let load = [
         "--machine",
@@ -365,9 +367,9 @@ fn an_interrupted_comparison_tells_the_pairs_that_are_complete() {
 }
 
 #[test]
-fn other_commands_say_how_far_they_came() {
+fn other_commands_report_how_far_they_came() {
     let fifo = fifo();
-    let told = |args: &[&str]| {
+    let interrupted = |args: &[&str]| {
         let child = start(args);
         std::thread::sleep(Duration::from_secs(2));
         send(&child, libc::SIGINT);
@@ -376,20 +378,20 @@ fn other_commands_say_how_far_they_came() {
         assert_eq!(output.status.code(), Some(130), "{args:?}: {out}{err}");
         (out, err)
     };
-    let (out, err) = told(&[&["invariants", &fifo, "eevdf"][..], &ENDLESS].concat());
+    let (out, err) = interrupted(&[&["invariants", &fifo, "eevdf"][..], &ENDLESS].concat());
     assert!(
         out.contains("work conservation") && out.contains("interrupted at "),
         "{out}"
     );
     assert!(err.contains("eevdf: not run (interrupted)"), "{err}");
-    let (out, _) = told(&[&["diff", &fifo, &fifo][..], &ENDLESS].concat());
+    let (out, _) = interrupted(&[&["diff", &fifo, &fifo][..], &ENDLESS].concat());
     assert!(
         out.contains("make the same decisions:") && out.contains("(interrupted there)"),
         "{out}"
     );
-    let (out, err) = told(&[&["top", &fifo][..], &ENDLESS].concat());
+    let (out, err) = interrupted(&[&["top", &fifo][..], &ENDLESS].concat());
     assert!(out.lines().count() > 2 && err.contains("interrupted at "), "{out}{err}");
-    let (out, _) = told(&["experiment", "run", "pmqs/table1", "pmqs/table2", "--seeds", "300"]);
+    let (out, _) = interrupted(&["experiment", "run", "pmqs/table1", "pmqs/table2", "--seeds", "300"]);
     assert!(
         out.contains("pmqs/table1: interrupted after ") && out.contains(" runs\n"),
         "{out}"
@@ -397,7 +399,7 @@ fn other_commands_say_how_far_they_came() {
 }
 
 #[test]
-fn lines_that_were_printed_reach_a_reader_that_goes_away() {
+fn lines_are_printed_before_the_reader_closes_the_pipe() {
     let mut child = start(&[&["top", "eevdf"][..], &ENDLESS].concat());
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe"));
     let mut first = String::new();

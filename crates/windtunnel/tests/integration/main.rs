@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The command as users run it, and every policy of the repository.
+//! Tests of the windtunnel command and of every policy in the repository.
 
 mod broken;
 mod calibrate;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Deliberately broken policies (`negative/`), each caught by the check that its header names.
+//! Tests that the sanitizer catches each deliberately broken policy of `negative/` with the check
+//! that the policy's header names.
 //!
-//! The header also says how the policy ends without checked mode, so that it is known what only `--check` finds. With it the
-//! record names the source line marked `here`, and both engines give the same record.
+//! The header also says how the policy ends without the sanitizer, which shows what only `--check`
+//! finds. With `--check`, the exit record names the source line marked `here`, and both engines
+//! give the same record.
 
 use crate::support;
 use crate::support::{object, results, root};
@@ -11,13 +13,13 @@ use std::path::Path;
 
 const FOLDER: &str = "crates/windtunnel/tests/negative";
 
-/// What a policy's header promises.
+/// Expectations in a policy's header comment.
 struct Header {
     source: String,
     check: String,
     without: String,
     kind: String,
-    /// The line marked `here`.
+    /// Number of the source line marked `here`.
     line: Option<usize>,
 }
 
@@ -53,24 +55,24 @@ fn caught(header: &Header) -> Result<(), String> {
         .iter()
         .map(|engine| run(name, &["--check", "--engine", engine])["exit"].take())
         .collect();
-    let said = |exit: &Value, part: &str| exit["message"].as_str().is_some_and(|message| message.contains(part));
+    let message_has = |exit: &Value, part: &str| exit["message"].as_str().is_some_and(|message| message.contains(part));
     let exit = &records[0];
-    if exit["kind"] != header.kind.as_str() || !said(exit, &header.check) {
+    if exit["kind"] != header.kind.as_str() || !message_has(exit, &header.check) {
         return Err(format!("{name}: not caught by \"{}\": {exit:#}", header.check));
     }
     if records[0] != records[1] {
         return Err(format!("{name}: the engines differ: {:#} {:#}", records[0], records[1]));
     }
     if let Some(line) = header.line {
-        let place = format!("{name}:{line}:");
-        if !exit["source"].as_str().is_some_and(|source| source.contains(&place)) {
-            return Err(format!("{name}: not told of line {line}: {exit:#}"));
+        let position = format!("{name}:{line}:");
+        if !exit["source"].as_str().is_some_and(|source| source.contains(&position)) {
+            return Err(format!("{name}: the record does not name source line {line}: {exit:#}"));
         }
     }
     let without = run(name, &[])["exit"].take();
     let as_promised = match header.without.as_str() {
         "nothing" => without.is_null(),
-        part => said(&without, part),
+        part => message_has(&without, part),
     };
     match as_promised {
         true => Ok(()),
@@ -93,14 +95,14 @@ fn each_broken_policy_is_caught_by_the_check_in_its_header() {
 }
 
 #[test]
-fn a_finding_ends_the_run_with_status_1_and_is_told_like_a_sanitizer() {
+fn a_finding_ends_the_run_with_status_1_and_a_sanitizer_report() {
     let object = object(&format!("{FOLDER}/use_after_release.bpf.c"));
     let ran = support::windtunnel(&["run", object.to_str().expect("a path"), "--for", "600ms", "--check"]);
     assert_eq!(ran.status, 1, "{}", ran.stderr);
     for part in [
-        "checked mode: ops.running(): use-after-release: load of 4 bytes at 0x",
+        "sanitizer: ops.running(): use-after-release: load of 4 bytes at 0x",
         "use_after_release.bpf.c:",
-        "a reference to a task_struct was got in bad_running (",
+        "a reference to a task_struct was acquired in bad_running (",
         "and released in bad_running (",
         " of the task_struct of ",
     ] {
@@ -110,7 +112,7 @@ fn a_finding_ends_the_run_with_status_1_and_is_told_like_a_sanitizer() {
 }
 
 #[test]
-fn checked_mode_changes_nothing_for_the_policies_of_the_library() {
+fn the_sanitizer_does_not_change_the_schedules_of_the_policies() {
     for policy in support::policies() {
         let object = object(&format!("policies/{policy}.bpf.c"));
         let run = |more: &[&str]| {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The HTML report from the command: of trace files, and of a run itself. How the page works is the report crate's test.
+//! Tests of the HTML reports that the command writes for trace files and runs. The report crate
+//! tests how the page works.
 
 use crate::support::{object, windtunnel};
 use std::path::{Path, PathBuf};
@@ -15,9 +16,9 @@ fn text(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// The same policies from their traces and directly: the same page but for what only a trace file knows.
+/// Checks that a run and its trace file give the same page.
 #[test]
-fn from_traces_and_from_the_run_itself() {
+fn a_run_and_its_trace_give_the_same_page() {
     let folder = folder("page");
     let vtime = text(&object("policies/vtime.bpf.c"));
     let (traces, direct, read) = (
@@ -64,7 +65,7 @@ fn from_traces_and_from_the_run_itself() {
 }
 
 #[test]
-fn what_cannot_be_read_or_written_is_said() {
+fn a_missing_trace_is_refused() {
     let folder = folder("page-errors");
     let missing = text(&folder.join("none.wtt"));
     let ran = windtunnel(&["report", &missing, "-o", &text(&folder.join("x.html"))]);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! dss and dss25: goodness, quanta and their recalculation, wake-up placement as in Linux 2.4 and 2.5.2-pre.
+//! Tests of dss and dss25: goodness, quanta and their recalculation, and wake-up placement as in
+//! Linux 2.4 and 2.5.2-pre.
 
 use crate::support::policy::*;
 use workload::{Action, Disturbance, Op, Policy};
@@ -26,7 +27,8 @@ fn a_quantum_is_six_ticks() {
         let ran = run.tasks(Tasks::default().add_many(2, "hog", &hog())).for_ms(3000);
         let stints = ran.stints();
         near(length(&stints[0]), 6 * tick * MS, MS);
-        // Who ends its quantum last has the next one, too: it is where it ran last, and its memory map is there.
+        // The hog that spends its quantum last also runs next, because its last CPU and its memory
+        // map count in its favour.
         for stint in &stints[2..stints.len() - 1] {
             near(length(stint), 2 * 6 * tick * MS, 2 * MS);
         }
@@ -43,11 +45,11 @@ fn counters_are_recalculated_when_all_are_spent() {
 }
 
 #[test]
-fn a_late_tick_makes_no_others_shorter() {
-    // An interrupt keeps the timer from the CPU until shortly before the next tick.
+fn a_late_tick_does_not_shorten_other_ticks() {
+    // An interrupt delays the timer tick until shortly before the next tick.
     let late = Disturbance {
         at_ns: 59 * MS,
-        what: Action::Irq {
+        action: Action::Irq {
             cpu: 0,
             ns: 9900 * US,
             period_ns: MS,
@@ -65,8 +67,8 @@ fn a_late_tick_makes_no_others_shorter() {
 }
 
 #[test]
-fn a_tick_is_charged_to_whose_turn_it_is() {
-    // One that computes for 6 of 10 ms, and never when the timer ticks.
+fn a_tick_is_charged_to_the_task_that_runs_at_that_moment() {
+    // This task computes for 6 of every 10 ms, but never when the timer ticks.
     let between = forever(vec![
         Op::Timer {
             timer: 0,
@@ -83,7 +85,7 @@ fn a_tick_is_charged_to_whose_turn_it_is() {
         .tasks(tasks.add("hog", hog()))
         .for_ms(6000);
     near(ran.cpu_ns("between"), 3600 * MS, 60 * MS);
-    // The hog pays for all ticks, six to a recalculation.
+    // The hog pays for all ticks, six for each recalculation.
     near(ran.counter("nr_recalculations"), 100, 3);
 }
 
@@ -102,7 +104,7 @@ fn nice_is_a_share_of_ticks() {
 }
 
 #[test]
-fn sleepers_gather_up_to_twice_their_ticks() {
+fn a_sleeper_gathers_almost_twice_its_ticks() {
     let tasks = Tasks::default()
         .add("sleeper", vec![run(MS), sleep(3000 * MS), run(500 * MS)])
         .add_many(2, "hog", &hog());
@@ -112,14 +114,14 @@ fn sleepers_gather_up_to_twice_their_ticks() {
         .into_iter()
         .find(|s| s.comm == "sleeper" && s.from > 2000 * MS);
     let after = after.expect("it wakes");
-    // It preempts at once, and has 11 ticks.
+    // The sleeper preempts at once and has 11 ticks.
     near(after.from, 3001 * MS, MS);
     near(length(&after), 110 * MS, 6 * MS);
 }
 
 #[test]
-fn on_a_tie_the_earlier_in_the_queue_is_next() {
-    // Woken and new tasks enter at the front, spent ones at the back.
+fn with_equal_goodness_the_first_task_in_the_queue_runs() {
+    // Woken and new tasks enter the queue at the front, tasks with spent quanta at the back.
     let tasks = Tasks::default().add("a", hog()).add("b", hog()).add("c", hog());
     let ran = Run::new("dss").tasks(tasks).for_ms(1000);
     let order: String = ran.stints().iter().map(|stint| stint.comm.as_str()).collect();
@@ -127,7 +129,7 @@ fn on_a_tie_the_earlier_in_the_queue_is_next() {
 }
 
 #[test]
-fn the_same_memory_map_is_preferred() {
+fn a_task_with_the_same_memory_map_is_preferred() {
     let tasks = Tasks::default()
         .add("a", hog())
         .add("b", hog())
@@ -150,7 +152,7 @@ fn tasks_stay_where_they_ran_last() {
 }
 
 #[test]
-fn fork_splits_what_is_left_and_exit_gives_it_back() {
+fn fork_halves_the_remaining_ticks_and_exit_returns_them() {
     let fork = Op::Fork { task: 0, thread: false };
     let child = |ops| Tasks::default().add("child", ops).with(|task| task.spawn = false);
     let first = |tasks: Tasks, comm: &str| {
@@ -162,12 +164,12 @@ fn fork_splits_what_is_left_and_exit_gives_it_back() {
     };
     let parent = first(child(hog()).add("parent", vec![fork.clone(), run(500 * MS)]), "parent");
     near(length(&parent), 30 * MS, 6 * MS);
-    let both = || child(hog()).add("parent", vec![fork.clone(), run(500 * MS)]);
-    // Its three ticks are the last to be spent, and it goes on with six new ones.
-    near(length(&first(both(), "child")), 90 * MS, 6 * MS);
+    let parent_and_child = || child(hog()).add("parent", vec![fork.clone(), run(500 * MS)]);
+    // Its three ticks are spent last, so it continues with six new ones.
+    near(length(&first(parent_and_child(), "child")), 90 * MS, 6 * MS);
     let waits = vec![fork.clone(), Op::WaitChildren, run(500 * MS)];
     let tasks = child(vec![run(MS)]).add("parent", waits).add("hog", hog());
-    // All of its six ticks, and six new ones as it is the last to spend them.
+    // It keeps all its six ticks and, as the last to spend them, gets six new ones.
     near(length(&first(tasks, "parent")), 120 * MS, 6 * MS);
 }
 
@@ -177,7 +179,7 @@ fn a_woken_task_takes_its_last_cpu_if_that_is_idle() {
         tasks.add(&format!("t{i}"), forever(vec![run(MS), sleep((3 + i) * MS)]))
     });
     let ran = Run::new("dss").machine(free(8)).tasks(tasks).for_ms(200);
-    // Nobody else is woken for it.
+    // No other CPU is interrupted for it.
     let ipi = |record: &&trace::Record| record.time > 20 * MS && matches!(record.event, trace::Event::Ipi { .. });
     assert_eq!(ran.records.iter().find(ipi), None);
     for task in ["t0", "t1", "t2"] {
@@ -186,7 +188,7 @@ fn a_woken_task_takes_its_last_cpu_if_that_is_idle() {
 }
 
 #[test]
-fn else_the_cpu_idle_longest() {
+fn a_woken_task_takes_the_cpu_idle_longest_if_its_last_cpu_is_busy() {
     let pinned = |tasks: Tasks, comm: &str, cpu, ops| tasks.add(comm, ops).with(|task| task.cpus = Some(vec![cpu]));
     let tasks = Tasks::default()
         .add("woken", vec![run(MS), sleep(20 * MS), run(MS)])
@@ -206,7 +208,7 @@ fn else_the_cpu_idle_longest() {
 }
 
 #[test]
-fn else_it_preempts_where_it_is_better_by_most() {
+fn without_an_idle_cpu_a_woken_task_preempts_the_task_it_exceeds_most() {
     let tasks = Tasks::default()
         .add("woken", vec![run(MS), sleep(500 * MS), run(MS)])
         .with(|task| task.start_cpu = Some(0))
@@ -225,7 +227,7 @@ fn else_it_preempts_where_it_is_better_by_most() {
 }
 
 #[test]
-fn equals_do_not_preempt() {
+fn a_woken_task_does_not_preempt_a_task_of_equal_goodness() {
     let tasks = Tasks::default()
         .add("hog", hog())
         .add("late", hog())
@@ -235,20 +237,20 @@ fn equals_do_not_preempt() {
 }
 
 #[test]
-fn who_yields_is_last() {
+fn a_task_that_yields_runs_last() {
     let yields = forever(vec![run(100 * US), Op::Yield]);
     let tasks = Tasks::default().add_many(2, "y", &yields);
     let ran = Run::new("dss").tasks(tasks).for_ms(20);
     let stints = ran.stints();
     near(stints.len() as u64, 200, 4);
     assert!(stints.windows(2).all(|pair| pair[0].pid != pair[1].pid));
-    // Alone, it goes on.
+    // A single task continues to run when it yields.
     let ran = Run::new("dss").tasks(Tasks::default().add("y", yields)).for_ms(20);
     assert_eq!(ran.stints().len(), 1);
 }
 
 #[test]
-fn a_choice_looks_at_every_task_in_the_queue() {
+fn a_choice_examines_every_task_in_the_queue() {
     let examined = |hogs| {
         let tasks = Tasks::default().add_many(hogs, "hog", &forever(vec![run(MS), Op::Yield]));
         let ran = Run::new("dss").tasks(tasks).for_ms(1000);
@@ -259,7 +261,7 @@ fn a_choice_looks_at_every_task_in_the_queue() {
 }
 
 #[test]
-fn who_waits_behind_a_realtime_task_moves_on() {
+fn a_task_behind_a_real_time_task_moves_to_another_cpu() {
     let tasks = Tasks::default().add("hog", hog()).with(|task| task.start_cpu = Some(0));
     let tasks = tasks.add("rt", vec![run(50 * MS)]).with(|task| {
         task.policy = Policy::Fifo { rt_priority: 5 };
@@ -275,22 +277,24 @@ fn dss25_a_yield_uses_up_the_ticks() {
         let tasks = Tasks::default().add_many(3, "y", &forever(vec![run(MS), Op::Yield]));
         Run::new(policy).tasks(tasks).for_ms(1000).counter("nr_recalculations")
     };
-    // One recalculation for each round of yields, instead of one in 180 ms of ticks.
+    // The counters are recalculated once for each round of yields, instead of once in 180 ms of
+    // ticks.
     near(recalculations("dss25"), 333, 3);
     near(recalculations("dss"), 5, 1);
 }
 
 #[test]
 fn dss25_examining_a_task_reads_two_cache_lines() {
-    // More tasks than fit into the L2; counts the lines and the examined tasks of the second second.
+    // 400 tasks exceed the L2 cache. Transferred cache lines and examined tasks are counted in the
+    // second second.
     let lines_percent = |policy| {
         let run = |ms| {
             let run = Run::new(policy).on("smp1");
             let ran = run.tasks(Tasks::default().add_many(400, "hog", &hog())).for_ms(ms);
             (ran.machine.line_transfers().count, ran.counter("nr_examined"))
         };
-        let (first, both) = (run(1000), run(2000));
-        (both.0 - first.0) * 100 / (both.1 - first.1)
+        let (first, parent_and_child) = (run(1000), run(2000));
+        (parent_and_child.0 - first.0) * 100 / (parent_and_child.1 - first.1)
     };
     let (one, two) = (lines_percent("dss"), lines_percent("dss25"));
     assert!(one > 50, "most reads miss the cache: {one} %");
@@ -307,7 +311,7 @@ fn dss25_a_quantum_is_four_ticks() {
 
 #[test]
 fn dss25_sleep_outweighs_nice() {
-    // The sleeper begins to sleep when the hog's first quantum is over.
+    // The sleeper begins to sleep after the hog's first quantum.
     let waited = |policy| {
         let tasks = Tasks::default()
             .add("sleeper", vec![sleep(3010 * MS), run(MS)])

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! linux26: the heuristics of Linux 2.6.22 on top of the O(1) arrays.
+//! Tests of linux26: the heuristics of Linux 2.6.22 on top of the arrays of the O(1) scheduler.
 
 use crate::support::policy::*;
 use kernel::ext::Op as Callback;
@@ -18,7 +18,8 @@ fn on(cpu: u32) -> impl Fn(&mut TaskSpec) {
     move |task| task.cpus = Some(vec![cpu])
 }
 
-/// Without credit at the start tasks are hogs from the first moment on.
+/// Returns a run without initial sleep credit, in which computing tasks count as hogs from the
+/// start.
 fn linux26() -> Run {
     Run::new("linux26").set("initial_sleep_ns", 0)
 }
@@ -42,8 +43,8 @@ fn timeslices_follow_the_static_priority() {
 }
 
 #[test]
-fn credit_jumps_at_about_12_percent_of_waiting() {
-    // Alone on the CPU.
+fn sleep_credit_jumps_at_about_12_percent_of_sleep() {
+    // The task is alone on the CPU.
     let bonus = |percent: u64| {
         let ops = forever(vec![run(20 * MS), sleep(20 * MS * percent / 100)]);
         let settings = [("max_sleep_ns", 100 * MS), ("initial_sleep_ns", 100 * MS)];
@@ -55,8 +56,8 @@ fn credit_jumps_at_about_12_percent_of_waiting() {
 
 #[test]
 fn waiting_after_a_wake_up_counts_as_sleep() {
-    // A task that hardly sleeps waits for the rest of a hog's timeslices, nearly 100 ms each: a level of bonus each if an
-    // interrupt woke it, 30 % of that if a task did.
+    // The task hardly sleeps and waits for the rest of a hog's timeslices, nearly 100 ms each. Each
+    // wait earns a level of bonus if an interrupt woke the task, and 30 % of a level if a task did.
     let semaphore = |name: &str| Resource::Semaphore {
         name: name.into(),
         value: 0,
@@ -80,7 +81,7 @@ fn waiting_after_a_wake_up_counts_as_sleep() {
 
 #[test]
 fn a_child_starts_with_whole_levels_of_its_parents_bonus() {
-    // A shell's child has 9 levels of 10, its child 8, and so on; it is woken with them if it sleeps for what it runs costs.
+    // A shell's child has 9 levels of bonus out of 10, its child 8, and so on.
     let bonus = |generations: usize| {
         let mut tasks = Tasks::default();
         for child in 1..generations {
@@ -102,8 +103,9 @@ fn a_child_starts_with_whole_levels_of_its_parents_bonus() {
 
 #[test]
 fn credit_is_worth_five_levels_either_way() {
-    // The hog is five levels down. A sleep of more than INTERACTIVE_SLEEP earns no more than it takes to be interactive, but
-    // many short ones fill the credit: nine levels of nice still let the task in at once, ten do not.
+    // The hog is five levels below its static priority. A single sleep longer than
+    // INTERACTIVE_SLEEP earns no more credit than being interactive needs, but many short ones fill
+    // the credit. The task then preempts at once even at nice 9, but not at nice 10.
     let late = |level: i32| {
         let ops = forever(vec![run(MS), sleep(50 * MS)]);
         let tasks = Tasks::default().add("hog", hog()).add("task", ops).with(nice(level));
@@ -126,8 +128,8 @@ fn credit_is_worth_five_levels_either_way() {
 
 #[test]
 fn a_long_sleep_earns_no_more_than_it_takes_to_be_interactive() {
-    // The hog is at level 25; levels of the task with what INTERACTIVE_SLEEP gives: 24 at nice 8, 25 at nice 9, where full
-    // credit would be 24.
+    // The hog is at level 25. With the credit of INTERACTIVE_SLEEP, the task is at level 24 with
+    // nice 8 and at 25 with nice 9. With full credit it would be at 24 with nice 9 too.
     let wait = |level: i32| {
         let tasks = Tasks::default()
             .add("hog", hog())
@@ -141,8 +143,8 @@ fn a_long_sleep_earns_no_more_than_it_takes_to_be_interactive() {
 }
 
 #[test]
-fn expired_tasks_of_better_nice_end_favours() {
-    // The interactive task is of a worse static priority than a hog in the expired array.
+fn interactive_tasks_expire_if_an_expired_task_has_a_better_nice_value() {
+    // The interactive task has a worse static priority than a hog in the expired array.
     let run = |level: i32| {
         let ops = forever(vec![run(20 * MS), sleep(10 * MS)]);
         let tasks = Tasks::default()
@@ -172,7 +174,7 @@ fn a_synchronous_wake_up_does_not_preempt_the_waker() {
     };
     let tasks = Tasks::default()
         .resources(vec![channel])
-        // The reader's nice is better: any other wake-up would preempt.
+        // The reader has a better nice value, so any other wake-up would preempt.
         .add("reader", forever(vec![Op::Recv(0)]))
         .with(nice(-5))
         .add(
@@ -202,7 +204,8 @@ fn a_synchronous_wake_up_does_not_preempt_the_waker() {
 fn interactive_tasks_stay_active_until_the_expired_ones_starve() {
     let run = |settings: &[(&str, u64)]| {
         let ops = forever(vec![run(20 * MS), sleep(10 * MS)]);
-        // The hogs have spent their credit when the others come: one of them waits in the expired array.
+        // The hogs have spent their credit when the other tasks start; one of them waits in the
+        // expired array.
         let tasks = Tasks::default()
             .add_many(3, "task", &ops)
             .with_all(|task| task.start_ns = 3150 * MS)
@@ -237,7 +240,8 @@ fn seven_tasks_on_one_of_two_cpus_spread_to_four_and_three() {
     let mut loads = cpus.map(|pids| pids.len());
     loads.sort_unstable();
     assert_eq!(loads, [3, 4]);
-    // Two whole timeslices and a half one at loads of 3 and 4: 650, 850, and up to L - 1 slices more.
+    // At loads of 3 and 4, a response takes two and a half timeslices: 650 or 850 ms, and up to L -
+    // 1 more slices.
     let responses = ran.responses("closed");
     let late = &responses[responses.len() / 2..];
     let mean = late.iter().sum::<u64>() / late.len() as u64;
@@ -251,20 +255,22 @@ fn seven_tasks_on_one_of_two_cpus_spread_to_four_and_three() {
 }
 
 #[test]
-fn balancing_intervals_double_while_all_is_even() {
+fn balancing_intervals_double_while_the_load_is_balanced() {
     let balanced = |settings: &[(&str, u64)]| {
         let tasks = Tasks::default().add_many(2, "hog", &hog());
         set(linux26().machine(free(2)).tasks(tasks), settings)
             .for_ms(10_000)
             .counter("nr_balanced")
     };
-    // 64, 128 and then each 256 ms, on two CPUs; or each 64 ms; or each 16.
+    // On two CPUs the intervals are 64, 128 and then always 256 ms. With the other settings they
+    // are always 64 or 16 ms.
     assert!(balanced(&[]).abs_diff(80) <= 6, "{}", balanced(&[]));
     assert!(balanced(&[("max_interval_ns", MS)]).abs_diff(312) <= 10);
     assert!(balanced(&[("max_interval_ns", MS), ("busy_factor", 16)]).abs_diff(1250) <= 40);
 }
 
-/// Two busy CPUs with so many hogs each; pulls within two seconds.
+/// Returns the number of pulls within two seconds between two busy CPUs with the given numbers of
+/// hogs.
 fn busy_pulls(first: u32, second: u32, settings: &[(&str, u64)]) -> u64 {
     let tasks = Tasks::default()
         .add_many(first, "hog", &hog())
@@ -276,7 +282,7 @@ fn busy_pulls(first: u32, second: u32, settings: &[(&str, u64)]) -> u64 {
 }
 
 #[test]
-fn less_than_a_quarter_is_no_imbalance() {
+fn a_difference_below_a_quarter_is_not_balanced() {
     assert_eq!(busy_pulls(11, 9, &[]), 0);
     assert_eq!(busy_pulls(11, 9, &[("imbalance_pct", 100)]), 1);
     assert_eq!(busy_pulls(10, 4, &[]), 3);
@@ -287,7 +293,7 @@ fn warm_tasks_stay_until_balancing_has_failed() {
     let run = |settings: &[(&str, u64)]| {
         let tasks = Tasks::default()
             .add_many(4, "warm", &hog())
-            // Timeslices of 5 ms.
+            // Nice 19 has timeslices of 5 ms.
             .with_all(nice(19))
             .with_all(at(0))
             .add("hog", hog())
@@ -301,7 +307,7 @@ fn warm_tasks_stay_until_balancing_has_failed() {
     assert!(patient.counter("nr_failed") > 5 && patient.counter("nr_busy_pulls") == 0);
 }
 
-/// No CPU balances by itself.
+/// Setting under which no CPU balances periodically.
 const NEVER: (&str, u64) = ("min_interval_ns", 100_000 * MS);
 
 #[test]
@@ -321,7 +327,7 @@ fn cpus_about_to_idle_pull() {
     assert_eq!((moved(1), moved(0)), (Some(50_300 * US), None));
 }
 
-/// When CPU 1 gets its first task, ms.
+/// Returns the time in ms at which CPU 1 runs its first task.
 fn first_pull(run: Run, until_ms: u64) -> Option<u64> {
     let run = run.machine(free(2)).set("fork_balance", 0).set("cache_hot_ns", 0);
     let ran = run.for_ms(until_ms);
@@ -343,8 +349,9 @@ fn idle_cpus_balance_at_intervals() {
 }
 
 #[test]
-fn intervals_grow_while_all_that_could_move_is_bound() {
-    // At 900 ms two tasks come that are not. Where others have been bound until then, attempts are up to 512 ms apart.
+fn balancing_intervals_grow_while_all_tasks_are_bound() {
+    // At 900 ms two tasks arrive that may migrate. If only bound tasks existed until then, attempts
+    // are up to 512 ms apart.
     let first = |bound: u32| {
         let tasks = Tasks::default()
             .add_many(bound, "bound", &hog())
@@ -362,8 +369,8 @@ fn intervals_grow_while_all_that_could_move_is_bound() {
 }
 
 #[test]
-fn what_runs_is_fetched_when_all_else_has_failed() {
-    // The running task may move, what waits may not.
+fn a_running_task_is_pulled_if_no_waiting_task_can_be() {
+    // The running task may migrate; the waiting tasks may not.
     let tasks = Tasks::default()
         .add("runs", hog())
         .with(at(0))
@@ -382,7 +389,7 @@ fn what_runs_is_fetched_when_all_else_has_failed() {
 
 #[test]
 fn interactive_tasks_of_a_level_take_turns_within_a_timeslice() {
-    // With 9 of 10 levels of credit every 5 ms; that doubles with each level lost.
+    // With 9 of 10 levels of credit, a turn is 5 ms. It doubles with each level lost.
     let stints = |settings: &[(&str, u64)]| {
         let tasks = Tasks::default().add_many(2, "task", &hog());
         let ran = set(Run::new("linux26"), settings).tasks(tasks).for_ms(300);
@@ -395,14 +402,15 @@ fn interactive_tasks_of_a_level_take_turns_within_a_timeslice() {
 }
 
 #[test]
-fn the_more_tasks_a_cpu_has_the_longer_they_count_as_interactive() {
-    // A task that comes with nine levels of credit has lost what makes it interactive when it has run for 1.5 s.
+fn tasks_count_as_interactive_longer_on_a_cpu_with_more_tasks() {
+    // A task that starts with nine levels of credit is no longer interactive after running for 1.5
+    // s.
     let turns = |n: u32, ms: u64| {
         let workload = generated(&format!("closed:n={n},compute=250ms,start_cpu=0"));
         let run = Run::new("linux26").machine(free(2)).workload(workload);
         run.for_ms(ms).counter("nr_turns")
     };
-    // Two at most on a CPU, and four.
+    // The first case has at most two tasks on a CPU, the second four.
     for (n, s) in [(3, 3), (7, 6)] {
         let until = |tenths: u64| turns(n, s * 1000 + tenths * 100 - 500);
         assert!(until(0) < until(4), "{n}");
@@ -411,8 +419,8 @@ fn the_more_tasks_a_cpu_has_the_longer_they_count_as_interactive() {
 }
 
 #[test]
-fn an_idle_moment_of_a_busy_cpu_fetches_nothing() {
-    // Averages over ticks: here is a task nearly always, there are two.
+fn a_busy_cpu_that_idles_for_a_moment_pulls_nothing() {
+    // Averages over ticks: this CPU nearly always has one task, the other always two.
     let pulls = |task: Vec<Op>| {
         let tasks = Tasks::default()
             .add_many(2, "far", &hog())
@@ -428,7 +436,7 @@ fn an_idle_moment_of_a_busy_cpu_fetches_nothing() {
 }
 
 #[test]
-fn a_group_balances_before_the_machine() {
+fn load_is_balanced_within_a_group_first() {
     let pulled_from = |group: u32| {
         let tasks = Tasks::default()
             .add_many(3, "near", &hog())
@@ -450,7 +458,7 @@ fn a_group_balances_before_the_machine() {
 }
 
 #[test]
-fn a_fork_goes_to_the_cpu_with_least_to_do() {
+fn a_forked_task_starts_on_the_least_loaded_cpu() {
     let run = |fork_balance: u64| {
         let tasks = Tasks::default()
             .add(
@@ -483,7 +491,7 @@ fn an_exec_moves_to_an_idle_cpu() {
 }
 
 #[test]
-fn a_wake_up_goes_to_the_previous_cpu_an_idle_one_or_the_wakers() {
+fn a_woken_task_goes_to_its_previous_cpu_an_idle_one_or_the_wakers_cpu() {
     let sleeper = forever(vec![run(MS), sleep(MS)]);
     let tasks = || Tasks::default().add("sleeper", sleeper.clone()).with(at(3));
     let ran = linux26()
@@ -502,7 +510,7 @@ fn a_wake_up_goes_to_the_previous_cpu_an_idle_one_or_the_wakers() {
         .tasks(hog_there)
         .for_ms(100);
     assert_eq!(ran.wakeup_latency("sleeper").0, 0);
-    // No CPU idles: beside the waker, whose CPU has less to do.
+    // No CPU idles, so the task goes to the waker's CPU, which has less to do.
     let affine = |wake_affine: u64| {
         let semaphore = Resource::Semaphore {
             name: "s".into(),
@@ -532,7 +540,7 @@ fn a_wake_up_goes_to_the_previous_cpu_an_idle_one_or_the_wakers() {
 }
 
 #[test]
-fn who_yields_waits_for_the_arrays_to_swap() {
+fn a_task_that_yields_waits_for_the_arrays_to_swap() {
     let tasks = Tasks::default()
         .add("hog", hog())
         .add("polite", forever(vec![run(MS), Op::Yield]));

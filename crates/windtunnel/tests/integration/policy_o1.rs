@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! o1: each mechanism of the O(1) scheduler.
+//! Tests of o1: each mechanism of the O(1) scheduler.
 
 use crate::support::policy::*;
 use kernel::ext::Op as Callback;
@@ -17,7 +17,7 @@ fn on(cpus: &[u32]) -> impl Fn(&mut TaskSpec) {
 
 #[test]
 fn expired_tasks_wait_for_the_arrays_to_swap() {
-    // Timeslices of 10 + 290 * (19 - nice) / 39 ms, rounded up to a tick.
+    // Timeslices are 10 + 290 * (19 - nice) / 39 ms, rounded up to a tick.
     let tasks = Tasks::default()
         .add("a", hog())
         .with(nice(-5))
@@ -29,7 +29,7 @@ fn expired_tasks_wait_for_the_arrays_to_swap() {
     assert!(order.starts_with("abcabcabc"), "{order}");
     for (comm, ms) in [("a", 189), ("b", 152), ("c", 77)] {
         let stints = ran.stints();
-        // The first is shorter: a new task is preempted by those that come after it.
+        // The first stint is shorter because later tasks preempt a new task.
         let stint = stints
             .iter()
             .filter(|stint| stint.comm == comm)
@@ -44,7 +44,7 @@ fn expired_tasks_wait_for_the_arrays_to_swap() {
     );
 }
 
-/// Mean and most instructions of a callback.
+/// Returns the mean and the largest number of instructions of a callback.
 fn insns(ran: &Observed, callback: Callback) -> (u64, u64) {
     let called = &ran.machine.ext.called[callback as usize];
     (called.insns / called.count.max(1), called.insns_max)
@@ -54,7 +54,7 @@ fn insns(ran: &Observed, callback: Callback) -> (u64, u64) {
 fn decisions_do_not_depend_on_the_number_of_tasks() {
     let run = |n: u32| {
         let ops = forever(vec![run(50 * US), sleep(1500 * US)]);
-        // Half of them compute, so that queues are long; they are of all nice levels.
+        // Half of the tasks compute, so that queues are long. All nice levels occur.
         let mut tasks = Tasks::default();
         for i in 0..n {
             let ops = if i % 2 == 0 { ops.clone() } else { hog() };
@@ -79,7 +79,7 @@ fn decisions_do_not_depend_on_the_number_of_tasks() {
     }
 }
 
-/// Longest wait of a task that computes 1 ms in 20 beside a hog.
+/// Returns the longest wait of a task that computes for 1 ms in 20 beside a hog.
 fn wait_beside_hog(set: &[(&str, u64)], waker: i32) -> u64 {
     wait_beside_hogs(1, set, waker)
 }
@@ -110,7 +110,7 @@ fn wait_beside_hogs(hogs: u32, set: &[(&str, u64)], waker: i32) -> u64 {
     waits.max().expect("a wake-up")
 }
 
-/// Runs and sleeps by turns, as the ops that follow one other op.
+/// Returns a loop that runs and sleeps, for a program in which one operation precedes it.
 fn forever_from(run_ms: u64, sleep_ms: u64) -> Vec<Op> {
     vec![
         run(run_ms * MS),
@@ -125,34 +125,37 @@ fn forever_from(run_ms: u64, sleep_ms: u64) -> Vec<Op> {
 
 #[test]
 fn a_hog_is_punished_within_a_limit() {
-    // Equal nice: the hog's penalty lets the other in at once. Without one it has to wait for the timeslice to end.
+    // With equal nice values, the hog's penalty lets the other task in at once. Without the
+    // penalty, it waits for the hog's timeslice to end.
     assert!(wait_beside_hog(&[], 0) < MS);
     assert!(wait_beside_hog(&[("max_penalty", 0)], 0) > 50 * MS);
-    // The penalty is at most a third of the levels. With nine, nice 5 comes in and nice 12 does not.
+    // The penalty is at most a third of the levels. With a penalty of nine, a task of nice 5
+    // preempts the hog and one of nice 12 does not.
     assert!(wait_beside_hog(&[], 12) < MS);
     assert!(wait_beside_hog(&[("max_penalty", 9)], 5) < MS);
     assert!(wait_beside_hog(&[("max_penalty", 9)], 12) > 50 * MS);
 }
 
 #[test]
-fn who_waits_wants_the_cpu_as_well() {
-    // Each of nine hogs uses little more than its fair share, but wants it all: nice 5 comes in.
+fn waiting_counts_as_demand_for_the_cpu() {
+    // Each of the nine hogs uses little more than its fair share, but requests the whole CPU, so a
+    // task of nice 5 preempts.
     assert!(wait_beside_hogs(9, &[], 5) < MS);
 }
 
 #[test]
-fn use_that_is_long_ago_is_forgiven() {
+fn cpu_use_long_ago_is_forgotten() {
     let ran = |sleep_ms| {
         let tasks = Tasks::default().add("t", vec![run(400 * MS), sleep(sleep_ms * MS), run(MS)]);
         let ran = Run::new("o1").tasks(tasks).set("ring_period_ns", 100 * MS).for_ms(3000);
         ran.counter("nr_penalised")
     };
-    // It wakes up in the fifth period of those that are remembered, or within them.
+    // The task wakes up after the remembered periods in one case, and within them in the other.
     assert!(ran(100) > ran(800), "{} {}", ran(100), ran(800));
 }
 
 #[test]
-fn batch_work_is_below_all_others_and_takes_long_turns() {
+fn batch_tasks_have_the_lowest_level_and_long_turns() {
     let batch = |n| Tasks::default().add_many(n, "batch", &hog()).with_all(nice(19));
     let beside = batch(2).add("waker", forever(vec![run(MS), sleep(7 * MS)]));
     let ran = Run::new("o1").tasks(beside).for_ms(2000);
@@ -163,7 +166,7 @@ fn batch_work_is_below_all_others_and_takes_long_turns() {
     );
     let alone = Run::new("o1").tasks(batch(2)).for_ms(4000).stints();
     assert!(alone[2].to - alone[2].from >= 400 * MS, "{:?}", alone[2]);
-    // A batch task that wakes up waits for its turn, even beside one of a higher level.
+    // A batch task that wakes up waits for its turn, even if its level is higher.
     let ops = forever(vec![run(MS), sleep(7 * MS)]);
     let wakers = batch(1).add("waker", ops).with(nice(18));
     let ran = Run::new("o1").set("batch_nice", 15).tasks(wakers).for_ms(2000);
@@ -198,12 +201,12 @@ fn a_child_runs_first_where_its_parent_runs() {
     assert_eq!(shape, [("parent", 0), ("child", 0)]);
     assert_eq!((stints[0].to, stints[1].from), (5 * MS, 5 * MS));
     assert_eq!(ran.counter("nr_child_first"), 1);
-    // Else it is placed as any other: on the idle CPU, beside its parent.
+    // Otherwise a child is placed like any other task: on the idle CPU, beside its parent.
     assert_eq!(run(0).cpus("child"), [1].into());
 }
 
 #[test]
-fn realtime_tasks_come_before_all_others() {
+fn real_time_tasks_precede_all_others() {
     for policy in [Policy::Fifo { rt_priority: 5 }, Policy::RoundRobin { rt_priority: 5 }] {
         let ops = forever(vec![run(3 * MS), sleep(7 * MS)]);
         let tasks = Tasks::default()
@@ -221,7 +224,7 @@ fn realtime_tasks_come_before_all_others() {
 }
 
 #[test]
-fn wired_tasks_stay_where_they_may_run() {
+fn pinned_tasks_stay_on_their_cpu() {
     let tasks = Tasks::default()
         .add_many(3, "wired", &forever(vec![run(2 * MS), sleep(500 * US)]))
         .with_all(on(&[2]))
@@ -233,7 +236,7 @@ fn wired_tasks_stay_where_they_may_run() {
 
 #[test]
 fn idle_cpus_look_for_work_at_each_tick() {
-    // All are idle when the tasks come to the first CPU; nothing but the timer tells the others.
+    // All CPUs idle when the tasks arrive on the first CPU; only the timer makes the others look.
     let late = |task: &mut TaskSpec| (task.start_cpu, task.start_ns) = (Some(0), 10 * MS + 100 * US);
     let tasks = Tasks::default().add_many(2, "hog", &hog()).with_all(late);
     let run = Run::new("o1").machine(free(2)).set("idle_interval_ns", MS);
@@ -248,9 +251,9 @@ fn idle_cpus_pull_from_the_longest_queue() {
         .with_all(|task| task.start_cpu = Some(0));
     let ran = Run::new("o1").machine(costly(4)).tasks(tasks).for_ms(100);
     assert_eq!(ran.counter("nr_idle_pulls"), 3);
-    // Within a few ticks all have work.
+    // All CPUs have work within a few ticks.
     assert!(ran.machine.checks.idle_while_waiting_ns < 3 * 3 * MS);
-    // A CPU whose task exits pulls at once, not at the timer's next look.
+    // A CPU whose task exits pulls at once, without waiting for the timer.
     let tasks = Tasks::default()
         .add("short", vec![run(1300 * US)])
         .with(|task| task.start_cpu = Some(1))
@@ -283,7 +286,7 @@ fn busy_cpus_pull_when_a_queue_is_a_quarter_longer() {
     };
     let ran = run(&[]);
     assert_eq!(ran.counter("nr_busy_pulls"), 3);
-    // Four tasks on each CPU: equal shares, and not before the first quarter of a second.
+    // Four tasks on each CPU give equal shares, but not before the first quarter of a second.
     let share = ran.cpu_ns_between("other", 500 * MS, 2000 * MS);
     assert!(share.abs_diff(375 * MS) < 100 * MS, "{share}");
     let pulled = ran.records.iter().find_map(|record| match record.event {
@@ -297,7 +300,7 @@ fn busy_cpus_pull_when_a_queue_is_a_quarter_longer() {
 }
 
 #[test]
-fn busy_cpus_leave_wired_tasks() {
+fn busy_cpus_do_not_pull_pinned_tasks() {
     let tasks = Tasks::default()
         .add_many(7, "wired", &hog())
         .with_all(on(&[0]))
@@ -317,7 +320,7 @@ fn a_waking_task_prefers_its_last_cpu_then_an_idle_one() {
     };
     let ran = Run::new("o1").machine(free(4)).tasks(tasks()).for_ms(100);
     assert_eq!(ran.cpus("sleeper"), [3].into());
-    // A wired hog takes that CPU; the sleeper does not wait for it.
+    // A pinned hog takes that CPU, and the sleeper does not wait for it.
     let with_hog = tasks()
         .add("hog", hog())
         .with(on(&[3]))
@@ -341,8 +344,8 @@ fn yielding_scales_with_cpus() {
 }
 
 #[test]
-fn chat_gains_most_where_it_is_batch_work() {
-    // A single run is off by a tenth either way.
+fn chat_is_fastest_as_batch_work() {
+    // The result of a single run varies by a tenth in either direction.
     let chat_us = |policy: &str, nice: u32| -> u64 {
         let workload = generated(&format!("chat:rooms=10,messages=60,nice={nice}"));
         let time = |seed| {

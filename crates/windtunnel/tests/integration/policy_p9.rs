@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! p9: levels that follow from use, one queue for all.
+//! Tests of p9: levels that follow from CPU use, with one queue for all CPUs.
 
 use crate::support::policy::*;
 use workload::Policy;
@@ -13,20 +13,21 @@ fn hogs_and_a_napper(gain_ns: u64) -> Observed {
 }
 
 #[test]
-fn who_uses_little_does_not_wait_for_who_uses_much() {
+fn a_task_that_uses_little_does_not_wait_for_hogs() {
     let ran = hogs_and_a_napper(SECOND);
-    // Nothing is known of anybody for the first quanta.
+    // During the first quanta, the use of all tasks is still unknown.
     let (longest, _) = ran.wakeup_latency_after("nap", 500 * MS);
     assert!(longest < 10 * US, "{longest}");
     assert!(ran.counter("nr_preempted") > 50);
-    // Use counts too little to change levels, and turns are taken by quantum.
+    // CPU use counts too little to change levels, so tasks take turns of a quantum.
     let (_, mean) = hogs_and_a_napper(1000 * SECOND).wakeup_latency_after("nap", 500 * MS);
     assert!(mean > 10 * MS, "{mean}");
 }
 
 #[test]
 fn a_tick_ends_the_turn_of_a_lower_level() {
-    // The napper sleeps on CPU 0, whose interrupt readies it, and may run on CPU 1 only, which looks at its ticks.
+    // The napper sleeps on CPU 0, whose interrupt wakes it, and may run only on CPU 1, which
+    // notices it at a tick.
     let body = vec![
         workload::Op::SetAffinity(Some(vec![1])),
         run(500 * US),
@@ -44,12 +45,12 @@ fn a_tick_ends_the_turn_of_a_lower_level() {
         ran.cpu_ns_between("nap", SECOND, 2 * SECOND)
     };
     assert!(run(0) > 20 * MS);
-    // It moves all the time: the hog of CPU 1 comes first for a while.
+    // The napper migrates all the time, and CPU 1 prefers its own hog for a while.
     assert!(run(100 * MS) < 10 * MS, "{}", run(100 * MS));
 }
 
 #[test]
-fn an_idle_cpu_takes_any_and_a_busy_one_its_own() {
+fn an_idle_cpu_takes_any_task_and_a_busy_one_prefers_its_own() {
     let stays = |naps: u32| {
         let tasks = Tasks::default().add_many(naps, "nap", &forever(vec![run(3 * MS), sleep(MS)]));
         let ran = Run::new("p9")
@@ -58,20 +59,21 @@ fn an_idle_cpu_takes_any_and_a_busy_one_its_own() {
             .tasks(tasks)
             .for_ms(500);
         let stints = ran.stints();
-        let of = |name: &str| {
+        let cpus_used = |name: &str| {
             stints
                 .iter()
                 .filter(|stint| stint.comm == name)
                 .map(|stint| stint.cpu)
                 .collect::<Vec<_>>()
         };
-        let cpus = of("nap0");
+        let cpus = cpus_used("nap0");
         (
             cpus.windows(2).filter(|pair| pair[0] == pair[1]).count() * 100 / cpus.len(),
             cpus.len(),
         )
     };
-    // Alone, whichever of the two CPUs sees it first; among many, mostly the CPU that it knows.
+    // A single task runs on whichever of the two CPUs sees it first. Among many tasks, a CPU mostly
+    // takes those it ran before.
     let ((alone, n), (crowded, m)) = (stays(1), stays(8));
     assert!(n > 100 && (35..65).contains(&alone), "{alone} % of {n}");
     assert!(m > 20 && crowded > 80, "{crowded} % of {m}");
@@ -92,7 +94,7 @@ fn hogs_have_equal_shares() {
 #[test]
 fn equals_take_turns_of_a_quantum() {
     let tasks = Tasks::default().add_many(2, "hog", &hog());
-    // What is used counts too little to change levels.
+    // CPU use counts too little to change levels.
     let ran = Run::new("p9")
         .set("quantum_ns", 20 * MS)
         .set("gain_ns", 1000 * SECOND)
@@ -138,7 +140,7 @@ fn no_cpu_idles_while_a_process_waits() {
 }
 
 #[test]
-fn a_process_runs_only_where_it_may() {
+fn a_process_runs_only_on_allowed_cpus() {
     let tasks = Tasks::default()
         .add_many(6, "any", &hog())
         .add("wired", hog())
@@ -149,8 +151,8 @@ fn a_process_runs_only_where_it_may() {
 }
 
 #[test]
-fn the_end_of_a_quantum_is_no_turn_for_a_lower_level() {
-    // Use counts too little to change levels.
+fn the_end_of_a_quantum_does_not_let_a_lower_level_run() {
+    // CPU use counts too little to change levels.
     let tasks = Tasks::default().add("low", hog()).add("high", hog()).with(|task| {
         task.policy = workload::Policy::Normal { nice: -10 };
     });

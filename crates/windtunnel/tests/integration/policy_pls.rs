@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! pls: the decisions of dss, with fewer tasks looked at.
+//! Tests of pls: it makes the decisions of dss while examining fewer tasks.
 
 use crate::support::policy::*;
 use workload::{Dist, Op, Policy};
 
-/// Tasks of all kinds, drawn from a seed.
+/// Generates tasks of all kinds from a seed.
 fn random(seed: u64, cpus: u32) -> Tasks {
     let mut state = seed;
     let mut below = |n: u64| {
@@ -31,7 +31,7 @@ fn random(seed: u64, cpus: u32) -> Tasks {
 }
 
 #[test]
-fn it_decides_as_dss_does() {
+fn pls_makes_the_same_decisions_as_dss() {
     for seed in 1..=24 {
         let cpus = 1 + seed as u32 % 4;
         let ran = |policy| {
@@ -55,7 +55,7 @@ fn it_decides_as_dss_does() {
 
 #[test]
 fn a_choice_stops_where_no_lower_level_can_win() {
-    // Hundred tasks far below in goodness, and two that yield to each other.
+    // A hundred tasks have much lower goodness than two tasks that yield to each other.
     let tasks = || {
         let yields = forever(vec![run(MS), Op::Yield]);
         let tasks = Tasks::default().add_many(100, "low", &hog());
@@ -77,19 +77,19 @@ fn a_choice_stops_where_no_lower_level_can_win() {
 }
 
 #[test]
-fn a_recalculation_sorts_the_queue_anew() {
+fn a_recalculation_sorts_the_queue_again() {
     let ran = Run::new("pls")
         .tasks(Tasks::default().add_many(5, "hog", &hog()))
         .for_ms(3000);
-    // The four that wait move up from the lowest level each time.
+    // The four waiting tasks move up from the lowest level at each recalculation.
     let (sorted, recalculations) = (ran.counter("nr_sorted"), ran.counter("nr_recalculations"));
     assert!(recalculations >= 9);
     assert_eq!(sorted, 4 * recalculations);
 }
 
 #[test]
-fn where_levels_are_spread_it_takes_fewer_instructions_than_dss() {
-    // Tasks of all nice values that come and go: what a choice executes on average.
+fn with_many_levels_pls_executes_fewer_instructions_than_dss() {
+    // Tasks of all nice values come and go. Returns the mean number of instructions of a choice.
     let insns = |policy: &str, spread: bool| {
         let cycle = forever(vec![run(MS), sleep(3 * MS)]);
         let tasks = (0..60).fold(Tasks::default(), |tasks, i| {
@@ -106,7 +106,7 @@ fn where_levels_are_spread_it_takes_fewer_instructions_than_dss() {
     };
     let (dss, pls) = (insns("dss", true), insns("pls", true));
     assert!(pls * 2 < dss, "spread: dss {dss}, pls {pls}");
-    // Where all are alike it has nothing to leave out.
+    // If all tasks are alike, there is nothing to leave out.
     let (dss, pls) = (insns("dss", false), insns("pls", false));
     assert!(pls < dss * 3, "alike: dss {dss}, pls {pls}");
 }

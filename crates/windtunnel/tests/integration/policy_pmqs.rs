@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! mqs and pmqs: goodness on queues of the CPUs, pools, placement at wake-up and exec, the balancers.
+//! Tests of mqs and pmqs: goodness on per-CPU queues, pools, placement at wake-up and exec, and the
+//! balancers.
 
 use crate::support::policy::*;
 use std::collections::BTreeSet;
@@ -16,12 +17,12 @@ fn near(measured: u64, expected: u64, within: u64) {
     );
 }
 
-/// A task that stays on one CPU.
+/// Adds a task that stays on one CPU.
 fn pinned(tasks: Tasks, comm: &str, cpu: u32, ops: Vec<Op>) -> Tasks {
     tasks.add(comm, ops).with(|task| task.cpus = Some(vec![cpu]))
 }
 
-/// `n` hogs that start on `cpu` a millisecond later than what is pinned.
+/// Adds `n` hogs that start on `cpu` a millisecond after the pinned tasks.
 fn hogs_on(tasks: Tasks, n: u32, cpu: u32) -> Tasks {
     (0..n).fold(tasks, |tasks, i| {
         tasks.add(&format!("hog{i}"), hog()).with(|task| {
@@ -31,7 +32,7 @@ fn hogs_on(tasks: Tasks, n: u32, cpu: u32) -> Tasks {
     })
 }
 
-/// A hog of nice 19 pinned to each CPU: none is idle, and each is content with any other task.
+/// Pins a hog of nice 19 to each CPU. No CPU idles, and any other task is better than its hog.
 fn low_hogs(cpus: u32) -> Tasks {
     (0..cpus).fold(Tasks::default(), |tasks, cpu| {
         pinned(tasks, "low", cpu, hog()).with(|task| task.policy = nice(19))
@@ -40,12 +41,12 @@ fn low_hogs(cpus: u32) -> Tasks {
 
 fn cpus_after(ran: &Observed, comm: &str, from: u64) -> BTreeSet<u32> {
     let stints = ran.stints();
-    let of = stints.iter().filter(|s| s.comm.starts_with(comm) && s.from >= from);
-    of.map(|stint| stint.cpu).collect()
+    let matching = stints.iter().filter(|s| s.comm.starts_with(comm) && s.from >= from);
+    matching.map(|stint| stint.cpu).collect()
 }
 
 #[test]
-fn each_queue_is_a_dss_of_its_own() {
+fn each_queue_is_scheduled_as_by_dss() {
     for policy in ["mqs", "pmqs"] {
         let tasks = Tasks::default()
             .add("sleeper", vec![run(MS), sleep(3000 * MS), run(500 * MS)])
@@ -54,7 +55,7 @@ fn each_queue_is_a_dss_of_its_own() {
             .with(|task| task.policy = nice(19));
         let ran = Run::new(policy).tasks(tasks).for_ms(3500);
         near(ran.cpu_ns_between("a", 0, 3000 * MS), 3000 * MS * 6 / 7, 120 * MS);
-        // Recalculations reach sleepers: it has 11 ticks.
+        // Recalculations reach sleeping tasks too: this one has 11 ticks.
         let after = ran
             .stints()
             .into_iter()
@@ -70,7 +71,7 @@ fn better_tasks_of_other_queues_are_taken() {
     let tasks = || hogs_on(low_hogs(2), 4, 0);
     let ran = Run::new("mqs").machine(free(2)).tasks(tasks()).for_ms(3000);
     assert!(ran.counter("nr_remote") > 0);
-    // The decisions are those of dss, nearly.
+    // The decisions are nearly those of dss.
     let dss = Run::new("dss").machine(free(2)).tasks(tasks()).for_ms(3000);
     near(ran.cpu_ns("low"), dss.cpu_ns("low"), 100 * MS);
     near(ran.cpu_ns("hog0"), dss.cpu_ns("hog0"), 150 * MS);
@@ -80,8 +81,8 @@ fn better_tasks_of_other_queues_are_taken() {
 }
 
 #[test]
-fn a_queue_that_does_not_hold_what_it_promises_is_skipped_for_the_next_best() {
-    // The best waits on CPU 1 and may not leave it.
+fn a_queue_whose_best_task_cannot_move_is_skipped_for_the_next_best() {
+    // The best task waits on CPU 1 and may not leave it.
     let tasks = pinned(Tasks::default(), "low", 0, hog()).with(|task| task.policy = nice(19));
     let best = |task: &mut workload::TaskSpec| task.policy = nice(-20);
     let tasks = pinned(tasks, "best", 1, hog()).with(best);
@@ -101,7 +102,7 @@ fn a_locked_queue_is_skipped() {
         assert!(ran.counter("nr_remote") > 0);
         ran.counter("nr_busy")
     };
-    // Where scans take no time nobody meets a lock.
+    // If scans take no time, no CPU meets a held lock.
     assert_eq!(busy(Run::new("mqs").machine(free(16))), 0);
     assert!(busy(Run::new("mqs").on("numa16")) > 0);
 }
@@ -131,7 +132,7 @@ fn poolsize_can_change_while_it_runs() {
 }
 
 #[test]
-fn wake_ups_look_for_idle_cpus_near_first() {
+fn wake_ups_look_for_idle_cpus_in_their_pool_first() {
     let second_cpu = |policy: &str, poolsize: Option<u32>, extra: Option<u32>| {
         let tasks = Tasks::default()
             .add("woken", vec![run(MS), sleep(20 * MS), run(MS)])
@@ -157,7 +158,8 @@ fn wake_ups_look_for_idle_cpus_near_first() {
         assert_eq!((cpus.len(), cpus[0]), (2, 0));
         cpus[1]
     };
-    // mqs: the one idle longest. pmqs: any of the own pool, then any.
+    // mqs takes the CPU that has been idle longest. pmqs takes any idle CPU of its own pool, then
+    // any other.
     assert_eq!(second_cpu("mqs", None, None), 3);
     assert_eq!(second_cpu("pmqs", Some(4), None), 1);
     assert_eq!(second_cpu("pmqs", Some(2), None), 1);
@@ -165,20 +167,20 @@ fn wake_ups_look_for_idle_cpus_near_first() {
 }
 
 #[test]
-fn the_last_cpu_is_first_if_it_is_idle() {
+fn a_woken_task_takes_its_last_cpu_if_that_is_idle() {
     for policy in ["mqs", "pmqs"] {
         let tasks = (0..3).fold(Tasks::default(), |tasks, i| {
             tasks.add(&format!("t{i}"), forever(vec![run(MS), sleep((3 + i) * MS)]))
         });
         let ran = Run::new(policy).machine(free(8)).tasks(tasks).for_ms(200);
         assert!((0..3).all(|i| ran.cpus(&format!("t{i}")).len() == 1));
-        // It was put there, not fetched back.
+        // The task was placed there at wake-up, not taken from another queue.
         assert_eq!(ran.counter("nr_remote"), 0);
     }
 }
 
 #[test]
-fn without_an_idle_one_the_lowest_of_the_pool_is_preempted() {
+fn without_an_idle_cpu_the_lowest_task_of_the_pool_is_preempted() {
     let second_cpu = |policy: &str, poolsize: Option<u32>| {
         let tasks = Tasks::default()
             .add("woken", vec![run(MS), sleep(500 * MS), run(MS)])
@@ -203,7 +205,7 @@ fn without_an_idle_one_the_lowest_of_the_pool_is_preempted() {
 }
 
 #[test]
-fn a_choice_looks_at_the_own_queue_and_a_number_of_each_other() {
+fn a_choice_examines_its_own_queue_and_one_number_of_each_other_queue() {
     let examined = |policy| {
         let tasks = Tasks::default().add_many(80, "t", &forever(vec![run(MS), Op::Yield]));
         let ran = Run::new(policy).machine(free(8)).tasks(tasks).for_ms(300);
@@ -214,7 +216,7 @@ fn a_choice_looks_at_the_own_queue_and_a_number_of_each_other() {
 }
 
 #[test]
-fn initial_placement_is_at_exec_to_the_shortest_queue() {
+fn exec_moves_a_task_to_the_shortest_queue() {
     let placed = |balancer: u32| {
         let tasks = (0..6).fold(low_hogs(3), |tasks, i| {
             let exec = Op::Exec {
@@ -238,8 +240,9 @@ fn initial_placement_is_at_exec_to_the_shortest_queue() {
     assert_eq!(placed(1), (4, [2, 2, 2]));
 }
 
-/// CPUs in pools of `poolsize`, with as many tasks as `free` and `fixed` (pinned) say; the balancer runs each 20 ms,
-/// before any quantum ends. Returns tasks moved, and moved to other pools.
+/// Runs a balancer every 20 ms, before any quantum ends. `free_tasks` and `fixed` (pinned) are the
+/// numbers of tasks on each CPU. Returns the number of moved tasks, and of those moved to another
+/// pool.
 fn balanced(settings: &[(&str, u32)], free_tasks: &[u32], fixed: &[u32]) -> (u64, u64) {
     let mut tasks = Tasks::default();
     for (cpu, &n) in fixed.iter().enumerate() {
@@ -256,36 +259,37 @@ fn balanced(settings: &[(&str, u32)], free_tasks: &[u32], fixed: &[u32]) -> (u64
     }
     let ran = run.tasks(tasks).for_ms(50);
     assert_eq!(ran.counter("nr_balancings"), 2);
-    // The trace tells of the same as runs of a balancer.
-    let told = ran.records.iter().map(|record| match record.event {
+    // The trace has the same number of moved tasks as the balancer's own counters.
+    let moved_in_trace = ran.records.iter().map(|record| match record.event {
         trace::Event::Balance { moved } => u64::from(moved),
         _ => 0,
     });
-    assert_eq!(told.sum::<u64>(), ran.counter("nr_balanced"));
+    assert_eq!(moved_in_trace.sum::<u64>(), ran.counter("nr_balanced"));
     (ran.counter("nr_balanced"), ran.counter("nr_balanced_pools"))
 }
 
 #[test]
-fn lbc_evens_out_all_queues_pools_first() {
+fn lbc_balances_all_queues_inside_pools_first() {
     let lbc = ("balancer", 2);
-    // 7 and 1 become 4 and 4, whatever the pools.
+    // Queues of 7 and 1 become 4 and 4, with any pools.
     assert_eq!(balanced(&[lbc, ("poolsize", 1)], &[6, 0], &[1, 1]), (3, 3));
     assert_eq!(balanced(&[lbc, ("poolsize", 2)], &[6, 0], &[1, 1]), (3, 0));
-    // 6 2 | 6 2 are evened out without crossing; 8 3 | 2 3 by one task inside and three across.
+    // Queues 6 2 | 6 2 are balanced without moves between pools. 8 3 | 2 3 need one move inside a
+    // pool and three between pools.
     assert_eq!(balanced(&[lbc, ("poolsize", 2)], &[5, 0, 5, 0], &[1, 2, 1, 2]), (4, 0));
     assert_eq!(balanced(&[lbc, ("poolsize", 2)], &[7, 0, 0, 0], &[1, 3, 2, 3]), (4, 3));
-    // Off by one is as even as can be.
+    // A difference of one is as even as possible.
     assert_eq!(balanced(&[lbc, ("poolsize", 1)], &[3, 0], &[1, 3]), (0, 0));
 }
 
 #[test]
-fn lbp_leaves_what_is_within_its_tolerance_and_within_a_pool() {
+fn lbp_leaves_differences_within_its_tolerance_and_within_a_pool() {
     let lbp = |x, poolsize| [("balancer", 3), ("tolerance", x), ("poolsize", poolsize)];
-    // 6 and 4: 20 % off the average.
+    // Lengths of 6 and 4 are 20 % off the average.
     assert_eq!(balanced(&lbp(10, 1), &[5, 0], &[1, 4]), (1, 1));
     assert_eq!(balanced(&lbp(19, 1), &[5, 0], &[1, 4]), (1, 1));
     assert_eq!(balanced(&lbp(20, 1), &[5, 0], &[1, 4]), (0, 0));
-    // 9 and 1 become 7 and 3: 40 % off.
+    // Lengths of 9 and 1 become 7 and 3, which are 40 % off.
     assert_eq!(balanced(&lbp(45, 1), &[8, 0], &[1, 1]), (2, 2));
     assert_eq!(balanced(&lbp(10, 2), &[5, 0], &[1, 4]), (0, 0));
     assert_eq!(balanced(&[("balancer", 2), ("poolsize", 2)], &[5, 0], &[1, 4]), (1, 0));
@@ -324,7 +328,7 @@ fn interval_and_tolerance_can_change_while_it_runs() {
         .change(1150 * MS, "interval_ms", 100)
         .change(1900 * MS, "tolerance", 10);
     let ran = run.machine(free(2)).tasks(hogs_on(tasks, 5, 0)).for_ms(2450);
-    // At 600 and 1200 ms, then every 100.
+    // The balancer runs at 600 and 1200 ms, then every 100 ms.
     assert_eq!(ran.counter("nr_balancings"), 14);
     assert_eq!(ran.counter("nr_balanced"), 1);
     assert!(
@@ -335,7 +339,7 @@ fn interval_and_tolerance_can_change_while_it_runs() {
 }
 
 #[test]
-fn a_recalculation_shows_in_what_other_queues_promise() {
+fn a_recalculation_updates_the_goodness_that_other_cpus_see() {
     let later = |task: &mut workload::TaskSpec| task.start_ns = MS;
     let tasks = pinned(Tasks::default(), "first", 0, vec![run(57 * MS)]).with(|task| task.policy = nice(-20));
     let tasks = tasks.add("spent", hog()).with(|task| task.start_cpu = Some(1));
@@ -344,14 +348,16 @@ fn a_recalculation_shows_in_what_other_queues_promise() {
         .with(later)
         .with(|task| task.policy = nice(19));
     let ran = Run::new("mqs").machine(free(2)).tasks(tasks).for_ms(120);
-    // When "low" has used its tick, the counters are recalculated, and CPU 0 sees what waits on CPU 1 at once.
+    // When "low" has used its tick, the counters are recalculated, and CPU 0 sees at once what
+    // waits on CPU 1.
     let taken = ran.stints().into_iter().find(|s| s.comm == "spent" && s.cpu == 0);
     assert!(taken.as_ref().is_some_and(|s| s.from < 70 * MS), "{taken:?}");
 }
 
 #[test]
-fn pools_with_little_to_do_do_not_starve_the_others() {
-    // The nice hog of CPU 0 spends its tick alone and recalculates all each time, so that no turn on CPU 1 ends.
+fn a_pool_with_few_tasks_does_not_starve_the_others() {
+    // The hog of CPU 0 has a high nice value. It spends its single tick alone and recalculates all
+    // counters each time, so no turn on CPU 1 ends.
     let run = |max_wait_ms: u32| {
         let tasks = pinned(Tasks::default(), "alone", 0, hog()).with(|task| task.policy = nice(19));
         let tasks = (0..4).fold(tasks, |tasks, i| pinned(tasks, &format!("hog{i}"), 1, hog()));
@@ -369,7 +375,7 @@ fn pools_with_little_to_do_do_not_starve_the_others() {
         "{longest} {:?}",
         least(&ran)
     );
-    // Who comes next has the turn of its nice value.
+    // The task that runs next has the turn length of its nice value.
     let turns = ran
         .stints()
         .into_iter()
@@ -378,10 +384,10 @@ fn pools_with_little_to_do_do_not_starve_the_others() {
 }
 
 #[test]
-fn the_longest_wait_comes_first_among_overdue_tasks() {
-    // Woken tasks come in at the front of CPU 1's queue, and each waits longer than max_wait_ms. The nice hog of CPU 0
-    // recalculates all counters at each tick, so that overdue tasks alone end turns on CPU 1. "kthread" stands for a
-    // kernel thread that is bound to its CPU.
+fn the_overdue_task_that_waited_longest_runs_first() {
+    // Woken tasks enter CPU 1's queue at the front, and each waits longer than max_wait_ms. The hog
+    // of CPU 0 recalculates all counters at each tick, so only overdue tasks end turns on CPU 1.
+    // "kthread" stands for a kernel thread that is bound to its CPU.
     let task = |tasks: Tasks, comm: String, ops: Vec<Op>| pinned(tasks, &comm, 1, ops);
     let tasks = pinned(Tasks::default(), "alone", 0, hog()).with(|task| task.policy = nice(19));
     let tasks = (0..3).fold(tasks, |tasks, i| task(tasks, format!("hog{i}"), hog()));
@@ -391,7 +397,8 @@ fn the_longest_wait_comes_first_among_overdue_tasks() {
     let ran = Run::new("pmqs").set("poolsize", 1).set("max_wait_ms", 20);
     let ran = ran.machine(free(2)).tasks(tasks).for_ms(10_000);
     assert!(ran.counter("nr_overdue") > 100);
-    // A turn of each of the nine others: 60 ms of a hog, 8 ms of a sleeper, each ended by a tick.
+    // A task waits for one turn of each of the nine others: 60 ms of a hog, 8 ms of a sleeper, each
+    // ended by a tick.
     let bound = 20 * MS + 3 * 61 * MS + 6 * 9 * MS;
     for comm in ["hog", "busy", "kthread"] {
         let (longest, _) = ran.wakeup_latency(comm);
@@ -407,8 +414,9 @@ fn the_longest_wait_comes_first_among_overdue_tasks() {
 }
 
 #[test]
-fn who_has_come_to_a_queue_has_its_affinity() {
-    // Moved before any quantum ends, it is in front of who waits there, and no worse.
+fn a_moved_task_has_the_affinity_bonus_of_its_new_cpu() {
+    // A task moved before any quantum ends precedes the waiting tasks of that queue because it is
+    // no worse than they are.
     let mut tasks = Tasks::default();
     for cpu in [0, 1, 1, 1] {
         tasks = pinned(tasks, "fixed", cpu, hog());
@@ -429,8 +437,9 @@ fn who_has_come_to_a_queue_has_its_affinity() {
 }
 
 #[test]
-fn who_would_go_idle_looks_again_at_a_locked_queue() {
-    // CPUs 1 to 7 become idle at once; seven tasks wait on CPU 0, whose lock some of them find taken.
+fn a_cpu_looks_again_at_a_locked_queue_before_it_idles() {
+    // CPUs 1 to 7 become idle at the same time. Seven tasks wait on CPU 0, and some CPUs find its
+    // lock held.
     let tasks = pinned(Tasks::default(), "hog", 0, hog());
     let tasks = (1..8).fold(tasks, |tasks, cpu| pinned(tasks, "short", cpu, vec![run(20 * MS)]));
     let ran = Run::new("mqs")
@@ -448,7 +457,8 @@ fn a_wake_up_that_finds_the_lowest_locked_preempts_the_next_lowest() {
         .fold(Tasks::default(), |tasks, (cpu, value)| {
             pinned(tasks, "hog", cpu, hog()).with(|task| task.policy = nice(value))
         });
-    // Two wake on CPUs 0 and 1, at instants so near that one finds the lowest queue locked.
+    // Two tasks wake on CPUs 0 and 1 so close together that one of them finds the lowest queue
+    // locked.
     let waking_after = |ns: u64| {
         let mut all = Tasks {
             workload: tasks.workload.clone(),
@@ -470,8 +480,8 @@ fn a_wake_up_that_finds_the_lowest_locked_preempts_the_next_lowest() {
 }
 
 #[test]
-fn wake_ups_in_short_order_choose_the_same_idle_cpu() {
-    // Until the first has arrived the CPU is idle, as it was for Linux 2.4.
+fn wake_ups_in_quick_succession_choose_the_same_idle_cpu() {
+    // A CPU counts as idle until the first task has arrived, as in Linux 2.4.
     let semaphore = |name: &str| Resource::Semaphore {
         name: name.into(),
         value: 0,

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What holds for every policy, over random workloads and machines: no task is lost, affinity is respected whatever
-//! changes, the policy lives, a run repeats; nobody waits longer than the policy's parameters allow, and nice counts for
-//! what the policy promises.
+//! Properties that every policy must have, tested over random workloads and machines.
 //!
-//! Cases come from a seed and shrink when they fail. POLICY_CASES=N tries N a policy, POLICY_SEED=N
-//! others, POLICY=NAME one policy.
+//! No task is lost, affinity is respected across changes, the policy does not fail, and a run can
+//! be repeated. No task waits longer than the policy's parameters allow, and nice values have the
+//! promised effect.
+//!
+//! Cases are generated from a seed and shrink when they fail. POLICY_CASES=N tries N cases for each
+//! policy, POLICY_SEED=N other cases, and POLICY=NAME a single policy.
 
 mod case;
 mod hogs;
@@ -18,16 +20,17 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::collections::BTreeMap;
 use trace::{Event, Hash};
 
-/// Time in which hogs' waits are looked at: longer than any bound but those of 2.6.22 and windows.
+/// Time in ms over which waits are measured. It exceeds every bound except those of 2.6.22 and
+/// windows.
 const WAITS_MS: u64 = 8000;
-/// Time over which their shares are.
+/// Time in ms over which CPU shares are measured.
 const SHARES_MS: u64 = 8000;
 
 fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |value| value.parse().expect(variable))
 }
 
-/// A policy, or the fair class of the kernel.
+/// A policy with its record, or the kernel's fair class.
 pub struct Tested {
     name: String,
     pub promise: Promise,
@@ -35,7 +38,7 @@ pub struct Tested {
 }
 
 impl Tested {
-    /// A run of it on one CPU without costs.
+    /// Returns a run of the policy on one CPU without costs.
     pub fn run(&self) -> Run {
         match self.promise {
             Promise::FairClass => Run::fair(),
@@ -44,7 +47,7 @@ impl Tested {
     }
 }
 
-/// All policies that have a record, and the fair class.
+/// Returns all policies that have a record, and the fair class.
 fn policies() -> Vec<Tested> {
     let records = records().into_iter().map(|(name, record)| Tested {
         name,
@@ -61,7 +64,7 @@ fn policies() -> Vec<Tested> {
     records.chain([fair]).filter(wanted).collect()
 }
 
-/// Tries cases under every policy.
+/// Tries cases under every policy and panics at the first failure.
 fn for_all<C: std::fmt::Debug>(default_cases: u64, strategy: impl Strategy<Value = C>, check: impl Fn(&Tested, &C)) {
     for policy in policies() {
         if let Err(error) = try_cases(&policy, default_cases, 4000, &strategy, &check) {
@@ -70,7 +73,8 @@ fn for_all<C: std::fmt::Debug>(default_cases: u64, strategy: impl Strategy<Value
     }
 }
 
-/// Tries cases under a policy. After a failure, looks `shrink` times for a smaller case that fails.
+/// Tries cases under a policy. After a failure, makes up to `shrink` attempts to find a smaller
+/// failing case.
 fn try_cases<C: std::fmt::Debug>(
     policy: &Tested,
     default_cases: u64,
@@ -95,8 +99,8 @@ fn try_cases<C: std::fmt::Debug>(
     result.map_err(|error| format!("POLICY_SEED={seed}: {error}"))
 }
 
-/// All that were created have exited, and each has done its work.
-fn none_is_lost(case: &Case, ran: &Observed) {
+/// Checks that all created tasks have exited, and that each has done its work.
+fn check_no_task_is_lost(case: &Case, ran: &Observed) {
     let mut alive = BTreeMap::new();
     for record in &ran.records {
         match &record.event {
@@ -112,17 +116,18 @@ fn none_is_lost(case: &Case, ran: &Observed) {
     }
 }
 
-/// What affinity leaves to a task.
-struct Leash {
+/// Affinity of a task during a run.
+struct AllowedCpus {
     masks: Vec<Mask>,
-    /// The mask of now.
+    /// Index of the current mask.
     at: usize,
-    /// No CPU of it was online: the kernel has given the task all.
+    /// Whether no CPU of the mask was online, so that the kernel allowed the task all CPUs.
     broken: bool,
 }
 
-impl Leash {
-    /// Between a change and the record of it the next mask holds already.
+impl AllowedCpus {
+    /// Returns whether the task may run on a CPU. A new mask takes effect shortly before the record
+    /// of the change, so the next mask counts too.
     fn allows(&self, case: &Case, cpu: u32) -> bool {
         let in_mask = |at: usize| {
             let mask = self.masks.get(at);
@@ -132,9 +137,9 @@ impl Leash {
     }
 }
 
-/// Where a task runs it may run, and the CPU is online.
-fn affinity_is_respected(case: &Case, ran: &Observed) {
-    let mut leashes: BTreeMap<u32, Leash> = BTreeMap::new();
+/// Checks that tasks run only on online CPUs that their affinity allows.
+fn check_affinity(case: &Case, ran: &Observed) {
+    let mut allowed: BTreeMap<u32, AllowedCpus> = BTreeMap::new();
     let mut online = vec![true; case.nr_cpus() as usize];
     for record in &ran.records {
         match &record.event {
@@ -142,25 +147,25 @@ fn affinity_is_respected(case: &Case, ran: &Observed) {
                 let number = comm.strip_prefix('t').and_then(|number| number.parse::<usize>().ok());
                 if let Some(number) = number {
                     let masks = case.tasks[number].masks().collect();
-                    let leash = Leash {
+                    let task_cpus = AllowedCpus {
                         masks,
                         at: 0,
                         broken: false,
                     };
-                    leashes.insert(*pid, leash);
+                    allowed.insert(*pid, task_cpus);
                 }
             }
             Event::Hotplug { online: now } => online[record.cpu as usize] = *now,
             Event::Phase { pid, .. } => {
-                let leash = leashes.get_mut(pid).expect("a task of the case");
-                leash.at += 1;
-                leash.broken = false;
+                let task_cpus = allowed.get_mut(pid).expect("a task of the case");
+                task_cpus.at += 1;
+                task_cpus.broken = false;
             }
             _ => {}
         }
-        for leash in leashes.values_mut() {
-            let cpus = case.cpus(leash.masks[leash.at]);
-            leash.broken |= cpus.is_some_and(|cpus| !cpus.iter().any(|&cpu| online[cpu as usize]));
+        for task_cpus in allowed.values_mut() {
+            let cpus = case.cpus(task_cpus.masks[task_cpus.at]);
+            task_cpus.broken |= cpus.is_some_and(|cpus| !cpus.iter().any(|&cpu| online[cpu as usize]));
         }
         let (pid, cpu) = match record.event {
             Event::Switch { next, .. } if next != 0 => (next, record.cpu),
@@ -172,10 +177,10 @@ fn affinity_is_respected(case: &Case, ran: &Observed) {
             online[cpu as usize],
             "pid {pid} on CPU {cpu}, which is offline, at {time}"
         );
-        if let Some(leash) = leashes.get(&pid) {
-            let mask = leash.masks[leash.at];
+        if let Some(task_cpus) = allowed.get(&pid) {
+            let mask = task_cpus.masks[task_cpus.at];
             assert!(
-                leash.allows(case, cpu),
+                task_cpus.allows(case, cpu),
                 "pid {pid} on CPU {cpu}, of {mask:#b}, at {time}"
             );
         }
@@ -192,23 +197,23 @@ fn hash(ran: &Observed) -> u64 {
 fn no_task_is_lost_or_misplaced() {
     for_all(10, cases(0), |policy, case| {
         let ran = case.run(policy);
-        none_is_lost(case, &ran);
-        affinity_is_respected(case, &ran);
+        check_no_task_is_lost(case, &ran);
+        check_affinity(case, &ran);
     });
 }
 
 #[test]
-fn nor_when_cpus_come_and_go() {
+fn no_task_is_lost_or_misplaced_during_hotplug() {
     for_all(10, cases(4), |policy, case| {
         let ran = case.run(policy);
-        none_is_lost(case, &ran);
-        affinity_is_respected(case, &ran);
+        check_no_task_is_lost(case, &ran);
+        check_affinity(case, &ran);
     });
 }
 
-/// A CPU that is offline when the policy is loaded seems to have nothing to do, but is not where anybody may be sent.
+/// A CPU that has gone offline looks idle, but no task may be sent to it.
 #[test]
-fn nobody_is_sent_to_a_cpu_that_has_gone() {
+fn no_task_is_sent_to_an_offline_cpu() {
     let pools: &[_] = &[("poolsize", 1), ("balancer", 2), ("interval_ms", 50)];
     let with_pools = policies().into_iter().filter(|policy| policy.name == "pmqs");
     let with_pools = with_pools.map(|policy| (policy, pools));
@@ -243,14 +248,14 @@ fn nobody_is_sent_to_a_cpu_that_has_gone() {
 }
 
 #[test]
-fn a_run_repeats() {
+fn a_run_can_be_repeated() {
     for_all(2, cases(2), |policy, case| {
         assert_eq!(hash(&case.run(policy)), hash(&case.run(policy)), "the same run twice");
     });
 }
 
 #[test]
-fn nobody_waits_longer_than_the_parameters_allow() {
+fn no_task_waits_longer_than_the_parameters_allow() {
     for_all(4, hogs::hogs(-20), |policy, hogs| {
         let ran = hogs.run(policy, 0, WAITS_MS);
         for hog in 0..hogs.nices.len() {
@@ -264,7 +269,7 @@ fn nobody_waits_longer_than_the_parameters_allow() {
 }
 
 #[test]
-fn nice_counts_for_what_is_promised_whatever_it_was_before() {
+fn nice_values_have_the_promised_effect_also_after_a_change() {
     for_all(3, hogs::hogs(-12), |policy, hogs| {
         if matches!(policy.promise, Promise::Nothing) {
             return;
@@ -276,10 +281,10 @@ fn nice_counts_for_what_is_promised_whatever_it_was_before() {
 }
 
 #[test]
-fn no_cpu_idles_while_a_task_that_may_run_there_waits_where_that_is_promised() {
+fn a_work_conserving_policy_leaves_no_cpu_idle_while_an_allowed_task_waits() {
     for_all(IDLE_CASES, idle_cases(), |policy, case| {
         if policy.conserving {
-            no_cpu_idles(policy, case);
+            check_no_cpu_idles(policy, case);
         }
     });
 }
@@ -291,26 +296,28 @@ fn a_policy_that_never_kicks_idle_cpus_is_caught() {
         promise: Promise::Nothing,
         conserving: true,
     };
-    let tried = try_cases(&policy, IDLE_CASES, 0, &idle_cases(), no_cpu_idles);
+    let tried = try_cases(&policy, IDLE_CASES, 0, &idle_cases(), check_no_cpu_idles);
     let error = tried.expect_err("a task waits while a CPU idles");
     assert!(error.contains("ns idle while a task waits"), "{error}");
 }
 
-/// Enough to catch a policy that seldom leaves a task beside an idle CPU: a quarter of the cases show one that never kicks.
+/// Number of cases that finds a policy which seldom leaves a task beside an idle CPU. A policy that
+/// never kicks fails in a quarter of the cases.
 const IDLE_CASES: u64 = 24;
 
 fn idle_cases() -> impl Strategy<Value = Case> {
     prop_oneof![1 => cases(0), 2 => case::sparse_cases()]
 }
 
-fn no_cpu_idles(policy: &Tested, case: &Case) {
+fn check_no_cpu_idles(policy: &Tested, case: &Case) {
     let mut case = case.clone();
     case.load_us = 0;
-    // Linux 2.4 looks for no other CPU for a task that yields.
+    // When a task yields, Linux 2.4 does not look for another CPU for it.
     let steps = case.tasks.iter_mut().map(|task| &mut task.steps);
     steps.for_each(|steps| steps.retain(|step| !matches!(step, Step::Yield)));
     let ran = case.run(policy);
-    // One CPU may learn late of each wake-up and each switch: an IPI and leaving idle take 2 us at most.
+    // A CPU may notice each wake-up and each switch late: an IPI and leaving idle take at most 2
+    // us.
     let late = ran.records.iter().filter(|record| {
         let event = &record.event;
         matches!(event, Event::Wakeup { .. } | Event::Switch { .. } | Event::Phase { .. })

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Every policy is complete: its header says what it is good and bad for, policies/policies.toml says how it is tested, and
-//! policies/README.md has it in its table. The tables are written by `UPDATE_GOLDEN=1 cargo test -p windtunnel policy_records`.
+//! Tests that every policy is complete: its header says what it is good and bad for,
+//! policies/policies.toml says how it is tested, and the table of policies/README.md lists it.
+//! `UPDATE_GOLDEN=1 cargo test -p windtunnel policy_records` writes the tables.
 
 use crate::support::records::{FILE, Record, records};
 use crate::support::{self, policy::free};
@@ -46,7 +47,7 @@ fn source(name: &str) -> String {
     format!("policies/{name}.bpf.c")
 }
 
-/// Counters of a policy: globals that begin with nr_.
+/// Returns a policy's counters: globals whose name starts with nr_.
 fn counters(object: &Object) -> Vec<&str> {
     let names = object.variables().iter().filter(|variable| variable.live);
     let names = names.map(|variable| variable.name.as_str());
@@ -75,12 +76,13 @@ fn header_lacks(name: &str) -> Vec<String> {
     missing
 }
 
-/// Without hotplug callbacks the kernel ends a policy when a CPU comes or goes.
+/// Returns a message if the policy lacks hotplug callbacks. Without them the kernel ends a policy
+/// at each hotplug event.
 fn ops_lack(name: &str, object: &Object) -> Option<String> {
     let machine = Machine::new(free(1), Workload::default(), 1).expect("a machine");
     let mut object = object.clone();
     let profile = profiles::find(name).expect("a profile that can be read");
-    let applied = profile.apply(&mut object, profile::Facts::new(&machine.spec, &machine.release));
+    let applied = profile.apply(&mut object, profile::Properties::new(&machine.spec, &machine.release));
     applied.expect("the profile fits");
     let (image, _) = kernel::load::open(&machine, &object, &profile, Engine::default()).expect("it links");
     let defined = |callback: &str| image.struct_ops.iter().any(|ops| ops.programs.contains_key(callback));
@@ -102,7 +104,7 @@ fn no_record(name: &str, object: &Object) -> String {
     )
 }
 
-/// Names that a record uses and its policy does not have.
+/// Returns the names that a record uses but its policy does not have.
 fn record_lacks(name: &str, record: &Record, object: &Object) -> Vec<String> {
     let known: BTreeSet<&str> = object
         .variables()
@@ -133,7 +135,8 @@ fn policy_table(names: &[String]) -> String {
     table
 }
 
-/// The headers of policies/include: the first sentence of each, and the policies that include it.
+/// Formats the table of policies/include: the first sentence of each header, and the policies that
+/// include it.
 fn header_table(names: &[String]) -> String {
     let mut users: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for entry in std::fs::read_dir("policies/include").expect("headers").flatten() {
@@ -153,18 +156,18 @@ fn header_table(names: &[String]) -> String {
         let comment = comment.lines().map(|line| line.trim_start_matches([' ', '*']));
         let comment = comment.take_while(|line| !line.is_empty() && *line != "/");
         let comment = comment.collect::<Vec<_>>().join(" ");
-        let what = comment.split(". ").next().unwrap_or_default().trim_end_matches('.');
+        let summary = comment.split(". ").next().unwrap_or_default().trim_end_matches('.');
         let users = if users.len() == names.len() {
             "all".to_owned()
         } else {
             users.join(", ")
         };
-        let _ = writeln!(table, "| `{header}` | {what} | {users} |");
+        let _ = writeln!(table, "| `{header}` | {summary} | {users} |");
     }
     table
 }
 
-/// Adds the headers that a file includes, and those that they include.
+/// Adds the headers that a file includes, directly or indirectly.
 fn include(file: &Path, included: &mut BTreeSet<String>) {
     let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     for line in text.lines() {

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! rr: round robin, first come first served and processor sharing, against each other and against theory.
+//! Tests of rr against theory: round robin, first come first served (FCFS) and processor sharing
+//! (PS).
 
 use crate::support::policy::*;
 
-/// Mean response time, in per mille of the work of a job, of `jobs` jobs of an open system at `permille` of load.
+/// Returns the mean response time of `jobs` jobs in an open system with a load of `permille`, in
+/// per mille of a job's work.
 fn mean_response(slice_ns: u64, cpus: u32, service: &str, permille: u64, jobs: u64) -> u64 {
     let work = 8 * MS;
     let gap = work * 1000 / permille / u64::from(cpus);
     let open = format!("open:arrival=M,interarrival={gap}ns,service={service},work=8ms,number={jobs}");
     let mut machine = free(cpus);
-    // Slices end by timers; ticks only cost time here.
+    // Slices end by timers, so ticks would only cost time here.
     machine.hz = 100;
     let ran = Run::new("rr")
         .set("slice_ns", slice_ns)
@@ -93,20 +95,21 @@ fn no_cpu_idles_while_a_task_waits() {
     assert!(waiting < 4 * MS, "{waiting}");
 }
 
-/// E[T] = S + load S / (2 (1 - load)): 3 S at a load of 0.8.
+/// In theory, E[T] = S + load S / (2 (1 - load)), which is 3 S at a load of 0.8.
 #[test]
 fn m_d_1_first_come_first_served() {
     near(mean_response(0, 1, "D", 800, 40_000), 3000, 3);
 }
 
-/// E[T] = S / (1 - load), whatever the distribution: 2.5 S at a load of 0.6, where FCFS takes 1.75 S.
+/// In theory, E[T] = S / (1 - load) for any distribution: 2.5 S at a load of 0.6, where FCFS takes
+/// 1.75 S.
 #[test]
 fn m_d_1_processor_sharing() {
     near(mean_response(100 * US, 1, "D", 600, 15_000), 2500, 3);
     near(mean_response(0, 1, "D", 600, 15_000), 1750, 3);
 }
 
-/// E[T] = S / (1 - load): 2 S at a load of 0.5, FCFS, RR and PS alike.
+/// In theory, E[T] = S / (1 - load) for FCFS, round robin and PS alike: 2 S at a load of 0.5.
 #[test]
 fn m_m_1() {
     near(mean_response(0, 1, "M", 500, 30_000), 2000, 4);
@@ -114,13 +117,14 @@ fn m_m_1() {
     near(mean_response(500 * US, 1, "M", 500, 20_000), 2000, 4);
 }
 
-/// M/M/4 at a load of 0.8: Erlang C gives a wait with a probability of 0.596, E[T] = S (1 + 0.596 / 0.8) = 1.745 S.
+/// M/M/4 at a load of 0.8: by Erlang C a job waits with probability 0.596, so E[T] = S (1 + 0.596 /
+/// 0.8) = 1.745 S.
 #[test]
 fn m_m_4_with_one_queue() {
     near(mean_response(0, 4, "M", 800, 40_000), 1745, 4);
 }
 
-/// With jobs below a timeslice round robin is FCFS.
+/// If jobs are shorter than a timeslice, round robin equals FCFS.
 #[test]
 fn short_jobs_never_see_the_timeslice() {
     let fcfs = mean_response(0, 1, "D", 800, 3_000);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! steal: the bitmap of overloaded CPUs, whom an idle CPU steals from, and the balancing it stands beside.
+//! Tests of steal: the bitmap of overloaded CPUs, the CPU from which an idle CPU steals, and the
+//! other load balancing.
 
 use crate::support::policy::*;
 use machine::MachineSpec;
@@ -8,8 +9,9 @@ use workload::{Channel, Op, Policy, Resource};
 
 const NEVER: u64 = 10_000_000_000;
 
-/// Hogs called after the CPU they start on, `crowd` of them each; CPU `idle` is busy for 10 ms, then goes idle; the other
-/// CPUs stay busy. Nothing balances but stealing.
+/// Returns a run with hogs named after the CPU they start on. `crowd` gives CPUs and their numbers
+/// of hogs. CPU `idle` is busy for 10 ms and then idles; all other CPUs stay busy. Only stealing
+/// balances the load.
 fn crowd(machine: MachineSpec, crowd: &[(u32, u32)], idle: u32) -> Run {
     let mut tasks = Tasks::default();
     for cpu in 0..machine.topology.nr_cpus() {
@@ -27,7 +29,7 @@ fn crowd(machine: MachineSpec, crowd: &[(u32, u32)], idle: u32) -> Run {
     run.set("idle_balance", 0).set("balance_ns", NEVER)
 }
 
-/// The first hog that ran on a CPU, and when.
+/// Returns the first hog that ran on a CPU, and the time.
 fn first_on(ran: &Observed, cpu: u32) -> Option<(String, u64)> {
     let stints = ran.stints();
     let first = stints.iter().find(|stint| stint.cpu == cpu && stint.comm != "blocker");
@@ -37,7 +39,7 @@ fn first_on(ran: &Observed, cpu: u32) -> Option<(String, u64)> {
 #[test]
 fn a_cpu_that_goes_idle_steals_what_runs_next() {
     let ran = crowd(free(2), &[(0, 3)], 1).for_ms(50);
-    // At 10 ms the third runs, and the first has waited longest.
+    // At 10 ms the third hog runs, and the first has waited longest.
     assert_eq!(first_on(&ran, 1), Some(("hog0.0".into(), 10 * MS)));
     assert!(ran.counter("nr_stolen") >= 1);
     let ran = crowd(free(2), &[(0, 3)], 1).set("steal", 0).for_ms(50);
@@ -52,8 +54,8 @@ fn stealing_can_be_switched_on_while_running() {
 }
 
 #[test]
-fn only_within_the_llc_unless_told_otherwise() {
-    // A node of two LLCs, two nodes of one.
+fn stealing_stays_within_the_llc_by_default() {
+    // The first machine has one node with two LLCs, the second two nodes with one LLC each.
     let (llcs, nodes) = (MachineSpec::regular(1, 2, 2, 1).free(), grouped(4, 2));
     let stole = |machine: &MachineSpec, switch: &str| {
         let run = crowd(machine.clone(), &[(0, 3)], 2);
@@ -69,14 +71,14 @@ fn only_within_the_llc_unless_told_otherwise() {
 }
 
 #[test]
-fn not_on_machines_with_many_nodes() {
+fn machines_with_many_nodes_do_not_steal() {
     let run = || crowd(grouped(4, 2), &[(0, 3)], 1);
     assert!(run().for_ms(50).counter("nr_stolen") > 0);
     assert_eq!(run().set("steal_node_limit", 1).for_ms(50).counter("nr_stolen"), 0);
 }
 
 #[test]
-fn from_the_own_position_on() {
+fn the_search_for_a_victim_starts_after_the_own_cpu() {
     let ran = crowd(free(4), &[(0, 2), (3, 2)], 1).for_ms(50);
     assert!(first_on(&ran, 1).expect("it stole").0.starts_with("hog3"));
     let ran = crowd(free(4), &[(0, 2), (2, 2)], 3).for_ms(50);
@@ -84,14 +86,14 @@ fn from_the_own_position_on() {
 }
 
 #[test]
-fn from_siblings_of_the_core_first() {
+fn siblings_of_the_own_core_are_victims_first() {
     let run = crowd(free(4), &[(0, 2), (2, 2)], 3);
     let ran = run.set("core_of[3]", 2).for_ms(50);
     assert!(first_on(&ran, 3).expect("it stole").0.starts_with("hog2"));
 }
 
 #[test]
-fn what_may_not_run_here_is_left() {
+fn tasks_that_may_not_run_here_are_not_stolen() {
     let tasks = Tasks::default()
         .add_many(3, "hog", &hog())
         .with_all(|task| task.cpus = Some(vec![0]))
@@ -123,18 +125,19 @@ fn the_bitmap_follows_the_overloaded_state() {
 }
 
 #[test]
-fn idle_balance_pulls_and_comes_before_stealing() {
+fn idle_balancing_precedes_stealing() {
     let ran = crowd(free(2), &[(0, 3)], 1).set("idle_balance", 2).for_ms(15);
     assert_eq!((ran.counter("nr_pulled"), ran.counter("nr_stolen")), (1, 0));
     assert_eq!(first_on(&ran, 1).expect("one was pulled").1, 10 * MS);
-    // Across LLCs, too.
+    // Tasks are pulled across LLCs too.
     let ran = crowd(grouped(4, 2), &[(0, 3)], 2).set("idle_balance", 1).for_ms(50);
     assert!(ran.counter("nr_pulled") >= 1);
 }
 
 #[test]
 fn idle_balance_declines_when_idle_times_are_short() {
-    // Idle for 100 us at a time, less than a migration is taken to cost; hogs wait elsewhere.
+    // The CPU idles for 100 us at a time, which is less than the assumed cost of a migration, while
+    // hogs wait elsewhere.
     let pulls = |cost: u64| {
         let tasks = Tasks::default()
             .add_many(2, "hog", &hog())
@@ -146,10 +149,10 @@ fn idle_balance_declines_when_idle_times_are_short() {
         (ran.counter("nr_pulled"), ran.counter("nr_declined"))
     };
     let (pulled, declined) = pulls(500 * US);
-    // It is taken for idle long at first.
+    // At first, the CPU is assumed to idle for long.
     assert!(pulled <= 1 && (pulled == 1 || declined > 200), "{pulled} {declined}");
     assert!(pulls(20 * US).0 >= 1);
-    // On a large machine a search of all takes longer than the idle times.
+    // On a large machine, searching all CPUs takes longer than the idle times.
     let nap = forever(vec![run(20 * US), sleep(2 * US)]);
     let ran = Run::new("steal")
         .machine(costly(32))
@@ -160,7 +163,7 @@ fn idle_balance_declines_when_idle_times_are_short() {
 }
 
 #[test]
-fn balancing_goes_on_periodically() {
+fn periodic_balancing_continues() {
     let tasks = Tasks::default()
         .add_many(4, "hog", &hog())
         .with_all(|task| task.start_cpu = Some(0));
@@ -195,7 +198,8 @@ fn a_wake_up_finds_an_idle_cpu_of_the_llc() {
     }
 }
 
-/// Where "nap", which wakes beside a hog on CPU 0, runs while there are hogs on the first `hogs` CPUs.
+/// Returns the CPUs on which "nap" runs. It wakes beside a hog on CPU 0, and each of the first
+/// `hogs` CPUs has a hog.
 fn nap_beside_hogs(machine: MachineSpec, hogs: u32, settings: &[(&str, u64)]) -> BTreeSet<u32> {
     let hogs = (0..hogs).fold(Tasks::default(), |tasks, cpu| {
         tasks.add("hog", hog()).with(|task| task.cpus = Some(vec![cpu]))
@@ -218,7 +222,7 @@ fn nap_beside_hogs(machine: MachineSpec, hogs: u32, settings: &[(&str, u64)]) ->
 
 #[test]
 fn a_search_for_an_idle_cpu_is_as_short_as_idle_times() {
-    // Four looks at least: they do not reach CPU 4.
+    // The search examines at least four CPUs, which does not reach CPU 4.
     let short = ("migration_cost_ns", 1);
     assert_eq!(nap_beside_hogs(free(8), 4, &[short]), BTreeSet::from([0]));
     assert!(nap_beside_hogs(free(8), 4, &[]).contains(&4));
@@ -226,7 +230,7 @@ fn a_search_for_an_idle_cpu_is_as_short_as_idle_times() {
 }
 
 #[test]
-fn an_idle_core_comes_before_an_idle_thread() {
+fn an_idle_core_is_preferred_to_an_idle_thread() {
     let cpus = nap_beside_hogs(MachineSpec::regular(1, 1, 2, 2).free(), 1, &[]);
     assert_eq!(cpus, BTreeSet::from([0, 2]));
     let cpus = nap_beside_hogs(MachineSpec::regular(1, 1, 2, 2).free(), 3, &[("migration_cost_ns", 1)]);
@@ -234,7 +238,7 @@ fn an_idle_core_comes_before_an_idle_thread() {
 }
 
 #[test]
-fn a_wake_up_by_message_comes_to_the_waker_if_that_has_nothing_else() {
+fn a_task_woken_by_a_message_goes_to_the_wakers_cpu_if_that_has_no_other_task() {
     let woken_on = |wake: Op, wait: Op| {
         let tasks = Tasks::default()
             .resources(vec![
@@ -265,8 +269,8 @@ fn a_wake_up_by_message_comes_to_the_waker_if_that_has_nothing_else() {
 }
 
 #[test]
-fn who_moves_keeps_its_place_in_virtual_time() {
-    // Virtual time passes faster on CPU 0, where one task runs, than on CPU 1, where five do.
+fn a_moved_task_keeps_its_relative_virtual_time() {
+    // Virtual time passes faster on CPU 0, where one task runs, than on CPU 1, where five run.
     let tasks = Tasks::default()
         .add(
             "mover",
@@ -307,7 +311,7 @@ fn shares_follow_weights() {
         .with(|task| task.policy = Policy::Normal { nice: 5 });
     let ran = Run::new("steal").tasks(tasks).for_ms(2000);
     let permille = ran.cpu_ns("light") / (2 * MS);
-    // Weights 1024 and 335.
+    // The weights are 1024 and 335.
     assert!(permille.abs_diff(247) < 20, "{permille}");
 }
 

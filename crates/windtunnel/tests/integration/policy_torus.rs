@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! torus: fork balancing and pushes among neighbours. Of 4 CPUs, 0 has the neighbours 1 and 2, but not 3.
+//! Tests of torus: balancing at fork, and pushes to neighbours. On 4 CPUs, CPU 0 has the neighbours
+//! 1 and 2, but not 3.
 
 use crate::support::policy::*;
 use std::collections::BTreeSet;
 use workload::Op;
 
-/// Hogs "x1" and "x2" on CPU 0, while each other CPU is kept busy until the time `busy` gives.
+/// Returns a run with hogs "x1" and "x2" on CPU 0. The other CPUs are kept busy until the times in
+/// `busy` (0: always).
 fn two_on_one_cpu(busy: [u64; 3]) -> Run {
     let mut tasks = Tasks::default();
     for (cpu, until) in (1..).zip(busy) {
@@ -22,7 +24,7 @@ fn two_on_one_cpu(busy: [u64; 3]) -> Run {
 }
 
 #[test]
-fn an_idle_neighbour_is_pushed_to_within_a_check() {
+fn a_task_is_pushed_to_an_idle_neighbour_at_the_next_check() {
     let ran = two_on_one_cpu([10 * MS, 0, 0]).for_ms(50);
     let pushed = ran
         .stints()
@@ -53,13 +55,13 @@ fn nothing_is_pushed_beyond_neighbours() {
     for name in ["x1", "x2"] {
         assert_eq!(ran.cpus(name), BTreeSet::from([0]));
     }
-    // With three neighbours, CPU 3 is one.
+    // With three neighbours, CPU 3 is a neighbour too.
     let ran = two_on_one_cpu([0, 0, 10 * MS]).set("neighbours", 3).for_ms(300);
     assert_eq!(ran.counter("nr_pushed_idle"), 1);
 }
 
 #[test]
-fn the_torus_is_as_square_as_can_be_or_as_told() {
+fn the_torus_is_as_square_as_possible_or_has_the_given_rows() {
     let neighbours = |rows: u32| {
         let mut program = vec![Op::Fork { task: 1, thread: false }; 20];
         program.push(run(500 * MS));
@@ -77,7 +79,8 @@ fn the_torus_is_as_square_as_can_be_or_as_told() {
             .for_ms(500)
             .cpus("t")
     };
-    // 3 rows of 4: CPU 0 has 1 and 3 in its row, 4 and 8 in its column.
+    // The torus has 3 rows of 4 CPUs. CPU 0 has neighbours 1 and 3 in its row, and 4 and 8 in its
+    // column.
     assert_eq!(neighbours(0), BTreeSet::from([0, 1, 3, 4, 8]));
     assert_eq!(neighbours(2), BTreeSet::from([0, 1, 5, 6]));
     assert_eq!(neighbours(1), BTreeSet::from([0, 1, 11]));
@@ -98,7 +101,7 @@ fn a_new_process_starts_on_the_least_loaded_of_creator_and_neighbours() {
 }
 
 #[test]
-fn wired_processes_never_move() {
+fn pinned_processes_never_migrate() {
     let tasks = (0..3).fold(Tasks::default(), |tasks, i| {
         let tasks = tasks.add(&format!("wired{i}"), hog());
         tasks.with(|task| task.cpus = Some(vec![0]))
@@ -108,7 +111,7 @@ fn wired_processes_never_move() {
     assert_eq!(ran.counter("nr_pushed_idle") + ran.counter("nr_pushed_load"), 0);
 }
 
-/// Shares of three hogs on two CPUs.
+/// Returns the CPU times of three hogs on two CPUs, and the number of pushes.
 fn three_on_two(margin: u32) -> (Vec<u64>, u64) {
     let tasks = Tasks::default().add_many(3, "hog", &hog());
     let run = Run::new("torus").machine(free(2)).set("margin", margin);
@@ -119,7 +122,7 @@ fn three_on_two(margin: u32) -> (Vec<u64>, u64) {
 }
 
 #[test]
-fn a_lower_load_is_pushed_to() {
+fn a_task_is_pushed_to_a_neighbour_with_lower_load() {
     let (even, pushed) = three_on_two(25);
     assert!(pushed > 5, "{pushed}");
     assert!(even[2] - even[0] < 300 * MS, "{even:?}");
@@ -129,15 +132,15 @@ fn a_lower_load_is_pushed_to() {
 }
 
 #[test]
-fn a_cpu_never_takes_what_others_have_waiting() {
-    // Two hogs wait on CPU 0, checks never come: the others stay idle.
+fn an_idle_cpu_never_takes_tasks_from_others() {
+    // Two hogs wait on CPU 0, and no check comes, so the other CPUs stay idle.
     let run = two_on_one_cpu([10 * MS, 10 * MS, 10 * MS]).set("check_period_ns", 1_000_000_000_u64);
     let ran = run.for_ms(300);
     assert!(ran.machine.rqs[1].time.idle_ns > 280 * MS);
 }
 
 #[test]
-fn who_uses_little_does_not_wait_for_who_uses_much() {
+fn a_task_that_uses_little_does_not_wait_for_hogs() {
     let tasks = Tasks::default().add_many(2, "hog", &hog());
     let tasks = tasks.add("nap", forever(vec![run(500 * US), sleep(20 * MS)]));
     let ran = Run::new("torus").set("gain_ns", 1000 * MS).tasks(tasks).for_ms(2000);
@@ -146,8 +149,8 @@ fn who_uses_little_does_not_wait_for_who_uses_much() {
 }
 
 #[test]
-fn the_end_of_a_quantum_is_no_turn_for_a_lower_level() {
-    // Use counts too little to change levels.
+fn the_end_of_a_quantum_does_not_let_a_lower_level_run() {
+    // CPU use counts too little to change levels.
     let tasks = Tasks::default().add("low", hog()).add("high", hog()).with(|task| {
         task.policy = workload::Policy::Normal { nice: -10 };
     });

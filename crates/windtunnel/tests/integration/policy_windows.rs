@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! windows: strict levels, boosts by cause and their decay, the lift of starved threads, placement, and what an idle CPU takes.
+//! Tests of windows: strict levels, boosts by cause and their decay, raising of starved threads,
+//! placement, and the choice of an idle CPU.
 
 use crate::support::policy::*;
 use std::collections::BTreeSet;
@@ -7,7 +8,7 @@ use workload::{Channel, Op, Policy, Resource};
 
 const SECOND: u64 = 1000 * MS;
 
-/// Level 9, one above normal.
+/// Sets level 9, one above normal.
 fn above(task: &mut workload::TaskSpec) {
     task.policy = Policy::Normal { nice: -3 };
 }
@@ -19,7 +20,7 @@ fn high_and_low(starved_ns: u64) -> Observed {
 }
 
 #[test]
-fn a_lower_level_starves_but_for_the_lift() {
+fn a_lower_level_runs_only_when_it_is_raised() {
     let ran = high_and_low(4 * SECOND);
     let low: Vec<u64> = ran
         .stints()
@@ -35,7 +36,7 @@ fn a_lower_level_starves_but_for_the_lift() {
 }
 
 #[test]
-fn a_starving_thread_is_lifted_every_four_seconds() {
+fn a_starving_thread_is_raised_every_four_seconds() {
     let tasks = Tasks::default().add("high", hog()).with(above).add("low", hog());
     let ran = Run::new("windows").tasks(tasks).for_ns(21 * SECOND);
     let stints = ran.stints();
@@ -49,7 +50,8 @@ fn a_starving_thread_is_lifted_every_four_seconds() {
 
 #[test]
 fn a_wait_costs_a_third_of_a_clock_interval() {
-    // 4 ms of work and 5.2 ms a wait: the fourth wait ends a quantum of 31.25 ms, and with it one level of a boost of 2.
+    // Each round has 4 ms of work and a wait that costs 5.2 ms. The fourth wait ends a quantum of
+    // 31.25 ms and reduces a boost of 2 by one level.
     let decayed = |charge: u64| {
         let wake = Op::Send { channel: 0, bytes: 100 };
         let socket = Resource::Channel {
@@ -71,7 +73,8 @@ fn a_wait_costs_a_third_of_a_clock_interval() {
 
 #[test]
 fn an_ideal_processor_that_is_not_allowed_is_replaced() {
-    // Both were bound to CPU 0 at first: it is where they go when it idles, wherever they ran last.
+    // Both threads were bound to CPU 0 at first. It is then their ideal processor, where they go
+    // whenever it idles, wherever they ran last.
     let ops = |nap_ms: u64| {
         vec![
             Op::SetAffinity(Some(vec![1])),
@@ -98,7 +101,7 @@ fn equals_take_turns_of_a_quantum() {
 }
 
 #[test]
-fn who_is_preempted_goes_on_before_its_equals() {
+fn a_preempted_thread_continues_before_its_equals() {
     let tasks = Tasks::default()
         .add_many(2, "hog", &hog())
         .add("high", vec![sleep(10 * MS), run(5 * MS)])
@@ -110,7 +113,7 @@ fn who_is_preempted_goes_on_before_its_equals() {
 }
 
 #[test]
-fn tasks_the_kernel_queues_by_itself_end_before_a_higher_level_is_asked_for() {
+fn tasks_that_the_kernel_queues_itself_are_not_preempted_by_a_higher_level() {
     let tasks = Tasks::default()
         .add_many(2, "bound", &[run(30 * MS)])
         .add("high", vec![sleep(10 * MS), run(5 * MS)])
@@ -122,12 +125,14 @@ fn tasks_the_kernel_queues_by_itself_end_before_a_higher_level_is_asked_for() {
         .migration_disabled("bound1")
         .tasks(tasks)
         .for_ms(100);
-    // Preempted each time one of them begins, they would take turns and get nowhere.
+    // If each start of a bound task led to a preemption, they would take turns and make no
+    // progress.
     assert!(ran.stints().len() < 20, "{} stints", ran.stints().len());
     assert!(ran.cpu_ns("high") > 4 * MS);
 }
 
-/// Rounds done in 2 s by a thread of level 8, woken every 50 ms by `wake`, waiting by `wait`, beside a hog of level 9.
+/// Returns the rounds that a thread of level 8 does in 2 s beside a hog of level 9. The thread
+/// waits by `wait` and is woken every 50 ms by `wake`.
 fn boosted(wait: Op, wake: Option<Op>, settings: &[(&str, u32)]) -> (u64, Observed) {
     boosted_beside(-3, wait, wake, settings)
 }
@@ -187,9 +192,9 @@ fn data_in_a_pipe_boosts_by_two() {
 }
 
 #[test]
-fn a_semaphore_boosts_by_one_which_makes_equals() {
+fn a_semaphore_boosts_by_one_to_an_equal_level() {
     let (rounds, ran) = boosted(Op::SemWait(0), Some(Op::SemPost(0)), &[]);
-    // It takes turns with the compute thread, quantum by quantum.
+    // The thread takes turns of a quantum with the computing thread.
     assert!((5..38).contains(&rounds), "{rounds}");
     assert!(ran.wakeup_latency_after("interactive", SECOND).1 > 10 * MS);
     assert!(boosted(Op::SemWait(0), Some(Op::SemPost(0)), &[("boost_event", 2)]).0 >= 38);
@@ -197,7 +202,7 @@ fn a_semaphore_boosts_by_one_which_makes_equals() {
 }
 
 #[test]
-fn a_disk_boosts() {
+fn disk_io_boosts() {
     let io = Op::Io { bytes: 4096 };
     let rounds = boosted(io.clone(), None, &[("boost_disk", 2)]).0;
     assert!(rounds > 100, "{rounds}");
@@ -227,21 +232,22 @@ fn a_boost_decays_by_one_a_quantum() {
         .add("device", vec![sleep(10 * MS), Op::Send { channel: 0, bytes: 100 }])
         .with(|task| task.policy = Policy::Fifo { rt_priority: 50 });
     let ran = Run::new("windows").set("quantum_ns", 20 * MS).tasks(tasks).for_ms(1000);
-    // One quantum, less what the wait costs, at 10, one at 9 in turn with the compute thread, none at 8.
+    // It runs for one quantum, less the cost of the wait, at level 10, and for one at level 9 in
+    // turns with the computing thread. At level 8 it does not run.
     let used = ran.cpu_ns("boosted");
     assert!(used.abs_diff(35 * MS) <= 2 * MS, "{used}");
     assert_eq!(ran.counter("nr_decayed"), 2);
 }
 
 #[test]
-fn boosts_end_at_15() {
+fn boosts_are_limited_to_level_15() {
     let (wait, wake) = (Op::Recv(2), Op::Send { channel: 2, bytes: 100 });
-    // Beside a thread of level 15 it waits for its turn.
+    // A thread waits for its turn beside a thread of level 15, because no boost exceeds that level.
     let (_, ran) = boosted_beside(-20, wait, Some(wake), &[("boost_network", 15)]);
     assert!(ran.wakeup_latency("interactive").0 > 100 * MS);
 }
 
-/// 7 tasks of 250 ms on 2 CPUs, all started on the first one.
+/// Returns the response times of 7 tasks of 250 ms on 2 CPUs, all started on the first CPU.
 fn seven(think: &str) -> Vec<u64> {
     let spec = format!("closed:n=7,compute=250ms,think={think},start_cpu=0,duration=30s");
     let run = Run::new("windows").set("quantum_ns", 31_250_000).machine(free(2));
@@ -249,7 +255,7 @@ fn seven(think: &str) -> Vec<u64> {
 }
 
 #[test]
-fn nothing_balances_while_no_cpu_goes_idle() {
+fn tasks_are_not_balanced_while_no_cpu_idles() {
     let times = seven("0");
     let alone = times.iter().filter(|&&ns| ns.abs_diff(250 * MS) <= 5 * MS).count();
     let six = times.iter().filter(|&&ns| (1350 * MS..1550 * MS).contains(&ns)).count();
@@ -261,7 +267,8 @@ fn thinking_spreads_tasks() {
     let times = seven("10ms");
     let mean = times.iter().sum::<u64>() / times.len() as u64 / MS;
     assert!((700..=900).contains(&mean), "{mean}");
-    // Bound to the first CPU at first, which is the ideal one of all from then on, they change places all the time.
+    // These tasks are bound to the first CPU at first, so it is the ideal processor of all. They
+    // migrate all the time.
     let times = seven("10ms,bound=yes");
     let mean = times.iter().sum::<u64>() / times.len() as u64 / MS;
     assert!(mean.abs_diff(740) <= 30, "{mean}");
@@ -342,7 +349,7 @@ fn with_no_cpu_idle_a_thread_preempts_at_its_ideal_processor() {
 }
 
 #[test]
-fn who_yields_goes_to_the_end_of_its_level() {
+fn a_thread_that_yields_goes_to_the_end_of_its_level() {
     let tasks = Tasks::default()
         .add("polite", forever(vec![run(MS), Op::Yield]))
         .add("hog", hog());

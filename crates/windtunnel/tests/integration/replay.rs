@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Recordings replayed: another scheduler changes when tasks run, never how much they do.
+//! Tests of replayed recordings: another scheduler changes when tasks run, never how much they
+//! compute.
 
 use crate::support::policy::{Run, generated};
 use crate::support::{results, root, windtunnel};
@@ -11,7 +12,7 @@ use workload::Workload;
 
 const RECORDING: &str = "crates/windtunnel/tests/recordings/perf.txt";
 
-/// Time on CPUs of each task, by the number of its creation, ns.
+/// Returns each task's CPU time in ns, in order of creation.
 fn work(records: &[Record]) -> Vec<u64> {
     let mut tasks: BTreeMap<u32, usize> = BTreeMap::new();
     let mut on: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
@@ -37,7 +38,7 @@ fn work(records: &[Record]) -> Vec<u64> {
     work
 }
 
-/// Replays on a machine whose kernel takes no time; `None`: under the fair class.
+/// Replays on a machine whose kernel work takes no time, under a policy or the fair class.
 fn replay(workload: &Workload, policy: Option<&str>, cpus: u32) -> Vec<Record> {
     let machine = MachineSpec::smp(cpus).free();
     if let Some(policy) = policy {
@@ -50,7 +51,7 @@ fn replay(workload: &Workload, policy: Option<&str>, cpus: u32) -> Vec<Record> {
     records
 }
 
-/// What each task computes, by name; the order of creation may differ.
+/// Returns the CPU times by task name, because the order of creation may differ.
 fn by_name(records: &[Record]) -> BTreeMap<String, Vec<u64>> {
     let mut names: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     let comms = records.iter().filter_map(|record| match &record.event {
@@ -65,10 +66,10 @@ fn by_name(records: &[Record]) -> BTreeMap<String, Vec<u64>> {
 }
 
 #[test]
-fn the_work_of_each_thread_is_that_of_the_recording_under_any_scheduler() {
+fn each_thread_computes_as_long_as_recorded_under_any_scheduler() {
     let text = std::fs::read_to_string(root().join(RECORDING)).expect("the recording");
     let recorded = by_name(&trace::recording::read(&text).expect("a recording").records);
-    // By hand: the listener ran 100, 100 and 1000 us.
+    // Worked out by hand: the listener ran for 100, 100 and 1000 us.
     assert_eq!(recorded["listener"], [1_200_000]);
     assert_eq!(recorded["worker 1"], [200_000 + 207_000]);
     assert_eq!(recorded["worker 2"], [405_000]);
@@ -87,17 +88,18 @@ fn the_work_of_each_thread_is_that_of_the_recording_under_any_scheduler() {
 }
 
 #[test]
-fn waiting_is_what_changes() {
+fn fewer_cpus_make_a_replay_longer() {
     let workload = generated(&root().join(RECORDING).display().to_string());
     let end = |cpus| replay(&workload, Some("fifo"), cpus).last().expect("records").time;
-    // The recording took 2.11 ms on two CPUs, some of it the kernel's wake-ups; all that was computed is 4.4 ms.
+    // The recording took 2.11 ms on two CPUs, including wake-ups by the kernel. The tasks computed
+    // for 4.4 ms in total.
     let (one, two) = (end(1), end(2));
     assert!((1_900_000..2_300_000).contains(&two), "{two}");
     assert!(one > two + 1_000_000, "{one} and {two}");
 }
 
 #[test]
-fn own_traces_are_replayed_with_the_work_they_tell() {
+fn a_simulated_trace_is_replayed_with_the_same_work() {
     for spec in [
         "closed:n=6,compute=700us,think=400us,duration=30ms",
         "hackbench:groups=1,loops=3",
@@ -113,7 +115,7 @@ fn own_traces_are_replayed_with_the_work_they_tell() {
 }
 
 #[test]
-fn the_command_takes_a_recording() {
+fn the_command_accepts_a_recording_as_a_workload() {
     let found = results(&["eevdf", "--machine", "smp4", "--workload", RECORDING]);
     assert_eq!(found[0]["score_better"], "lower", "{}", found[0]);
     assert!(

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `windtunnel report`: what is told of traces.
+//! Tests of `windtunnel report` on trace files and recordings.
 
 use crate::support::{object, windtunnel};
 use std::path::{Path, PathBuf};
 
-/// A file of this test.
+/// Returns the path of a file for these tests.
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// A trace of a policy on two nodes; what the run itself printed.
+/// Runs a policy on a machine with two nodes. Returns the path of the trace and the run's output.
 fn traced(policy: &str, name: &str) -> (String, String) {
     let path = file(name).display().to_string();
     let policy = match policy {
@@ -33,7 +33,7 @@ fn traced(policy: &str, name: &str) -> (String, String) {
     (path, ran.stdout)
 }
 
-/// What a report printed.
+/// Returns the output of a report.
 fn report(args: &[&str]) -> String {
     let ran = windtunnel(&[&["report"], args].concat());
     assert_eq!(ran.status, 0, "{}", ran.stderr);
@@ -48,16 +48,16 @@ fn a_report_prints_the_table_that_the_run_printed() {
 }
 
 #[test]
-fn recordings_of_real_machines_are_told_as_well() {
+fn recordings_of_real_machines_can_be_reported() {
     let recording = "crates/windtunnel/tests/recordings/perf.txt";
-    let told = report(&[recording]);
-    assert!(told.contains("machine recorded (2 CPUs), workload perf.txt"), "{told}");
-    let told = report(&[recording, "--machine", "smp4"]);
-    assert!(told.contains("machine smp4 (4 CPUs)"), "{told}");
+    let text = report(&[recording]);
+    assert!(text.contains("machine recorded (2 CPUs), workload perf.txt"), "{text}");
+    let text = report(&[recording, "--machine", "smp4"]);
+    assert!(text.contains("machine smp4 (4 CPUs)"), "{text}");
 }
 
 #[test]
-fn what_is_no_trace_is_refused() {
+fn invalid_traces_are_refused() {
     let cut = file("cut.wtt");
     let (path, _) = traced("eevdf", "whole.wtt");
     let bytes = std::fs::read(path).expect("the trace");
@@ -79,10 +79,10 @@ fn what_is_no_trace_is_refused() {
 }
 
 #[test]
-fn a_run_writes_what_a_report_writes_of_its_trace() {
+fn a_run_and_a_report_export_the_same_files() {
     let names = ["out.pftrace", "out.txt"];
-    let of_run = names.map(|name| file(&format!("run-{name}")).display().to_string());
-    let of_report = names.map(|name| file(&format!("report-{name}")).display().to_string());
+    let run_files = names.map(|name| file(&format!("run-{name}")).display().to_string());
+    let report_files = names.map(|name| file(&format!("report-{name}")).display().to_string());
     let trace = file("exports.wtt").display().to_string();
     let fifo = object("policies/fifo.bpf.c").display().to_string();
     let args = [
@@ -96,16 +96,16 @@ fn a_run_writes_what_a_report_writes_of_its_trace() {
         "7",
     ];
     let plain = windtunnel(&args);
-    let exports = ["--perfetto", &of_run[0], "--ftrace", &of_run[1]];
+    let exports = ["--perfetto", &run_files[0], "--ftrace", &run_files[1]];
     let ran = windtunnel(&[&args[..], &exports].concat());
     assert_eq!(ran.status, 0, "{}", ran.stderr);
-    assert_eq!(ran.stdout, plain.stdout, "who looks on changes nothing");
+    assert_eq!(ran.stdout, plain.stdout, "exporting changes the result");
     assert_eq!(
         windtunnel(&[&args[..], &["--trace", &trace]].concat()).stdout,
         plain.stdout
     );
-    report(&[&trace, "--perfetto", &of_report[0], "--ftrace", &of_report[1]]);
-    for (run, report) in of_run.iter().zip(&of_report) {
+    report(&[&trace, "--perfetto", &report_files[0], "--ftrace", &report_files[1]]);
+    for (run, report) in run_files.iter().zip(&report_files) {
         let (run, report) = (
             std::fs::read(run).expect("a file"),
             std::fs::read(report).expect("a file"),
@@ -113,18 +113,18 @@ fn a_run_writes_what_a_report_writes_of_its_trace() {
         assert!(run.len() > 10_000);
         assert!(run == report, "the run's and the report's differ");
     }
-    // The text is a recording: the same table comes from it, but for what a trace alone tells.
+    // The ftrace text is a recording, so a report on it has the same switch count.
     let switches = |table: &str| {
         let row = table
             .lines()
             .find(|line| line.starts_with("| fifo") || line.starts_with("| recorded"));
         row.and_then(|row| row.split('|').nth(5).map(str::trim).map(str::to_owned))
     };
-    let told = report(&[&of_run[1]]);
-    assert!(switches(&told).is_some());
-    assert_eq!(switches(&told), switches(&report(&[&trace])));
-    // Names of the detail records' tracks and slices are in the file as text.
-    let perfetto = std::fs::read(&of_run[0]).expect("a file");
+    let text = report(&[&run_files[1]]);
+    assert!(switches(&text).is_some());
+    assert_eq!(switches(&text), switches(&report(&[&trace])));
+    // The file contains the names of the detail records' tracks and slices as text.
+    let perfetto = std::fs::read(&run_files[0]).expect("a file");
     for name in ["enqueue", "dispatch", "wait: rq", "local "] {
         let is_there = perfetto.windows(name.len()).any(|part| part == name.as_bytes());
         assert!(is_there, "no '{name}' in the trace");
@@ -139,7 +139,7 @@ fn a_run_writes_what_a_report_writes_of_its_trace() {
 }
 
 #[test]
-fn tables_of_perf_and_of_the_kernel() {
+fn the_tables_of_perf_and_the_kernel_agree() {
     let (path, _) = traced("vtime", "tables.wtt");
     let latency = report(&[&path, "--latency"]);
     assert!(
@@ -150,7 +150,7 @@ fn tables_of_perf_and_of_the_kernel() {
     assert!(timehist.starts_with("           time    cpu  task name"), "{timehist}");
     let schedstat = report(&[&path, "--schedstat"]);
     assert_eq!(schedstat.lines().filter(|line| line.starts_with("cpu")).count(), 16);
-    // The three count the same times on CPUs: of timehist those that ended.
+    // The three tables count the same CPU times. timehist leaves out stints that had not ended.
     let total = latency
         .lines()
         .find_map(|line| line.strip_prefix("  TOTAL:"))
@@ -174,11 +174,15 @@ fn tables_of_perf_and_of_the_kernel() {
         .sum();
     let rows = timehist.lines().count() as u64 - 3;
     assert!((rows..=rows + 16).contains(&slices), "{slices} slices, {rows} rows");
-    let both = report(&[&path, &path, "--latency"]);
-    assert_eq!(both.matches("vtime on numa16 under mixed").count(), 2, "{both}");
+    let latencies = report(&[&path, &path, "--latency"]);
+    assert_eq!(
+        latencies.matches("vtime on numa16 under mixed").count(),
+        2,
+        "{latencies}"
+    );
 }
 
-/// What detail records say fits together.
+/// Checks that the detail records do not contradict each other.
 #[test]
 fn details_are_consistent() {
     use std::collections::{BTreeMap, BTreeSet};
@@ -198,7 +202,8 @@ fn details_are_consistent() {
                 assert!(named.contains(&lock) && ns > 0, "lock {lock}");
                 waits += 1;
             }
-            // A CPU's callbacks end in the order they are told, and none goes on in its past.
+            // A CPU's callbacks are recorded in the order of their ends, and none ends before an
+            // earlier one.
             Event::Callback { after, ns, insns, .. } => {
                 let end = record.time + u64::from(after) + u64::from(ns);
                 let before = busy.insert(record.cpu, end).unwrap_or(0);

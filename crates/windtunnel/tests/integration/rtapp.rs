@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! rt-app's own examples, as Debian's package installs them, and the files in workloads/ run.
+//! Tests that rt-app's own examples, installed by Debian's package, and the files in workloads/ can
+//! be run.
 
 use crate::support::{object, root, windtunnel};
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ fn json_files(folder: &Path, found: &mut Vec<PathBuf>) {
         .collect();
     paths.sort();
     for path in paths {
-        // merge/ holds pieces of files in the grammar before rt-app 1.0.
+        // Files in merge/ are fragments in the grammar before rt-app 1.0.
         if path.is_dir() && !path.ends_with("merge") {
             json_files(&path, found);
         } else if path.extension().is_some_and(|ending| ending == "json") {
@@ -49,11 +50,11 @@ fn all_run(folder: &Path, least: usize) {
 }
 
 #[test]
-fn examples_of_rt_app_run() {
+fn the_examples_of_rt_app_run() {
     all_run(Path::new("/usr/share/doc/rt-app/examples"), 15);
 }
 
 #[test]
-fn files_of_our_own_run() {
+fn the_workload_files_of_the_repository_run() {
     all_run(&root().join("workloads"), 5);
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Golden schedules: who runs where, drawn as text. A change that moves a task shows as a diff of a picture.
+//! Golden schedules: drawings of which task runs on which CPU. A change of the schedule shows as a
+//! readable diff.
 
 use crate::support::{object, windtunnel};
 
 const CASES: &[(&str, &str, &str, &str, &str)] = &[
-    // Three hogs take turns on two CPUs, a slice each.
+    // Three tasks without pauses take turns on two CPUs, one slice each.
     ("fifo-turns", "fifo", "core:2 pu:1", "closed:n=3,compute=1s", "0ms-60ms"),
-    // Equal shares, whoever sleeps.
+    // All tasks get equal CPU time although they sleep.
     (
         "vtime-sleepers",
         "vtime",
@@ -14,7 +15,7 @@ const CASES: &[(&str, &str, &str, &str, &str)] = &[
         "closed:n=4,compute=3ms,think=2ms",
         "0ms-60ms",
     ),
-    // Queues of their own; who runs dry takes from the longest.
+    // Each CPU has its own queue. A CPU with an empty queue steals from the longest.
     (
         "percpu-steal",
         "percpu",
@@ -22,7 +23,7 @@ const CASES: &[(&str, &str, &str, &str, &str)] = &[
         "closed:n=7,compute=8ms,think=2ms,start_cpu=0",
         "0ms-80ms",
     ),
-    // All on the first CPU: new-idle and periodic balancing spread them.
+    // All tasks start on the first CPU. New-idle and periodic load balancing spread them.
     (
         "eevdf-spread",
         "eevdf",
@@ -30,14 +31,15 @@ const CASES: &[(&str, &str, &str, &str, &str)] = &[
         "closed:n=6,compute=1s,start_cpu=0",
         "0ms-100ms",
     ),
-    // Shares of groups: 300 for one task, 100 for three and 2 of 20 ms for two.
+    // Groups: weight 300 with one task, weight 100 with three tasks, and a limit of 2 ms of CPU
+    // time in every 20 ms for two tasks.
     ("eevdf-groups", "eevdf", "core:1 pu:1", "groups.json", "0ms-80ms"),
-    // Realtime above all else.
+    // Real-time tasks precede all others.
     ("fifo-rt", "fifo", "core:2 pu:1", "rt.json", "0ms-60ms"),
 ];
 
 #[test]
-fn schedules_are_those_drawn() {
+fn schedules_match_the_golden_drawings() {
     for (name, policy, machine, workload, window) in CASES {
         let policy = match *policy {
             "eevdf" => "eevdf".to_owned(),
@@ -57,7 +59,7 @@ fn schedules_are_those_drawn() {
             window,
         ]);
         assert_eq!(ran.status, 0, "{name}: {}", ran.stderr);
-        // The drawing ends where the table begins.
+        // The table starts after the drawing.
         let drawing: String = ran
             .stdout
             .lines()

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Suites: what a case does to its policy, and what it says when something does not hold.
+//! Tests of suites: the steps that a case can take, and the messages of steps that fail.
 
 use crate::support::{object, windtunnel};
 use std::path::PathBuf;
 
-/// Runs a suite of one case on fifo, stepping so.
+/// Runs a suite that has one case on fifo with these steps.
 fn case(name: &str, steps: &str) -> (i32, String) {
-    case_of("policies/fifo.bpf.c", name, steps)
+    case_with("policies/fifo.bpf.c", name, steps)
 }
 
-fn case_of(source: &str, name: &str, steps: &str) -> (i32, String) {
+fn case_with(source: &str, name: &str, steps: &str) -> (i32, String) {
     let policy = source.rsplit('/').next().expect("a name").trim_end_matches(".bpf.c");
     let objects = object(source).parent().expect("a folder").to_owned();
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.toml"));
@@ -28,7 +28,7 @@ fn case_of(source: &str, name: &str, steps: &str) -> (i32, String) {
 }
 
 #[test]
-fn steps_are_taken_and_checked() {
+fn a_case_takes_and_checks_its_steps() {
     let (status, text) = case(
         "suite-passes",
         "'set slice_ns 2000000', 'expect slice_ns == 2*1000000', 'open', 'load', 'loaded', 'run 20ms', 'remember', 'run 20ms',
@@ -39,7 +39,7 @@ fn steps_are_taken_and_checked() {
         (status, text.as_str()),
         (0, "ok   fifo: first come\n1 of 1 objects pass\n")
     );
-    let (status, text) = case_of(
+    let (status, text) = case_with(
         "crates/windtunnel/tests/policies/odd.bpf.c",
         "suite-ends-by-itself",
         "'load', 'offline 3', 'run 50ms', 'exit SCX_EXIT_UNREG_KERN code SCX_ECODE_ACT_RESTART|SCX_ECODE_RSN_HOTPLUG',
@@ -52,7 +52,7 @@ fn steps_are_taken_and_checked() {
 }
 
 #[test]
-fn a_step_that_fails_says_what_it_found() {
+fn a_failed_step_reports_what_it_found() {
     for (name, steps, expect) in [
         (
             "suite-refused",
@@ -102,8 +102,9 @@ fn a_step_that_fails_says_what_it_found() {
 }
 
 #[test]
-fn the_summary_names_what_is_weaker_and_what_is_left_out() {
-    // The end of the last line, which closes the list of steps, is a comment.
+fn the_summary_names_weaker_and_omitted_tests() {
+    // The comment sign at the end of the steps removes the rest of the line, which would close the
+    // list again.
     let (status, text) = case("suite-weaker", "'load', 'unload']\nweaker = 'one CPU'\n#");
     let expect = "ok   fifo: first come\nweaker: fifo: one CPU\n1 of 1 objects pass, weaker than the original: 1\n";
     assert_eq!((status, text.as_str()), (0, expect));
@@ -114,7 +115,7 @@ fn the_summary_names_what_is_weaker_and_what_is_left_out() {
 }
 
 #[test]
-fn what_is_no_suite_is_said_with_its_place() {
+fn an_unknown_step_is_refused_with_its_position() {
     let (status, text) = case("suite-words", "'lod'");
     assert_eq!(status, 2);
     assert!(

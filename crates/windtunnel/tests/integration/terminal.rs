@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tables fit the terminal, colours follow its variables, and no name harms it.
+//! Tests that tables fit the terminal, colours follow the environment variables, and names cannot
+//! send control characters.
 
 use crate::support::terminal::{on_terminal, without_colours};
 use crate::support::{object, windtunnel};
@@ -64,7 +65,7 @@ fn tables_fit_any_width() {
 }
 
 #[test]
-fn columns_that_are_left_out_are_named_and_a_file_has_them_all() {
+fn a_narrow_table_names_its_missing_columns_and_a_file_has_all() {
     let fifo = path("policies/fifo.bpf.c");
     let args = run(&fifo, &[]);
     let (status, wide) = on_terminal(140, &[], &args);
@@ -76,7 +77,7 @@ fn columns_that_are_left_out_are_named_and_a_file_has_them_all() {
         "{narrow}"
     );
     assert!(narrow.contains("throughput") && narrow.contains('*'), "{narrow}");
-    // Each policy has a block of its own.
+    // On a very narrow terminal each policy has a block of its own.
     let (_, block) = on_terminal(24, &[], &args);
     let block = without_colours(&block);
     assert!(
@@ -115,12 +116,14 @@ fn colours_follow_the_terminal() {
     );
 }
 
-/// A name as JSON: it clears the screen in two ways, rings, forges a line and turns text around.
+/// A task name in JSON. It clears the screen in two ways, rings the bell, adds a line and reverses
+/// the text direction.
 const NAME: &str = r"x\u001b[2J\u009b\u0007\ny\u202e";
 /// [`NAME`] as the command prints it.
 const SHOWN: &str = r"x\x1b[2J\u{9b}\x07\ny\u{202e}";
 
-/// A workload with such tasks, and with some that would end a page's script.
+/// Writes a workload whose task names contain control characters or would end a script element in
+/// HTML.
 fn hostile(folder: &Path) -> PathBuf {
     let task = r#""instance": 3, "run": 400, "sleep": 300"#;
     let tasks = format!(r#""{NAME}": {{ {task} }}, "</script><xss>": {{ {task} }}"#);
@@ -140,11 +143,11 @@ fn is_safe(text: &str) -> bool {
 }
 
 #[test]
-fn no_name_harms_a_terminal() {
+fn names_with_control_characters_are_printed_escaped() {
     let folder = folder("hostile");
     let workload = hostile(&folder).display().to_string();
     let fifo = path("policies/fifo.bpf.c");
-    // A policy's file name, too.
+    // The policy's file name contains an escape sequence too.
     let named = folder.join("fi\x1b[2J<xss>fo.bpf.o");
     std::fs::copy(&fifo, &named).expect("copied");
     let named = named.display().to_string();
@@ -189,12 +192,12 @@ fn no_name_harms_a_terminal() {
             ran.stderr
         );
     }
-    // An event is a line, and all lines are events.
+    // Every line of the file must be an event.
     let text = std::fs::read_to_string(&ftrace).expect("ftrace");
     assert!(is_safe(&text) && text.contains(SHOWN), "{text}");
     let mut events = text.lines().filter(|line| !line.starts_with('#'));
     assert!(events.all(|line| line.contains("] d.")), "{text}");
-    // Nothing ends a script element of the page or begins another one, in its texts and in its data.
+    // No name may end or start a script element, in the page's text or in its data.
     let page = std::fs::read_to_string(&html).expect("a page");
     assert!(!page.contains("<xss>"), "a name is an element");
     assert!(
@@ -205,7 +208,7 @@ fn no_name_harms_a_terminal() {
 }
 
 #[test]
-fn json_on_standard_output_means_what_the_file_does() {
+fn json_on_standard_output_equals_the_json_file() {
     let folder = folder("json");
     let workload = hostile(&folder).display().to_string();
     let file = folder.join("out.json");

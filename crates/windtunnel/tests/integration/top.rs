@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `windtunnel top`: lines where there is no terminal, a screen where there is one, and the terminal clean afterwards.
+//! Tests of `windtunnel top`: lines without a terminal, a full screen with one, and a restored
+//! terminal afterwards.
 
 use crate::support::{object, root, windtunnel};
 use std::fs::File;
@@ -8,7 +9,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::process::{Command, Stdio};
 
 #[test]
-fn without_a_terminal_it_prints_a_line_for_each_piece() {
+fn without_a_terminal_top_prints_a_line_for_each_interval() {
     let fifo = object("policies/fifo.bpf.c").display().to_string();
     let ran = windtunnel(&[
         "top",
@@ -27,7 +28,7 @@ fn without_a_terminal_it_prints_a_line_for_each_piece() {
     assert_eq!(lines.len(), 5, "{}", ran.stdout);
     for (line, time) in lines[1..].iter().zip(["250.000", "500.000", "750.000", "1000.000"]) {
         let words: Vec<&str> = line.split_whitespace().collect();
-        // Eight tasks on four CPUs: half of them wait, no CPU idles.
+        // Eight tasks on four CPUs: half of them wait, and no CPU idles.
         assert_eq!((words[0], words[1], words[2]), (time, "8", "4"), "{line}");
         assert!(words[3].parse::<f64>().is_ok_and(|busy| busy > 99.0), "{line}");
         assert!(!line.contains('\u{1b}'), "{line:?}");
@@ -36,7 +37,8 @@ fn without_a_terminal_it_prints_a_line_for_each_piece() {
     assert!(ran.status == 2 && ran.stderr.contains("--speed"), "{}", ran.stderr);
 }
 
-/// What it shows on a terminal of 100 times 30, with this typed.
+/// Runs `top` on a terminal of 100 columns and 30 rows and types `typed`. Returns exit status and
+/// output.
 fn on_terminal(typed: &[u8]) -> (Option<i32>, String) {
     let (mut master, mut slave) = (0, 0);
     let size = libc::winsize {
@@ -45,7 +47,7 @@ fn on_terminal(typed: &[u8]) -> (Option<i32>, String) {
         ws_xpixel: 0,
         ws_ypixel: 0,
     };
-    // SAFETY: the pointers are to locals that outlive the call, or null where that is allowed.
+    // SAFETY: the pointers are to locals that outlive the call, or null where null is allowed.
     let opened = unsafe {
         let (name, modes) = (std::ptr::null_mut(), std::ptr::null_mut());
         libc::openpty(
@@ -57,7 +59,7 @@ fn on_terminal(typed: &[u8]) -> (Option<i32>, String) {
         )
     };
     assert_eq!(opened, 0, "a terminal");
-    // SAFETY: both were just opened and belong to nobody else.
+    // SAFETY: both descriptors were just opened and have no other owner.
     let (mut master, slave) = unsafe { (File::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
     let terminal = || Stdio::from(slave.try_clone().expect("a descriptor"));
     let mut child = Command::new(env!("CARGO_BIN_EXE_windtunnel"))
@@ -78,7 +80,7 @@ fn on_terminal(typed: &[u8]) -> (Option<i32>, String) {
         .spawn()
         .expect("the command");
     drop(slave);
-    // Typed when something is to be seen.
+    // The keys are typed once the screen is visible.
     let (mut shown, mut buffer, mut sent) = (Vec::new(), [0; 4096], false);
     while let Ok(n @ 1..) = master.read(&mut buffer) {
         shown.extend_from_slice(&buffer[..n]);
@@ -92,15 +94,15 @@ fn on_terminal(typed: &[u8]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_terminal_shows_it_and_is_clean_afterwards() {
-    // q, and Ctrl-C, which a raw terminal hands over as a character.
+fn top_restores_the_terminal_at_the_end() {
+    // q and Ctrl-C. A terminal in raw mode passes Ctrl-C as a character.
     for typed in [b"q".as_slice(), b" +\x03"] {
         let (status, shown) = on_terminal(typed);
         assert_eq!(status, Some(0), "{shown}");
         for part in ["eevdf on machine smp4", "8 tasks", "fair queue of CPU", "closed:"] {
             assert!(shown.contains(part), "no '{part}' in {shown:?}");
         }
-        // The alternate screen is left and the cursor shown, last of all.
+        // At the end, the alternate screen is left and the cursor is visible.
         let (enter, leave) = (shown.rfind("\u{1b}[?1049h"), shown.rfind("\u{1b}[?1049l"));
         assert!(enter.is_some() && enter < leave, "{shown:?}");
         assert!(shown.rfind("\u{1b}[?25l") < shown.rfind("\u{1b}[?25h"), "{shown:?}");

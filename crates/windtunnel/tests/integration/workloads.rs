@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Every generator's workload runs to its end on four CPUs, does exactly what it says, and has its score.
+//! Tests that each generator's workload ends, does exactly the expected operations and has a score.
 
 use crate::support::{object, results};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use trace::{Event, Record, TaskState};
 
 /// Runs a workload under eevdf and vtime.
-fn both(spec: &str, machine: &str) -> Vec<Value> {
+fn results_under_two_policies(spec: &str, machine: &str) -> Vec<Value> {
     let vtime = object("policies/vtime.bpf.c").display().to_string();
     let found = results(&["eevdf", &vtime, "--workload", spec, "--machine", machine]);
     assert_eq!(found.len(), 2);
@@ -25,9 +25,9 @@ fn score(result: &Value) -> f64 {
     result["score"].as_f64().unwrap_or_else(|| panic!("no score: {result}"))
 }
 
-/// The score's unit and direction, after a run in which exactly `expected` operations were done.
+/// Checks the number of operations and the unit and direction of the score.
 fn check(spec: &str, expected: u64, unit: &str, better: &str) {
-    for result in both(spec, "smp4") {
+    for result in results_under_two_policies(spec, "smp4") {
         let policy = &result["policy"];
         assert_eq!(operations(&result), expected, "{spec} under {policy}");
         assert_eq!(result["score_unit"], unit, "{spec}");
@@ -37,10 +37,10 @@ fn check(spec: &str, expected: u64, unit: &str, better: &str) {
 }
 
 #[test]
-fn workloads_that_end_do_all_they_have_to() {
+fn finite_workloads_do_all_their_operations() {
     for (spec, expected, unit, better) in [
         ("chat:rooms=1,messages=10", 20 * 10 * 19, "messages/s", "higher"),
-        // Buffers of one message: everybody waits for everybody.
+        // Each buffer holds one message, so all tasks wait for each other.
         (
             "chat:rooms=2,messages=5,users=4,bytes=1k,buffer=1k",
             2 * 4 * 5 * 3,
@@ -68,14 +68,14 @@ fn workloads_that_end_do_all_they_have_to() {
 }
 
 #[test]
-fn workloads_for_a_time_have_a_rate() {
+fn workloads_with_a_duration_have_a_rate_as_score() {
     for (spec, unit) in [
         ("schbench:message_threads=2,workers=8,duration=200ms", "requests/s"),
         ("loop_yield:n=8,duration=20ms", "switches/s"),
         ("closed:placement=7/0,compute=2ms,duration=100ms", "rounds/s"),
         ("sleepers:n=50,duration=50ms", "rounds/s"),
     ] {
-        for result in both(spec, "smp4") {
+        for result in results_under_two_policies(spec, "smp4") {
             assert!(operations(&result) > 20, "{spec}");
             assert!(score(&result) > 100.0, "{spec}");
             assert_eq!(result["score_unit"], unit, "{spec}");
@@ -83,7 +83,7 @@ fn workloads_for_a_time_have_a_rate() {
     }
 }
 
-/// All records of a run under eevdf.
+/// Returns all records of a run under eevdf.
 fn records(spec: &str) -> Vec<Record> {
     let name = spec.replace([':', '=', ','], "-") + ".wtt";
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -94,7 +94,7 @@ fn records(spec: &str) -> Vec<Record> {
 }
 
 #[test]
-fn a_build_has_its_jobs_in_flight_and_no_more() {
+fn a_build_runs_at_most_its_number_of_jobs() {
     let (mut alive, mut most, mut full_ns, mut since, mut end) = (0i32, 0, 0, 0, 0);
     for record in records("mkbench:builds=1,jobs=3,files=30,link=0") {
         let change = match record.event {
@@ -102,7 +102,7 @@ fn a_build_has_its_jobs_in_flight_and_no_more() {
             Event::TaskExit { .. } => -1,
             _ => continue,
         };
-        // The first of them is make.
+        // The fourth task is make itself.
         if alive == 1 + 3 {
             full_ns += record.time - since;
         }
@@ -136,13 +136,13 @@ fn writers_wait_for_room_in_small_buffers() {
         }
         waits
     };
-    // Once each before all begin.
+    // Each writer waits once, before all start.
     assert!(waits("chat:rooms=1,messages=20") <= 20);
     assert!(waits("chat:rooms=1,messages=20,bytes=1k,buffer=2k") > 20 + 50);
 }
 
 #[test]
-fn a_workload_that_is_cut_short_has_no_completion_time() {
+fn an_interrupted_workload_has_no_score() {
     let cut = results(&["eevdf", "--workload", "mkbench", "--for", "10ms"]);
     assert!(cut[0]["score"].is_null());
     assert_eq!(cut[0]["score_unit"], "s");
@@ -150,34 +150,40 @@ fn a_workload_that_is_cut_short_has_no_completion_time() {
 
 #[test]
 fn scores_follow_the_machine_and_the_work() {
-    let of = |spec: &str, machine: &str| both(spec, machine).iter().map(score).collect::<Vec<_>>();
+    let scores = |spec: &str, machine: &str| {
+        results_under_two_policies(spec, machine)
+            .iter()
+            .map(score)
+            .collect::<Vec<_>>()
+    };
     let pairs = |less: Vec<f64>, more: Vec<f64>, factor: f64| {
         for (less, more) in less.iter().zip(&more) {
             assert!(less * factor < *more, "{less} and {more}");
         }
     };
     let build = "mkbench:builds=2,jobs=4,files=40,compute=10ms,link=0,footprint=0";
-    pairs(of(build, "smp4"), of(build, "up"), 2.5);
+    pairs(scores(build, "smp4"), scores(build, "up"), 2.5);
     let serial = "mkbench:builds=1,jobs=1,files=40,compute=10ms,link=0,footprint=0";
     let parallel = "mkbench:builds=1,jobs=4,files=40,compute=10ms,link=0,footprint=0";
-    pairs(of(parallel, "smp4"), of(serial, "smp4"), 2.0);
+    pairs(scores(parallel, "smp4"), scores(serial, "smp4"), 2.0);
     let chat = "chat:rooms=1,messages=20";
-    // Four slow CPUs against a fast one.
-    pairs(of(chat, "up"), of(chat, "smp4"), 1.2);
-    let proc = |operation| of(&format!("lat_proc:n=100,operation={operation}"), "smp4");
+    // smp4 has four slow CPUs, up has one fast CPU.
+    pairs(scores(chat, "up"), scores(chat, "smp4"), 1.2);
+    let proc = |operation| scores(&format!("lat_proc:n=100,operation={operation}"), "smp4");
     pairs(proc("fork"), proc("exec"), 1.0);
     pairs(proc("exec"), proc("shell"), 1.5);
-    // 64 KB at 10 GB/s are 6.5 us, and on a CPU that does not have them yet they are to be reloaded at 0.25 GB/s.
-    let ring = |size_kb| of(&format!("lat_ctx:processes=4,rounds=100,size_kb={size_kb}"), "smp4");
+    // Computing on 64 KB at 10 GB/s takes 6.5 us. On a CPU whose caches do not hold them, reloading
+    // at 0.25 GB/s is added.
+    let ring = |size_kb| scores(&format!("lat_ctx:processes=4,rounds=100,size_kb={size_kb}"), "smp4");
     for (empty, full) in ring(0).iter().zip(&ring(64)) {
         assert!((6.0..30.0).contains(&(full - empty)), "{empty} us and {full} us");
     }
 }
 
-/// What the machine takes for a fork does not make arrivals fewer.
+/// Checks that the time a fork takes does not reduce the arrival rate.
 #[test]
 fn open_arrivals_keep_their_rate() {
-    for result in both(
+    for result in results_under_two_policies(
         "open:arrival=D,interarrival=1ms,service=D,work=100us,duration=1s",
         "smp4",
     ) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * arena_in_pieces: allocates every other page of its arena. What is and what is not accessible then changes more often than a
- * host's memory maps of one process can tell (vm.max_map_count).
- * with --check: pages in too many pieces for this host
- * without: pages in too many pieces for this host
+ * arena_in_pieces: allocates every other page of its arena. That needs more memory mappings than the host allows a
+ * process (vm.max_map_count).
+ * with --check: pages in too many separate ranges for this host
+ * without: pages in too many separate ranges for this host
  */
 #include "base.h"
 

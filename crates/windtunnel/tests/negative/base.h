@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A policy that works: one queue for all. Each policy beside this file breaks one thing of it.
+ * Parts of a correct policy with one queue for all tasks. Each policy in this directory breaks one rule.
  *
- * Its header says how it must end: "with --check:" and "without:" give a part of the exit record's message, or say "nothing".
- * The line marked "here" is the one that the record must name with --check.
+ * The header comment of a policy says how it must end: "with --check:" and "without:" are followed by a part of the
+ * exit record's message, or by "nothing" if the policy must not end.
+ * With --check, the record must name the source line marked "here".
  */
 #include "../../../../policies/include/scx.h"
 
@@ -15,7 +16,7 @@ char _license[] SEC("license") = "GPL";
 #define __contains(name, node) __attribute__((btf_decl_tag("contains:" #name ":" #node)))
 #define private(name) SEC(".data." #name) __hidden __attribute__((aligned(8)))
 #define container_of(ptr, type, member) ((type *)((void *)(ptr) - __builtin_offsetof(type, member)))
-/* Keeps what is not used otherwise. */
+/* Keeps the compiler from removing an unused value. */
 #define use(value) asm volatile("" : : "r"((u64)(value)) : "memory")
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * calls_itself: ops.running() calls a function that calls itself without end.
- * with --check: stack-overflow: 9 functions under way
+ * calls_itself: ops.running() calls a function with endless recursion.
+ * with --check: stack-overflow: 9 nested functions
  * without: BPF stack overflow: calls nest too deep
  */
 #include "base.h"

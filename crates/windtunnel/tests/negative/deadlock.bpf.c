@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * deadlock: takes a lock that it holds.
+ * deadlock: acquires a lock that it already holds.
  * with --check: deadlock: bpf_spin_lock of the lock that is already held
  * without: is already held
  */

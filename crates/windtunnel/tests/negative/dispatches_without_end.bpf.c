@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * dispatches_without_end: ops.dispatch() inserts more than its buffer takes.
+ * dispatches_without_end: ops.dispatch() inserts more tasks than the dispatch buffer holds.
  * with --check: dispatch buffer overflow
  * without: dispatch buffer overflow
  * kind: SCX_EXIT_ERROR

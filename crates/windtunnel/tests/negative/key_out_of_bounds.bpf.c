@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * key_out_of_bounds: hands a helper fewer bytes of stack than the key has.
+ * key_out_of_bounds: passes a helper fewer bytes of stack than the key has.
  * with --check: stack-out-of-bounds: load of 64 bytes
  * without: nothing
  */

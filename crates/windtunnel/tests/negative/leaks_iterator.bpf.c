@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * leaks_iterator: begins to walk a DSQ and does not end the iterator.
- * with --check: leak: bad_running returns without having ended
+ * leaks_iterator: starts an iterator over a DSQ and does not destroy it.
+ * with --check: leak: bad_running returns without ending
  * without: more than 256 bpf_iter_scx_dsq at a time
  */
 #include "base.h"

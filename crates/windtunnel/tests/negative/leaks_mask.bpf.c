@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * leaks_mask: makes a CPU mask and forgets it.
+ * leaks_mask: creates a CPU mask and does not release it.
  * with --check: leak: bad_running returns and has not released a bpf_cpumask
  * without: nothing
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * leaks_object: allocates an object and forgets it.
+ * leaks_object: allocates an object and does not release it.
  * with --check: leak: bad_running returns and has not released a struct note
  * without: nothing
  */

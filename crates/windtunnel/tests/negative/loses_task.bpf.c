@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * loses_task: ops.enqueue() forgets every eighth task.
+ * loses_task: ops.enqueue() inserts every eighth task into no DSQ.
  * with --check: failed to run for
  * without: failed to run for
  * kind: SCX_EXIT_ERROR_STALL

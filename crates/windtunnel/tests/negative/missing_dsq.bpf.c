@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * missing_dsq: inserts into a DSQ that nobody has made.
+ * missing_dsq: inserts into a DSQ that was never created.
  * with --check: non-existent DSQ 0x7
  * without: non-existent DSQ 0x7
  * kind: SCX_EXIT_ERROR

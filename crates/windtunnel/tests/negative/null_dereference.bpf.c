@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * null_dereference: stores through what a look-up returned, untested.
+ * null_dereference: stores through the result of a map look-up without testing it for NULL.
  * with --check: null-dereference: store of 8 bytes
  * without: store through a NULL pointer
  */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * null_load: loads through what a look-up returned, untested; without --check a kernel's answer to that is 0.
+ * null_load: loads through the result of a map look-up without testing it for NULL. Without --check
+ * such a load returns 0, like a faulting load of BPF code in the kernel.
  * with --check: null-dereference: load of 8 bytes
  * without: nothing
  */

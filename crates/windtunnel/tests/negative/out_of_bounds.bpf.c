@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * out_of_bounds: stores behind its array's element, where the next one lies.
+ * out_of_bounds: stores beyond the end of an array element, into the next element.
  * with --check: out-of-bounds: store of 8 bytes
  * without: nothing
  */

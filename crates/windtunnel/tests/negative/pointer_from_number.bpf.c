@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * pointer_from_number: keeps the address of a task in a number and comes back to it later.
+ * pointer_from_number: stores the address of a task in an integer and uses it as a pointer later.
  * with --check: bad-pointer: load of 4 bytes
  * without: nothing
  */

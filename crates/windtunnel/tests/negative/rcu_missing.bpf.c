@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * rcu_missing: asks for the task that runs on a CPU from a program that may sleep, without an RCU section.
+ * rcu_missing: gets the task that runs on a CPU without an RCU section, in a program that may sleep.
  * with --check: rcu: scx_bpf_cpu_curr needs bpf_rcu_read_lock()
  * without: nothing
  */

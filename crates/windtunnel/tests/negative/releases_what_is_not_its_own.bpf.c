@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * releases_what_is_not_its_own: releases a task that the kernel only lent.
+ * releases_what_is_not_its_own: releases a task to which it has no reference of its own.
  * with --check: not-a-reference: bpf_task_release of a task_struct
  * without: released twice?
  */

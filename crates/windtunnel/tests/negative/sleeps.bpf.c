@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * sleeps: calls a kfunc that may sleep from an ops.init() that may not: its section is struct_ops, not struct_ops.s.
+ * sleeps: ops.init() calls a kfunc that may sleep, but may not sleep itself, because its section is struct_ops and not
+ * struct_ops.s.
  * with --check: sleep: scx_bpf_create_dsq may sleep
  * without: nothing
  */

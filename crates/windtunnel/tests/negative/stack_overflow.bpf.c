@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * stack_overflow: three functions under way use more stack than there is.
- * with --check: stack-overflow: 3 functions under way use
+ * stack_overflow: three nested functions use more stack than is available.
+ * with --check: stack-overflow: 3 nested functions use
  * without: nothing
  */
 #include "base.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * starves: tasks with an odd pid go to a queue that nobody takes from.
+ * starves: tasks with an odd pid go to a DSQ from which no task is ever dispatched.
  * with --check: failed to run for
  * without: failed to run for
  * kind: SCX_EXIT_ERROR_STALL

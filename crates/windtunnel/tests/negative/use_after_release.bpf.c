@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * use_after_release: looks at a task that it has released.
+ * use_after_release: reads a field of a task that it has released.
  * with --check: use-after-release: load of 4 bytes
  * without: nothing
  */

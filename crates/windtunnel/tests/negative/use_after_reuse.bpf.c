@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * use_after_reuse: keeps a pointer to an element that is deleted, and its memory has a new owner.
+ * use_after_reuse: reads through a pointer to a deleted element whose memory has been reused.
  * with --check: use-after-free: load of 8 bytes
  * without: nothing
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * use_after_unlock: looks at an object in its list after the unlock, when others may take it out.
+ * use_after_unlock: reads an object of a list after releasing the lock, when other CPUs may remove the object.
  * with --check: use-after-unlock: load of 8 bytes
  * without: nothing
  */

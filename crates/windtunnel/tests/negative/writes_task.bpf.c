@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * writes_task: changes a field of task_struct that is the kernel's.
+ * writes_task: writes a field of task_struct that a policy may not change.
  * with --check: read-only: store of 4 bytes
  * without: which the kernel does not allow
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* endless: a loop without an end; the instruction budget must end it. */
+/* endless: ops.dispatch() never returns. The instruction budget must end the policy. */
 #include "../../../../policies/include/scx.h"
 
 char _license[] SEC("license") = "GPL";

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* odd: a queue per CPU, and one choice, the first of its kind from some time on, made differently. */
+/* odd: one queue per CPU. A single decision after the time from_ns, of the chosen kind, differs from the rest. */
 #include "../../../../policies/include/scx.h"
 
 char _license[] SEC("license") = "GPL";
 
 enum { NONE, CPU, SLICE, ORDER, KICK };
 
-const volatile u64 kind PARAM("which choice is the odd one: 1 CPU, 2 slice, 3 order, 4 kick, 0 none") = NONE;
-const volatile u64 from_ns PARAM("ns: when") = 0;
-const volatile u64 slice_ns PARAM("ns: time a task runs") = 3000000;
+const volatile u64 kind PARAM("kind of the decision that differs: 1 CPU, 2 slice, 3 order, 4 kick, 0 none") = NONE;
+const volatile u64 from_ns PARAM("ns: earliest time of the decision that differs") = 0;
+const volatile u64 slice_ns PARAM("ns: length of a slice") = 3000000;
 
 bool done;
 
-/* Keeps the compiler from making one call of several. */
+/* Keeps the compiler from merging several calls into one. */
 #define APART(n) asm volatile("" : : "i"(n))
 
 static bool odd(u64 which)

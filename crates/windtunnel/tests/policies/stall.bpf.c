@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* stall: takes tasks and never gives them back; the watchdog must end it. */
+/* stall: ops.enqueue() inserts tasks into no DSQ. The watchdog must end the policy. */
 #include "../../../../policies/include/scx.h"
 
 char _license[] SEC("license") = "GPL";

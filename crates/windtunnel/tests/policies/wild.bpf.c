@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* wild: stores through a pointer that points nowhere; no verifier would take it. */
+/* wild: stores through an invalid pointer. The kernel's verifier would reject this. */
 #include "../../../../policies/include/scx.h"
 
 char _license[] SEC("license") = "GPL";

@@ -85,7 +85,7 @@ pub fn read(file: File, section: &Member, workload: &mut Workload) -> Result<(),
         if actions.is_empty() && noise.is_none() {
             return Err(nothing(file, fields.at));
         }
-        all.extend(actions.into_iter().map(|action| Disturbance { at_ns, what: action }));
+        all.extend(actions.into_iter().map(|action| Disturbance { at_ns, action }));
     }
     // The sort is stable, so disturbances at the same time keep their order.
     all.sort_by_key(|disturbance| disturbance.at_ns);
@@ -252,7 +252,7 @@ fn nothing(file: File, at: Position) -> Error {
 fn cgroup_action(file: File, fields: &Fields, member: &Member, cgroup: u32) -> Result<Option<Action>, Error> {
     Ok(Some(match member.key.as_str() {
         "mkdir" | "rmdir" if !file.bool(member)? => return Ok(None),
-        "mkdir" => Action::Make { cgroup },
+        "mkdir" => Action::Create { cgroup },
         "rmdir" => Action::Remove { cgroup },
         "weight" => Action::Weight {
             cgroup,
@@ -335,7 +335,7 @@ mod tests {
         .unwrap();
         let paths: Vec<&str> = w.cgroups.iter().map(|cgroup| cgroup.path.as_str()).collect();
         assert_eq!(paths, ["/", "/old", "/new"]);
-        assert!(w.is_made_later(2) && !w.is_made_later(1));
+        assert!(w.is_created_later(2) && !w.is_created_later(1));
         let attach = |process| Action::Attach {
             cgroup: 2,
             comm: "a".into(),
@@ -348,7 +348,7 @@ mod tests {
             burst_us,
         };
         let expected = [
-            (1, Action::Make { cgroup: 2 }),
+            (1, Action::Create { cgroup: 2 }),
             (1, Action::Weight { cgroup: 2, weight: 200 }),
             (1, max(Some(5000), 10_000, 2000)),
             (2, Action::Idle { cgroup: 2, idle: true }),
@@ -370,7 +370,7 @@ mod tests {
         let got: Vec<(u64, Action)> = w
             .disturbances
             .into_iter()
-            .map(|d| (d.at_ns / 1_000_000, d.what))
+            .map(|d| (d.at_ns / 1_000_000, d.action))
             .collect();
         assert_eq!(got, expected);
     }
@@ -388,7 +388,7 @@ mod tests {
         let w = crate::rtapp::read(text, "file.json").unwrap();
         let irq = |cpu| Disturbance {
             at_ns: 9_000,
-            what: Action::Irq {
+            action: Action::Irq {
                 cpu,
                 ns: 5_000,
                 period_ns: 50_000,

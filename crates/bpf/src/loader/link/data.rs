@@ -286,7 +286,7 @@ impl Image {
             let made = map.update(region, key, &zeros, BPF_ANY, cpu);
             match made.map_err(|fault| fail(fault.to_string()))? {
                 0 => addr = lookup()?,
-                error => return Err(fail(format!("an entry cannot be made ({error})"))),
+                error => return Err(fail(format!("an entry cannot be created ({error})"))),
             }
         }
         let bytes = region.bytes_mut(addr + location.offset, u64::from(location.size));

@@ -49,7 +49,7 @@ impl Target {
     }
 
     /// Sets the reason for which the kernel lacks a function, for messages: `kfunc NAME WHY`.
-    pub fn lacks(&mut self, name: &str, why: &str) {
+    pub fn set_missing_reason(&mut self, name: &str, why: &str) {
         self.lacks.insert(name.to_string(), why.to_string());
     }
 

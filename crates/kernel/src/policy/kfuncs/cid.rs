@@ -49,11 +49,11 @@ fn scx_bpf_nr_online_cids(m: &mut Machine) -> u32 {
 }
 
 fn scx_bpf_this_cid(m: &mut Machine) -> i32 {
-    m.ext.cids.of_cpu(m.this_cpu) as i32
+    m.ext.cids.to_cid(m.this_cpu) as i32
 }
 
 fn scx_bpf_task_cid(m: &mut Machine, p: u64) -> Result<i32, Fault> {
-    any_task(m, p).map(|(_, cpu)| m.ext.cids.of_cpu(cpu) as i32)
+    any_task(m, p).map(|(_, cpu)| m.ext.cids.to_cid(cpu) as i32)
 }
 
 /// Returns the CPU of a cid from a policy, or `None` after a policy error if the cid is invalid.
@@ -66,7 +66,7 @@ fn scx_bpf_cid_to_cpu(m: &mut Machine, cid: i32) -> i32 {
 }
 
 fn scx_bpf_cpu_to_cid(m: &mut Machine, cpu: i32) -> i32 {
-    cpu::valid(m, cpu).map_or(-EINVAL, |cpu| m.ext.cids.of_cpu(cpu) as i32)
+    cpu::valid(m, cpu).map_or(-EINVAL, |cpu| m.ext.cids.to_cid(cpu) as i32)
 }
 
 /// Copies as many members as fit into the policy's struct. Members that the kernel does not have

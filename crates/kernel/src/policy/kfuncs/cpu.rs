@@ -130,7 +130,7 @@ fn select_cpu(m: &mut Machine, p: TaskId, prev_cpu: i32, wake_flags: u64, allowe
 
 fn scx_bpf_select_cpu_dfl(m: &mut Machine, p: u64, prev_cpu: i32, wake_flags: u64, is_idle: u64) -> Result<i32, Fault> {
     let p = task(m, p)?;
-    m.region.check_given(is_idle, 1)?;
+    m.region.check_writable(is_idle, 1)?;
     let cpu = select_cpu(m, p, prev_cpu, wake_flags, None, 0);
     m.region.store(is_idle, u8::from(cpu >= 0))?;
     Ok(if cpu >= 0 { cpu } else { prev_cpu })
@@ -264,7 +264,7 @@ fn scx_bpf_pick_any_cpu_node(m: &mut Machine, cpus_allowed: u64, node: i32, flag
         return Ok(cpu.nr() as i32);
     }
     Ok(or_errno(if flags & SCX_PICK_IDLE_IN_NODE != 0 {
-        idle::any_of_node(m, allowed, node)
+        idle::any_in_node(m, allowed, node)
     } else {
         idle::any_distribute(m, allowed)
     }))

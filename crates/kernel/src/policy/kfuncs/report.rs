@@ -25,8 +25,8 @@ pub(super) fn table() -> Vec<Kfunc> {
     }
 }
 
-/// Number of bytes of a text to keep. The callers print fewer.
-const ROOM: usize = SCX_EXIT_MSG_LEN as usize + 3;
+/// Maximum length of a formatted text in bytes. The callers cut it further.
+const MAX_TEXT_BYTES: usize = SCX_EXIT_MSG_LEN as usize + 3;
 
 /// Formats a text with its arguments (__bstr_format()).
 ///
@@ -42,8 +42,8 @@ fn format(m: &mut Machine, fmt: u64, data: u64, size: u32) -> Result<Result<Stri
         return Ok(Err(EFAULT));
     };
     let fmt = print::read_format(&m.region, fmt)?;
-    print::charge(m, &fmt, ROOM)?;
-    let text = print::bprintf(&m.region, &fmt, &args, ROOM);
+    print::charge(m, &fmt, MAX_TEXT_BYTES)?;
+    let text = print::bprintf(&m.region, &fmt, &args, MAX_TEXT_BYTES);
     if let Err(error) = text {
         exit::error(m, format!("format preparation failed ({})", -error));
     }

@@ -117,7 +117,7 @@ fn bpf_task_from_pid(m: &mut Machine, pid: i32) -> u64 {
 fn bpf_task_acquire(m: &mut Machine, p: u64) -> Result<u64, Fault> {
     match any_task(m, p)? {
         (IDLE, _) => Ok(p),
-        (id, _) if m.task_gone(id) => Ok(0),
+        (id, _) if m.is_unreferenced(id) => Ok(0),
         (id, _) => {
             m.layout.get_task(id);
             Ok(p)
@@ -141,7 +141,7 @@ const ITER_ALL_PROCS: u32 = 0;
 const ITER_ALL_THREADS: u32 = 1;
 const ITER_PROC_THREADS: u32 = 2;
 
-// The iterator's words: its position (`Task::place`) or START; the flags + 1, or 0 at the end; the
+// The iterator's words: its position (`Task::sort_key`) or START; the flags + 1, or 0 at the end; the
 // first task for PROC_THREADS. Processes are visited in the order of creation, each with its
 // threads. The idle task of CPU 0, which is init_task, comes first.
 const START: u64 = u64::MAX;
@@ -173,7 +173,7 @@ fn bpf_iter_task_next(m: &mut Machine, it: u64) -> Result<u64, Fault> {
         };
         let at = match any_task(m, first)? {
             (IDLE, _) => 0,
-            (p, _) => m.tasks[p].place(),
+            (p, _) => m.tasks[p].sort_key(),
         };
         m.region.store(it, at)?;
         return Ok(first);

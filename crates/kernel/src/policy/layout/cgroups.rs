@@ -113,14 +113,14 @@ impl CgroupObjects {
         let levels = workload.cgroups.iter().map(|cgroup| level(&cgroup.path)).max();
         let size = size_of::<cgroup>() + 8 * (levels.unwrap_or(0) + 1);
         let nr_cgroups = workload.cgroups.len().max(1) as u64;
-        let made = |what: &Action| matches!(what, Action::Make { .. });
-        let nr_made = workload.disturbances.iter().filter(|d| made(&d.what)).count();
+        let made = |what: &Action| matches!(what, Action::Create { .. });
+        let nr_made = workload.disturbances.iter().filter(|d| made(&d.action)).count();
         let max = nr_cgroups + nr_made as u64;
         Ok(CgroupObjects {
-            slab: region.slab_of(&object::CGROUP, size as u64, max)?,
-            css_sets: region.slab_of(&object::CSS_SET, 64, nr_cgroups)?,
-            cpusets: region.slab_of(&object::CPUSET, size_of::<cpuset>() as u64, max)?,
-            cpuset_masks: region.slab_of(&object::MASK, MASK_BYTES, 2 * max)?,
+            slab: region.slab_with_type(&object::CGROUP, size as u64, max)?,
+            css_sets: region.slab_with_type(&object::CSS_SET, 64, nr_cgroups)?,
+            cpusets: region.slab_with_type(&object::CPUSET, size_of::<cpuset>() as u64, max)?,
+            cpuset_masks: region.slab_with_type(&object::MASK, MASK_BYTES, 2 * max)?,
             paths: Vec::new(),
             names: Vec::new(),
             parents: Vec::new(),
@@ -405,12 +405,12 @@ impl Layout {
     }
 
     /// Returns whether the policy references the cgroup at an address or one of its descendants.
-    pub fn cgroup_held(&self, addr: u64) -> bool {
+    pub fn is_cgroup_referenced(&self, addr: u64) -> bool {
         self.cgroup_object(addr).is_some_and(|object| self.cgroups.held(object))
     }
 
     /// Drops all references of the policy, which has been unloaded.
-    pub(super) fn forget_cgroup_references(&mut self) {
+    pub(super) fn drop_all_cgroup_references(&mut self) {
         for object in &mut self.cgroups.objects {
             object.refs = 0;
         }

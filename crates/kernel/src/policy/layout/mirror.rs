@@ -273,7 +273,7 @@ pub(crate) fn mirror_reparent(m: &Machine, dead: TaskId) {
 pub(crate) fn mirror_cpusets(m: &Machine) {
     for cgroup in (0..m.layout.nr_cgroups()).filter(|&cgroup| m.cgroups.get(cgroup).online) {
         let [allowed, effective] = m.layout.cpuset_masks(&m.region, cgroup);
-        match m.cpus_of_cpuset(cgroup) {
+        match m.cpuset_cpus(cgroup) {
             Some(cpus) => allowed.copy_from(cpus.words()),
             None => (0..allowed.words()).for_each(|index| allowed.set_word(index, 0)),
         }

@@ -87,7 +87,7 @@ impl Layout {
     pub fn new(region: &Region, spec: &MachineSpec, workload: &Workload) -> Result<Layout, String> {
         let nr_cpus = spec.topology.nr_cpus();
         let task_bytes = size_of::<task_struct>() as u64 + u64::from(nr_cpus.div_ceil(64)) * 8;
-        let mut masks = region.slab_of(&object::MASK, MASK_BYTES, 3 + spec.topology.nodes.len() as u64)?;
+        let mut masks = region.slab_with_type(&object::MASK, MASK_BYTES, 3 + spec.topology.nodes.len() as u64)?;
         let mut mask = |cpus: &CpuSet| {
             let mask = Mask::at(region, alloc(&mut masks, region), nr_cpus);
             mask.copy_from(cpus.words());
@@ -95,9 +95,9 @@ impl Layout {
         };
         let mut layout = Layout {
             nr_cpus,
-            tasks: region.slab_of(&object::TASK, task_bytes, MAX_TASKS)?,
-            idle: region.slab_of(&object::TASK, task_bytes, u64::from(nr_cpus))?,
-            rqs: region.slab_of(&object::RQ, size_of::<rq>() as u64, u64::from(nr_cpus))?,
+            tasks: region.slab_with_type(&object::TASK, task_bytes, MAX_TASKS)?,
+            idle: region.slab_with_type(&object::TASK, task_bytes, u64::from(nr_cpus))?,
+            rqs: region.slab_with_type(&object::RQ, size_of::<rq>() as u64, u64::from(nr_cpus))?,
             mms: region.slab(64, MAX_TASKS)?,
             cgroups: CgroupObjects::new(region, workload)?,
             cred: alloc(&mut region.slab(64, 1)?, region),
@@ -213,8 +213,8 @@ impl Layout {
 
     /// Drops all references of the policy, which has been unloaded. Returns the tasks it
     /// referenced.
-    pub fn forget_references(&mut self) -> Vec<TaskId> {
-        self.forget_cgroup_references();
+    pub fn drop_all_references(&mut self) -> Vec<TaskId> {
+        self.drop_all_cgroup_references();
         let refs = std::mem::take(&mut self.refs).into_iter().enumerate();
         refs.filter(|&(_, refs)| refs > 0)
             .map(|(slot, _)| TaskId::new(slot))
@@ -222,7 +222,7 @@ impl Layout {
     }
 
     /// Returns whether the policy references a task.
-    pub fn task_held(&self, task: TaskId) -> bool {
+    pub fn is_task_referenced(&self, task: TaskId) -> bool {
         self.refs.get(task.slot() as usize).is_some_and(|&refs| refs > 0)
     }
 

@@ -105,17 +105,21 @@ impl Release {
     }
 
     /// Returns whether the release has a member of a struct. The release must have the struct.
-    pub fn has_member(self, of: &str, name: &str) -> bool {
-        let callback = if of == "sched_ext_ops" { Op::by_name(name) } else { None };
-        self.has(Kind::Member, of, name) && callback.is_none_or(|op| op.since() <= self.0)
+    pub fn has_member(self, parent: &str, name: &str) -> bool {
+        let callback = if parent == "sched_ext_ops" {
+            Op::by_name(name)
+        } else {
+            None
+        };
+        self.has(Kind::Member, parent, name) && callback.is_none_or(|op| op.since() <= self.0)
     }
 
-    pub fn has_enumerator(self, of: &str, name: &str) -> bool {
-        self.has(Kind::Enumerator, of, name)
+    pub fn has_enumerator(self, parent: &str, name: &str) -> bool {
+        self.has(Kind::Enumerator, parent, name)
     }
 
-    fn has(self, kind: Kind, of: &str, name: &str) -> bool {
-        find(kind, of, name).is_none_or(|symbols| self.is_among(symbols.releases))
+    fn has(self, kind: Kind, parent: &str, name: &str) -> bool {
+        find(kind, parent, name).is_none_or(|symbols| self.is_among(symbols.releases))
     }
 
     /// Returns the types and members that this release lacks and other releases have. Members are
@@ -123,14 +127,15 @@ impl Release {
     pub(crate) fn absent(self) -> impl Iterator<Item = (Option<&'static str>, &'static str)> {
         let absent = SYMBOLS.iter().filter(move |symbols| !self.is_among(symbols.releases));
         let symbols = absent.flat_map(|symbols| {
-            let of = match symbols.kind {
+            let parent = match symbols.kind {
                 Kind::Type => Some(None),
-                Kind::Member => Some(Some(symbols.of)),
+                Kind::Member => Some(Some(symbols.parent)),
                 Kind::Enumerator => None,
             };
             let names = symbols.names.iter();
-            of.into_iter()
-                .flat_map(move |of| names.clone().map(move |&name| (of, name)))
+            parent
+                .into_iter()
+                .flat_map(move |parent| names.clone().map(move |&name| (parent, name)))
         });
         let later = OPS.into_iter().filter(move |op| op.since() > self.0);
         symbols.chain(later.map(|op| (Some("sched_ext_ops"), op.name())))
@@ -149,11 +154,14 @@ impl Release {
     }
 
     /// Returns the enumerators of an enum and their values; empty if the release lacks the enum.
-    pub(crate) fn enumerators(self, of: &enums::Enum) -> Vec<(&'static str, u64)> {
-        if !self.has_type(of.name) {
+    pub(crate) fn enumerators(self, an_enum: &enums::Enum) -> Vec<(&'static str, u64)> {
+        if !self.has_type(an_enum.name) {
             return Vec::new();
         }
-        let here = of.values.iter().filter(|(name, _)| self.has_enumerator(of.name, name));
+        let here = an_enum
+            .values
+            .iter()
+            .filter(|(name, _)| self.has_enumerator(an_enum.name, name));
         here.map(|&(name, value)| match name {
             "SCX_OPS_ALL_FLAGS" => (name, self.ops_flags()),
             _ => (name, value),
@@ -164,7 +172,7 @@ impl Release {
     /// Returns the value of an enumerator of sched_ext, or `None` if the release has none with this
     /// name.
     pub(crate) fn enumerator(self, name: &str) -> Option<u64> {
-        let mut all = enums::ENUMS.iter().flat_map(|of| self.enumerators(of));
+        let mut all = enums::ENUMS.iter().flat_map(|an_enum| self.enumerators(an_enum));
         all.find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 }
@@ -179,8 +187,8 @@ impl profile::Enumerators for Release {
     }
 }
 
-fn find(kind: Kind, of: &str, name: &str) -> Option<&'static Symbols> {
-    let here = |symbols: &&Symbols| symbols.kind == kind && symbols.of == of && symbols.names.contains(&name);
+fn find(kind: Kind, parent: &str, name: &str) -> Option<&'static Symbols> {
+    let here = |symbols: &&Symbols| symbols.kind == kind && symbols.parent == parent && symbols.names.contains(&name);
     SYMBOLS.iter().find(here)
 }
 

@@ -24,7 +24,7 @@ pub(super) enum Kind {
 pub(super) struct Symbols {
     pub(super) kind: Kind,
     /// Struct or enum of the members or enumerators; empty for types.
-    pub(super) of: &'static str,
+    pub(super) parent: &'static str,
     pub(super) releases: Releases,
     pub(super) names: &'static [&'static str],
 }
@@ -33,18 +33,18 @@ const fn types(since: Version, names: &'static [&'static str]) -> Symbols {
     members(Kind::Type, "", since, names)
 }
 
-const fn fields(of: &'static str, since: Version, names: &'static [&'static str]) -> Symbols {
-    members(Kind::Member, of, since, names)
+const fn fields(parent: &'static str, since: Version, names: &'static [&'static str]) -> Symbols {
+    members(Kind::Member, parent, since, names)
 }
 
-const fn values(of: &'static str, since: Version, names: &'static [&'static str]) -> Symbols {
-    members(Kind::Enumerator, of, since, names)
+const fn values(parent: &'static str, since: Version, names: &'static [&'static str]) -> Symbols {
+    members(Kind::Enumerator, parent, since, names)
 }
 
-const fn members(kind: Kind, of: &'static str, since: Version, names: &'static [&'static str]) -> Symbols {
+const fn members(kind: Kind, parent: &'static str, since: Version, names: &'static [&'static str]) -> Symbols {
     Symbols {
         kind,
-        of,
+        parent,
         releases: Releases { since, before: None },
         names,
     }

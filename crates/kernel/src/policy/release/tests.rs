@@ -27,15 +27,15 @@ fn types_match_the_table() {
     for release in RELEASES {
         let target = target(&machine.spec, &machine.layout, release);
         let btf = target.btf();
-        let members = |of: &str| -> Vec<String> {
-            let found = btf.find_struct(of).and_then(|id| btf.composite(id));
+        let members = |parent: &str| -> Vec<String> {
+            let found = btf.find_struct(parent).and_then(|id| btf.composite(id));
             found.map_or(Vec::new(), |all| {
                 all.members.iter().map(|m| m.name.to_string()).collect()
             })
         };
-        let enumerators = |of: &str| -> Vec<String> {
+        let enumerators = |parent: &str| -> Vec<String> {
             match btf
-                .find(of, |kind| matches!(kind, Btf::Enum { .. }))
+                .find(parent, |kind| matches!(kind, Btf::Enum { .. }))
                 .map(|id| btf.kind(id))
             {
                 Some(Btf::Enum { values, .. }) => values.iter().map(|(name, _)| name.to_string()).collect(),
@@ -56,15 +56,15 @@ fn types_match_the_table() {
             for &name in symbols.names {
                 let there = match symbols.kind {
                     Kind::Type => btf.find_struct(name).is_some() || !enumerators(name).is_empty(),
-                    Kind::Member if btf.find_struct(symbols.of).is_none() => continue,
-                    Kind::Member => members(symbols.of).iter().any(|known| known == name),
-                    Kind::Enumerator => enumerators(symbols.of).iter().any(|known| known == name),
+                    Kind::Member if btf.find_struct(symbols.parent).is_none() => continue,
+                    Kind::Member => members(symbols.parent).iter().any(|known| known == name),
+                    Kind::Enumerator => enumerators(symbols.parent).iter().any(|known| known == name),
                 };
                 assert_eq!(
                     there,
                     release.is_among(symbols.releases),
                     "{} {name} in {release}",
-                    symbols.of
+                    symbols.parent
                 );
             }
         }

@@ -15,9 +15,9 @@ use bpf::errno::{EINVAL, ENOMEM};
 use bpf::map::kind;
 
 /// Makes the mapping for a policy that is about to be enabled.
-pub(crate) fn enable(m: &mut Machine, form: bool) {
+pub(crate) fn enable(m: &mut Machine, uses_cids: bool) {
     m.ext.cids = Cids::new(&m.spec.topology, &m.online_cpus);
-    m.ext.cids.form = form;
+    m.ext.cids.uses_cids = uses_cids;
 }
 
 /// Allocates one mask for each CPU in the policy's arena, for ops.set_cmask(). Runs after
@@ -26,7 +26,7 @@ pub(crate) fn enable(m: &mut Machine, form: bool) {
 /// # Errors
 /// The negative errno if the arena has no room.
 pub(crate) fn alloc_masks(m: &mut Machine) -> Result<(), i32> {
-    if !m.ext.cids.form {
+    if !m.ext.cids.uses_cids {
         return Ok(());
     }
     let nr_cpus = m.nr_cpus();
@@ -58,7 +58,7 @@ pub(crate) fn alloc_masks(m: &mut Machine) -> Result<(), i32> {
 /// Negative values are returned unchanged.
 #[inline]
 pub(crate) fn cpu_ret(m: &mut Machine, cpu: i32) -> i32 {
-    if !m.ext.cids.form || cpu < 0 {
+    if !m.ext.cids.uses_cids || cpu < 0 {
         return cpu;
     }
     valid(m, cpu).map_or(-EINVAL, |cid| m.ext.cids.to_cpu(cid).nr() as i32)
@@ -76,13 +76,13 @@ pub(crate) fn valid(m: &mut Machine, cid: i32) -> Option<u32> {
 /// Returns the mask argument of ops.set_cpumask() for a task: the address of its cpumask, or of the
 /// current CPU's mask of cids.
 pub(crate) fn mask_arg(m: &mut Machine, task: TaskId) -> u64 {
-    if !m.ext.cids.form {
+    if !m.ext.cids.uses_cids {
         return m.cpus_ptr(task).addr();
     }
     let (pointer, address) = m.ext.cids.scratch[m.this_cpu.index()];
     let mut bits = vec![0u64; m.nr_cpus().div_ceil(64) as usize];
     for cpu in m.tasks[task].cpus.iter() {
-        let cid = m.ext.cids.of_cpu(cpu);
+        let cid = m.ext.cids.to_cid(cpu);
         bits[cid as usize / 64] |= 1 << (cid % 64);
     }
     for (at, word) in (address + size_of::<scx_cmask>() as u64..).step_by(8).zip(bits) {

@@ -15,10 +15,10 @@ pub(crate) type TopoPosition = [i32; 6];
 #[derive(Debug)]
 pub(crate) struct Cids {
     pub(crate) to_cpu: Vec<CpuId>,
-    pub(crate) of_cpu: Table<CpuId, u32>,
+    pub(crate) to_cid: Table<CpuId, u32>,
     pub(crate) positions: Vec<TopoPosition>,
     /// Whether the policy uses cids instead of CPU numbers (struct sched_ext_ops_cid).
-    pub(crate) form: bool,
+    pub(crate) uses_cids: bool,
     /// Mask for ops.set_cmask() by CPU: the arena pointer that the policy gets, and the address of
     /// the memory behind that pointer.
     pub(crate) scratch: Vec<(u64, u64)>,
@@ -31,9 +31,9 @@ impl Cids {
         let nr_cpus = topology.nr_cpus();
         let mut cids = Cids {
             to_cpu: Vec::with_capacity(nr_cpus as usize),
-            of_cpu: vec![0; nr_cpus as usize].into(),
+            to_cid: vec![0; nr_cpus as usize].into(),
             positions: Vec::with_capacity(nr_cpus as usize),
-            form: false,
+            uses_cids: false,
             scratch: Vec::new(),
         };
         let mut walk: Vec<CpuId> = online.iter().collect();
@@ -80,7 +80,7 @@ impl Cids {
     }
 
     pub(crate) fn push(&mut self, cpu: CpuId, position: TopoPosition) {
-        self.of_cpu[cpu] = self.to_cpu.len() as u32;
+        self.to_cid[cpu] = self.to_cpu.len() as u32;
         self.to_cpu.push(cpu);
         self.positions.push(position);
     }
@@ -89,8 +89,8 @@ impl Cids {
         self.to_cpu[cid as usize]
     }
 
-    pub fn of_cpu(&self, cpu: CpuId) -> u32 {
-        self.of_cpu[cpu]
+    pub fn to_cid(&self, cpu: CpuId) -> u32 {
+        self.to_cid[cpu]
     }
 
     pub fn place(&self, cid: u32) -> TopoPosition {
@@ -100,22 +100,22 @@ impl Cids {
     /// Replaces the mapping (scx_bpf_cid_override). `cid_of` has each CPU's cid and must be a
     /// permutation. The topology is unknown from then on.
     pub fn replace(&mut self, cid_of: &[u32]) {
-        self.of_cpu.copy_from_slice(cid_of);
-        for (cpu, &cid) in self.of_cpu.numbered() {
+        self.to_cid.copy_from_slice(cid_of);
+        for (cpu, &cid) in self.to_cid.numbered() {
             self.to_cpu[cid as usize] = cpu;
         }
         self.positions.fill([-1; 6]);
     }
 
     /// Returns whether the policy uses cids instead of CPU numbers.
-    pub fn form(&self) -> bool {
-        self.form
+    pub fn uses_cids(&self) -> bool {
+        self.uses_cids
     }
 
     /// Returns the number by which the policy's callbacks know a CPU (scx_cpu_arg).
     #[inline]
     pub fn arg(&self, cpu: CpuId) -> u64 {
-        u64::from(if self.form { self.of_cpu(cpu) } else { cpu.nr() })
+        u64::from(if self.uses_cids { self.to_cid(cpu) } else { cpu.nr() })
     }
 }
 
@@ -129,8 +129,14 @@ pub(crate) fn words(nr_cids: u32) -> u32 {
 pub(crate) fn check_arenas(arenas: usize) -> Option<String> {
     match arenas {
         1 => None,
-        0 => Some(format!("cid-form scheduler must use a BPF arena map ({})", -EINVAL)),
-        _ => Some(format!("cid-form scheduler uses multiple arena maps ({})", -EINVAL)),
+        0 => Some(format!(
+            "cid-form scheduler must use a BPF arena map ({})",
+            -EINVAL
+        )),
+        _ => Some(format!(
+            "cid-form scheduler uses multiple arena maps ({})",
+            -EINVAL
+        )),
     }
 }
 
@@ -154,7 +160,7 @@ mod tests {
         let topology = Topology::new(cpus.clone(), Vec::new());
         let cids = Cids::new(&topology, &CpuSet::all(16));
         assert_eq!(cids.to_cpu, [0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15]);
-        assert_eq!((cids.of_cpu(cpu_id(9)), cids.of_cpu(cpu_id(12))), (3, 9));
+        assert_eq!((cids.to_cid(cpu_id(9)), cids.to_cid(cpu_id(12))), (3, 9));
         assert_eq!(cids.place(3), [2, 1, 0, 0, 0, 0]);
         assert_eq!(cids.place(14), [14, 7, 12, 3, 8, 1]);
         let mut online = CpuSet::all(16);
@@ -169,10 +175,10 @@ mod tests {
         let spec = MachineSpec::regular(1, 1, 4, 1);
         let mut cids = Cids::new(&spec.topology, &CpuSet::all(4));
         cids.replace(&[3, 2, 1, 0]);
-        assert_eq!((cids.to_cpu(0), cids.of_cpu(cpu_id(0))), (cpu_id(3), 3));
+        assert_eq!((cids.to_cpu(0), cids.to_cid(cpu_id(0))), (cpu_id(3), 3));
         assert_eq!(cids.place(1), [-1; 6]);
         assert_eq!(cids.arg(cpu_id(0)), 0, "only policies that use cids get cids");
-        cids.form = true;
+        cids.uses_cids = true;
         assert_eq!(cids.arg(cpu_id(0)), 3);
     }
 }

@@ -20,7 +20,7 @@ use crate::sched::ext::core::{DirectDispatch, Pending};
 use crate::sched::ext::ops_table::Frame;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
-use crate::watch::decision::What;
+use crate::watch::decision::DecisionKind;
 use std::mem::{offset_of, size_of};
 use trace::MigrateReason;
 use workload::Policy;
@@ -271,14 +271,14 @@ fn consume_from(m: &mut Machine, cpu: CpuId, dsq: DsqRef, first: TaskId, enq_fla
         m.read_line(m.tasks[task].addr);
         if task_cpu == cpu {
             unlink_from_dsq(m, task, dsq);
-            m.decided(|m| take_decision(m, task, dsq, cpu));
+            m.record_decision(|m| take_decision(m, task, dsq, cpu));
             m.release(lock);
             enqueue_local(m, cpu, task, enq_flags);
             return true;
         }
         if can_run_on_remote_rq(m, task, cpu, false) {
             unlink_from_dsq(m, task, dsq);
-            m.decided(|m| take_decision(m, task, dsq, cpu));
+            m.record_decision(|m| take_decision(m, task, dsq, cpu));
             if let Some(next) = m.ext.dsqs.first(dsq) {
                 m.prefetch_task(next);
             }
@@ -295,8 +295,8 @@ fn consume_from(m: &mut Machine, cpu: CpuId, dsq: DsqRef, first: TaskId, enq_fla
 
 /// Describes the consumption of a task for the log of decisions.
 #[cold]
-fn take_decision(m: &Machine, task: TaskId, dsq: DsqRef, cpu: CpuId) -> What {
-    What::Take {
+fn take_decision(m: &Machine, task: TaskId, dsq: DsqRef, cpu: CpuId) -> DecisionKind {
+    DecisionKind::Take {
         pid: m.pid_of(task),
         dsq: m.ext.dsqs.id(dsq),
         cpu: cpu.nr(),
@@ -413,7 +413,7 @@ fn requeue_prev(m: &mut Machine, cpu: CpuId, task: TaskId, next: TaskId) {
     }
     if next != task && m.class_of(next) > Class::Ext {
         do_enqueue_task(m, cpu, task, SCX_ENQ_LAST);
-        if m.ext.dsqs.of(task) == m.ext.dsqs.local(cpu) {
+        if m.ext.dsqs.current(task) == m.ext.dsqs.local(cpu) {
             m.resched_curr(cpu);
         }
     } else {

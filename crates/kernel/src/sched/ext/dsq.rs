@@ -77,7 +77,7 @@ struct Dsq {
     /// Number of insertions so far.
     seq: u32,
     nr_cursors: u32,
-    /// The DSQ's lock, or None if it was never acquired.
+    /// The DSQ's lock, once it was acquired for the first time.
     lock: Option<LockIndex>,
     /// Whether the DSQ has not been destroyed.
     alive: bool,
@@ -328,7 +328,7 @@ impl Dsqs {
         }
     }
 
-    /// Returns the DSQ's lock, if it was ever acquired.
+    /// Returns the index of the DSQ's lock, if it was ever acquired.
     #[inline]
     pub(crate) fn lock(&self, dsq: DsqRef) -> Option<LockIndex> {
         self.dsqs[dsq].lock
@@ -355,7 +355,7 @@ impl Dsqs {
 
     /// Returns the DSQ of a task, or [`NO_DSQ`].
     #[inline]
-    pub fn of(&self, task: TaskId) -> DsqRef {
+    pub fn current(&self, task: TaskId) -> DsqRef {
         self.nodes.get(task.slot() as usize).map_or(NO_DSQ, |node| node.dsq)
     }
 

@@ -97,13 +97,13 @@ pub(super) fn state(m: &mut Machine, exit: &Exit) -> String {
 /// Writes the exit kind, the reason, the backtrace and the output of ops.dump().
 fn header(m: &mut Machine, exit: &Exit) {
     let curr = m.rqs[m.this_cpu].curr;
-    let who = name(m, curr, m.this_cpu);
+    let curr_name = name(m, curr, m.this_cpu);
     let out = &mut m.ext.dump.text;
     let _ = writeln!(out, "{}: root", exit.policy);
     let kind = exit.kind as u32;
     let _ = match exit.cpu {
-        ..0 => writeln!(out, "{who} triggered exit kind {kind}:"),
-        cpu => writeln!(out, "{who} triggered exit kind {kind} on CPU {cpu}:"),
+        ..0 => writeln!(out, "{curr_name} triggered exit kind {kind}:"),
+        cpu => writeln!(out, "{curr_name} triggered exit kind {kind} on CPU {cpu}:"),
     };
     let _ = writeln!(out, "  {} ({})\n\nBacktrace:", exit.reason, exit.message);
     for place in &exit.backtrace {
@@ -136,7 +136,7 @@ fn cpu_state(m: &mut Machine, cpu: CpuId, waiting: &[TaskId]) {
     if idle && !m.ext.has_op(Op::DumpCpu) {
         return;
     }
-    let (who, class) = (name(m, curr, cpu), class_name(m.class_of(curr)));
+    let (curr_name, class) = (name(m, curr, cpu), class_name(m.class_of(curr)));
     let before = m.ext.dump.text.len();
     let rq = &m.rqs[cpu].ext;
     let out = &mut m.ext.dump.text;
@@ -148,7 +148,7 @@ fn cpu_state(m: &mut Machine, cpu: CpuId, waiting: &[TaskId]) {
         u32::from(rq.cpu_released),
         rq.kick_sync
     );
-    let _ = writeln!(out, "          curr={who} class={class}");
+    let _ = writeln!(out, "          curr={curr_name} class={class}");
     let used = out.len();
     let context = m.ext.dump.context;
     let frame = Frame::locked(cpu);
@@ -168,7 +168,7 @@ fn cpu_state(m: &mut Machine, cpu: CpuId, waiting: &[TaskId]) {
 
 /// Writes the state of a task (scx_dump_task).
 fn task_state(m: &mut Machine, cpu: CpuId, task: TaskId, marker: char) {
-    let dsq = m.ext.dsqs.of(task);
+    let dsq = m.ext.dsqs.current(task);
     let dsq_id = if dsq == super::dsq::NO_DSQ {
         "(n/a)".to_string()
     } else {

@@ -62,7 +62,7 @@ pub(crate) fn abandon(m: &mut Machine) {
 fn remove_policy(m: &mut Machine) {
     let queues = m.ext.dsqs.nr_user_dsqs();
     m.ext.remove_policy();
-    m.region.memory().give_back_records(Use::Queues, queues);
+    m.region.memory().uncharge_records(Use::Queues, queues);
 }
 
 /// Unloads the policy, if one is loaded. The exit kind is SCX_EXIT_UNREG unless the policy is
@@ -72,17 +72,17 @@ pub fn unload(m: &mut Machine) {
         return;
     }
     exit::exit_on(m, Kind::Unreg, 0, -1, "");
-    as_the_user(m, finish);
+    run_as_user(m, finish);
 }
 
 /// Performs a user's system call on the first online CPU. No CPU is charged for it. The CPU
 /// reschedules afterwards if necessary.
-pub(crate) fn as_the_user<T>(m: &mut Machine, call: impl FnOnce(&mut Machine) -> T) -> T {
-    as_the_user_on(m, m.online_cpus.first().expect("the last CPU stays"), call)
+pub(crate) fn run_as_user<T>(m: &mut Machine, call: impl FnOnce(&mut Machine) -> T) -> T {
+    run_as_user_on(m, m.online_cpus.first().expect("the last CPU stays"), call)
 }
 
-/// Performs a user's system call like [`as_the_user`], but on `cpu`.
-pub(crate) fn as_the_user_on<T>(m: &mut Machine, cpu: CpuId, call: impl FnOnce(&mut Machine) -> T) -> T {
+/// Performs a user's system call like [`run_as_user`], but on `cpu`.
+pub(crate) fn run_as_user_on<T>(m: &mut Machine, cpu: CpuId, call: impl FnOnce(&mut Machine) -> T) -> T {
     let this_cpu = m.this_cpu;
     m.enter(cpu);
     let debts: Vec<(u64, u64)> = m.rqs.iter().map(|rq| (rq.debt, rq.carry_ps)).collect();
@@ -141,7 +141,7 @@ pub(crate) fn check_members(ops: &OpsTable, release: Release) -> Result<(), Stri
 /// # Errors
 /// The exit record if the policy could not be enabled. The policy is then not in the machine.
 pub(crate) fn enable(m: &mut Machine, cid: bool) -> Result<(), Box<Exit>> {
-    as_the_user(m, |m| enable_policy(m, cid))
+    run_as_user(m, |m| enable_policy(m, cid))
 }
 
 fn enable_policy(m: &mut Machine, cid: bool) -> Result<(), Box<Exit>> {
@@ -256,7 +256,7 @@ fn validate(m: &mut Machine) -> Result<(), i32> {
         "SCX_OPS_ENQ_LAST requires ops.enqueue() to be implemented"
     } else if ops.flags & SCX_OPS_BUILTIN_IDLE_PER_NODE != 0 && !keeps_idle {
         "SCX_OPS_BUILTIN_IDLE_PER_NODE requires CPU idle selection enabled"
-    } else if !m.ext.cids.form() && (ops.defines(Op::SubAttach) || ops.defines(Op::SubDetach)) {
+    } else if !m.ext.cids.uses_cids() && (ops.defines(Op::SubAttach) || ops.defines(Op::SubDetach)) {
         "sub_attach/sub_detach requires cid-form struct_ops"
     } else {
         return Ok(());
@@ -324,7 +324,7 @@ fn disable(m: &mut Machine) {
     if m.ext.ops().defines(Op::Exit) {
         call_exit(m);
     }
-    m.forget_references();
+    m.drop_all_references();
     remove_policy(m);
     let memory = m.region.memory();
     memory.set_limit(memory.limit() - EXIT_RESERVE);
@@ -341,7 +341,7 @@ fn disable(m: &mut Machine) {
 /// A policy that is not ending stays.
 pub(crate) fn end_now(m: &mut Machine) {
     if m.ext.ending != Ending::No {
-        as_the_user(m, finish);
+        run_as_user(m, finish);
     }
 }
 

@@ -87,7 +87,7 @@ pub(super) fn do_enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, enq_fla
     let addr = m.tasks[task].addr;
     debug_assert_eq!(m.ext.direct, DirectDispatch::Closed);
     m.ext.direct = DirectDispatch::For(task);
-    m.deciding(Handler::Enqueue, task);
+    m.note_decision_handler(Handler::Enqueue, task);
     ops::call_task(m, Op::Enqueue, task, &[addr, enq_flags]);
     m.ext.direct = DirectDispatch::Closed;
     if m.scx_entity(task).ddsp_dsq_id != SCX_DSQ_INVALID {
@@ -335,7 +335,7 @@ pub(super) fn unlink_from_dsq(m: &mut Machine, task: TaskId, dsq: DsqRef) {
 
 /// Removes a task from its DSQ, if it is on one (dispatch_dequeue).
 pub(super) fn dispatch_dequeue(m: &mut Machine, cpu: CpuId, task: TaskId) {
-    let dsq = m.ext.dsqs.of(task);
+    let dsq = m.ext.dsqs.current(task);
     if dsq == NO_DSQ {
         // The task may wait for its move to another CPU's local DSQ.
         let deferred = &mut m.rqs[cpu].ext.ddsp_deferred;

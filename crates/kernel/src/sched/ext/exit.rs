@@ -112,19 +112,19 @@ pub(crate) fn blame_callback(m: &mut Machine, op: Op) {
     }
 }
 
-/// Ends the policy because BPF code faulted while `what` ran.
+/// Ends the policy because BPF code faulted. `program` is its name, for example "ops.enqueue()".
 #[cold]
-pub(crate) fn fault(m: &mut Machine, what: &str, fault: &Fault) {
+pub(crate) fn fault(m: &mut Machine, program: &str, fault: &Fault) {
     let place = fault.pc.map(|pc| m.ext.vm().code().describe(pc));
     let message = match &place {
-        Some(place) => format!("{what}: {} in {place}", fault.message),
-        None => format!("{what}: {}", fault.message),
+        Some(place) => format!("{program}: {} in {place}", fault.message),
+        None => format!("{program}: {}", fault.message),
     };
     // With the sanitizer on, a fault is reported as an error that the sanitizer found. The
     // exceptions are functions that are not modelled and endless loops.
     let kind = match fault.kind {
         FaultKind::Trap | FaultKind::Budget => Kind::Error,
-        _ if m.checked => Kind::ErrorCheck,
+        _ if m.sanitizer => Kind::ErrorCheck,
         _ => Kind::Error,
     };
     let (notes, callers) = sanitizer::describe(m, fault);
@@ -134,7 +134,7 @@ pub(crate) fn fault(m: &mut Machine, what: &str, fault: &Fault) {
         m.trace_text(m.this_cpu, trace::Event::Printk { text: message });
     } else if let Some(exit) = &mut m.ext.exit {
         // The VM has already left the program, so the position stored in the fault is used.
-        exit.backtrace = place.into_iter().chain(callers).chain([what.to_string()]).collect();
+        exit.backtrace = place.into_iter().chain(callers).chain([program.to_string()]).collect();
         exit.notes = notes;
     }
 }

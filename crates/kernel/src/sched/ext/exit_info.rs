@@ -40,7 +40,7 @@ impl Kind {
             Kind::Error => "runtime error",
             Kind::ErrorBpf => "scx_bpf_error",
             Kind::ErrorStall => "runnable task stall",
-            Kind::ErrorCheck => "checked mode",
+            Kind::ErrorCheck => "sanitizer",
         }
     }
 

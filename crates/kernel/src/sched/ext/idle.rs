@@ -181,7 +181,7 @@ pub(crate) fn any_distribute(m: &mut Machine, mask: Mask) -> Option<CpuId> {
 }
 
 /// Returns a CPU of a mask and of a node (cpumask_any_and_distribute).
-pub(crate) fn any_of_node(m: &mut Machine, mask: Mask, node: u32) -> Option<CpuId> {
+pub(crate) fn any_in_node(m: &mut Machine, mask: Mask, node: u32) -> Option<CpuId> {
     let node = m.layout.nodes[node as usize];
     any_and_distribute(m, Domain::new(mask), node)
 }

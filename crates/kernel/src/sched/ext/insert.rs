@@ -18,7 +18,7 @@ use crate::policy::callbacks::Op;
 use crate::policy::layout::enums::*;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::{HeldLock, LockId};
-use crate::watch::decision::What;
+use crate::watch::decision::DecisionKind;
 use bpf::errno::{EEXIST, EINVAL, ENOENT};
 use bpf::fault::Fault;
 use bpf::memory::Use;
@@ -48,7 +48,7 @@ pub(crate) fn insert(m: &mut Machine, task: Option<TaskId>, dsq_id: u64, slice: 
     let Some((task, enq_flags)) = preamble(m, task, dsq_id, enq_flags) else {
         return false;
     };
-    m.decided(|m| insert_decision(m, task, dsq_id, slice, None, enq_flags));
+    m.record_decision(|m| insert_decision(m, task, dsq_id, slice, None, enq_flags));
     set_slice(m, task, slice);
     commit(m, task, dsq_id, enq_flags);
     true
@@ -66,7 +66,7 @@ pub(crate) fn insert_vtime(
     let Some((task, enq_flags)) = preamble(m, task, dsq_id, enq_flags) else {
         return false;
     };
-    m.decided(|m| insert_decision(m, task, dsq_id, slice, Some(vtime), enq_flags));
+    m.record_decision(|m| insert_decision(m, task, dsq_id, slice, Some(vtime), enq_flags));
     set_slice(m, task, slice);
     m.scx_entity(task).dsq_vtime = vtime;
     commit(m, task, dsq_id, enq_flags | SCX_ENQ_DSQ_PRIQ);
@@ -75,7 +75,14 @@ pub(crate) fn insert_vtime(
 
 /// Describes an insertion for the log of decisions.
 #[cold]
-fn insert_decision(m: &Machine, task: TaskId, dsq_id: u64, slice: u64, vtime: Option<u64>, enq_flags: u64) -> What {
+fn insert_decision(
+    m: &Machine,
+    task: TaskId,
+    dsq_id: u64,
+    slice: u64,
+    vtime: Option<u64>,
+    enq_flags: u64,
+) -> DecisionKind {
     // ops.dispatch() inserts for the CPU it dispatches for. In ops.select_cpu() the CPU is not
     // chosen yet.
     let home = match m.ext.frame.op {
@@ -83,14 +90,14 @@ fn insert_decision(m: &Machine, task: TaskId, dsq_id: u64, slice: u64, vtime: Op
         Some(Op::SelectCpu) => u32::MAX,
         _ => m.tasks[task].cpu.nr(),
     };
-    What::insert(m.pid_of(task), (dsq_id, home), slice, vtime, enq_flags)
+    DecisionKind::insert(m.pid_of(task), (dsq_id, home), slice, vtime, enq_flags)
 }
 
 /// Describes a move between DSQs for the log of decisions. Slice and vtime have been set already.
 #[cold]
-fn move_decision(m: &Machine, task: TaskId, dsq_id: u64, home: u32, enq_flags: u64) -> What {
+fn move_decision(m: &Machine, task: TaskId, dsq_id: u64, home: u32, enq_flags: u64) -> DecisionKind {
     let vtime = (enq_flags & SCX_ENQ_DSQ_PRIQ != 0).then(|| m.scx_entity(task).dsq_vtime);
-    What::insert(m.pid_of(task), (dsq_id, home), 0, vtime, enq_flags)
+    DecisionKind::insert(m.pid_of(task), (dsq_id, home), 0, vtime, enq_flags)
 }
 
 /// Sets a task's slice; 0 keeps the rest of the current one.
@@ -243,7 +250,7 @@ pub(crate) fn destroy(m: &mut Machine, dsq_id: u64) {
         rq.ext.reenq_users.retain(|&(user, _)| user != dsq);
     }
     m.ext.dsqs.destroy(dsq);
-    m.region.memory().give_back_records(Use::Queues, 1);
+    m.region.memory().uncharge_records(Use::Queues, 1);
 }
 
 /// Returns the number of tasks on a DSQ, or -ENOENT (scx_bpf_dsq_nr_queued).
@@ -450,8 +457,8 @@ pub(crate) fn dsq_move(m: &mut Machine, iter: u64, task: TaskId, dsq_id: u64, en
         if set & HAS_SLICE != 0 {
             m.scx_entity(task).slice = iter.get(m, SLICE)?;
         }
-        m.decided(|m| move_decision(m, task, dsq_id, here.nr(), enq_flags));
-        let src = m.ext.dsqs.of(task);
+        m.record_decision(|m| move_decision(m, task, dsq_id, here.nr(), enq_flags));
+        let src = m.ext.dsqs.current(task);
         at = dispatch::move_task_between_dsqs(m, task, enq_flags, src, dst);
     }
     if locked != Some(at) {

@@ -11,7 +11,7 @@ use crate::policy::layout::enums::{SCX_KICK_IDLE, SCX_KICK_PREEMPT, SCX_KICK_WAI
 use crate::sched::class::Class;
 use crate::simulation::id::{CpuId, IDLE};
 use crate::simulation::timeline::LockId;
-use crate::watch::decision::What;
+use crate::watch::decision::DecisionKind;
 
 /// Requests a kick of `cpu` by the current CPU (scx_kick_cpu).
 pub(crate) fn kick_cpu(m: &mut Machine, cpu: CpuId, flags: u64) {
@@ -19,7 +19,7 @@ pub(crate) fn kick_cpu(m: &mut Machine, cpu: CpuId, flags: u64) {
         return;
     }
     let this = m.this_cpu;
-    m.decided(|_| What::Kick {
+    m.record_decision(|_| DecisionKind::Kick {
         target: cpu.nr(),
         flags,
     });

@@ -167,7 +167,7 @@ pub(crate) fn task_dead(m: &mut Machine, task: TaskId) {
 }
 
 /// Frees the local storage of a task without references (__put_task_struct).
-pub(crate) fn task_gone(m: &mut Machine, task: TaskId) {
+pub(crate) fn free_task_storage(m: &mut Machine, task: TaskId) {
     let addr = m.tasks[task].addr;
     lifecycle::free_local_storage(m, [addr]);
 }

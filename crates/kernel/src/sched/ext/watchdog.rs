@@ -43,7 +43,7 @@ pub(super) fn run(m: &mut Machine) {
                 waited_ms / 1000,
                 waited_ms % 1000
             );
-            let kept = format!("{} waits {}", t.comm, m.where_kept(task));
+            let kept = format!("{} waits {}", t.comm, m.describe_queue(task));
             exit::exit_on(m, Kind::ErrorStall, 0, cpu.nr() as i32, message);
             if let Some(exit) = &mut m.ext.exit {
                 exit.notes.push(kept);

@@ -111,7 +111,7 @@ impl Machine {
 
     /// Returns whether a task waits for its cgroup's runtime and is in the list of such tasks
     /// exactly once.
-    pub(crate) fn is_in_limbo(&self, task: TaskId) -> bool {
+    pub(crate) fn is_throttled_once(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
         if !t.fair.throttled || t.fair.group == 0 {
             return false;

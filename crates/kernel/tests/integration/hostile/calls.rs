@@ -231,9 +231,9 @@ impl Generator<'_, '_, '_> {
         self.emit(insn::LDX | insn::MEM | insn::DW, reg, insn::FP, off, 0);
     }
 
-    fn store_slot(&mut self, slot: u64, what: &'static str) {
+    fn store_slot(&mut self, slot: u64, kind: &'static str) {
         self.emit(insn::STX | insn::MEM | insn::DW, insn::FP, 0, -8 * (slot as i32 + 1), 0);
-        self.slots[slot as usize] = what;
+        self.slots[slot as usize] = kind;
     }
 
     /// Emits a callback. An active one makes random calls before it returns a valid result.
@@ -322,8 +322,8 @@ impl Generator<'_, '_, '_> {
     }
 
     /// Returns the last slot with a value of one of these types.
-    fn slot_with(&mut self, what: &[&str]) -> Option<u64> {
-        let found = self.slots.iter().rposition(|slot| what.contains(slot))?;
+    fn slot_with(&mut self, kind: &[&str]) -> Option<u64> {
+        let found = self.slots.iter().rposition(|slot| kind.contains(slot))?;
         Some(found as u64)
     }
 
@@ -337,7 +337,7 @@ impl Generator<'_, '_, '_> {
             let section = section(name)?;
             Some((section.addr + u64::from(section.fields.get(n)?.offset)) as i64)
         };
-        let slot = |g: &mut Self, reg, what: &[&str]| match g.slot_with(what) {
+        let slot = |g: &mut Self, reg, kind: &[&str]| match g.slot_with(kind) {
             Some(slot) => g.load_slot(reg, slot),
             None => g.anything(reg),
         };

@@ -48,11 +48,11 @@ pub const WITHIN: [(&str, &str); 12] = [
     ),
     (
         "ENDS_RCU",
-        "unbalanced-lock: bpf_rcu_read_unlock without what begins the section",
+        "unbalanced-lock: bpf_rcu_read_unlock without an open section",
     ),
     (
         "ENABLES_PREEMPTION",
-        "unbalanced-lock: bpf_preempt_enable without what begins the section",
+        "unbalanced-lock: bpf_preempt_enable without an open section",
     ),
     ("BEHIND_ARGUMENTS", "out-of-bounds: load of 8 bytes"),
     (
@@ -61,7 +61,7 @@ pub const WITHIN: [(&str, &str); 12] = [
     ),
     (
         "LEAVES_NUM",
-        "leak: on_migrate returns without having ended what an iterator's _new() began",
+        "leak: on_migrate returns without ending what an iterator's _new() created",
     ),
     ("BEHIND_STRUCT", "out-of-bounds: load of 8 bytes"),
     ("DELETES", "use-after-free: store of 8 bytes"),
@@ -71,7 +71,7 @@ pub const WITHIN: [(&str, &str); 12] = [
     ),
     (
         "KEEPS_NUM",
-        "leak: within_dispatch returns without having ended what an iterator's _new() began",
+        "leak: within_dispatch returns without ending what an iterator's _new() created",
     ),
     (
         "KEEPS_TASK",

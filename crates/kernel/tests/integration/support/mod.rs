@@ -79,5 +79,5 @@ pub fn stops(records: &[Record], pid: u32) -> Vec<(u64, TaskState)> {
 /// Returns the time at which a task left its CPU for the last time, in ns.
 pub fn stop_ns(records: &[Record], pid: u32) -> u64 {
     let stop = |r: &&Record| matches!(r.event, Event::Switch { prev, .. } if prev == pid);
-    records.iter().rfind(stop).expect("it ran").time
+    records.iter().rfind(stop).expect("the task has run").time
 }

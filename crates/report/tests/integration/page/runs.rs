@@ -58,7 +58,12 @@ pub fn play(shape: &Shape, sink: &mut dyn Sink) -> u64 {
         prio: if pid.is_multiple_of(4) { 125 } else { 120 },
         comm: format!("{}{pid}", names[pid as usize % 3]),
     };
-    let record = |time, cpu, event| Record { time, cpu, event };
+    let record = |time, cpu, event| Record {
+        time,
+        cpu,
+        after: 0,
+        event,
+    };
     let tasks: Vec<Record> = (1..=shape.tasks).map(|pid| record(0, 0, created(pid))).collect();
     sink.take(&tasks);
     let mut time = 0;

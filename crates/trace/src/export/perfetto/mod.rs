@@ -238,7 +238,9 @@ impl<W: Write> Perfetto<W> {
 
     /// Exports one record.
     fn add(&mut self, record: &Record) {
-        let &Record { time, cpu, ref event } = record;
+        let &Record {
+            time, cpu, ref event, ..
+        } = record;
         match *event {
             Event::Switch { prev, prev_state, next } => {
                 self.bundles[cpu as usize].switch(time, &mut self.follow, prev, prev_state, next);

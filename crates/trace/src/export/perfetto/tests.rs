@@ -26,6 +26,7 @@ fn exported(records: &[(u64, u32, Event)]) -> Vec<TracePacket> {
         export.take(&[Record {
             time: *time,
             cpu: *cpu,
+            after: 0,
             event: event.clone(),
         }]);
     }

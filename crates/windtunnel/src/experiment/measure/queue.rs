@@ -86,7 +86,14 @@ mod tests {
     #[test]
     fn queue_lengths_are_known_by_the_number_of_tasks_left() {
         let mut trail = Trail::new(2, Vec::new());
-        let mut take = |time, cpu, event| trail.take(&[Record { time, cpu, event }]);
+        let mut take = |time, cpu, event| {
+            trail.take(&[Record {
+                time,
+                cpu,
+                after: 0,
+                event,
+            }])
+        };
         for pid in [1, 2, 3] {
             let comm = "task".to_owned();
             let (tgid, parent, prio) = (pid, 0, 120);

@@ -297,7 +297,12 @@ mod tests {
                 prio: 120,
                 comm: format!("task{pid}"),
             };
-            trail.take(&[Record { time: 0, cpu: 0, event }]);
+            trail.take(&[Record {
+                time: 0,
+                cpu: 0,
+                after: 0,
+                event,
+            }]);
         }
         for (pid, end, took) in [
             (1, 100, 100),
@@ -312,7 +317,12 @@ mod tests {
                 response_ns: took * MS,
             };
             let time = end * MS;
-            trail.take(&[Record { time, cpu: 0, event }]);
+            trail.take(&[Record {
+                time,
+                cpu: 0,
+                after: 0,
+                event,
+            }]);
         }
         trail.finish(500 * MS);
         Observed {

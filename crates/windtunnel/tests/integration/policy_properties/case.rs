@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Random machines and workloads for properties of policies: tasks that compute, sleep, fork and change their nice, class
-//! and affinity, on CPUs that come and go.
+//! Random machines and workloads for tests of policy properties. Tasks compute, sleep, fork and
+//! change their nice value, class and affinity, while CPUs go offline and online.
 
 use super::Tested;
 use crate::support::policy::{Observed, Tasks, US};
@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use std::fmt;
 use workload::{Dist, Op, Policy, Workload};
 
-/// Nodes, LLCs a node, cores an LLC, threads a core: one CPU, SMT, several LLCs, several nodes, and all of it.
+/// Nodes, LLCs per node, cores per LLC and threads per core. The shapes cover one CPU, SMT, several
+/// LLCs, several nodes, and all of these combined.
 pub const SHAPES: [[u32; 4]; 10] = [
     [1, 1, 1, 1],
     [1, 1, 2, 1],
@@ -22,10 +23,11 @@ pub const SHAPES: [[u32; 4]; 10] = [
     [2, 2, 2, 1],
     [2, 2, 2, 2],
 ];
-/// Far more than the work of any case takes on one CPU.
+/// Time limit in ms, far longer than the work of any case takes on one CPU.
 const HORIZON_MS: u64 = 10_000;
 
-/// CPUs, one bit each. Those that the machine does not have are left out; none at all means all.
+/// Set of CPUs, one bit each. CPUs that the machine does not have are ignored, and an empty set
+/// means all CPUs.
 pub type Mask = u16;
 
 #[derive(Clone, Debug)]
@@ -38,10 +40,10 @@ pub enum Step {
     Nice(i32),
     Batch,
     Idle,
-    /// Computes as a realtime task and is again what it was before.
+    /// Computes as a real-time task, then returns to the previous policy.
     RealtimeUs(u64),
     Affinity(Mask),
-    /// Forks a task that computes, and waits for it if told so.
+    /// Forks a task that computes, and waits for it if `wait` is set.
     Fork {
         us: u64,
         wait: bool,
@@ -58,7 +60,7 @@ pub struct TaskCase {
 }
 
 impl TaskCase {
-    /// CPU time its program asks for, ns.
+    /// Returns the CPU time in ns that the task's program requests.
     pub fn work(&self) -> u64 {
         let us = self.steps.iter().map(|step| match step {
             Step::RunUs(us) | Step::RealtimeUs(us) => *us,
@@ -67,7 +69,7 @@ impl TaskCase {
         us.sum::<u64>() * US
     }
 
-    /// The masks it has one after the other.
+    /// Returns the affinity masks that the task has, in order.
     pub fn masks(&self) -> impl Iterator<Item = Mask> {
         let changes = self.steps.iter().filter_map(|step| match step {
             Step::Affinity(mask) => Some(*mask),
@@ -77,7 +79,8 @@ impl TaskCase {
     }
 }
 
-/// A CPU goes offline or comes online; numbers beyond the machine's are none of it, and CPU 0 stays.
+/// A CPU goes offline or comes online. CPUs that the machine does not have are ignored, and CPU 0
+/// stays online.
 #[derive(Clone, Debug)]
 pub struct Hotplug {
     pub at_us: u64,
@@ -88,14 +91,14 @@ pub struct Hotplug {
 #[derive(Clone)]
 pub struct Case {
     pub shape: [u32; 4],
-    /// When the policy is loaded: tasks may be there already.
+    /// Time at which the policy is loaded; tasks may exist before.
     pub load_us: u64,
     pub hotplugs: Vec<Hotplug>,
     pub tasks: Vec<TaskCase>,
     pub seed: u64,
 }
 
-/// A task a line, however the case is to be printed.
+/// Prints one line for each task, in both debug formats.
 impl fmt::Debug for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}, seed {}, loaded at {} us", self.shape, self.seed, self.load_us)?;
@@ -136,7 +139,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// All CPUs, some, one.
+/// Generates masks of all CPUs, several CPUs, or one CPU.
 fn mask() -> impl Strategy<Value = Mask> {
     prop_oneof![
         2 => Just(0),
@@ -156,7 +159,7 @@ fn task() -> impl Strategy<Value = TaskCase> {
     })
 }
 
-/// Cases in which up to `hotplugs` times a CPU comes or goes.
+/// Generates cases with up to `hotplugs` hotplug events.
 pub fn cases(hotplugs: usize) -> impl Strategy<Value = Case> {
     let event = (0..8000_u64, 1..16_u32, any::<bool>());
     let event = event.prop_map(|(at_us, cpu, online)| Hotplug { at_us, cpu, online });
@@ -179,7 +182,8 @@ pub fn cases(hotplugs: usize) -> impl Strategy<Value = Case> {
     })
 }
 
-/// Cases in which CPUs often idle: few tasks on four CPUs and more, which sleep, change their affinity and preempt others.
+/// Generates cases in which CPUs often idle: few tasks on at least four CPUs, which sleep, change
+/// their affinity and preempt each other.
 pub fn sparse_cases() -> impl Strategy<Value = Case> {
     let shapes: Vec<_> = SHAPES
         .into_iter()
@@ -219,13 +223,14 @@ impl Case {
         self.shape.iter().product()
     }
 
-    /// The CPUs of a mask; `None`: all.
+    /// Returns the CPUs of a mask, or `None` for all CPUs.
     pub fn cpus(&self, mask: Mask) -> Option<Vec<u32>> {
         let cpus: Vec<u32> = (0..self.nr_cpus()).filter(|cpu| mask >> cpu & 1 != 0).collect();
         (!cpus.is_empty()).then_some(cpus)
     }
 
-    /// Task number n is called `name(n)`. Every change of its affinity is followed by a phase that bears the new mask's number.
+    /// Builds the workload. Task number n is called `name(n)`, and each change of its affinity is
+    /// followed by a phase with the new mask as its number.
     fn workload(&self) -> Workload {
         let mut tasks = Tasks::default();
         for (number, case) in self.tasks.iter().enumerate() {
@@ -273,7 +278,7 @@ impl Case {
         tasks.workload
     }
 
-    /// Runs under a policy until there is nothing more to do.
+    /// Runs the case under a policy until all tasks have ended.
     pub fn run(&self, policy: &Tested) -> Observed {
         let [nodes, llcs, cores, threads] = self.shape;
         let run = policy.run();

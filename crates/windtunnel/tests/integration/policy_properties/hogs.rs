@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Hogs bound to one CPU of a machine: their waits and their shares.
+//! Workloads of hogs, tasks that compute without a pause, bound to one CPU of a machine. The tests
+//! measure their waits and CPU shares.
 
 use super::Tested;
 use super::case::SHAPES;
@@ -11,22 +12,22 @@ use proptest::prelude::*;
 use trace::Event;
 use workload::{Dist, Op, Policy};
 
-/// What virtual times are apart when nice values change is made up for at the new weights: nice 5 is a slice of 15 ms ahead,
-/// and five at nice -12 take 72 times that.
+/// Time in which differences in virtual time from before the nice values changed are made up. Nice
+/// 5 is ahead by a slice of 15 ms, and five tasks at nice -12 take 72 times that long.
 const SETTLED: u64 = 1100 * MS;
 
 #[derive(Clone, Debug)]
 pub struct Hogs {
     pub shape: [u32; 4],
     cpu: u32,
-    /// Of each hog in the end, and before it has changed.
+    /// Nice values at the end.
     pub nices: Vec<i32>,
     before: Vec<i32>,
-    /// Lengths of turns: 1 are the policy's own, others are shorter.
+    /// Factor by which turns are shorter than the policy's defaults.
     shorter: u64,
 }
 
-/// Two to five, of equal nice or of any up from `best`.
+/// Generates two to five hogs, with equal nice values or with any values from `best` upwards.
 pub fn hogs(best: i32) -> impl Strategy<Value = Hogs> {
     let nice = best..20_i32;
     let nices = prop_oneof![
@@ -54,7 +55,8 @@ fn name(hog: usize) -> String {
 }
 
 impl Hogs {
-    /// Runs them. If `change_ms` is not 0, each computes that long before it has its nice value.
+    /// Runs the hogs. If `change_ms` is not 0, each computes that long before it gets its final
+    /// nice value.
     pub fn run(&self, policy: &Tested, change_ms: u64, ms: u64) -> Observed {
         let [nodes, llcs, cores, threads] = self.shape;
         let mut tasks = Tasks::default();
@@ -88,14 +90,15 @@ impl Hogs {
         for name in policy.promise.turn_parameters() {
             run = run.divide(name, self.shorter);
         }
-        // Otherwise hogs count as interactive until they have spent the credit of the shell that started them.
+        // By default, a hog counts as interactive until it has spent the credit inherited from the
+        // shell that started it.
         if matches!(policy.promise, Promise::Timeslices26) {
             run = run.set("initial_sleep_ns", 0);
         }
         run.for_ms(ms)
     }
 
-    /// The longest time in which a hog did not run, ns.
+    /// Returns the longest time in ns in which a hog did not run.
     pub fn longest_wait(&self, ran: &Observed, hog: usize) -> u64 {
         let stints = ran.stints();
         let own = stints.iter().filter(|stint: &&Stint| stint.comm == name(hog));
@@ -108,7 +111,8 @@ impl Hogs {
         longest.max(ran.machine.now - since)
     }
 
-    /// From when all have their nice values, the CPU is divided as the policy promises.
+    /// Checks that the CPU is divided as promised from the time when all hogs have their final nice
+    /// values.
     pub fn check_division(&self, promise: Promise, ran: &Observed) {
         let changes = ran
             .records
@@ -119,7 +123,8 @@ impl Hogs {
             changes.len() == self.nices.len() || changes.is_empty(),
             "not all have come to change their nice"
         );
-        // What was left of turns under the former nice values is used up, too, and virtual times have met.
+        // By then, turns left from the previous nice values are used up and virtual times have
+        // converged.
         let former = match division(promise, ran, &self.before) {
             Some(Division::Shares { turns, .. }) => turns.iter().sum::<u64>() + SETTLED,
             _ => 0,
@@ -133,7 +138,7 @@ impl Hogs {
             Some(Division::Shares { turns, percent }) => {
                 let (whole, sum) = (to - from, turns.iter().sum::<u64>());
                 for (&got, turn) in got.iter().zip(turns) {
-                    // A turn more or less at either end.
+                    // A difference of one turn at both ends of the interval is allowed.
                     let want = (u128::from(whole) * u128::from(turn) / u128::from(sum)) as u64;
                     let off = got.abs_diff(want);
                     assert!(

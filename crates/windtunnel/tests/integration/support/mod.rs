@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Building policies and running the command.
+//! Helpers that compile policies and run the command.
 
 pub mod page;
 pub mod policy;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
-/// The repository's folder.
+/// Returns the repository's root directory.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
@@ -19,7 +19,7 @@ pub fn root() -> PathBuf {
         .expect("the repository")
 }
 
-/// The names of all policies, in order.
+/// Returns the names of all policies in alphabetical order.
 pub fn policies() -> Vec<String> {
     let entries = std::fs::read_dir(root().join("policies")).expect("policies");
     let names = entries
@@ -32,7 +32,7 @@ pub fn policies() -> Vec<String> {
     names
 }
 
-/// Compiles a policy's source with clang, once a process, and returns the object.
+/// Compiles a policy's source with clang, once per process, and returns the path of the object.
 pub fn object(source: &str) -> PathBuf {
     variant(source, "", &[])
 }
@@ -40,7 +40,8 @@ pub fn object(source: &str) -> PathBuf {
 /// Compiles a variant of a policy's source, chosen by macros, as `NAME-VARIANT.bpf.o`.
 pub fn variant(source: &str, variant: &str, defines: &[&str]) -> PathBuf {
     static COMPILED: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
-    // A test that fails while it compiles one says so itself.
+    // A test that panicked while compiling reports the failure itself, so the poisoned lock is
+    // ignored.
     let mut compiled = COMPILED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     compiled
         .entry(format!("{source} {variant}"))
@@ -62,7 +63,7 @@ fn compile(source: &str, variant: &str, defines: &[&str]) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("policies");
     std::fs::create_dir_all(&folder).expect("a folder for objects");
     let to = folder.join(name);
-    // Tests run side by side: each writes its own file and renames it.
+    // Tests run in parallel: each thread writes its own file and renames it.
     let own = to.with_extension(format!("{:?}", std::thread::current().id()).replace(['(', ')'], ""));
     let status = Command::new("clang-19")
         .args(["-g", "-O2", "-mcpu=v3", "-target", "bpf", "-c"])
@@ -77,19 +78,19 @@ fn compile(source: &str, variant: &str, defines: &[&str]) -> PathBuf {
     to
 }
 
-/// What a run of the command gave.
+/// Output and exit status of one run of the command.
 pub struct Ran {
     pub status: i32,
     pub stdout: String,
     pub stderr: String,
 }
 
-/// Runs the command in the repository's folder.
+/// Runs the command in the repository's root directory.
 pub fn windtunnel(args: &[&str]) -> Ran {
     windtunnel_at(Path::new(env!("CARGO_BIN_EXE_windtunnel")), args)
 }
 
-/// Runs another build of the command in the repository's folder.
+/// Runs another build of the command in the repository's root directory.
 pub fn windtunnel_at(command: &Path, args: &[&str]) -> Ran {
     let output = Command::new(command)
         .args(args)
@@ -103,13 +104,13 @@ pub fn windtunnel_at(command: &Path, args: &[&str]) -> Ran {
     }
 }
 
-/// Results of a run as JSON.
+/// Returns the JSON results of `windtunnel run`.
 pub fn results(args: &[&str]) -> Vec<serde_json::Value> {
-    results_of(Path::new(env!("CARGO_BIN_EXE_windtunnel")), args)
+    results_from(Path::new(env!("CARGO_BIN_EXE_windtunnel")), args)
 }
 
-/// Results of a run by another build of the command, as JSON.
-pub fn results_of(command: &Path, args: &[&str]) -> Vec<serde_json::Value> {
+/// Returns the JSON results of `run` with another build of the command.
+pub fn results_from(command: &Path, args: &[&str]) -> Vec<serde_json::Value> {
     let ran = windtunnel_at(command, &[&["run"], args, &["--json", "-"]].concat());
     assert!(ran.status < 2, "{}", ran.stderr);
     serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {}", ran.stdout))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Policies under hand-made workloads: who ran where and when, and what the policy counted.
+//! Runs policies under hand-made workloads and reads schedules, latencies and the policy's counters
+//! from the run.
 
 use bpf::engine::Engine;
 use bpf::link::Image;
@@ -13,17 +14,19 @@ use workload::{Dist, Op, Workload};
 pub const US: u64 = 1_000;
 pub const MS: u64 = 1_000_000;
 
-/// `cpus` single-threaded cores in one LLC, 1000 ticks a second, default costs.
+/// Returns a machine of `cpus` single-threaded cores in one LLC, with 1000 ticks per second and
+/// default costs.
 pub fn costly(cpus: u32) -> MachineSpec {
     MachineSpec::smp(cpus)
 }
 
-/// `cpus` single-threaded cores, `per_llc` to an LLC (each a package and a node of its own).
+/// Returns a machine of `cpus` single-threaded cores, `per_llc` in each LLC. Each LLC is a package
+/// and a node of its own.
 pub fn grouped(cpus: u32, per_llc: u32) -> MachineSpec {
     MachineSpec::regular(cpus / per_llc, 1, per_llc, 1)
 }
 
-/// The same as `costly`, but the kernel's own work takes no time.
+/// Returns the machine of `costly` with a kernel whose own work takes no time.
 pub fn free(cpus: u32) -> MachineSpec {
     costly(cpus).free()
 }
@@ -38,7 +41,7 @@ pub fn sleep(ns: u64) -> Op {
     Op::Sleep(Dist::Fixed(ns))
 }
 
-/// `ops`, over and over.
+/// Repeats `ops` without end.
 pub fn forever(mut ops: Vec<Op>) -> Vec<Op> {
     ops.push(Op::LoopBack {
         counter: 0,
@@ -48,17 +51,17 @@ pub fn forever(mut ops: Vec<Op>) -> Vec<Op> {
     ops
 }
 
-/// Computes without end.
+/// Returns a program that computes without end.
 pub fn hog() -> Vec<Op> {
     forever(vec![run(MS)])
 }
 
-/// A workload by its generator's parameters.
+/// Returns the workload of a generator with its parameters.
 pub fn generated(spec: &str) -> Workload {
     workload::load(spec, &[]).expect("a workload")
 }
 
-/// A policy to be run.
+/// A run of a policy, to be configured and started.
 pub struct Run {
     policy: Option<String>,
     settings: Vec<(String, String)>,
@@ -73,7 +76,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// A policy on one CPU without costs: `policies/NAME.bpf.c`, or `NAME.bpf.c` if the name is a path.
+    /// Runs a policy on one CPU without costs. `policy` is a name for `policies/NAME.bpf.c`, or a
+    /// path without `.bpf.c`.
     pub fn new(policy: &str) -> Run {
         Run {
             policy: Some(policy.into()),
@@ -81,7 +85,7 @@ impl Run {
         }
     }
 
-    /// The kernel's own fair class, likewise.
+    /// Runs the kernel's fair class on one CPU without costs.
     pub fn fair() -> Run {
         Run {
             policy: None,
@@ -108,26 +112,27 @@ impl Run {
         self
     }
 
-    /// Changes a live parameter at a time.
+    /// Changes a parameter while the policy runs.
     pub fn change(mut self, at_ns: u64, name: &str, value: impl ToString) -> Run {
         self.changes.push((at_ns, name.into(), value.to_string()));
         self
     }
 
-    /// Takes a CPU offline or online at a time, in order of time.
+    /// Takes a CPU offline or online at a time. Calls must be in order of time.
     pub fn hotplug(mut self, at_ns: u64, cpu: u32, online: bool) -> Run {
         self.hotplugs.push((at_ns, cpu, online));
         self
     }
 
-    /// Loads the policy at this time and not before the start.
+    /// Loads the policy at this time instead of at the start.
     pub fn load_at(mut self, at_ns: u64) -> Run {
         self.load_at = at_ns;
         self
     }
 
-    /// A task that is between migrate_disable() and migrate_enable() when the policy is loaded, and stays there: it goes to its
-    /// CPU's local DSQ past ops.enqueue().
+    /// Makes the tasks called `comm` stay between migrate_disable() and migrate_enable() from the
+    /// loading of the policy on. The core puts such a task on its CPU's local DSQ without calling
+    /// ops.enqueue().
     pub fn migration_disabled(mut self, comm: &str) -> Run {
         self.migration_disabled.push(comm.into());
         self
@@ -138,7 +143,7 @@ impl Run {
         self
     }
 
-    /// A machine of the catalogue.
+    /// Uses a machine of the catalogue.
     pub fn on(self, name: &str) -> Run {
         self.machine(machine::load(name, &[]).expect("a machine"))
     }
@@ -158,9 +163,9 @@ impl Run {
         self
     }
 
-    /// Runs; the policy must live to the end.
+    /// Runs until a time in ns. Panics if the policy fails before.
     pub fn for_ns(self, until: u64) -> Observed {
-        // Profiles are looked for from here.
+        // Profiles are found relative to the current directory.
         std::env::set_current_dir(super::root()).expect("the repository");
         let policy = self.policy.as_ref().map(|name| {
             let source = if name.contains('/') {
@@ -175,7 +180,7 @@ impl Run {
             profile
                 .apply(
                     &mut object,
-                    profile::Facts::new(&self.machine, &kernel::release::Release::MODELLED),
+                    profile::Properties::new(&self.machine, &kernel::release::Release::MODELLED),
                 )
                 .expect("the profile fits");
             for (name, divisor) in &self.divisors {
@@ -228,7 +233,7 @@ impl Run {
     }
 }
 
-/// A time a task was on a CPU without a break.
+/// An interval in which a task was on a CPU without a break. Times in ns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stint {
     pub pid: u32,
@@ -238,23 +243,23 @@ pub struct Stint {
     pub to: u64,
 }
 
-/// What a run left.
+/// The machine and the records after a run.
 pub struct Observed {
     pub machine: Machine,
-    /// Of the policy, if there is one.
+    /// The policy's linked object, if there is a policy.
     pub image: Option<Image>,
     pub records: Vec<Record>,
 }
 
 impl Observed {
-    /// A global variable of the policy, as a number.
+    /// Returns the value of a global variable of the policy.
     pub fn counter(&self, name: &str) -> u64 {
         let image = self.image.as_ref().expect("a policy");
         let text = image.get(&self.machine.region, name).expect("a variable");
         text.parse::<i128>().unwrap_or_else(|_| panic!("{name} is {text}")) as u64
     }
 
-    /// Who ran where, by the time each stint began on its CPU.
+    /// Returns the stints of all tasks, sorted by start time and CPU.
     pub fn stints(&self) -> Vec<Stint> {
         let mut names = std::collections::BTreeMap::new();
         let mut on = vec![(0_u32, 0_u64); self.machine.nr_cpus() as usize];
@@ -286,11 +291,12 @@ impl Observed {
         stints.into_iter().map(stint).collect()
     }
 
-    /// Time on CPUs of the tasks whose name begins with `comm`, in a window of time.
+    /// Returns the CPU time in ns that tasks whose name starts with `comm` used between two times.
     pub fn cpu_ns_between(&self, comm: &str, from: u64, to: u64) -> u64 {
         let stints = self.stints();
-        let of = stints.iter().filter(|stint| stint.comm.starts_with(comm));
-        of.map(|stint| stint.to.min(to).saturating_sub(stint.from.max(from)))
+        let matching = stints.iter().filter(|stint| stint.comm.starts_with(comm));
+        matching
+            .map(|stint| stint.to.min(to).saturating_sub(stint.from.max(from)))
             .sum()
     }
 
@@ -298,14 +304,14 @@ impl Observed {
         self.cpu_ns_between(comm, 0, u64::MAX)
     }
 
-    /// CPUs on which tasks whose name begins with `comm` ran.
+    /// Returns the CPUs on which tasks whose name starts with `comm` ran.
     pub fn cpus(&self, comm: &str) -> BTreeSet<u32> {
         let stints = self.stints();
-        let of = stints.iter().filter(|stint| stint.comm.starts_with(comm));
-        of.map(|stint| stint.cpu).collect()
+        let matching = stints.iter().filter(|stint| stint.comm.starts_with(comm));
+        matching.map(|stint| stint.cpu).collect()
     }
 
-    /// Response times of the requests of tasks whose name begins with `comm`.
+    /// Returns the response times in ns of tasks whose name starts with `comm`.
     pub fn responses(&self, comm: &str) -> Vec<u64> {
         let mut names = std::collections::BTreeMap::new();
         let mut times = Vec::new();
@@ -321,12 +327,13 @@ impl Observed {
         times
     }
 
-    /// Longest and mean time from a wake-up to the CPU, ns, of tasks whose name begins with `comm`.
+    /// Returns the longest and the mean wake-up latency in ns of tasks whose name starts with
+    /// `comm`.
     pub fn wakeup_latency(&self, comm: &str) -> (u64, u64) {
         self.wakeup_latency_after(comm, 0)
     }
 
-    /// The same, of wake-ups from a time on.
+    /// Like `wakeup_latency`, but only for wake-ups after `from`.
     pub fn wakeup_latency_after(&self, comm: &str, from: u64) -> (u64, u64) {
         let mut woken = std::collections::BTreeMap::new();
         let mut names = std::collections::BTreeMap::new();

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The command on a terminal of its own.
+//! Runs the command on a pseudoterminal.
 
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::FromRawFd;
 use std::process::{Command, Stdio};
 
-/// Runs the command with standard output on a terminal of so many columns. Returns the exit status and the text that the terminal received.
+/// Runs the command with standard output on a terminal of `columns` columns. Returns the exit
+/// status and the text that the terminal received.
 pub fn on_terminal(columns: u16, variables: &[(&str, &str)], args: &[&str]) -> (i32, String) {
     let size = libc::winsize {
         ws_row: 24,
@@ -15,7 +16,7 @@ pub fn on_terminal(columns: u16, variables: &[(&str, &str)], args: &[&str]) -> (
         ws_ypixel: 0,
     };
     let (mut ours, mut theirs) = (0, 0);
-    // SAFETY: openpty fills in two file descriptors, which have no other owner.
+    // SAFETY: openpty stores two new file descriptors, which have no other owner.
     let (mut ours, theirs) = unsafe {
         let name = std::ptr::null_mut();
         let opened = libc::openpty(&raw mut ours, &raw mut theirs, name, std::ptr::null(), &raw const size);
@@ -30,20 +31,20 @@ pub fn on_terminal(columns: u16, variables: &[(&str, &str)], args: &[&str]) -> (
     command.env("TERM", "xterm").envs(variables.iter().copied());
     command.stdin(Stdio::null()).stdout(theirs).stderr(Stdio::null());
     let mut child = command.spawn().expect("the command");
-    // Closes our copy of the command's side, without which reading would never end.
+    // Closes this process's copy of the command's side. Reading would never end while it is open.
     drop(command);
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     let mut buffer = [0; 4096];
-    // The end is an error: the other side is closed.
+    // At the end, reading fails because the other side is closed.
     while let Ok(read @ 1..) = ours.read(&mut buffer) {
-        told.extend_from_slice(&buffer[..read]);
+        received.extend_from_slice(&buffer[..read]);
     }
     let status = child.wait().expect("an exit status");
-    let text = String::from_utf8(told).expect("text").replace("\r\n", "\n");
+    let text = String::from_utf8(received).expect("text").replace("\r\n", "\n");
     (status.code().expect("a status"), text)
 }
 
-/// A text without its colours, of which there are no other escape sequences.
+/// Removes colours from a text and checks that it has no other escape sequences.
 pub fn without_colours(text: &str) -> String {
     let mut parts = text.split('\x1b');
     let mut plain = parts.next().unwrap_or_default().to_owned();

@@ -28,7 +28,7 @@ fn a_fifo_accepts_both_ends_and_loses_its_middle() {
     dsqs.remove(nth(2));
     assert_eq!(order(&dsqs, dsq), [9, 0, 1, 3, 4]);
     assert!(dsqs.has_fifo(dsq) && !dsqs.has_priq(dsq));
-    assert_eq!(dsqs.of(nth(2)), NO_DSQ);
+    assert_eq!(dsqs.current(nth(2)), NO_DSQ);
 }
 
 #[test]

@@ -219,7 +219,7 @@ fn a_group_that_is_created_again_starts_anew() {
     bed.disturb(0, max(Some(5000)));
     bed.disturb(SECOND, move_to(0));
     bed.disturb(SECOND, Action::Remove { cgroup: a });
-    bed.disturb(2 * SECOND, Action::Make { cgroup: a });
+    bed.disturb(2 * SECOND, Action::Create { cgroup: a });
     bed.disturb(2 * SECOND, move_to(a));
     let mut m = bed.machine(cpus(1));
     m.advance(2 * SECOND, &mut Vec::new());
@@ -262,7 +262,7 @@ fn the_checker_detects_wrong_counters_of_groups() {
 }
 
 /// Returns a random action of a user on a cgroup or a CPU.
-fn action(rng: &mut Rng, nr_groups: u32, nr_tasks: u32, nr_cpus: u32) -> Action {
+fn random_action(rng: &mut Rng, nr_groups: u32, nr_tasks: u32, nr_cpus: u32) -> Action {
     let cgroup = 1 + rng.below(u64::from(nr_groups)) as u32;
     match rng.below(8) {
         0 => Action::Weight {
@@ -284,7 +284,7 @@ fn action(rng: &mut Rng, nr_groups: u32, nr_tasks: u32, nr_cpus: u32) -> Action 
             online: rng.below(2) == 0,
         },
         4 => Action::Remove { cgroup },
-        5 => Action::Make { cgroup },
+        5 => Action::Create { cgroup },
         _ => Action::Attach {
             cgroup: cgroup - rng.below(2) as u32,
             comm: format!("t{}", rng.below(u64::from(nr_tasks))),
@@ -324,24 +324,24 @@ fn random(seed: u64) {
     bed.task(0, last);
     let mut removed = Vec::new();
     for n in 0..60 {
-        let what = action(&mut rng, paths.len() as u32, nr, nr_cpus);
+        let action = random_action(&mut rng, paths.len() as u32, nr, nr_cpus);
         // All cgroups exist at the beginning.
-        match what {
+        match action {
             Action::Remove { cgroup } => removed.push(cgroup),
-            Action::Make { cgroup } if !removed.contains(&cgroup) => continue,
+            Action::Create { cgroup } if !removed.contains(&cgroup) => continue,
             _ => {}
         }
-        bed.disturb(n * 10 * MS + rng.below(10 * MS), what);
+        bed.disturb(n * 10 * MS + rng.below(10 * MS), action);
     }
     // No limit applies from here on.
     for cgroup in 1..=paths.len() as u32 {
-        let what = Action::Max {
+        let action = Action::Max {
             cgroup,
             quota_us: None,
             period_us: 100_000,
             burst_us: 0,
         };
-        bed.disturb(700 * MS, what);
+        bed.disturb(700 * MS, action);
     }
     let mut m = bed.machine(machine);
     m.advance(750 * MS, &mut Vec::new());

@@ -129,14 +129,8 @@ pub(crate) fn words(nr_cids: u32) -> u32 {
 pub(crate) fn check_arenas(arenas: usize) -> Option<String> {
     match arenas {
         1 => None,
-        0 => Some(format!(
-            "cid-form scheduler must use a BPF arena map ({})",
-            -EINVAL
-        )),
-        _ => Some(format!(
-            "cid-form scheduler uses multiple arena maps ({})",
-            -EINVAL
-        )),
+        0 => Some(format!("cid-form scheduler must use a BPF arena map ({})", -EINVAL)),
+        _ => Some(format!("cid-form scheduler uses multiple arena maps ({})", -EINVAL)),
     }
 }
 

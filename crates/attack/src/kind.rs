@@ -398,6 +398,7 @@ pub(crate) fn trace(input: &[u8], name: &str) -> String {
     let mut timehist = report::Timehist::new(Vec::new(), traced.header.cpus.len());
     let mut schedstat = report::Schedstat::new(&traced.header.cpus);
     let mut scan = windtunnel::page::scan(&traced.header, 1);
+    let header = traced.header.clone();
     let mut tee = Tee::new()
         .with(&mut exporting)
         .with(&mut latency)
@@ -418,7 +419,7 @@ pub(crate) fn trace(input: &[u8], name: &str) -> String {
         Ok(result) => {
             safe(&report::details(&result, false));
             safe(&report::table(std::slice::from_ref(&result), false));
-            let page = windtunnel::page::finish_run(scan, result, None);
+            let page = windtunnel::page::finish_run(&header, scan, result, None);
             let page = report::html::page(&[page]);
             assert!(!page.contains(SCRIPT), "a script of the trace is in the page");
             "read".to_owned()

@@ -4,6 +4,7 @@
 
 use crate::hardware::caches::{self, Caches};
 use crate::hardware::cpuset::CpuSet;
+use crate::hardware::smt::Smt;
 use crate::policy::layout::{Layout, MAX_TASKS};
 use crate::policy::release::Release;
 use crate::programs::resource::Sync;
@@ -78,6 +79,7 @@ pub struct Machine {
     pub(crate) locks: Locks,
     pub(crate) sync: Sync,
     pub(crate) caches: Caches,
+    pub(crate) smt: Smt,
     pub(crate) domains: Domains,
     pub(crate) task_groups: TaskGroups,
     pub(crate) root_domain: RootDomain,
@@ -152,6 +154,7 @@ impl Machine {
             locks: Locks::new(nr_cpus),
             sync: Sync::new(&workload.resources),
             caches: Caches::new(&spec, workload.tasks.iter().any(|task| task.footprint_bytes > 0)),
+            smt: Smt::new(&spec),
             domains: Domains::new(&spec.topology),
             task_groups: task_groups(&layout, &workload, nr_cpus),
             root_domain: RootDomain::new(nr_cpus),

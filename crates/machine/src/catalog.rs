@@ -4,7 +4,7 @@
 use crate::costs::Costs;
 use crate::definition::Definition;
 use crate::parts::Found;
-use crate::{MachineSpec, file, host, synthetic, xml};
+use crate::{MachineSpec, file, host, smt, synthetic, xml};
 use input::{Error, Source, suggest};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -220,6 +220,7 @@ fn from_hwloc(name: &str, description: String, origin: &str, hz: u32, found: Fou
         spec: MachineSpec {
             name: name.to_owned(),
             description,
+            smt_throughput: smt::default_throughput(&found.topology),
             topology: found.topology,
             hz,
             cpuperf_min: 1024,

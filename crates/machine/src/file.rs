@@ -48,6 +48,7 @@
 use crate::costs::{ByDistance, CONSTANTS, Costs, Slot, TASK_LINE};
 use crate::definition::Definition;
 use crate::parts::Found;
+use crate::smt::{self, SMT_THROUGHPUT};
 use crate::topology::{Cpu, TaskSets, Topology};
 use crate::{MAX_CPUS, MachineSpec, synthetic, xml};
 use input::{Error, Source, cpu_list, size, suggest};
@@ -73,6 +74,7 @@ struct Written {
     description: Spanned<String>,
     hz: Spanned<u32>,
     cpuperf_min: Option<Spanned<u32>>,
+    smt_throughput: Option<Spanned<SmtThroughput>>,
     topology: Option<Spanned<WrittenTopology>>,
     cpus: Option<Spanned<Vec<Spanned<Group>>>>,
     #[serde(default)]
@@ -148,6 +150,17 @@ struct TaskStruct {
 enum Bytes {
     Number(u32),
     Text(String),
+}
+
+/// Speeds of the threads of a core with their source.
+#[derive(Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "expected { speed = [1.0, 0.62], source = \"...\" }"
+)]
+struct SmtThroughput {
+    speed: Spanned<Vec<Spanned<f64>>>,
+    source: Spanned<String>,
 }
 
 /// A cost in nanoseconds with its source.
@@ -241,6 +254,14 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
         found.topology.task_sets = Some(file.task_sets(task_struct, &found.topology)?);
         cost_sources.insert(TASK_LINE.to_owned(), file.source_text(&task_struct.line.source)?);
     }
+    let smt_throughput = match &written.smt_throughput {
+        Some(written) => {
+            let source = file.source_text(&written.get_ref().source)?;
+            cost_sources.insert(SMT_THROUGHPUT.to_owned(), source);
+            file.smt_throughput(&written.get_ref().speed, &found.topology)?
+        }
+        None => smt::default_throughput(&found.topology),
+    };
     Ok(Definition {
         spec: MachineSpec {
             name: name.to_owned(),
@@ -248,6 +269,7 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
             topology: found.topology,
             hz,
             cpuperf_min,
+            smt_throughput,
             costs,
         },
         origin: source.place.clone(),
@@ -435,6 +457,42 @@ impl File<'_> {
             return Err(shape(rows.span().start, matrix.len()));
         }
         Ok(matrix)
+    }
+
+    /// Reads the speeds of `smt_throughput`.
+    fn smt_throughput(&self, speeds: &Spanned<Vec<Spanned<f64>>>, topology: &Topology) -> Result<Vec<u32>, Error> {
+        let threads = smt::threads_per_core(topology);
+        let given = speeds.get_ref().len();
+        if given != threads {
+            let message = format!("found {given} smt_throughput speeds, but a core has up to {threads} threads");
+            return Err(self
+                .source
+                .error(speeds.span().start, message)
+                .hint("write one speed for each number of busy threads: [1.0, 0.62] for two threads per core"));
+        }
+        let mut previous = 1.0;
+        for (index, speed) in speeds.get_ref().iter().enumerate() {
+            let value = *speed.get_ref();
+            let expected = match index {
+                0 if value != 1.0 => "1.0, because a thread runs at full speed while its siblings are idle".to_owned(),
+                // Not a number is in no range.
+                _ if !(0.001..=previous).contains(&value) => format!("0.001 to {previous:?}, the speed before it"),
+                _ => {
+                    previous = value;
+                    continue;
+                }
+            };
+            let message = format!(
+                "the speed with {} busy threads is {value:?}, expected {expected}",
+                index + 1
+            );
+            return Err(self.source.error(speed.span().start, message));
+        }
+        Ok(speeds
+            .get_ref()
+            .iter()
+            .map(|speed| smt::in_1024ths(*speed.get_ref()))
+            .collect())
     }
 
     /// Reads the section `[task_struct]`.

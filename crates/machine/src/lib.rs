@@ -23,6 +23,7 @@ mod host_xml;
 mod parts;
 mod regular;
 pub mod show;
+pub mod smt;
 mod synthetic;
 pub mod topology;
 mod xml;
@@ -58,5 +59,9 @@ pub struct MachineSpec {
     /// Lowest speed to which a policy can set a CPU, from 1 to 1024 (full speed). With 1024, all
     /// CPUs have a fixed speed.
     pub cpuperf_min: u32,
+    /// Speed of each hardware thread of a core, in 1/1024 of its full speed, by the number of busy
+    /// threads of the core, itself included: the first entry is that of one busy thread. There are
+    /// as many entries as the largest core has threads.
+    pub smt_throughput: Vec<u32>,
     pub costs: Costs,
 }

@@ -4,7 +4,7 @@
 
 use crate::costs::{ByDistance, CONSTANTS, Costs, Slot};
 use crate::topology::{Cpu, Topology};
-use crate::{MAX_CPUS, MachineSpec};
+use crate::{MAX_CPUS, MachineSpec, smt};
 
 impl MachineSpec {
     /// Returns a machine with `nodes` packages, each of which is a NUMA node with `llcs` last-level
@@ -27,10 +27,12 @@ impl MachineSpec {
             l2_bytes: 1 << 20,
             llc_bytes: 32 << 20,
         };
+        let topology = Topology::new((0..nr_cpus).map(cpu).collect(), Vec::new());
         MachineSpec {
             name: format!("regular-{nodes}x{llcs}x{cores}x{threads}"),
             description: String::new(),
-            topology: Topology::new((0..nr_cpus).map(cpu).collect(), Vec::new()),
+            smt_throughput: smt::default_throughput(&topology),
+            topology,
             hz: 1000,
             cpuperf_min: 1024,
             costs: Costs::default(),
@@ -46,6 +48,7 @@ impl MachineSpec {
     }
 
     /// Returns the machine with all costs set to 0, so that the kernel's own work takes no time.
+    /// Hardware threads of a core still slow each other.
     pub fn free(mut self) -> MachineSpec {
         self.costs = Costs::none();
         self

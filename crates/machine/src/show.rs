@@ -4,6 +4,7 @@
 use crate::catalog::Listed;
 use crate::costs::{ByDistance, CONSTANTS, Slot, TASK_LINE};
 use crate::definition::Definition;
+use crate::smt::{self, SMT_THROUGHPUT};
 use crate::topology::Topology;
 use input::cpu_list;
 use std::fmt::Write;
@@ -46,6 +47,7 @@ pub fn show(definition: &Definition) -> String {
             out.push('\n');
         }
     }
+    siblings(&mut out, definition);
     costs(&mut out, definition);
     out
 }
@@ -171,12 +173,36 @@ pub fn costs_page(definitions: &[Definition]) -> String {
             );
         }
         out.push_str("\n\n| constant | value | source |\n|---|---|---|\n");
+        if spec.smt_throughput.len() > 1 {
+            let speeds: Vec<String> = spec.smt_throughput.iter().map(|&speed| smt::decimal(speed)).collect();
+            let source = smt_source(definition).replace('|', "\\|");
+            let _ = writeln!(out, "| `{SMT_THROUGHPUT}` | {} | {source} |", speeds.join(", "));
+        }
         for (name, amount, source) in cost_rows(definition) {
             let per = if name.starts_with("reload_") { " per byte" } else { "" };
             let _ = writeln!(out, "| `{name}` | {amount}{per} | {} |", source.replace('|', "\\|"));
         }
     }
     out
+}
+
+/// Writes the speeds of the threads of a core, if there are cores with several threads.
+fn siblings(out: &mut String, definition: &Definition) {
+    let speeds = &definition.spec.smt_throughput;
+    if speeds.len() > 1 {
+        out.push_str("\nspeed of a thread by busy threads of its core\n ");
+        for (index, &speed) in speeds.iter().enumerate() {
+            let _ = write!(out, " {}: {}", index + 1, smt::decimal(speed));
+        }
+        let _ = writeln!(out, "\n    {}", smt_source(definition));
+    }
+}
+
+fn smt_source(definition: &Definition) -> String {
+    match definition.cost_sources.get(SMT_THROUGHPUT) {
+        Some(source) => source.clone(),
+        None => format!("default; {}", smt::DEFAULT_SOURCE),
+    }
 }
 
 fn costs(out: &mut String, definition: &Definition) {

@@ -26,6 +26,7 @@ fn spec(cpus: Vec<Cpu>) -> MachineSpec {
         topology: Topology::new(cpus, Vec::new()),
         hz: 250,
         cpuperf_min: 1024,
+        smt_throughput: vec![1024; 2],
         costs: Costs::default(),
     }
 }

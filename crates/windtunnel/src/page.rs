@@ -21,16 +21,27 @@ pub fn scan(header: &Header, runs: usize) -> Scan {
     Scan::new(header, (SEGMENTS / runs.max(1)).max(SEGMENTS_LEAST))
 }
 
-/// Returns a finished run for the page. If `timeslice_ns` is given, the page also shows the
-/// response times that theory predicts for round robin with this time slice.
-pub fn finish_run(mut scan: Scan, result: RunResult, timeslice_ns: Option<u64>) -> html::Run {
+/// Returns a finished run for the page. With `timeslice_ns`, the page shows the response times that
+/// theory predicts for round robin with this time slice. The equations assume CPUs of equal speed,
+/// so there is no prediction for machines whose CPUs share cores.
+pub fn finish_run(header: &Header, mut scan: Scan, result: RunResult, timeslice_ns: Option<u64>) -> html::Run {
     scan.finish(result.simulated_ns);
-    let predicted = predict::responses(&result.workload, result.cpus, timeslice_ns);
+    let predicted = match share_cores(header) {
+        true => Vec::new(),
+        false => predict::responses(&result.workload, result.cpus, timeslice_ns),
+    };
     html::Run {
         result,
         scan,
         predicted,
     }
+}
+
+/// Returns whether several CPUs are hardware threads of one core.
+fn share_cores(header: &Header) -> bool {
+    let mut cores: Vec<u32> = header.cpus.iter().map(|position| position.core).collect();
+    cores.sort_unstable();
+    cores.windows(2).any(|two| two[0] == two[1])
 }
 
 /// Writes the page of these runs.
@@ -39,4 +50,21 @@ pub fn finish_run(mut scan: Scan, result: RunResult, timeslice_ns: Option<u64>) 
 /// The file cannot be written.
 pub fn write(path: &Path, runs: &[html::Run]) -> Result<(), Error> {
     destination::write(path, html::page(runs).as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hardware_threads_share_a_core() {
+        for (machine, expected) in [("core:4 pu:1", false), ("core:2 pu:2", true), ("hybrid", true)] {
+            let spec = machine::load(machine, &[]).expect("a machine");
+            let header = Header {
+                cpus: crate::traced::places(&spec),
+                ..Header::default()
+            };
+            assert_eq!(share_cores(&header), expected, "{machine}");
+        }
+    }
 }

@@ -12,7 +12,7 @@
 
 use crate::machine::Machine;
 use crate::policy::layout::enums::SCX_CPUPERF_ONE;
-use crate::simulation::id::{CpuId, IDLE};
+use crate::simulation::id::CpuId;
 
 const ONE: u64 = SCX_CPUPERF_ONE;
 
@@ -29,17 +29,8 @@ impl Machine {
     pub(crate) fn set_perf_target(&mut self, cpu: CpuId, target: u32) {
         self.rq_struct(cpu).scx.cpuperf_target = target;
         let full = u64::from(self.spec.topology.cpus[cpu.index()].capacity);
-        let capacity = (full * self.perf_level(cpu) / ONE).max(1);
-        if capacity == self.rqs[cpu].capacity {
-            return;
-        }
-        // Accounts the time until now, during which the CPU still had the old speed.
-        self.account(cpu);
-        let rq = &mut self.rqs[cpu];
-        rq.capacity = capacity;
-        if rq.curr != IDLE && !rq.spinning && rq.online {
-            self.arm_step(cpu);
-        }
+        self.rqs[cpu].capacity = (full * self.perf_level(cpu) / ONE).max(1);
+        self.update_speed(cpu);
     }
 
     /// Sets all CPUs to full speed. Called when a policy is loaded and when it ends.

@@ -5,3 +5,4 @@ pub mod caches;
 pub mod cpufreq;
 pub mod cpuset;
 pub mod footprint;
+pub mod smt;

@@ -44,6 +44,9 @@ pub struct Cursor {
     pub(super) pc: u32,
     /// How far the current step has been executed. The meaning depends on the step.
     pub(super) stage: u8,
+    /// Work of the next step that is already done, in the unit of `work`: the last step ended
+    /// within a nanosecond, and the rest of it belongs to the next one. Less than 1 ns of work.
+    ahead: u16,
     pub(super) counters: Box<[u64]>,
     pub(super) created: u64,
     /// Timers that the task has used so far: their numbers and their last expiry times.
@@ -70,6 +73,7 @@ impl Cursor {
             program,
             pc: 0,
             stage: 0,
+            ahead: 0,
             counters: vec![0; counters as usize].into(),
             work: 0,
             time: 0,
@@ -82,25 +86,38 @@ impl Cursor {
         }
     }
 
-    /// Subtracts `ns` of CPU time from the remaining work. The CPU has the capacity `capacity`.
-    pub fn consume(&mut self, ns: u64, capacity: u64) {
+    /// Subtracts `ns` of CPU time at `speed` from the remaining work. The speed is work per ns, 1024
+    /// on the fastest CPU.
+    pub fn consume(&mut self, ns: u64, speed: u64) {
         let reload = ns.min(self.reload);
         self.reload -= reload;
         let ns = ns - reload;
         let time = ns.min(self.time);
         self.time -= time;
-        self.work = self.work.saturating_sub((ns - time) * capacity);
+        let done = (ns - time) * speed;
+        if done > self.work {
+            // A task that waits for its next step does nothing ahead of it.
+            let ahead = done - self.work;
+            self.ahead = if ahead < speed { ahead as u16 } else { 0 };
+        }
+        self.work = self.work.saturating_sub(done);
     }
 
-    /// Returns how much CPU time the remaining work needs on a CPU with the capacity `capacity`, in
-    /// ns.
+    /// Adds work of a step, in the unit of `work`.
     #[inline]
-    pub fn time_left(&self, capacity: u64) -> u64 {
-        // Nearly all CPUs have capacity 1024. With this constant as divisor, the compiler avoids a
-        // division.
-        let work = match capacity {
+    fn add_work(&mut self, work: u64) {
+        let ahead = u64::from(self.ahead).min(work);
+        self.ahead -= ahead as u16;
+        self.work += work - ahead;
+    }
+
+    /// Returns the CPU time that the remaining work needs at `speed`, in ns.
+    #[inline]
+    pub fn time_left(&self, speed: u64) -> u64 {
+        // Most CPUs run at full speed. The constant divisor avoids a division.
+        let work = match speed {
             1024 => self.work.div_ceil(1024),
-            _ => self.work.div_ceil(capacity),
+            _ => self.work.div_ceil(speed),
         };
         self.reload + self.time + work
     }
@@ -132,6 +149,7 @@ impl Cursor {
     /// Records a wake-up of the task at `now`.
     pub(crate) fn wake(&mut self, now: u64) {
         self.woken = now;
+        self.ahead = 0;
     }
 
     pub(super) fn done(&mut self) {
@@ -145,10 +163,12 @@ impl Cursor {
     pub(super) fn compute(&mut self, op: &Op, rng: &mut Rng, syscall: u64) -> Option<bool> {
         match *op {
             Op::Run(ref dist) => {
-                self.work += self.sample(dist, rng) * 1024;
+                let ns = self.sample(dist, rng);
+                self.add_work(ns * 1024);
             }
             Op::Mem { bytes } => {
-                self.work += bytes * 1024 * 1000 / MEM_BYTES_PER_US;
+                // Whole ns at full speed, as all work is.
+                self.add_work((bytes * 1000).div_ceil(MEM_BYTES_PER_US) * 1024);
             }
             Op::Runtime(ref dist) => {
                 let ns = self.sample(dist, rng);

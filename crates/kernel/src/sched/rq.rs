@@ -19,8 +19,11 @@ pub struct Rq {
     pub debt: u64,
     /// Fraction of a nanosecond of BPF execution time that has not been charged yet, ps.
     pub carry_ps: u64,
-    /// Speed of the CPU at its current frequency; 1024 is full speed of the machine's fastest CPU.
-    pub capacity: u64,
+    /// Work that a task does here per ns: the capacity, less what busy siblings take.
+    pub speed: u64,
+    /// Task time since `clock` for which the running task's work was already done, at other speeds
+    /// than now, ns.
+    pub progressed: u64,
     pub curr: TaskId,
     /// The highest class with a task that has become runnable since the CPU picked `curr`, at least
     /// the class of `curr`. While the CPU picks a task, it is the class that is asked for one.
@@ -44,8 +47,11 @@ pub struct Rq {
     /// running task makes no progress meanwhile.
     pub spinning: bool,
     pub tick_armed: bool,
-    /// Time at which the handling of the current device interrupt ends. Other interrupts, including
-    /// the timer interrupt, wait until then.
+    /// Work that the CPU does per ns at its frequency while its siblings are idle; 1024 on the
+    /// machine's fastest CPU.
+    pub capacity: u64,
+    /// End of the device interrupt that the CPU is handling. Other interrupts, including the
+    /// timer's, wait until then.
     pub irqs_off_until: u64,
     pub time: CpuTime,
     pub nr_switches: u64,
@@ -88,6 +94,8 @@ impl Rq {
     pub fn new(cpu: CpuId, capacity: u64) -> Rq {
         Rq {
             capacity,
+            speed: capacity,
+            progressed: 0,
             cpu,
             online: true,
             curr: IDLE,

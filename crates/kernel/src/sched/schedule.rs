@@ -149,10 +149,14 @@ impl Machine {
         }
         if next == IDLE {
             self.rqs[cpu].idle_since = now;
+            self.set_busy(cpu, false);
         } else {
             let task = &mut self.tasks[next];
             debug_assert_eq!(task.cpu, cpu, "{} picked on a CPU it is not queued on", task.comm);
             task.on_cpu = true;
+            if prev == IDLE {
+                self.set_busy(cpu, true);
+            }
         }
         self.charge(cpu, cost);
         self.switch_footprints(cpu, prev, next);
@@ -181,7 +185,7 @@ impl Machine {
     pub(crate) fn step_due(&self, cpu: CpuId) -> u64 {
         let rq = &self.rqs[cpu];
         debug_assert_ne!(rq.curr, IDLE);
-        rq.clock + rq.debt + self.tasks[rq.curr].program.time_left(rq.capacity)
+        rq.clock + rq.debt + rq.progressed + self.tasks[rq.curr].program.time_left(rq.speed)
     }
 
     /// Continues the program of the running task if the task has finished its current work. If

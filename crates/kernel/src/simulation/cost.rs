@@ -31,6 +31,7 @@ impl Machine {
         let rq = &mut self.rqs[cpu];
         let elapsed = now - rq.clock;
         rq.clock = now;
+        let progressed = std::mem::take(&mut rq.progressed);
         if !rq.online {
             rq.time.offline_ns += elapsed;
             return;
@@ -50,10 +51,10 @@ impl Machine {
         }
         rq.time.tasks_ns += rest;
         let curr = rq.curr;
-        let capacity = rq.capacity;
+        let speed = rq.speed;
         let task = &mut self.tasks[curr];
         task.sum_exec_runtime += rest;
-        task.program.consume(rest, capacity);
+        task.program.consume(rest.saturating_sub(progressed), speed);
         let class = task.class;
         mirror::mirror_runtime(self, curr);
         self.class_update_curr(class, cpu, rest);
@@ -64,7 +65,23 @@ impl Machine {
         }
     }
 
-    /// Emits a trace record with the overhead of `cpu` since the last such record.
+    /// Does the running task's work until now at the current speed of `cpu`, which is about to
+    /// change. Its time is accounted later: in Linux, nothing happens on a CPU when a sibling
+    /// becomes busy, so its class must not notice the end of a slice here.
+    pub(crate) fn progress(&mut self, cpu: CpuId) {
+        let now = self.now;
+        let rq = &mut self.rqs[cpu];
+        if rq.curr == IDLE || rq.spinning {
+            return;
+        }
+        let task_time = (now - rq.clock).saturating_sub(rq.debt);
+        let ns = task_time.saturating_sub(rq.progressed);
+        rq.progressed += ns;
+        let (curr, speed) = (rq.curr, rq.speed);
+        self.tasks[curr].program.consume(ns, speed);
+    }
+
+    /// Records the overhead of `cpu` since the last such record.
     pub(crate) fn record_overhead(&mut self, cpu: CpuId) {
         let rq = &mut self.rqs[cpu];
         let ns = rq.time.overhead_ns - rq.recorded_overhead_ns;

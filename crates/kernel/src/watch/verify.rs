@@ -44,6 +44,7 @@ impl Machine {
             );
             assert_eq!(rq.time.total(), rq.clock, "time of CPU {} is not accounted for", rq.cpu);
         }
+        self.verify_speeds();
         self.ext.dsqs.verify();
         self.verify_fair();
     }

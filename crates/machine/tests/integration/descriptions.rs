@@ -382,6 +382,83 @@ fn carriage_returns_in_xml_are_white_space() {
 }
 
 #[test]
+fn threads_of_a_core_slow_each_other_as_the_file_says() {
+    let file = |topology: &str, speed: &str| {
+        let text = format!(
+            "description = \"d\"\nhz = 100\ntopology = \"{topology}\"\n\
+             smt_throughput = {{ speed = {speed}, source = \"a book\" }}\n"
+        );
+        file("smt", &text)
+    };
+    let definition = file("core:2 pu:2", "[1, 0.62]").unwrap();
+    assert_eq!(definition.spec.smt_throughput, [1024, 635]);
+    assert_eq!(definition.cost_sources["smt_throughput"], "a book");
+    assert!(machine::show(&definition).contains("1: 1.00 2: 0.62\n    a book\n"));
+    assert_eq!(
+        file("core:1 pu:4", "[1.0, 1.0, 0.5, 0.001]")
+            .unwrap()
+            .spec
+            .smt_throughput[2..],
+        [512, 1]
+    );
+    assert_eq!(file("core:4 pu:1", "[1.0]").unwrap().spec.smt_throughput, [1024]);
+    for (topology, speed, column, message) in [
+        (
+            "core:2 pu:2",
+            "[1.0]",
+            28,
+            "found 1 smt_throughput speeds, but a core has up to 2 threads",
+        ),
+        (
+            "core:2 pu:1",
+            "[1.0, 0.6]",
+            28,
+            "found 2 smt_throughput speeds, but a core has up to 1 threads",
+        ),
+        (
+            "core:2 pu:2",
+            "[0.9, 0.6]",
+            29,
+            "speed 1 of smt_throughput is 0.9, expected 1.0",
+        ),
+        (
+            "core:1 pu:3",
+            "[1.0, 0.6, 0.7]",
+            39,
+            "speed 3 of smt_throughput is 0.7, expected 0.001 to 0.6",
+        ),
+        (
+            "core:2 pu:2",
+            "[1.0, 1.5]",
+            34,
+            "speed 2 of smt_throughput is 1.5, expected 0.001 to 1.0",
+        ),
+        ("core:2 pu:2", "[1.0, 0]", 34, "is 0.0, expected 0.001"),
+        ("core:2 pu:2", "[1.0, nan]", 34, "is NaN, expected 0.001"),
+        ("core:2 pu:2", "[1.0, \"a\"]", 34, "expected f64"),
+    ] {
+        let error = file(topology, speed).unwrap_err();
+        assert!(error.starts_with(&format!("m.toml:4:{column}: ")), "{speed}: {error}");
+        assert!(error.contains(message), "{speed}: {error}");
+    }
+}
+
+#[test]
+fn a_machine_whose_source_has_no_speeds_gets_the_default() {
+    for (machine, expected) in [
+        ("core:8 pu:2", &[1024, 635][..]),
+        ("node:2 core:4 pu:1", &[1024]),
+        ("core:1 pu:4", &[1024, 635, 474, 394]),
+    ] {
+        assert_eq!(get(machine).smt_throughput, expected, "{machine}");
+    }
+    let text = "description = \"d\"\nhz = 100\ntopology = \"core:2 pu:2\"\n";
+    let definition = file("smt-default", text).unwrap();
+    assert_eq!(definition.spec.smt_throughput, [1024, 635]);
+    assert!(machine::show(&definition).contains("default; estimate: each doubling"));
+}
+
+#[test]
 fn an_l2_with_too_many_sets_is_refused() {
     let error = file(
         "everything",

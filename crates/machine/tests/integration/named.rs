@@ -34,6 +34,13 @@ fn the_page_of_costs_matches_the_machine_files() {
 fn every_constant_of_a_named_machine_has_a_source() {
     for machine in list(&[]).0 {
         let definition = define(&machine.name, &[]).unwrap();
+        let smt = definition.spec.smt_throughput.len() > 1;
+        assert_eq!(
+            definition.cost_sources.contains_key("smt_throughput"),
+            smt,
+            "{}",
+            machine.name
+        );
         for constant in &CONSTANTS {
             assert!(
                 definition.cost_sources.contains_key(constant.name),

@@ -22,6 +22,8 @@ pub struct Pairs {
     pub first: Cpu,
     /// Partners, indexed by `Distance`. `None` if no usable CPU is that far away.
     pub others: [Option<Cpu>; 5],
+    /// The usable CPUs of the first one's core, itself first.
+    pub core: Vec<Cpu>,
 }
 
 const DISTANCES: [Distance; 5] = [
@@ -52,6 +54,11 @@ impl Pairs {
         Ok(Pairs {
             first,
             others: DISTANCES.map(other),
+            core: cpus
+                .iter()
+                .copied()
+                .filter(|cpu| topology.distance(first.number, cpu.number) <= Distance::Core)
+                .collect(),
         })
     }
 

@@ -12,6 +12,7 @@
 
 mod host;
 mod memory;
+mod smt;
 mod switch;
 
 use crate::error::Error;
@@ -44,10 +45,12 @@ pub fn calibrate(report: &mut dyn FnMut(&str)) -> Result<String, Error> {
     constants.extend(memory::measure_transfers(&pairs)?);
     report("cache reloads");
     constants.extend(memory::measure_reloads(&pairs, &definition.spec.topology)?);
-    Ok(text(&definition, &xml, &constants))
+    report("threads of a core");
+    let speeds = smt::measure_threads(&pairs, &definition.spec.topology)?;
+    Ok(text(&definition, &xml, speeds.as_deref(), &constants))
 }
 
-fn text(definition: &Definition, xml: &str, constants: &[Constant]) -> String {
+fn text(definition: &Definition, xml: &str, speeds: Option<&[f64]>, constants: &[Constant]) -> String {
     let spec = &definition.spec;
     let mut out = String::from("# A machine file written by `windtunnel machine calibrate`: measured on this host.\n");
     for note in &definition.notes {
@@ -56,6 +59,11 @@ fn text(definition: &Definition, xml: &str, constants: &[Constant]) -> String {
     let description = format!("{}, {} CPUs, calibrated", spec.description, spec.topology.nr_cpus());
     let _ = writeln!(out, "\ndescription = {}", quoted(&description));
     let _ = writeln!(out, "hz = {}", spec.hz);
+    if let Some(speeds) = speeds {
+        let speeds: Vec<String> = speeds.iter().map(|speed| format!("{speed:.2}")).collect();
+        let (speeds, source) = (speeds.join(", "), quoted(smt::SOURCE));
+        let _ = writeln!(out, "smt_throughput = {{ speed = [{speeds}], source = {source} }}");
+    }
     out.push_str("\n[costs]\n");
     for Constant { name, value, source } in constants {
         let _ = writeln!(out, "{name} = {{ {value}, source = {} }}", quoted(source));

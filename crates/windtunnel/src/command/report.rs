@@ -126,7 +126,7 @@ impl Args {
             done.errors.extend(exporting.finish(result.simulated_ns));
             tables.finish(result.simulated_ns)?;
             done.pages
-                .extend(scan.map(|scan| page::finish_run(scan, result.clone(), self.timeslice)));
+                .extend(scan.map(|scan| page::finish_run(&traced.header, scan, result.clone(), self.timeslice)));
         }
         done.results.push(result);
         Ok(())

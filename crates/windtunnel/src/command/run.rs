@@ -110,7 +110,7 @@ impl Args {
         if !result.interrupted {
             done.errors.extend(exporting.finish(result.simulated_ns));
             done.pages
-                .extend(scan.map(|scan| page::finish_run(scan, result.clone(), None)));
+                .extend(scan.map(|scan| page::finish_run(&scenario.header(), scan, result.clone(), None)));
         }
         if let Some(window) = scenario
             .draw

@@ -15,6 +15,8 @@ const CASES: &[(&str, &str, &str, &str, &str)] = &[
     ("percpu", "numa32", "mixed.json", "200ms", "2"),
     ("fifo", "hybrid", "locks.json", "300ms", "1"),
     ("eevdf", "x6-2", "open:number=200", "2s", "7"),
+    ("percpu", "numa16", "chat:rooms=2,messages=20", "200ms", "1"),
+    ("fifo", "smp8", "mixed.json", "300ms", "3"),
     ("percpu", "numa32", "mixed.json", "200ms", "1"),
     ("eevdf", "numa32", "mixed.json", "200ms", "1"),
     ("fifo", "numa32", "mixed.json", "200ms", "1"),
@@ -26,10 +28,10 @@ const CASES: &[(&str, &str, &str, &str, &str)] = &[
     ("fifo", "node:2 core:2 pu:2", "pingpong.json", "100ms", "1"),
 ];
 
-/// Number of runs whose hashes are committed, counted from the first. These runs cover several
-/// nodes, cores of two kinds with locks, and the fair class. The drawings of schedules.rs test
-/// which task runs where, because a difference between drawings is readable.
-const COMMITTED: usize = 3;
+/// Number of cases, from the first, whose hashes are committed. They cover several nodes, cores of
+/// two kinds with locks, the fair class, and two machines without SMT. The drawings of schedules.rs
+/// test where tasks run, because their differences can be read.
+const COMMITTED: usize = 5;
 
 fn hash(command: &Path, policy: &str, case: &(&str, &str, &str, &str, &str), engine: &str) -> String {
     let (_, machine, workload, length, seed) = case;

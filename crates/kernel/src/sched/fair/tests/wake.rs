@@ -191,7 +191,8 @@ fn a_core_that_becomes_idle_is_recorded() {
     m.domains.llc(cpu_id(0)).has_idle_cores = false;
     m.run(8 * MS, &mut Vec::new());
     assert!(!m.domains.llc(cpu_id(0)).has_idle_cores);
-    m.run(12 * MS, &mut Vec::new());
+    // Both threads of the second core are busy, so their 10 ms of work take 16.
+    m.run(18 * MS, &mut Vec::new());
     assert!(m.domains.llc(cpu_id(0)).has_idle_cores);
 }
 

@@ -483,7 +483,7 @@ impl File<'_> {
                 }
             };
             let message = format!(
-                "the speed with {} busy threads is {value:?}, expected {expected}",
+                "speed {} of smt_throughput is {value:?}, expected {expected}",
                 index + 1
             );
             return Err(self.source.error(speed.span().start, message));

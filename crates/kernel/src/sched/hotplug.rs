@@ -3,6 +3,7 @@
 
 use crate::machine::Machine;
 use crate::policy::layout::mirror;
+use crate::sched::class::Class;
 use crate::sched::dl_server::Server;
 use crate::sched::{deadline, ext, fair};
 use crate::simulation::id::{CpuId, IDLE};
@@ -61,6 +62,8 @@ impl Machine {
         rq.online = false;
         rq.need_resched = false;
         rq.resched_deferred = false;
+        // The flags above may have been for a task that was moved away.
+        rq.next_class = Class::Idle;
         // The rest of the CPU's debt is dropped.
         rq.debt = 0;
         self.idle_cpus.remove(cpu);

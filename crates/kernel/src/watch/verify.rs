@@ -42,6 +42,11 @@ impl Machine {
                 "CPU {} runs a task but is offline",
                 rq.cpu
             );
+            assert!(
+                rq.next_class <= self.class_of(rq.curr),
+                "next_class of CPU {} is below the class of its task",
+                rq.cpu
+            );
             assert_eq!(rq.time.total(), rq.clock, "time of CPU {} is not accounted for", rq.cpu);
         }
         self.verify_speeds();

@@ -56,7 +56,7 @@ compat-long: build
 perfetto: build
 	@scripts/perfetto.sh
 
-## Load the policies into a real kernel booted in QEMU (PARTS="policies numa speed fidelity verifier")
+## Load the policies into a real kernel booted in QEMU (PARTS="policies numa commands speed fidelity verifier")
 live-test:
 	@scripts/live-test.sh $(PARTS)
 

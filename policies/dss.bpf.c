@@ -2,32 +2,34 @@
 /*
  * dss: the default scheduler of Linux 2.4.
  *
- * Every task has a counter, the number of ticks left of its quantum. A CPU that needs a task
- * computes the goodness of every runnable task and runs the task with the highest. Goodness is the
- * sum of
+ * Every task has a counter, the number of timer ticks that are left of its quantum. A CPU that
+ * needs a task computes a value called goodness for every runnable task, and runs the task with the
+ * highest goodness. Goodness is the sum of
  *
  * - the ticks left in the counter (if there are none, goodness is 0),
  * - 20 less the nice value,
  * - 15 if the task ran on this CPU last, because its data may be in the cache,
  * - 1 if the task's memory map is loaded on this CPU, or if the task is a kernel thread.
  *
- * If the highest goodness is 0, every task of the system gets new ticks (a recalculation). A
- * sleeping task keeps half of the ticks it had left, so it has a high goodness when it wakes up.
+ * If the highest goodness is 0, every task of the system gets a new quantum and keeps half of its
+ * old ticks (a recalculation). A sleeping task therefore accumulates ticks and has a high goodness
+ * when it wakes up.
  *
  * Data structures: one unordered doubly linked list of all runnable tasks. A task is identified by
  * its slot, the index of its list node (run_list.h).
  * Wake-up: the task takes its last CPU if that is idle, else the CPU that has been idle longest. If
- * no CPU is idle, it preempts the task that it exceeds in goodness by most (reschedule_idle.h).
+ * no CPU is idle, the task is compared with all running tasks and preempts the one whose goodness
+ * is lower than its own by the largest difference (reschedule_idle.h).
  * Enqueue: a woken or new task enters the list at the front. At the end of its quantum, a task
  * moves to the back.
  * Dispatch: the CPU searches the whole list, as described above. The running task competes, too.
  * Tick: the running task's counter is decremented. At 0 the task loses the CPU.
- * Fork and exit: a child gets half of its parent's ticks. When it exits, the parent gets back what
- * is left.
+ * Fork and exit: a child gets half of its parent's ticks. When the child exits, the parent gets the
+ * child's remaining ticks.
  * Locks: one spinlock, runqueue_lock, which a CPU holds while it searches the list.
  *
  * Good for: few tasks on few CPUs, and interactive tasks next to CPU-bound ones.
- * Bad for: many tasks and many CPUs. Every choice examines all tasks, and there is one lock.
+ * Bad for: many tasks and many CPUs. Every decision examines all tasks, and there is one lock.
  * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers"
  * (2001), on Linux 2.4.5.
  *
@@ -45,7 +47,7 @@ static __always_inline s32 nice_to_ticks(s32 nice)
 	return ((20 - nice) >> 2) + 1;
 }
 
-/* Returns the goodness of a task on a CPU that last loaded the memory map `mm`. */
+/* Returns the goodness of a task on a CPU whose loaded memory map is `mm`. */
 static __always_inline s32 goodness(struct node *n, s32 cpu, u64 mm)
 {
 	s32 weight;
@@ -61,8 +63,8 @@ static __always_inline s32 goodness(struct node *n, s32 cpu, u64 mm)
 }
 
 /*
- * Gives new ticks to all tasks of the system, including sleeping ones. As in the kernel, the CPU
- * does not hold the lock of the list meanwhile.
+ * Gives new ticks to all tasks of the system, including sleeping ones. As in Linux 2.4, the caller
+ * does not hold the lock of the list.
  */
 static __always_inline void recalculate(void)
 {
@@ -77,8 +79,9 @@ static __always_inline void recalculate(void)
 }
 
 /*
- * Returns the slot of the best task for a CPU, HEAD if no task can run, or AGAIN after a
- * recalculation. `prev` is the slot of the running task if it can continue, else HEAD.
+ * Returns the slot of the best task for a CPU, HEAD if no task can run, or AGAIN if the search must
+ * be repeated after a recalculation. `prev` is the slot of the running task if it can continue,
+ * else HEAD.
  */
 static __always_inline u32 choose(s32 cpu, u32 prev)
 {
@@ -138,7 +141,7 @@ void SCX_OP(dss_tick, struct task_struct *p)
 	}
 }
 
-/* Makes the next choice skip the task, unless no other task can run. */
+/* Makes the next search skip the task, unless no other task can run. */
 bool SCX_OP(dss_yield, struct task_struct *from, struct task_struct *to)
 {
 	u32 slot = task_slot(from);
@@ -186,7 +189,7 @@ static __always_inline s32 most_ticks(struct node *n)
 	return 2 * nice_to_ticks(n->nice);
 }
 
-/* Does nothing, because recalculations alone reward sleep in Linux 2.4. */
+/* Does nothing, because in Linux 2.4 only recalculations reward sleep. */
 static __always_inline void credit_sleep(struct node *n)
 {
 }

@@ -4,18 +4,19 @@
  *
  * This is dss with the changes of January 2002:
  *
- * - Goodness no longer counts ticks. A task has a dynamic priority instead, which grows by one for
- *   each recalculation that it sleeps through, up to 40, and falls by one when its ticks end.
+ * - Goodness contains a dynamic priority instead of the ticks. The dynamic priority of a task grows
+ *   by one for each recalculation that the task sleeps through, up to 40. It falls by one when the
+ *   task's ticks end.
  * - A recalculation gives new ticks to runnable tasks only. The number of ticks depends on the nice
- *   value alone. The choosing CPU holds the lock of the list meanwhile.
+ *   value alone. The CPU that recalculates holds the lock of the list while it does so.
  * - A yield uses up the task's ticks and raises its dynamic priority by one.
  *
  * Data structures, locks, wake-up and enqueue are those of dss. A task is identified by its slot,
  * the index of its list node (run_list.h).
  * Dispatch: the CPU searches the whole list. If all runnable tasks have used up their ticks, it
  * recalculates and searches once more.
- * Tick: the running task loses one tick. With the last one it also loses a level of dynamic
- * priority, and its turn ends.
+ * Tick: the running task loses one tick. When it loses its last tick, its dynamic priority also
+ * falls by one and its turn ends.
  *
  * Good for: comparisons of the O(1) scheduler with its predecessor, and interactive tasks next to
  * CPU-bound ones.
@@ -47,7 +48,7 @@ static __always_inline s32 nice_to_ticks(s32 nice)
 	return (1000 + 175 * (u32)(19 - nice)) / 1000;
 }
 
-/* Returns the goodness of a task on a CPU that last loaded the memory map `mm`. */
+/* Returns the goodness of a task on a CPU whose loaded memory map is `mm`. */
 static __always_inline s32 goodness(struct node *n, s32 cpu, u64 mm)
 {
 	s32 weight;
@@ -86,9 +87,9 @@ static __always_inline void recalculate(void)
 }
 
 /*
- * Returns the slot of the best task for a CPU, HEAD if no task can run, or AGAIN. If all ticks of
- * the listed tasks are used up, the first round ends with a recalculation and a second one follows.
- * `prev` is the slot of the running task if it can continue, else HEAD.
+ * Returns the slot of the best task for a CPU, HEAD if no task can run, or AGAIN if the search must
+ * be repeated. If all tasks of the list have used up their ticks, recalculates and searches once
+ * more. `prev` is the slot of the running task if it can continue, else HEAD.
  */
 static __always_inline u32 choose(s32 cpu, u32 prev)
 {
@@ -131,8 +132,8 @@ static __always_inline u32 choose(s32 cpu, u32 prev)
 }
 
 /*
- * Raises the dynamic priority of a task that wakes up by the recalculations that it slept through.
- * The caller holds the lock.
+ * Adds the number of recalculations that a woken task slept through to its dynamic priority. The
+ * caller holds the lock.
  */
 static __always_inline void credit_sleep(struct node *n)
 {
@@ -142,7 +143,7 @@ static __always_inline void credit_sleep(struct node *n)
 		n->dyn_prio = MAX_DYN_PRIO;
 }
 
-/* Charges a tick to the running task, and ends its turn when none is left. */
+/* Charges a tick to the running task, and ends its turn when it has no ticks left. */
 void SCX_OP(dss25_tick, struct task_struct *p)
 {
 	struct cpu_ctx *c = cpu_ctx(scx_bpf_task_cpu(p));

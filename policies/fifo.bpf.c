@@ -15,8 +15,8 @@
  * Good for: throughput of equal tasks. No CPU idles while a task waits, so the policy is a baseline
  * for others.
  * Bad for: many CPUs, warm caches, and wake-up latency next to CPU-bound tasks. All CPUs share one
- * queue and one lock. It ignores nice.
- * Source: the textbook. UNIX had such a global runqueue before it had one runqueue for each CPU.
+ * queue and one lock. It ignores nice values.
+ * Source: textbooks. UNIX had such a global runqueue before it had one runqueue for each CPU.
  */
 #include "include/hotplug.h"
 
@@ -47,8 +47,8 @@ void SCX_OP(fifo_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	scx_bpf_dsq_insert(p, QUEUE, slice_ns, enq_flags);
 	/*
-	 * The kernel skips ops.select_cpu() for some tasks, so an idle CPU may not know of this one
-	 * yet.
+	 * The kernel does not call ops.select_cpu() for every task, so perhaps no idle CPU has been
+	 * woken for this one.
 	 */
 	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	if (cpu >= 0)

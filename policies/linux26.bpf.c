@@ -2,10 +2,11 @@
 /*
  * linux26: the O(1) scheduler of Linux 2.6.22.
  *
- * The priority arrays are those of o1. The levels differ: sleep is credit, and running spends it. A
- * task with full credit, one second of sleep, gains five levels, and a task without credit loses
- * five (sleep_avg.h). A task with enough credit counts as interactive. When its timeslice ends it
- * goes back to the active array, unless the expired tasks starve (timeslice.h).
+ * The priority arrays are those of o1 (o1.bpf.c), but the levels of tasks differ. A task earns
+ * credit by sleeping and spends it by running. A task with full credit, one second of sleep, gains
+ * five levels, and a task without credit loses five (sleep_avg.h). A task with enough credit counts
+ * as interactive. When its timeslice ends, it goes back to the active array, unless the tasks in
+ * the expired array have waited too long (timeslice.h).
  *
  * Data structures: two priority arrays for each CPU, active and expired, with one dispatch queue
  * (DSQ) for each level (prio_array.h).
@@ -16,10 +17,10 @@
  * Enqueue: the task is added to its level of the active or expired array. It preempts a running
  * task of a worse level, unless that is a waker about to sleep.
  * Dispatch: the CPU takes the first task of the best level of the active array. If that array is
- * empty, it swaps the arrays. Before that it pulls tasks from other CPUs if a domain is to be
- * balanced.
- * Tick: the running task is charged. At the end of its timeslice it loses the CPU. Interactive
- * tasks of the same level also take turns.
+ * empty, it swaps the arrays. First of all it pulls tasks from other CPUs if it is time for
+ * balancing.
+ * Tick: the running task is charged. At the end of its timeslice it loses the CPU. Within their
+ * timeslices, interactive tasks of the same level take turns.
  * Balancing: CPUs balance at intervals, first within their group, then over the machine
  * (prio_domains.h).
  * Locks: the lock of each DSQ. Bitmaps and counts are changed by atomic instructions.
@@ -31,19 +32,19 @@
  * Source: kernel/sched.c of Linux 2.6.22 as described by Happe, Groenda, Reussner (2008, see
  * windows). The code is our own.
  *
- * Different here: there are two domains, the machine and groups of CPUs. A profile makes each NUMA
- * node a group. Idle CPUs have no tick, so a timer wakes them while tasks wait. A task moves after
- * exec at its next reschedule, and to an idle CPU only. An exiting child gives its parent no
- * credit. A wake-up counts as one by a task instead of an interrupt if it goes through a futex. For
- * tasks that may run on several CPUs, wake-ups through a pipe or socket count as such, too. A sleep
- * on a pipe is credited in full.
+ * Different here: CPUs are balanced in two domains, the machine and groups of CPUs, where a profile
+ * makes each NUMA node a group. Idle CPUs have no tick, so a timer wakes them while tasks wait. A
+ * task moves after exec at its next reschedule, and to an idle CPU only. An exiting child gives its
+ * parent no credit. The policy cannot always see whether a task or an interrupt causes a wake-up.
+ * It assumes a task for every wake-up through a futex. It also does so for wake-ups through a pipe
+ * or socket, if the woken task may run on several CPUs. A sleep on a pipe is credited in full.
  */
 #include "include/prio_domains.h"
 #include "include/timeslice.h"
 
 char _license[] SEC("license") = "GPL";
 
-bool newidle PARAM("0..1: whether CPUs about to idle balance") = true;
+bool newidle PARAM("0..1: whether a CPU about to idle pulls tasks from other CPUs") = true;
 bool fork_balance PARAM("0..1: whether new tasks go to the CPU with the fewest tasks") = true;
 bool exec_balance PARAM("0..1: whether tasks move to an idle CPU at exec") = true;
 
@@ -54,8 +55,8 @@ bool exec_balance PARAM("0..1: whether tasks move to an idle CPU at exec") = tru
 u64 nr_preempted, nr_fork_moved, nr_exec_moved, nr_affine;
 
 /*
- * Selects the CPU of a new or woken task. If that is idle with an empty queue, the woken task runs
- * at once.
+ * Selects the CPU of a new or woken task. If that CPU is idle and its queue is empty, a woken task
+ * runs there at once.
  */
 s32 SCX_OP(linux26_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
@@ -133,7 +134,7 @@ void SCX_OP(linux26_enqueue, struct task_struct *p, u64 enq_flags)
 		    (enq_flags & ~SCX_ENQ_HEAD) | (t->head ? SCX_ENQ_HEAD : 0));
 }
 
-/* Updates its CPU's number of waiting tasks when a task leaves the arrays. */
+/* Updates the number of waiting tasks of a CPU when a task leaves the CPU's arrays. */
 void SCX_OP(linux26_dequeue, struct task_struct *p, u64 deq_flags)
 {
 	struct task_ctx *t = task_ctx_of(p);
@@ -142,7 +143,7 @@ void SCX_OP(linux26_dequeue, struct task_struct *p, u64 deq_flags)
 		prio_removed(&t->node);
 }
 
-/* Balances if necessary, and chooses the next task. */
+/* Pulls tasks from other CPUs if it is time for that, and chooses the next task. */
 void SCX_OP(linux26_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct prio_rq *rq = prio_rq_of(cpu);
@@ -160,7 +161,7 @@ void SCX_OP(linux26_dispatch, s32 cpu, struct task_struct *prev)
 	if (t) {
 		charge(t, now);
 		place(prev, t, rq, now);
-		/* Another CPU has requested the running task. */
+		/* A CPU that balances has requested the running task. */
 		if (rq->push)
 			t->moves = true;
 		/* The task stays if no other task could run in its place. */
@@ -194,8 +195,8 @@ void SCX_OP(linux26_dispatch, s32 cpu, struct task_struct *prev)
 }
 
 /*
- * Charges the running task, and ends its turn if its timeslice has ended, a turn has ended, or a
- * domain should be balanced.
+ * Charges the running task. The task loses the CPU if its timeslice or its turn among interactive
+ * tasks has ended, or if it is time for balancing.
  */
 void SCX_OP(linux26_tick, struct task_struct *p)
 {
@@ -215,7 +216,10 @@ void SCX_OP(linux26_tick, struct task_struct *p)
 		p->scx.slice = 0;
 }
 
-/* Starts to charge the task, and credits its wait for the CPU. */
+/*
+ * Starts to charge the task. If the task was woken, its wait for the CPU counts as sleep and earns
+ * credit.
+ */
 void SCX_OP(linux26_running, struct task_struct *p)
 {
 	struct task_ctx *t = task_ctx_of(p);
@@ -259,8 +263,8 @@ bool SCX_OP(linux26_yield, struct task_struct *from, struct task_struct *to)
 }
 
 /*
- * Records whether a task of this CPU is waking others through a futex. The flags of a wake-up do
- * not show that.
+ * Records whether the task on this CPU is waking others through a futex. The flags of a wake-up do
+ * not show whether a task or an interrupt caused it.
  */
 static __always_inline int task_wakes(bool waking)
 {
@@ -275,8 +279,8 @@ SEC("fentry/futex_wake") int linux26_futex_wakes(void *ctx) { return task_wakes(
 SEC("fexit/futex_wake") int linux26_futex_woke(void *ctx) { return task_wakes(false); }
 
 /*
- * Requests a move at exec. A program that starts has nothing in the caches, so this is the best
- * moment to move it.
+ * Requests that a task moves to an idle CPU when it calls exec. A program that starts has no data
+ * in the caches yet, so moving it costs little.
  */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(linux26_exec, struct task_struct *p)
@@ -316,7 +320,7 @@ s32 SCX_OP(linux26_init_task, struct task_struct *p, struct scx_init_task_args *
 	return 0;
 }
 
-/* Creates the queues and domains, and starts the timer that looks for work. */
+/* Creates the queues and domains, and starts the timer that wakes idle CPUs while tasks wait. */
 s32 SCX_OP_SLEEPABLE(linux26_init)
 {
 	s32 ret = prio_init();

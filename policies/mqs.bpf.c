@@ -6,12 +6,14 @@
  * goodness). To make nearly the same decisions, it also compares its best task with the best tasks
  * of all other queues.
  *
- * Data structures: one dispatch queue (DSQ) for each CPU. Each queue publishes one number, the
- * highest goodness without affinity bonus of its waiting tasks (cpu_queue.h).
+ * Data structures: one dispatch queue (DSQ) for each CPU. Each queue publishes one number that
+ * other CPUs may read: the highest goodness of its waiting tasks, without the affinity bonus
+ * (cpu_queue.h).
  * Wake-up: the task takes its last CPU if that is idle, else the CPU that has been idle longest. If
- * no CPU is idle, it preempts the running task with the lowest goodness that it exceeds
- * (queue_wakeup.h).
- * Enqueue: the task is put into the queue of that CPU, or of its last CPU if it must wait.
+ * no CPU is idle, it preempts the running task with the lowest goodness, if that is lower than its
+ * own (queue_wakeup.h).
+ * Enqueue: the task is put into the queue of the CPU that was chosen at the wake-up, or into that
+ * of its last CPU if it must wait.
  * Dispatch: the CPU searches its own queue and then reads the published number of every other
  * queue. If another queue has a better task, the CPU tries to take the lock of that queue and then
  * the task. It skips a queue that is locked or has changed, and tries the next best
@@ -20,8 +22,8 @@
  * Locks: one lock for each queue. A CPU never waits for one.
  *
  * Good for: what dss is good for, on more CPUs and with more tasks.
- * Bad for: very many CPUs and warm caches. Each choice reads a number of every CPU, and tasks move
- * between CPUs as freely as under dss.
+ * Bad for: very many CPUs and warm caches. Each decision reads a number of every CPU, and tasks
+ * move between CPUs as freely as under dss.
  * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers"
  * (2001).
  *
@@ -34,7 +36,9 @@
 
 char _license[] SEC("license") = "GPL";
 
-/* Returns the first CPU of the pool. All CPUs are in one pool. */
+/*
+ * Returns the first CPU of the pool, the CPUs whose queues are compared. In mqs, that is all CPUs.
+ */
 static __always_inline s32 pool_begin(s32 cpu)
 {
 	return 0;
@@ -46,13 +50,13 @@ static __always_inline s32 pool_end(s32 cpu)
 	return nr_cpus;
 }
 
-/* No task is ever overdue. */
+/* Returns false, because this policy has no limit on how long a task may wait. */
 static __always_inline bool overdue(u64 since)
 {
 	return false;
 }
 
-/* Runs the best task. Returns false if the choice must be repeated. */
+/* Chooses the best task for the CPU and runs it. Returns false if the search must be repeated. */
 static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq *q)
 {
 	struct scan s = SCAN_FROM(GOODNESS_IDLE);
@@ -73,7 +77,9 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq 
 		q->max_na_goodness = s.first;
 		return true;
 	}
-	/* Before the CPU becomes idle, it tries the queues again that were locked. */
+	/*
+	 * The CPU idles only if it could search all queues. If one was locked, it searches again.
+	 */
 	if (s.best == GOODNESS_IDLE)
 		return remote != LOCKED;
 	/* All runnable tasks have used up their quanta. */
@@ -89,8 +95,8 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq 
 }
 
 /*
- * Puts a task into the queue of an idle CPU, of a CPU where it preempts the running task, or of its
- * last CPU.
+ * Puts a task into the queue of an idle CPU. If there is none, the task goes to a CPU where it
+ * preempts the running task, or else to its last CPU.
  */
 void SCX_OP(mqs_enqueue, struct task_struct *p, u64 enq_flags)
 {
@@ -145,7 +151,7 @@ void SCX_OP(mqs_running, struct task_struct *p)
 	show_running(p, 1);
 }
 
-/* Publishes that the CPU runs no task. */
+/* Publishes that the CPU runs no task of the policy. */
 void SCX_OP(mqs_stopping, struct task_struct *p, bool runnable)
 {
 	show_running(p, 0);

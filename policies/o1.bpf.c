@@ -5,13 +5,13 @@
  * Every decision takes the same time, however many tasks there are. Each CPU has two priority
  * arrays, active and expired. An array has one FIFO list for each priority level and a bitmap of
  * the levels in use. The CPU runs the first task of the best level of the active array. At the end
- * of its timeslice, a task gets a new one at once and waits in the expired array. When the active
- * array is empty, the two arrays are swapped.
+ * of its timeslice, a task gets a new timeslice at once and waits in the expired array. When the
+ * active array is empty, the two arrays are swapped.
  *
- * The level of a task is its nice value plus a penalty of up to max_penalty levels. The penalty
- * grows with the share of the last seconds in which the task wanted the CPU, running or waiting,
- * above its fair share (load_history.h). Tasks of nice batch_nice and above are batch work, with
- * levels below all others and long timeslices.
+ * The level of a task is its nice value plus a penalty of up to max_penalty levels. A task gets a
+ * penalty if it ran or waited to run for more than its fair share of the last seconds. The larger
+ * the excess, the larger the penalty (load_history.h). Tasks of nice batch_nice and above are batch
+ * work, with levels below all others and long timeslices.
  *
  * Data structures: the two arrays of each CPU, with one dispatch queue (DSQ) for each level
  * (prio_array.h).
@@ -23,8 +23,8 @@
  * Dispatch: the CPU takes the best task as described above. A CPU without tasks pulls one from the
  * longest queue.
  * Tick: the running task is charged. At the end of its timeslice it loses the CPU. Every
- * busy_interval_ns, a busy CPU compares queue lengths and pulls tasks from one that is a quarter
- * longer than its own (imbalance_pct).
+ * busy_interval_ns, a busy CPU compares queue lengths. It pulls tasks from a queue that is longer
+ * than its own by a quarter (imbalance_pct).
  * Locks: the lock of each DSQ. Bitmaps and counts are changed by atomic instructions.
  *
  * Good for: many tasks and CPUs, fork and exec, and batch work. No decision takes longer with more
@@ -35,8 +35,9 @@
  * 4 January 2002.
  *
  * Different here: SCHED_FIFO and SCHED_RR tasks belong to the kernel's rt class, which is above
- * sched_ext and pushes tasks between CPUs. The original had a global queue and a broadcast for
- * them. An idle CPU has no tick, so a timer looks for work for idle CPUs.
+ * sched_ext and pushes tasks between CPUs. The original kept those tasks in a global queue and
+ * interrupted all CPUs for them. An idle CPU has no tick, so a timer wakes idle CPUs while tasks
+ * wait.
  */
 #include "include/o1_task.h"
 
@@ -93,8 +94,8 @@ void SCX_OP(o1_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	if (!t->placed) {
 		/*
-		 * The task fell asleep after it had used up its timeslice, but before a tick
-		 * noticed. A woken task is active, so it needs a new timeslice.
+		 * The task used up its timeslice and fell asleep before the next tick. It enters
+		 * the active array, so it needs a new timeslice now.
 		 */
 		if (enq_flags & SCX_ENQ_WAKEUP && !t->left)
 			t->left = timeslice(p);
@@ -104,7 +105,7 @@ void SCX_OP(o1_enqueue, struct task_struct *p, u64 enq_flags)
 			first = t->forked && child_first && rq->curr_level != PRIO_NONE;
 			t->head = first;
 		}
-		/* Batch work does not preempt batch work. */
+		/* A batch task does not preempt another batch task. */
 		if (t->level < rq->curr_level && rq->curr_level != PRIO_NONE &&
 		    !(is_batch(p) && rq->curr_level >= BATCH_LEVELS + batch_nice + 20)) {
 			__sync_fetch_and_add(&nr_preempted, 1);
@@ -121,7 +122,7 @@ void SCX_OP(o1_enqueue, struct task_struct *p, u64 enq_flags)
 		    (enq_flags & ~SCX_ENQ_HEAD) | (t->head ? SCX_ENQ_HEAD : 0));
 }
 
-/* Updates its CPU's number of waiting tasks when a task leaves the arrays. */
+/* Updates the number of waiting tasks of a CPU when a task leaves the CPU's arrays. */
 void SCX_OP(o1_dequeue, struct task_struct *p, u64 deq_flags)
 {
 	struct task_ctx *t = task_ctx_of(p);
@@ -146,7 +147,10 @@ void SCX_OP(o1_dispatch, s32 cpu, struct task_struct *prev)
 		place(prev, t, rq);
 	}
 	if (rq->pull) {
-		/* ops.tick() found a queue that is much longer. */
+		/*
+		 * ops.tick() found a queue that is much longer than this CPU's, and requested the
+		 * pull.
+		 */
 		rq->pull = false;
 		busiest = find_busiest(cpu, rq->nr_queued + 1);
 		if (busiest >= 0) {
@@ -156,7 +160,10 @@ void SCX_OP(o1_dispatch, s32 cpu, struct task_struct *prev)
 			pull_to_array(cpu, busiest, more < pull_max ? more : pull_max);
 		}
 	}
-	/* A task that did not use up its timeslice is the first of its level, after its child. */
+	/*
+	 * A running task whose timeslice has not ended is the first of its level. Only its new
+	 * child comes before it.
+	 */
 	next = prio_pick(rq, cpu, t != NULL, t ? t->array : 0, t ? t->level : 0, t && t->head && !rq->child);
 	rq->child = false;
 	if (next < 0 && prev && t) {
@@ -222,7 +229,7 @@ void SCX_OP(o1_quiescent, struct task_struct *p, u64 deq_flags)
 	t->load.wants = false;
 }
 
-/* Records the level that the CPU runs, and starts to charge the task. */
+/* Records the level of the task that starts to run on the CPU, and starts to charge the task. */
 void SCX_OP(o1_running, struct task_struct *p)
 {
 	struct task_ctx *t = task_ctx_of(p);
@@ -287,7 +294,7 @@ s32 SCX_OP(o1_init_task, struct task_struct *p, struct scx_init_task_args *args)
 	return 0;
 }
 
-/* Creates the queues and starts the timer that looks for work. */
+/* Creates the queues and starts the timer that wakes idle CPUs while tasks wait. */
 s32 SCX_OP_SLEEPABLE(o1_init)
 {
 	s32 ret = prio_init();

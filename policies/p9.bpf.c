@@ -10,11 +10,13 @@
  * Wake-up: a random idle CPU is woken. In Plan 9, idle CPUs watch the queue, and any of them may
  * see the process first.
  * Enqueue: the process gets a new level and is inserted behind the processes of that level. If no
- * CPU is idle and the waking CPU runs a process of a lower level, that process is preempted.
- * Dispatch: the CPU searches the queue for the first process that ran there last, has never run, or
- * has not changed CPUs for move_ns. If there is none, it takes the first process of all. A running
- * process continues if all such waiting processes have lower levels.
- * Tick: a process of a lower level than the first waiting one is preempted.
+ * CPU is idle and the CPU that wakes the process runs a process of a lower level, the running
+ * process is preempted.
+ * Dispatch: the CPU prefers a process that last ran on this CPU, that has never run, or that has
+ * not changed CPUs for move_ns. It takes the first preferred process of the queue or, if there is
+ * none and the CPU would idle, the first process of all. A running process continues if all
+ * preferred processes have lower levels.
+ * Tick: the running process is preempted if the first waiting process has a higher level.
  * Locks: the lock of the DSQ.
  *
  * Good for: short waits of interactive processes on a few CPUs. No CPU idles while a process waits.
@@ -107,7 +109,7 @@ void SCX_OP(p9_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 		return;
 	}
-	/* In Plan 9 the interrupt that woke the process ends with a look at the queue. */
+	/* In Plan 9, an interrupt that wakes a process checks the queue before it returns. */
 	this = cpu_of(this_cpu);
 	if ((enq_flags & SCX_ENQ_WAKEUP) && this && this->running && this->level < t->level &&
 	    bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr)) {
@@ -117,10 +119,9 @@ void SCX_OP(p9_enqueue, struct task_struct *p, u64 enq_flags)
 }
 
 /*
- * Moves the first waiting process that is of `level` or higher and that this CPU prefers to the
- * CPU. The CPU prefers a process that ran there last, has never run, or has not changed CPUs for
- * move_ns. If there is none and the CPU is about to idle, it takes the first process of all.
- * Returns whether it took one.
+ * Takes the first waiting process that has at least level `level` and that this CPU prefers: one
+ * that last ran on this CPU, has never run, or has not changed CPUs for move_ns. If there is none
+ * and `idle` is set, takes the first process of all. Returns whether it took one.
  */
 static __always_inline bool runproc(s32 cpu, s32 level, bool idle)
 {
@@ -148,7 +149,7 @@ static __always_inline bool runproc(s32 cpu, s32 level, bool idle)
 	return found || (idle && scx_bpf_dsq_move_to_local(QUEUE));
 }
 
-/* Runs the next waiting process, or lets the running one continue with a new quantum. */
+/* Runs the next waiting process, or lets the running process continue with a new quantum. */
 void SCX_OP(p9_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct plan9_task *t = prev && (prev->scx.flags & SCX_TASK_QUEUED) ? plan9_task(prev) : NULL;
@@ -164,7 +165,7 @@ void SCX_OP(p9_dispatch, s32 cpu, struct task_struct *prev)
 		prev->scx.slice = quantum_ns;
 }
 
-/* Preempts the running process if one of a higher level waits. */
+/* Preempts the running process if a process of a higher level waits. */
 void SCX_OP(p9_tick, struct task_struct *p)
 {
 	struct plan9_task *t = plan9_task(p);
@@ -181,7 +182,9 @@ void SCX_OP(p9_runnable, struct task_struct *p, u64 enq_flags)
 	__sync_fetch_and_add(&nr_runnable, 1);
 }
 
-/* Records which process the CPU runs and, if the process changed CPUs, when. */
+/*
+ * Records the level of the process that the CPU runs. Records the time if the process changed CPUs.
+ */
 void SCX_OP(p9_running, struct task_struct *p)
 {
 	struct plan9_task *t = plan9_task(p);
@@ -198,7 +201,7 @@ void SCX_OP(p9_running, struct task_struct *p)
 	c->level = t->level;
 }
 
-/* Charges the CPU time of the process and records that the CPU runs none. */
+/* Charges the CPU time of the process and records that the CPU runs no process. */
 void SCX_OP(p9_stopping, struct task_struct *p, bool runnable)
 {
 	struct plan9_task *t = plan9_task(p);

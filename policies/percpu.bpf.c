@@ -8,14 +8,14 @@
  * into the local DSQ of that CPU. Otherwise the task stays with its previous CPU.
  * Enqueue: the task goes to the end of its CPU's queue.
  * Dispatch: a CPU takes the first task of its own queue. If that is empty, the CPU reads the
- * lengths of the queues of the next `scan` CPUs and takes a task from the longest.
+ * lengths of the queues of the next `scan` CPUs and takes a task from the longest one.
  * Tick: there is no callback. The kernel ends the slice of a task after slice_ns.
- * Locks: the lock of each DSQ. CPUs share one only while one of them takes a task from another.
+ * Locks: the lock of each DSQ. Two CPUs use the same lock only while one takes a task of the other.
  *
  * Good for: warm caches. No lock is shared while all CPUs are busy.
  * Bad for: fairness between CPUs, because queue lengths even out only when a queue is empty. It
- * ignores nice.
- * Source: the textbook's multi-queue scheduler with work stealing.
+ * ignores nice values.
+ * Source: textbooks, which describe this multi-queue scheduler with work stealing.
  */
 #include "include/pass_on.h"
 

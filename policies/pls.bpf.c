@@ -2,20 +2,22 @@
 /*
  * pls: the default scheduler of Linux 2.4 with its queue sorted into priority levels.
  *
- * The policy makes the decisions of dss, but examines fewer tasks (dss.bpf.c explains goodness).
- * Only the affinity bonus of goodness, at most 16, differs between CPUs. The rest, the goodness
- * without affinity, is the same everywhere and can be sorted.
+ * The policy makes the decisions of dss, but examines fewer tasks. Goodness is the value by which
+ * dss chooses tasks (dss.bpf.c). It contains an affinity bonus of at most 16, which differs between
+ * CPUs. The rest, the goodness without affinity, is the same on all CPUs, so tasks can be sorted by
+ * it.
  *
  * Data structures: one dispatch queue (DSQ) for each of 64 levels. The level of a waiting task is
  * its goodness without affinity. A bitmap records which levels may have tasks.
  * Wake-up: as in dss.
- * Enqueue: the task is inserted into its level. Within a level, the key orders tasks as in the list
- * of dss.
+ * Enqueue: the task is inserted into its level, with a key that keeps the tasks of a level in the
+ * order of the list of dss.
  * Dispatch: the CPU examines levels from the highest down. It stops at a level if its tasks could
- * not beat the best task so far even with the full affinity bonus. Between equals the key decides.
+ * not beat the best task so far even with the full affinity bonus. If two tasks have the same
+ * goodness, the key decides.
  * Tick: the running task's counter is decremented. At 0 the task loses the CPU.
  * Recalculation: every task is moved to its new level.
- * Locks: the lock of each DSQ. The bitmap is changed by atomic instructions.
+ * Locks: the lock of each DSQ. The bitmap needs none, because atomic instructions change it.
  *
  * Good for: what dss is good for, with more tasks.
  * Bad for: many CPUs, because the locks of the levels are contended as much as one lock. A
@@ -40,8 +42,8 @@ u64 nr_sorted;
 /* Bitmap of the levels that may have tasks. */
 static u64 levels;
 /*
- * For each CPU, 1 + the level into which it last inserted a task, or 0. The task arrives there
- * after ops.enqueue() returns, and certainly before the CPU makes its next choice.
+ * For each CPU, 1 + the level into which it last inserted a task, or 0. The task becomes visible in
+ * the level after ops.enqueue() returns, and before the CPU next chooses a task.
  */
 static u8 arriving[MAX_CPUS] CPU_ALIGNED;
 
@@ -76,7 +78,7 @@ static __always_inline s32 highest_below(s32 end)
 	return level;
 }
 
-/* Returns whether a CPU has inserted a task into the level that may not have arrived yet. */
+/* Returns whether a CPU has inserted a task that may not be visible in the level yet. */
 static __noinline bool is_arriving(s32 level)
 {
 	s32 cpu;
@@ -98,8 +100,8 @@ static __always_inline void insert_waiting(struct task_struct *p, struct task_ct
 }
 
 /*
- * Moves every task to its new level after a recalculation. A task that moves to a lower level is
- * visited again there and stays.
+ * Moves every task to its new level after a recalculation. Levels are visited from the highest
+ * down, so a task that moves to a lower level is visited twice and stays there.
  */
 static __noinline void sort_anew(void)
 {
@@ -163,8 +165,8 @@ static __noinline void look_through(s32 level, s32 cpu, u64 mm, struct choice *b
 	}
 	if (empty) {
 		/*
-		 * A task may be about to arrive. Its CPU then has an entry in arriving[], until the
-		 * task is visible in the level.
+		 * Another CPU may just have inserted a task that is not visible yet. The bit is
+		 * then set again. The CPU has an entry in arriving[] until the task is visible.
 		 */
 		__sync_fetch_and_and(&levels, ~(1ULL << level));
 		if (is_arriving(level) || scx_bpf_dsq_nr_queued(level) > 0)
@@ -172,7 +174,10 @@ static __noinline void look_through(s32 level, s32 cpu, u64 mm, struct choice *b
 	}
 }
 
-/* Moves the chosen task to this CPU. Returns false if another CPU has taken it. */
+/*
+ * Moves the task that the search found to this CPU. Returns false if another CPU has taken the
+ * task.
+ */
 static __noinline bool take(struct choice *best)
 {
 	struct task_struct *p;
@@ -190,8 +195,8 @@ static __noinline bool take(struct choice *best)
 }
 
 /*
- * Examines the levels in descending order until no lower level can matter, and runs the best task.
- * Returns false if the choice must be repeated.
+ * Examines the levels in descending order until no lower level can contain a better task, and runs
+ * the best task. Returns false if the search must be repeated.
  */
 static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct task_ctx *prev_ctx, s32 goodness, u64 mm)
 {
@@ -213,8 +218,8 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct tas
 	if (best.level >= 0)
 		return take(&best);
 	/*
-	 * Makes the compiler test the pointer itself. In a loop the verifier does not know that
-	 * another flag implies a pointer that is not NULL.
+	 * Makes the compiler test the pointer itself. Otherwise it may test another value that
+	 * implies that the pointer is not NULL, and the verifier does not know this implication.
 	 */
 	asm volatile("" : "+r"(prev_ctx));
 	if (prev_ctx)

@@ -9,13 +9,14 @@
  * Data structures: those of mqs.
  * Wake-up: the task takes its last CPU if that is idle, else an idle CPU of the pool, else any idle
  * CPU. If no CPU is idle, it preempts the running task of the pool with the lowest goodness
- * (dss.bpf.c) that it exceeds.
- * Dispatch: the CPU searches its own queue and then reads the published goodness of the other
- * queues of its pool.
- * Tick: as in mqs. A long turn also ends if another task of the queue is overdue.
+ * (dss.bpf.c), if that is lower than its own.
+ * Dispatch: the CPU searches its own queue and then compares the best task there with the goodness
+ * that the other queues of its pool publish.
+ * Tick: as in mqs. If another task of the queue is overdue (see below), a turn of the usual length
+ * also ends.
  * Balancers: IP moves a task at exec to the shortest queue. LBC, run by a timer, evens out all
- * queues. LBP, run by a timer, evens out queues of different pools that are not within a tolerance
- * of the average (balancer.h).
+ * queues. LBP, run by a timer, moves tasks between queues of different pools if a queue differs
+ * from the average by more than a tolerance (balancer.h).
  * Locks: those of mqs.
  *
  * Good for: many CPUs, machines on which memory of another pool is far away, and loads that can be
@@ -26,11 +27,12 @@
  * (2001).
  *
  * Different here: realtime tasks are in a class above sched_ext. A task that IP moves goes when its
- * CPU next schedules, which is at once. The max_wait_ms limit is an addition: if a pool has used up
- * its quanta, a CPU of the pool recalculates the counters of all tasks, so a pool with little to do
- * prolongs the quanta of the others, in the original without limit. With max_wait_ms, a task that
- * has waited that long is overdue. It runs next when the running task has had a turn of the usual
- * length. The task that waits longest is first.
+ * CPU next schedules, which is at once. The max_wait_ms limit is an addition. When the tasks of one
+ * pool have used up their quanta, the counters of all tasks are recalculated. A pool with little to
+ * do thus prolongs the quanta in the other pools, in the original without limit, and tasks there
+ * may wait very long. A task that has waited for max_wait_ms is overdue. It runs as soon as the
+ * running task has had a turn of the usual length. Among overdue tasks, the one that has waited
+ * longest runs first.
  */
 #include "include/goodness.h"
 #include "include/pass_on.h"
@@ -70,13 +72,13 @@ static __always_inline s32 pool_end(s32 cpu)
 	return end < (u32)nr_cpus ? end : nr_cpus;
 }
 
-/* Returns whether a task that waits since a given time is overdue. */
+/* Returns whether a task that has waited since a given time is overdue. */
 static __always_inline bool overdue(u64 since)
 {
 	return max_wait_ms && scx_bpf_now() > since + (u64)max_wait_ms * 1000000;
 }
 
-/* Runs the best task. Returns false if the choice must be repeated. */
+/* Chooses the best task for the CPU and runs it. Returns false if the search must be repeated. */
 static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq *q, u64 mm)
 {
 	struct scan s = SCAN_FROM(GOODNESS_IDLE);
@@ -102,7 +104,9 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq 
 		q->max_na_goodness = s.first;
 		return true;
 	}
-	/* Before the CPU becomes idle, it tries the queues again that were locked. */
+	/*
+	 * The CPU idles only if it could search all queues. If one was locked, it searches again.
+	 */
 	if (s.best == GOODNESS_IDLE)
 		return remote != LOCKED;
 	if (!s.best) {
@@ -121,8 +125,9 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq 
 }
 
 /*
- * Puts a task into the queue that IP chose, or of an idle CPU, of a CPU where it preempts the
- * running task, or of its last CPU.
+ * Puts a task into the first possible one of these queues: the queue that the balancer IP chose,
+ * the queue of an idle CPU, the queue of a CPU where the task preempts the running task, the queue
+ * of its last CPU.
  */
 void SCX_OP(pmqs_enqueue, struct task_struct *p, u64 enq_flags)
 {
@@ -204,7 +209,7 @@ void SCX_OP(pmqs_running, struct task_struct *p)
 	q->turn_since = scx_bpf_now();
 }
 
-/* Publishes that the CPU runs no task. */
+/* Publishes that the CPU runs no task of the policy. */
 void SCX_OP(pmqs_stopping, struct task_struct *p, bool runnable)
 {
 	show_running(p, 0);

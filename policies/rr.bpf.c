@@ -13,7 +13,7 @@
  * Enqueue: the task goes to the end of the queue, and one idle CPU is woken.
  * Dispatch: a CPU takes the first task. If the queue is empty, the running task gets another slice.
  * Tick: there is no callback. With `exact`, the timer of the CPU preempts the task at the end of
- * its slice. Without it, the kernel ends the slice at the next tick.
+ * its slice. Without `exact`, the kernel ends the slice at the next tick.
  * Locks: the lock of the DSQ.
  *
  * A task that a higher scheduling class preempts keeps the rest of its slice.
@@ -21,12 +21,13 @@
  * Good for: comparison with queueing theory (M/D/1, M/M/1, M/M/c). No CPU idles while a task waits,
  * so the policy is a baseline for others.
  * Bad for: wake-up latency next to long tasks (with infinite slices), throughput (with short
- * slices, which cost context switches), and many CPUs, which share one lock. It ignores nice.
+ * slices, which cost context switches), and many CPUs, which share one lock. It ignores nice
+ * values.
  * Source: Happe, Groenda, Reussner, "Performance Evaluation of Scheduling Policies in Symmetric
  * Multiprocessing Environments" (2008).
  *
- * Different here: sched_ext ends slices at ticks. The timers allow slices that are shorter than a
- * tick.
+ * Different here: sched_ext ends slices only at ticks. The timers of this policy end them on time,
+ * so a slice may be shorter than a tick.
  */
 #include "include/hotplug.h"
 
@@ -56,7 +57,7 @@ struct {
 	__type(value, struct slice_end);
 } slice_ends SEC(".maps");
 
-/* Returns the slice to pass to the kernel. */
+/* Returns slice_ns, or SCX_SLICE_INF if slice_ns is 0. */
 static __always_inline u64 slice(void)
 {
 	return slice_ns ? slice_ns : SCX_SLICE_INF;
@@ -129,7 +130,7 @@ void SCX_OP(rr_running, struct task_struct *p)
 	start_slice(scx_bpf_task_cpu(p), p->scx.slice);
 }
 
-/* Disarms the timer and counts a slice that ended. */
+/* Disarms the timer, and counts the slice if it ended while the task was runnable. */
 void SCX_OP(rr_stopping, struct task_struct *p, bool runnable)
 {
 	u32 cpu = scx_bpf_task_cpu(p);

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * steal: CFS of Linux 4.20, and CPUs about to idle that steal from overloaded ones.
+ * steal: CFS of Linux 4.20, in which CPUs about to idle steal tasks from overloaded CPUs.
  *
- * Every task has a virtual time, which advances by its run time scaled by 100 and divided by its
- * weight (100 for nice 0). The task with the lowest virtual time runs next. A CPU is overloaded if
- * it runs one task and another one waits.
+ * Every task has a virtual time, which advances by run time * 100 / weight. The weight is 100 for
+ * nice 0. The task with the lowest virtual time runs next. A CPU is overloaded if it runs one task
+ * while another one waits.
  *
- * Data structures: one dispatch queue (DSQ) for each CPU, in the order of virtual time, and each
- * CPU's own virtual time (cfs_rq.h). One sparse bitmap of overloaded CPUs for each last-level cache
- * (LLC) (overloaded.h).
+ * Data structures: one dispatch queue (DSQ) for each CPU, ordered by virtual time. The virtual time
+ * of a CPU is the highest one of the tasks it ran (cfs_rq.h). For each last-level cache (LLC), a
+ * bitmap of the overloaded CPUs (overloaded.h).
  * Wake-up: a bounded search for an idle CPU near the waking CPU or near the task's last CPU
  * (select_idle_sibling.h). A new task goes to an idle CPU or, if there is none, to the CPU with the
  * fewest tasks.
- * Enqueue: the task is inserted by its virtual time. It preempts the running task if it is behind
- * the CPU's virtual time by more than wakeup_granularity_ns.
+ * Enqueue: the task is inserted by its virtual time. It preempts the running task if its virtual
+ * time is lower than the CPU's by more than wakeup_granularity_ns.
  * Dispatch: the CPU takes the task with the lowest virtual time. A CPU about to idle first pulls a
- * task from the busiest CPU, unless its idle periods are too short for that (idle_balance.h). It
- * then steals: it visits the overloaded CPUs of its core, then of its LLC, and takes the first task
- * in virtual-time order that may run here.
+ * task from the busiest CPU, unless its idle periods are too short to be worth the search
+ * (idle_balance.h). If it found none, it steals: it visits the overloaded CPUs of its core, then of
+ * its LLC, and takes the task with the lowest virtual time that may run here.
  * Tick: there is no callback. The kernel ends the slice of a task after slice_ns. A timer evens out
  * the queues.
- * Locks: the lock of each DSQ. The bitmaps are changed by atomic instructions.
+ * Locks: the lock of each DSQ. The bitmaps need none, because atomic instructions change them.
  *
  * Good for: keeping the CPUs of larger machines busy. A steal takes a few microseconds.
  * Bad for: warm caches, if few tasks with large working sets are stolen. Without steal_llcs, idle
@@ -31,9 +31,9 @@
  * With steal=0 the policy is CFS of Linux 4.20. The source announced steal_llcs, steal_nodes,
  * idle_balance and idle_cores as future work.
  *
- * Different here: realtime tasks are in a class above sched_ext, which pushes and pulls them, so
- * there is no bitmap of CPUs overloaded with realtime tasks. A slice has a fixed length instead of
- * a share of a period.
+ * Different here: the kernel's realtime class, which is above sched_ext, schedules realtime tasks.
+ * The source's bitmap of CPUs overloaded with realtime tasks is therefore missing. A slice has a
+ * fixed length instead of a share of a period.
  */
 #include "include/idle_balance.h"
 #include "include/select_idle_sibling.h"
@@ -61,8 +61,8 @@ static __always_inline u64 vtime_of(struct task_struct *p)
 }
 
 /*
- * Moves the first task of another CPU's queue that may run here to this CPU. Returns whether there
- * was one.
+ * Takes the first task of another CPU's queue that may run on this CPU. Returns whether there was
+ * one.
  */
 static __always_inline bool take(u32 from)
 {
@@ -156,7 +156,8 @@ s32 SCX_OP(steal_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 }
 
 /*
- * Inserts a task into its CPU's queue, and preempts the running task if that is far enough ahead.
+ * Inserts a task into its CPU's queue, and preempts the running task if its virtual time is
+ * sufficiently higher.
  */
 void SCX_OP(steal_enqueue, struct task_struct *p, u64 enq_flags)
 {
@@ -172,8 +173,8 @@ void SCX_OP(steal_enqueue, struct task_struct *p, u64 enq_flags)
 		vtime = c->vtime - slice_ns;
 	scx_bpf_dsq_insert_vtime(p, cpu, slice_ns, vtime, enq_flags);
 	/*
-	 * The task arrives in the queue only after this callback has returned, so it is counted
-	 * separately.
+	 * The kernel inserts the task only after this callback has returned, so the length of the
+	 * queue does not contain it yet.
 	 */
 	update_overloaded_with(c, cpu, 1);
 	if (!c->running)
@@ -182,7 +183,10 @@ void SCX_OP(steal_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
-/* Runs the task with the lowest virtual time. A CPU about to idle balances, then steals. */
+/*
+ * Runs the task with the lowest virtual time. A CPU about to idle tries to pull a task, then to
+ * steal one.
+ */
 void SCX_OP(steal_dispatch, s32 cpu, struct task_struct *prev)
 {
 	u32 nr_cpus = scx_bpf_nr_cpu_ids();
@@ -218,7 +222,7 @@ void SCX_OP(steal_dispatch, s32 cpu, struct task_struct *prev)
 		pass_on(cpu);
 }
 
-/* Advances the CPU's virtual time to that of the task that starts to run. */
+/* Raises the CPU's virtual time to the virtual time of the task that starts to run. */
 void SCX_OP(steal_running, struct task_struct *p)
 {
 	u32 cpu = scx_bpf_task_cpu(p);
@@ -233,7 +237,7 @@ void SCX_OP(steal_running, struct task_struct *p)
 	update_overloaded_with(c, cpu, 0);
 }
 
-/* Charges a task that stops running for the used part of its slice. */
+/* Adds the used part of the slice to the virtual time of a task that stops running. */
 void SCX_OP(steal_stopping, struct task_struct *p, bool runnable)
 {
 	u32 cpu = scx_bpf_task_cpu(p);
@@ -243,7 +247,7 @@ void SCX_OP(steal_stopping, struct task_struct *p, bool runnable)
 	if (!c)
 		return;
 	c->running = false;
-	/* For a task that stays runnable, ops.enqueue() updates the bit. */
+	/* If the task stays runnable, ops.enqueue() updates the bit of the CPU. */
 	if (!runnable)
 		update_overloaded_with(c, cpu, 0);
 }
@@ -260,7 +264,7 @@ void SCX_OP(steal_update_idle, s32 cpu, bool idle)
 		note_idle_core(cpu);
 }
 
-/* Starts a task that enters the policy at the virtual time of its CPU. */
+/* Sets the virtual time of a task that enters the policy to that of its CPU. */
 void SCX_OP(steal_enable, struct task_struct *p)
 {
 	struct cfs_task *t = cfs_task_of(p);

@@ -6,8 +6,8 @@
  * neighbours. The CPUs form a two-dimensional torus, in which each has four neighbours
  * (torus_neighbours.h).
  *
- * Data structures: one dispatch queue (DSQ) for each CPU, ordered by level and then by arrival. One
- * timer and one load average for each CPU.
+ * Data structures: for each CPU a dispatch queue (DSQ), ordered by level and then by arrival, a
+ * timer, and a load average.
  * Fork: a new process goes to the CPU with the fewest runnable processes among its creator's CPU
  * and that CPU's neighbours.
  * Wake-up: a process stays with its previous CPU.
@@ -15,15 +15,16 @@
  * preempts the running process if that has a lower level.
  * Dispatch: the CPU takes the first process of its queue, unless the running one has a higher
  * level.
- * Tick: a process of a lower level than the first waiting one is preempted.
+ * Tick: the running process is preempted if the first waiting process has a higher level.
  * Timer: every check_period_ns, a CPU that runs one process and has others waiting examines its
  * neighbours. It pushes a waiting process to the first idle neighbour. If none is idle, it pushes
  * one to the neighbour with the lowest load, if that load is lower than its own by `margin`
  * percent.
  * Locks: the lock of each DSQ. A CPU takes another CPU's lock only to push a process there.
  *
- * No CPU steals, and none looks further than its neighbours. An idle CPU is therefore never the
- * target of all others at once. A process that is bound to one CPU (wired, in Plan 9) never moves.
+ * No CPU takes processes from others, and none looks further than its neighbours. All CPUs can
+ * therefore never push to the same idle CPU at once. A process that is bound to one CPU (wired, in
+ * Plan 9) never moves.
  *
  * Good for: many CPUs, and even run times of equal processes. No lock is shared by all CPUs.
  * Bad for: a load that starts in one corner of a large torus, because each check spreads it by one
@@ -43,7 +44,7 @@ char _license[] SEC("license") = "GPL";
 
 /* Number of waiting processes that a push examines. */
 #define MAX_LOOK 64
-/* Load of one runnable process, in the fixed-point unit of loads. */
+/* Load of one runnable process. Loads are fixed-point numbers with 20 fraction bits. */
 #define LOAD_ONE (1ULL << 20)
 
 u64 check_period_ns PARAM("ns, 10000..1000000000: interval at which a CPU compares itself with its neighbours") = 500000;
@@ -115,8 +116,8 @@ static __always_inline bool push(u32 from, u32 cpu, u64 to)
 			if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || p->migration_disabled)
 				continue;
 			/*
-			 * A CPU's queue needs the key of the process. A local DSQ has no keys, and
-			 * the process runs next.
+			 * A CPU's queue is ordered by key, so the move keeps the key of the
+			 * process. A local DSQ is a FIFO without keys.
 			 */
 			if (to == cpu)
 				pushed = scx_bpf_dsq_move_vtime(&it, p, to, 0);
@@ -160,7 +161,7 @@ static __always_inline void balance(struct cpu *c, u32 cpu)
 		__sync_fetch_and_add(&nr_pushed_load, 1);
 }
 
-/* Runs when a CPU's timer expires. Balances the CPU if processes wait, and restarts the timer. */
+/* Runs when a CPU's timer expires. Tries to push a process if one waits, and restarts the timer. */
 static int check(void *map, u32 *key, struct cpu *c)
 {
 	u32 cpu = *key;
@@ -168,7 +169,7 @@ static int check(void *map, u32 *key, struct cpu *c)
 	update_load(c, cpu);
 	if (c->running && scx_bpf_dsq_nr_queued(cpu) > 0)
 		balance(c, cpu);
-	/* ops.running() starts the timer of an idle CPU again. */
+	/* The timer of an idle CPU stops. ops.running() starts it again. */
 	if (c->running || scx_bpf_dsq_nr_queued(cpu) > 0)
 		bpf_timer_start(&c->timer, check_period_ns, BPF_F_TIMER_CPU_PIN);
 	else
@@ -214,8 +215,8 @@ s32 SCX_OP(torus_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 }
 
 /*
- * Inserts a process into the queue of its CPU, and preempts the running process if its level is
- * lower.
+ * Inserts a process into the queue of its CPU, and preempts the running process if that has a lower
+ * level.
  */
 void SCX_OP(torus_enqueue, struct task_struct *p, u64 enq_flags)
 {
@@ -234,7 +235,7 @@ void SCX_OP(torus_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
-/* Runs the first waiting process, or lets the running one continue with a new quantum. */
+/* Runs the first waiting process, or lets the running process continue with a new quantum. */
 void SCX_OP(torus_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct plan9_task *t = prev && (prev->scx.flags & SCX_TASK_QUEUED) ? plan9_task(prev) : NULL;
@@ -253,7 +254,7 @@ void SCX_OP(torus_dispatch, s32 cpu, struct task_struct *prev)
 		pass_on(cpu);
 }
 
-/* Preempts the running process if one of a higher level waits. */
+/* Preempts the running process if a process of a higher level waits. */
 void SCX_OP(torus_tick, struct task_struct *p)
 {
 	struct plan9_task *t = plan9_task(p);
@@ -281,7 +282,7 @@ void SCX_OP(torus_running, struct task_struct *p)
 	}
 }
 
-/* Charges the CPU time of the process and records that the CPU runs none. */
+/* Charges the CPU time of the process and records that the CPU runs no process. */
 void SCX_OP(torus_stopping, struct task_struct *p, bool runnable)
 {
 	struct plan9_task *t = plan9_task(p);

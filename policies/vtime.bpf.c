@@ -2,11 +2,11 @@
 /*
  * vtime: one queue for all CPUs, ordered by weighted virtual time.
  *
- * The virtual time of a task advances by the time it runs, scaled by 100 and divided by its weight.
- * The weight follows from the nice value and is 100 for nice 0. The task with the lowest virtual
- * time runs next, so over time every task gets CPU time in proportion to its weight. The virtual
- * time of a task that slept is raised to at most one slice behind the global virtual time. The task
- * therefore runs soon after it wakes up, but cannot keep others off the CPU for longer than that.
+ * While a task runs, its virtual time advances by run time * 100 / weight. The weight follows from
+ * the nice value and is 100 for nice 0. The task with the lowest virtual time runs next, so over
+ * time every task gets CPU time in proportion to its weight. A sleeping task falls behind in
+ * virtual time. When it wakes up, it keeps at most one slice of this lag, so it runs soon but
+ * cannot keep others off the CPU for long.
  *
  * Data structures: one dispatch queue (DSQ) that all CPUs share, in the order of virtual time.
  * Wake-up: the kernel's default search looks for an idle CPU. If it finds one, the task is inserted
@@ -45,8 +45,8 @@ static __always_inline bool before(u64 a, u64 b)
 }
 
 /*
- * Returns a task's virtual time, including the used part of its current slice. A task that runs
- * when the policy is loaded still has a longer slice from the kernel, which does not count.
+ * Returns a task's virtual time, including the used part of its current slice. A slice longer than
+ * slice_ns counts as unused, because the kernel granted it before the policy was loaded.
  */
 static __always_inline u64 vtime_of(struct task_struct *p)
 {
@@ -78,8 +78,8 @@ void SCX_OP(vtime_enqueue, struct task_struct *p, u64 enq_flags)
 		vtime = vtime_now - slice_ns;
 	scx_bpf_dsq_insert_vtime(p, QUEUE, slice_ns, vtime, enq_flags);
 	/*
-	 * The kernel skips ops.select_cpu() for some tasks, so an idle CPU may not know of this one
-	 * yet.
+	 * The kernel does not call ops.select_cpu() for every task, so perhaps no idle CPU has been
+	 * woken for this one.
 	 */
 	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	if (cpu >= 0)
@@ -105,20 +105,20 @@ void SCX_OP(vtime_dispatch, s32 cpu, struct task_struct *prev)
 	prev->scx.slice = slice_ns;
 }
 
-/* Advances the global virtual time to that of the task that starts to run. */
+/* Raises the global virtual time to the virtual time of the task that starts to run. */
 void SCX_OP(vtime_running, struct task_struct *p)
 {
 	if (before(vtime_now, p->scx.dsq_vtime))
 		vtime_now = p->scx.dsq_vtime;
 }
 
-/* Charges a task that stops running for the used part of its slice. */
+/* Adds the used part of the slice to the virtual time of a task that stops running. */
 void SCX_OP(vtime_stopping, struct task_struct *p, bool runnable)
 {
 	p->scx.dsq_vtime = vtime_of(p);
 }
 
-/* Starts a task that enters the policy at the global virtual time. */
+/* Sets the virtual time of a task that enters the policy to the global virtual time. */
 void SCX_OP(vtime_enable, struct task_struct *p)
 {
 	p->scx.dsq_vtime = vtime_now;

@@ -4,37 +4,38 @@
  *
  * Priorities are strict: a thread runs only if no thread of a higher level is ready. Level 31 is
  * the highest. Each thread has an ideal processor, a CPU that is assigned to it when it is created.
- * A thread has a base level by its nice value. The end of a wait boosts it to a higher level, up to
- * 15, and each quantum that it uses takes one level off again. The boost depends on the cause of
- * the wait, for example 1 for an event and 2 for a network packet.
+ * The nice value of a thread determines its base level. When a wait ends, the thread is boosted to
+ * a higher level, up to 15. Each quantum that it uses lowers the level by one, until it is back at
+ * the base level. The boost depends on the cause of the wait. For example, it is 1 for an event and
+ * 2 for a network packet.
  *
- * Data structures: for each CPU one FIFO dispatch queue (DSQ) for each level, and a mask of the
+ * Data structures: each CPU has one FIFO dispatch queue (DSQ) for each level, and a mask of the
  * levels in use (ready_queues.h).
  * Wake-up: the thread takes its ideal processor if that is idle, else its previous CPU, else the
  * waking CPU, else the first idle CPU. If no CPU is idle, it waits at its ideal processor.
  * Enqueue: the thread goes to the end of its level, or to the front if it was preempted. It
  * preempts a running thread of a lower level.
  * Dispatch: the CPU takes the first thread of its highest level. An idle CPU takes a thread from
- * the CPU where most threads are ready. Nothing else balances.
- * Tick: there is no callback. The kernel ends the slice of a thread, which is what is left of its
- * quantum.
+ * the CPU where most threads are ready. There is no other load balancing.
+ * Tick: there is no callback. The slice of a thread is the rest of its quantum, and the kernel ends
+ * it.
  * Timer: once a second, threads that have been ready for starved_ns are lifted to level 15 for a
- * short quantum. With the defaults, a thread that starves runs every 4 s.
- * Locks: the lock of each DSQ. The masks are changed by atomic instructions.
+ * short quantum. By default, a starving thread thus runs every 4 s.
+ * Locks: the lock of each DSQ. The masks need none, because atomic instructions change them.
  *
  * Good for: interactive threads that wait for devices and messages, and warm caches. Threads stay
  * on their CPU.
- * Bad for: fairness and an even load. Lower levels starve except for the lift, and only an idle CPU
- * takes threads.
+ * Bad for: fairness and an even load. Threads of lower levels starve until the timer lifts them,
+ * and only an idle CPU takes threads of others.
  * Source: Happe, Groenda, Reussner, "Performance Evaluation of Scheduling Policies in Symmetric
  * Multiprocessing Environments" (2008).
  *
- * Different here: levels 16 to 31 would be the realtime classes of Linux, which are above
- * sched_ext. Nice -20 to 19 are levels 15 to 1, and nice 0 is level 8. The cause of a wake-up is
- * observed at the kernel functions that wake threads: futexes stand for semaphores and events, and
- * an uninterruptible sleep counts as a disk wait. Programs for keyboard, mouse and sound attach
- * only on request (wait_causes.h). The boosts are those of the Windows driver kit. Quanta are
- * charged by time and end at ticks of Linux.
+ * Different here: levels 16 to 31, the realtime levels of Windows, are not used, because realtime
+ * tasks are in a Linux class above sched_ext. Nice -20 to 19 are levels 15 to 1, and nice 0 is
+ * level 8. The policy finds the cause of a wake-up by tracing the kernel functions that wake
+ * threads (wait_causes.h). Futexes stand for semaphores and events, and an uninterruptible sleep
+ * counts as a disk wait. Tracing of keyboard, mouse and sound is off by default. The boosts are
+ * those of the Windows driver kit. Quanta are charged by time and end at ticks of Linux.
  */
 #include "include/pass_on.h"
 #include "include/thread_levels.h"
@@ -115,8 +116,8 @@ void SCX_OP(windows_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
 	/*
-	 * The kernel skipped ops.select_cpu() for this thread, so an idle CPU may not know of it
-	 * yet.
+	 * The kernel did not call ops.select_cpu() for this thread, so perhaps no idle CPU has been
+	 * woken for it.
 	 */
 	if ((enq_flags & SCX_ENQ_WAKEUP) && !(enq_flags & SCX_ENQ_CPU_SELECTED)) {
 		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
@@ -126,8 +127,8 @@ void SCX_OP(windows_enqueue, struct task_struct *p, u64 enq_flags)
 }
 
 /*
- * Takes a thread from the CPU with the most ready threads. If none of them may run here, it tries
- * all other CPUs. Returns whether it took one.
+ * Takes a thread from the CPU with the most ready threads. If none of these threads may run here,
+ * tries all other CPUs. Returns whether it took a thread.
  */
 static __always_inline bool take_from_others(u32 cpu)
 {
@@ -143,7 +144,10 @@ static __always_inline bool take_from_others(u32 cpu)
 	return taken;
 }
 
-/* Runs the first thread of the highest level: the CPU's own or, if it has none, another CPU's. */
+/*
+ * Runs the first thread of the CPU's highest level. If the CPU has no threads, takes one from
+ * another CPU.
+ */
 void SCX_OP(windows_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct thread *t = prev && (prev->scx.flags & SCX_TASK_QUEUED) ? thread_of(prev) : NULL;
@@ -156,8 +160,8 @@ void SCX_OP(windows_dispatch, s32 cpu, struct task_struct *prev)
 
 		c->level = t->level;
 		/*
-		 * At the end of its quantum, the running thread gives the CPU to waiting threads of
-		 * its level.
+		 * Other threads of the same level run before the running thread only if its quantum
+		 * has ended.
 		 */
 		if (ready_take(cpu, t->level + !ended))
 			return;
@@ -169,7 +173,9 @@ void SCX_OP(windows_dispatch, s32 cpu, struct task_struct *prev)
 		__sync_fetch_and_add(&nr_taken, 1);
 }
 
-/* Records which level the CPU runs, and starts to charge the thread's quantum. */
+/*
+ * Records the level of the thread that starts to run on the CPU, and starts to charge its quantum.
+ */
 void SCX_OP(windows_running, struct task_struct *p)
 {
 	struct thread *t = thread_of(p);
@@ -182,10 +188,10 @@ void SCX_OP(windows_running, struct task_struct *p)
 	c->running = true;
 	c->level = t->level;
 	/*
-	 * Preempts the thread if one of a higher level arrived while a realtime task ran here. The
-	 * exception: the local DSQ may hold tasks that skip ops.enqueue() (exiting tasks and tasks
-	 * that cannot migrate now). The kernel runs those in turn without calling ops.dispatch(),
-	 * so each would be preempted before it makes progress.
+	 * Preempts the thread if a thread of a higher level arrived while a realtime task ran here.
+	 * It does not do so while the local DSQ has tasks. These skipped ops.enqueue(), because
+	 * they are exiting or cannot migrate now, and the kernel runs them in turn without calling
+	 * ops.dispatch(). Each would be preempted before it makes progress.
 	 */
 	if (c->ready >> (t->level & 15) >> 1 && !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL))
 		scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);
@@ -249,7 +255,7 @@ void SCX_OP(windows_set_weight, struct task_struct *p, u32 weight)
 		t->level = base_level(p);
 }
 
-/* Creates the queues and starts the timer of the balance set manager. */
+/* Creates the queues and starts the timer that lifts starving threads. */
 s32 SCX_OP_SLEEPABLE(windows_init)
 {
 	s32 ret = ready_init();

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# check.sh POLICY: compiles one policy, runs it with the sanitizer, and runs only the tests of this
-# policy. This takes seconds once the tests are built.
+# check.sh POLICY: compiles one policy, runs it with the sanitizer, and runs the tests of this
+# policy. After the tests have been built, this takes a few seconds.
 set -eu
 cd "$(dirname "$0")/.."
 policy=${1:-}
@@ -17,7 +17,8 @@ echo "== load"
 $windtunnel check "target/policies/$policy.bpf.o"
 echo "== a run with the sanitizer"
 $windtunnel run "$policy" --check --machine numa16 --workload mixed.json --for 200ms
-# Runs the property tests of all policies on this policy, and the test files that name it.
+# Runs the tests that apply to all policies, but only on this policy, and the test files that name
+# it.
 tests=crates/windtunnel/tests/integration
 own=$(cd $tests && grep -l "\"$policy\"" policy_*.rs | sed 's/\.rs$/::/')
 echo "== tests: policy_properties $own"

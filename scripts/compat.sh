@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # compat.sh [long]: fetches, compiles, loads and runs third-party schedulers without changing them.
 #
-# With "long", runs them for longer than every watchdog, on four machines under five workloads, and
-# writes docs/compat.md. All files are kept in target/compat, so a second run neither fetches nor
-# compiles them again. COMPAT_OBJECTS names additional objects, separated by spaces.
+# With "long", the schedulers run on four machines under five workloads. Each run is longer than the
+# timeout of the scheduler's watchdog, so that stalls are found. The results are written to
+# docs/compat.md.
+#
+# All files are kept in target/compat, so a second run neither fetches nor compiles them again. The
+# environment variable COMPAT_OBJECTS can name additional objects, separated by spaces.
 set -u
 cd "$(dirname "$0")/.."
 dir=target/compat
@@ -17,7 +20,7 @@ scripts/compat/sources.sh "$dir" </dev/null || {
 }
 scripts/compat/objects.sh "$dir" || failed+=("compiling")
 
-# The selftests are judged separately below, because some of them must be refused.
+# The kernel's selftests are checked separately below, because some of them must be refused.
 # shellcheck disable=SC2206 # names are separated by spaces
 objects=("$dir"/objects/{kernel,scx}/*.bpf.o ${COMPAT_OBJECTS:-})
 echo "== loading ${#objects[@]} objects"

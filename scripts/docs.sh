@@ -1,9 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# docs.sh: builds the documentation as a site, target/docs/site/index.html, and man pages, target/docs/man.
+# docs.sh: builds the documentation as a web site (target/docs/site/index.html) and as man pages
+# (target/docs/man).
 #
-# mdBook is installed into target/tools. mdBook wants all pages in one directory, so the repository's Markdown files are
-# copied to target/docs/src at the same relative paths, and links between them work unchanged.
+# The site is built by mdBook, which the script installs into target/tools. mdBook requires all
+# pages to be in one directory. The repository's Markdown files are therefore copied to
+# target/docs/src, with the same relative paths, so that links between them still work.
 set -eu
 cd "$(dirname "$0")/.."
 mdbook_version=0.5.4

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# fast.sh: builds the command with profile-guided optimisation (PGO). It simulates a third more time
-# per second than a plain release build, because the simulator's execution time is spread over much
-# code and better guesses about inlining and branches help everywhere.
+# fast.sh: builds the command with profile-guided optimisation (PGO). In a second, the result
+# simulates a third more time than a plain release build. The simulator's execution time is spread
+# over much code, so it profits everywhere from better decisions about inlining and branches.
 #
 # fast.sh          builds target/fast/release/windtunnel
-# fast.sh bench    runs the speed benchmark built in the same way
+# fast.sh bench    also builds the speed benchmark in this way, and runs it
 #
-# Only the crates of this repository are built twice: RUSTC_WORKSPACE_WRAPPER does not apply to
-# dependencies.
+# The crates of this repository are built twice: first to record a profile, then with the profile.
+# The dependencies are built only once, because RUSTC_WORKSPACE_WRAPPER does not apply to them.
 set -eu
 cd "$(dirname "$0")/.."
 export CARGO_TARGET_DIR=target/fast
@@ -19,8 +19,9 @@ if [ -z "$profdata" ]; then
   exit 1
 fi
 
-# Rebuilds the repository's crates with additional flags. Both builds must use the same wrapper
-# path, because the path is part of the symbol names by which profile data is matched.
+# Rebuilds the repository's crates with additional flags. Both builds must use the same path for the
+# wrapper. The path is part of the symbol names, and the compiler finds the profile of a function by
+# its symbol name.
 export RUSTC_WORKSPACE_WRAPPER=$PWD/$CARGO_TARGET_DIR/rustc
 build_with() {
   printf '#!/bin/sh\nexec "$@" %s\n' "$*" >"$RUSTC_WORKSPACE_WRAPPER"
@@ -34,8 +35,9 @@ sources() {
   rustc -V
 }
 
-# Runs training workloads, weighted by the importance of their speed: a shared queue on many CPUs,
-# the fair class, other policies, and chat with its sockets.
+# Runs the workloads from which the profile is recorded. A workload runs longer if its speed is more
+# important. They are a shared queue on many CPUs, the fair class, other policies, and chat, which
+# uses sockets.
 train() {
   "$1" run vtime --machine "node:2 core:16 pu:2" --workload sleepers:n=1000,run=50us,sleep=50us --for 300ms
   "$1" run eevdf --machine "node:2 core:16 pu:2" --workload sleepers:n=1000,run=50us,sleep=50us --for 100ms
@@ -49,7 +51,8 @@ if [ "$(sources)" != "$(cat "$profile.of" 2>/dev/null)" ]; then
   build_with -Cprofile-generate="$raw"
   rm -rf "$raw"
   train "$CARGO_TARGET_DIR/release/windtunnel" >/dev/null
-  # The raw profile format changes with LLVM's version, and rustc's LLVM may be newer than the tool.
+  # The format of raw profiles depends on the version of LLVM. rustc may contain a newer LLVM than
+  # that of llvm-profdata.
   if ! "$profdata" merge -o "$profile" "$raw"; then
     echo "fast.sh: $("$profdata" --version | grep -m1 version) cannot read what $(rustc -V) wrote: install that version's llvm" >&2
     exit 1

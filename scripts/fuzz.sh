@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# fuzz.sh SECONDS [TARGET...]: runs each fuzz target, or all of them, for the given time at idle
-# priority. Failing inputs are kept in fuzz/artifacts. Objects, machine files and workloads of the
-# repository serve as seeds.
+# fuzz.sh SECONDS [TARGET...]: runs the named fuzz targets, or all of them, for the given time each.
+# They run at idle priority. Inputs that cause a failure are kept in fuzz/artifacts. The fuzzer
+# starts from objects, machine files and workloads of the repository.
 set -eu
 cd "$(dirname "$0")/.."
 if ! cargo fuzz --version >/dev/null 2>&1; then
@@ -27,7 +27,8 @@ for target in "$@"; do
     printf "node:2 core:4 pu:2" > corpus/hwloc/synthetic
     ;;
   calls)
-    # With short inputs, most of a policy's decisions would come from the fixed random generator.
+    # An input decides what the policy does. If it is short, a fixed random generator makes most of
+    # the decisions.
     lengths=(-len_control=0 -max_len=4096)
     head -c 4096 /dev/urandom > corpus/calls/decisions
     ;;

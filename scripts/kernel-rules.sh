@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# kernel-rules.sh: tests crates/kernel/clippy.toml, which forbids code that could make simulations
-# differ from run to run. A crate that breaks each rule must be refused.
+# kernel-rules.sh: tests crates/kernel/clippy.toml. This file contains clippy rules against code
+# with which the same simulation could give different results, for example hash maps and clocks. The
+# script writes a crate that breaks every rule, and checks that clippy refuses each line.
 set -eu
 cd "$(dirname "$0")/.."
 dir=target/kernel-rules

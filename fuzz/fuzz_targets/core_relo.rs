@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Uses any bytes as CO-RE relocations against valid types: type, access path and kind. Each must
-//! be resolved or refused, with the same result every time.
+//! Uses arbitrary bytes as CO-RE relocations: type, access path and kind. The types are valid. Each
+//! relocation must be resolved or refused, with the same result every time.
 //!
-//! The target `btf` covers hostile types, and `object` hostile relocation records in an object.
-//! Needs clang-19, which makes the types.
+//! Two other targets test what this one does not: `btf` tests hostile types, and `object` tests
+//! hostile relocation records in an object. This target needs clang-19 to make the types.
 #![no_main]
 
 use bpf::btf::Btf;
@@ -35,7 +35,7 @@ static TYPES: LazyLock<Btf> = LazyLock::new(|| {
     types
 });
 
-/// Takes bytes from the front; zeros if there are no more.
+/// Removes bytes from the front and returns them. If there are not enough, zeros follow.
 fn take<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
     let mut taken = [0; N];
     let len = N.min(bytes.len());
@@ -44,8 +44,8 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
     taken
 }
 
-/// Returns an access path as the compiler writes it, with numbers of all sizes, and sometimes any
-/// text.
+/// Returns an access path. Usually it has the compiler's format, with numbers of all sizes.
+/// Sometimes it is arbitrary text.
 fn path(bytes: &mut &[u8]) -> String {
     let [len] = take(bytes);
     if len >= 0xf0 {
@@ -65,7 +65,7 @@ fuzz_target!(|bytes: &[u8]| {
     while !rest.is_empty() {
         let [kind] = take(&mut rest);
         let ty = u16::from_le_bytes(take(&mut rest));
-        // Existing types, and some ids beyond them.
+        // The id of an existing type, or one of the next four ids.
         let ty = u32::from(ty) % (TYPES.len() + 4);
         let path = path(&mut rest);
         let Ok(relocation) = Relocation::new(ty, &path, (kind % 16).into()) else {

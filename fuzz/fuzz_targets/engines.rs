@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Uses any bytes as the decisions of the generator of random programs. The JIT must agree with the
-//! interpreter.
+//! Uses arbitrary bytes as the decisions of a generator of random BPF programs. The JIT and the
+//! interpreter must execute each program with the same result.
 #![no_main]
 
 #[path = "../../crates/bpf/tests/engine/random.rs"]
@@ -21,8 +21,8 @@ thread_local! {
 fuzz_target!(|bytes: &[u8]| {
     let code = random::generate(&mut random::Source::new(0, bytes));
     WORLD.with_borrow_mut(|world| {
-        // Addresses are never reused, and each program leaves memory behind, so the world is
-        // replaced from time to time.
+        // Addresses are never reused, and programs do not free all their memory. The world (the
+        // state on which the programs work) is therefore replaced from time to time.
         if world
             .region
             .pages(1)

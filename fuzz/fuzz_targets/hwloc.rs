@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reads any text as hwloc XML or as a synthetic string. The result must be a machine or an error.
-//! Good seeds are the output of `lstopo --of xml` and machines/.
+//! Reads arbitrary text as hwloc's XML or as hwloc's synthetic string. The result must be a machine
+//! or an error. Good seeds are the output of `lstopo --of xml` and the files in machines/.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

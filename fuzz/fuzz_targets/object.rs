@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reads any bytes as a BPF object. Reading, setting its globals and linking must end with a result
-//! or an error.
+//! Reads arbitrary bytes as a BPF object, sets its globals and links it. Each step must end with a
+//! result or an error.
 //!
 //! Good seeds are compiled objects: `cargo +nightly fuzz run object CORPUS policies`.
 #![no_main]
@@ -23,8 +23,8 @@ fuzz_target!(|bytes: &[u8]| {
         let value = object.get(name).unwrap_or_default();
         let _ = object.set(name, &value);
     }
-    // The object's own types serve as the kernel's, so every relocation that is not damaged can be
-    // resolved.
+    // The object's own types are used as the kernel's types. Every relocation that is not damaged
+    // can therefore be resolved.
     let target = Target::from_btf(object.btf().clone());
     let region = Region::new().expect("64 GiB of addresses");
     let Ok(image) = link(&object, &target, &region, 4) else {

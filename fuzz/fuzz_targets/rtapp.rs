@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reads any text as an rt-app file or a generator's specification. The result must be a workload
-//! that passes `check`, or an error. A workload that is written as an rt-app file must be the same
-//! after reading it again.
+//! Reads arbitrary text as an rt-app file, and as the specification of a generator. The result must
+//! be a valid workload or an error. If a workload is written as an rt-app file, reading that file
+//! must give the same workload.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reads any bytes as a trace. The readers must return records or an error, and records must be the
-//! same after writing and reading them again.
+//! Reads arbitrary bytes as a trace. The readers must return records or an error. If records are
+//! written and read again, they must be the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -18,8 +18,8 @@ fuzz_target!(|bytes: &[u8]| {
     records.iter().for_each(|record| encoder.put(record, &mut again));
     assert_eq!(decode(&again), records);
 
-    // The bytes are also read as a header and a block with valid checksums, which a fuzzer would
-    // not guess.
+    // The bytes are also read as a header and a block. Valid checksums are added, because a fuzzer
+    // would not guess them.
     let mut file = b"WTRACE\r\n\x01\0\0\0".to_vec();
     let (&split, rest) = bytes.split_first().unwrap_or((&0, &[]));
     let (header, block) = rest.split_at(rest.len().min(usize::from(split)));
@@ -31,7 +31,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     for bytes in [bytes, &file] {
         if let Ok(reader) = Reader::new(bytes) {
-            // The end marker is missing or wrong; the test is that reading stops.
+            // The end marker is missing or wrong. The test is only that reading stops.
             let _ = reader.map_while(Result::ok).count();
         }
     }

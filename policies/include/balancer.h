@@ -3,12 +3,13 @@
  * The load balancers of PMQS: IP, which places a task at exec, and LBC and LBP, which move waiting
  * tasks between queues when a timer expires.
  *
- * The load of a queue is the number of its tasks, including the running one, or the sum of their
- * goodness without affinity. A queue is balanced if its load is within a tolerance of the average.
- * Otherwise it has a surplus or a deficit. Tasks move from queues with a surplus to queues with a
- * deficit.
+ * The load of a queue is the number of its tasks, including the running one. With
+ * use_na_goodness=1, it is the sum of their goodness without the affinity bonus (goodness.h). A
+ * queue is balanced if its load is within a tolerance of the average. Otherwise it has a surplus or
+ * a deficit. Tasks move from queues with a surplus to queues with a deficit. A pool is a group of
+ * neighbouring CPUs (pmqs.bpf.c).
  *
- * - LBC has no tolerance. It moves tasks within pools first, then between pools.
+ * - LBC has a tolerance of 0. It moves tasks within pools first, then between pools.
  * - LBP has a tolerance of `tolerance` percent. It moves tasks between pools only.
  */
 #ifndef BALANCER_H
@@ -18,11 +19,11 @@
 
 /* Values of the parameter `balancer`. */
 enum { LBOFF, IP, LBC, LBP };
-/* Values of mq.kind: the state of a queue. */
+/* States of a queue, the values of mq.kind. */
 enum { BALANCED, SURPLUS, DEFICIT };
 
 const volatile u32 balancer PARAM("number, 0..3: 0 LBOFF (none), 1 IP (placement at exec), 2 LBC (all CPUs), 3 LBP (between pools)") = LBOFF;
-u32 use_na_goodness PARAM("0 or 1, 0..1: load of a queue: 0 its length, 1 the sum of its tasks' goodness without affinity") = 0;
+u32 use_na_goodness PARAM("0..1: load of a queue; 0: its length; 1: the sum of its tasks' goodness without affinity bonus") = 0;
 u32 interval_ms PARAM("ms, 1..60000: time between two runs of LBC or LBP") = 600;
 u32 tolerance PARAM("%, 0..100: LBP: a queue within this distance of the average is balanced") = 10;
 
@@ -33,9 +34,9 @@ u32 tolerance PARAM("%, 0..100: LBP: a queue within this distance of the average
 u64 nr_balancings, nr_balanced, nr_balanced_pools, nr_placed;
 
 /*
- * Statistics of all runs: the total load of all queues (load_*), the number of tasks moved
- * (moved_*), and this number in percent of the load (moved_percent_*). A name with `milli` is in
- * thousandths.
+ * Statistics of all runs of the balancer: the total load of all queues (load_*), the number of
+ * tasks moved (moved_*), and this number as a percentage of the load (moved_percent_*). Values with
+ * `milli` in their names are in thousandths.
  */
 u64 load_mean_milli, load_max, moved_last, moved_mean_milli, moved_max, moved_percent_mean_milli, moved_percent_max_milli;
 /* Sums over all runs, for the means. */
@@ -55,7 +56,7 @@ struct {
 	__type(value, struct balance_timer);
 } balance_timers SEC(".maps");
 
-/* Returns the part of a task in the load of its queue. */
+/* Returns how much a task adds to the load of its queue. */
 static __always_inline s64 weight_of(struct task_struct *p, struct task_ctx *t)
 {
 	return use_na_goodness ? na_goodness(p, t) : 1;
@@ -81,16 +82,16 @@ static __noinline s64 load_of(s32 cpu)
 }
 
 /*
- * Moves tasks from one queue to another until one of them is balanced or no further move would
- * bring their loads closer. The average load is total / nr.
+ * Moves tasks from one queue to another until one of the queues is balanced, or until no further
+ * move would bring their loads closer together. The average load is total / nr.
  */
 static __noinline void move_tasks(s32 from, s32 to, s64 total, s64 nr)
 {
 	struct mq *f = mq_of(from), *d = mq_of(to);
 	struct task_struct *p;
 	/*
-	 * Counts the moved tasks by a global variable. A local count would be a new state for the
-	 * verifier in every iteration.
+	 * Counts the moved tasks in a global variable, whose value the verifier does not track.
+	 * With a local count, the verifier would check every iteration separately.
 	 */
 	u64 before = nr_balanced, moved;
 	s64 within = balancer == LBP ? tolerance : 0;
@@ -106,7 +107,7 @@ static __noinline void move_tasks(s32 from, s32 to, s64 total, s64 nr)
 		weight = weight_of(p, t);
 		if (weight >= f->load - d->load)
 			continue;
-		/* A task enters a queue at the front. */
+		/* A task enters the other queue at the front. */
 		t->place = next_front();
 		scx_bpf_dsq_move_set_vtime(&it, t->place);
 		if (!scx_bpf_dsq_move_vtime(&it, p, to, 0))
@@ -127,8 +128,8 @@ static __noinline void move_tasks(s32 from, s32 to, s64 total, s64 nr)
 }
 
 /*
- * Moves tasks from each queue with a surplus to the queues with a deficit: those of other pools
- * (`across`) or of its own pool.
+ * Moves tasks from each queue with a surplus to queues with a deficit. These are queues of other
+ * pools if `across` is set, else queues of the same pool.
  */
 static __noinline void move_all(bool across, s64 total, s64 nr)
 {
@@ -147,7 +148,7 @@ static __noinline void move_all(bool across, s64 total, s64 nr)
 	}
 }
 
-/* Adds a run to the statistics. */
+/* Adds a run of the balancer to the statistics. */
 static __noinline void record_run(u64 load, u64 moved)
 {
 	u64 percent_milli = load ? moved * 100000 / load : 0, nr;

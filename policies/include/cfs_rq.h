@@ -24,7 +24,10 @@ static u32 next_of_core[MAX_CPUS], next_of_llc[MAX_CPUS];
 /* Number of NUMA nodes. */
 static u32 nr_nodes;
 
-/* Total time of searches for idle CPUs and for tasks to steal, and of bitmap updates, in ns. */
+/*
+ * Total time spent on searches for idle CPUs, searches for tasks to steal, and updates of bitmaps,
+ * in ns.
+ */
 u64 find_ns;
 
 /* State of one CPU. Times are in ns. */
@@ -35,7 +38,7 @@ struct cpu {
 	u64 idle_since;
 	/* Average length of an idle period. */
 	u64 avg_idle;
-	/* Longest recent search for the busiest CPU of each domain. */
+	/* For each domain, the longest recent time of a search for the busiest CPU. */
 	u64 cost[LEVELS];
 	/* Average time of a search for an idle CPU. */
 	u64 scan_cost;
@@ -49,7 +52,7 @@ CPU_VARIABLES(cpu)
 
 /* State of one task. */
 struct cfs_task {
-	/* The virtual time of the task is relative to that of this CPU; -1 if not set yet. */
+	/* CPU to whose virtual time the task's virtual time is relative, or -1 if not set yet. */
 	s32 cpu;
 	/* A CPU that the task used recently, or -1. A wake-up search tries it as well. */
 	s32 recent_cpu;
@@ -86,8 +89,8 @@ static __always_inline s32 cfs_task_init(struct task_struct *p)
 }
 
 /*
- * Returns the virtual time that the task would have on another CPU. Each CPU has its own virtual
- * time, and the distance between the task and its CPU stays the same.
+ * Returns the virtual time that the task would have on another CPU. Its distance from the virtual
+ * time of the CPU stays the same.
  */
 static __always_inline u64 vtime_on(struct task_struct *p, struct cfs_task *t, s32 cpu)
 {
@@ -98,7 +101,7 @@ static __always_inline u64 vtime_on(struct task_struct *p, struct cfs_task *t, s
 	return p->scx.dsq_vtime + to->vtime - from->vtime;
 }
 
-/* Converts the virtual time of a task that moved to `cpu`. */
+/* Adjusts the virtual time of a task that moved to `cpu` to the virtual time of that CPU. */
 static __always_inline void settle_on(struct task_struct *p, s32 cpu)
 {
 	struct cfs_task *t = cfs_task_of(p);
@@ -123,13 +126,13 @@ static __always_inline s32 nr_running(u32 cpu)
 	return (c && c->running) + waiting(cpu);
 }
 
-/* Returns the next CPU of a core or LLC. */
+/* Returns the CPU after `cpu` in next_of_core or next_of_llc. */
 static __always_inline u32 next_in(u32 *ring, u32 cpu)
 {
 	return ring[cpu & (MAX_CPUS - 1)];
 }
 
-/* Returns whether two CPUs are in the same domain of a level. */
+/* Returns whether two CPUs are in the same domain, for example the same LLC if `level` is LLC. */
 static __always_inline bool in_domain(u32 level, u32 a, u32 b)
 {
 	a &= MAX_CPUS - 1;

@@ -18,7 +18,10 @@
 /* Aligns a struct so that no two CPUs share a cache line. */
 #define CPU_ALIGNED __attribute__((aligned(128)))
 
-/* Defines the global array xs[] and x_of(cpu), which returns an entry. */
+/*
+ * Defines the global array xs[] with one struct x for each CPU, and the function x_of(cpu), which
+ * returns the entry of a CPU.
+ */
 #define CPU_VARIABLES(x)                                                                           \
 	static struct x x##s[MAX_CPUS];                                                            \
 	static __always_inline struct x *x##_of(u32 cpu)                                           \
@@ -26,7 +29,10 @@
 		return &x##s[cpu & (MAX_CPUS - 1)];                                                \
 	}
 
-/* Defines the map xs and x_of(cpu), which returns an entry or NULL. */
+/*
+ * Defines the BPF map xs with one struct x for each CPU, and the function x_of(cpu), which returns
+ * the entry of a CPU or NULL.
+ */
 #define CPU_MAP(x)                                                                                 \
 	struct {                                                                                   \
 		__uint(type, BPF_MAP_TYPE_ARRAY);                                                  \

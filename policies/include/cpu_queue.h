@@ -3,17 +3,18 @@
  * The runqueue of a CPU in mqs and pmqs: a dispatch queue (DSQ) with the CPU's number as its ID, a
  * lock, and the values that other CPUs may read.
  *
- * Other CPUs read max_na_goodness without the lock, and try to take the lock only to take a task.
- * No CPU ever waits for the lock. Even the owner continues while another CPU holds it, because the
- * lock of the DSQ already keeps the queue consistent: if another CPU has taken a task, moving that
- * task fails.
+ * Goodness is the value by which the policies choose tasks (goodness.h). Other CPUs read the
+ * highest goodness, max_na_goodness, without the lock. They try to acquire the lock only to take a
+ * task. No CPU ever waits for the lock. Even the CPU that owns the queue continues while another
+ * CPU holds its lock. This is safe, because the lock of the DSQ keeps the queue consistent: if
+ * another CPU has taken a task, moving that task fails.
  */
 #ifndef CPU_QUEUE_H
 #define CPU_QUEUE_H
 
 #include "goodness.h"
 
-/* curr_na_goodness of a CPU that runs no task of the policy. No task exceeds it. */
+/* Value of mq.curr_na_goodness while the CPU runs no task of the policy. No task has more. */
 #define UNBEATABLE 0x7fff
 
 /*
@@ -24,26 +25,29 @@ u64 nr_busy, nr_preempted;
 
 /* Runqueue of one CPU, besides its DSQ. */
 struct mq {
-	/* Number of CPUs that hold the lock: its owner, and at most one other. */
+	/* Number of CPUs that hold the lock: the CPU itself, and at most one other. */
 	u32 holders;
 	/* Highest goodness without affinity among the waiting tasks. */
 	s32 max_na_goodness;
 	/*
-	 * Time of the last release. If the clock of a CPU is behind this time, the CPU treats the
-	 * lock as held.
+	 * Time of the last release. A CPU whose clock is behind this time treats the lock as held.
 	 */
 	u64 free_at;
-	/* Number of tasks that run here: 0 or 1. */
+	/* 1 if the CPU runs a task of the policy, else 0. */
 	s32 running;
 	/* Goodness of the running task without affinity. */
 	s32 curr_na_goodness;
 	/* pmqs: time at which the turn of the running task began. */
 	u64 turn_since;
-	/* pmqs: time since which the longest waiting task waits, as of the last choice. */
+	/*
+	 * pmqs: time since which the oldest waiting task has waited, as of the CPU's last search.
+	 */
 	u64 oldest_since;
 	/* Balancer: load of the queue. */
 	s64 load;
-	/* Balancer: load less the mean load before tasks are moved, in thousandths. */
+	/*
+	 * Balancer: load minus the mean load of all queues, before tasks are moved, in thousandths.
+	 */
 	s64 deviation_milli;
 	/* Balancer: BALANCED, SURPLUS or DEFICIT. */
 	s32 kind;
@@ -57,7 +61,7 @@ static __always_inline struct mq *mq_of(s32 cpu)
 	return &mqs[cpu & (MAX_CPUS - 1)];
 }
 
-/* Tries to take the lock of another CPU's queue. Returns whether it did. */
+/* Tries to acquire the lock of another CPU's queue. Returns whether it succeeded. */
 static __always_inline bool try_lock(struct mq *q)
 {
 	if (bpf_ktime_get_ns() >= q->free_at && __sync_bool_compare_and_swap(&q->holders, 0, 1))
@@ -66,7 +70,7 @@ static __always_inline bool try_lock(struct mq *q)
 	return false;
 }
 
-/* Takes the lock of the CPU's own queue, at once, even if another CPU holds it. */
+/* Acquires the lock of the CPU's own queue without waiting, even if another CPU holds it. */
 static __always_inline void lock_own(struct mq *q)
 {
 	__sync_fetch_and_add(&q->holders, 1);
@@ -79,14 +83,14 @@ static __always_inline void unlock(struct mq *q)
 	__sync_fetch_and_add(&q->holders, -1);
 }
 
-/* Raises the highest goodness of a queue to that of a task that enters it. */
+/* Raises the published goodness of a queue if a task that enters the queue has more. */
 static __always_inline void raise_max(struct mq *q, s32 na)
 {
 	if (q->max_na_goodness < na)
 		q->max_na_goodness = na;
 }
 
-/* Puts a task into the queue of a CPU and gives it affinity to that CPU. */
+/* Puts a task into the queue of a CPU. From now on, the task has the affinity bonus on that CPU. */
 static __always_inline void put_on(struct task_struct *p, struct task_ctx *t, s32 cpu, u64 enq_flags)
 {
 	struct mq *q = mq_of(cpu);
@@ -98,8 +102,8 @@ static __always_inline void put_on(struct task_struct *p, struct task_ctx *t, s3
 }
 
 /*
- * Publishes the goodness of the task that starts (`running` is 1) or stops (0) running, or that
- * continues to run.
+ * Publishes the goodness of the task that runs on its CPU (`running` is 1), or that the CPU runs no
+ * task of the policy any more (0).
  */
 static __always_inline void show_running(struct task_struct *p, s32 running)
 {

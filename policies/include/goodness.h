@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Goodness, the value by which Linux 2.4 chose tasks, and the tick counters that it is computed
- * from, for policies with several queues. The head comment of dss.bpf.c explains how goodness is
- * computed.
+ * from, for policies with several queues. The head comment of dss.bpf.c gives the formula.
  *
- * A task has a counter of the ticks left of its quantum. When all tasks that could run have used up
- * their counters, the counters of all tasks are recalculated: half of what is left, plus the ticks
- * that belong to the nice value. Here a recalculation only increments `epoch`. The counter of a
- * task is brought up to date when the task is next examined, in task_ctx().
+ * The counter of a task is the number of ticks left of its quantum. When the counters of all tasks
+ * that could run are 0, the counters of all tasks of the system are recalculated: counter = counter
+ * / 2 + the ticks of a quantum. Here a recalculation only increments `epoch`. When a task is next
+ * examined, task_ctx() applies the recalculations that the task has missed.
  */
 #ifndef GOODNESS_H
 #define GOODNESS_H
@@ -25,17 +24,20 @@
 #define MAX_RT_PRIO 100
 /* Goodness of running no task. */
 #define GOODNESS_IDLE (-1000)
-/* After this many recalculations in a row a counter no longer changes. */
+/* After this many recalculations without running, a counter no longer changes. */
 #define MAX_MISSED 8
 
 /* Number of recalculations. */
 u64 nr_recalculations;
-/* Number of the last recalculation. task_ctx() derives from it how many a task has missed. */
+/*
+ * Number of the last recalculation. task_ctx() compares it with the task's own number to apply the
+ * recalculations that the task has missed.
+ */
 static u32 epoch;
 
 /*
- * Keys of the first and last position of all queues. A woken task gets a key before `front`, and at
- * the end of its quantum a task gets one after `back`.
+ * Lowest and highest key that a task has in any queue. A woken task gets a key below `front`, so it
+ * is first in its queue. A task whose quantum ends gets a key above `back`.
  */
 static s64 front, back;
 
@@ -43,9 +45,9 @@ static s64 front, back;
 struct task_ctx {
 	/* Ticks left of the quantum, as of recalculation number `epoch`. */
 	s32 counter;
-	/* Number of the last recalculation that `counter` contains. */
+	/* Number of the last recalculation that was applied to `counter`. */
 	u32 epoch;
-	/* Charged time that is not yet a whole tick. */
+	/* Run time that does not amount to a whole tick yet. */
 	u64 owed_ns;
 	/* Key of the task in its queue. */
 	s64 place;
@@ -73,7 +75,7 @@ struct cpu_ctx {
 	u64 mm;
 	/* Time at which the CPU last became idle. */
 	u64 idle_since;
-	/* Ticks of the CPU, for tick_period(). */
+	/* Times of the CPU's ticks, from which tick_period() computes the length of a tick. */
 	struct ticks ticks;
 };
 /* States of all CPUs. */
@@ -87,10 +89,7 @@ static __always_inline struct cpu_ctx *cpu_ctx(s32 cpu)
 	return &cpu_ctxs[cpu & (MAX_CPUS - 1)];
 }
 
-/*
- * Returns whether the task may run on the CPU. The mask is read only if the task may not run on all
- * CPUs.
- */
+/* Returns whether the task may run on the CPU. Reads the mask only if some CPU is not allowed. */
 static __always_inline bool may_run(const struct task_struct *p, s32 cpu)
 {
 	return p->nr_cpus_allowed >= nr_cpus || bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
@@ -136,7 +135,7 @@ static __always_inline s32 na_goodness(const struct task_struct *p, const struct
 	return t->counter ? t->counter + 20 - nice_of(p) : 0;
 }
 
-/* Returns the goodness of a task on a CPU that last loaded the memory map `mm`. */
+/* Returns the goodness of a task on a CPU whose loaded memory map is `mm`. */
 static __always_inline s32 goodness(const struct task_struct *p, const struct task_ctx *t, s32 cpu, u64 mm)
 {
 	s32 weight = na_goodness(p, t);
@@ -157,8 +156,8 @@ static __always_inline s32 prev_goodness(const struct task_struct *p, const stru
 }
 
 /*
- * Returns by how much the goodness of the task exceeds that of a CPU's running task, or
- * GOODNESS_IDLE if the policy does not know the running task.
+ * Returns the goodness of a woken task less the goodness of the task that `cpu` runs, or
+ * GOODNESS_IDLE if the running task is not one of this policy.
  */
 static __always_inline s32 preemption_goodness(struct task_struct *p, struct task_ctx *t, s32 cpu)
 {
@@ -209,15 +208,15 @@ static __always_inline void goodness_running(struct task_struct *p)
 		c->mm = (u64)p->mm;
 }
 
-/* Returns a key before all tasks of all queues. */
+/* Returns a key that sorts before all tasks of all queues. */
 static __always_inline s64 next_front(void)
 {
 	return __sync_fetch_and_add(&front, -1) - 1;
 }
 
 /*
- * Returns the key of a task in its queue: a new one at the end if its quantum has ended, else the
- * one it had.
+ * Returns the key with which a task enters its queue. If its quantum has ended, that is a new key
+ * at the end. Otherwise the task keeps its key.
  */
 static __always_inline u64 place_in_queue(struct task_ctx *t)
 {
@@ -248,7 +247,7 @@ void SCX_OP(goodness_runnable, struct task_struct *p, u64 enq_flags)
 		t->place = next_front();
 }
 
-/* Makes the next choice skip the task, unless no other task can run. */
+/* Makes the next search skip the task, unless no other task can run. */
 bool SCX_OP(goodness_yield, struct task_struct *from, struct task_struct *to)
 {
 	struct task_ctx *t = task_ctx(from);
@@ -288,8 +287,8 @@ s32 SCX_OP(goodness_init_task, struct task_struct *p, struct scx_init_task_args 
 }
 
 /*
- * Returns the ticks left of an exiting task to its parent. The parent can have at most twice its
- * quantum, the amount it would have after a long sleep.
+ * Gives the remaining ticks of an exiting task back to its parent. The parent can have at most
+ * twice its quantum, the amount that it would have after a long sleep.
  */
 void SCX_OP(goodness_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {

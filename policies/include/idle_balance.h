@@ -4,12 +4,12 @@
  *
  * A CPU about to idle pulls a task from the busiest CPU of its core, then of its last-level cache
  * (LLC), its node and the machine. It does not search at all if its average idle period is shorter
- * than a migration costs (migration_cost_ns), and it stops at a domain if the search there would
- * take longer than the idle period. Independently, a timer moves one task from the busiest to the
- * least busy CPU every balance_ns.
+ * than the cost of a migration (migration_cost_ns). It stops before a domain if the search there
+ * would take longer than its idle period. Independently, a timer moves one task from the busiest to
+ * the least busy CPU every balance_ns.
  *
- * Simplified: CFS compares groups of CPUs, this code compares CPUs. The load is the number of
- * tasks. A task that ran just now may be pulled, although its cache is warm.
+ * Simplified: this code compares CPUs, where CFS compares groups of CPUs. The load is the number of
+ * tasks. A task that has just run may be pulled, although its data is still in the cache.
  */
 #ifndef IDLE_BALANCE_H
 #define IDLE_BALANCE_H
@@ -23,13 +23,13 @@ u32 idle_balance PARAM("level, 0..2: domains in which a CPU about to idle search
 
 /*
  * Counters, in this order: tasks pulled by CPUs about to idle, tasks moved by the timer, and
- * searches that were skipped because idle periods are too short.
+ * searches that were skipped because idle periods were too short.
  */
 u64 nr_pulled, nr_balanced, nr_declined;
 
-/* Moves the first task of a queue that may run here to this CPU. Defined by the policy. */
+/* Takes the first task of another CPU's queue that may run on this CPU. Defined by the policy. */
 static __always_inline bool take(u32 from);
-/* Called after a task moved between two queues. Defined by overloaded.h. */
+/* Updates the bitmaps after a task moved between two queues. Defined by overloaded.h. */
 static __always_inline void moved(u32 from, u32 to);
 
 /* Updates the average idle period of a CPU. Called from ops.update_idle(). */
@@ -48,7 +48,7 @@ static __always_inline void note_idle_time(struct cpu *c, bool idle)
 
 /*
  * Pulls a task for a CPU about to idle. Returns whether it found one. The loop ends with `break`,
- * because with `return` clang combines the flags in a way that the verifier rejects.
+ * because with `return` clang generates code that the verifier rejects.
  */
 static __always_inline bool pull(struct cpu *c, u32 cpu, u32 nr_cpus)
 {
@@ -101,8 +101,8 @@ struct {
 } balance_timers SEC(".maps");
 
 /*
- * Moves the first waiting task of the busiest CPU to the least busy one, if that has at least two
- * tasks fewer. Runs when the timer expires.
+ * Runs when the timer expires. Moves the first waiting task of the busiest CPU to the least busy
+ * CPU, if their numbers of tasks differ by at least two.
  */
 static int balance(void *map, u32 *key, struct balance_timer *timer)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Callbacks that take a task through the run list of Linux 2.4 and 2.5: it is created, enters the
- * list when it wakes up, is chosen, leaves the list when it sleeps, and exits.
+ * Callbacks for the run list of Linux 2.4 and 2.5, for every event in the life of a task: it is
+ * created, enters the list when it wakes up, is chosen to run, leaves the list when it sleeps, and
+ * exits.
  *
- * The policy defines how a task is chosen and how its ticks are counted: goodness(), choose() and
- * the functions that are declared below. A task is identified by its slot, the index of its list
- * node (run_list.h).
+ * The policy that includes this header defines how a task is chosen and how its ticks are counted:
+ * goodness(), choose() and the other functions that are only declared below. A task is identified
+ * by its slot, the index of its list node (run_list.h).
  */
 #ifndef LIST_TASKS_H
 #define LIST_TASKS_H
@@ -17,14 +18,14 @@
 #define PROC_CHANGE_PENALTY 15
 /* Goodness of running no task. */
 #define GOODNESS_IDLE (-1000)
-/* Highest number of choices in one ops.dispatch(). */
+/* Highest number of calls of choose() in one ops.dispatch(). */
 #define MAX_TRIES 8
-/* Result of choose() if the choice must be repeated. It is not a valid slot. */
+/* Result of choose() if the search must be repeated. It is not a valid slot. */
 #define AGAIN MAX_TASKS
 
 /* Number of recalculations of all counters. */
 u64 nr_recalculations;
-/* Number of tasks that choices examined. */
+/* Number of tasks examined by calls of choose(). */
 u64 nr_examined;
 /* Number of wake-ups that preempted a task. */
 u64 nr_preempted;
@@ -35,11 +36,12 @@ static s32 *ticks_left(struct node *n);
 static s32 most_ticks(struct node *n);
 /* Gives a new task its first quantum. Defined by the policy. */
 static void init_ticks(struct node *n);
-/* Rewards a task that wakes up for its sleep, before it enters the list. Defined by the policy. */
+/* Rewards a woken task for its sleep, before the task enters the list. Defined by the policy. */
 static void credit_sleep(struct node *n);
 /*
- * Returns the slot of the best task for a CPU, HEAD if no task can run, or AGAIN. `prev` is the
- * slot of the running task if it can continue, else HEAD. Defined by the policy.
+ * Returns the slot of the best task for a CPU, HEAD if no task can run, or AGAIN if the search must
+ * be repeated. `prev` is the slot of the running task if that can continue, else HEAD. Defined by
+ * the policy.
  */
 static u32 choose(s32 cpu, u32 prev);
 
@@ -50,9 +52,9 @@ s32 SCX_OP(list_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 }
 
 /*
- * Adds a woken or new task at the front of the list, and moves a task to the back at the end of its
- * quantum. A task that was preempted or that yielded keeps its place. Then wakes or preempts the
- * CPU that should take the task. After a yield it looks for no other CPU.
+ * Adds a woken or new task at the front of the list. Moves a task to the back at the end of its
+ * quantum. A task that was preempted or that yielded keeps its place. Unless the task yielded, then
+ * wakes or preempts the CPU that should run it.
  */
 void SCX_OP(list_enqueue, struct task_struct *p, u64 enq_flags)
 {
@@ -136,7 +138,10 @@ void SCX_OP(list_quiescent, struct task_struct *p, u64 deq_flags)
 	bpf_spin_unlock(&runqueue_lock);
 }
 
-/* Returns the tasks of a CPU's local DSQ to the list, because a realtime task takes the CPU. */
+/*
+ * Puts the tasks of a CPU's local dispatch queue back into the list when a realtime task takes the
+ * CPU.
+ */
 void SCX_OP(list_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
 	scx_bpf_reenqueue_local___v2___compat();
@@ -169,7 +174,7 @@ s32 SCX_OP(list_init_task, struct task_struct *p, struct scx_init_task_args *arg
 	return 0;
 }
 
-/* Returns the ticks left of an exiting task to its parent, and releases its slot. */
+/* Gives the remaining ticks of an exiting task back to its parent, and releases its slot. */
 void SCX_OP(list_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
 	u32 slot = task_slot(p), parent_slot = p->real_parent ? task_slot(p->real_parent) : HEAD;

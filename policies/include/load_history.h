@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A history of how much of the last periods a task wanted the CPU: a ring buffer with one entry for
- * each period.
+ * A history of the time for which a task wanted the CPU: a ring buffer with one entry for each of
+ * the last periods.
  *
- * A task wants the CPU while it runs and while it waits to run. Only sleep does not count. The
- * current period has not ended yet, so the history covers the part of it that has passed, plus the
- * full periods before.
+ * A task wants the CPU while it runs and while it waits to run, but not while it sleeps. The
+ * history covers the past periods in the buffer and the part of the current period that has passed.
  */
 #ifndef LOAD_HISTORY_H
 #define LOAD_HISTORY_H
@@ -22,17 +21,20 @@ const volatile u64 ring_period_ns PARAM("ns, 1000000..10000000000: length of a p
 struct load_history {
 	/* Time for which the task wanted the CPU in each period, in ns. */
 	u64 ring[RING_MAX];
-	/* Sum of the ring. */
+	/* Sum of all entries of `ring`. */
 	u64 used;
 	/* Number of the current period. */
 	u64 period;
 	/* Time of the last update. */
 	u64 known;
-	/* Whether the task has wanted the CPU since then. */
+	/* Whether the task has wanted the CPU since the last update. */
 	bool wants;
 };
 
-/* Ends the periods before the current one, and clears the entries that are reused. */
+/*
+ * Completes the periods that ended before `now`, and clears the entries of the buffer that are
+ * reused.
+ */
 __noinline int load_end_periods(struct load_history *h, u64 now)
 {
 	u64 period = now / ring_period_ns;

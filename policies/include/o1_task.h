@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * State of a task of o1: its timeslice, its level, and the array and list that it enters next.
+ * State of a task of o1: its timeslice, its level, and the priority array (prio_array.h) that it
+ * enters next.
  *
  * The level of a task is its nice value plus 20, plus a penalty if it recently used more of the CPU
- * than its fair share. The fair share is an equal part for each task of the CPU and one more, which
- * may wake up. Batch work is 24 levels further down.
+ * than its fair share. On a CPU with n tasks, the fair share is 1 / (n + 1), which leaves a share
+ * for a task that wakes up. The levels of batch tasks are 24 levels worse.
  */
 #ifndef O1_TASK_H
 #define O1_TASK_H
@@ -13,7 +14,7 @@
 #include "load_history.h"
 #include "prio_balance.h"
 
-/* Levels that are added for batch work. */
+/* Number that is added to the level of a batch task. Higher levels are worse. */
 #define BATCH_LEVELS 24
 
 const volatile u64 slice_max_ns PARAM("ns, 1000000..10000000000: timeslice at nice -20") = 300000000;
@@ -22,7 +23,7 @@ const volatile u64 batch_slice_ns PARAM("ns, 1000000..10000000000: timeslice of 
 const volatile s32 batch_nice PARAM("nice, -20..20: tasks of this nice value and above are batch work; 20: none is") = 19;
 u32 max_penalty PARAM("levels, 0..23: largest penalty, for a task that always wants the CPU") = 21;
 
-/* Counters, in this order: timeslices that ended, and levels that were computed with a penalty. */
+/* Counters, in this order: timeslices that ended, and computed levels that contained a penalty. */
 u64 nr_expired, nr_penalised;
 
 /* State of one task. */
@@ -71,7 +72,7 @@ static __always_inline struct prio_node *prio_node_of(struct task_struct *p)
 	return t ? &t->node : NULL;
 }
 
-/* Returns true, because this policy pulls tasks even if their caches are warm. */
+/* Returns true, because this policy pulls a task even if its data is still in a cache. */
 static __always_inline bool may_pull(struct prio_rq *to, struct prio_node *node)
 {
 	return true;
@@ -132,8 +133,8 @@ static __always_inline u32 level_of(struct task_struct *p, struct task_ctx *t, s
 }
 
 /*
- * Chooses where a task that stays runnable is queued. If its timeslice is used up, it gets a new
- * one and enters the expired array.
+ * Chooses the array and level that a runnable task enters. If its timeslice is used up, it gets a
+ * new one and enters the expired array.
  */
 static __always_inline void place(struct task_struct *p, struct task_ctx *t, struct prio_rq *rq)
 {

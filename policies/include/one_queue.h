@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Callbacks of a policy that chooses tasks by goodness from one queue for all CPUs.
+ * Callbacks of a policy that chooses tasks by goodness (goodness.h) from one queue for all CPUs.
  *
- * The policy defines how the queue is kept and searched: insert_waiting() and choose().
+ * The policy defines how tasks are inserted into the queue, insert_waiting(), and how the queue is
+ * searched, choose().
  */
 #ifndef ONE_QUEUE_H
 #define ONE_QUEUE_H
@@ -11,12 +12,12 @@
 #include "hotplug.h"
 
 /*
- * Highest number of choices in one ops.dispatch(). A choice is repeated if another CPU takes the
- * chosen task, and after a recalculation.
+ * Highest number of calls of choose() in one ops.dispatch(). A search is repeated if another CPU
+ * takes the task that was found, and after a recalculation.
  */
 #define MAX_TRIES 8
 
-/* Number of tasks that choices examined. */
+/* Number of tasks examined by calls of choose(). */
 u64 nr_examined;
 
 /* Gives new ticks to all tasks. Each task applies the recalculation when it is next examined. */
@@ -30,9 +31,9 @@ static __always_inline void recalculate(void)
 static void insert_waiting(struct task_struct *p, struct task_ctx *t, u64 enq_flags);
 
 /*
- * Runs the best task: a waiting one, or `prev`, which runs now. Returns false if the choice must be
- * repeated. `prev_ctx` is the state of `prev`, or NULL if it cannot continue. `best` is the
- * goodness of `prev`, and `mm` the last memory map of the CPU. Defined by the policy.
+ * Runs the best task: a waiting one, or the running task `prev`. Returns false if the search must
+ * be repeated. `prev_ctx` is the state of `prev`, or NULL if `prev` cannot continue. `best` is the
+ * goodness of `prev`. `mm` is the memory map that is loaded on the CPU. Defined by the policy.
  */
 static bool choose(s32 cpu, struct task_struct *prev, struct task_ctx *prev_ctx, s32 best, u64 mm);
 
@@ -40,9 +41,9 @@ static bool choose(s32 cpu, struct task_struct *prev, struct task_ctx *prev_ctx,
 u64 nr_preempted;
 
 /*
- * Wakes or preempts a CPU for a woken task, as in reschedule_idle() of Linux 2.4. In this order:
- * its last CPU if that is idle, the CPU that has been idle longest, the CPU with the running task
- * that it exceeds in goodness by most and by more than 1.
+ * Wakes or preempts a CPU for a woken task, as in reschedule_idle() of Linux 2.4. Chooses its last
+ * CPU if that is idle, else the CPU that has been idle longest. If no CPU is idle, chooses the CPU
+ * where goodness(woken task) - goodness(running task) is largest, if it exceeds 1.
  */
 static __always_inline void reschedule_idle(struct task_struct *p, struct task_ctx *t)
 {

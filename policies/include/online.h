@@ -5,24 +5,28 @@
  * The kernel unloads a policy without ops.cpu_online() and ops.cpu_offline() when a CPU goes online
  * or offline. A policy with these callbacks stays loaded and must handle three situations:
  *
- * - Tasks in the queue of a CPU that goes offline. The CPU first runs what waits in its queues, and
- *   the kernel (balance_push()) moves those tasks to other CPUs. The CPU cannot take a task that
- *   ran elsewhere last, so the policy must move it away (pass_on.h).
- * - A kick that never completes. The last action of the CPU is to wake the task that waits for its
- *   shutdown. scx_bpf_kick_cpu() would first send an interrupt to the CPU itself, which no longer
- *   handles interrupts. The kick would stay pending, and the kernel would wait for it when it
- *   unloads the policy. woken_by_gone_cpu() therefore inserts that task without a kick.
+ * - Tasks in the queue of a CPU that goes offline. The CPU first runs the tasks in its queues, and
+ *   the kernel moves each to another CPU (balance_push()). However, the CPU can no longer take a
+ *   task that last ran on another CPU, so the policy must move such tasks away (pass_on.h).
+ * - A kick that never completes. The last action of a CPU that goes offline is to wake the task
+ *   that waits for its shutdown. If the policy called scx_bpf_kick_cpu() for this wake-up, the CPU
+ *   would first send an interrupt to itself, which it no longer handles. The kick would stay
+ *   pending, and the kernel would wait for it when it unloads the policy. woken_by_gone_cpu()
+ *   therefore inserts that task without a kick.
  * - An offline CPU in the idle mask. The mask can contain an offline CPU, because the CPU goes idle
  *   before it is gone. A policy that only reads the mask must also check is_online(). A policy that
- *   claims idle CPUs with scx_bpf_pick_idle_cpu() gets the offline CPU at most once, and then wakes
- *   no CPU that time.
+ *   claims idle CPUs with scx_bpf_pick_idle_cpu() gets the offline CPU at most once. In that case
+ *   it wakes no CPU.
  */
 #ifndef ONLINE_H
 #define ONLINE_H
 
 #include "cpu_array.h"
 
-/* State that every wake-up reads. It has cache lines of its own, because it rarely changes. */
+/*
+ * Which CPUs are offline. Every wake-up reads this state and it rarely changes, so it has cache
+ * lines of its own.
+ */
 static struct {
 	/* Whether a CPU is offline or has been offline since the policy was loaded. */
 	bool any;
@@ -55,7 +59,7 @@ static __always_inline void online_init(void)
 	scx_bpf_put_cpumask(mask);
 }
 
-/* Returns whether the CPU that runs this code no longer handles interrupts. */
+/* Returns whether the current CPU is going offline and no longer handles interrupts. */
 static __always_inline bool is_gone(u32 this_cpu)
 {
 	const struct cpumask *mask = scx_bpf_get_online_cpumask();
@@ -66,8 +70,8 @@ static __always_inline bool is_gone(u32 this_cpu)
 }
 
 /*
- * Inserts a task into the local DSQ of its CPU, without a kick, if the waking CPU no longer handles
- * interrupts. Returns whether it did. Called from ops.enqueue().
+ * If the waking CPU no longer handles interrupts, inserts the task into the local dispatch queue of
+ * its CPU, without a kick. Returns whether it did so. Called from ops.enqueue().
  */
 static __always_inline bool woken_by_gone_cpu(struct task_struct *p, u64 slice, u64 enq_flags)
 {

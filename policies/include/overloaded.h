@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Bitmaps of overloaded CPUs: those that run one task while another one waits.
+ * Bitmaps of overloaded CPUs, which run one task while another one waits.
  *
- * Each last-level cache (LLC) has a sparse bitmap with one bit for each CPU. A bit is written only
- * when the CPU becomes overloaded or stops being so.
+ * For each last-level cache (LLC) there is a sparse bitmap (sparse_bitmap.h) with one bit for each
+ * CPU. A bit is written only when the CPU becomes overloaded or is no longer overloaded.
  */
 #ifndef OVERLOADED_H
 #define OVERLOADED_H
@@ -23,7 +23,8 @@ static __always_inline u32 group_of(u32 cpu)
 }
 
 /*
- * Updates the bit of a CPU. `coming` is the number of tasks that are about to arrive in its queue.
+ * Updates the bit of a CPU. `coming` is the number of tasks that the kernel is about to insert into
+ * its queue.
  */
 static __always_inline void update_overloaded_with(struct cpu *c, u32 cpu, s32 coming)
 {

@@ -3,10 +3,10 @@
  * ops.cpu_online() and ops.cpu_offline() for a policy with one queue for each CPU, and pass_on(),
  * which empties the queue of a CPU that goes offline.
  *
- * A task that ran on another CPU last may wait in the queue of a CPU that goes offline. That CPU
- * cannot take the task any more. The task would have to wait until the CPU is offline, but the CPU
- * goes offline only after all RCU readers are done, and RCU may need the waiting task for that. The
- * policy therefore moves such tasks to the global dispatch queue (DSQ).
+ * A CPU that goes offline can no longer take tasks that last ran on another CPU. If such a task
+ * waits in its queue, a deadlock is possible. The task would have to wait until the CPU is offline.
+ * The CPU goes offline only after an RCU grace period, and RCU may need the waiting task to
+ * complete it. The policy therefore moves such tasks to the global dispatch queue (DSQ).
  *
  * A policy that includes this header defines pass_on_all().
  */
@@ -20,8 +20,8 @@ u64 nr_passed_on;
 
 /*
  * Moves all tasks of a DSQ to the global DSQ, which every CPU checks first, and wakes idle CPUs for
- * them. ops.dispatch() calls it for tasks that scx_bpf_dsq_move_to_local() refused, and
- * ops.cpu_offline() for all tasks.
+ * them. Called from ops.cpu_offline(), and from ops.dispatch() if tasks are left that
+ * scx_bpf_dsq_move_to_local() did not take.
  */
 static __noinline int pass_on(u64 dsq)
 {

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Plan 9's process priorities: 20 levels, of which the highest runs first, and round robin within a
- * level.
+ * Plan 9's process priorities: 20 levels, the highest of which runs first, and round robin among
+ * the processes of a level.
  *
- * A process has a base level, 10 for nice 0. Nice values change it by one level for every two
- * steps. The process also has a usage: the share of a CPU that it used recently, averaged with a
- * time constant of gain_ns. Its level is
+ * A process has a base level, which is 10 for nice 0 and falls by one level for every two nice
+ * values. It also has a usage: the share of a CPU that it used recently, an exponential average
+ * with the time constant gain_ns. The level of the process is
  *
  *     min(base level, fair share / usage)
  *
  * so a process that uses a half of its fair share has level 2, and one that uses a tenth has level
  * 10.
  *
- * A queue is a dispatch queue (DSQ) whose key orders processes by level and then by arrival. It has
- * one lock.
+ * Processes wait in dispatch queues (DSQs), ordered by level and then by time of arrival.
  */
 #ifndef PLAN9_H
 #define PLAN9_H
@@ -24,13 +23,16 @@
 #define PLAN9_LEVELS 20
 /* Base level of nice 0. */
 #define PLAN9_NORMAL 10
-/* Position of the level in the key that orders a queue; the arrival time is in the bits below. */
+/*
+ * The key that orders a queue has the level in the bits from this position up, and the time of
+ * arrival in the lower bits.
+ */
 #define PLAN9_SHIFT 58
-/* A whole CPU, in the fixed-point unit of usages and shares. */
+/* A usage of one whole CPU. Usages and shares are fixed-point numbers with 32 fraction bits. */
 #define PLAN9_ONE (1ULL << 32)
 
-const volatile u64 quantum_ns PARAM("ns, 1000000..10000000000: time slice of a process among those of its level") = 100000000;
-const volatile u64 gain_ns PARAM("ns, 1000000..1000000000000: time constant of the usage average; the longer, the longer past CPU time counts") = 30000000000;
+const volatile u64 quantum_ns PARAM("ns, 1000000..10000000000: time slice of a process while others of its level wait") = 100000000;
+const volatile u64 gain_ns PARAM("ns, 1000000..1000000000000: time constant of the average of past CPU use; a larger value forgets more slowly") = 30000000000;
 
 /* State of one process. */
 struct plan9_task {
@@ -74,7 +76,7 @@ static __always_inline s32 plan9_init_task(struct task_struct *p)
 }
 
 /*
- * Updates the usage of a process to the current time. `ran` is whether the process has run since
+ * Updates the usage of a process to the current time. `ran` is true if the process has run since
  * the last update.
  */
 static __always_inline void plan9_account(struct plan9_task *t, bool ran)
@@ -92,12 +94,12 @@ static __always_inline void plan9_account(struct plan9_task *t, bool ran)
 }
 
 /*
- * Returns the level of a process. Its fair share is that of `nr_cpus` CPUs among `nr_runnable`
- * processes, including this one.
+ * Returns the level of a process. Its fair share is nr_cpus / nr_runnable, where nr_runnable
+ * includes the process.
  */
 static __always_inline u32 plan9_level(struct task_struct *p, struct plan9_task *t, u64 nr_cpus, u64 nr_runnable)
 {
-	/* static_prio is 100 for nice -20 and 120 for nice 0. */
+	/* The static_prio of a task is 120 + nice, so nice -20 has 100. */
 	s32 base = 2 * PLAN9_NORMAL - (u32)(p->static_prio - 100) / 2;
 	u64 share = PLAN9_ONE, ratio;
 

@@ -3,13 +3,13 @@
  * Two priority arrays for each CPU, active and expired, as in the O(1) schedulers of Linux.
  *
  * An array has one FIFO dispatch queue (DSQ) for each level, and a bitmap of the levels that may
- * have tasks. A bit search finds the best level, and changing one index swaps the arrays. Neither
- * takes longer with more tasks.
+ * have tasks. The CPU finds the best level by a bit search, and swaps the arrays by changing an
+ * index. Neither takes longer with more tasks.
  *
- * A CPU that adds a task to a level sets the level's bit. Only the owner of the array clears bits:
- * when it finds the best level empty, it clears the bit and then checks the level again, so a task
- * that arrived in between is not lost. If other CPUs have emptied a level, the owner makes one
- * unsuccessful check and clears the bit.
+ * A CPU that adds a task to a level sets the level's bit. Only the CPU that owns the array clears
+ * bits. When it finds the best level empty, it clears the bit and then checks the level again, so a
+ * task that arrived in between is not lost. Other CPUs take tasks without clearing bits, so a set
+ * bit may belong to an empty level.
  */
 #ifndef PRIO_ARRAY_H
 #define PRIO_ARRAY_H
@@ -19,7 +19,7 @@
 
 /* Number of levels of an array, one for each bit of a word. Level 0 is the best. */
 #define PRIO_LEVELS 64
-/* No level: the CPU runs no task of the policy, or the array is empty. */
+/* Value for "no level": the CPU runs no task of the policy, or the array is empty. */
 #define PRIO_NONE 64
 
 /* Runqueue of one CPU, besides its DSQs. */
@@ -38,15 +38,15 @@ struct prio_rq {
 	u32 best_expired;
 	/* Time at which a busy CPU next compares queue lengths. */
 	u64 next_balance;
-	/* Request to the next ops.dispatch(): pull tasks from a longer queue. */
+	/* Whether the next ops.dispatch() should pull tasks from a longer queue. */
 	bool pull;
-	/* Request to the next ops.dispatch(): run a child before its parent. */
+	/* Whether the next ops.dispatch() should run a new child before its parent. */
 	bool child;
-	/* Whether the current pull may take tasks with warm caches. */
+	/* Whether the current pull may take tasks whose data is still in the cache. */
 	bool warm;
-	/* Whether the current pull has found a task that may run on its CPU. */
+	/* Whether the current pull has found a task that may run on this CPU. */
 	bool allowed;
-	/* Request to the next ops.dispatch(): give the running task to another CPU. */
+	/* Whether the next ops.dispatch() should move the running task to another CPU. */
 	bool push;
 	/* Whether a task of this CPU, and not an interrupt, is waking others. */
 	bool waking;
@@ -54,7 +54,10 @@ struct prio_rq {
 	u32 load_avg;
 } CPU_ALIGNED;
 
-/* A policy may define PRIO_RQS as CPU_MAP to keep the runqueues in a map. */
+/*
+ * By default, the runqueues are global variables. A policy may define PRIO_RQS as CPU_MAP to keep
+ * them in a BPF map.
+ */
 #ifndef PRIO_RQS
 #define PRIO_RQS CPU_VARIABLES
 #endif
@@ -67,7 +70,9 @@ struct prio_node {
 	 * CPUs take tasks.
 	 */
 	u32 counted;
-	/* Time at which the task ran last, for policies that consider warm caches. */
+	/*
+	 * Time at which the task last ran, for policies that keep tasks whose data is in the cache.
+	 */
 	u64 ran_at;
 };
 
@@ -81,8 +86,8 @@ static __always_inline u64 prio_dsq(s32 cpu, u32 array, u32 level)
 }
 
 /*
- * Returns the index of the lowest set bit; `bits` is not 0. BPF has no instruction for this, so a
- * multiplication with a de Bruijn sequence gives an index into a table.
+ * Returns the index of the lowest set bit of `bits`, which must not be 0. BPF has no instruction
+ * for this, so a multiplication with a de Bruijn sequence yields an index into a table.
  */
 static __always_inline u32 first_bit(u64 bits)
 {
@@ -109,8 +114,8 @@ static __always_inline void prio_insert(struct prio_rq *rq, struct task_struct *
 }
 
 /*
- * Updates nr_queued of its CPU when a task leaves its level. Called from ops.dequeue(), which the
- * kernel calls whenever that happens.
+ * Decrements nr_queued of the CPU from whose level a task is removed. Called from ops.dequeue(),
+ * which the kernel calls at every removal.
  */
 static __always_inline void prio_removed(struct prio_node *node)
 {
@@ -123,7 +128,7 @@ static __always_inline void prio_removed(struct prio_node *node)
 
 /*
  * Updates nr_queued of both CPUs after a task has moved to the arrays of another CPU. Called from
- * ops.dispatch(). If a third CPU has taken the task already, neither counts it.
+ * ops.dispatch(). If a third CPU has already taken the task, neither of the two counts it.
  */
 static __always_inline void prio_moved(struct prio_rq *from_rq, s32 from, struct prio_rq *to_rq, s32 to, struct prio_node *node)
 {
@@ -134,7 +139,7 @@ static __always_inline void prio_moved(struct prio_rq *from_rq, s32 from, struct
 		__sync_fetch_and_sub(&to_rq->nr_queued, 1);
 }
 
-/* Continues prio_best() after the best level of the bitmap was found empty. */
+/* Slow path of prio_best(), for the case that the best level of the bitmap is empty. */
 __noinline u32 prio_best_of_others(s32 cpu, u32 array)
 {
 	struct prio_rq *rq = prio_rq_of(cpu);
@@ -162,8 +167,8 @@ __noinline u32 prio_best_of_others(s32 cpu, u32 array)
 }
 
 /*
- * Returns the best level of an array of this CPU, or PRIO_NONE if the array is empty. In most cases
- * the first level of the bitmap has a task.
+ * Returns the best level of an array of this CPU, or PRIO_NONE if the array is empty. The fast path
+ * is that the first level of the bitmap has a task.
  */
 static __always_inline u32 prio_best(struct prio_rq *rq, s32 cpu, u32 array)
 {
@@ -187,7 +192,7 @@ static __always_inline void prio_swap(struct prio_rq *rq)
 	__sync_fetch_and_add(&nr_swaps, 1);
 }
 
-/* Result of prio_try() if the choice must be repeated. */
+/* Result of prio_try() if the search must be repeated. */
 #define PRIO_AGAIN 2
 
 /*
@@ -218,8 +223,8 @@ static __always_inline s32 prio_try(struct prio_rq *rq, s32 cpu, bool prev, u32 
 
 /*
  * Moves the next task of a CPU's arrays to its local DSQ. Returns 1 if it moved a task, 0 if there
- * is none, and -1 if the running task is the next one. `prev` is whether the running task competes.
- * It competes from prev_array and prev_level and, if prev_first is set, comes before the other
+ * is none, and -1 if the running task should continue. If `prev` is set, the running task competes
+ * as a task of level prev_level of array prev_array. With prev_first, it comes before the other
  * tasks of that level.
  */
 static __always_inline s32 prio_pick(struct prio_rq *rq, s32 cpu, bool prev, u32 prev_array, u32 prev_level,
@@ -239,8 +244,9 @@ static __always_inline s32 prio_pick(struct prio_rq *rq, s32 cpu, bool prev, u32
 }
 
 /*
- * Returns whether the current task forks p. A new thread has the same tgid as the current task, and
- * a new process has the current task as its parent. Called from ops.init_task().
+ * Returns whether p is a new task that the current task creates. A new thread has the same tgid as
+ * the current task, and a new process has the current task as its parent. Called from
+ * ops.init_task().
  */
 static __always_inline bool is_child_of(struct task_struct *p, struct task_struct *current)
 {
@@ -248,8 +254,8 @@ static __always_inline bool is_child_of(struct task_struct *p, struct task_struc
 }
 
 /*
- * Moves the tasks of all levels away, including those whose bits are clear, because a bit may be
- * set late. See pass_on.h.
+ * Moves the tasks of all levels away (pass_on.h). Includes levels whose bits are clear, because a
+ * bit is set only after the task has been added.
  */
 static __always_inline void pass_on_all(s32 cpu)
 {

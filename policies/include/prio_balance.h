@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A simple load balancer for priority arrays, which treats all CPUs as equally near.
+ * A simple load balancer for priority arrays (prio_array.h), which treats all CPUs as equally near.
  *
- * A CPU pulls tasks of the expired array first, because they have not run for longest, and from the
- * best level down.
+ * A CPU pulls tasks of the expired array before those of the active array, because expired tasks
+ * have not run for longer. Within an array, it starts at the best level.
  */
 #ifndef PRIO_BALANCE_H
 #define PRIO_BALANCE_H
@@ -15,7 +15,7 @@ u64 nr_idle_pulls;
 /* Number of tasks pulled by busy CPUs that found an imbalance. */
 u64 nr_busy_pulls;
 
-/* Number of tasks of a level that a pull examines. */
+/* Highest number of tasks of one level that a pull examines. */
 #define PULL_LOOK 32
 
 /* Returns the other CPU with the most waiting tasks, if it has more than `above`, or -1. */
@@ -37,8 +37,8 @@ static __always_inline s32 find_busiest(s32 cpu, u32 above)
 }
 
 /*
- * Moves a task from the arrays of another CPU to this CPU's local DSQ. Returns whether there was
- * one that may run here.
+ * Moves a task from the arrays of CPU `from` to this CPU's local DSQ. Returns whether it found a
+ * task that may run on this CPU.
  */
 static __always_inline bool pull_to_local(s32 from)
 {
@@ -68,8 +68,8 @@ static __always_inline bool pull_to_local(s32 from)
 }
 
 /*
- * Pulls a task from the busiest CPU or, if none of its tasks may run here, from any other CPU.
- * Returns whether it pulled one.
+ * Pulls a task from the busiest CPU. If none of its tasks may run on this CPU, tries all other
+ * CPUs. Returns whether it pulled a task.
  */
 static __always_inline bool pull_idle(s32 cpu)
 {
@@ -97,8 +97,8 @@ static __always_inline bool may_pull(struct prio_rq *to, struct prio_node *node)
 
 /*
  * Moves up to `budget` tasks from a level of another CPU's array to the same level of this CPU's
- * expired array. Returns their number. The function is global, so the verifier checks it once,
- * instead of for every number of tasks pulled before.
+ * expired array. Returns their number. The function is global, so the verifier checks it only once.
+ * Otherwise it would check it for every value of `budget`.
  */
 __noinline u32 pull_level(s32 cpu, s32 from, u32 array, u32 level, u32 budget)
 {
@@ -177,8 +177,8 @@ struct {
 } idle_timer SEC(".maps");
 
 /*
- * Wakes as many idle CPUs as tasks wait. An idle CPU has no tick, so it cannot look for work
- * itself.
+ * Wakes as many idle CPUs as there are waiting tasks. An idle CPU has no tick, so it cannot look
+ * for tasks itself.
  */
 static int look_for_work(void *map, u32 *key, struct timer_value *value)
 {

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Load balancing of priority arrays over two domains, as in Linux 2.6.22: the group of a CPU, and
- * the machine.
+ * Load balancing of priority arrays (prio_array.h) in two domains, as in Linux 2.6.22: the group of
+ * a CPU, and the machine.
  *
- * Each CPU balances at intervals. An interval doubles while the loads are even, and is longer while
- * the CPU is busy. One task is a load of 128. A busy CPU compares the smaller of the current load
- * and the load average of other CPUs with the larger of its own two values, so a short peak moves
- * no task. A task that ran recently stays where its cache is warm. If balancing fails too often
- * because of such tasks, they may move. If it fails even more often, the CPU requests the running
- * task of the busiest CPU.
+ * A CPU has a current load, 128 for each task, and a load average. A busy CPU takes the smaller of
+ * these values for the other CPUs and the larger one for itself, so a short peak moves no task. A
+ * task that ran recently is not pulled, because its data is in the cache of its CPU. If balancing
+ * fails repeatedly because of such tasks, they may be pulled. If it still fails, the CPU requests
+ * the running task of the busiest CPU.
  *
  * Simplified: balancing over the machine compares CPUs instead of groups, and the load is the
  * number of tasks instead of their weight.
@@ -16,7 +15,10 @@
 #ifndef PRIO_DOMAINS_H
 #define PRIO_DOMAINS_H
 
-/* With variables instead of a map, the verifier would not finish load_balance(). */
+/*
+ * The runqueues are in a map, because with variables the verifier exceeds its limit in
+ * load_balance().
+ */
 #define PRIO_RQS CPU_MAP
 #include "prio_balance.h"
 
@@ -25,7 +27,7 @@
 #endif
 /* Load of one task. */
 #define LOAD_SCALE 128
-/* Longest interval while all tasks of the busiest CPU are bound to it. */
+/* Longest balancing interval while all tasks of the busiest CPU are bound to that CPU. */
 #define MAX_PINNED_INTERVAL (512 * MS)
 
 const volatile u32 group_of[MAX_CPUS] PARAM("group, 0..1023: group of each CPU; a CPU balances within its group first");
@@ -38,11 +40,11 @@ u32 cache_nice_tries PARAM("times, 0..100: failed balancings after which tasks w
 bool wake_affine PARAM("0..1: whether a woken task may go to the CPU of its waker") = true;
 
 /*
- * Counters, in this order: balancings that found even loads, balancings that found only warm or
- * bound tasks, and running tasks that were requested.
+ * Counters, in this order: balancings that found even loads, balancings that found only tasks that
+ * were bound or had run recently, and requests for the running task of another CPU.
  */
 u64 nr_balanced, nr_failed, nr_active;
-/* Whether there are several groups, so the machine is a domain of its own. */
+/* Whether there are several groups. With one group, there is no separate domain for the machine. */
 static bool grouped;
 
 /* State of a CPU's balancing in one domain. */
@@ -51,9 +53,9 @@ struct domain {
 	u64 last;
 	/* Current interval, in ns. */
 	u64 interval;
-	/* Number of balancings in a row that failed because of warm caches. */
+	/* Number of consecutive balancings that failed because the tasks had run recently. */
 	u32 failed;
-	/* Request to the next ops.dispatch() to balance. */
+	/* Whether the next ops.dispatch() should balance this domain. */
 	bool due;
 };
 /* The two domains of a CPU: its group (level 0) and the machine (level 1). */
@@ -72,8 +74,8 @@ struct {
 enum why { BUSY, IDLE, NEWLY_IDLE };
 
 /*
- * Returns whether a task may be pulled: its cache is cold, or the current pull also takes tasks
- * with warm caches.
+ * Returns whether a task may be pulled: either it has not run recently, or the current pull also
+ * takes tasks whose data is still in the cache.
  */
 static __always_inline bool may_pull(struct prio_rq *to, struct prio_node *node)
 {
@@ -102,8 +104,8 @@ static __always_inline bool same_group(u32 cpu, u32 other)
 }
 
 /*
- * Returns whether a woken task should go to the CPU of its waker: it should if that CPU, including
- * the task, has less to do than the previous CPU.
+ * Returns whether a woken task should go to the CPU of its waker. It should if the load of that
+ * CPU, including the task, is lower than that of the previous CPU.
  */
 static __always_inline bool is_affine(struct task_struct *p, s32 this_cpu, s32 prev_cpu, bool sync)
 {
@@ -117,7 +119,10 @@ static __always_inline bool is_affine(struct task_struct *p, s32 this_cpu, s32 p
 	       100 * (this_load + 1) <= (100 + (imbalance_pct - 100) / 2) * load;
 }
 
-/* Returns the allowed CPU with the fewest tasks. Among equals it is the first one from `cpu` on. */
+/*
+ * Returns the allowed CPU with the fewest tasks. Among CPUs with equally few tasks, returns the
+ * first one at or after `cpu`.
+ */
 static __always_inline s32 find_idlest(struct task_struct *p, s32 cpu)
 {
 	u32 nr_cpus = scx_bpf_nr_cpu_ids(), least = ~0U, i;
@@ -136,10 +141,10 @@ static __always_inline s32 find_idlest(struct task_struct *p, s32 cpu)
 }
 
 /*
- * Returns the load to move from a CPU with load `most` to one with load `own`, or 0 if they are
- * even. `average` is the average load of the domain. If less than one task should move, one task
- * moves in two cases: the loads differ by two tasks, or the CPUs together would do more work
- * afterwards. A CPU with a load of one task or more is fully used.
+ * Returns the load to move from a CPU with load `most` to a CPU with load `own`, or 0 if the loads
+ * are even. `average` is the average load of the domain. If the load to move is less than one task,
+ * returns one task in two cases: the loads differ by two tasks, or the move lets the two CPUs
+ * together do more work. A CPU with a load of at least one task counts as fully used.
  */
 static __always_inline u32 imbalance_of(u32 most, u32 own, u32 average)
 {
@@ -156,7 +161,10 @@ static __always_inline u32 imbalance_of(u32 most, u32 own, u32 average)
 	return most - own >= 2 * LOAD_SCALE || own < surplus ? LOAD_SCALE : 0;
 }
 
-/* Requests the running task of the busiest CPU, if it may run here. Returns whether it did. */
+/*
+ * Requests the running task of the busiest CPU, if that task may run on this CPU. Returns whether
+ * it did so.
+ */
 static __always_inline bool active_balance(s32 cpu, s32 busiest)
 {
 	struct task_struct *curr = scx_bpf_cpu_curr(busiest);
@@ -171,8 +179,8 @@ static __always_inline bool active_balance(s32 cpu, s32 busiest)
 }
 
 /*
- * Pulls as many tasks as it takes to even out this CPU and the busiest one of its domain. Returns
- * their number. Called from ops.dispatch().
+ * Pulls as many tasks from the busiest CPU of the domain as it takes to even out the loads of the
+ * two CPUs. Returns the number of tasks. Called from ops.dispatch().
  */
 __noinline int load_balance(s32 cpu, u32 level, u32 why)
 {
@@ -259,8 +267,8 @@ static __always_inline bool domain_due(struct domain *domain, u32 level, bool bu
 }
 
 /*
- * Updates the load average, and marks domains that should be balanced. Returns whether there are
- * any. Called from ops.tick().
+ * Updates the load average, and marks domains that should be balanced. Returns whether it marked
+ * one. Called from ops.tick().
  */
 static __always_inline bool domains_tick(struct domains *own, struct prio_rq *rq, u64 now)
 {

@@ -3,8 +3,9 @@
  * Quanta that are counted in ticks, as in Linux 2.4: a running task loses the CPU when its counter
  * of ticks reaches 0.
  *
- * The kernel charged a whole tick to the task that ran when the timer interrupted. If the timer of
- * the machine ticks more often than every tick_ns, the policy adds up the shorter ticks.
+ * Linux 2.4 charged a whole tick to the task that was running when the timer interrupted. Today's
+ * ticks may be shorter than tick_ns, the length of a tick in these policies. A policy then adds up
+ * the shorter ticks.
  */
 #ifndef QUANTUM_H
 #define QUANTUM_H
@@ -12,8 +13,8 @@
 #include "tick_period.h"
 
 /*
- * Slice for sched_ext, in ns. It only has to be longer than any quantum, because the counter ends
- * the quantum.
+ * Slice to pass to the kernel, in ns. It is longer than every quantum, because the counter ends the
+ * quantum, not the slice.
  */
 #define NO_SLICE_END 1000000000ULL
 
@@ -32,7 +33,10 @@ static __always_inline void split_ticks(s32 *parent, s32 *child)
 	*parent >>= 1;
 }
 
-/* Returns the ticks of an exiting child to its parent, which may have at most `most`. */
+/*
+ * Gives the remaining ticks of an exiting child back to its parent, which can have at most `most`
+ * ticks.
+ */
 static __always_inline void return_ticks(s32 *parent, s32 child, s32 most)
 {
 	*parent += child;

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The choice of a task in mqs and pmqs: a search of the CPU's own queue, then a comparison with the
- * published goodness of the other queues.
+ * The search for the task to run in mqs and pmqs: first in the CPU's own queue, then among the
+ * other queues, by the goodness that they publish.
  *
- * The policy defines which other queues a CPU reads (its pool), and which tasks have waited too
- * long (are overdue). Large functions are global, because the verifier checks a global function
- * once, instead of for every state in which it is called.
+ * Goodness is the value by which tasks are chosen (goodness.h). The policy defines the pool of a
+ * CPU, the CPUs whose queues it reads, and when a task is overdue, which means that it has waited
+ * too long. Large functions are global, because the verifier checks a global function only once,
+ * instead of at every call.
  */
 #ifndef QUEUE_CHOICE_H
 #define QUEUE_CHOICE_H
 
 #include "cpu_queue.h"
 
-/* Highest number of choices in one ops.dispatch(). */
+/* Highest number of searches in one ops.dispatch(). */
 #define MAX_TRIES 16
-/* Highest number of other queues that one choice tries to take a task from. */
+/* Highest number of other queues from which one search tries to take a task. */
 #define MAX_REMOTE_TRIES 16
-/* Goodness of an overdue task: higher than counter and nice value can make it. */
+/* Goodness of an overdue task. The goodness of other tasks is always lower. */
 #define GOODNESS_OVERDUE 900
 
 /*
- * Counters, in this order: tasks taken from other queues, and how many of them were taken after a
+ * Counters, in this order: tasks taken from other queues, and those of them that were taken after a
  * better queue had been skipped.
  */
 u64 nr_remote, nr_next_best;
@@ -28,27 +29,30 @@ u64 nr_remote, nr_next_best;
  * Number of queues that were skipped because they no longer had a task of the published goodness.
  */
 u64 nr_changed;
-/* Number of tasks that choices examined. */
+/* Number of tasks that searches examined. */
 u64 nr_examined;
 
 /* Returns the first CPU of a CPU's pool. Defined by the policy. */
 static s32 pool_begin(s32 cpu);
 /* Returns the CPU after the last one of a CPU's pool. Defined by the policy. */
 static s32 pool_end(s32 cpu);
-/* Returns whether a task that waits since a given time is overdue. Defined by the policy. */
+/* Returns whether a task that has waited since a given time is overdue. Defined by the policy. */
 static bool overdue(u64 since);
 
 /* Result of a search. */
 struct scan {
-	/* Goodness of the best task on the searching CPU. */
+	/* Goodness of the best task, on the CPU that searches. */
 	s32 best;
 	/* pid of that task, or 0 if none is better than the initial `best`. */
 	s32 pid;
-	/* Highest and second highest goodness without affinity, and the pid of the first. */
+	/*
+	 * Highest and second highest goodness without affinity bonus, and the pid of the task with
+	 * the highest.
+	 */
 	s32 first, second, first_pid;
-	/* Time since which the longest waiting task waits. */
+	/* Time since which the oldest waiting task has waited. */
 	u64 oldest_since;
-	/* Time since which the best task waits if it is overdue, else ~0. */
+	/* Time since which the best task has waited if it is overdue, else ~0. */
 	u64 overdue_since;
 };
 /* Initial value for a search for a task that is better than `goodness`. */
@@ -56,8 +60,8 @@ struct scan {
 	{ .best = (goodness), .first = GOODNESS_IDLE, .second = GOODNESS_IDLE, .oldest_since = ~0ULL, .overdue_since = ~0ULL }
 
 /*
- * Searches a queue for a task that `cpu` prefers to s->best. The affinity bonus counts in the CPU's
- * own queue only.
+ * Searches a queue for a task whose goodness on `cpu` exceeds s->best. The affinity bonus counts
+ * only in the CPU's own queue.
  */
 __noinline int scan(s32 queue, s32 cpu, u64 mm, struct scan *s)
 {
@@ -84,9 +88,9 @@ __noinline int scan(s32 queue, s32 cpu, u64 mm, struct scan *s)
 		if (queue == cpu && t->waits_since < s->oldest_since)
 			s->oldest_since = t->waits_since;
 		/*
-		 * Among overdue tasks, the one that waits longest comes first. In the order of the
-		 * queue, tasks that wake up often would overtake the others again and again,
-		 * because they enter at the front.
+		 * The overdue task that has waited longest runs first. The order of the queue would
+		 * be unfair: tasks that wake up often enter at the front and would always overtake
+		 * the others.
 		 */
 		if (queue == cpu && overdue(t->waits_since)) {
 			if (t->waits_since < s->overdue_since && may_run(p, cpu)) {
@@ -104,7 +108,9 @@ __noinline int scan(s32 queue, s32 cpu, u64 mm, struct scan *s)
 	return 0;
 }
 
-/* Moves the task that a search has found to this CPU. Returns false if the task has gone. */
+/*
+ * Moves the task that a search found to this CPU. Returns false if another CPU has taken the task.
+ */
 __noinline bool take(s32 queue, s32 pid)
 {
 	struct task_struct *p;
@@ -119,7 +125,7 @@ __noinline bool take(s32 queue, s32 pid)
 	return taken;
 }
 
-/* Publishes the highest goodness without affinity of a queue. */
+/* Computes and publishes the highest goodness without affinity bonus of a queue. */
 __noinline int refresh_max(s32 cpu)
 {
 	struct scan s = SCAN_FROM(GOODNESS_IDLE);
@@ -146,9 +152,9 @@ __noinline int recalculate(void)
 enum { NOTHING_BETTER, TAKEN, LOCKED };
 
 /*
- * Takes a task from another queue of the pool, if its published goodness exceeds `best`, the
- * goodness of the best task so far. Queues are tried from the highest published goodness down.
- * Returns TAKEN, or LOCKED if it took none and one of the queues was locked, or NOTHING_BETTER.
+ * Takes a task from another queue of the pool whose published goodness exceeds `best`, the goodness
+ * of the best task so far. Tries the queues in descending order of published goodness. Returns
+ * TAKEN if it took a task. Otherwise returns LOCKED if a queue was locked, else NOTHING_BETTER.
  */
 __noinline s32 take_remote(s32 cpu, s32 best)
 {
@@ -162,8 +168,8 @@ __noinline s32 take_remote(s32 cpu, s32 best)
 		struct mq *q;
 
 		/*
-		 * Finds the queue with the highest published goodness among those that were not
-		 * tried yet.
+		 * Finds the queue with the highest published goodness among the queues that have
+		 * not been tried.
 		 */
 		bpf_for(other, begin, end) {
 			q = mq_of(other);

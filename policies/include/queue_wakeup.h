@@ -50,10 +50,10 @@ static __always_inline s32 find_idle(struct task_struct *p, s32 begin, s32 end, 
 }
 
 /*
- * Returns the CPU in the pool of `home` that runs the task with the lowest goodness without
- * affinity, if the goodness of the woken task is higher by more than 1. If the queue of the CPU is
- * locked or has changed, tries the CPU with the next lowest goodness. Returns -1 if the woken task
- * preempts none.
+ * Finds a CPU whose running task the woken task should preempt, because the goodness of the woken
+ * task is higher by more than 1. Tries the CPUs in the pool of `home` in ascending order of the
+ * goodness without affinity bonus of their running tasks. Skips a CPU whose queue is locked or has
+ * changed. Returns -1 if there is none.
  */
 static __always_inline s32 lowest_beaten(struct task_struct *p, struct task_ctx *t, s32 home)
 {
@@ -89,8 +89,8 @@ static __always_inline s32 lowest_beaten(struct task_struct *p, struct task_ctx 
 }
 
 /*
- * Returns the CPU that a task should wait for: its last CPU or, if that is offline or not allowed,
- * another one.
+ * Returns the CPU in whose queue a task should wait: its last CPU or, if that is offline or not
+ * allowed, another CPU.
  */
 static __always_inline s32 home_of(struct task_struct *p, struct task_ctx *t)
 {
@@ -104,8 +104,8 @@ static __always_inline s32 home_of(struct task_struct *p, struct task_ctx *t)
 }
 
 /*
- * Puts a woken task into the queue of the CPU where it preempts the running task, or of its home if
- * it preempts none.
+ * Puts a woken task into the queue of a CPU where it preempts the running task. If it preempts
+ * none, the task waits in the queue of CPU `home`.
  */
 static __always_inline void preempt_or_wait(struct task_struct *p, struct task_ctx *t, s32 home, u64 enq_flags)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Ready queues with strict levels: for each CPU one FIFO dispatch queue (DSQ) for each of 32
- * levels, and a mask of the levels that may hold threads.
+ * Queues of ready threads with strict priority levels: each CPU has one FIFO dispatch queue (DSQ)
+ * for each of 32 levels, and a mask of the levels that may hold threads.
  *
- * A CPU that adds a thread to a level sets the level's bit. Only the owner of the queues clears
- * bits: it clears the bit of a level that it finds empty, and then checks the level again, so a
- * thread that arrives in between is not lost.
+ * A CPU that adds a thread to a level sets the level's bit in the mask. Only the CPU that owns the
+ * queues clears bits. When it finds a level empty, it clears the bit and then checks the level
+ * again, so a thread that arrived in between is not lost.
  *
  * The functions that loop over levels or CPUs are global. The verifier checks a global function
  * once, instead of at every call.
@@ -28,7 +28,7 @@ struct cpu {
 	bool running;
 	/* Level of that thread. */
 	u32 level;
-	/* Boost for the threads that this CPU is waking. */
+	/* Number of levels by which threads that this CPU is waking are boosted. */
 	u32 boost;
 } CPU_ALIGNED;
 
@@ -66,8 +66,8 @@ static __always_inline void ready_insert(struct cpu *c, struct task_struct *p, u
 }
 
 /*
- * Moves the first thread of the highest level at CPU `from` to this CPU, if the level is `least` or
- * higher and the thread may run here. Returns whether it moved one. Called from ops.dispatch().
+ * Takes the first thread of the highest level of CPU `from` that may run on this CPU and has at
+ * least level `least`. Returns whether it took one. Called from ops.dispatch().
  */
 __noinline int ready_take(u32 from, u32 least)
 {
@@ -95,8 +95,9 @@ __noinline int ready_take(u32 from, u32 least)
 		if (scx_bpf_dsq_nr_queued(QUEUE(from, level)) > 0)
 			continue;
 		/*
-		 * A thread may be about to arrive: the insertion takes effect when ops.enqueue()
-		 * returns. Only the owner of the queue may conclude that the level is empty.
+		 * Another CPU may be inserting a thread that becomes visible only when
+		 * ops.enqueue() returns. Therefore only the CPU that owns the queues may clear the
+		 * bit.
 		 */
 		if (from != bpf_get_smp_processor_id())
 			continue;
@@ -132,8 +133,8 @@ __noinline u32 ready_count(u32 cpu)
 }
 
 /*
- * Returns the other CPU with the most waiting threads, or -1 if no thread waits elsewhere. Among
- * equals it is the next CPU after this one.
+ * Returns the other CPU with the most waiting threads, or -1 if no other CPU has waiting threads.
+ * Among CPUs with equally many, returns the next one after `cpu`.
  */
 __noinline s32 ready_busiest(u32 cpu)
 {

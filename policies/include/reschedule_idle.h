@@ -2,9 +2,9 @@
 /*
  * Choice of a CPU for a woken task, as in reschedule_idle() of Linux 2.4 and 2.5.
  *
- * The choice needs to know which task each CPU runs and since when it is idle. This header
- * therefore also contains the callbacks that keep this state up to date. The policy defines
- * goodness(). A task is identified by its slot, the index of its list node (run_list.h).
+ * The choice depends on which task each CPU runs and since when it is idle. The callbacks in this
+ * header keep this state up to date. The policy defines goodness(). A task is identified by its
+ * slot, the index of its list node (run_list.h).
  */
 #ifndef RESCHEDULE_IDLE_H
 #define RESCHEDULE_IDLE_H
@@ -19,7 +19,7 @@ struct cpu_ctx {
 	u64 mm;
 	/* Time at which the CPU last became idle. */
 	u64 idle_since;
-	/* Ticks of the CPU, for tick_period(). */
+	/* Times of the CPU's ticks, from which tick_period() computes the length of a tick. */
 	struct ticks ticks;
 	/* Slot of the running task, or HEAD. */
 	u32 curr;
@@ -37,16 +37,16 @@ static __always_inline struct cpu_ctx *cpu_ctx(s32 cpu)
 }
 
 /*
- * Returns how much a task deserves a CPU that last loaded the memory map `mm`. Defined by the
- * policy.
+ * Returns the goodness of a task, the value by which tasks are chosen, on a CPU whose loaded memory
+ * map is `mm`. Defined by the policy.
  */
 static s32 goodness(struct node *n, s32 cpu, u64 mm);
 
 /*
- * Returns the CPU that a waiting task should take, or -1. In this order: its last CPU if that is
- * idle, the CPU that has been idle longest, the CPU with the running task that it exceeds in
- * goodness by most and by more than 1. Sets `preempts` in the last case. The caller holds the lock
- * of the list.
+ * Returns the CPU that a waiting task should take, or -1. This is its last CPU if that is idle,
+ * else the CPU that has been idle longest. If no CPU is idle, it is the CPU where goodness(waiting
+ * task) - goodness(running task) is largest, if that exceeds 1. Sets `preempts` in this case. The
+ * caller holds the lock of the list.
  */
 static __always_inline s32 reschedule_idle(u32 slot, bool *preempts)
 {
@@ -129,7 +129,8 @@ void SCX_OP(list_cpu_online, s32 cpu)
 }
 
 /*
- * Records that a CPU goes offline. It becomes idle once more after this, but must not get a task.
+ * Records that a CPU goes offline. After this call the CPU becomes idle once more, but it must not
+ * get a task then.
  */
 void SCX_OP(list_cpu_offline, s32 cpu)
 {
@@ -145,8 +146,8 @@ s32 SCX_OP_SLEEPABLE(list_init)
 	nr_cpus = scx_bpf_nr_cpu_ids();
 	online_init();
 	/*
-	 * The kernel does not call ops.update_idle() for CPUs that are idle already, so this
-	 * assumes that all online CPUs are idle.
+	 * The kernel does not call ops.update_idle() for CPUs that are already idle. All online
+	 * CPUs are therefore assumed to be idle.
 	 */
 	bpf_for(cpu, 0, nr_cpus)
 		cpu_ctx(cpu)->idle = is_online(cpu);

@@ -6,10 +6,10 @@
  *     nodes[0]          nodes[7]          nodes[3]
  *     HEAD <--------->  task A  <-------> task B  <-------> HEAD
  *
- * In the kernel the list linked the task_structs, and the fields that a search reads were in one
- * cache line. Here these fields are in a node. Nodes are elements of an array of the policy and are
- * linked by their indices (slots), because a BPF program that holds a spinlock must not call the
- * kernel to look up a task.
+ * In Linux 2.4 the list linked the task_structs, and the fields that a search reads were in one
+ * cache line. Here these fields are in a node. A BPF program that holds a spinlock must not call
+ * the kernel to look up a task. The nodes are therefore elements of an array, and the list links
+ * their indices (slots).
  */
 #ifndef RUN_LIST_H
 #define RUN_LIST_H
@@ -20,7 +20,7 @@
 #define MAX_CPUS 1024
 /* Number of slots; a power of two, because indices are masked. */
 #define MAX_TASKS (1 << 15)
-/* Slot of the head of the list. It also means "no task", because no task has this slot. */
+/* Slot of the head of the list. No task has this slot, so it also stands for "no task". */
 #define HEAD 0
 /* Value of node.cpu for a task that waits. */
 #define WAITS (-1)
@@ -41,7 +41,7 @@ struct node {
 	s32 pid;
 	/* Address of the memory map, 0 for a kernel thread. */
 	u64 mm;
-	/* Charged time that is not yet a whole tick. */
+	/* Run time that does not amount to a whole tick yet. */
 	u32 owed_ns;
 	/* Whether the task is in the list. */
 	bool queued;
@@ -49,27 +49,30 @@ struct node {
 	bool yielded;
 	/* Whether its quantum has ended since it last got the CPU. */
 	bool expired;
-	/* Whether the task may not run on all CPUs. allowed[] then has its mask. */
+	/* Whether some CPU is not allowed for the task. allowed[] then has the task's mask. */
 	bool bound;
 	/*
 	 * Linux 2.5.2-pre: ticks left. In that kernel's task_struct, this field was in the cache
-	 * line after the other ones.
+	 * line after the fields above.
 	 */
 	s32 time_slice __attribute__((aligned(64)));
-	/* Linux 2.5.2-pre: number of recalculations that the task has seen. */
+	/* Linux 2.5.2-pre: number of the last recalculation that was applied to the task. */
 	u32 epoch;
 } __attribute__((aligned(64)));
 
-/* All nodes. The tag makes the simulator cache them like the task_structs that they stand for. */
+/*
+ * All nodes. The tag makes the simulator treat a node like a task_struct when it models the caches.
+ */
 static struct node nodes[MAX_TASKS] __attribute__((btf_decl_tag("task_struct")));
 /* Affinity masks of bound tasks. */
 static u64 allowed[MAX_TASKS][MAX_CPUS / 64];
 /*
- * Slots from nr_slots up have never been used. free_slot is the first of a chain of released slots.
+ * Slots from nr_slots up have never been used. free_slot is the first of a linked list of released
+ * slots.
  */
 static u32 nr_slots = HEAD + 1, free_slot;
 
-/* Protects the list and the chain of released slots. */
+/* Protects the list of runnable tasks and the list of released slots. */
 struct bpf_spin_lock runqueue_lock __hidden __attribute__((aligned(8))) SEC(".data.runqueue_lock");
 
 /* The slot of a task, in its task storage. */
@@ -104,10 +107,7 @@ static __always_inline bool may_run(u32 slot, s32 cpu)
 	       allowed[slot & (MAX_TASKS - 1)][((u32)cpu / 64) & (MAX_CPUS / 64 - 1)] & (1ULL << (cpu & 63));
 }
 
-/*
- * Copies the affinity of a task into its node. The mask is read only if the task may not run on all
- * CPUs.
- */
+/* Copies the affinity of a task into its node. Reads the mask only if some CPU is not allowed. */
 static __always_inline void copy_affinity(struct task_struct *p, u32 slot, s32 nr_cpus)
 {
 	struct node *n = node_at(slot);

@@ -3,9 +3,9 @@
  * The interface between a sched_ext policy and the kernel, declared by hand: types, kfuncs,
  * helpers, and macros that define callbacks.
  *
- * Policies need no kernel headers and compile with clang alone: clang-19 -g -O2 -mcpu=v3 -target
- * bpf. Types declare only the fields that policies use, because CO-RE finds the fields of the
- * running kernel by name. Prototypes are those of Linux 7.2.
+ * Policies need no kernel headers. They compile with clang-19 -g -O2 -mcpu=v3 -target bpf. Types
+ * declare only the fields that policies use, because the BPF loader looks up the fields of the
+ * running kernel by name (CO-RE). Prototypes are those of Linux 7.2.
  */
 #ifndef SCX_H
 #define SCX_H
@@ -168,8 +168,8 @@ struct scx_dump_ctx {
 };
 
 /*
- * Callbacks and settings of a policy. CO-RE finds members by name. Callbacks that a policy does not
- * define stay NULL.
+ * Callbacks and settings of a policy. The BPF loader matches members by name (CO-RE). Callbacks
+ * that a policy does not define stay NULL.
  */
 struct sched_ext_ops {
 	s32 (*select_cpu)(struct task_struct *p, s32 prev_cpu, u64 wake_flags);
@@ -216,8 +216,8 @@ struct sched_ext_ops {
 #pragma clang attribute pop
 
 /*
- * Constants that are part of the interface. The values of other kernel enums differ between
- * versions and need CO-RE.
+ * Constants with the same values in all kernel versions. The values of other kernel enums differ
+ * between versions, so policies must look them up with CO-RE.
  */
 #define SCX_DSQ_INVALID (1ULL << 63)
 #define SCX_DSQ_GLOBAL ((1ULL << 63) | 1)
@@ -308,8 +308,8 @@ struct scx_bpf_dsq_insert_vtime_args {
 bool __scx_bpf_dsq_insert_vtime(struct task_struct *p, struct scx_bpf_dsq_insert_vtime_args *args) __ksym __weak;
 
 /*
- * Newer variants of kfuncs under their usual names. These are macros, because the line information
- * of an inline function would not show which source line called it.
+ * Newer variants of kfuncs under their usual names. They are macros instead of inline functions, so
+ * an error message shows the source line of the call.
  */
 #define scx_bpf_dsq_insert(p, dsq_id, slice, enq_flags) scx_bpf_dsq_insert___v2___compat(p, dsq_id, slice, enq_flags)
 #define scx_bpf_dsq_move_to_local(dsq_id) scx_bpf_dsq_move_to_local___v2___compat(dsq_id, 0)
@@ -384,7 +384,8 @@ static long (*const bpf_timer_cancel)(struct bpf_timer *timer) = (void *)172;
 	})
 
 /*
- * Works like for (i = start; i < end; i++), but as an iterator, which the verifier does not unroll.
+ * Works like for (i = start; i < end; i++). It is an iterator, so the verifier checks the body
+ * without simulating every iteration.
  */
 #define bpf_for(i, start, end)                                                                     \
 	for (struct bpf_iter_num ___it __attribute__((aligned(8), cleanup(bpf_iter_num_destroy))), \
@@ -395,10 +396,7 @@ static long (*const bpf_timer_cancel)(struct bpf_timer *timer) = (void *)172;
 		     (___t && ((i) = *___t, (i) >= (start) && (i) < (end)));                       \
 	     });)
 
-/*
- * Visits the tasks of a DSQ. The iterator `it` exists in the block that follows, which may use it
- * to move tasks.
- */
+/* Loops over the tasks of a DSQ. The loop body may use the iterator `it` to move tasks. */
 #define bpf_for_each_dsq(it, p, dsq_id)                                                            \
 	for (struct bpf_iter_scx_dsq it __attribute__((aligned(8), cleanup(bpf_iter_scx_dsq_destroy))), \
 	     *___q __attribute__((unused)) = (bpf_iter_scx_dsq_new(&it, (dsq_id), 0),                \

@@ -4,8 +4,8 @@
  *
  * The search has two steps:
  *
- * - Choose a target: the waking CPU or the task's previous CPU. If waker and wakee both wake many
- *   different tasks, it is the previous CPU.
+ * - Choose a target: the waking CPU or the task's previous CPU. If the waker and the woken task
+ *   (wakee) both wake many different tasks, the target is the previous CPU.
  * - Look for an idle CPU near the target, in this order: the target, the previous CPU, a recent
  *   CPU, a CPU of an idle core, a bounded number of CPUs of the last-level cache (LLC), and the
  *   other threads of the target's core.
@@ -22,7 +22,7 @@
 /* Highest number of LLCs; a power of two, because indices are masked. */
 #define MAX_LLCS 64
 
-/* 1 for each LLC that may have an idle core. All CPUs of such a core are idle. */
+/* For each LLC, 1 if it may have an idle core, a core whose CPUs are all idle. */
 static u32 has_idle_cores[MAX_LLCS];
 
 /* Returns the has_idle_cores entry for a CPU's LLC. */
@@ -42,7 +42,7 @@ static __always_inline bool all_idle(u32 cpu)
 }
 
 /*
- * Records that an LLC has an idle core if all CPUs of this CPU's core are idle. Called from
+ * If all CPUs of this CPU's core are idle, records that the LLC has an idle core. Called from
  * ops.update_idle().
  */
 static __always_inline void note_idle_core(u32 cpu)
@@ -53,7 +53,7 @@ static __always_inline void note_idle_core(u32 cpu)
 		*cores = 1;
 }
 
-/* Counts how often a waker wakes a different task than the time before. */
+/* Counts how often a waker wakes another task than at its previous wake-up. */
 static __always_inline void record_wakee(struct cfs_task *waker, struct task_struct *p)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -69,8 +69,8 @@ static __always_inline void record_wakee(struct cfs_task *waker, struct task_str
 }
 
 /*
- * Returns whether waker and wakee have so many partners that these would crowd an LLC of `factor`
- * CPUs.
+ * Returns whether waker and wakee communicate with so many tasks that one LLC of `factor` CPUs
+ * should not run them all.
  */
 static __always_inline bool wake_wide(struct cfs_task *waker, struct cfs_task *w, u32 factor)
 {
@@ -84,8 +84,8 @@ static __always_inline bool wake_wide(struct cfs_task *waker, struct cfs_task *w
 }
 
 /*
- * Chooses between the waking CPU and the previous CPU: the waking CPU if it is idle or about to
- * idle, or has fewer tasks.
+ * Chooses between the waking CPU and the previous CPU. Returns the waking CPU if it is idle, is
+ * about to idle, or has fewer tasks.
  */
 static __always_inline s32 wake_affine(s32 this_cpu, s32 prev_cpu, bool sync)
 {
@@ -95,7 +95,10 @@ static __always_inline s32 wake_affine(s32 this_cpu, s32 prev_cpu, bool sync)
 		return nr_running(prev_cpu) ? this_cpu : prev_cpu;
 	if (sync && here == 1)
 		return this_cpu;
-	/* imbalance_pct of an LLC is 117. Half of the excess favours the waking CPU. */
+	/*
+	 * As in Linux, the previous CPU is weighted by 100 + (117 - 100) / 2 percent, because 117
+	 * is the imbalance_pct of an LLC. This favours the waking CPU.
+	 */
 	return (here - sync + 1) * 100 < (nr_running(prev_cpu) - 1) * 108 ? this_cpu : prev_cpu;
 }
 
@@ -126,8 +129,8 @@ static __always_inline s32 claim_idle_core(struct task_struct *p, s32 target, u3
 }
 
 /*
- * Claims an idle CPU of the target's LLC, or returns -1. Examines only as many CPUs as the average
- * idle period of this CPU allows.
+ * Claims an idle CPU of the target's LLC, or returns -1. The shorter the average idle period of
+ * this CPU, the fewer CPUs are examined.
  */
 static __always_inline s32 claim_idle_cpu(struct task_struct *p, struct cpu *this, s32 target, u32 nr_cpus, u32 size)
 {
@@ -152,7 +155,7 @@ static __always_inline s32 claim_idle_cpu(struct task_struct *p, struct cpu *thi
 	return found;
 }
 
-/* Claims another idle thread of the target's core, or returns -1. */
+/* Claims another idle CPU (hardware thread) of the target's core, or returns -1. */
 static __always_inline s32 claim_idle_sibling(struct task_struct *p, s32 target, u32 nr_cpus)
 {
 	s32 cpu = target, found = -1;

@@ -2,11 +2,12 @@
 /*
  * Credit for sleep, as in Linux 2.6.22.
  *
- * A task with full credit, one second of sleep, gains five levels. A task without credit loses
- * five. Running spends credit, more slowly the more there is. A task that sleeps for an eighth of
- * its run time keeps all of it, and one that sleeps less loses all. The wait for the CPU after a
- * wake-up counts as sleep, too: in full if an interrupt woke the task, and by 30 % if another task
- * did.
+ * A task earns credit while it sleeps and spends it while it runs. A task with full credit, one
+ * second of sleep, gains five priority levels, and a task without credit loses five. The more
+ * credit a task has, the more slowly it spends it. If the task sleeps for at least an eighth of its
+ * run time, it keeps its credit. If it sleeps less, it loses all of it. The wait for the CPU after
+ * a wake-up counts as sleep, too: in full if an interrupt woke the task, but only 30 % of it if
+ * another task did.
  */
 #ifndef SLEEP_AVG_H
 #define SLEEP_AVG_H
@@ -16,7 +17,7 @@
 #ifndef MS
 #define MS 1000000ULL
 #endif
-/* Range of the bonus, in levels. */
+/* Largest bonus, in levels. The level of a task improves by bonus - MAX_BONUS / 2. */
 #define MAX_BONUS 10
 /* Scheduling policy that gets no credit. */
 #define SCHED_BATCH 3
@@ -24,11 +25,14 @@
 #define TASK_UNINTERRUPTIBLE 2
 /* Percentage of the wait for the CPU that is credited if another task woke the sleeper. */
 #define ON_RUNQUEUE_WEIGHT 30
-/* Shortest turn among interactive tasks of a level; multiplied by the number of CPUs. */
+/*
+ * Shortest turn of an interactive task while others of its level wait, divided by the number of
+ * CPUs, in ns.
+ */
 #define MIN_TIMESLICE (5 * MS)
 
 const volatile u64 max_sleep_ns PARAM("ns, 1000000..100000000000: full credit") = 1000 * MS;
-const volatile u64 initial_sleep_ns PARAM("ns, 0..100000000000: credit of the shell that starts the tasks without a parent") = 1000 * MS;
+const volatile u64 initial_sleep_ns PARAM("ns, 0..100000000000: credit that a task without a parent inherits, as if from a shell") = 1000 * MS;
 const volatile u32 child_pct PARAM("percent, 0..100: share of its parent's bonus that a child starts with") = 95;
 const volatile s32 interactive_delta PARAM("levels, -10..10: levels that a task of nice 0 must gain to count as interactive") = 2;
 
@@ -36,7 +40,7 @@ const volatile s32 interactive_delta PARAM("levels, -10..10: levels that a task 
 struct sleep_avg {
 	/* Sleep that is credited and not spent yet. */
 	u64 credit;
-	/* Time up to which the running task has spent credit. */
+	/* Time up to which the run time of the running task has been charged to its credit. */
 	u64 run_at;
 	/* Time at which the task fell asleep, or 0 if it does not sleep. */
 	u64 slept_at;
@@ -44,7 +48,7 @@ struct sleep_avg {
 	u64 woken_at;
 	/* Percentage of the task's wait for the CPU that is credited. */
 	u32 wait_pct;
-	/* Whether the task sleeps, or last slept, in a disk wait. */
+	/* Whether the current or last sleep of the task is a disk wait. */
 	bool disk;
 };
 
@@ -65,8 +69,9 @@ static __always_inline u32 level_of(struct task_struct *p, struct sleep_avg *s)
 }
 
 /*
- * Returns the levels that a task must gain to count as interactive. At nice -20 the number is so
- * low that every task is interactive, at nice 19 so high that hardly any is.
+ * Returns the number of levels that a task must gain to count as interactive. For nice -20 the
+ * number is so low that every task is interactive. For nice 19 it is so high that hardly any task
+ * is.
  */
 static __always_inline s32 interactive_gain(struct task_struct *p)
 {
@@ -79,7 +84,10 @@ static __always_inline bool is_interactive(struct task_struct *p, u32 level)
 	return (s32)level <= p->static_prio - 100 - interactive_gain(p);
 }
 
-/* Returns the length of a turn among interactive tasks of a level. The more credit, the shorter. */
+/*
+ * Returns the length of a turn of an interactive task while others of its level wait. More credit
+ * means shorter turns.
+ */
 static __always_inline u64 granularity(struct sleep_avg *s)
 {
 	u32 lost = MAX_BONUS - bonus_of(s);
@@ -102,8 +110,8 @@ static __always_inline u64 spend(struct sleep_avg *s, u64 now)
 }
 
 /*
- * Adds sleep to the credit. A single long sleep makes a task just interactive, and disk waits never
- * raise the credit above that.
+ * Adds sleep to the credit. A single long sleep raises the credit only to the amount at which the
+ * task just counts as interactive. Disk waits never raise it above that amount.
  */
 static __always_inline void credit(struct task_struct *p, struct sleep_avg *s, u64 slept)
 {
@@ -124,7 +132,7 @@ static __always_inline void credit(struct task_struct *p, struct sleep_avg *s, u
 		s->credit = max_sleep_ns;
 }
 
-/* Credits the sleep of a woken task. */
+/* Adds the sleep of a woken task to its credit. */
 static __always_inline void credit_sleep(struct task_struct *p, struct sleep_avg *s, u64 now, bool by_task)
 {
 	s->wait_pct = s->disk ? 0 : by_task ? ON_RUNQUEUE_WEIGHT : 100;
@@ -133,7 +141,7 @@ static __always_inline void credit_sleep(struct task_struct *p, struct sleep_avg
 	s->woken_at = now;
 }
 
-/* Credits the wait for the CPU when a woken task first runs. */
+/* Adds the wait for the CPU to the credit when a woken task first runs. */
 static __always_inline void credit_wait(struct task_struct *p, struct sleep_avg *s, u64 now)
 {
 	u64 waited = now - s->woken_at;
@@ -144,8 +152,8 @@ static __always_inline void credit_wait(struct task_struct *p, struct sleep_avg 
 }
 
 /*
- * Returns the credit of a child by that of its parent. It is a whole number of levels, so it
- * decreases with each generation.
+ * Computes the credit of a child from that of its parent. The result is rounded down to a whole
+ * number of levels, so the credit decreases with each generation.
  */
 static __always_inline u64 child_credit(u64 parent)
 {

@@ -2,8 +2,8 @@
 /*
  * Sparse bitmaps of CPUs, in which each cache line holds only 8 bits.
  *
- * CPUs that set, clear and read different bits then rarely contend for the same cache line. There
- * is one bitmap for each group of CPUs. It has a bit for each CPU of the machine.
+ * CPUs that access different bits therefore rarely contend for the same cache line. Each group of
+ * CPUs has one bitmap, which has a bit for each CPU of the machine.
  */
 #ifndef SPARSE_BITMAP_H
 #define SPARSE_BITMAP_H
@@ -33,7 +33,7 @@ struct {
 	__type(value, struct sparse_line);
 } sparse_lines SEC(".maps");
 
-/* Returns a cache line of a group's bitmap. */
+/* Returns the cache line with index `line` of a group's bitmap. */
 static __always_inline struct sparse_line *sparse_line(u32 group, u32 line)
 {
 	u32 key = group * SPARSE_LINES + line;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Levels of threads in the Windows dispatcher: a base level by nice value, a boost at the end of a
- * wait, and the loss of one level at the end of each quantum.
+ * Priority levels of threads in the Windows dispatcher: a base level that depends on the nice
+ * value, a boost at the end of a wait, and the loss of one level at the end of each quantum.
  *
- * The balance set manager, a timer, prevents starvation: it lifts threads that have been ready for
- * starved_ns to level 15.
+ * A timer, called the balance set manager as in Windows, prevents starvation. It lifts threads that
+ * have been ready for starved_ns to level 15.
  */
 #ifndef THREAD_LEVELS_H
 #define THREAD_LEVELS_H
@@ -17,15 +17,18 @@
 #define TOP 15
 /* State of a thread in an uninterruptible sleep. */
 #define TASK_UNINTERRUPTIBLE 2
-/* Number of threads that the balance set manager examines in one queue. */
+/* Highest number of threads that the balance set manager examines in one queue. */
 #define MAX_SCAN 16
-/* Number of threads that it lifts in one run. */
+/* Highest number of threads that the balance set manager lifts in one run. */
 #define MAX_LIFTED 10
 
 const volatile u64 quantum_ns PARAM("ns, 1000000..10000000000: quantum of a thread; Windows Server 187.5 ms, client editions 31.25 ms") = 187500000;
 const volatile u64 lift_period_ns PARAM("ns, 1000000..100000000000: period of the balance set manager, which lifts starved threads") = 1000000000;
 const volatile u64 wait_charge_ns PARAM("ns, 0..1000000000: part of the quantum that a wait costs; by default a third of a clock interval") = 5208333;
-/* 300 clock intervals of 10 ms. With a run every second, a starved thread is lifted every 4 s. */
+/*
+ * By default, 300 clock intervals of 10 ms. The manager runs every second, so a starved thread is
+ * lifted every 4 s.
+ */
 u64 starved_ns PARAM("ns, 1000000..1000000000000: time that a thread is ready before it is lifted") = 3000000000;
 u64 lift_quantum_ns PARAM("ns, 1000000..10000000000: quantum of a lifted thread") = 62500000;
 
@@ -77,8 +80,8 @@ static __always_inline u32 base_level(struct task_struct *p)
 }
 
 /*
- * Charges `ns` to the thread's quantum. Returns whether the quantum ended. A boosted thread then
- * loses a level, and a lifted one falls back to its base level.
+ * Charges `ns` to the thread's quantum. Returns whether the quantum ended. At the end of its
+ * quantum, a boosted thread loses a level, and a lifted thread returns to its base level.
  */
 static __always_inline bool charge_ns(struct task_struct *p, struct thread *t, u64 ns)
 {
@@ -142,8 +145,8 @@ struct {
 
 /*
  * Lifts the starved threads of one queue. The function is global, so the verifier checks it
- * separately. nr_lifted counts the threads in memory, so all iterations look the same to the
- * verifier.
+ * separately. Threads are counted in the global nr_lifted, because a local count would make the
+ * verifier check every iteration separately.
  */
 __noinline int lift(u32 cpu, u32 level)
 {
@@ -180,8 +183,8 @@ __noinline int lift(u32 cpu, u32 level)
 }
 
 /*
- * Runs the balance set manager: lifts starved threads of all CPUs, and preempts running threads of
- * lower levels.
+ * Runs the balance set manager: lifts the starved threads of all CPUs, and preempts running threads
+ * of lower levels for them.
  */
 static int manage(void *map, u32 *key, struct manager *manager)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Measurement of the length of a timer tick, for policies that count ticks.
+ * Measures the length of a timer tick, for policies that count ticks.
  *
  * The time between two calls of ops.tick() is not always one tick. An idle CPU gets no calls. On a
- * virtual CPU a tick may be late, and the next one then seems to be early. The period is therefore
- * the time that TICK_WINDOW consecutive ticks took on a CPU, divided by their number. Until a CPU
- * has had that many ticks, it is the shortest time between two calls.
+ * virtual CPU a tick may be late, and the next one then seems to be early. The length of a tick is
+ * therefore measured over TICK_WINDOW consecutive ticks of a CPU. Until a CPU has had that many
+ * ticks, the shortest time between two calls is used.
  */
 #ifndef TICK_PERIOD_H
 #define TICK_PERIOD_H
@@ -15,23 +15,23 @@
 /* Number of ticks over which the period is measured. */
 #define TICK_WINDOW 16
 
-/* Ticks of one CPU. */
+/* Times of the ticks of one CPU. */
 struct ticks {
 	/* Time of the last tick. */
 	u64 last;
-	/* Start of the current window. */
+	/* Start of the current window of TICK_WINDOW ticks. */
 	u64 begun;
 	/* Number of ticks in the window. */
 	u32 nr;
 };
 
-/* Length of a tick as far as it is known, or 0. */
+/* Best measurement of the length of a tick so far, or 0 if there is none. */
 static u64 period_ns;
 /* Whether period_ns was measured over a whole window. */
 static bool period_known;
 
 /*
- * Returns the length of a tick as far as it is known, but at most `longest`. Called from
+ * Returns the best measurement of the length of a tick so far, but at most `longest`. Called from
  * ops.tick().
  */
 static __always_inline u64 tick_period(struct ticks *ticks, u64 now, u64 longest)

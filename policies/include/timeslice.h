@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Timeslices of Linux 2.6.22, and the array that a task enters when one ends.
+ * Timeslices of Linux 2.6.22, and the priority array that a task enters when its timeslice ends.
  *
  * The nice value determines the length. At the end of its timeslice a task goes to the expired
- * array. An interactive task goes back to the active array instead, unless the expired tasks
- * starve. Interactive tasks of the same level also take turns within their timeslices.
+ * array (prio_array.h). An interactive task, one that sleeps much (sleep_avg.h), goes back to the
+ * active array instead, unless the expired tasks starve. Within their timeslices, interactive tasks
+ * of the same level take turns.
  */
 #ifndef TIMESLICE_H
 #define TIMESLICE_H
@@ -100,7 +101,7 @@ static __always_inline void set_level(struct task_struct *p, struct task_ctx *t)
 	last_bonus = (s32)bonus_of(&t->sleep) - MAX_BONUS / 2;
 }
 
-/* Credits the sleep of a woken task, and computes its level. */
+/* Adds the sleep of a woken task to its credit, and computes its level. */
 static __always_inline void woken(struct task_struct *p, struct task_ctx *t, bool by_task)
 {
 	credit_sleep(p, &t->sleep, scx_bpf_now(), by_task);
@@ -108,8 +109,8 @@ static __always_inline void woken(struct task_struct *p, struct task_ctx *t, boo
 }
 
 /*
- * Returns whether the expired tasks of a CPU starve, or one of them has a better nice value than
- * the task.
+ * Returns whether the expired tasks of a CPU have waited too long, or one of them has a better nice
+ * value than the task.
  */
 static __always_inline bool starving(struct task_struct *p, struct prio_rq *rq, u64 now)
 {
@@ -120,7 +121,8 @@ static __always_inline bool starving(struct task_struct *p, struct prio_rq *rq, 
 }
 
 /*
- * Chooses where a task that stays runnable is queued. Called from ops.dispatch() and ops.enqueue().
+ * Chooses the array and level that a runnable task enters. Called from ops.dispatch() and
+ * ops.enqueue().
  */
 static __always_inline void place(struct task_struct *p, struct task_ctx *t, struct prio_rq *rq, u64 now)
 {
@@ -156,8 +158,8 @@ static __always_inline void place(struct task_struct *p, struct task_ctx *t, str
 }
 
 /*
- * Returns whether the task's turn has ended. The task then goes to the end of its level with the
- * rest of its timeslice. Called from ops.tick().
+ * Returns whether the task's turn has ended. If so, the task must go to the end of its level and
+ * keeps the rest of its timeslice. Called from ops.tick().
  */
 static __always_inline bool turn_over(struct task_struct *p, struct task_ctx *t)
 {

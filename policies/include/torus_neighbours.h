@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The neighbours of each CPU on a two-dimensional torus, or those with the nearest numbers.
+ * Finds the neighbours of each CPU: those on a two-dimensional torus, or the CPUs with the nearest
+ * numbers.
  *
- * CPUs are placed row by row in the order of their numbers, and the edges are joined. With 12 CPUs
- * in 3 rows, the neighbours of CPU 0 are 1 and 3 in its row and 4 and 8 in its column:
+ * CPUs are placed row by row in the order of their numbers. Opposite edges are joined, so the last
+ * CPU of a row is a neighbour of the first one. With 12 CPUs in 3 rows, the neighbours of CPU 0 are
+ * 1 and 3 in its row, and 4 and 8 in its column:
  *
  *      0  1  2  3
  *      4  5  6  7

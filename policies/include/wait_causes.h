@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Boosts for woken threads, by the cause that ended their wait.
+ * Boosts for woken threads, which depend on the event that ended their wait. A boost is a number of
+ * priority levels (thread_levels.h).
  *
- * Programs are attached to the entry and exit of the kernel functions that wake threads. A wake-up
- * between entry and exit on the same CPU has the cause that belongs to the function. A disk wait is
- * recognised by the state of the sleeping thread instead.
+ * BPF programs are attached to the entry and exit of the kernel functions that wake threads. A
+ * wake-up on the same CPU between entry and exit of a function has the cause that belongs to the
+ * function. Disk waits are an exception: they are recognised by the state of the sleeping thread.
  *
  * The programs for input devices (input_wakes and input_woke on input_event()) and sound
  * (sound_wakes and sound_woke on snd_pcm_period_elapsed()) are not attached by default. Sound is a
@@ -24,8 +25,9 @@ u32 boost_input PARAM("levels, 0..15: boost after input from the keyboard or mou
 u32 boost_sound PARAM("levels, 0..15: boost after a sound device requested data") = 8;
 
 /*
- * Sets the boost for the next wake-ups on this CPU; 0 ends it. If a function with a cause calls
- * another one, for example a socket function that of a pipe, the boost of the outer one stays.
+ * Sets the boost for the next wake-ups on this CPU, or ends it if `boost` is 0. If such functions
+ * are nested, for example a pipe function within a socket function, the boost of the outer one
+ * stays.
  */
 static __always_inline int cause(u32 boost)
 {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""docs/compat.md: the results of schedulers.py as a document."""
+"""Formats the results of schedulers.py as the document docs/compat.md."""
 import os
 import re
 import textwrap
@@ -13,29 +13,31 @@ A cell such as `4 of 5, 6M` means that the scheduler ran to the end under 4 of 5
 million context switches in all five runs.
 
 Each scheduler is compiled from its published source (crates.io, or the kernel's tools/sched_ext)
-and loaded unmodified, with its [profile](../profiles/README.md) and default options in place of
-its user-space part. The last column says which part of that program is missing.
+and loaded unmodified. A [profile](../profiles/README.md) with the default options replaces its
+user-space part, the program that loads the scheduler and works with it. The last column says what
+the profile does not do.
 
-Each run is longer than the scheduler's own watchdog, on {machines}. A
-watchdog notices a stall after at most one and a half times `timeout_ms`. A run adds 30 s on 8
-CPUs, 15 s on 20 and 32 CPUs, and 1 s on 256 CPUs.
+The schedulers run on {machines}. Each run is long enough for the scheduler's
+watchdog to notice a stall, which takes at most one and a half times `timeout_ms`. To find stalls
+that begin later, a run is longer than that: by 30 s on 8 CPUs, by 15 s on 20 and 32 CPUs, and by
+1 s on 256 CPUs.
 
 | workload | content |
 |---|---|
-| compat | `workloads/compat.json`, which needs more CPU time than there is: interactive and batch tasks, forks, affinities, nice values, classes and cgroups that change. Larger machines have more tasks in proportion |
+| compat | `workloads/compat.json`, which overloads the machine. It has interactive and batch tasks, forks, and changes of affinities, nice values, classes and cgroups. Larger machines have proportionally more tasks |
 | hackbench, chat, schbench | the generators with their default parameters |
 | mixed | `workloads/mixed.json` |
 
 The machines are `pack:1 l3:1 core:4 pu:2` (8 CPUs), `hybrid` (20), `numa32` and `epyc-2s` (256).
 
-`make compat` runs a part of this on each change: compat on 8 CPUs, and hackbench and chat on 20
-CPUs, for longer than the watchdog; compat on 32 and 256 CPUs, and in the sanitizer, for less than
-a second. The [sanitizer](sanitizer.md) reports nothing for any of these schedulers.
+`make compat` executes some of these runs. On 8 CPUs (compat) and on 20 CPUs (hackbench and chat),
+they are longer than the timeout of the watchdog. On 32 and 256 CPUs and in the sanitizer (compat),
+they are shorter than a second. The [sanitizer](sanitizer.md) reports no error for any of these
+schedulers.
 
-To run a scheduler that is in no registry, build its object first. For example, scx_mitosis has a
-profile: `windtunnel run ./scx_mitosis.bpf.o --workload cells.json`.
-`make compat COMPAT_OBJECTS="one.bpf.o two.bpf.o"` runs such objects in addition to the table and
-prints how they end.
+To run a scheduler that no package registry contains, build its object first. For example,
+scx_mitosis has a profile: `windtunnel run ./scx_mitosis.bpf.o --workload cells.json`.
+`make compat COMPAT_OBJECTS="one.bpf.o two.bpf.o"` also runs these objects. It prints how they end.
 
 """
 
@@ -76,7 +78,7 @@ def filled(paragraph):
 
 
 def selftests(folder):
-    """What the suite of the kernel's selftests printed."""
+    """Formats the output of the suite of the kernel's selftests."""
     path = f"{folder}/selftests.log"
     if not os.path.exists(path):
         return ""

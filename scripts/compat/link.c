@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// link OUT OBJECT...: links BPF objects with libbpf's linker, as the build scripts of scx do.
-// Debian 12's bpftool can link objects too, but its version does not know arena maps.
+// link OUT OBJECT...: links BPF objects with libbpf's linker, like the build scripts of scx.
+// bpftool can also link objects, but the version in Debian 12 does not support arena maps.
 #include <bpf/libbpf.h>
 #include <stdio.h>
 #include <string.h>

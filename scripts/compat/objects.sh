@@ -1,34 +1,40 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# objects.sh DIR: compiles the unmodified sources that sources.sh fetched into DIR. Writes the
-# objects to DIR/objects:
+# objects.sh DIR: compiles the sources that sources.sh has fetched into DIR, without changing them.
+# Writes these objects:
 #
 #   DIR/objects/kernel/scx_NAME.bpf.o   the kernel's examples
 #   DIR/objects/selftests/NAME.bpf.o    the kernel's sched_ext selftests
 #   DIR/objects/scx/scx_NAME.bpf.o      schedulers from crates.io
 #
-# The exit status is 1 if a source that should compile does not.
+# The exit status is 1 if a source cannot be compiled.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-# All paths are relative from here on, because source names become part of the objects and must not
-# depend on the directory.
+# From here on, all paths are relative to DIR. The names of sources become part of the objects,
+# which must not depend on where DIR is.
 cd "$1" || exit 1
 dir=.
 libbpf=$dir/crates/libbpf-sys/libbpf
 linux=$dir/linux
 scx=$dir/crates/scx_cargo/bpf_h
-failed=0
-
 flags=(-g -O2 -mcpu=v3 -mlittle-endian -D__TARGET_ARCH_x86 -fms-extensions -Wno-everything -target bpf)
 system=(-idirafter "$(clang-19 -print-resource-dir)/include" -idirafter /usr/include/x86_64-linux-gnu
   -idirafter /usr/include)
 
+# Compilations run in the background, where a variable would be lost.
+failed=$dir/objects/failed
 fail() {
   echo "compat: $1" >&2
-  failed=1
+  : >"$failed"
 }
 
-# libbpf's headers as <bpf/...>, and its linker as a program.
+# background COMMAND...: runs it in the background, as many at once as there are CPUs.
+background() {
+  while [ "$(jobs -pr | wc -l)" -ge "$(nproc)" ]; do wait -n; done
+  "$@" &
+}
+
+# Makes libbpf's headers available as <bpf/...>, and builds a program from its linker.
 if [ ! -x "$dir/tools/link" ]; then
   mkdir -p "$dir/tools/include"
   ln -sfn "../../$libbpf/src" "$dir/tools/include/bpf"
@@ -66,36 +72,38 @@ crate() {
 }
 
 mkdir -p "$dir"/objects/{kernel,selftests,scx,parts}
+rm -f "$failed"
 
 types=$dir/crates/vmlinux/vmlinux/arch/x86
 [ -d "$types" ] || types=$dir/crates/vmlinux/arch/x86
 if [ -f "$linux/vmlinux.h" ]; then
   types=$linux
 else
-  echo "compat: $(cat "$linux/no-vmlinux"): using scx_cargo's vmlinux.h, which does not fit scx_qmap"
+  echo "compat: $(cat "$linux/no-vmlinux"): using scx_cargo's vmlinux.h, with which scx_qmap cannot be compiled"
 fi
 for source in "$linux"/tools/sched_ext/*.bpf.c; do
   name=$(basename "$source" .bpf.c)
   if [ "$name" = scx_qmap ] && [ "$types" != "$linux" ]; then
-    echo "compat: scx_qmap left out: it needs the vmlinux.h of its own kernel"
+    echo "compat: scx_qmap is left out, because it needs the vmlinux.h of its own kernel"
     continue
   fi
-  kernel "$source" "$dir/objects/kernel/$name.bpf.o"
+  background kernel "$source" "$dir/objects/kernel/$name.bpf.o"
 done
 for source in "$linux"/tools/testing/selftests/sched_ext/*.bpf.c; do
-  kernel "$source" "$dir/objects/selftests/$(basename "$source" .bpf.c).bpf.o"
+  background kernel "$source" "$dir/objects/selftests/$(basename "$source" .bpf.c).bpf.o"
 done
 
 for folder in "$dir"/crates/scx_*; do
   name=$(basename "$folder")
   case $name in
-    scx_rustland) crate "$name" "$dir/crates/scx_rustland_core/assets/bpf" main.bpf.c ;;
+    scx_rustland) background crate "$name" "$dir/crates/scx_rustland_core/assets/bpf" main.bpf.c ;;
     scx_arena | scx_bpf_compat) ;; # libraries with a BPF part, not schedulers
     *)
-      # The crate's build script names the sources.
+      # The build script of the crate contains the names of the sources.
       mapfile -t sources < <(grep -oE '"src/bpf/[^"]*\.bpf\.c"' "$folder/build.rs" 2>/dev/null | tr -d '"')
-      [ ${#sources[@]} -eq 0 ] || crate "$name" "$folder" "${sources[@]}"
+      [ ${#sources[@]} -eq 0 ] || background crate "$name" "$folder" "${sources[@]}"
       ;;
   esac
 done
-exit $failed
+wait
+[ ! -e "$failed" ]

@@ -2,16 +2,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """schedulers.py DIR WINDTUNNEL [long OUT]: runs every scheduler that objects.sh compiled into DIR, in parallel.
 
-A short run takes each scheduler through workloads/compat.json on 8 CPUs for longer than its watchdog, through
-workloads that end by themselves on a hybrid machine, briefly on 32 and 256 CPUs, and briefly with the sanitizer.
+Without "long", each scheduler runs
+- under workloads/compat.json on 8 CPUs, for longer than the timeout of its watchdog,
+- under workloads that end by themselves, on a hybrid machine,
+- for a short time on 32 and 256 CPUs, and with the sanitizer.
 
-A long run takes each scheduler through five workloads on four machines for longer than its watchdog, and writes the
-document OUT (docs/compat.md). Results are kept in DIR/long, so an interrupted run continues where it stopped.
-COMPAT_MACHINES="8 CPUs,32 CPUs" selects machines.
+With "long", each scheduler runs under five workloads on four machines, for longer than the timeout of its watchdog. The
+results are written to the document OUT (docs/compat.md). They are also kept in DIR/long, so that an interrupted script
+continues where it stopped. COMPAT_MACHINES="8 CPUs,32 CPUs" selects machines.
 
-The exit status is 1 if a run ends early and ends.toml does not allow it, if a run does not end early although ends.toml
-requires it, or if the sanitizer reports something. COMPAT_OBJECTS names additional objects, separated by spaces. They
-run the same way, and their results are printed but not part of the document.
+The exit status is 1 in three cases: a run ends early and ends.toml does not allow it, a run does not end early although
+ends.toml requires it, or the sanitizer reports an error.
+
+COMPAT_OBJECTS names additional objects, separated by spaces. They run in the same way. Their results are printed, but
+they are not part of the document.
 """
 import hashlib
 import json
@@ -23,17 +27,20 @@ import time
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 
-# Do not write a directory of compiled modules beside the sources.
+# Prevents Python from writing a directory of compiled modules beside the sources.
 sys.dont_write_bytecode = True
 from document import document
 from watchdog import timeout_ms
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# hwloc description, factor for the numbers of tasks of compat.json (which is made for 8 CPUs), and
-# run time in ms beyond the watchdog.
+# The machines. Each has
+# - its hwloc description,
+# - a factor for the numbers of tasks in compat.json, which is made for 8 CPUs,
+# - the additional time of a run, in ms.
 #
-# The watchdog checks at intervals of half its timeout, so it notices a stall that begins at once
-# after at most one and a half timeouts. The additional run time covers stalls that begin later.
+# The watchdog checks at intervals of half its timeout. It therefore notices a stall that begins at
+# once after at most one and a half timeouts. In the additional time, it notices stalls that begin
+# later.
 MACHINES = {
     "8 CPUs": ("pack:1 l3:1 core:4 pu:2", 1, 30_000),
     "20 CPUs": ("hybrid", 2, 15_000),
@@ -41,7 +48,7 @@ MACHINES = {
     "256 CPUs": ("epyc-2s", 32, 1000),
 }
 WORKLOADS = ["compat", "hackbench", "chat", "schbench", "mixed"]
-# Machine, workload and simulated time in ms; "+" adds one and a half watchdog timeouts.
+# Machine, workload and simulated time in ms. A "+" adds one and a half timeouts of the watchdog.
 SHORT = [
     ("8 CPUs", "compat", "+1000"),
     ("20 CPUs", "hackbench", "+15000"),
@@ -49,7 +56,7 @@ SHORT = [
     ("32 CPUs", "compat", "400"),
     ("256 CPUs", "compat", "100"),
 ]
-# Wall-clock limit of a run in seconds, by whether the runs are long.
+# Limit of the wall-clock time of a run in seconds, without and with "long".
 LIMIT_S = {False: 240, True: 3600}
 
 
@@ -97,7 +104,7 @@ def workload_path(folder, times):
 
 
 def scaled_workload(folder, times):
-    """Writes compat.json with `times` as many instances of each task; a task without a number has one instance."""
+    """Writes compat.json with `times` as many instances of each task. A task without a number still has one instance."""
     with open("workloads/compat.json") as file:
         text = file.read()
     text = re.sub(r'"instance" : (\d+)', lambda found: f'"instance" : {int(found[1]) * times}', text)
@@ -164,7 +171,7 @@ class Run:
         os.replace(self.kept + ".new", self.kept)
 
     def judge(self, ends):
-        """Returns whether the run ended as ends.toml allows."""
+        """Returns whether the run ended as expected: at its end, or early in a way that ends.toml allows."""
         if not self.exit:
             must = [end for end in ends if self.name in end["schedulers"] and end.get("always") and self.whole]
             return self.text == "to the end" and not must

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # sources.sh DIR: fetches third-party schedulers from package registries into DIR. Files that exist
-# are not fetched again, so a second run needs no network.
+# are not fetched again, so a second run does not use the network.
 #
 #   DIR/crates/NAME     from crates.io: scx schedulers, their headers (scx_cargo), libbpf
-#   DIR/linux           from Debian: tools/sched_ext and its selftests of the kernel
-#   DIR/linux/vmlinux.h type definitions of that kernel's image; absent if no image is available
+#   DIR/linux           from Debian: the kernel's examples (tools/sched_ext) and sched_ext selftests
+#   DIR/linux/vmlinux.h the types of that kernel. The file is missing if Debian has no image of it.
 #
-# Debian's packages are read through a private source list and state directory. The host's apt
-# configuration is neither used nor changed, and nothing is installed.
+# apt uses a source list and a state directory of its own here. The host's apt configuration is not
+# changed, and nothing is installed.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"
@@ -21,8 +21,8 @@ crates() {
   mkdir -p "$dir/crates/project/src"
   cp "$here/crates.toml" "$dir/crates/project/Cargo.toml"
   : >"$dir/crates/project/src/lib.rs"
-  # cargo also fetches the dependencies of the schedulers' user-space parts; only the sources
-  # compiled here are kept.
+  # cargo also fetches the dependencies of the schedulers' user-space parts. Only the sources that
+  # are compiled here are kept.
   (cd "$dir/crates/project" && cargo vendor --quiet vendor >/dev/null 2>&1) || {
     echo "compat: cargo vendor fails for $here/crates.toml" >&2
     return 1
@@ -49,10 +49,10 @@ apt_lists() {
   apt-get "${apt_options[@]}" update
 }
 
-# Prints the names of matching packages, sorted by version.
+# packages PREFIX REGEX: prints the names of the packages that match, sorted by version.
 packages() { apt-cache "${apt_options[@]}" pkgnames "$1" | grep -E "$2" | sort -V; }
 
-# Downloads a package and prints its file name.
+# package NAME: downloads a package and prints the name of its file.
 package() {
   (cd "$dir/apt" && rm -f "$1"_*.deb && apt-get "${apt_options[@]}" download "$1" >&2)
   ls "$dir/apt/$1"_*.deb
@@ -65,7 +65,7 @@ linux() {
   name=$(packages linux-source-7 '^linux-source-7\.2$' | tail -1)
   if [ -z "$name" ]; then
     name=$(packages linux-source- '^linux-source-[0-9.]+$' | tail -1)
-    echo "compat: Debian has no linux-source-7.2 any more; taking ${name:?no linux-source at all}" >&2
+    echo "compat: Debian no longer has linux-source-7.2: using ${name:?there is no linux-source package}" >&2
   fi
   echo "fetching $name"
   file=$(package "$name")
@@ -78,7 +78,7 @@ linux() {
   rm "$file"
 }
 
-# Fetches the image of the same kernel version as the sources and writes its types as a header.
+# Fetches the image of the kernel whose sources were fetched, and writes its types to a header file.
 vmlinux() {
   [ -f "$dir/linux/vmlinux.h" ] || [ -f "$dir/linux/no-vmlinux" ] && return
   apt_lists
@@ -86,7 +86,7 @@ vmlinux() {
   version=$(cut -d- -f1 "$dir/linux/complete")
   name=$(packages linux-binary- "^linux-binary-${version//./\\.}\\+deb[0-9]+-cloud-amd64$" | tail -1)
   if [ -z "$name" ] && name=$(packages linux-image- "^linux-image-${version//./\\.}\\+deb[0-9]+-cloud-amd64-unsigned$" | tail -1) && [ -z "$name" ]; then
-    echo "no image of $version in the archive" >"$dir/linux/no-vmlinux"
+    echo "Debian has no image of Linux $version" >"$dir/linux/no-vmlinux"
     return
   fi
   echo "fetching $name"
@@ -100,6 +100,9 @@ vmlinux() {
   rm -rf "$dir/apt/image" "$dir/apt/vmlinux"
 }
 
-crates
+# The network and the unpacking of the kernel's sources each leave a CPU idle.
+trap wait EXIT
+crates &
 linux
 vmlinux
+wait $!

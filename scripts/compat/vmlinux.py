@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""vmlinux.py BZIMAGE OUT: unpacks the kernel's ELF file, which holds its BTF, from a bzImage.
+"""vmlinux.py BZIMAGE OUT: unpacks the kernel's ELF file from a bzImage. The ELF file contains the kernel's BTF.
 
 The header of the boot protocol (Documentation/arch/x86/boot.rst) contains the position of the compressed kernel.
 """
@@ -19,7 +19,7 @@ start = 512 * ((image[SETUP_SECTS] or 4) + 1) + struct.unpack_from("<I", image, 
 payload = image[start : start + struct.unpack_from("<I", image, PAYLOAD_LENGTH)[0]]
 for magic, tool in TOOLS.items():
     if payload.startswith(magic):
-        # The last four bytes are the uncompressed size and not part of the stream.
+        # The last four bytes are not part of the compressed stream. They are the uncompressed size.
         payload = subprocess.run(tool, input=payload[:-4], stdout=subprocess.PIPE, check=True).stdout
 if not payload.startswith(b"\x7fELF"):
     sys.exit(f"{sys.argv[1]}: unknown compression format: {payload[:6].hex()}")

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Reads the watchdog timeout of a sched_ext object: the initial value of timeout_ms in its callback table."""
+"""Reads the timeout of the watchdog from a sched_ext object. It is the initial value of timeout_ms in the callback table."""
 import json
 import os
 import struct
 import subprocess
 
-# SCX_WATCHDOG_MAX_TIMEOUT, which the kernel uses if timeout_ms is 0.
+# The kernel uses this timeout if timeout_ms is 0 (SCX_WATCHDOG_MAX_TIMEOUT).
 DEFAULT_MS = 30_000
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""stage.py DIRECTORY: copies the pages of docs/SUMMARY.md to DIRECTORY for mdBook, with the files that they link to.
+"""stage.py DIRECTORY: copies the pages that docs/SUMMARY.md lists, and the files to which they link, to DIRECTORY for mdBook.
 
-mdBook turns README.md into index.html but leaves links to README.html, so a copy of README.md is called index.md here.
-Links to files and directories that are no pages of the site, such as source directories, become plain text."""
+mdBook turns README.md into index.html, but does not change links to it. The copy of a README.md is therefore called
+index.md. A link becomes plain text if its target is not copied, for example a link to a source directory."""
 import os
 import re
 import shutil
@@ -18,7 +18,7 @@ def index(path):
 
 
 def target(page, link):
-    """Returns the path in the repository of a link's target."""
+    """Returns the target of a link, as a path in the repository."""
     return os.path.normpath(os.path.join(os.path.dirname(page), link))
 
 
@@ -27,7 +27,7 @@ def make_parent(path):
 
 
 def stage(page, pages, destination):
-    """Copies a page, and the pictures and data files that it links to."""
+    """Copies a page, and the pictures and data files to which it links."""
 
     def link(match):
         mark, text, link, anchor = match.groups()
@@ -54,7 +54,8 @@ def main():
     pages = {target(SUMMARY, match.group(3)) for match in LINK.finditer(summary)}
     for page in pages:
         stage(page, pages, destination)
-    # The summary lies at the top of the copy: docs/tutorial.md instead of tutorial.md, index.md instead of ../README.md.
+    # In the copy, the summary is in the top directory. Its links change accordingly: tutorial.md
+    # becomes docs/tutorial.md, and ../README.md becomes index.md.
     summary = LINK.sub(lambda match: f"[{match.group(2)}]({index(target(SUMMARY, match.group(3)))})", summary)
     with open(os.path.join(destination, "SUMMARY.md"), "w") as file:
         file.write(summary)

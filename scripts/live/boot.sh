@@ -1,30 +1,46 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# boot.sh DIR INITRAMFS NAME: boots the kernel and prints its console, also into DIR/NAME.log. The
-# exit status is that of the guest's test.
+# boot.sh DIR INITRAMFS NAME: boots the kernel DIR/vmlinux in QEMU. Prints the guest's console, and
+# writes it to DIR/NAME.log. The exit status is that of the test that runs in the guest.
 #
-# KVM is not available everywhere, so QEMU emulates the CPUs. CLOCK selects how:
+# KVM is not available everywhere, so QEMU emulates the CPUs. The environment variable CLOCK selects
+# how time passes in the guest:
 #
-#   real   Each CPU is a thread in real time, and CPUs race as on hardware. A race in QEMU sometimes crashes the
-#          guest while its kernel patches code, so a boot that ends without a result is repeated once.
-#   exact  All CPUs take turns in one thread. Each instruction takes 1 ns of guest time, and idle time is skipped.
-#          The same boot gives the same figures whatever else the host does. CPUs that are busy at the same time
-#          share the guest's time.
-#   slow   Like exact, but an instruction takes 16 ns. All CPUs together execute 62.5 million instructions a
-#          second, about a quarter of the speed at which two host CPUs emulate in real time.
+#   real   Each CPU of the guest is a thread of QEMU and runs in real time, so CPUs race as on real
+#          hardware. Because of a race in QEMU, the guest sometimes crashes while its kernel patches
+#          code. A boot that ends without a result is therefore repeated once.
+#   exact  All CPUs take turns in one thread. Each instruction takes 1 ns of guest time, and idle time
+#          is skipped. The same boot always gives the same figures, whatever else the host does. CPUs
+#          that are busy at the same time share the guest's time.
+#   slow   The same as exact, but an instruction takes 16 ns. All CPUs together execute 62.5 million
+#          instructions a second. In real time, two host CPUs emulate about four times as many.
 #
-# More environment variables: CPUS, NODES (2: half of the CPUs and memory on each), MEMORY (MiB),
-# LIMIT (seconds) and WORDS (kernel command line for the guest's test).
+# The other environment variables are
+#
+#   CPUS     number of CPUs
+#   NODES    number of NUMA nodes: 1, or 2 with half of the CPUs and the memory each
+#   MEMORY   memory in MiB
+#   LIMIT    time limit in seconds
+#   WORDS    options for the guest's test, which are appended to the kernel's command line
 set -u
+cd "$(dirname "$0")/../.."
 dir=$1 initramfs=$2 name=$3
 cpus=${CPUS:-4} nodes=${NODES:-1} memory=${MEMORY:-2048}
 words="quiet panic=-1 rcupdate.rcu_expedited=1 cryptomgr.notests tsc=reliable nowatchdog mitigations=off no_timer_check"
+# The guest's time-stamp counter is the host's. On a busy host the guest measures its frequency wrongly, and its clock is then up to
+# 14 times too fast.
+tsc_khz() {
+  if [ ! -x "$dir/tsc_khz" ]; then
+    gcc -O1 -Wall scripts/live/tsc_khz.c -o "$dir/tsc_khz.$name" && mv "$dir/tsc_khz.$name" "$dir/tsc_khz"
+  fi
+  "$dir/tsc_khz"
+}
 exact() { how=(-accel "tcg,thread=single" -icount "shift=$1,sleep=off" -rtc "base=2026-01-01,clock=vm"); }
 case ${CLOCK:-real} in
-  real) how=(-accel "tcg,thread=multi"); words="$words maxcpus=1" ;;
+  real) how=(-accel "tcg,thread=multi"); words="$words maxcpus=1 tsc_early_khz=$(tsc_khz)" ;;
   exact) exact 0 ;;
   slow) exact 4 ;;
-  *) echo "boot: CLOCK is real, exact or slow" >&2; exit 2 ;;
+  *) echo "boot: CLOCK=$CLOCK: expected real, exact or slow" >&2; exit 2 ;;
 esac
 shape=(-smp "$cpus" -m "$memory")
 if [ "$nodes" = 2 ]; then
@@ -36,12 +52,12 @@ if [ "$nodes" = 2 ]; then
   shape+=(-numa "dist,src=0,dst=1,val=20")
 fi
 for try in 1 2; do
-  nice timeout "${LIMIT:-900}" "$dir/qemu-system-x86_64" -nodefaults -no-user-config -no-reboot -display none -monitor none \
+  nice timeout --foreground "${LIMIT:-900}" "$dir/qemu-system-x86_64" -nodefaults -no-user-config -no-reboot -display none -monitor none \
     -machine q35 "${how[@]}" -cpu Nehalem "${shape[@]}" \
     -kernel "$dir/vmlinux" -initrd "$initramfs" -append "console=ttyS0 $words ${WORDS:-}" -serial stdio \
     </dev/null | tee "$dir/$name.log"
   status=$(sed -n 's/^RESULT \([0-9]*\).*/\1/p' "$dir/$name.log" | tail -1)
   [ -n "$status" ] && exit "$status"
-  echo "boot: the guest died without a result (attempt $try)" >&2
+  echo "boot: the guest ended without a result (attempt $try)" >&2
 done
 exit 125

@@ -1,7 +1,8 @@
 #!/usr/bin/awk -f
 # SPDX-License-Identifier: GPL-2.0-only
-# counters.awk MECHANISMS LOG...: checks that each counter of a policy moved in at least one load.
-# The first file excuses counters in lines "!POLICY: COUNTER...".
+# counters.awk MECHANISMS LOG...: checks that each counter of every policy has increased in at least
+# one load of the policy. MECHANISMS is the output of mechanisms.py. Its lines "!POLICY: COUNTER..."
+# name counters that need not increase.
 { sub(/\r$/, "") }
 FILENAME == ARGV[1] {
   if (/^!/) { split($0, part, /[!: ]+/); for (i = 3; i in part; i++) excused[part[2] " " part[i]] = 1 }
@@ -15,9 +16,9 @@ FILENAME == ARGV[1] {
 END {
   for (counter in sum) {
     counters++
-    if (sum[counter] == 0 && !(counter in excused)) { print "counters: " counter ": 0 in all loads"; bad = 1 }
-    if (sum[counter] > 0 && counter in excused) print "counters: " counter ": " sum[counter] ", though excused"
+    if (sum[counter] == 0 && !(counter in excused)) { print "counters: " counter " is 0 in all loads"; bad = 1 }
+    if (sum[counter] > 0 && counter in excused) print "counters: " counter " is " sum[counter] ", but policies.toml says that no load changes it"
   }
-  print "counters: " counters " of all policies, " (bad ? "some" : "none") " stood still"
+  print "counters: " counters " of all policies, " (bad ? "some did not increase" : "all increased as required")
   exit bad
 }

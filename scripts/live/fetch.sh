@@ -3,9 +3,9 @@
 # fetch.sh DIR: fetches a sched_ext kernel (DIR/vmlinux) and QEMU 10 (DIR/qemu-system-x86_64) and
 # unpacks them. Nothing is installed.
 #
-# A private source list and state directory refer to the additional suites on the host's mirror. The
-# host's own apt configuration is not changed. The exit status is 3, with a reason on standard
-# error, if the packages cannot be fetched.
+# The packages come from suites of Debian that the host does not use. apt therefore uses a source
+# list and a state directory of its own here. The host's apt configuration is not changed. If the
+# packages cannot be fetched, the exit status is 3, and the reason is written to standard error.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"
@@ -21,7 +21,7 @@ keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Codename: bookworm' 2>/dev/null | head -1)
 [ -n "$mirror" ] || give_up "apt has no mirror of Debian 12 (bookworm) configured"
 
-# sources NAME SUITE...: sets $apt to the options of a private apt that reads only these suites.
+# sources NAME SUITE...: sets $apt to options with which apt reads only these suites.
 sources() {
   local name=$1 suite
   shift
@@ -33,8 +33,8 @@ sources() {
 }
 
 if [ ! -x "$dir/qemu-system-x86_64" ]; then
-  # Debian 12's own QEMU 7.2 crashes guests when a policy is loaded. Its libraries also work with
-  # the newer QEMU.
+  # With QEMU 7.2, which is in Debian 12, guests crash when a policy is loaded. The libraries of
+  # Debian 12 also work with the newer QEMU.
   sources qemu bookworm-backports
   (cd "$dir/deb" && apt-get "${apt[@]}" -qq download qemu-system-{x86,data}/bookworm-backports seabios/bookworm-backports) ||
     give_up "QEMU could not be downloaded"
@@ -49,8 +49,9 @@ fi
 
 if [ ! -f "$dir/vmlinux" ]; then
   sources kernel sid trixie-backports
-  # The newest kernels are tried first, one of each version and suite. Some were built with a pahole
-  # that left the kfuncs' types broken. They refuse every policy and are skipped.
+  # Tries the newest kernels first, one of each version and suite. In some kernels, the types of
+  # kfuncs are broken because of the pahole with which they were built. Such a kernel refuses every
+  # policy, so it is skipped.
   for package in $(apt-cache "${apt[@]}" pkgnames linux-binary- | grep -E '^linux-binary-[0-9.]+\+deb(13|14|15)-cloud-amd64$' |
     sort -rV | awk -F'[-.+]' '{ key = $3 "." $4 "." ($0 ~ /deb13/) } !seen[key]++' | head -8); do
     (cd "$dir/deb" && apt-get "${apt[@]}" -qq download "$package") || continue

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# fidelity.sh DIR FILE: inserts the tables that the guests printed into FILE.
+# fidelity.sh DIR FILE: reads the tables that the guests printed from the logs in DIR, and inserts
+# them into FILE.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 for cpus in 1 4; do

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# initramfs.sh OUT: packs the guest's file system: busybox, windtunnel with its libraries, policies,
-# workloads and the test.
+# initramfs.sh OUT: packs the file system of the guest. It contains busybox, windtunnel and its
+# libraries, policies, workloads and the test.
 set -eu
 cd "$(dirname "$0")/../.."
 out=$(realpath -m "$1")
@@ -16,8 +16,8 @@ cp /bin/busybox "$root/bin/"
 for applet in $(/bin/busybox --list); do [ "$applet" = busybox ] || ln -sf busybox "$root/bin/$applet"; done
 for binary in target/release/windtunnel target/release/windtunnel-live "$(PATH=$PATH:/usr/sbin command -v bpftool)"; do
   strip -o "$root/bin/$(basename "$binary")" "$binary"
-  # ldd prints "libz.so.1 => /lib/x86_64-linux-gnu/libz.so.1 (0x...)", and the loader without an
-  # arrow.
+  # ldd prints lines like "libz.so.1 => /lib/x86_64-linux-gnu/libz.so.1 (0x...)". The line of the
+  # dynamic loader has no arrow.
   for library in $(ldd "$binary" | grep -oE '/[^ ]+'); do
     mkdir -p "$root$(dirname "$library")"
     [ -f "$root$library" ] || cp -L "$library" "$root$library"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# insert.sh FILE MARK: inserts standard input into FILE, between the line "<!-- MARK -->" and the
-# next "<!-- end -->", in place of the text there.
+# insert.sh FILE MARK: replaces a part of FILE by standard input. The part is between the line
+# "<!-- MARK -->" and the next line "<!-- end -->".
 set -eu
 table=$(mktemp)
 trap 'rm -f "$table"' EXIT

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-# mechanisms.py: prints the loads of `make live-test` from policies/policies.toml, in lines for a
-# shell:
-#   POLICY [SETTING...]: COUNTER...   a load, and the counters that it must move
-#   !POLICY: COUNTER...               counters that no load moves reliably
+# mechanisms.py: reads policies/policies.toml, and prints how `make live-test` must load each
+# policy. The lines can be read by a shell:
+#   POLICY [SETTING...]: COUNTER...   a load with these settings must increase the counters
+#   !POLICY: COUNTER...               no load increases these counters reliably
 import tomllib
 
 with open("policies/policies.toml", "rb") as file:

@@ -1,7 +1,7 @@
 #!/usr/bin/awk -f
 # SPDX-License-Identifier: GPL-2.0-only
-# soak.awk CONSOLE: prints the table of a soak from the rows in the guest's console, which have the
-# form
+# soak.awk CONSOLE: prints the table of a soak, the test that loads each policy for a long time. The
+# guest's console contains the rows in the form
 # soak|POLICY [SETTING...]|EXIT STATUS|SECONDS|TIMES OFFLINE|LONGEST OFFLINE|LOADS|MESSAGE.
 BEGIN {
   FS = "|"
@@ -11,7 +11,7 @@ BEGIN {
 /^soak\|/ {
   sub(/\r$/, "")
   ended = $3 == 0 && $7 == 1 ? "unloaded" : "FAILED: exit status " $3 ", loaded " $7 " times " $8
-  # The seconds are guest time on a slow emulated machine, so the host's load does not change them.
+  # The seconds are guest time of a slow emulated machine, so they do not depend on the host's load.
   if ($6 > 10) ended = "FAILED: a CPU went offline in " $6 " s"
   printf "%-56s %7.1f s %6d x %7.1f s  %s\n", $2, $4, $5, $6, ended
   policies++

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * verdicts OBJECT...: lets the running kernel's verifier check each program. Prints one line per program, with tabs between the
- * fields: "verdict", object, program, "accepted" or "rejected", the verifier's message. Nothing is attached and no scheduler is enabled.
+ * verdicts OBJECT...: lets the verifier of the running kernel check each program. Nothing is
+ * attached, and no scheduler is enabled.
  *
- * An object of crates/kernel/tests/policies/rules_*.bpf.c has a callback table `ops_NAME` for each of its programs; each program is
- * loaded alone. Any other object is loaded as a whole, and its line names the first program that is rejected.
+ * Prints one line for each program. The fields of a line are separated by tabs: "verdict", the
+ * object, the program, "accepted" or "rejected", and the verifier's message.
+ *
+ * The objects of crates/kernel/tests/policies/rules_*.bpf.c have a callback table `ops_NAME` for
+ * each program. Each of their programs is loaded alone. Any other object is loaded as a whole, and
+ * its line names the first program that is rejected.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -17,7 +21,10 @@
 static char verifier_log[16 << 20];
 static char libbpf_error[512];
 
-/* Keeps the first warning of libbpf: the reason why an object does not load although no program is rejected. */
+/*
+ * Stores libbpf's first warning. If an object cannot be loaded although no program is rejected, the
+ * warning is the reason.
+ */
 static int keep_warning(enum libbpf_print_level level, const char *format, va_list args)
 {
 	if (level == LIBBPF_WARN && !libbpf_error[0])
@@ -25,7 +32,10 @@ static int keep_warning(enum libbpf_print_level level, const char *format, va_li
 	return 0;
 }
 
-/* Returns whether a line of the log is about an instruction, a source line or a state: `12: (85) call`, `; text`, `R1=ctx()`. */
+/*
+ * Returns whether a line of the log describes an instruction, a source line or a state. Examples:
+ * `12: (85) call`, `; text`, `R1=ctx()`.
+ */
 static int is_state(const char *line)
 {
 	const char *at = line;
@@ -43,7 +53,9 @@ static int is_state(const char *line)
 	return at > line + 1 && (*at == '=' || *at == '_');
 }
 
-/* Returns the first line that follows the last line about an instruction. Ends it with a NUL. */
+/*
+ * Returns the first line after the last line that describes an instruction. Ends the line with NUL.
+ */
 static char *message_of(char *log)
 {
 	char *message = NULL, *next;
@@ -82,7 +94,7 @@ static struct bpf_object *open_object(const char *path)
 	return object;
 }
 
-/* The programs to load: one of them, or all but those that no callback table refers to. */
+/* The programs to load: a single one, or all programs to which a callback table refers. */
 struct choice {
 	const char *only;
 	const char *left_out[16];
@@ -97,7 +109,10 @@ static int is_chosen(const struct choice *choice, const char *program)
 	return !choice->only || !strcmp(program, choice->only);
 }
 
-/* Loads the chosen programs. Returns 0 or a negative error number; the messages are in `verifier_log` and `libbpf_error`. */
+/*
+ * Loads the chosen programs. Returns 0 or a negative error number. The messages are in
+ * `verifier_log` and `libbpf_error`.
+ */
 static int load(const char *path, const struct choice *choice)
 {
 	struct bpf_object *object = open_object(path);
@@ -114,7 +129,7 @@ static int load(const char *path, const struct choice *choice)
 	bpf_object__for_each_program(program, object) {
 		if (choice->only || bpf_program__autoload(program))
 			bpf_program__set_autoload(program, is_chosen(choice, bpf_program__name(program)));
-		/* libbpf loads without a log, which costs least, and again with one if that fails. */
+		/* libbpf first loads without a log, which is fastest. If that fails, it loads again with a log. */
 		bpf_program__set_log_level(program, 0);
 		bpf_program__set_log_buf(program, verifier_log, sizeof(verifier_log));
 	}

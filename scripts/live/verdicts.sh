@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# verdicts.sh DIR TABLE: boots the kernel of DIR (see fetch.sh) once and loads every program of the
-# sanitizer's tests in it. Writes TABLE: the kernel's version, then object, program, verdict and
-# message of each program, separated by tabs.
+# verdicts.sh DIR TABLE: boots the kernel of DIR (see fetch.sh), and lets its verifier check every
+# program of the sanitizer's tests. Writes the file TABLE. Its first line is the kernel's version.
+# Each further line has the object, the program, the verdict and the message, separated by tabs.
 set -eu
 cd "$(dirname "$0")/../.."
 dir=$1 table=$2
@@ -11,7 +11,7 @@ trap 'rm -rf "$root"' EXIT
 chmod 755 "$root"
 mkdir -p "$root"/{bin,dev,proc,sys,tmp,run,objects}
 
-# The loader is linked with the libbpf that `cargo build -p live` has built.
+# verdicts.c is linked with the libbpf that `cargo build -p live` has built.
 libbpf=$(ls -td target/*/build/libbpf-sys-*/out | head -1)
 gcc -O1 -Wall -I"$libbpf/include" scripts/live/verdicts.c "$libbpf/libbpf.a" -lelf -lz -o "$root/bin/verdicts"
 cp /bin/busybox "$root/bin/"
@@ -31,14 +31,15 @@ for source in $tests/policies/rules_*.bpf.c; do
   name=$(basename "$source" .bpf.c)
   [ "$name" = rules_within ] || compile "$source" "$name"
 done
-# Each variant of rules_within is a whole policy.
+# Each variant of rules_within is a complete policy.
 within=$tests/policies/rules_within.bpf.c
 for define in KEEPS $(grep -oE '(ifdef |ifndef |defined\()[A-Z_]+' $within | grep -oE '[A-Z_]+$' | sort -u); do
   compile $within "rules_within.$define" "-D$define"
 done
 for source in crates/windtunnel/tests/negative/*.bpf.c; do
   name=$(basename "$source" .bpf.c)
-  # Its loop of half a million iterations takes minutes in the emulated kernel and breaks no rule.
+  # This policy breaks no rule that the verifier checks. Its loop of half a million iterations would
+  # take minutes in the emulated kernel.
   [ "$name" = arena_in_pieces ] || compile "$source" "$name"
 done
 
@@ -46,7 +47,7 @@ cp scripts/live/guest/init "$root/init"
 printf '#!/bin/sh\nverdicts /objects/*.bpf.o\n' >"$root/test.sh"
 chmod +x "$root/test.sh"
 (cd "$root" && find . | cpio -o -H newc -R 0:0 --quiet) >"$dir/verdicts.cpio"
-# Exact time does not depend on the host's load.
+# In exact time, the result does not depend on the host's load.
 CLOCK=exact CPUS=1 MEMORY=1024 scripts/live/boot.sh "$dir" "$dir/verdicts.cpio" verdicts >/dev/null
 {
   sed -n 's/\r//; s/^guest: .*kernel \(.*\)/# Linux \1/p' "$dir/verdicts.log"

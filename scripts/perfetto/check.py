@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Loads an exported trace into Perfetto's trace processor and compares its figures with windtunnel's own.
+"""check.py COMMAND POLICY TRACE: exports a trace, and loads it into Perfetto's trace processor. Compares the figures that
+the trace processor computes with those of windtunnel.
 
-check.py COMMAND POLICY TRACE: COMMAND is a windtunnel command, TRACE a trace file that it wrote in a run of POLICY.
+COMMAND is the path of windtunnel. TRACE is a trace file that COMMAND wrote in a run of POLICY.
 """
 
 import pathlib
@@ -17,7 +18,7 @@ from trace_processor import TraceProcessor
 
 
 def unknown_fields(message):
-    """Returns the number of fields that the published format does not have."""
+    """Returns the number of fields that Perfetto's published format does not define."""
     number = len(UnknownFieldSet(message))
     for field, value in message.ListFields():
         if field.message_type:
@@ -26,7 +27,7 @@ def unknown_fields(message):
 
 
 def waits(lines):
-    """Counts the wake-ups after which a task waited. A task that gets a CPU at the same instant leaves no state."""
+    """Counts the wake-ups after which a task waited. If a task runs at the instant of its wake-up, it has not waited."""
     woken, number = {}, 0
     for line in lines:
         if match := re.search(r" (\d+\.\d+): sched_waking: .*\bpid=(\d+)", line):
@@ -76,7 +77,7 @@ def main(command, policy, trace):
         checks.same("native: switches", one("select count(*) from sched"), switches)
         checks.same("native: wakings", one("select count(*) from ftrace_event where name = 'sched_waking'"), wakings)
         checks.same("native: migrations", one("select count(*) from ftrace_event where name = 'sched_migrate_task'"), migrations)
-        # Callbacks of the last instant may end after the run's end.
+        # Callbacks that begin at the end of the run may end later.
         end = one("select ts from slice where name = 'end of the run'")
         ran = "select sum(min(iif(dur < 0, {end}, ts + dur), {end}) - ts) from sched where cpu = {0} and utid not in (select utid from thread where tid = 0)"
         for line in schedstat:

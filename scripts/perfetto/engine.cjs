@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Runs Perfetto's trace processor, the WebAssembly module of its user interface, under Node.
+// Runs Perfetto's trace processor under Node. The trace processor is a WebAssembly module of
+// Perfetto's user interface.
 //
-// node engine.cjs FOLDER: FOLDER has engine_bundle.js and trace_processor.wasm. Requests come from
-// standard input and replies go to standard output, each as a length (32 bits, little-endian) and
-// bytes of TraceProcessorRpcStream.
+// node engine.cjs FOLDER: FOLDER contains engine_bundle.js and trace_processor.wasm. The program
+// reads requests from standard input and writes replies to standard output. Each of them is a
+// length (32 bits, little-endian), followed by the bytes of a TraceProcessorRpcStream.
 const fs = require("fs");
 const path = require("path");
 const vm = require("vm");
 
 const folder = process.argv[2];
-// The bundle expects to be a web worker.
+// The bundle expects to run in a web worker.
 globalThis.self = globalThis;
 globalThis.WorkerGlobalScope = class {};
 globalThis.location = { href: "file:///" };
@@ -22,7 +23,7 @@ globalThis.XMLHttpRequest = class {
         this.response = new Uint8Array(fs.readFileSync(path.join(folder, this.name))).buffer;
     }
 };
-// If the bundle detected Node, it would read files itself.
+// Hides Node from the bundle. Otherwise the bundle would read files itself.
 const node = globalThis.process;
 globalThis.process = undefined;
 vm.runInThisContext(fs.readFileSync(path.join(folder, "engine_bundle.js"), "utf8"), { filename: "engine_bundle.js" });
@@ -63,5 +64,5 @@ function serve() {
     }
 }
 
-// The bundle compiles the module when it is loaded and signals no event at the end.
+// When the bundle is loaded, it compiles the module. It does not signal when that is complete.
 setTimeout(serve, 3000);

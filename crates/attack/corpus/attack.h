@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Helpers of the attacks, in addition to the policies' headers. */
+/* Helpers that the attacks use in addition to the headers of the policies. */
 #include "../../../policies/include/scx.h"
 
 #define U64_MAX (~0ULL)
 #define S64_MAX 0x7fffffffffffffffULL
 #define S64_MIN 0x8000000000000000ULL
 
-/* Hides a number's value from the compiler. */
+/* A number whose value the compiler does not know. */
 static volatile u64 opaque_zero;
 #define OPAQUE(value) ((u64)(value) + opaque_zero)
-/* A pointer whose origin the compiler does not know. */
+/* A pointer to a numeric address. The compiler does not know where it points. */
 #define AT(address) ((volatile u64 *)OPAQUE(address))
 
-/* The xorshift generator, so that an attack varies from call to call. */
+/* An xorshift random number generator. With it, an attack does something else in each call. */
 static u64 random_state = 88172645463325252ULL;
 static __always_inline u64 next_random(void)
 {

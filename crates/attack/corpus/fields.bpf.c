@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Stores to kernel data in memory that a policy can see. The kernel's verifier allows stores only to
- * p->scx.slice, p->scx.dsq_vtime and p->scx.disallow.
+ * Attacks that store to kernel data, for example to fields of a task, in memory that a policy can
+ * read. The kernel's verifier allows stores only to p->scx.slice, p->scx.dsq_vtime and
+ * p->scx.disallow.
+ *
+ * Each ATTACK line below names an attack, which a macro of the same name selects, and how the
+ * attack must end. The text after "checked:" applies to runs with the sanitizer. "ends" allows
+ * every end (see ../src/corpus.rs).
  *
  * ATTACK flags_zero ends; checked: ejected ""
  * ATTACK flags_queued ends; checked: ejected ""

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Attacks while a policy is loaded and unloaded: invalid operations tables, and faults and exits in every callback.
+ * Attacks that concern the loading and unloading of a policy. Some have an invalid callback table
+ * (struct sched_ext_ops). Others cause a fault or an exit in a callback.
+ *
+ * Each ATTACK line below names an attack, which a macro of the same name selects, and how the
+ * attack must end. The text after "checked:" applies to runs with the sanitizer. "ends" allows
+ * every end (see ../src/corpus.rs).
  *
  * ATTACK name_empty refused "name"
  * ATTACK name_unterminated ends

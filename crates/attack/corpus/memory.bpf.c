@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Programs that request more memory than the host has, and code that is expensive to compile.
+ * Attacks that request more memory than the host has, and attacks whose code is expensive to
+ * compile.
+ *
+ * Each ATTACK line below names an attack, which a macro of the same name selects, and how the
+ * attack must end. The text after "checked:" applies to runs with the sanitizer. "ends" allows
+ * every end (see ../src/corpus.rs).
  *
  * ATTACK array_huge ends
  * ATTACK array_many ends
@@ -140,7 +145,10 @@ static u64 next = 1000;
 static struct half_gigabyte bss[3];
 #define TICK *(volatile u64 *)&bss[2].words[OPAQUE(5)] = 1
 #elif defined(VALUES_THOUSANDS) || defined(VALUES_RECURSIVE)
-/* Computes the same twice: a compiler that shares the steps keeps thousands of values in its frame. */
+/*
+ * Computes the same value twice. A compiler that reuses the intermediate values of the first
+ * computation keeps thousands of them in the function's stack frame.
+ */
 static __noinline u64 values(u64 x)
 {
 	u64 sum = x;

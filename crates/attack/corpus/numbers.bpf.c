@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Calls of sched_ext's kfuncs with invalid DSQ ids, CPU numbers, slices, virtual times and flags.
+ * Attacks that call sched_ext's kfuncs with invalid DSQ ids, CPU numbers, slices, virtual times and
+ * flags.
+ *
+ * Each ATTACK line below names an attack, which a macro of the same name selects, and how the
+ * attack must end. The text after "checked:" applies to runs with the sanitizer. "ends" allows
+ * every end (see ../src/corpus.rs).
  *
  * ATTACK dsq_missing ejected "DSQ"
  * ATTACK dsq_invalid ends

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Loads, stores and calls of kernel functions with invalid or dangling pointers.
+ * Attacks that use invalid or dangling pointers in loads, in stores and in calls of kernel
+ * functions.
+ *
+ * Each ATTACK line below names an attack, which a macro of the same name selects, and how the
+ * attack must end. The text after "checked:" applies to runs with the sanitizer. "ends" allows
+ * every end (see ../src/corpus.rs).
  *
  * ATTACK load_null runs; checked: ends
  * ATTACK store_null ejected "NULL"; checked: ejected "null-dereference"

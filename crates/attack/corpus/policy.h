@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The common part of the attacks: a FIFO policy with one queue for all CPUs. Before including this file, an
- * attack defines a macro with the body of each callback that misbehaves. A callback without a macro is omitted.
+ * The part that all attacks have in common: a FIFO policy with one queue for all CPUs.
+ *
+ * An attack includes this file last. Before that, it defines a macro for each callback that shall
+ * misbehave. The macro is the body of the callback. ops.enqueue(), ops.dispatch() and ops.init()
+ * also exist without a macro. All other callbacks are omitted without one.
  */
 #ifndef DSQ
 #define DSQ 1

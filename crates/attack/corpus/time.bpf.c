@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Programs that run for too long: loops, recursion, trees of calls, timers, helpers that process many bytes.
+ * Attacks that run for too long: with loops, recursion, trees of calls, timers, and helpers that
+ * process many bytes.
+ *
+ * Each ATTACK line below names an attack, which a macro of the same name selects, and how the
+ * attack must end. The text after "checked:" applies to runs with the sanitizer. "ends" allows
+ * every end (see ../src/corpus.rs).
  *
  * ATTACK loop_endless ejected ""
  * ATTACK loop_in_init refused "endless loop"
@@ -116,7 +121,7 @@ static __noinline int on_timer(void *map, u32 *key, struct value *value)
 	for (int i = 0; i < 100; i++)
 		bpf_timer_start(&value->timer, 0, 0);
 #elif defined(TIMER_REARMS_IN_THE_PAST)
-	/* The absolute time is in the past, so no time would pass between two calls. */
+	/* The timer expires at an absolute time in the past, so no time passes between two expiries. */
 	bpf_timer_start(&value->timer, 1, 1);
 #elif defined(TIMER_CANCELS_ITSELF)
 	bpf_timer_cancel(&value->timer);

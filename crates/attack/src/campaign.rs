@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Runs inputs in child processes and finds the input that ended one.
+//! Campaigns: runs many inputs in child processes, and finds the inputs that end a child.
 
 use crate::child::EXIT_MEMORY;
 use crate::kind::Kind;
@@ -16,22 +16,22 @@ pub struct Failure {
     pub kind: Kind,
     pub seed: u64,
     pub index: u64,
-    /// The panic's message and location, the signal, or the limit that was exceeded.
+    /// Message and location of the panic, or the signal, or the limit that was exceeded.
     pub cause: String,
 }
 
-/// Outcome of a range of inputs.
+/// Result of a range of inputs.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     pub inputs: u64,
     pub failures: Vec<Failure>,
 }
 
-/// Runs a range of inputs and calls `end` for each input that did no harm. Stops between inputs at
-/// `deadline`.
+/// Runs a range of inputs. Calls `end` for each input that did no harm. After `deadline`, no
+/// further input is started.
 ///
 /// # Errors
-/// If the child cannot be started.
+/// The child process cannot be started.
 pub fn run(
     attack: &Path,
     kind: Kind,
@@ -84,7 +84,7 @@ pub fn run(
             .seek(SeekFrom::Start(0))
             .and_then(|_| stderr.read_to_string(&mut text));
         let text = if read.is_ok() { text } else { String::new() };
-        // A child that exceeds the memory limit has already reported its last input.
+        // A child that exceeds the memory limit has already reported its last input as harmless.
         let memory = status.code() == Some(EXIT_MEMORY);
         let index = if memory { next.saturating_sub(1) } else { next };
         tally.inputs += u64::from(!memory);
@@ -99,7 +99,7 @@ pub fn run(
     Ok(tally)
 }
 
-/// Describes why a child ended.
+/// Describes why a child process ended.
 fn reason(status: ExitStatus, stderr: &str) -> String {
     let panic: Vec<&str> = stderr
         .lines()
@@ -133,15 +133,15 @@ fn tempfile() -> Result<std::fs::File, String> {
         .truncate(true)
         .open(&path);
     let file = open.map_err(|error| format!("{}: {error}", path.display()))?;
-    // The file exists as long as it is open.
+    // The file is removed from its directory at once. It exists as long as it is open.
     let _ = std::fs::remove_file(&path);
     Ok(file)
 }
 
-/// Writes a failure's input to target/attack and returns the command that repeats it.
+/// Writes the input of a failure to target/attack. Returns the command that repeats the failure.
 ///
 /// # Errors
-/// If the file cannot be written.
+/// The file cannot be written.
 pub fn keep(failure: &Failure) -> Result<String, String> {
     let folder = crate::output();
     let name = format!("{}-{}-{}", failure.kind.name(), failure.seed, failure.index);
@@ -157,11 +157,11 @@ pub fn keep(failure: &Failure) -> Result<String, String> {
     ))
 }
 
-/// Runs the kinds in turn, for a share of the time each. Calls `report` at once for each new
-/// failure.
+/// Runs inputs of each kind in turn, with equal shares of the time. Calls `report` for each new
+/// failure as soon as it is found.
 ///
 /// # Errors
-/// If a child cannot be started.
+/// A child process cannot be started.
 pub fn for_seconds(
     attack: &Path,
     kinds: &[Kind],

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The process that runs inputs with limits on CPU time and memory. It prints one line to stdout
-//! for each input.
+//! The child process, which runs inputs with limits on CPU time and memory. It prints one line to
+//! standard output for each input.
 
 use crate::kind::Kind;
 use std::io::Write;
 use std::ops::Range;
 
-/// Limit of writable mappings in bytes. A simulated machine reserves 16 GiB for cache lines and
-/// uses a small part of it.
+/// Maximum size of writable mappings, in bytes. A simulated machine reserves 16 GiB for its model
+/// of cache lines, and uses only a small part of that.
 pub const MAX_DATA: u64 = 20 << 30;
-/// Exit status of a child that used more than [`Limits::resident`](crate::kind::Limits).
+/// Exit status of a child that exceeded [`Limits::resident`](crate::kind::Limits).
 pub const EXIT_MEMORY: i32 = 120;
 
-/// Runs a range of inputs. Prints for each its number, a tab, and how it ended.
+/// Runs a range of inputs. For each input, prints its number, a tab, and how it ended.
 pub fn run(kind: Kind, seed: u64, range: Range<u64>) {
     let limits = kind.limits();
     limit_memory();
@@ -23,7 +23,7 @@ pub fn run(kind: Kind, seed: u64, range: Range<u64>) {
         let end = kind.run(&input);
         let end = end.replace(char::is_control, " ");
         let mut out = stdout.lock();
-        // If this fails, the parent is gone and there is no reader for a report.
+        // Printing fails only if the parent has exited. Then nobody reads the report.
         let _ = writeln!(out, "{index}\t{end}").and_then(|()| out.flush());
         if resident() > limits.resident {
             std::process::exit(EXIT_MEMORY);
@@ -31,7 +31,7 @@ pub fn run(kind: Kind, seed: u64, range: Range<u64>) {
     }
 }
 
-/// Runs one input under the same limits.
+/// Runs one input with the same limits.
 pub fn repeat(kind: Kind, input: &[u8]) -> String {
     let limits = kind.limits();
     limit_memory();
@@ -44,8 +44,8 @@ pub fn repeat(kind: Kind, input: &[u8]) -> String {
     end
 }
 
-/// Limits writable mappings. Address space is not limited because each machine reserves 64 GiB of
-/// it.
+/// Limits the size of writable mappings. The address space is not limited, because each simulated
+/// machine reserves 64 GiB of it.
 fn limit_memory() {
     let limit = libc::rlimit {
         rlim_cur: MAX_DATA,
@@ -55,14 +55,14 @@ fn limit_memory() {
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // SAFETY: the structs outlive the calls.
+    // SAFETY: the structs live until the calls return.
     unsafe {
         libc::setrlimit(libc::RLIMIT_DATA, &limit);
         libc::setrlimit(libc::RLIMIT_CORE, &none);
     }
 }
 
-/// Makes SIGPROF end the process after `cpu_seconds` of CPU time from now on.
+/// Makes SIGPROF end the process after `cpu_seconds` more seconds of CPU time.
 fn arm_timer(cpu_seconds: u64) {
     let never = libc::timeval { tv_sec: 0, tv_usec: 0 };
     let timer = libc::itimerval {
@@ -72,13 +72,13 @@ fn arm_timer(cpu_seconds: u64) {
             tv_usec: 0,
         },
     };
-    // SAFETY: the struct outlives the call.
+    // SAFETY: the struct lives until the call returns.
     unsafe { libc::setitimer(libc::ITIMER_PROF, &timer, std::ptr::null_mut()) };
 }
 
-/// Returns the largest resident size of this process so far, in bytes.
+/// Returns the maximum resident size that this process has had, in bytes.
 fn resident() -> u64 {
-    // SAFETY: all zeros is a valid value of this struct, which outlives the call.
+    // SAFETY: all zeros is a valid value of this struct. The struct lives until the call returns.
     unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_SELF, &mut usage);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The hand-written attack objects in `corpus/*.bpf.c`. The first comment of each file lists its
-//! variants:
+//! The hand-written attack objects, `corpus/*.bpf.c`. A file contains several attacks. Each attack
+//! is a variant, which a macro selects. The first comment of the file lists the attacks and how
+//! they must end:
 //!
 //! ```text
 //! ATTACK name EXPECTATION                         a variant that -DNAME compiles
@@ -8,8 +9,9 @@
 //! ATTACK name EXPECTATION; cpus: NUMBER           on a machine of this size; may follow `checked`
 //! ```
 //!
-//! An expectation is `runs`, `refused "text"` or `ejected "text"`, where the text is part of the
-//! message. `ends` allows all three, for attacks that are not about the policy's end.
+//! An expectation is `runs`, `refused "text"` or `ejected "text"`. The text is a part of the
+//! message. The expectation `ends` allows every end. It is for attacks that need not end the policy
+//! in a certain way, but must not harm the simulator.
 
 use crate::execute::{End, Mode};
 use std::path::PathBuf;
@@ -23,7 +25,7 @@ pub enum Expectation {
     Ejected(String),
 }
 
-/// A variant of a C file.
+/// A variant of a C file: one attack.
 #[derive(Clone, Debug)]
 pub struct Attack {
     pub source: PathBuf,
@@ -51,7 +53,7 @@ impl Expectation {
         }
     }
 
-    /// Returns whether an attack ended as expected.
+    /// Returns whether the attack ended as expected.
     pub fn holds(&self, end: &End) -> bool {
         match (self, end) {
             (Expectation::Ends, _) | (Expectation::Runs, End::Runs) => true,
@@ -67,16 +69,16 @@ impl Attack {
         if mode.checked { &self.checked } else { &self.plain }
     }
 
-    /// The macro that selects this variant.
+    /// Returns the macro that selects this variant.
     pub fn define(&self) -> String {
         self.name.to_uppercase()
     }
 }
 
-/// Reads the lists of variants of all corpus files.
+/// Reads the attacks that the corpus files list.
 ///
 /// # Errors
-/// If a file cannot be read, or a line is not a valid attack.
+/// A file cannot be read, or a line is not a valid list entry.
 pub fn attacks() -> Result<Vec<Attack>, String> {
     let folder = crate::root().join("crates/attack/corpus");
     let entries = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -110,7 +112,7 @@ fn parse(source: &std::path::Path, line: &str) -> Result<Attack, String> {
         None => (expected, None),
     };
     let plain = Expectation::parse(plain)?;
-    // The sanitizer may reject a policy that runs without it.
+    // The sanitizer may reject a policy that runs without the sanitizer.
     let checked = match (checked, &plain) {
         (Some(checked), _) => Expectation::parse(checked)?,
         (None, Expectation::Runs) => Expectation::Ends,
@@ -125,10 +127,10 @@ fn parse(source: &std::path::Path, line: &str) -> Result<Attack, String> {
     })
 }
 
-/// Compiles the attacks' objects on all CPUs, or takes them from the cache.
+/// Compiles the objects of all attacks on all CPUs, or takes them from the cache.
 ///
 /// # Errors
-/// The first compiler message.
+/// The message of the compiler for the first file that cannot be compiled.
 pub fn compile(attacks: &[Attack]) -> Result<Vec<PathBuf>, String> {
     let sources: Vec<_> = attacks
         .iter()

@@ -12,14 +12,14 @@ use profile::Profile;
 use trace::{Hash, Record, Sink};
 use workload::Workload;
 
-/// The engine that runs a policy, and whether the sanitizer checks it.
+/// The engine that executes a policy, and whether the sanitizer checks the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mode {
     pub engine: Engine,
     pub checked: bool,
 }
 
-/// All combinations of engine and sanitizer.
+/// All combinations of an engine and the sanitizer.
 pub const MODES: [Mode; 4] = [
     Mode {
         engine: Engine::Interpreter,
@@ -39,24 +39,25 @@ pub const MODES: [Mode; 4] = [
     },
 ];
 
-/// Machine size, simulated time and budget of a run.
+/// Size of a run: number of CPUs, simulated time and instruction budget.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
     pub cpus: u32,
     pub run_ns: u64,
-    /// Limit of instructions per callback.
+    /// Maximum number of instructions that a callback may execute.
     pub budget: u64,
 }
 
-/// Memory limit of a run in bytes. Attacks try to exceed it.
+/// Maximum memory of a run in bytes. Attacks try to exceed it.
 const MEMORY: u64 = 256 << 20;
 
-/// End of a policy.
+/// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The object or the policy was not accepted.
+    /// The object or the policy was refused. The text is the reason.
     Refused(String),
-    /// The policy was ejected during the run. Contains kind and message.
+    /// The policy was ejected during the run. The text contains the kind and the message of the
+    /// exit.
     Ejected(String),
     Runs,
 }
@@ -71,8 +72,8 @@ impl std::fmt::Display for End {
     }
 }
 
-/// Workload of the attacks. Its tasks run, sleep, fork, wait for each other, and change their nice
-/// value and CPUs.
+/// The workload under which the attacks run. Its tasks run, sleep, fork and wait for each other.
+/// They also change their nice value and their affinity.
 pub(crate) const WORKLOAD: &str = r#"{
   "tasks": {
     "busy": {"instance": 3, "loop": -1, "run": 700, "sleep": 300},
@@ -89,12 +90,12 @@ pub(crate) const WORKLOAD: &str = r#"{
   "resources": {"s": {"type": "semaphore", "value": 0}}
 }"#;
 
-/// Returns the workload of the attacks.
+/// Returns the workload under which the attacks run.
 pub fn workload() -> Workload {
     workload::rtapp::read(WORKLOAD, "attack.json").unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Computes the trace hash and drops the records.
+/// A sink that computes the trace hash and discards the records.
 #[derive(Default)]
 struct HashOnly(Hash);
 
@@ -104,7 +105,7 @@ impl Sink for HashOnly {
     }
 }
 
-/// Runs an object. Returns how it ended and the trace hash.
+/// Runs an object. Returns how the run ended, and the trace hash.
 pub fn object(bytes: &[u8], mode: Mode, size: Size) -> (End, u64) {
     match Object::parse(bytes, "attack.bpf.o") {
         Ok(object) => changed(&object, mode, size, |_| {}),
@@ -112,8 +113,8 @@ pub fn object(bytes: &[u8], mode: Mode, size: Size) -> (End, u64) {
     }
 }
 
-/// Runs a parsed object after `change` has modified its linked code. Returns how it ended and the
-/// trace hash.
+/// Runs a parsed object, after `change` has modified the linked code. Returns how the run ended,
+/// and the trace hash.
 pub fn changed(object: &Object, mode: Mode, size: Size, change: impl FnOnce(&mut Image)) -> (End, u64) {
     let mut m = Machine::new(MachineSpec::smp(size.cpus), workload(), 1).unwrap_or_else(|error| panic!("{error}"));
     m.sanitizer = mode.checked;
@@ -135,17 +136,17 @@ pub fn changed(object: &Object, mode: Mode, size: Size, change: impl FnOnce(&mut
     let end = end
         .or_else(|| m.ext.exit.as_ref().map(|exit| End::Ejected(formatted(exit))))
         .unwrap_or(End::Runs);
-    // A policy that is still loaded is unloaded, as at the end of a command.
+    // If the policy is still loaded, it is unloaded, as at the end of a command.
     ext::unload(&mut m);
     m.verify();
     (end, sink.0.value())
 }
 
-/// Formats an exit record as the command does, so that hostile messages pass through the code that
-/// prints them.
+/// Formats an exit record like the command does. Hostile messages therefore pass through the code
+/// that prints them.
 fn formatted(exit: &Exit) -> String {
     let text = exit.to_string();
-    // A policy may give no message when it ends itself.
+    // If a policy ends itself, it may omit the message.
     let by_itself = matches!(exit.kind, Kind::None | Kind::Unreg | Kind::UnregBpf | Kind::ErrorBpf);
     assert!(
         by_itself || !exit.message.is_empty(),

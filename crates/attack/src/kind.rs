@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kinds of inputs: how an input is made from a seed and a number, and how it is run.
+//! The kinds of inputs. For each kind, this file defines how an input is made from a seed and a
+//! number, and how the input is run.
 
 use crate::execute::{self, MODES, Mode, Size};
 use crate::random::Random;
@@ -18,16 +19,17 @@ use windtunnel::exports::Exports;
 use windtunnel::traced::Traced;
 use workload::{generator, replay, rtapp, to_rtapp_json};
 
-/// What an input's bytes are.
+/// Kind of an input. It determines the meaning of the input's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// The number of a hand-written attack object and of one of four modes.
+    /// A number, which selects a hand-written attack object ([`corpus`](crate::corpus)) and one of
+    /// four modes: the JIT or the interpreter, with or without the sanitizer.
     Corpus,
-    /// The number of one of the hand-written [`texts`].
+    /// A number, which selects one of the hand-written [`texts`].
     Text,
     /// A damaged object file.
     Object,
-    /// Damaged BTF of an object and of a kernel.
+    /// Damaged BTF: the types of an object and those of a kernel.
     Btf,
     Profile,
     Workload,
@@ -37,21 +39,21 @@ pub enum Kind {
     /// A damaged recording of a real machine.
     Recording,
     Suite,
-    /// Decisions of a generator of hostile policies.
+    /// The decisions of a generator that makes hostile policies.
     Policy,
-    /// The number of a kind of harm, to test that a campaign finds it.
+    /// A number, which selects a kind of harm. This kind tests that a campaign finds the harm.
     Harm,
 }
 
-/// Limits of one input.
+/// Limits of the resources that one input may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     pub cpu_seconds: u64,
-    /// Limit of the process's resident memory in bytes.
+    /// Maximum resident memory of the process, in bytes.
     pub resident: u64,
 }
 
-/// All kinds of random inputs.
+/// All kinds whose inputs are random.
 pub const RANDOM: [Kind; 9] = [
     Kind::Object,
     Kind::Btf,
@@ -79,7 +81,7 @@ const NAMES: [(&str, Kind); 12] = [
     ("harm", Kind::Harm),
 ];
 
-/// Size of a corpus attack's run. It is long enough for forks, sleeps and ticks.
+/// Size of a run of a hand-written attack. It is long enough for forks, sleeps and ticks.
 const CORPUS: Size = Size {
     cpus: corpus::CPUS,
     run_ns: 12_000_000,
@@ -90,10 +92,10 @@ const DAMAGED: Size = Size {
     run_ns: 3_000_000,
     budget: 50_000,
 };
-/// Limit of the simulated time of a suite's case.
+/// Maximum simulated time of a test case in a suite, in ns.
 const SUITE_NS: u64 = 20_000_000;
-/// Limits above which machines and workloads are only read and checked, because the user decides
-/// whether to run large ones.
+/// Larger machines and workloads are read and checked, but not run. It is up to the user whether to
+/// run them.
 const MAX_CPUS: u32 = 128;
 const MAX_TASKS: usize = 2000;
 
@@ -109,7 +111,7 @@ impl Kind {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
     }
 
-    /// Returns the limits of one input. They allow for builds without optimisation.
+    /// Returns the limits for one input. They are sufficient for builds without optimisation.
     pub fn limits(self) -> Limits {
         match self {
             Kind::Harm => Limits {
@@ -123,7 +125,7 @@ impl Kind {
         }
     }
 
-    /// Returns input number `index` of a campaign.
+    /// Returns the input number `index` of the campaign with the seed `seed`.
     pub fn make(self, seed: u64, index: u64) -> Vec<u8> {
         let mut random = Random::new(seed ^ (self as u64) << 48, index);
         if matches!(self, Kind::Corpus | Kind::Text | Kind::Harm) {
@@ -149,7 +151,7 @@ impl Kind {
         }
     }
 
-    /// Runs an input and returns how it ended. Panics if the simulator has a bug.
+    /// Runs an input. Returns how the run ended. Panics if the simulator has a bug.
     pub fn run(self, input: &[u8]) -> String {
         let as_text = || String::from_utf8_lossy(input).into_owned();
         match self {
@@ -178,12 +180,12 @@ fn number(input: &[u8]) -> u64 {
     input.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// Returns the number of inputs of [`Kind::Corpus`]: each attack in each mode.
+/// Returns the number of inputs of [`Kind::Corpus`]. There is one for each attack in each mode.
 pub fn corpus_len() -> u64 {
     (Seeds::get().corpus.len() * MODES.len()) as u64
 }
 
-/// Returns the attack and the mode of an input of [`Kind::Corpus`].
+/// Returns the attack and the mode that an input of [`Kind::Corpus`] selects.
 pub fn corpus_case(index: u64) -> (usize, Mode) {
     let modes = MODES.len() as u64;
     ((index / modes) as usize, MODES[(index % modes) as usize])
@@ -200,7 +202,7 @@ fn corpus(index: u64) -> String {
     format!("{hash:016x} {end}")
 }
 
-/// Returns a number that depends only on the input and selects how to run it.
+/// Returns a number that depends only on the input. The number selects how the input is run.
 fn choice(input: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     input.hash(&mut hasher);
@@ -220,8 +222,8 @@ fn object(input: &[u8]) -> String {
         let value = object.get(name).unwrap_or_default();
         let _ = object.set(name, &value);
     }
-    // Compiling takes most of the time, so one input in eight runs on both engines, which must
-    // agree.
+    // Compiling takes most of the time, so only one input in eight runs on both engines. The
+    // engines must agree.
     let checked = choice(input) % 16 >= 8;
     let interpreted = execute::changed(
         &object,
@@ -280,7 +282,7 @@ fn btf(input: &[u8]) -> String {
     "read".to_owned()
 }
 
-/// Writes an input to a file of this process, for readers that take a path.
+/// Writes an input to a file, for readers that need a path. Each process has its own directory.
 fn file(bytes: &[u8], name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("attack-{}", std::process::id()));
     let path = folder.join(name);
@@ -299,7 +301,7 @@ pub(crate) fn profile(text: &str) -> String {
     let spec = MachineSpec::smp(4);
     let mut object = Seeds::get().parsed.clone();
     let applied = profile.apply(&mut object, Properties::new(&spec, &kernel::release::Release::MODELLED));
-    // Expressions are evaluated even if the object lacks the variables.
+    // Expressions are evaluated even if the object has no variable for them.
     let facts = Properties::new(&spec, &kernel::release::Release::MODELLED).with_types(object.btf());
     let names = profile.names(facts).unwrap_or_default();
     let settings = profile.set.iter().chain(&profile.map);
@@ -340,7 +342,7 @@ pub(crate) fn workload(text: &str) -> String {
     simulate(MachineSpec::smp(8), workload, 2_000_000)
 }
 
-/// Runs a workload under the fair class.
+/// Runs a workload under the fair class, without a policy.
 fn simulate(spec: MachineSpec, workload: workload::Workload, run_ns: u64) -> String {
     match Machine::new(spec, workload, 1) {
         Ok(mut machine) => {
@@ -425,10 +427,10 @@ pub(crate) fn trace(input: &[u8], name: &str) -> String {
     }
 }
 
-/// Text in a trace that must not become a script of the page.
+/// A name in the trace files. It must not become a script of the HTML page.
 const SCRIPT: &str = "<script>attack";
 
-/// Panics if a printed text has a control character that a terminal would execute.
+/// Panics if a printed text contains a control character, which a terminal would execute.
 fn safe(text: &str) {
     let bad = text.chars().find(|&c| c.is_control() && c != '\n');
     assert!(bad.is_none(), "{bad:?} would reach the terminal");
@@ -464,11 +466,11 @@ pub(crate) fn suite(text: &str) -> String {
     format!("run: {}", ends.join("; "))
 }
 
-/// Does harm like a simulator with a bug.
+/// Harms this process in the way that a bug of the simulator would.
 fn harm(number: u64) -> String {
     match number {
         1 => panic!("harm: a panic"),
-        // SAFETY: abort has no preconditions; it ends the process, which the test expects.
+        // SAFETY: abort has no preconditions. It ends the process, and the test expects this.
         2 => unsafe { libc::abort() },
         3 => loop {
             std::hint::spin_loop();

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Attacks on the simulator with hostile inputs.
 //!
-//! There are three sources of inputs:
+//! The inputs come from three sources:
 //!
-//! - `corpus/*.bpf.c` are hand-written attack objects with their expected ends ([`corpus`]).
-//!   [`texts`] are hand-written machines, workloads, profiles, suites and recordings.
-//! - [`mutate`] damages real inputs, using knowledge of their formats.
-//! - [`policy`] generates hostile policies from valid instructions.
+//! - Hand-written inputs. The attack objects are `corpus/*.bpf.c`, which list how they must end
+//!   ([`corpus`]). The machines, workloads, profiles, suites and recordings are in [`texts`].
+//! - Damaged inputs. [`mutate`] damages real inputs and uses knowledge of their formats.
+//! - Generated policies. [`policy`] makes hostile policies from valid instructions.
 //!
-//! A [`child`] process runs inputs under limits. The [`campaign`] starts children and reports a
-//! panic, a signal, a time-out or excessive memory use as a [`Failure`](campaign::Failure), with
-//! the input that caused it. docs/security.md describes the threat model.
+//! A [`campaign`] starts [`child`] processes, which run inputs with limits. A panic, a signal, a
+//! time-out or excessive memory use is a [`Failure`](campaign::Failure). The campaign reports
+//! failures together with the inputs that caused them. docs/security.md describes the threat model.
 
 pub mod campaign;
 pub mod child;
@@ -32,7 +32,7 @@ pub fn root() -> PathBuf {
     manifest.join("../..")
 }
 
-/// Returns the directory of compiled objects and failing inputs.
+/// Returns the directory for compiled objects and failing inputs.
 pub fn output() -> PathBuf {
     root().join("target/attack")
 }

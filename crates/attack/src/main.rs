@@ -2,10 +2,10 @@
 //! The command that runs attacks.
 //!
 //! ```text
-//! attack run SECONDS SEED [KIND...]     runs attacks for this time; exit status 1 if one failed
+//! attack run SECONDS SEED [KIND...]     runs attacks for this time; exits with 1 after a failure
 //! attack count N SEED [KIND...]         runs N inputs of each kind
 //! attack repeat KIND FILE               runs one input again
-//! attack list                           lists the hand-written attacks with their expected ends
+//! attack list                           lists the hand-written attacks and how they must end
 //! attack show NUMBER                    runs one hand-written attack in all modes
 //! attack child KIND SEED FROM TO        (started by the other commands)
 //! ```

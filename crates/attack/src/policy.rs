@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Hostile policies: callbacks made of valid instructions, with calls of kernel functions with
+//! Hostile policies. Their callbacks consist of valid instructions and call kernel functions with
 //! extreme arguments.
 //!
-//! The generator of the kernel crate's tests makes the calls. This module adds random instructions
-//! between them. The policies also run without the sanitizer, where only the bounds of the region
-//! restrict them.
+//! The calls are made by the generator of the kernel crate's tests. This module adds random
+//! instructions between the calls. The policies also run without the sanitizer. Their memory
+//! accesses are then restricted only to the region, the memory that contains everything that BPF
+//! programs can access.
 
 #[allow(dead_code)]
 #[path = "../../kernel/tests/integration/hostile/calls.rs"]
@@ -24,10 +25,10 @@ const SIZE: Size = Size {
     run_ns: 3_000_000,
     budget: 50_000,
 };
-/// Registers that the calls do not use. The first holds the context.
+/// Registers that the calls do not use. The first one contains the context.
 const FREE: [u8; 3] = [7, 8, 9];
 
-/// Runs the policy that these bytes define.
+/// Runs the policy that these bytes describe.
 pub fn run(input: &[u8]) -> String {
     let first = input.first().copied().unwrap_or_default();
     let checked = first & 1 != 0;
@@ -37,7 +38,8 @@ pub fn run(input: &[u8]) -> String {
     };
     let table = kfuncs::table(&MachineSpec::smp(SIZE.cpus).costs);
     let change = |image: &mut Image| {
-        // A seed computed from the bytes determines the remaining decisions.
+        // The bytes decide about the calls. All other decisions follow from a seed that is computed
+        // from the bytes.
         let seed = input
             .iter()
             .fold(0u64, |seed, &byte| seed.wrapping_mul(131).wrapping_add(byte.into()))
@@ -59,8 +61,8 @@ pub fn run(input: &[u8]) -> String {
     interpreted.0.to_string()
 }
 
-/// Inserts random instructions before the last instruction of each function, unless a jump would
-/// skip them.
+/// Inserts random instructions before the last instruction of each function. A function whose last
+/// instruction is not an exit is left unchanged.
 fn insert_instructions(image: &mut Image, random: &mut Random) {
     let old = std::mem::take(&mut image.code.insns);
     let mut insns = Vec::with_capacity(2 * old.len());
@@ -79,8 +81,8 @@ fn insert_instructions(image: &mut Image, random: &mut Random) {
     image.code.insns = insns;
 }
 
-/// Returns a valid instruction that changes free registers, the stack frame, or memory that these
-/// may point to.
+/// Returns a valid instruction. It changes free registers, the stack frame, or memory to which
+/// these may point.
 fn instruction(random: &mut Random) -> Insn {
     let (dst, src) = (*random.pick(&FREE), *random.pick(&[0, 6, 7, 8, 9]));
     let size = *random.pick(&[insn::B, insn::H, insn::W, insn::DW]);

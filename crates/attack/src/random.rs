@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Seeded random numbers that are the same on every host.
+//! Random numbers from a seed. They are the same on every host.
 
 /// The splitmix64 generator.
 pub struct Random(u64);
 
 impl Random {
-    /// Returns the generator of input number `index` of a campaign with this seed.
+    /// Creates the generator for the input number `index` of the campaign with the seed `seed`.
     pub fn new(seed: u64, index: u64) -> Random {
         let mut random = Random(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         random.next();
         random
     }
 
-    #[allow(clippy::should_implement_trait)] // It never ends.
+    #[allow(clippy::should_implement_trait)] // An iterator could end, this generator never does.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -26,7 +26,7 @@ impl Random {
         (self.next() % (n as u64).max(1)) as usize
     }
 
-    /// Returns true in `percent` of 100 calls.
+    /// Returns true with a probability of `percent` per cent.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
@@ -35,8 +35,8 @@ impl Random {
         &from[self.below(from.len())]
     }
 
-    /// Returns a number that programs often handle wrongly: near 0, near a power of two, or
-    /// arbitrary.
+    /// Returns a number that programs often handle wrongly (near 0 or near a power of two), or an
+    /// arbitrary number.
     pub fn edge(&mut self) -> u64 {
         let power = 1u64 << self.below(64);
         match self.below(8) {

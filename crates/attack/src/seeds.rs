@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Valid inputs that attacks damage: real objects and files of the repository.
+//! Seeds: the valid inputs that attacks damage. They are objects and other files of the repository.
 
 use crate::execute::WORKLOAD;
 use crate::{compile, corpus};
@@ -13,7 +13,8 @@ use trace::{Header, Tee, Writer};
 use windtunnel::traced::{self, Traced};
 use workload::{Dist, Op, Tasks, Workload};
 
-/// Policies, and objects of tests with all kinds of maps, special fields and callbacks.
+/// Sources of the objects: policies, and programs of tests with all kinds of maps, special fields
+/// and callbacks.
 const OBJECTS: [&str; 14] = [
     "policies/fifo.bpf.c",
     "policies/vtime.bpf.c",
@@ -67,14 +68,14 @@ const SYNTHETIC: [&str; 3] = [
     "machine:2 group:2 die:2 l1:2 l1i:1 pu:2(indexes=0,2,4,6,1,3,5,7)",
 ];
 
-/// All seeds; a process reads them once.
+/// All valid inputs. A process reads them once.
 pub struct Seeds {
-    /// Objects of the hand-written attacks, and the CPUs of the machine that each runs on.
+    /// Paths of the objects of the hand-written attacks.
     pub corpus: Vec<(PathBuf, u32)>,
     pub objects: Vec<Vec<u8>>,
-    /// Directory in which suites find `fifo.bpf.o` and `vtime.bpf.o`.
+    /// Directory that contains `fifo.bpf.o` and `vtime.bpf.o`, the objects that the suites name.
     pub objects_folder: PathBuf,
-    /// The object from which policies are generated and to which profiles are applied.
+    /// The object from which hostile policies are generated, and to which profiles are applied.
     pub parsed: Object,
     pub btf: Vec<Vec<u8>>,
     pub profiles: Vec<String>,
@@ -86,17 +87,17 @@ pub struct Seeds {
 }
 
 impl Seeds {
-    /// Returns the seeds. The first call compiles and reads them.
+    /// Returns the valid inputs. The first call compiles and reads them.
     ///
     /// # Panics
-    /// If a file of the repository or clang is missing.
+    /// A file of the repository or clang is missing.
     pub fn get() -> &'static Seeds {
         static SEEDS: OnceLock<Seeds> = OnceLock::new();
         SEEDS.get_or_init(|| read().unwrap_or_else(|message| panic!("seeds: {message}")))
     }
 }
 
-/// Returns a workload of short tasks for machines of all sizes.
+/// Returns a workload of short tasks, which runs on machines of all sizes.
 pub fn small_workload() -> Workload {
     let ops = vec![
         Op::Run(Dist::Fixed(200_000)),
@@ -124,7 +125,8 @@ fn read() -> Result<Seeds, String> {
     machines.extend(texts(&root.join("crates/machine/tests/data"), "xml")?);
     machines.extend(SYNTHETIC.map(str::to_owned));
     let mut profiles = texts(&root.join("profiles"), "toml")?;
-    // PROFILE has every key, so it is chosen as often as all other profiles together.
+    // PROFILE contains every key. It is repeated, so that it is chosen as often as all other
+    // profiles together.
     profiles.extend(std::iter::repeat_n(PROFILE.to_owned(), profiles.len()));
     Ok(Seeds {
         corpus: corpus::compile(&attacks)?
@@ -144,7 +146,8 @@ fn read() -> Result<Seeds, String> {
     })
 }
 
-/// Copies the objects that suites name to a directory, under the expected names.
+/// Copies the objects that suites name to a directory, where they have the names that suites
+/// expect.
 fn folder(paths: &[PathBuf]) -> Result<PathBuf, String> {
     let folder = crate::output().join("suite");
     for (path, name) in paths.iter().zip(["fifo", "vtime"]) {
@@ -157,7 +160,8 @@ fn folder(paths: &[PathBuf]) -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// Returns the texts of a directory's files with this extension, in order of their names.
+/// Returns the contents of all files with this extension in a directory, in the order of their
+/// names.
 fn texts(folder: &Path, extension: &str) -> Result<Vec<String>, String> {
     let entries = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -167,7 +171,7 @@ fn texts(folder: &Path, extension: &str) -> Result<Vec<String>, String> {
     paths.iter().map(read).collect()
 }
 
-/// Returns a trace file without a result and one with a result.
+/// Returns two trace files, one without a result and one with a result.
 fn traces() -> Result<Vec<Vec<u8>>, String> {
     let plain = traced_run(3, None);
     let path = std::env::temp_dir().join(format!("attack-seed-{}", std::process::id()));
@@ -179,8 +183,8 @@ fn traces() -> Result<Vec<Vec<u8>>, String> {
     Ok(vec![plain, traced_run(3, Some(&result))])
 }
 
-/// Returns the trace file of a short run whose tasks have hostile names. It contains the result
-/// `result`, if there is one.
+/// Returns the trace file of a short run whose tasks have hostile names. The file contains
+/// `result`, if it is given.
 fn traced_run(cpus: u32, result: Option<&RunResult>) -> Vec<u8> {
     let spec = MachineSpec::smp(cpus);
     let header = Header {

@@ -3,7 +3,7 @@
 
 use crate::kind;
 
-/// A text, with a part of the expected end of reading and running it.
+/// A hostile text, and a part of the message with which reading or running it must end.
 pub struct Text {
     pub name: &'static str,
     pub kind: TextKind,
@@ -11,7 +11,7 @@ pub struct Text {
     pub expected: &'static str,
 }
 
-/// The kind of file as which a text is read.
+/// The format as which a text is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextKind {
     Machine,
@@ -21,7 +21,7 @@ pub enum TextKind {
     Recording,
 }
 
-/// Runs text number `index` and returns how it ended.
+/// Runs the text number `index`. Returns how this ended.
 pub fn run(index: u64) -> String {
     let Some(text) = texts().into_iter().nth(index as usize) else {
         return "no such text".to_owned();
@@ -41,7 +41,7 @@ fn nested(open: &str, inner: &str, close: &str) -> String {
     format!("{}{inner}{}", open.repeat(DEEP), close.repeat(DEEP))
 }
 
-/// Returns a workload with one kind of task.
+/// Returns a workload that consists of one kind of task.
 fn tasks(task: &str) -> String {
     format!("{{\"tasks\": {{{task}}}}}")
 }
@@ -702,7 +702,7 @@ fn suite(object: &str, steps: &str) -> String {
     )
 }
 
-/// Formats a switch as `perf script` prints it.
+/// Formats a context switch like `perf script` prints it.
 fn line(cpu: &str, time: &str, prev: &str, next: &str) -> String {
     format!(
         "swapper 0 {cpu} {time}: sched:sched_switch: prev_comm=a prev_pid={prev} prev_prio=120 prev_state=S ==> next_comm=b next_pid={next} next_prio=120\n"

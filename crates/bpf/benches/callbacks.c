@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Code typical of scheduler callbacks, compiled for BPF and for the host. Each function works on the
- * memory that it receives, and returns a number that depends on all of it.
+ * Functions that resemble a scheduler's callbacks. The benchmark compiles them for BPF and for the
+ * host. Each function works on the memory that it receives, and returns a number that depends on
+ * all of this memory.
  */
 typedef unsigned char u8;
 typedef unsigned int u32;
@@ -93,7 +94,7 @@ static noinline s64 pick_idle(struct world *w, struct task *p)
 	return best;
 }
 
-/* select_cpu and enqueue: chooses a CPU and a queue, and sets the virtual time. */
+/* Resembles select_cpu and enqueue: chooses a CPU and a queue, and sets the virtual time. */
 PROGRAM(enqueue)
 u64 enqueue(struct world *w)
 {
@@ -124,7 +125,7 @@ u64 enqueue(struct world *w)
 	return sum;
 }
 
-/* running and stopping: advances the virtual time by run time divided by weight. */
+/* Resembles running and stopping: advances the virtual time by run time / weight. */
 PROGRAM(account)
 u64 account(struct world *w)
 {
@@ -147,7 +148,7 @@ u64 account(struct world *w)
 	return w->vtime_now;
 }
 
-/* A heap of deadlines: repeatedly replaces the smallest by a later one. */
+/* Repeatedly replaces the smallest deadline in a heap by a later one. */
 PROGRAM(heap)
 u64 heap(struct world *w)
 {
@@ -175,7 +176,7 @@ u64 heap(struct world *w)
 	return sum;
 }
 
-/* Mostly calls of helpers. */
+/* Mostly calls helpers. */
 PROGRAM(helpers)
 u64 helpers(struct world *w)
 {
@@ -193,7 +194,7 @@ u64 helpers(struct world *w)
 }
 
 #ifdef __bpf__
-/* Map lookups, which have no counterpart on the host. */
+/* The functions below look up values in maps. They have no counterpart on the host. */
 #define SEC_MAPS __attribute__((section(".maps"), used))
 #define UINT(name, value) int (*name)[value]
 

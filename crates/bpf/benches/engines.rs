@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Benchmark of the engines (`cargo bench -p bpf`). Compares callback-like code run by the JIT, run
-//! by the interpreter, and compiled by clang for the host, and measures the cost of a call into a
-//! program.
+//! Benchmark of the engines (`cargo bench -p bpf`). It runs functions that resemble a scheduler's
+//! callbacks in the JIT and in the interpreter, and compares them with the same functions compiled
+//! by clang for the host. It also measures the cost of a call into a program.
 
 #[path = "../tests/engine/world.rs"]
 #[allow(dead_code)]
@@ -29,7 +29,7 @@ extern "C" fn ktime() -> u64 {
     std::hint::black_box(1_000_000)
 }
 
-/// The functions as compiled by clang for the host.
+/// The functions, compiled by clang for the host.
 struct Native(*mut libc::c_void);
 
 impl Native {
@@ -67,7 +67,7 @@ fn compile(source: &Path, out: &Path, flags: &[&str]) {
     );
 }
 
-/// Returns the time of one run in ns, the best of several measurements.
+/// Returns the time of one run in ns. This is the shortest of several measurements.
 fn time(mut run: impl FnMut()) -> f64 {
     (0..7)
         .map(|_| {
@@ -95,7 +95,7 @@ fn cache(cpu: u32) -> Cache {
     }
 }
 
-/// Measures one call of a function, which must return `result`. Returns its time in ns and the
+/// Measures one call of a function, which must return `result`. Returns the time in ns and the
 /// number of executed instructions.
 fn measure(world: &mut TestWorld, image: &Image, memory: u64, name: &str, engine: Engine, result: u64) -> (f64, u64) {
     let function = |name: &str| image.code.function(name).expect("a function");
@@ -125,7 +125,7 @@ fn main() {
         &object_file,
         &["-g", "-O2", "-mcpu=v3", "-target", "bpf", "-c"],
     );
-    // No vector registers, as in the kernel.
+    // Vector registers are not allowed, as in the kernel.
     compile(&source, &library, &["-O2", "-mgeneral-regs-only", "-fPIC", "-shared"]);
     let native = Native::load(&library);
     let bytes = std::fs::read(&object_file).expect("the object");
@@ -134,7 +134,8 @@ fn main() {
 
     let mut world = TestWorld::new();
     let memory = world.region.pages(64 << 10).expect("memory");
-    // A second world with two caches, so that compiled code has to test cache lines.
+    // A second world has two caches, so that compiled code has to test which cache holds a cache
+    // line.
     let mut region = Region::new().expect("a region");
     region.lines_mut().set_caches(vec![cache(0), cache(1)]);
     let mut shared = TestWorld::with(region);

@@ -1,44 +1,44 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Faults, which end a BPF program: kind, message and instruction.
+//! A fault: the reason why a BPF program was ended. It has a kind, a message and an instruction.
 
 use std::fmt;
 
-/// Reason for which a BPF program was ended.
+/// Kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// A load or store at an address that the program may not access.
     Memory,
-    /// The call used up its budget of instructions.
+    /// The call executed more instructions than its budget allows.
     Budget,
-    /// BPF stack overflow, because calls nest too deep.
+    /// BPF stack overflow, because calls are nested too deeply.
     Stack,
-    /// The program executed something that is not modelled: a kernel field, a kfunc, an
+    /// The program used something that the simulator does not have: a kernel field, a kfunc or an
     /// instruction.
     Trap,
     /// A helper or kfunc rejected its arguments.
     Func,
-    /// No error: the program called `bpf_throw` with this cookie. The program that the kernel
-    /// called ends and returns the cookie.
+    /// Not an error. The program called `bpf_throw` with this cookie. The outermost program, which
+    /// the kernel called, ends and returns the cookie.
     Throw(u64),
     /// The current context does not allow the call of a kfunc.
     NotAllowed,
-    /// The sanitizer found an error; [`Details::report`] has the details.
+    /// The sanitizer found an error. [`Details::report`] describes it.
     Check,
 }
 
-/// Details of a fault that the sanitizer provides.
+/// Details that the sanitizer adds to a fault.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Address to which the fault refers, if any.
     pub addr: Option<u64>,
-    /// Notes about the address or the object, some with an instruction to which they refer.
+    /// Notes about the address or the object. A note may refer to an instruction.
     pub notes: Vec<(String, Option<usize>)>,
-    /// Instructions that made the calls in progress, innermost first.
+    /// Instructions that made the calls in progress, innermost call first.
     pub callers: Vec<usize>,
 }
 
-/// A policy's fault: the message, and the instruction in the BPF code.
-/// [`Code::describe`](crate::image::Code::describe) formats the instruction.
+/// The reason why a policy's program was ended. [`Code::describe`](crate::image::Code::describe)
+/// formats the instruction.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Fault(Box<Details>);
 
@@ -46,16 +46,16 @@ pub struct Fault(Box<Details>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Details {
     pub kind: FaultKind,
-    /// Message, in the kernel's words if the kernel has one for this error.
+    /// The message. It is the kernel's message if the kernel has one for this error.
     pub message: String,
-    /// Index of the running instruction in the linked code; the VM sets it.
+    /// Index of the running instruction in the linked code. The VM sets it.
     pub pc: Option<usize>,
     /// Details from the sanitizer, if it is on.
     pub report: Option<Report>,
 }
 
 impl Fault {
-    /// Makes a fault; the VM sets the instruction later.
+    /// Makes a fault. The VM sets the instruction later.
     #[cold]
     pub fn new(kind: FaultKind, message: impl Into<String>) -> Fault {
         Fault(Box::new(Details {
@@ -66,7 +66,8 @@ impl Fault {
         }))
     }
 
-    /// Makes the fault of a helper or kfunc that rejects its arguments, with the kernel's message.
+    /// Makes the fault of a helper or kfunc that rejects its arguments. `message` is the kernel's
+    /// message for this error.
     #[cold]
     pub fn func(message: impl Into<String>) -> Fault {
         Fault::new(FaultKind::Func, message)

@@ -1,53 +1,57 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Output of the linker and input of the engines: decoded instructions, functions, map definitions.
+//! The linked form of an object: decoded instructions, functions and map definitions. The linker
+//! writes it and the engines read it.
 //!
-//! An [`Image`](crate::link::Image) is valid only in the [`Region`](crate::memory::Region) for
-//! which it was linked, because constants in its instructions are addresses in that region.
+//! An [`Image`](crate::link::Image) is valid only in the [`Region`](crate::memory::Region) (the
+//! memory that programs access) for which it was linked, because constants in its instructions are
+//! addresses in that region.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Base of function addresses, such as those of callbacks. A function's address is this base plus
-/// its index in [`Code::functions`]. No region contains these addresses.
+/// Base of the addresses that functions have in BPF code, for example as callbacks. A function's
+/// address is this base plus its index in [`Code::functions`]. No region contains these addresses.
 pub const FUNC_BASE: u64 = 0xffff_ffff_c000_0000;
 
-/// Opcode of a pseudo instruction that raises a fault with a message; `imm` is the index in
-/// [`Code::traps`]. The eBPF instruction set does not use this opcode.
+/// Opcode of a pseudo instruction that raises a fault with a message. `imm` is the index of the
+/// message in [`Code::traps`]. The eBPF instruction set does not use this opcode.
 pub const TRAP: u8 = 0xf5;
 
-/// Opcode that loads a 64-bit constant; here one instruction, not two.
+/// Opcode that loads a 64-bit constant. In linked code it is one instruction, in an object file it
+/// takes two slots.
 pub const LD_IMM64: u8 = 0x18;
-/// Opcode of a call; [`Insn::src`] is the kind of the target.
+/// Opcode of a call. [`Insn::src`] is the kind of the called function.
 pub const CALL: u8 = 0x85;
-/// [`Insn::src`] of a call: `imm` is a helper number.
+/// Value of [`Insn::src`] for a call of a helper. `imm` is its number.
 pub const CALL_HELPER: u8 = 0;
-/// [`Insn::src`] of a call: `imm` is an index into [`Code::functions`].
+/// Value of [`Insn::src`] for a call of the program's own function. `imm` is an index into
+/// [`Code::functions`].
 pub const CALL_FUNCTION: u8 = 1;
-/// [`Insn::src`] of a call: `imm` is an index into [`Code::kfuncs`].
+/// Value of [`Insn::src`] for a call of a kfunc. `imm` is an index into [`Code::kfuncs`].
 pub const CALL_KFUNC: u8 = 2;
 
 /// One decoded instruction after linking.
 ///
-/// - LD_IMM64 is one instruction with the final 64-bit value in `imm` and `src` 0.
-/// - Jumps (JMP, JMP32, may_goto, and `gotol` with the distance moved from `imm`): the target is
-///   `pc + 1 + off`, always within the same function.
-/// - Calls: see [`CALL_HELPER`], [`CALL_FUNCTION`], [`CALL_KFUNC`].
+/// - LD_IMM64 is one instruction with the final 64-bit value in `imm`, and `src` is 0.
+/// - Jumps (JMP, JMP32, may_goto, `gotol`) have the target `pc + 1 + off`, which is always within
+///   the same function. For `gotol`, the linker has moved the distance from `imm` to `off`.
+/// - Calls use `src` and `imm`; see [`CALL_HELPER`], [`CALL_FUNCTION`], [`CALL_KFUNC`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Insn {
     /// eBPF opcode, or [`TRAP`].
     pub op: u8,
     /// Destination register, 0 to 10.
     pub dst: u8,
-    /// Source register, 0 to 10, or the kind of a call's target.
+    /// Source register, 0 to 10, or the kind of the called function.
     pub src: u8,
-    /// Memory offset, jump distance in instructions, or a variant of the operation (signed
-    /// division, sign extension, address space cast).
+    /// Memory offset, or jump distance in instructions, or a number that selects a variant of the
+    /// operation (signed division, sign extension, address space cast).
     pub off: i32,
     /// Immediate, sign extended.
     pub imm: i64,
 }
 
-/// A function: a program, a global or a static subprogram.
+/// A function of the object: a program, a global function or a static function.
 #[derive(Clone, Debug)]
 pub struct Function {
     /// C name.
@@ -56,24 +60,25 @@ pub struct Function {
     pub start: usize,
     /// Instruction after the last one.
     pub end: usize,
-    /// Size of its stack frame in bytes: the depth of the lowest access through r10, a multiple of
-    /// 8, at most 512.
+    /// Size of the function's stack frame in bytes: the depth of the lowest access through r10, a
+    /// multiple of 8, at most 512.
     pub stack: u32,
     /// Number of parameters, if the object's BTF has it.
     pub params: Option<usize>,
     /// Whether it is not `static`.
     pub is_global: bool,
-    /// Whether this is a struct_ops program that the object itself neither calls nor takes the
-    /// address of. Its r1 is always the address of an array of arguments on the BPF stack.
+    /// Whether the kernel calls this function as a struct_ops program and no code of the object
+    /// refers to it. In such a function r1 is always the address of an array of arguments on the
+    /// BPF stack.
     pub is_callback: bool,
-    /// Source lines by ascending instruction; empty if the object has no .BTF.ext.
+    /// Source lines by ascending instruction. Empty if the object has no .BTF.ext.
     pub lines: Vec<LineInfo>,
 }
 
-/// A source line, valid from one instruction up to the next entry.
+/// The source line of an instruction and of all instructions up to the next entry.
 #[derive(Clone, Debug)]
 pub struct LineInfo {
-    /// Index in [`Code::insns`].
+    /// Index of the instruction in [`Code::insns`].
     pub insn: usize,
     /// File name as the compiler wrote it.
     pub file: Arc<str>,
@@ -90,16 +95,16 @@ pub struct LineInfo {
 pub struct Code {
     /// Instructions of all functions, one after the other.
     pub insns: Vec<Insn>,
-    /// Functions by ascending start; together they cover `insns` without gaps.
+    /// Functions by ascending start. Together they cover `insns` without gaps.
     pub functions: Vec<Function>,
-    /// Names of the called kfuncs, spelled as in the target's table.
+    /// Names of the kfuncs that the code calls, spelled as in the target kernel.
     pub kfuncs: Vec<String>,
-    /// Messages of [`TRAP`] instructions: a missing kernel field or kfunc.
+    /// Messages of [`TRAP`] instructions. Each names a missing kernel field or kfunc.
     pub traps: Vec<String>,
 }
 
 impl Code {
-    /// Marks those of these struct_ops programs that no instruction can call.
+    /// Sets `is_callback` in these struct_ops programs unless an instruction refers to the program.
     pub(crate) fn mark_callbacks(&mut self, callbacks: impl Iterator<Item = usize>) {
         for callback in callbacks {
             self.functions[callback].is_callback = true;
@@ -128,8 +133,8 @@ impl Code {
         lines[..lines.partition_point(|l| l.insn <= pc)].last()
     }
 
-    /// Returns "function (file:line: source text)" for an instruction, or less if the object has no
-    /// source lines.
+    /// Returns "function (file:line: source text)" for an instruction, or only "function+index" if
+    /// the object has no source lines.
     pub fn describe(&self, pc: usize) -> String {
         let Some(function) = self.function_at(pc) else {
             return format!("instruction {pc}");
@@ -140,9 +145,9 @@ impl Code {
         }
     }
 
-    /// Describes an instruction like [`Code::describe`], with the file name without its directory.
-    /// For an instruction of an inlined function it gives the line of the surrounding function that
-    /// contains the inlined call.
+    /// Describes an instruction like [`Code::describe`], but leaves out the directory of the file.
+    /// If the instruction belongs to an inlined function, the description has the line in the
+    /// surrounding function that contains the inlined call.
     pub fn describe_caller(&self, pc: usize) -> String {
         let Some(function) = self.function_at(pc) else {
             return self.describe(pc);
@@ -162,39 +167,39 @@ impl Code {
     }
 }
 
-/// A map to be created.
+/// Definition of a map that is to be created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MapDef {
     /// C name of the map variable.
     pub name: String,
     /// Number of the map type, BPF_MAP_TYPE_* in include/uapi/linux/bpf.h.
     pub kind: u32,
-    /// Size of a key in bytes; 0 for maps without keys.
+    /// Size of a key in bytes, 0 for maps without keys.
     pub key_size: u32,
     /// Size of a value in bytes.
     pub value_size: u32,
     /// Type of a value in the object's BTF, if the object declares one.
     pub value_type: Option<u32>,
-    /// Number of entries, or of pages in an arena; 0 if the loader must set it.
+    /// Number of entries, or of pages in an arena. 0 if the user-space part must set it.
     pub max_entries: u32,
-    /// BPF_F_*.
+    /// Flags of the map (BPF_F_*).
     pub flags: u32,
-    /// `map_extra`; for an arena the requested user address.
+    /// `map_extra` of the map. For an arena it is the requested user address.
     pub extra: u64,
     /// Special fields of a value: timers, locks, kptrs, ...
     pub fields: Vec<Field>,
-    /// Definition of the entries in a map of maps.
+    /// Definition of the inner maps, if this is a map of maps.
     pub inner: Option<Box<MapDef>>,
-    /// Initial entries of a map of maps as (index, index of the map), or of a program array as
-    /// (index, function).
+    /// Initial entries. In a map of maps an entry is (index, index of the inner map). In a program
+    /// array it is (index, function).
     pub values: Vec<(u32, usize)>,
-    /// Address that stands for the map in code (`&map`). It has 64 accessible bytes without
-    /// meaning, so that a stray access does no harm.
+    /// Address that stands for the map in code (`&map`). The 64 bytes at this address are
+    /// accessible but have no meaning, so a stray access does no harm.
     pub handle: u64,
-    /// Base of an arena, aligned to 4 GiB.
+    /// Address of an arena, aligned to 4 GiB.
     pub arena: Option<u64>,
-    /// Size in bytes of the global variables at the end of an arena, in whole pages that are
-    /// already committed.
+    /// Size in bytes of the global variables at the end of an arena. They occupy whole pages, which
+    /// are allocated from the start.
     pub arena_globals: u64,
 }
 
@@ -209,7 +214,7 @@ pub struct Field {
     pub kind: FieldKind,
 }
 
-/// Kinds of special fields.
+/// Kinds of special fields, which the kernel identifies by their type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldKind {
     /// `struct bpf_spin_lock`.
@@ -228,37 +233,38 @@ pub enum FieldKind {
     ListNode,
     /// `struct bpf_rb_node`.
     RbNode,
-    /// `struct bpf_list_head` of these objects.
+    /// `struct bpf_list_head`, the head of a list of these objects.
     ListHead(Contains),
-    /// `struct bpf_rb_root` of these objects.
+    /// `struct bpf_rb_root`, the root of a tree of these objects.
     RbRoot(Contains),
-    /// Kernel pointer to the named type.
+    /// A pointer to a kernel object of the named type, or to an object that BPF code allocates.
     Kptr {
         /// Name of the target type, as the object spells it.
         to: String,
-        /// Local BTF id of the target type. It is a key of `Image::types` if BPF code allocates the
-        /// type.
+        /// Id of the target type in the object's BTF. If BPF code allocates objects of the type,
+        /// this id is a key of `Image::types`.
         id: u32,
         /// Whether the pointer owns a reference (`__kptr` or `__percpu_kptr`, not
         /// `__kptr_untrusted`).
         owned: bool,
-        /// Whether it points to per-CPU objects of `bpf_percpu_obj_new` (`__percpu_kptr`).
+        /// Whether the pointer points to objects of `bpf_percpu_obj_new` (`__percpu_kptr`), which
+        /// exist once per CPU.
         percpu: bool,
     },
-    /// `__uptr`.
+    /// A pointer to user memory (`__uptr`).
     Uptr,
 }
 
-/// Elements of a list or tree, from its `__contains(type, node)` tag.
+/// The elements of a list or tree, as declared by its `__contains(type, node)` tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contains {
-    /// Local BTF id of the elements' type.
+    /// Id of the elements' type in the object's BTF.
     pub id: u32,
-    /// Offset of the node in an element.
+    /// Offset in bytes of the list or tree node in an element.
     pub node: u32,
 }
 
-/// A type that BPF code allocates.
+/// A struct type of which BPF code allocates objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalType {
     /// Name of the struct.
@@ -269,7 +275,7 @@ pub struct LocalType {
     pub fields: Vec<Field>,
 }
 
-/// Types by local BTF id.
+/// Types of which BPF code allocates objects, by their ids in the object's BTF.
 pub type LocalTypes = BTreeMap<u32, LocalType>;
 
 #[cfg(test)]

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The eBPF instruction set with the numbers of RFC 9669 and include/uapi/linux/bpf.h, and the
-//! properties of code that both engines rely on.
+//! The eBPF instruction set, with the numbers of RFC 9669 and include/uapi/linux/bpf.h, and a check
+//! that code is well-formed.
 
 use crate::image::{CALL, CALL_FUNCTION, CALL_HELPER, CALL_KFUNC, Code, Insn, TRAP};
 
-/// Instruction classes, in the low three bits: loads of constants.
+/// Instruction class (low three bits of the opcode) for loads of constants.
 pub const LD: u8 = 0x00;
-/// Loads.
+/// Instruction class for loads.
 pub const LDX: u8 = 0x01;
-/// Stores of an immediate.
+/// Instruction class for stores of an immediate.
 pub const ST: u8 = 0x02;
-/// Stores of a register, and atomics.
+/// Instruction class for stores of a register and for atomic operations.
 pub const STX: u8 = 0x03;
-/// 32-bit arithmetic.
+/// Instruction class for 32-bit arithmetic.
 pub const ALU: u8 = 0x04;
-/// 64-bit jumps.
+/// Instruction class for jumps that compare 64 bits, calls and returns.
 pub const JMP: u8 = 0x05;
-/// 32-bit jumps.
+/// Instruction class for jumps that compare 32 bits.
 pub const JMP32: u8 = 0x06;
-/// 64-bit arithmetic.
+/// Instruction class for 64-bit arithmetic.
 pub const ALU64: u8 = 0x07;
 
 /// Returns the class of an opcode.
@@ -27,16 +27,16 @@ pub const fn class(op: u8) -> u8 {
     op & 0x07
 }
 
-/// Bit that selects the source register as operand instead of the immediate.
+/// Bit that makes the source register the operand, instead of the immediate.
 pub const X: u8 = 0x08;
 
-/// Access size: 4 bytes.
+/// Access size of 4 bytes.
 pub const W: u8 = 0x00;
-/// 2 bytes.
+/// Access size of 2 bytes.
 pub const H: u8 = 0x08;
-/// 1 byte.
+/// Access size of 1 byte.
 pub const B: u8 = 0x10;
-/// 8 bytes.
+/// Access size of 8 bytes.
 pub const DW: u8 = 0x18;
 
 /// Returns the number of bytes that a load or store accesses.
@@ -50,11 +50,11 @@ pub const fn size(op: u8) -> u64 {
     }
 }
 
-/// Access modes: plain load or store.
+/// Access mode of a plain load or store.
 pub const MEM: u8 = 0x60;
-/// Sign-extending load.
+/// Access mode of a load that extends the sign.
 pub const MEMSX: u8 = 0x80;
-/// Atomic read-modify-write; `imm` selects the operation.
+/// Access mode of an atomic read-modify-write operation. `imm` selects the operation.
 pub const ATOMIC: u8 = 0xc0;
 
 // Arithmetic operations, in the high four bits.
@@ -109,17 +109,20 @@ pub mod atomic {
 
 /// `goto +off`.
 pub const GOTO: u8 = JMP | jmp::JA;
-/// `gotol +off`. The loader moves its distance from `imm` to `off`.
+/// `gotol +off`. The loader moves the distance of such a jump from `imm` to `off`.
 pub const GOTOL: u8 = JMP32 | jmp::JA;
-/// `may_goto +off`: jumps after a loop has used up its iterations.
+/// `may_goto +off`: jumps, and thereby leaves a loop, after the function has used up its
+/// iterations.
 pub const MAY_GOTO: u8 = JMP | 0xe0;
 /// Function return.
 pub const EXIT: u8 = JMP | 0x90;
-/// Offset that marks a 64-bit register move as an address space cast; `imm` is `to << 16 | from`.
+/// Value of `off` that makes a 64-bit register move an address space cast. `imm` is then `to << 16
+/// | from`.
 pub const CAST: i32 = 1;
-/// `imm` of a cast to the program's (user) address in an arena.
+/// Value of `imm` for a cast to the address that the program uses for an arena.
 pub const CAST_USER: i64 = 1 << 16;
-/// Number of iterations that `may_goto` allows in one call of a function: BPF_MAX_LOOPS.
+/// Number of times that the `may_goto` instructions of one function call continue their loops:
+/// BPF_MAX_LOOPS.
 pub const MAX_LOOPS: u32 = 8 << 20;
 /// Size of a function's BPF stack frame in bytes, as in the kernel.
 pub const FRAME: u64 = 512;
@@ -139,14 +142,21 @@ pub const fn is_jump(op: u8) -> bool {
         }
 }
 
-/// Checks the properties that both engines rely on: functions cover the code, registers exist,
-/// jumps stay inside their function, calls have a valid target, and no function runs off its end.
+/// Checks the properties of code on which both engines rely:
+///
+/// - Functions cover the code, and no function runs off its end.
+/// - Registers exist.
+/// - Jumps stay inside their function.
+/// - Calls have a valid target.
 pub fn verify(code: &Code) -> Result<(), String> {
     let mut next = 0;
     for function in &code.functions {
         let (start, end) = (function.start, function.end);
         if start != next || end > code.insns.len() || end <= start {
-            return Err(format!("function {} covers instructions {start}..{end}", function.name));
+            return Err(format!(
+                "function {} starts at instruction {start} and ends before {end}, which is invalid",
+                function.name
+            ));
         }
         next = end;
         let last = code.insns[end - 1].op;
@@ -191,14 +201,14 @@ pub fn verify(code: &Code) -> Result<(), String> {
     }
     if next != code.insns.len() {
         return Err(format!(
-            "instructions {next}..{} belong to no function",
+            "instructions from {next} to the end ({}) belong to no function",
             code.insns.len()
         ));
     }
     Ok(())
 }
 
-/// Returns whether this atomic operation exists in this access size.
+/// Returns whether this atomic operation exists for this access size.
 pub(crate) fn is_atomic(i: &Insn) -> bool {
     match i.imm {
         atomic::LOAD_ACQUIRE | atomic::STORE_RELEASE => true,

@@ -11,15 +11,17 @@
 //! 1. **Objects are never modified by hand.** The loader changes an object only in the ways in
 //!    which the kernel changes it at load.
 //! 2. **A policy cannot harm the simulator.** There is no verifier. All memory that a program may
-//!    address lies in one aligned [region](memory). One comparison checks an access against the
-//!    region, and holes inside the region are inaccessible. The bookkeeping of lists, trees and
-//!    maps lies outside of it. A bad access is a [`Fault`](fault::Fault) that names the
-//!    instruction.
-//! 3. **Two engines with the same results.** The interpreter implements the instruction set in the
-//!    simplest way. Tests compare the JIT with it, program by program: the results, the memory, and
-//!    the number of executed instructions, which the simulation charges.
-//! 4. **Deterministic.** Addresses depend only on the order of allocations. Maps are never iterated
-//!    in the order of a host hash table. Clocks and random numbers come only from the world.
+//!    address lies in one aligned [region](memory). The check of an access is therefore one
+//!    comparison, and holes inside the region are inaccessible pages. The bookkeeping of lists,
+//!    trees and maps lies outside of the region. A bad access is a [`Fault`](fault::Fault) that
+//!    names the instruction.
+//! 3. **Two engines have the same results.** The interpreter implements the instruction set in the
+//!    simplest way. Tests run each program in the JIT and in the interpreter. They compare the
+//!    results, the memory, and the number of executed instructions, from which the
+//!    simulation computes the time of a program.
+//! 4. **Execution is deterministic.** Addresses depend only on the order of allocations. Maps are
+//!    never iterated in the order of a host hash table. Clocks and random numbers come only from
+//!    the world.
 //! 5. **Calls are cheap.** A call into a program, or from a program into a kfunc, allocates
 //!    nothing, takes no lock and changes no reference count. Callbacks of a scheduler run millions
 //!    of times a second.
@@ -30,8 +32,8 @@
 //!    that the pointer was made from, and each call against the rules of the function. The engines
 //!    contain its checks only if it is on.
 //!
-//! Modules, from the top. A module imports only from modules below it; the state of a program,
-//! `engine::context`, is plain data.
+//! The table lists the modules. A module imports only from modules below it. The exception is
+//! `engine::context`, the state of a program, which is plain data.
 //!
 //! | module | contents |
 //! |---|---|

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tables of the functions that a program can call, with one row for each function.
+//! Tables of the kernel functions that a program can call. Each function has one row.
 //!
 //! A row states every property of its function. A row that omits a column does not compile:
 //!
@@ -37,25 +37,26 @@
 //!
 //! Columns:
 //!
-//! - prototype: the kernel's C prototype, with its suffixes (`__nullable`, `__sz`). It supplies the
-//!   function's name and BTF, and describes each pointer argument to the sanitizer.
-//! - `releases`: releases of Linux that have the function: `V6_13..`, or `V6_12..V6_17` if a later
-//!   release removed it.
-//! - `contexts`: contexts in which it may be called; [`ANY`] for all.
+//! - prototype: the kernel's C prototype, including the suffixes of arguments (`__nullable`,
+//!   `__sz`). It contains the function's name and BTF types, and describes each pointer argument to
+//!   the sanitizer.
+//! - `releases`: releases of Linux that have the function. `V6_13..` means 6.13 and later.
+//!   `V6_12..V6_17` means that 6.17 removed the function.
+//! - `contexts`: contexts in which the function may be called. [`ANY`] means all contexts.
 //! - `rules`: rules that the sanitizer enforces for callers (the kernel's `KF_*` flags and the
-//!   verifier's special cases): [`PLAIN`], or [`does`] with an [`Effect`], plus methods of
-//!   [`CallRules`].
-//! - `native`: number of instructions that a scheduler written in C executes instead of this call,
-//!   or [`CALL`] if such a scheduler also makes a call.
+//!   verifier's special cases). The value is [`PLAIN`], or [`does`] with an [`Effect`], plus
+//!   methods of [`CallRules`].
+//! - `native`: number of instructions that a scheduler written in C as part of the kernel executes
+//!   instead of this call, or [`CALL`] if such a scheduler also makes a call.
 //! - `run`: the Rust function, which takes the world (the simulated machine) and up to five
 //!   arguments.
-//! - `now`: optional; the newest name of a kfunc that the kernel has renamed, under which machines
-//!   list its cost.
+//! - `now` (optional): the newest name of a kfunc that the kernel has renamed. The cost tables of
+//!   machines use this name.
 //!
 //! Helpers have no prototype that describes their pointers. A row of [`helpers!`](crate::helpers)
-//! has `args` (the `arg*_type`s of its `bpf_func_proto`) and `returns` instead. It has no releases,
+//! instead has `args` (the `arg*_type`s of its `bpf_func_proto`) and `returns`. It has no releases,
 //! because all helpers are older than sched_ext, and no contexts, because every context may call
-//! them.
+//! helpers.
 
 pub use crate::engine::context::ANY;
 pub use crate::engine::releases::{Releases, Version};
@@ -77,12 +78,13 @@ pub const V7_0: Version = Version(7, 0);
 pub const V7_1: Version = Version(7, 1);
 pub const V7_2: Version = Version(7, 2);
 
-/// Value of `native` if a scheduler written in C also makes a call. Other values of `native` count
-/// i386 instructions by hand: one load for a field, six stores and two loads to append to a list,
-/// two instructions to test a bit of a mask.
+/// Value of `native` if a scheduler written in C also makes a call. The other values of `native`
+/// were counted by hand, in i386 instructions: one load for a field, six stores and two loads to
+/// append to a list, two instructions to test a bit of a mask.
 pub const CALL: Option<u32> = None;
 
-/// Rules of a function without an effect on anything that the program holds.
+/// Rules of a function that neither creates nor releases anything that the program must track
+/// (references, locks).
 pub const PLAIN: CallRules = CallRules::new(Plain);
 
 /// Returns the rules of a function with this effect.
@@ -90,13 +92,13 @@ pub const fn does(effect: Effect) -> CallRules {
     CallRules::new(effect)
 }
 
-/// A number, or a pointer that the function itself looks up.
+/// Describes a number, or a pointer that the function itself looks up.
 pub const V: Arg = Arg::Value;
-/// Pointer to a key of the map in r1.
+/// Describes a pointer to a key of the map in r1.
 pub const KEY: Arg = Arg::Read(Len::Key);
-/// Pointer to a value of the map in r1.
+/// Describes a pointer to a value of the map in r1.
 pub const VALUE: Arg = Arg::Read(Len::Value);
-/// Pointer to writable memory for a value of the map in r1.
+/// Describes a pointer to writable memory for a value of the map in r1.
 pub const TO_VALUE: Arg = Arg::Write(Len::Value);
 pub const TEXT: Arg = Arg::Read(Len::Bytes(1));
 pub const TIMER: Arg = Arg::Field(Special::Timer);
@@ -105,22 +107,24 @@ pub const KPTR: Arg = Arg::Field(Special::Kptr);
 pub const DYNPTR: Arg = Arg::Use(Opaque::Dynptr);
 pub const MAKE_DYNPTR: Arg = Arg::Make(Opaque::Dynptr, Opaque::DYNPTR_SIZE);
 
-/// Returns a pointer to memory that the function reads, with the size in argument `len` (from 1).
+/// Describes a pointer to memory that the function reads. Argument number `len` (from 1) is the
+/// size.
 pub const fn read(len: usize) -> Arg {
     Arg::Read(Len::Arg(len))
 }
 
-/// Returns a pointer to memory that the function writes, with the size in argument `len` (from 1).
+/// Describes a pointer to memory that the function writes. Argument number `len` (from 1) is the
+/// size.
 pub const fn write(len: usize) -> Arg {
     Arg::Write(Len::Arg(len))
 }
 
-/// Returns a pointer to memory of `len` bytes that the function writes.
+/// Describes a pointer to `len` bytes of memory that the function writes.
 pub const fn bytes(len: u64) -> Arg {
     Arg::Write(Len::Bytes(len))
 }
 
-/// Returns a pointer to a kernel object of this type, or NULL.
+/// Describes a pointer to a kernel object of this type, or NULL.
 pub const fn object_or_null(tag: &'static str) -> Arg {
     Arg::Kernel { tag, or_null: true }
 }

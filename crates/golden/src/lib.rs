@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compares the text that a test produces with committed text: a golden file, or a section of a
-//! document.
+//! Compares texts that tests produce with committed texts. The committed text is a golden file or a
+//! section of a document.
 //!
-//! `golden::check!("table.txt", &text)` compares with `tests/golden/table.txt` of the package. If
-//! the texts differ, the test fails. Its message shows the lines that differ and the command that
-//! accepts the new text. That command sets `UPDATE_GOLDEN=1`, which makes the check write the text
-//! instead of comparing it.
+//! `golden::check!("table.txt", &text)` compares a text with the file `tests/golden/table.txt` of
+//! the package. If the texts differ, the test fails. The message shows the lines that differ, and a
+//! command that accepts the new text. This command sets `UPDATE_GOLDEN=1`, so that the check writes
+//! the text instead of comparing it.
 
 use similar::TextDiff;
 use std::path::Path;
 
-/// Number of lines shown before and after each difference.
+/// Number of lines that a message shows before and after each difference.
 const CONTEXT: usize = 2;
-/// Maximum number of lines shown in a message.
+/// Maximum number of lines in a message.
 const MAX_LINES: usize = 100;
 
-/// Compares a text with a file in the package's `tests/golden`.
+/// Compares a text with a file in the directory `tests/golden` of the package.
 #[macro_export]
 macro_rules! check {
     ($name:expr, $text:expr $(,)?) => {
@@ -29,8 +29,8 @@ macro_rules! check {
     };
 }
 
-/// Compares a text with the section of a document between the lines `<!-- MARK -->` and `<!-- end
-/// -->`. The path is relative to the package's directory.
+/// Compares a text with a section of a document. The section is between the lines `<!-- MARK -->`
+/// and `<!-- end -->`. The path is relative to the package's directory.
 #[macro_export]
 macro_rules! check_section {
     ($path:expr, $mark:expr, $text:expr $(,)?) => {
@@ -43,10 +43,10 @@ macro_rules! check_section {
     };
 }
 
-/// Compares a text with a section of a document. `package` is the package of the test.
+/// Compares a text with a section of a document. `package` is the package that contains the test.
 ///
 /// # Panics
-/// If the texts differ, or the document has no such section.
+/// The texts differ, or the document has no such section.
 #[track_caller]
 pub fn check_section_in(package: &str, path: &Path, mark: &str, text: &str) {
     let document = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -63,10 +63,10 @@ pub fn check_section_in(package: &str, path: &Path, mark: &str, text: &str) {
     check_file(package, path, &format!("{before}{begin}{text}<!-- end -->{after}"));
 }
 
-/// Compares a text with a file. `package` is the package of the test.
+/// Compares a text with a file. `package` is the package that contains the test.
 ///
 /// # Panics
-/// If the texts differ, or the file cannot be written.
+/// The texts differ, or the file cannot be written.
 #[track_caller]
 pub fn check_file(package: &str, path: &Path, text: &str) {
     if std::env::var_os("UPDATE_GOLDEN").is_some_and(|value| value == "1") {
@@ -74,23 +74,23 @@ pub fn check_file(package: &str, path: &Path, text: &str) {
         return;
     }
     let thread = std::thread::current();
-    // The test harness names a test's thread after the test.
+    // The thread in which a test runs has the name of the test.
     let test = thread.name().filter(|name| *name != "main").unwrap_or_default();
     if let Some(message) = mismatch(path, text) {
         panic!("{message}\nTo accept the new text: UPDATE_GOLDEN=1 cargo test -p {package} {test}");
     }
 }
 
-/// Returns a message with the lines in which a text differs from a file, or `None`. A missing file
-/// counts as empty.
+/// Compares a text with a file. If they differ, returns a message with the lines that differ. A
+/// missing file counts as empty.
 fn mismatch(path: &Path, text: &str) -> Option<String> {
     let golden = std::fs::read_to_string(path).unwrap_or_default();
     let lines = || difference(&golden, text);
     (golden != text).then(|| format!("{} differs (- committed, + now):\n{}", path.display(), lines()))
 }
 
-/// Returns the lines that differ, marked `-` in `old` and `+` in `new`, with some lines around
-/// them.
+/// Returns the lines that differ, and some lines around them. A line of `old` is marked with `-`, a
+/// line of `new` with `+`.
 pub fn difference(old: &str, new: &str) -> String {
     let diff = TextDiff::from_lines(old, new);
     let text = diff.unified_diff().context_radius(CONTEXT).to_string();

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPU lists in the notation of Linux: `0-3,8`.
+//! Lists of CPUs in the notation of Linux, for example `0-3,8`.
 
-/// Hint that shows the notation.
+/// Hint that shows an example of the notation.
 pub const EXAMPLE: &str = "a CPU list reads like 0-3,8";
 
-/// Returns the CPUs of a list in its order.
+/// Returns the CPUs of a list, in the order of the list.
 ///
 /// # Errors
-/// A message that names the part that is no CPU or range of CPUs below `limit`, or the CPU that
-/// occurs twice.
+/// A message that names the wrong part of the list. A part is wrong if it is not a CPU or a range
+/// of CPUs below `limit`, or if a CPU occurs twice.
 pub fn parse(text: &str, limit: u32) -> Result<Vec<u32>, String> {
     let mut cpus = Vec::new();
     let mut seen = vec![false; limit as usize];
@@ -36,7 +36,7 @@ pub fn parse(text: &str, limit: u32) -> Result<Vec<u32>, String> {
     Ok(cpus)
 }
 
-/// Formats ascending CPUs as a list.
+/// Formats CPUs as a list. They must be in ascending order.
 pub fn format(cpus: &[u32]) -> String {
     let runs = cpus.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
         [one] => one.to_string(),

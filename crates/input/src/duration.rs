@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Durations in the notation of users: `250ms`, `1.5s`, `20us`, `700ns`.
+//! Durations as users write them: `250ms`, `1.5s`, `20us`, `700ns`.
 
 /// Parses a duration to nanoseconds. A number without a unit is in seconds.
 ///
 /// # Errors
-/// If the text is not a duration, or the duration exceeds about 584 years.
+/// The text is not a duration, or the duration exceeds about 584 years.
 pub fn parse(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -47,7 +47,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
 /// Parses a duration that must not be 0.
 ///
 /// # Errors
-/// As [`parse`], or if the duration is 0.
+/// As [`parse`]. A duration of 0 is an error too.
 pub fn parse_some(text: &str) -> Result<u64, String> {
     match parse(text)? {
         0 => Err(format!(
@@ -57,7 +57,7 @@ pub fn parse_some(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Formats nanoseconds in the shortest exact form with a unit.
+/// Formats a number of nanoseconds as the shortest exact text with a unit.
 pub fn format(ns: u64) -> String {
     for (unit, name) in [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")] {
         if ns > 0 && ns.is_multiple_of(unit) {

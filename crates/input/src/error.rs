@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! User errors: the file or input, the position in it, the message, and a hint for the next step.
+//! Errors in the user's input. An error contains the file or input, the position in it, a message,
+//! and a hint for the next step.
 
 use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// A position in a text. Line and column start at 1.
+/// A position in a text. The first line and the first column are 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
     pub line: u32,
     pub column: u32,
 }
 
-/// An error in a user's input. Bugs of the simulator panic instead.
+/// An error in the user's input. A bug of the simulator is a panic instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// The file, or the name of the input; empty if the message names it.
+    /// The file, or the name of the input. Empty if the message names the input.
     pub place: String,
     /// Position in the file.
     pub position: Option<Position>,
@@ -39,7 +40,7 @@ impl Error {
         }
     }
 
-    /// Creates the error of a file that could not be read or written.
+    /// Creates the error for a file that cannot be read or written.
     pub fn io(path: &Path, error: &io::Error) -> Error {
         let message = Error::at(path.display().to_string(), error.to_string());
         match error.kind() {
@@ -48,14 +49,14 @@ impl Error {
         }
     }
 
-    /// Adds the position in the file.
+    /// Sets the position in the file.
     #[must_use]
     pub fn position(mut self, position: Position) -> Error {
         self.position = Some(position);
         self
     }
 
-    /// Adds a next step for the user.
+    /// Sets the hint, which describes a next step for the user.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Error {
         self.hint = Some(hint.into());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Notations that all user inputs share, such as durations, sizes and CPU lists, and the error type
-//! for user errors.
+//! Notations that occur in many kinds of user input, for example durations, sizes and CPU lists.
+//! The error type for user errors is also here.
 
 #![cfg_attr(
     not(test),

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Memory sizes: `512M`, `2 GiB`.
+//! Sizes of memory, for example `512M` or `2 GiB`.
 
 const UNITS: [(&str, u32); 4] = [("K", 10), ("M", 20), ("G", 30), ("T", 40)];
 
-/// Parses a size to bytes. The text is a number, optionally followed by K, M, G or T, which are
-/// powers of 1024. `KiB` and `KB` mean the same as `K`.
+/// Parses a size. Returns the number of bytes. The text is a number, which K, M, G or T may follow.
+/// These units are powers of 1024. `KiB` and `KB` mean the same as `K`.
 ///
 /// # Errors
-/// If the text is not a size, or the size is 0 or larger than 128T.
+/// The text is not a size, or the size is 0 or larger than 128T.
 pub fn parse(text: &str) -> Result<u64, String> {
     let bad = || {
         format!("'{text}' is not a size: expected a number of bytes, or a number with K, M, G or T, for example 512M")

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A text with its file name, from which errors take their positions, and a TOML reader for it.
+//! A text together with the name of its file. Errors in the text have the position as line and
+//! column. Also reads the text as TOML.
 
 use crate::error::{Error, Position};
 use crate::number::index;
@@ -25,7 +26,7 @@ impl Source {
     /// Reads a text file of at most `max_bytes`.
     ///
     /// # Errors
-    /// If the file cannot be read, is larger, or is not UTF-8.
+    /// The file cannot be read, is larger than `max_bytes`, or is not UTF-8.
     pub fn read(path: &Path, max_bytes: u64) -> Result<Source, Error> {
         let place = path.display().to_string();
         let size = std::fs::metadata(path).map_err(|error| Error::io(path, &error))?.len();
@@ -42,11 +43,11 @@ impl Source {
         }
     }
 
-    /// Returns the line and column of a byte.
+    /// Returns the line and the column of the byte at offset `at`.
     pub fn position(&self, at: usize) -> Position {
         let before = &self.text.as_bytes()[..at.min(self.text.len())];
         let line_start = before.iter().rposition(|&b| b == b'\n').map_or(0, |end| end + 1);
-        // Columns count characters, so continuation bytes of UTF-8 are left out.
+        // Columns count characters. The continuation bytes of UTF-8 are therefore not counted.
         let column = before[line_start..].iter().filter(|&&b| b & 0xc0 != 0x80).count();
         Position {
             line: 1 + index(before.iter().filter(|&&b| b == b'\n').count()),
@@ -54,15 +55,15 @@ impl Source {
         }
     }
 
-    /// Creates an error at a byte.
+    /// Creates an error at the byte offset `at`.
     pub fn error(&self, at: usize, message: impl Into<String>) -> Error {
         Error::at(&self.place, message).position(self.position(at))
     }
 
-    /// Reads the text as TOML. An unknown key is an error with a hint that suggests a known one.
+    /// Reads the text as TOML. For an unknown key, the error has a hint that suggests a known key.
     ///
     /// # Errors
-    /// The position where the text is not TOML or does not fit `T`.
+    /// The text is not TOML or does not have the structure of `T`. The error contains the position.
     pub fn toml<T: DeserializeOwned>(&self) -> Result<T, Error> {
         let parser = toml::Deserializer::parse(&self.text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
@@ -80,7 +81,7 @@ impl Source {
     }
 }
 
-/// Rewords a message of serde for users and adds a hint for a misspelt key.
+/// Translates a message of serde into words for users. For a misspelt key, also returns a hint.
 fn clear(message: &str) -> (String, Option<String>) {
     for (start, kind) in [("unknown field", "unknown key"), ("unknown variant", "unknown value")] {
         if let Some(rest) = message.strip_prefix(start) {
@@ -95,7 +96,7 @@ fn clear(message: &str) -> (String, Option<String>) {
     if let Some(rest) = message.strip_prefix("missing field") {
         return (format!("the key '{}' is missing", quoted(rest).concat()), None);
     }
-    // Names of Rust types mean nothing to users.
+    // Names of Rust types mean nothing to users, so they are replaced.
     let expected = message.rsplit_once("expected ").map_or("", |(_, expected)| expected);
     let words = match expected {
         "u32" => "a whole number below 2^32",

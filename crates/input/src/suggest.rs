@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Suggestions for misspelt names.
+//! Suggests the correct name for a misspelt one.
 
-/// Length in bytes of the longest name that is compared. A longer name is hardly a misspelling, and
-/// comparing it takes time.
+/// Maximum length in bytes of a name that is compared. A longer name is probably not a misspelling,
+/// and comparing it would take long.
 const MAX_BYTES: usize = 64;
 
-/// Returns the candidate most similar to `name`, if it is similar enough for a misspelling.
+/// Returns the candidate that is most similar to `name`. Returns `None` if no candidate is similar
+/// enough to be a misspelling.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > MAX_BYTES {
         return None;
@@ -18,7 +19,7 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// Returns a hint: "did you mean 'x'?", or the list of candidates.
+/// Returns a hint: "did you mean 'x'?", or the list of all candidates.
 pub fn hint(name: &str, candidates: &[&str]) -> String {
     match nearest(name, candidates.iter().copied()) {
         Some(near) => format!("did you mean '{near}'?"),

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The simulated Linux machine: hardware, kernel scheduler, tasks and the loaded policy.
+//! The simulated Linux machine: hardware, scheduler, tasks, and the loaded policy, which is the
+//! scheduler under test.
 //!
-//! A [`Machine`] owns all state: the clock, the event queue, CPUs, tasks, the policy and the random
-//! generator. It handles one event at a time, in the order (time, sequence number). An event
-//! handler runs at one instant of simulated time; the cost of its work is charged to its CPU.
+//! A [`Machine`] owns all state: the clock, the event queue, the CPUs, the tasks, the policy and
+//! the random generator. It handles one event after another, ordered by time and sequence number.
+//! The simulated time does not advance while an event handler runs. The time that the handler's
+//! work would take is charged to its CPU and delays the task that runs there.
 //!
-//! This crate uses no floating point, hash order, wall clock, file or thread. The same inputs
-//! therefore produce the same bytes on any host.
+//! The crate uses no floating-point numbers, iteration over hash tables, real-time clock, files or
+//! threads. Therefore the same inputs yield exactly the same output on every computer.
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`machine`] | the machine itself; `run` has its event loop |
-//! | `simulation` | time, order and cost: the event queue, charging, locks, random numbers |
-//! | `hardware` | sets of CPUs, caches, CPU frequency |
-//! | `sched` | kernel/sched: the core and the classes `rt`, `ext`, `fair` and `idle` |
-//! | `programs` | the steps that tasks execute and the objects that tasks wait for |
-//! | `policy` | loading a BPF object; the kernel types and functions that it can use |
-//! | `watch` | checks, invariants and recorded decisions; they never change a run |
+//! | [`machine`] | the machine itself; the module `run` contains its event loop |
+//! | `simulation` | time, order of events and cost: event queue, charging, locks, random numbers |
+//! | `hardware` | sets of CPUs, caches, CPU frequencies |
+//! | `sched` | the scheduler (kernel/sched): the core and the classes `rt`, `ext`, `fair`, `idle` |
+//! | `programs` | the programs that tasks execute, and the objects that tasks wait for |
+//! | `policy` | loading of a policy, and the kernel types and functions that it can use |
+//! | `watch` | checks, invariants and records of decisions; they never affect a run |
 //!
-//! Other crates use the modules under the names exported below, without the directory's name.
+//! Other crates use the modules through the re-exports below, without the names of the directories.
 #![deny(clippy::float_arithmetic)]
 
 mod hardware;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The simulated machine, which owns the clock, event queue, CPUs, tasks, policy and random
-//! generator.
+//! The simulated machine. It owns the clock, the event queue, the CPUs, the tasks, the policy (BPF
+//! scheduler) and the random generator.
 
 use crate::hardware::caches::{self, Caches};
 use crate::hardware::cpuset::CpuSet;
@@ -31,17 +31,18 @@ use std::rc::Rc;
 use trace::Record;
 use workload::{Op, Workload};
 
-/// Pending records are handed to the sink in batches of this size. A batch fits into the host's L1
-/// cache.
+/// Number of trace records that are passed at once to the sink, the consumer of the trace. They fit
+/// into the L1 cache of the host, the computer that runs the simulation.
 pub(crate) const BATCH: usize = 128;
 
-/// A simulated machine with its workload and its policy.
+/// A simulated machine with the workload that it executes and the policy that schedules it.
 pub struct Machine {
     pub spec: MachineSpec,
-    /// Kernel release that the policy is linked against. To be set before the policy is loaded.
+    /// Linux release against which the policy is linked. It must be set before the policy is
+    /// loaded.
     pub release: Release,
     pub workload: Workload,
-    /// Programs of the workload, in a form that tasks share.
+    /// Programs of the workload's tasks. Several tasks can share one program.
     pub(crate) programs: Vec<Rc<[Op]>>,
     pub seed: u64,
     /// Length of a tick in ns.
@@ -51,23 +52,25 @@ pub struct Machine {
     pub(crate) events: EventQueue,
     pub rqs: Table<CpuId, Rq>,
     pub tasks: Table<TaskId, Task>,
-    /// Slots of exited tasks, reused last in, first out.
+    /// Free task slots of exited tasks. The slot that was freed last is reused first.
     pub(crate) free_tasks: Vec<TaskId>,
-    /// Task slot of each pid ever assigned; IDLE if that task has exited.
+    /// Task slot of each pid that has ever been assigned. It is IDLE if the task has exited.
     pub(crate) pids: Vec<TaskId>,
     /// Live tasks, ordered by [`Task::sort_key`].
     pub(crate) threads: BTreeMap<u64, TaskId>,
     pub nr_alive: u32,
-    /// Tasks that could not be created because ops.init_task() failed: name and errno.
+    /// Tasks that could not be created because ops.init_task() failed. Each has a name and the
+    /// errno.
     pub failed_forks: Vec<(String, i32)>,
-    /// Tasks that the machine ended, with one sentence of explanation each.
+    /// Explanations of why the machine ended tasks, one sentence for each such task.
     pub ended_tasks: Vec<String>,
-    /// CPU that executes the current handler (smp_processor_id()).
+    /// CPU that executes the current event handler (smp_processor_id()).
     pub this_cpu: CpuId,
     pub online_cpus: CpuSet,
     pub idle_cpus: CpuSet,
     pub rng: Rng,
-    /// All BPF memory, and all simulated kernel objects that a policy can access.
+    /// The region: the memory that BPF programs can access. It contains all BPF memory and the
+    /// simulated kernel objects that a policy can access.
     pub region: Rc<Region>,
     /// Addresses of the kernel objects in the region.
     pub layout: Layout,
@@ -81,31 +84,32 @@ pub struct Machine {
     pub ext: Core,
     pub cgroups: Cgroups,
     pub checks: Checks,
-    /// Invariants under watch; `None` if they are not watched.
+    /// Invariants that are checked during the run, or `None`.
     pub invariants: Option<Box<Invariants>>,
-    /// Decisions, recorded if `Decisions::on` is set.
+    /// Log of scheduling decisions. Decisions are recorded only if `Decisions::on` is set.
     pub decisions: Decisions,
-    /// Whether the policy runs in the sanitizer (`bpf::sanitizer`). To be set before the policy is
-    /// loaded.
+    /// Whether the policy runs with the sanitizer (`bpf::sanitizer`, `--check`), which enforces the
+    /// rules of the kernel's verifier at run time. It must be set before the policy is loaded.
     pub sanitizer: bool,
-    /// Whether the run ends as soon as the policy has a reason to end. If not, the fair class takes
-    /// over.
+    /// Whether the run ends as soon as the policy ends. Otherwise the fair class schedules the
+    /// tasks afterwards.
     pub stop_with_policy: bool,
-    /// The policy has ended and [`Machine::stop_with_policy`] is set.
+    /// Whether the policy has ended and [`Machine::stop_with_policy`] is set.
     pub(crate) stopped: bool,
     /// Tasks that waited for a CPU at the end of the run.
     pub waiting_at_end: Vec<WaitingTask>,
-    /// Whether detail records are emitted, too (`trace::Event::is_detail`).
+    /// Whether the trace also contains detail records, which exist only on request
+    /// (`trace::Event::is_detail`).
     pub details: bool,
     pub(crate) records: Vec<Record>,
-    /// Whether some of `records` own a text.
+    /// Whether any of `records` contains a text.
     pub(crate) texts: bool,
-    /// Bytes of memory that the texts of `records` account for.
+    /// Number of bytes that were charged to the memory limit for the texts in `records`.
     pub(crate) texts_bytes: u64,
     pub(crate) nr_events: u64,
 }
 
-/// Why a run ended.
+/// Reason why a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// The requested simulated time is over.
@@ -114,17 +118,18 @@ pub enum Ended {
     AllExited,
     /// The policy ended and [`Machine::stop_with_policy`] was set.
     Policy,
-    /// No event can happen any more: every task waits for another one. Contains the pids of the
-    /// live tasks.
+    /// All live tasks wait for each other, so no event can occur any more. Contains the pids of
+    /// these tasks.
     Deadlock { waiting: Vec<u32> },
 }
 
 impl Machine {
-    /// Returns an idle machine; the workload's initial tasks are created by pending events.
+    /// Creates a machine whose CPUs are idle. Pending events will create the first tasks of the
+    /// workload.
     ///
     /// # Errors
-    /// Fails if the region cannot be reserved, if the workload starts too many tasks, or if it
-    /// names CPUs that the machine does not have.
+    /// Fails if the memory for the region cannot be reserved, if the workload starts too many
+    /// tasks, or if it names a CPU that the machine does not have.
     pub fn new(spec: MachineSpec, workload: Workload, seed: u64) -> Result<Machine, String> {
         let nr_cpus = spec.topology.nr_cpus();
         check_cpus(&spec, &workload)?;
@@ -211,10 +216,10 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Limits the host memory that the run may use to `bytes`; the default is 2 GiB. A policy that
-    /// needs more ends with an error. A task that would need more is not created.
+    /// Sets the maximum amount of memory of the host that the run may use, in bytes. The default is
+    /// 2 GiB. A policy that needs more ends with an error. A task that needs more is not created.
     pub fn set_memory_limit(&self, bytes: u64) {
-        // The cap keeps the sum of the limit and the used memory from overflowing.
+        // The upper bound prevents an overflow when the used memory is added to the limit.
         self.region.memory().set_limit(bytes.min(1 << 62));
     }
 
@@ -222,7 +227,7 @@ impl Machine {
         self.tick_ns
     }
 
-    /// Returns an iterator over all CPUs of the machine, online or not.
+    /// Returns an iterator over all CPUs of the machine, including offline CPUs.
     pub fn cpus(&self) -> impl DoubleEndedIterator<Item = CpuId> + ExactSizeIterator + use<> {
         self.rqs.ids()
     }
@@ -233,8 +238,8 @@ impl Machine {
         self.rqs.id(nr.try_into().ok()?)
     }
 
-    /// Returns a CPU that the workload names. [`Machine::new`] rejects workloads with other CPU
-    /// numbers.
+    /// Returns the CPU with a number that the workload contains. [`Machine::new`] has rejected
+    /// workloads with numbers of CPUs that do not exist.
     pub(crate) fn named_cpu(&self, nr: u32) -> CpuId {
         self.cpu_id(nr).expect("the workload names CPUs of the machine")
     }
@@ -249,13 +254,13 @@ impl Machine {
         self.rqs.len() as u32
     }
 
-    /// Records an event that contains a text.
+    /// Adds a trace record whose event contains a text.
     pub(crate) fn trace_text(&mut self, cpu: CpuId, event: trace::Event) {
         self.trace(cpu, event);
         self.texts = true;
     }
 
-    /// Records an event that contains no text.
+    /// Adds a trace record whose event contains no text.
     #[inline(always)]
     pub(crate) fn trace(&mut self, cpu: CpuId, event: trace::Event) {
         let nr = self.records.len();
@@ -264,9 +269,9 @@ impl Machine {
         }
         let time = self.now;
         let after = self.after(self.local_time(cpu));
-        // SAFETY: the capacity was checked above. `Vec::push` is slower here: its growth path could
-        // unwind, so the compiler builds the record elsewhere and copies it in wider parts than it
-        // was stored in. The host then waits for those stores.
+        // SAFETY: the capacity was checked above. `Vec::push` would be slower here. Because it
+        // could unwind, the compiler would first build the record elsewhere in small stores, and
+        // then copy it with wider loads that have to wait for those stores.
         unsafe {
             self.records.as_mut_ptr().add(nr).write(Record {
                 time,
@@ -278,12 +283,14 @@ impl Machine {
         }
     }
 
-    /// Returns every lock and its statistics, ordered by the index that `LockWait` records contain.
+    /// Returns all locks with their statistics. Their order corresponds to the lock indexes in
+    /// `LockWait` records.
     pub fn locks(&self) -> impl Iterator<Item = (LockId, LockStat)> + '_ {
         self.locks.stats()
     }
 
-    /// Schedules a hotplug event: `cpu` goes offline or comes online at `at` (ns).
+    /// Schedules a hotplug event at the time `at` in ns. `cpu` comes online if `online` is set,
+    /// otherwise it goes offline.
     pub fn plan_hotplug(&mut self, at: u64, cpu: u32, online: bool) {
         let cpu = self.named_cpu(cpu);
         self.events.push(at, Event::Hotplug { cpu, online });
@@ -303,13 +310,14 @@ impl Machine {
     }
 }
 
-/// Grows the buffer of records. A function with the C calling convention cannot unwind.
+/// Enlarges the buffer of records. A function with the C calling convention cannot unwind, so its
+/// caller is faster.
 #[cold]
 extern "C" fn grow_records(records: &mut Vec<Record>) {
     records.reserve(BATCH);
 }
 
-/// Returns the fair class' task groups, one for each cgroup of the workload.
+/// Creates the task groups of the fair class, one for each cgroup of the workload.
 fn task_groups(layout: &Layout, workload: &Workload, nr_cpus: u32) -> TaskGroups {
     let cgroup = |(number, known): (usize, &workload::Cgroup)| {
         let above = layout.parent_of_cgroup(number as u32);
@@ -319,7 +327,7 @@ fn task_groups(layout: &Layout, workload: &Workload, nr_cpus: u32) -> TaskGroups
     TaskGroups::new(nr_cpus, &cgroups)
 }
 
-/// Rejects a workload that starts more tasks than a machine can have.
+/// Checks that the workload does not start more tasks than a machine can have.
 fn check_tasks(workload: &Workload) -> Result<(), String> {
     let nr_tasks = workload.tasks.iter().filter(|task| task.spawn).count() as u64;
     match nr_tasks > MAX_TASKS {
@@ -330,7 +338,7 @@ fn check_tasks(workload: &Workload) -> Result<(), String> {
     }
 }
 
-/// Rejects a workload that names a CPU which the machine does not have.
+/// Checks that all CPUs that the workload names exist in the machine.
 fn check_cpus(spec: &MachineSpec, workload: &Workload) -> Result<(), String> {
     let nr_cpus = spec.topology.nr_cpus();
     for task in &workload.tasks {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The event loop: takes events from the queue in their order and executes their handlers.
+//! The event loop, which takes events from the queue in order and executes their handlers.
 
 use crate::machine::*;
 use crate::sched::{ext, fair, rt};
@@ -10,22 +10,24 @@ use bpf::memory::Use;
 use trace::Sink;
 use workload::Action;
 
-/// Latest end of a run, 73 years. Times and sums of times cannot overflow, because no length in a
-/// workload is longer than half of this.
+/// Latest possible end of a run, about 73 years. No duration in a workload is longer than half of
+/// this, so sums of times cannot overflow.
 const MAX_TIME: u64 = 2 * workload::MAX_NS;
-/// Builds with debug assertions verify the machine's bookkeeping after this many events.
+/// Number of events after which builds with debug assertions verify the consistency of the machine.
 const VERIFY_EVERY: u64 = 256;
 
 impl Machine {
-    /// Runs until `until` (ns), ends the run and returns why it ended. `sink` receives the records.
+    /// Runs the machine until the time `until` (ns) and ends the run. Passes all trace records to
+    /// `sink`. Returns the reason why the run ended.
     pub fn run(&mut self, until: u64, sink: &mut dyn Sink) -> Ended {
         let ended = self.advance(until, sink).unwrap_or(Ended::Time);
         self.finish(&ended, until, sink);
         ended
     }
 
-    /// Handles all events up to and including `until` (ns). Returns `None` if the run can continue.
-    /// A run that is interrupted here and continued later has the same result as one that is not.
+    /// Handles all events up to and including the time `until` (ns). Returns `None` if the run can
+    /// continue. A run that is divided into several such calls has the same result as a run in one
+    /// call.
     pub fn advance(&mut self, until: u64, sink: &mut dyn Sink) -> Option<Ended> {
         let until = until.min(MAX_TIME);
         loop {
@@ -37,7 +39,8 @@ impl Machine {
             if let Event::Step { cpu } = event {
                 let due = self.step_due(cpu);
                 if due > time {
-                    // The CPU was charged after its step had been armed.
+                    // More work was charged to the CPU after this event had been scheduled, so the
+                    // task finishes its work later.
                     self.events.arm_step(cpu, due);
                     continue;
                 }
@@ -65,8 +68,9 @@ impl Machine {
         }
     }
 
-    /// Ends a run at `until`, or now if the run ended by itself. Attributes all time, verifies the
-    /// bookkeeping and hands the last records to `sink`.
+    /// Ends a run at the time `until`, or at the current time if the run ended by itself. Accounts
+    /// the time of all CPUs, verifies the consistency of the machine, and passes the last trace
+    /// records to `sink`.
     pub fn finish(&mut self, ended: &Ended, until: u64, sink: &mut dyn Sink) {
         if *ended == Ended::Time {
             self.now = until.min(MAX_TIME);
@@ -80,19 +84,21 @@ impl Machine {
         self.waiting_at_end = self.waiting_tasks();
         self.flush(sink);
         if self.stopped {
-            // The policy's dump and ops.exit() come after the run, so their records are dropped.
+            // If the policy is just ending, its dump is written and ops.exit() is called now. The
+            // resulting trace records are dropped, because they would come after the end of the
+            // run.
             ext::enable::end_now(self);
             self.records.clear();
         }
     }
 
-    /// Stops the run if it is to end with its policy. Called when the loaded policy has a reason to
-    /// end.
+    /// Stops the run if it should end together with its policy. Called when the policy has a reason
+    /// to end.
     pub(crate) fn policy_ended(&mut self) {
         self.stopped = self.stop_with_policy;
     }
 
-    /// Hands the pending records to `sink`.
+    /// Passes the pending trace records to `sink`.
     fn flush(&mut self, sink: &mut dyn Sink) {
         sink.take(&self.records);
         if std::mem::take(&mut self.texts) {
@@ -100,7 +106,7 @@ impl Machine {
             let bytes = std::mem::take(&mut self.texts_bytes);
             self.region.memory().uncharge(Use::Texts, bytes);
         } else {
-            // SAFETY: no record owns memory, so none has to be dropped. Testing each of them would
+            // SAFETY: no record owns memory, so none has to be dropped. A test of each record would
             // cost about 2 % of the instructions of an event.
             unsafe { self.records.set_len(0) };
         }
@@ -135,13 +141,13 @@ impl Machine {
         self.leave();
     }
 
-    /// Enters the kernel on `cpu`.
+    /// Begins the execution of kernel code on `cpu`.
     pub(crate) fn enter(&mut self, cpu: CpuId) {
         self.this_cpu = cpu;
         self.account(cpu);
     }
 
-    /// Leaves the kernel on `this_cpu`, and reschedules if that was requested.
+    /// Ends the execution of kernel code on `this_cpu`. Reschedules if this was requested.
     pub(crate) fn leave(&mut self) {
         ext::irq_work(self);
         let cpu = self.this_cpu;
@@ -152,8 +158,8 @@ impl Machine {
             self.schedule(cpu);
             ext::irq_work(self);
         }
-        // Rescheduling was requested again during schedule(), or while the CPU spins. schedule()
-        // runs again when the CPU has finished its current work.
+        // A reschedule was requested during schedule(), or while the CPU spins. schedule() runs
+        // again when the CPU has finished its current kernel work.
         let rq = &mut self.rqs[cpu];
         if rq.need_resched {
             rq.need_resched = false;
@@ -164,7 +170,7 @@ impl Machine {
         }
     }
 
-    /// Executes a disturbance of the workload.
+    /// Performs a disturbance of the workload, such as an interrupt or a change of a cgroup.
     fn disturb(&mut self, index: u32) {
         let disturbance = &self.workload.disturbances[index as usize];
         match disturbance.action.clone() {
@@ -188,8 +194,8 @@ impl Machine {
         }
     }
 
-    /// Executes an interrupt of `ns` on a CPU: the time is overhead of the CPU and delays the task
-    /// running there. An offline CPU receives no interrupts.
+    /// Performs a device interrupt that takes `ns` on a CPU. The time counts as overhead of the CPU
+    /// and delays the task that runs there. Offline CPUs receive no interrupts.
     fn interrupt(&mut self, cpu: CpuId, ns: u64) {
         if self.rqs[cpu].online {
             let rq = &mut self.rqs[cpu];
@@ -200,12 +206,13 @@ impl Machine {
         }
     }
 
-    /// Returns whether no CPU has a runnable task, so that only an event can wake one.
+    /// Returns whether there are no runnable tasks, so that nothing can happen until an event wakes
+    /// a task.
     fn all_asleep(&self) -> bool {
         self.rqs.iter().all(|rq| rq.nr_running == 0)
     }
 
-    /// Returns the end of a run in which no event is pending.
+    /// Returns the reason for the end of a run in which no event is pending.
     fn end_without_events(&self) -> Ended {
         if self.nr_alive == 0 {
             return Ended::AllExited;

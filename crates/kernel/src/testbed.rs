@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Machines, workloads and measurements for the unit tests of this crate.
+//! Small machines, workloads and measurements for the unit tests of this crate.
 
 use crate::machine::Machine;
 use crate::sched::task::State;
@@ -24,12 +24,12 @@ pub fn spec(nodes: u32, llcs: u32, cores: u32, threads: u32) -> MachineSpec {
     MachineSpec::regular(nodes, llcs, cores, threads)
 }
 
-/// Returns the machine with a cost table in which kernel work takes no time.
+/// Returns the machine with all costs of kernel work set to zero.
 pub fn free(spec: MachineSpec) -> MachineSpec {
     spec.free()
 }
 
-/// Returns a program that computes forever.
+/// Returns a program that computes forever without sleeping.
 pub fn hog() -> Vec<Op> {
     vec![
         Op::Run(Dist::Fixed(100 * US)),
@@ -41,7 +41,8 @@ pub fn hog() -> Vec<Op> {
     ]
 }
 
-/// Returns a program that alternates between computing and sleeping (in ns), forever.
+/// Returns a program that alternates forever between computing for `run` ns and sleeping for
+/// `sleep` ns.
 pub fn sleeper(run: u64, sleep: u64) -> Vec<Op> {
     vec![
         Op::Run(Dist::Fixed(run)),
@@ -61,8 +62,8 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// Adds a task with nice 0 that starts on CPU `cpu`. The caller may change the returned
-    /// specification.
+    /// Adds a task with nice 0 that starts on CPU `cpu`. Returns the task's specification, so that
+    /// the caller can change it.
     pub fn task(&mut self, cpu: u32, ops: Vec<Op>) -> &mut TaskSpec {
         let number = self.workload.tasks.len() as u32;
         self.workload.programs.push(Program { ops, counters: 2 });
@@ -88,8 +89,8 @@ impl Bed {
         task
     }
 
-    /// Adds a cgroup with a cpu.weight and returns its number. The first call also adds the root
-    /// cgroup.
+    /// Adds a cgroup with a value of cpu.weight. Returns the number of the cgroup. The first call
+    /// also adds the root cgroup.
     pub fn cgroup(&mut self, path: &str, weight: u32) -> u32 {
         let cgroups = &mut self.workload.cgroups;
         let named = |path: &str, weight| workload::Cgroup {
@@ -103,7 +104,8 @@ impl Bed {
         cgroups.len() as u32 - 1
     }
 
-    /// Adds a disturbance at `at_ns` after the start of the run.
+    /// Adds a disturbance (such as CPU hotplug) that takes place `at_ns` after the start of the
+    /// run.
     pub fn disturb(&mut self, at_ns: u64, action: Action) {
         self.workload.disturbances.push(Disturbance { at_ns, action });
     }
@@ -112,7 +114,7 @@ impl Bed {
         Machine::new(spec, self.workload, 1).expect("a machine")
     }
 
-    /// Runs the workload until `until` (ns); returns the machine and all records.
+    /// Runs the workload until the time `until` (ns). Returns the machine and all trace records.
     pub fn run(self, spec: MachineSpec, until: u64) -> (Machine, Vec<Record>) {
         let mut m = self.machine(spec);
         let mut records = Vec::new();
@@ -121,7 +123,8 @@ impl Bed {
     }
 }
 
-/// Returns the slot of the workload's nth task, provided that all start at once and none exits.
+/// Returns the slot of the nth task of the workload. This is correct if all tasks start at the same
+/// time and none exits.
 pub fn nth(n: u32) -> TaskId {
     TaskId::new(n as usize)
 }
@@ -131,7 +134,7 @@ pub fn used(m: &Machine, n: u32) -> u64 {
     m.tasks[nth(n)].sum_exec_runtime
 }
 
-/// Returns the time from each wake-up of `pid` to its next start, in ns.
+/// Returns the wake-up latencies of a task: the times from each wake-up until the task runs, in ns.
 pub fn latencies(records: &[Record], pid: u32) -> Vec<u64> {
     let mut woken = None;
     let mut found = Vec::new();
@@ -145,7 +148,7 @@ pub fn latencies(records: &[Record], pid: u32) -> Vec<u64> {
     found
 }
 
-/// Returns how long `pid` ran each time before another task ran on its CPU, in ns.
+/// Returns how long the task ran each time until another task ran on its CPU, in ns.
 pub fn stretches(records: &[Record], pid: u32) -> Vec<u64> {
     let mut since = None;
     let mut found = Vec::new();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A running policy's globals, read and written through memory mappings of its data sections.
+//! Reads and writes the globals of a loaded policy through memory mappings of its data sections.
 //!
-//! Only bytes that change are written, never whole sections, because the policy writes its
-//! variables at the same time.
+//! A change writes only the bytes that differ, never a whole section, because the policy may write
+//! other variables at the same time.
 
 use bpf::object::Object;
 use libbpf_rs::{MapCore, MapHandle, libbpf_sys};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd};
 use windtunnel::error::Error;
 
-/// Mapped sections by name: `.data`, `.bss`.
+/// The mapped data sections, by name: `.data`, `.bss` and so on.
 pub struct Globals {
     sections: BTreeMap<String, Section>,
 }
@@ -18,7 +18,7 @@ pub struct Globals {
 struct Section {
     memory: *mut u8,
     length: usize,
-    /// Keeps the map alive.
+    /// Handle of the section's BPF map. It keeps the map alive.
     map: MapHandle,
 }
 
@@ -26,17 +26,18 @@ impl Globals {
     /// Maps the sections' BPF maps into memory.
     ///
     /// # Errors
-    /// If the kernel refuses a mapping.
+    /// The kernel refuses a mapping.
     pub fn new(maps: impl IntoIterator<Item = (String, MapHandle)>) -> Result<Globals, Error> {
         let mut sections = BTreeMap::new();
         for (name, map) in maps {
-            // libbpf makes a section without exported variables unmappable; it has nothing to show.
+            // libbpf does not allow a section without exported variables to be mapped. Such a
+            // section has nothing to show.
             if !mappable(&map)? {
                 continue;
             }
             let length = map.value_size() as usize;
-            // SAFETY: creates a new mapping of `length` bytes. The section's handle keeps the map
-            // alive.
+            // SAFETY: this creates a new mapping of `length` bytes. The map handle in the section
+            // keeps the map alive.
             let memory = unsafe {
                 libc::mmap(
                     std::ptr::null_mut(),
@@ -59,7 +60,8 @@ impl Globals {
         Ok(Globals { sections })
     }
 
-    /// Returns the map ids by section name, so that another process can open the maps.
+    /// Returns the ids of the BPF maps by section name. Another process can open the maps with
+    /// these ids.
     pub fn ids(&self) -> Result<BTreeMap<String, u32>, Error> {
         let id = |section: &Section| section.map.info().map(|info| info.info.id);
         let ids = self
@@ -70,10 +72,10 @@ impl Globals {
             .map_err(|error| Error::new(format!("the policy's maps have no id: {error}")))
     }
 
-    /// Opens the maps of a policy that another process holds.
+    /// Opens the maps of a policy that another process has loaded.
     ///
     /// # Errors
-    /// If the maps no longer exist or the privilege is missing.
+    /// The maps no longer exist, or this process lacks the privilege.
     pub fn from_ids(ids: &BTreeMap<String, u32>) -> Result<Globals, Error> {
         let mut maps = Vec::new();
         for (name, &id) in ids {
@@ -91,17 +93,17 @@ impl Globals {
         let section = self.sections.get(section)?;
         let mut bytes = vec![0; section.length];
         for (i, byte) in bytes.iter_mut().enumerate() {
-            // SAFETY: the address is inside the mapping. The policy may write the byte
-            // concurrently, hence the volatile read.
+            // SAFETY: the address is inside the mapping. The read is volatile because the policy
+            // may write the byte at the same time.
             *byte = unsafe { section.memory.add(i).read_volatile() };
         }
         Some(bytes)
     }
 
-    /// Returns the current value of a variable, or of an element or member of one.
+    /// Returns the current value of a variable, of an array element, or of a struct member.
     ///
     /// # Errors
-    /// If the object has no such variable, or the variable is not in a mapped section.
+    /// The object has no such variable, or the variable is not in a mapped section.
     pub fn get(&self, object: &Object, path: &str) -> Result<String, Error> {
         let section = self.find_section(object, path)?;
         let bytes = self.copy(&section).unwrap_or_default();
@@ -110,10 +112,11 @@ impl Globals {
             .map_err(|error| Error::new(error.to_string()))
     }
 
-    /// Writes a variable, or an element or member of one.
+    /// Sets a variable, an array element or a struct member.
     ///
     /// # Errors
-    /// If the object has no such variable, it is fixed at load time, or the value does not fit.
+    /// The object has no such variable, the variable is fixed when the policy is loaded, or the
+    /// value does not fit.
     pub fn set(&self, object: &Object, path: &str, text: &str) -> Result<(), Error> {
         let name = self.find_section(object, path)?;
         let old = self.copy(&name).unwrap_or_default();
@@ -158,7 +161,7 @@ fn mappable(map: &MapHandle) -> Result<bool, Error> {
 impl Drop for Globals {
     fn drop(&mut self) {
         for section in self.sections.values() {
-            // SAFETY: the section was mapped in `new` with this length.
+            // SAFETY: `new` mapped the section with this address and length.
             unsafe { libc::munmap(section.memory.cast(), section.length) };
         }
     }

@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reads sched_ext's messages from the kernel log, above all the exit record of an ejected policy.
+//! Reads sched_ext's messages in the kernel log. The most important one is the exit record of an
+//! ejected policy.
 //!
-//! Reading the log works with any object, whether or not its exit callback keeps the record.
+//! The log is used because the kernel writes it for every object. An object's own exit callback
+//! might not store the exit record.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::Duration;
 
-/// Text that follows the policy's name in the message about its end.
+/// Text that follows the policy's name in the kernel's message that the policy has ended.
 const DISABLED: &str = " disabled (";
 
-/// The kernel log, from a starting point on.
+/// The kernel log from a certain point on.
 pub struct Journal {
     kmsg: Option<File>,
 }
 
 impl Journal {
-    /// Starts at the current end of the log. Without permission to read the log, it appears empty.
+    /// Starts at the current end of the log. If this process may not read the log, there are no
+    /// messages.
     pub fn from_now() -> Journal {
         let kmsg = OpenOptions::new()
             .read(true)
@@ -31,7 +34,8 @@ impl Journal {
     }
 
     /// Waits up to a second for the message that the policy has ended, and returns the new
-    /// messages. The kernel writes that message from a worker thread, shortly after the end.
+    /// messages. The kernel writes this message from a worker thread, shortly after the policy has
+    /// ended.
     pub fn settled(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
         for _ in 0..20 {
@@ -45,7 +49,7 @@ impl Journal {
         lines
     }
 
-    /// Returns the messages about sched_ext since the last call.
+    /// Returns the sched_ext messages since the last call.
     pub fn new_lines(&mut self) -> Vec<String> {
         let Some(kmsg) = &mut self.kmsg else {
             return Vec::new();
@@ -56,8 +60,8 @@ impl Journal {
             match kmsg.read(&mut record) {
                 Ok(0) => break,
                 Ok(length) => lines.extend(message(&String::from_utf8_lossy(&record[..length]))),
-                // EPIPE: records were overwritten before they were read. The next read continues
-                // after them.
+                // EPIPE: the kernel has overwritten records before they were read. The next read
+                // continues after them.
                 Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {}
                 Err(_) => break,
             }
@@ -66,29 +70,29 @@ impl Journal {
     }
 }
 
-/// Returns the text of a log record `priority,sequence,time,flags;text` if sched_ext wrote it. The
-/// warning about a deprecated way to write task fields is left out because the kernel prints it at
-/// every load.
+/// Returns the text of a log record `priority,sequence,time,flags;text` if sched_ext has written
+/// it. One warning is left out, because the kernel prints it at every load: that a way to write
+/// task fields is deprecated.
 fn message(record: &str) -> Option<String> {
     let text = record.split_once(';')?.1.lines().next()?;
     let text = text.strip_prefix("sched_ext: ")?;
     (!text.contains("is deprecated")).then(|| text.to_owned())
 }
 
-/// The way in which a policy ended.
+/// The cause for which a policy ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum End {
     /// An error of the policy.
     Ejected,
-    /// CPUs went online or offline and the policy has no callback for that; the kernel asks for a
-    /// reload.
+    /// CPUs went online or offline, and the policy has no callback for that. The kernel asks the
+    /// loader to load the policy again.
     Restart,
     /// A request by the policy itself, by an operator, or by the loader.
     Requested,
 }
 
-/// Finds the line `BPF scheduler "NAME" disabled (REASON)`. The reasons are those of
-/// scx_exit_reason().
+/// Finds the line `BPF scheduler "NAME" disabled (REASON)`. The kernel function scx_exit_reason()
+/// defines the reasons.
 pub fn end(lines: &[String]) -> End {
     let disabled = lines.iter().rev().find(|line| line.contains(DISABLED));
     match disabled.and_then(|line| line.split_once(DISABLED)) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The running kernel's sched_ext state, read from sysfs, and the checks whether a policy can be
-//! loaded.
+//! Reads the state of sched_ext in the running kernel, and checks whether a policy can be loaded.
 
 use std::fs;
 use std::path::Path;
 use windtunnel::error::Error;
 
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
-/// The kernel's type information. libbpf relocates a policy's field offsets with it.
+/// The type information (BTF) of the running kernel. With it, libbpf adjusts the field offsets in a
+/// policy's code.
 pub const BTF: &str = "/sys/kernel/btf/vmlinux";
 /// From include/uapi/linux/capability.h.
 const CAP_SYS_ADMIN: u32 = 21;
@@ -21,7 +21,8 @@ pub fn file(name: &str) -> String {
     text.trim().to_owned()
 }
 
-/// Returns `disabled`, `enabling`, `enabled` or `disabling`, or an empty string without sched_ext.
+/// Returns the state of sched_ext: `disabled`, `enabling`, `enabled` or `disabling`. The text is
+/// empty if the kernel has no sched_ext.
 pub fn state() -> String {
     file("state")
 }
@@ -39,7 +40,8 @@ pub fn scheduler() -> String {
     }
 }
 
-/// Returns the nonzero counters of the kernel's sched_ext events since the scheduler was loaded.
+/// Returns the kernel's counters of sched_ext events since the scheduler was loaded. Counters that
+/// are 0 are left out.
 pub fn events() -> Vec<(String, u64)> {
     let text = file("root/events");
     let lines = text.lines().filter_map(|line| line.split_once([' ', ':']));
@@ -57,7 +59,7 @@ pub fn release() -> String {
 /// Checks that a policy can be loaded now.
 ///
 /// # Errors
-/// If the kernel has no sched_ext or no BTF, a privilege is missing, or a scheduler is already
+/// The kernel has no sched_ext or no BTF, this process lacks a privilege, or a scheduler is already
 /// loaded.
 pub fn can_load() -> Result<(), Error> {
     has_sched_ext()?;
@@ -90,7 +92,7 @@ pub fn can_load() -> Result<(), Error> {
 }
 
 /// # Errors
-/// If this kernel has no sched_ext.
+/// This kernel has no sched_ext.
 pub fn has_sched_ext() -> Result<(), Error> {
     if Path::new(SCHED_EXT).is_dir() {
         return Ok(());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `live load`: loads a policy and keeps it loaded until Ctrl-C, `live unload` or the kernel ends
-//! it.
+//! `live load`: loads a policy and keeps it loaded until Ctrl-C, until `live unload`, or until the
+//! kernel ends the policy.
 
 use crate::journal::{self, End, Journal};
 use crate::policy::{Failure, Loaded, Source};
@@ -16,10 +16,10 @@ use windtunnel::error::Error;
 use windtunnel::policy::Policy;
 use windtunnel::{errln, outln};
 
-/// Interval between two looks at the kernel's state.
+/// Interval between two checks of the kernel's state.
 const POLL: Duration = Duration::from_millis(50);
-/// Maximum number of reloads. CPU hotplug can make the kernel end a policy, which is then loaded
-/// again.
+/// Maximum number of reloads. When CPUs go online or offline, the kernel may end a policy, which is
+/// then loaded again.
 const RESTARTS: u32 = 100;
 
 #[derive(clap::Args)]
@@ -57,7 +57,7 @@ impl Args {
                 Held::Restart(seconds) if restarts < RESTARTS && !self.over(begun) => {
                     restarts += 1;
                     outln!(
-                        "{}: CPUs came or went after {seconds:.1} s: loading it again",
+                        "{}: CPUs went online or offline after {seconds:.1} s: loading it again",
                         source.name
                     );
                 }
@@ -66,8 +66,8 @@ impl Args {
         }
     }
 
-    /// Returns whether a signal arrived or the time of `--for` since the first load at `begun` has
-    /// passed.
+    /// Returns whether a signal has arrived, or the time of `--for` has passed. The time starts
+    /// with the first load, at `begun`.
     fn over(&self, begun: Option<Instant>) -> bool {
         let past = |ns| begun.is_some_and(|begun| begun.elapsed() >= Duration::from_nanos(ns));
         stop::requested() || self.for_ns.is_some_and(past)
@@ -144,11 +144,12 @@ impl Args {
 
 enum Held {
     Done(ExitCode),
-    /// The kernel asks for a reload. Contains the seconds for which the policy was loaded.
+    /// The kernel asks for a reload. The value is the time in seconds for which the policy was
+    /// loaded.
     Restart(f64),
 }
 
-/// Formats the verifier's instruction counts for the line about loading.
+/// Formats how many instructions the verifier processed, for the line that reports the load.
 fn verified(programs: &[(String, u32)]) -> String {
     let all: u64 = programs.iter().map(|&(_, instructions)| u64::from(instructions)).sum();
     match programs.first() {
@@ -157,7 +158,8 @@ fn verified(programs: &[(String, u32)]) -> String {
     }
 }
 
-/// Formats the nonzero event counts of the kernel and the counters of the policy.
+/// Formats the kernel's event counters and the policy's own counters. Counters that are 0 are left
+/// out.
 fn totals(source: &Source, loaded: &Loaded, events: &[(String, u64)]) -> String {
     let mut text = format!("{}: counted:", source.name);
     for (name, value) in Sample::now(&source.object, &loaded.globals).counters {

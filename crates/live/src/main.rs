@@ -2,12 +2,14 @@
 //! `windtunnel live`: loads policies into the running kernel and executes workloads on this
 //! machine.
 //!
-//! This is a separate program, which the `windtunnel` command starts. The simulator therefore needs
-//! neither libbpf nor privileges.
+//! This is a separate program, which the `windtunnel` command starts. Therefore the simulator does
+//! not depend on libbpf and needs no privileges.
 //!
-//! Exit status: 0 for success. 1 if the policy failed: the verifier rejected it or the kernel
-//! ejected it. 2 for refusals: wrong input, missing privileges, or a kernel without the needed
-//! feature.
+//! The exit status is
+//! - 0 after success,
+//! - 1 if the policy failed: the verifier rejected it, or the kernel ejected it,
+//! - 2 if the command cannot be executed: the input is wrong, a privilege is missing, or the kernel
+//!   lacks a feature.
 
 mod compare;
 mod globals;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Loads a policy's object into the kernel with libbpf.
 //!
-//! The simulator's code reads the object, so `--set` and the profile mean the same here. libbpf
-//! gets the resulting bytes. The kernel's verifier then checks the programs, and the programs and
+//! The simulator's code reads the object, so `--set` and the profile have the same effect as in a
+//! simulation. (A profile is a file that replaces the policy's user-space part.) libbpf receives
+//! the modified bytes. The kernel's verifier checks the programs, and then the programs and
 //! callbacks are attached.
 
 use crate::globals::Globals;
@@ -22,21 +23,22 @@ use windtunnel::load;
 pub struct Source {
     pub name: String,
     pub path: PathBuf,
-    /// The object, with parameters and profile applied as in `windtunnel run`.
+    /// The object. The parameters and the profile have been applied as in `windtunnel run`.
     pub object: Object,
-    /// The rest of what the policy's user-space part would do.
+    /// The profile. It also describes what the policy's user-space part would do after opening the
+    /// object.
     profile: Profile,
     machine: MachineSpec,
 }
 
-/// A loaded policy; dropping it unloads it.
+/// A loaded policy. Dropping this value unloads the policy.
 pub struct Loaded {
-    /// Links in the order in which they are detached: the callbacks go before the programs that
-    /// feed them.
+    /// Links, in the order in which they are detached. The callbacks are detached before the
+    /// programs that give them data.
     links: Vec<Link>,
     pub globals: Globals,
-    /// Programs that were not loaded because this kernel lacks the traced function, with the
-    /// reason.
+    /// Programs that were not loaded because this kernel lacks the function that they trace. The
+    /// text contains the reason.
     pub left_out: Vec<String>,
     /// Number of instructions that the verifier processed for each program, largest first.
     pub verified: Vec<(String, u32)>,
@@ -45,7 +47,7 @@ pub struct Loaded {
 
 /// Reason why a policy was not loaded.
 pub enum Failure {
-    /// The kernel rejected the policy. Contains the kernel's messages.
+    /// The kernel rejected the policy. The text contains the kernel's messages.
     Policy(String),
     /// CPUs went online or offline while the policy was being enabled.
     Restart,
@@ -62,7 +64,7 @@ impl Source {
     /// Reads the object and applies the parameters, the profile and the kernel's constants.
     ///
     /// # Errors
-    /// If the object cannot be used or a setting is wrong.
+    /// The object cannot be used, or a setting is wrong.
     pub fn new(name: String, path: PathBuf, settings: &[(String, String)]) -> Result<Source, Error> {
         let machine = machine::load("host", &[])?;
         let (mut object, profile) = load::prepare(
@@ -132,8 +134,8 @@ impl Source {
         if links.is_empty() {
             return Err(Error::new(format!("{}: the object has no sched_ext_ops map", self.path.display())).into());
         }
-        // Attaching succeeds even if the policy's init callback fails; the kernel then ejects the
-        // policy at once.
+        // Attaching succeeds even if the policy's init callback fails. In this case the kernel
+        // ejects the policy at once.
         if kernel::state() != "enabled" {
             return Err(self.not_enabled("", journal));
         }
@@ -155,15 +157,14 @@ impl Source {
         })
     }
 
-    /// Copies the initial values of the globals into libbpf's maps.
+    /// Copies the initial values of the globals to libbpf's maps.
     fn fill(&self, open: &mut OpenObject) -> Result<(), Error> {
         for mut map in open.maps_mut() {
             let section = section_name(&map.name().to_string_lossy());
             let Some(from) = self.object.section(&section) else {
                 continue;
             };
-            // The profile may have made an array in this section longer than the object declares
-            // it.
+            // The profile may have enlarged an array in this section.
             let size = self.object.section_size(&section).unwrap_or(0);
             let given = map.initial_value_mut().map(|to| to.len() as u64);
             if given.is_some_and(|given| given < size) {
@@ -181,8 +182,8 @@ impl Source {
         Ok(())
     }
 
-    /// Applies the profile's map sizes and callback-table fields. Returns a message with the flags
-    /// that this kernel does not know.
+    /// Applies the profile's map sizes and the fields that it sets in the callback table (`struct
+    /// sched_ext_ops`). If this kernel does not know some flags, returns a message that names them.
     fn set_ops(&self, open: &mut OpenObject) -> Result<Option<String>, Error> {
         let wrong = |message: String| Error::new(format!("profile of {}: {message}", self.name));
         let types = Properties::new(&self.machine, &::kernel::release::Release::MODELLED).with_types(self.object.btf());
@@ -215,7 +216,7 @@ impl Source {
             }
             let tables = open.maps_mut().filter(|map| map.map_type() == MapType::StructOps);
             for mut table in tables {
-                // The table has the layout that the object's own types declare.
+                // The layout of the table is the one that the object's own types declare.
                 let to = table.initial_value_mut().and_then(|bytes| bytes.get_mut(at..at + size));
                 to.ok_or_else(|| wrong(format!("ops.{member} is not in the callback table")))?
                     .copy_from_slice(&value.to_le_bytes()[..size]);
@@ -224,8 +225,8 @@ impl Source {
         Ok((unknown != 0).then(|| format!("ops.flags {unknown:#x}: this kernel does not know them")))
     }
 
-    /// Runs the syscall programs that the policy's user-space part would run before enabling the
-    /// policy.
+    /// Runs programs of type syscall. The policy's user-space part would run these programs before
+    /// it enables the policy.
     fn run_programs(&self, object: &libbpf_rs::Object) -> Result<(), Error> {
         let wrong = |message: String| Error::new(format!("profile of {}: {message}", self.name));
         let simulated = |run: &Run| run.after || !run.on.is_empty() || !run.memory.is_empty() || !run.then.is_empty();
@@ -324,16 +325,16 @@ impl Drop for Loaded {
     }
 }
 
-/// Returns the section that a libbpf map holds: `steal.data` is `.data`, while `.data.hot` keeps
-/// its name.
+/// Returns the name of the section that a libbpf map holds. For example, the map `steal.data` holds
+/// `.data`, and `.data.hot` holds `.data.hot`.
 fn section_name(map: &str) -> String {
     map.find('.').map_or_else(String::new, |dot| map[dot..].to_owned())
 }
 
-/// Selects the tracing programs to load and returns descriptions of those left out.
+/// Selects the tracing programs to load, and returns descriptions of those that are left out.
 ///
-/// A program in a section that starts with `?` is optional. It is loaded if this kernel has the
-/// function that it traces, or if the profile names it.
+/// A program in a section whose name begins with `?` is optional. It is loaded if this kernel has
+/// the function that the program traces, or if the profile names the program.
 fn choose_programs(open: &mut OpenObject, profile: &Profile) -> Vec<String> {
     let mut left_out = Vec::new();
     for mut program in open.progs_mut() {
@@ -371,11 +372,11 @@ fn in_vmlinux(kind: &str, function: &str) -> bool {
     let Ok(function) = CString::new(function) else {
         return false;
     };
-    // SAFETY: a NUL-terminated string that outlives the call.
+    // SAFETY: the string ends with NUL and lives until the call returns.
     unsafe { libbpf_sys::libbpf_find_vmlinux_btf_id(function.as_ptr(), attach_type) > 0 }
 }
 
-/// Returns offset and size in bytes of a number in the callback table.
+/// Returns the offset and the size in bytes of a member of the callback table, if it is a number.
 fn ops_member(btf: &Btf, member: &str) -> Option<(usize, usize)> {
     let ops = btf.composite(btf.find_struct("sched_ext_ops")?)?;
     let member = ops.members.iter().find(|known| *known.name == *member)?;
@@ -383,8 +384,8 @@ fn ops_member(btf: &Btf, member: &str) -> Option<(usize, usize)> {
     Some(((member.bit_offset / 8) as usize, size as usize))
 }
 
-/// Returns the flags of `struct sched_ext_ops` that this kernel knows, or `None` if its BTF does
-/// not list them.
+/// Returns all flags of `struct sched_ext_ops` that this kernel knows. Returns `None` if the
+/// kernel's BTF does not list them.
 fn known_flags() -> Option<i64> {
     let bytes = std::fs::read(kernel::BTF).ok()?;
     let btf = Btf::parse(&bytes).ok()?;
@@ -397,7 +398,8 @@ fn known_flags() -> Option<i64> {
     })
 }
 
-/// Sets the `__SCX_*` constants that scx's headers declare to this kernel's enum values.
+/// Sets the `__SCX_*` constants, which scx's headers declare, to the values of this kernel's
+/// enumerators.
 fn set_enum_constants(object: &mut Object) -> Result<(), Error> {
     let wanted: Vec<String> = object
         .variables()

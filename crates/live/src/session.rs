@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A file that lets other commands find the policy held by `live load`: the holder's pid and the
-//! ids of the maps with its globals.
+//! The session file, which `live load` writes while it keeps a policy loaded. Other commands find
+//! the policy with it: it contains the pid of that process and the ids of the maps with the
+//! policy's globals.
 
 use crate::globals::Globals;
 use crate::kernel;
@@ -21,27 +22,27 @@ use windtunnel::outln;
 
 const FOLDER: &str = "/run/windtunnel";
 const FILE: &str = "/run/windtunnel/live.json";
-/// A copy of the loaded object. The original file may have been compiled again since.
+/// A copy of the loaded object. The original may have been compiled again in the meantime.
 const OBJECT: &str = "/run/windtunnel/live.bpf.o";
 
 #[derive(Serialize, Deserialize)]
 struct Record {
     pid: i32,
     policy: String,
-    /// The scheduler's name in the kernel.
+    /// Name of the loaded scheduler, as the kernel reports it.
     ops: String,
-    /// Map ids by section name.
+    /// Ids of the BPF maps, by section name.
     sections: BTreeMap<String, u32>,
 }
 
-/// The session file; dropping it removes the file.
+/// The session file. Dropping this value removes the file.
 pub struct Session;
 
 impl Session {
     /// Writes the session file for a policy that this process has loaded.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// The file cannot be written.
     pub fn record(source: &Source, globals: &Globals) -> Result<Session, Error> {
         let record = Record {
             pid: std::process::id() as i32,
@@ -60,13 +61,15 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Leftover files do no harm because readers check that the process is alive.
+        // If a file is left over, it does no harm, because readers check whether the process is
+        // alive.
         let _ = fs::remove_file(FILE);
         let _ = fs::remove_file(OBJECT);
     }
 }
 
-/// Returns the session whose process is alive and whose scheduler is loaded, with its object.
+/// Returns the current session and its object. In a current session, the process is alive and its
+/// scheduler is loaded.
 fn current() -> Result<Option<(Record, Object)>, Error> {
     let Ok(text) = fs::read_to_string(FILE) else {
         return Ok(None);
@@ -83,7 +86,8 @@ fn current() -> Result<Option<(Record, Object)>, Error> {
 /// Returns the current session.
 ///
 /// # Errors
-/// If no `live load` holds a policy. The message names the loaded scheduler, if there is one.
+/// No `live load` has a policy loaded. The message names the scheduler that is loaded, if there is
+/// one.
 fn held() -> Result<(Record, Object), Error> {
     kernel::has_sched_ext()?;
     if let Some(session) = current()? {
@@ -143,7 +147,8 @@ impl SetArgs {
         let globals = Globals::from_ids(&record.sections)?;
         for text in &self.settings {
             let (name, value) = setting(text)?;
-            // The object checks the value first because it knows the type and the range.
+            // The object checks the value first, because the object contains the type and the range
+            // of the variable.
             object.set(&name, &value).map_err(|error| {
                 Error::new(error.to_string()).hint(format!(
                     "`windtunnel policy show {}` lists the parameters",
@@ -159,8 +164,8 @@ impl SetArgs {
     }
 }
 
-/// Executes `live unload`: sends SIGTERM to the holder and waits until the kernel has no scheduler
-/// loaded.
+/// Executes `live unload`. Sends SIGTERM to the process that has loaded the policy, and waits until
+/// the kernel has no scheduler loaded.
 pub fn unload() -> Result<ExitCode, Error> {
     let (record, _) = held()?;
     // SAFETY: sends a signal to the process that wrote the session file and is alive.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The statistics line that `live load` prints each second: context switches, busy time and the
-//! growth of the policy's counters.
+//! The line of statistics that `live load` prints each second. It shows the context switches, the
+//! busy time and how much the policy's counters have grown.
 
 use crate::globals::Globals;
 use bpf::object::Object;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 
-/// Counters at one moment.
+/// Values of the counters at one time.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
     context_switches: u64,
@@ -17,7 +17,8 @@ pub struct Sample {
     pub counters: BTreeMap<String, u64>,
 }
 
-/// Returns the names of the policy's counters: its 64-bit globals called `nr_*`.
+/// Returns the names of the policy's counters. These are 64-bit globals whose name begins with
+/// `nr_`.
 fn counters(object: &Object) -> impl Iterator<Item = &str> {
     let counts = |name: &str, ty: &str| name.starts_with("nr_") && matches!(ty, "u64" | "unsigned long long");
     object
@@ -39,7 +40,8 @@ impl Sample {
         }
     }
 
-    /// Formats one line of rates since the sample `before`, which was taken `seconds` earlier.
+    /// Formats one line with the rates since the sample `before`. `seconds` is the time between the
+    /// two samples.
     pub fn since(&self, before: &Sample, seconds: f64) -> String {
         let rate = |now: u64, then: u64| (now.saturating_sub(then) as f64 / seconds).round() as u64;
         let share = |part: u64, whole: u64| (100 * part).checked_div(whole).unwrap_or(0);
@@ -59,14 +61,14 @@ impl Sample {
     }
 }
 
-/// CPU time since boot, in ticks summed over all CPUs.
+/// CPU time of all CPUs together since boot, in ticks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MachineCounts {
     pub busy: u64,
     pub total: u64,
 }
 
-/// CPU time since boot, in ticks summed over all CPUs.
+/// Reads the CPU time of all CPUs together since boot.
 pub fn machine_counts() -> MachineCounts {
     let Sample { busy, total, .. } = machine(&fs::read_to_string("/proc/stat").unwrap_or_default());
     MachineCounts { busy, total }
@@ -80,8 +82,8 @@ fn machine(stat: &str) -> Sample {
         match words.next() {
             Some("ctxt") => look.context_switches = words.next().and_then(|word| word.parse().ok()).unwrap_or(0),
             Some("cpu") => {
-                // user nice system idle iowait irq softirq steal. Guest time is already part of
-                // user time.
+                // The columns are user, nice, system, idle, iowait, irq, softirq and steal. Guest
+                // time, which follows, is already part of user time.
                 let times: Vec<u64> = words.take(8).filter_map(|word| word.parse().ok()).collect();
                 look.total = times.iter().sum();
                 look.busy = look.total - times.iter().skip(3).take(2).sum::<u64>();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Handling of Ctrl-C, SIGTERM and SIGHUP: a command notices the signal, unloads its policy and
-//! ends.
+//! Handles Ctrl-C, SIGTERM and SIGHUP: the signal sets a flag. A command that sees the flag unloads
+//! its policy and ends.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -9,13 +9,14 @@ use std::sync::{Arc, LazyLock};
 
 static REQUESTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// Makes the signals set a flag from now on instead of ending the process.
+/// From now on, these signals set a flag instead of ending the process.
 ///
-/// Unlike `windtunnel::interrupt`, this needs no thread, because this process forks the tasks of a
-/// workload.
+/// `windtunnel::interrupt` handles signals in a thread. This is not possible here, because this
+/// process forks the tasks of a workload.
 pub fn install_handlers() {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // If no handler can be installed, the signal ends the process, and with it the policy.
+        // If the handler cannot be installed, the signal ends the process. The kernel then also
+        // ends the policy.
         let _ = flag::register(signal, Arc::clone(&REQUESTED));
     }
 }

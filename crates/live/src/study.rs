@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `live study`: executes the runs of experiments on this machine, under its current scheduler.
 //!
-//! Definitions, measures and tables are those of `windtunnel experiment`. This machine replaces the
-//! experiment's policies and machines, so cases that differ only in them share one run. A measure
-//! that the simulator computes from a run's records comes from the tasks' own log here, and from
-//! sampling the tasks every 10 ms.
+//! The definitions, measures and tables are the same as those of `windtunnel experiment`. This
+//! machine and its current scheduler replace the policies and machines of the experiment. Cases
+//! that differ only in them therefore share one run. Some measures need records that the simulator
+//! emits. Here, their data come from the log that the tasks write, and from samples of the tasks
+//! every 10 ms.
 
 use crate::run::{self, CpuList, Executed, LoadSample, Options, conduct, cpu_list, write_json};
 use crate::{kernel, stop};
@@ -21,7 +22,7 @@ use windtunnel::experiment::run::{Wanted, simulate};
 use windtunnel::experiment::{self, Comparison, Experiment};
 use windtunnel::{errln, outln};
 
-/// Time limit of a run whose definition sets none.
+/// Time limit of a run if the definition sets none, in ns.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 #[derive(clap::Args)]
@@ -98,7 +99,8 @@ impl Args {
             .collect())
     }
 
-    /// Returns this machine's CPUs that replace those of the experiment's machine.
+    /// Returns the CPUs of this machine that are used instead of the CPUs of the experiment's
+    /// machine.
     fn cpus(&self, experiment: &Experiment, plan: &Plan) -> Result<Vec<u32>, Error> {
         let there = run::affinity();
         let chosen = self.cpus.as_ref().map_or(there.as_slice(), |list| list.0.as_slice());
@@ -119,12 +121,12 @@ impl Args {
         }
     }
 
-    /// Executes an experiment here, and simulates it too with `--simulate`.
+    /// Executes an experiment on this machine. With `--simulate`, also simulates it.
     fn study(&self, experiment: &Experiment, plan: &Plan, cpus: &[u32]) -> Result<Vec<Comparison>, Error> {
         let options = experiment::Options {
             seeds: Some(self.seeds),
-            // Runs are executed one after the other, because parallel runs would disturb each
-            // other's measurements.
+            // Only one run is executed at a time, because parallel runs would disturb each other's
+            // measurements.
             threads: Some(NonZero::<usize>::MIN),
             with: Vec::new(),
         };
@@ -197,8 +199,8 @@ fn observe(spec: &RunSpec, seed: u64, wanted: &Wanted, cpus: &[u32]) -> Result<O
     }))
 }
 
-/// Returns the most frequent queue lengths in the last tenth of the time up to `at`. On a real
-/// machine, other programs' tasks disturb single samples.
+/// Returns the queue lengths that were sampled most often in the last tenth of the time up to `at`.
+/// A single sample would not be reliable, because tasks of other programs disturb it.
 fn usual_lengths(looks: &[LoadSample], at: u64) -> Option<Vec<u32>> {
     let mut seen: BTreeMap<&[u32], usize> = BTreeMap::new();
     let mut before = looks.iter().filter(|(time, _)| *time <= at);
@@ -212,8 +214,10 @@ fn usual_lengths(looks: &[LoadSample], at: u64) -> Option<Vec<u32>> {
     usual.or_else(|| before.next_back().map(|(_, lengths)| lengths.clone()))
 }
 
-/// Replaces the tasks' pids by small numbers in order of appearance, and returns the numbers by
-/// real pid. A trail has an entry for every pid up to the largest, so pids must be small.
+/// Replaces the pids of the tasks by small numbers, in the order in which the tasks appear. Returns
+/// the numbers by pid. The pids must be small, because a
+/// [`Trail`](windtunnel::experiment::observe::Trail) has an entry for every pid up to the largest
+/// one.
 fn number(records: &mut [Record]) -> BTreeMap<u32, u32> {
     let mut numbers = BTreeMap::new();
     for record in records {
@@ -237,7 +241,7 @@ mod tests {
         looks[99].1 = vec![1, 6];
         looks[1].1 = vec![7, 0];
         assert_eq!(usual_lengths(&looks, 1000 * MS), Some(vec![4, 3]));
-        // With fewer samples than a tenth can hold, the early ones count.
+        // A tenth of the time is too short for a sample, so earlier samples count too.
         assert_eq!(usual_lengths(&looks, 20 * MS), Some(vec![7, 0]));
         assert_eq!(usual_lengths(&looks, 29 * MS), Some(vec![7, 0]));
         assert_eq!(usual_lengths(&looks, 9 * MS), None);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! libbpf's and the verifier's messages: kept while an object loads, then reduced to the rejected
-//! source line.
+//! Collects the messages of libbpf and the verifier while an object is loaded. If the object is
+//! rejected, finds the source line in the messages.
 
 use libbpf_rs::{PrintLevel, libbpf_sys, set_print};
 use std::os::fd::{AsFd, AsRawFd};
@@ -14,12 +14,12 @@ fn keep(_level: PrintLevel, message: String) {
     }
 }
 
-/// Makes libbpf hand its messages to this module instead of printing them.
+/// Makes libbpf pass its messages to this module instead of printing them.
 pub fn keep_messages() {
     set_print(Some((PrintLevel::Info, keep)));
 }
 
-/// Returns the messages since the last call.
+/// Returns the messages that were collected since the last call.
 pub fn messages() -> String {
     MESSAGES
         .lock()
@@ -31,15 +31,16 @@ pub fn messages() -> String {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Rejection {
     pub program: String,
-    /// `FILE:LINE: TEXT`, if the object has line information.
+    /// The source line as `FILE:LINE: TEXT`, if the object contains line information.
     pub source: Option<String>,
-    /// The verifier's first message after the last instruction. Linux 7.3 adds advice in later
-    /// paragraphs.
+    /// The first message after the last instruction in the verifier's log. Linux 7.3 adds advice
+    /// after this message.
     pub reason: String,
 }
 
-/// Finds the rejection in libbpf's messages. The verifier prints each source line before the
-/// instructions compiled from it, so the last one printed is where it stopped.
+/// Finds the rejected program in libbpf's messages. In the verifier's log, each source line
+/// precedes the instructions that were compiled from it. The last source line is therefore the one
+/// at which the verifier stopped.
 pub fn rejection(messages: &str) -> Option<Rejection> {
     let (before, log) = messages.split_once("-- BEGIN PROG LOAD LOG --\n")?;
     let log = log.split("-- END PROG LOAD LOG --").next()?;
@@ -47,8 +48,8 @@ pub fn rejection(messages: &str) -> Option<Rejection> {
     let mut source = None;
     let mut reason = String::new();
     for line in log.lines() {
-        // `; TEXT @ FILE:LINE`. A branch verified later repeats the source line after its
-        // instruction.
+        // A source line has the form `; TEXT @ FILE:LINE`. If the verifier continues with another
+        // branch, it repeats the source line after the instruction.
         match line.strip_prefix("; ").and_then(|line| line.rsplit_once(" @ ")) {
             Some((text, location)) => source = Some(format!("{location}: {}", text.trim())),
             None if line.starts_with("processed ") || line.trim().is_empty() => {}
@@ -64,8 +65,8 @@ pub fn rejection(messages: &str) -> Option<Rejection> {
     })
 }
 
-/// Returns whether a log line describes an instruction or a state rather than an error: `12: (85)
-/// call ...`, `R1=ctx()`, `from 7 to 9: ...`.
+/// Returns whether a line of the log describes an instruction or a state instead of an error.
+/// Examples: `12: (85) call ...`, `R1=ctx()`, `from 7 to 9: ...`.
 fn is_state(line: &str) -> bool {
     let first = line.split([' ', '=', ':']).next().unwrap_or_default();
     let number = !first.is_empty() && first.bytes().all(|byte| byte.is_ascii_digit());
@@ -73,11 +74,12 @@ fn is_state(line: &str) -> bool {
     number && line[first.len()..].starts_with(':') || register && !line.contains(' ') || first == "from"
 }
 
-/// Returns the number of instructions that the verifier processed for each program, largest first.
+/// Returns the number of instructions that the verifier processed for each program, largest number
+/// first.
 ///
-/// An instruction counts once for each state it is verified in. The verifier gives up at a million,
-/// and loading time grows with this number. Linux before 5.16 does not report it; the number is 0
-/// then.
+/// The verifier may process an instruction several times, once for each state. It gives up at a
+/// million, and the time to load the program grows with this number. Linux before 5.16 does not
+/// report the number, which is then 0.
 pub fn effort(object: &libbpf_rs::Object) -> Vec<(String, u32)> {
     let mut programs: Vec<(String, u32)> = object
         .progs()
@@ -85,7 +87,7 @@ pub fn effort(object: &libbpf_rs::Object) -> Vec<(String, u32)> {
         .map(|program| {
             let mut info = libbpf_sys::bpf_prog_info::default();
             let mut length = size_of_val(&info) as u32;
-            // SAFETY: the kernel writes at most `length` bytes, and `info` has that many.
+            // SAFETY: the kernel writes at most `length` bytes, which is the size of `info`.
             let status = unsafe {
                 libbpf_sys::bpf_obj_get_info_by_fd(program.as_fd().as_raw_fd(), (&raw mut info).cast(), &mut length)
             };

@@ -5,19 +5,18 @@
 use crate::MAX_CPUS;
 use std::fmt;
 
-/// Limit of the index of a CPU or node. It is above the number of CPUs, because offline CPUs can
-/// leave gaps.
+/// Limit of the index of a CPU or node. It is higher than the limit of the number of CPUs, because
+/// offline CPUs leave gaps in the indexes.
 pub(crate) const MAX_INDEX: u32 = MAX_CPUS * 2;
 
-/// A set of indexes, 64 per word, without zero words at the end.
+/// A set of indexes. Each word contains 64 of them, and the last word is not 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Bitmap(Vec<u64>);
 
 impl Bitmap {
     /// Parses hwloc's notation.
     ///
-    /// # Errors
-    /// Returns what is wrong if `text` is no bitmap of indexes below [`MAX_INDEX`].
+    /// # Errors Fails if `text` is not a bitmap of indexes below [`MAX_INDEX`]. The error says why.
     pub(crate) fn parse(text: &str) -> Result<Bitmap, String> {
         if text.starts_with("0xf...f") {
             return Err("is infinite".into());

@@ -24,14 +24,14 @@ const BUILT_IN: [(&str, &str); 11] = [
     ("x6-2", include_str!("../../../machines/x6-2.toml")),
 ];
 
-/// Ticks per second if the description does not contain them. Debian and most other distributions
+/// Ticks per second if the description does not specify them. Debian and most other distributions
 /// use this value.
 const DEFAULT_HZ: u32 = 250;
 
 const KINDS: &str = "use a name (`machine list`), a machine file (NAME.toml), an hwloc XML \
      file (`lstopo --of xml FILE`), an hwloc synthetic string (\"node:2 core:8 pu:2\"), or `host`";
 
-/// A row of `machine list`.
+/// A named machine, as `machine list` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     pub name: String,

@@ -30,7 +30,7 @@ impl ByDistance {
 }
 
 impl ByDistance {
-    /// Names of the fields, nearest first.
+    /// Names of the fields, nearest distance first.
     pub const NAMES: [&'static str; 5] = ["same", "core", "llc", "node", "remote"];
 
     /// Returns the values in the order of [`ByDistance::NAMES`].
@@ -48,7 +48,7 @@ pub struct Costs {
     pub callback_ns: u32,
     /// Call of a helper or kfunc without an entry in `kfuncs`, in ns.
     pub kfunc_ns: u32,
-    /// Calls of single helpers and kfuncs by name, in ns.
+    /// Cost of a call for helpers and kfuncs with an entry of their own, by name, in ns.
     pub kfuncs: BTreeMap<String, u32>,
     /// switch_to and the switch of the mm, in ns.
     pub context_switch_ns: u32,
@@ -91,20 +91,21 @@ pub struct Costs {
     /// Reloading one byte from memory of a node at distance 20, in picoseconds. The cost of other
     /// nodes is proportional to their distance.
     pub reload_remote_ps: u32,
-    /// Whether the kernel does not place memory by node. The memory of a task is then spread over
-    /// all nodes.
+    /// Whether the kernel ignores nodes when it allocates memory. The memory of a task is then
+    /// spread over all nodes.
     pub flat_memory: bool,
-    /// Whether policies represent schedulers written in C. On machines that are older than BPF, a
-    /// policy makes the decisions of the kernel of that time, but their cost must not be that of
-    /// BPF. A callback then costs as much as a kernel function, and a helper or kfunc as much as
-    /// the C code in its place: a task's storage is a field of task_struct, the clock is jiffies,
-    /// and a DSQ is a list. Locks, cache lines and IPIs have their usual costs.
+    /// Whether policies represent schedulers written in C. On a machine that is older than BPF, a
+    /// policy represents the scheduler of the kernel of that time, so its work must not have the
+    /// costs of BPF. A callback then costs as much as a call of a kernel function. A helper or
+    /// kfunc costs as much as the C code that would do the same work: a task's storage is a field
+    /// of task_struct, the clock is jiffies, and a DSQ is a list. Locks, cache lines and IPIs have
+    /// their usual costs.
     pub native: bool,
 }
 
 impl Costs {
     /// Returns the cost of calling a helper or kfunc, in ns. `native` is the number of instructions
-    /// that a scheduler in C executes instead, if it calls no function.
+    /// that a scheduler in C executes instead of the call, or `None` if it is unknown.
     pub fn function_ns(&self, name: &str, native: Option<u32>) -> u32 {
         if let Some(&ns) = self.kfuncs.get(name) {
             return ns;
@@ -117,8 +118,8 @@ impl Costs {
 }
 
 impl Default for Costs {
-    /// Costs of a current x86 server at about 3 GHz. Machines override the values that they know
-    /// better.
+    /// Costs of a current x86 server at about 3 GHz. A machine file overrides the values for which
+    /// it has a better source.
     fn default() -> Costs {
         let line = ByDistance {
             same: 0,
@@ -188,8 +189,8 @@ pub struct Constant {
     pub default_source: &'static str,
 }
 
-/// Name of the cost of the cache line of a task_struct. Only machines with [`crate::TaskSets`] have
-/// it.
+/// Name of the cost `line` of the section `[task_struct]`: the transfer of a cache line of a
+/// task_struct. Only machines with [`crate::TaskSets`] have it.
 pub const TASK_LINE: &str = "task_struct.line";
 
 /// All constants except those of single kfuncs and [`TASK_LINE`], in the order in which they are

@@ -4,14 +4,14 @@
 //! ```toml
 //! description = "two sockets of 8 cores"
 //! hz = 250
-//! cpuperf_min = 256                         # lowest speed a policy can set; default: 1024
+//! cpuperf_min = 256                         # lowest speed that a policy can set; default: 1024 (full)
 //! topology = "pack:2 [numa] l3:1(size=25952256) core:8 pu:2(indexes=2*16:16*1)"
 //! distances = [[10, 21], [21, 10]]          # SLIT; optional
-//! memory = "flat"                           # not placed by node; default: "first-touch"
+//! memory = "flat"                           # spread over all nodes; default: "first-touch"
 //! kernel_node = 0                           # node of all kernel data; default: the node that uses them
-//! policies = "native"                       # they represent C schedulers; default: "bpf"
+//! policies = "native"                       # policies cost as much as C schedulers; default: "bpf"
 //!
-//! [task_struct]                             # they compete for L2 sets; default: they do not
+//! [task_struct]                             # task_structs compete for L2 sets; default: they do not
 //! apart = "8 KiB"                           # distance from one task_struct to the next
 //! ways = 8                                  # ways of the L2
 //! line = { ns = { same = 0, core = 20, llc = 20, node = 200, remote = 200 }, source = "..." }
@@ -41,8 +41,9 @@
 //! llc_size = "24 MiB"
 //! ```
 //!
-//! With `topology`, `[[kind]]` entries (`cpus = "4-7"`, `capacity = 600`) set capacities. Unknown
-//! keys are errors, because a misspelt constant would otherwise silently have its default.
+//! With `topology`, `[[kind]]` entries (`cpus = "4-7"`, `capacity = 600`) set the capacities of
+//! CPUs. Unknown keys are errors. Otherwise, a misspelt constant would silently have its default
+//! value.
 
 use crate::costs::{ByDistance, CONSTANTS, Costs, Slot, TASK_LINE};
 use crate::definition::Definition;
@@ -61,8 +62,8 @@ use toml::Spanned;
 
 /// Maximum size of a machine file in bytes.
 pub(crate) const MAX_BYTES: u64 = 8 << 20;
-/// Maximum number of task_struct sets in an L2. The simulation stores the cache lines of each set
-/// of each core.
+/// Maximum number of cache sets of an L2 for which task_structs compete. The simulation stores the
+/// cache lines of each such set of each core.
 const MAX_SETS: u64 = 4096;
 
 /// Contents of a machine file.
@@ -165,7 +166,8 @@ struct Ps {
     source: Spanned<String>,
 }
 
-/// The section `[costs]`: the table with the file's values, and their sources.
+/// The section `[costs]`: the cost table after the file's values were set, and the sources of these
+/// values.
 #[derive(Default)]
 struct WrittenCosts {
     costs: Costs,
@@ -254,7 +256,7 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
     })
 }
 
-/// The file that is parsed. Errors contain positions in it.
+/// The file that is parsed, whose name and source lines errors contain.
 struct File<'a> {
     source: &'a Source,
 }
@@ -302,7 +304,7 @@ impl File<'_> {
         }
     }
 
-    /// Reads the topology from any of its three forms.
+    /// Reads the topology: an hwloc string, `{ xml = "FILE" }` or `{ inline = "XML" }`.
     fn topology(&self, value: &Spanned<WrittenTopology>, dir: Option<&Path>) -> Result<Found, Error> {
         let at = value.span().start;
         let location = |at: usize| {
@@ -346,8 +348,8 @@ impl File<'_> {
             };
             let group_cores = self.number("cores", &group.cores, 1..=MAX_CPUS)?;
             let threads = self.optional("threads", &group.threads, 1..=8, 1)?;
-            // A group without an llc label gets its own LLC. The label is above all labels that a
-            // file can contain.
+            // A group without the key `llc` gets an LLC of its own. Its label is higher than any
+            // label that a file can contain.
             let llc = self.optional("llc", &group.llc, label.clone(), MAX_CPUS + input::index(number))?;
             let package = self.optional("package", &group.package, label.clone(), 0)?;
             let llc_at = group.llc.as_ref().map_or(spanned.span(), |llc| llc.span()).start;
@@ -461,7 +463,7 @@ impl File<'_> {
     }
 }
 
-/// Dense ids for the labels in a file, in order of their first use.
+/// Maps the labels (numbers) in a file to ids 0, 1, 2, ... in the order of their first use.
 #[derive(Default)]
 struct Labels {
     llcs: Vec<(u32, u32)>,
@@ -520,7 +522,7 @@ impl<'de> Deserialize<'de> for WrittenTopology {
     }
 }
 
-/// Reads each constant with the accessor in [`CONSTANTS`].
+/// Reads each constant and stores it with the accessor in [`CONSTANTS`].
 impl<'de> Deserialize<'de> for WrittenCosts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<WrittenCosts, D::Error> {
         struct CostsVisitor;

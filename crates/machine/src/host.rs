@@ -8,7 +8,7 @@ use input::cpu_list;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The host as Linux describes it.
+/// The host as its /sys and /proc describe it.
 pub(crate) struct Host {
     pub cpus: Vec<HostCpu>,
     pub offline: Bitmap,
@@ -19,7 +19,7 @@ pub(crate) struct Host {
 
 pub(crate) struct HostCpu {
     pub os_index: u32,
-    /// Cores, caches and packages that contain the CPU, innermost first.
+    /// The cores, caches and packages that contain the CPU, innermost first.
     pub parts: Vec<Part>,
     pub speed: Speed,
 }
@@ -103,7 +103,7 @@ fn host_cpu(sys: &SysDirectory, cpu: u32, online: &Bitmap) -> HostCpu {
         let cpus: Bitmap = cpus.iter().filter(|&cpu| online.contains(cpu)).collect();
         Some(cpus).filter(|cpus| cpus.contains(cpu))
     };
-    // The first name is used before Linux 5.3, the second one since then.
+    // Linux renamed these files in 5.3: `old` is the name before, `new` the name since then.
     let topology = |old: &str, new: &str| {
         let list = |name: &str| shared(format!("{own}/topology/{name}_list"));
         list(new).or_else(|| list(old))
@@ -150,8 +150,8 @@ fn host_cpu(sys: &SysDirectory, cpu: u32, online: &Bitmap) -> HostCpu {
     }
 }
 
-/// Sets the frequency of each CPU to the highest of its core type, because CPUs of one type differ
-/// only in their turbo frequency.
+/// Sets the frequency of each CPU to the highest frequency of its core type. CPUs of one type
+/// differ only in their turbo frequency, which should not make their capacities differ.
 fn equalize_frequencies(cpus: &mut [HostCpu]) {
     let mut fastest: BTreeMap<Option<String>, Option<u64>> = BTreeMap::new();
     for Speed { core_type, max_mhz, .. } in cpus.iter().map(|cpu| &cpu.speed) {
@@ -295,8 +295,8 @@ mod tests {
         }
     }
 
-    /// Returns a host with a performance core and an efficiency core without caches. The threads of
-    /// the performance core have different frequencies.
+    /// Returns a host with a performance core and an efficiency core. It has no caches. The threads
+    /// of the performance core have different frequencies.
     fn hybrid() -> Host {
         host(&[
             ("system/cpu/online", "0-2"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Conversion of the host's topology into hwloc XML, which machine files accept and `lstopo -i
-//! FILE` displays. The names of the host and of its kernel are not included.
+//! Converts the host's topology into hwloc XML, which machine files accept and `lstopo -i FILE`
+//! displays. The XML does not contain the names of the host and of its kernel.
 
 use crate::bitmap::Bitmap;
 use crate::host::{Host, Part};
@@ -19,8 +19,8 @@ impl Host {
             parts.extend(cpu.parts.iter().cloned());
             parts.push(part(Kind::Pu, Bitmap::single(cpu.os_index)));
         }
-        // A NUMA node is a child of the part with the same CPUs. If there is no such part, a group
-        // is added.
+        // In the XML, a NUMA node is a child of the part that has the same CPUs. If there is no
+        // such part, a group with these CPUs is added.
         let mut nodes: BTreeMap<Bitmap, Vec<u32>> = BTreeMap::new();
         for (&node, (cpus, _)) in self.nodes.iter().filter(|(_, (cpus, _))| !cpus.is_empty()) {
             if parts.iter().all(|part| part.cpus != *cpus) {
@@ -61,7 +61,7 @@ impl Host {
 /// Writer of the XML.
 struct Writer<'a> {
     host: &'a Host,
-    /// NUMA nodes that are not yet written, by their CPUs.
+    /// NUMA nodes that have not been written yet, by their CPUs.
     nodes: BTreeMap<Bitmap, Vec<u32>>,
     next_index: u32,
     out: String,

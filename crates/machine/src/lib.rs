@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Descriptions of machines: topology, tick rate and cost table. Nothing is simulated here.
+//! Descriptions of machines: topology, tick rate and cost table. This crate only reads descriptions
+//! and simulates nothing.
 //!
 //! A [`MachineSpec`] is loaded from a name in `machines/`, an hwloc XML file, an hwloc synthetic
 //! string, or the host. The kernel crate reads it and never changes it.
@@ -47,14 +48,14 @@ pub const MAX_CPUS: u32 = 8192;
 /// Description of a machine to simulate.
 #[derive(Clone, Debug)]
 pub struct MachineSpec {
-    /// Name in the list of machines, or the hwloc source.
+    /// Name in the list of machines, or the hwloc string or file that describes the machine.
     pub name: String,
     /// Description in one line, for `machine list`.
     pub description: String,
     pub topology: Topology,
     /// Scheduler ticks per second (CONFIG_HZ).
     pub hz: u32,
-    /// Lowest performance level, 1..=1024, to which a policy can set a CPU; 1024 means that all
+    /// Lowest speed to which a policy can set a CPU, from 1 to 1024 (full speed). With 1024, all
     /// CPUs have a fixed speed.
     pub cpuperf_min: u32,
     pub costs: Costs,

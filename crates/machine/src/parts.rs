@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The cores, caches, nodes and packages that contain each CPU. All sources of machines are
-//! converted into this form, and the parts are then numbered densely.
+//! The parts of a machine that contain each CPU: cores, caches, nodes and packages. The readers of
+//! all formats produce this form. The parts are then numbered from 0 without gaps, which yields the
+//! topology.
 //!
 //! CPU ids follow the order of the OS indexes. A CPU's last-level cache is the one of the highest
 //! level. If a CPU has no cache above L1, all CPUs of the package (within the node) count as
@@ -12,11 +13,11 @@ use crate::topology::{Cpu, Topology};
 use input::Error;
 use std::collections::BTreeMap;
 
-/// A topology, with sentences about parts that were ignored and values that were assumed.
+/// A topology, with notes (sentences) about parts that were ignored and values that were assumed.
 pub(crate) struct Found {
     pub topology: Topology,
     pub notes: Vec<String>,
-    /// Name of the processor, if the source contains it.
+    /// Name of the processor, if the description contains it.
     pub model: Option<String>,
 }
 
@@ -37,7 +38,8 @@ pub(crate) enum Kind {
     Pu,
 }
 
-/// The parts that contain one CPU. Two CPUs in the same part have the same key for it.
+/// The parts that contain one CPU. A part is identified by a key, which is the same for all its
+/// CPUs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CpuParts {
     pub os_index: u32,
@@ -80,7 +82,7 @@ impl CpuParts {
     }
 }
 
-/// Speed of a CPU, as far as the source contains it.
+/// Properties of a CPU that determine its speed, as far as the description contains them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Speed {
     /// Relative capacity, which ARM kernels export.
@@ -97,15 +99,14 @@ pub(crate) struct Distances {
     pub values: Vec<u64>,
 }
 
-/// A machine as its source describes it.
+/// A machine as it was described, before its parts are numbered.
 #[derive(Default)]
 pub(crate) struct Parts {
     /// Online CPUs, ordered by OS index.
     pub cpus: Vec<CpuParts>,
     /// Number of offline CPUs.
     pub offline: usize,
-    /// Candidates for the node distances, best first. The first one that contains all nodes is
-    /// used.
+    /// Matrices of node distances, best first. The first matrix that contains all nodes is used.
     pub distances: Vec<Distances>,
     pub model: Option<String>,
 }
@@ -142,13 +143,15 @@ impl Parts {
     }
 }
 
-/// Numbers the parts densely, in the order of their first CPUs. Nodes are ordered by OS index.
+/// Builds the topology. Parts are numbered from 0 in the order of their first CPUs, but nodes in
+/// the order of their OS indexes.
 fn topology(parts: &[CpuParts], capacities: &[u32], distances: &[Distances], notes: &mut Vec<String>) -> Topology {
     fn dense<K: Ord>(ids: &mut BTreeMap<K, u32>, key: K) -> u32 {
         let next = input::index(ids.len());
         *ids.entry(key).or_insert(next)
     }
-    // A CPU of a node without memory has no node here. Its package is used as its node.
+    // A CPU whose node has no memory has no node in the description. Its package is used as its
+    // node.
     let node_key = |c: &CpuParts| match c.node {
         Some(os_index) => (0, u64::from(os_index)),
         None => (1, c.package.unwrap_or(0)),
@@ -192,8 +195,9 @@ fn topology(parts: &[CpuParts], capacities: &[u32], distances: &[Distances], not
     Topology::new(cpus, matrix.unwrap_or_default())
 }
 
-/// Returns the distances as a matrix indexed by dense node ids, or `None` if some of the `n` nodes
-/// are missing or the values are no SLIT.
+/// Returns the distances as a matrix indexed by the ids of the topology. Returns `None` if some of
+/// the `n` nodes are missing, or if the values are not a valid SLIT (ACPI's table of node
+/// distances).
 fn square(matrix: &Distances, node_ids: &BTreeMap<(u8, u64), u32>, n: usize) -> Option<Vec<Vec<u32>>> {
     if matrix.values.len() < n * n {
         return None;
@@ -208,8 +212,8 @@ fn square(matrix: &Distances, node_ids: &BTreeMap<(u8, u64), u32>, n: usize) -> 
             }
         }
     }
-    // Linux has the same condition for an ACPI SLIT: 10 is the distance of a node to itself, and
-    // all other distances are larger.
+    // As Linux requires of a SLIT, 10 is the distance of a node to itself, and all other distances
+    // are larger.
     let valid = |i: usize, j: usize| (out[i][j] == 10) == (i == j) && out[i][j] >= 10;
     (0..n).all(|i| (0..n).all(|j| valid(i, j))).then_some(out)
 }

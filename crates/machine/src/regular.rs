@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Regular machines, which consist of equal CPUs in equal groups. Experiments and tests use them if
-//! they do not need a particular machine.
+//! Regular machines, which consist of equal CPUs in groups of equal size. Experiments and tests use
+//! them if they do not need a particular machine.
 
 use crate::costs::{ByDistance, CONSTANTS, Costs, Slot};
 use crate::topology::{Cpu, Topology};
@@ -53,8 +53,7 @@ impl MachineSpec {
 }
 
 impl Costs {
-    /// Returns a table in which all costs are 0. Schedules then show only the decisions, not their
-    /// costs.
+    /// Returns a table in which all costs are 0, so that a schedule shows only the decisions.
     pub fn none() -> Costs {
         let mut costs = Costs::default();
         for constant in &CONSTANTS {

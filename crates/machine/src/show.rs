@@ -50,7 +50,8 @@ pub fn show(definition: &Definition) -> String {
     out
 }
 
-/// Returns the rows of `machine list`: name and numbers of parts in columns, and the description.
+/// Returns the rows of `machine list`. The first element of a row is the name and the numbers of
+/// parts in columns, the second is the description.
 pub fn list_rows(machines: &[Listed]) -> Vec<(String, String)> {
     let width = machines.iter().map(|m| m.name.len()).max().unwrap_or(0).max(4);
     let head = format!("{:<width$}  {:>4}  {:>5}  {:>4}", "name", "CPUs", "nodes", "LLCs");
@@ -62,7 +63,8 @@ pub fn list_rows(machines: &[Listed]) -> Vec<(String, String)> {
     std::iter::once((head, "description".to_owned())).chain(rows).collect()
 }
 
-/// Writes the packages, their nodes, the nodes' LLCs, and groups of equal cores.
+/// Writes the packages, the nodes of each package, the LLCs of each node, and groups of equal cores
+/// of each LLC.
 fn tree(out: &mut String, t: &Topology) {
     for (package, cpus) in t.packages.iter().enumerate() {
         let _ = writeln!(out, "package {package}: {}", named(cpus));
@@ -123,7 +125,7 @@ fn format_threads(t: &Topology, run: &[usize]) -> String {
     format!("{cpus} {}", ranks.join(" + "))
 }
 
-/// Returns the groups that contain any of `cpus`, each with those of `cpus` that it contains.
+/// Returns the number of each group that contains some of `cpus`, together with these CPUs.
 fn within(groups: &[Vec<u32>], cpus: &[u32]) -> Vec<(usize, Vec<u32>)> {
     groups
         .iter()

@@ -2,9 +2,10 @@
 //! Parser for hwloc's synthetic strings: `pack:2 [numa(memory=1GiB)] l3:1(size=24MiB) core:8
 //! pu:2(indexes=2*16:16*1)`.
 //!
-//! Each level has a type and the number of such objects in every object of the previous level. The
-//! last level is the CPUs. In a string of only numbers (`2 8 2`), hwloc's rules choose the types.
-//! `[numa]` attaches a NUMA node to each object of the previous level.
+//! The string consists of levels. A level `core:8` means that each object of the previous level
+//! contains 8 cores. The last level is that of the CPUs. In a string of only numbers (`2 8 2`),
+//! hwloc's rules determine the types. `[numa]` attaches a NUMA node to each object of the previous
+//! level.
 //!
 //! Sizes, default sizes, types, abbreviations and index lists have the meaning that hwloc(7)
 //! describes in "Synthetic topologies". In contrast to hwloc, which ignores an index list that does
@@ -23,7 +24,7 @@ const MAX_LEVELS: usize = 127;
 pub(crate) const HINT: &str = "write a synthetic machine such as \"pack:2 l3:4 core:8 pu:2\": levels from the \
      outside in, `pu` last (hwloc(7), \"Synthetic topologies\"; try `lstopo -i \"...\"`)";
 
-/// A level. Each object of the previous level contains the same number of its objects.
+/// A level. All objects of the previous level contain the same number of objects of this level.
 #[derive(Default)]
 struct Level {
     /// Type of the objects; `None` in a string of only numbers, until all levels are known.
@@ -55,8 +56,8 @@ impl Level {
 
 /// Parses a synthetic string. `place` is the position for errors.
 ///
-/// # Errors
-/// Names a level that hwloc would refuse, or an index list that does not fit.
+/// # Errors Fails if hwloc would refuse a level, or if an index list does not fit. The error names
+/// it.
 pub(crate) fn parse(place: &str, text: &str) -> Result<Parts, Error> {
     let error = |message: String| Error::at(place, message).hint(HINT);
     if text.len() > MAX_BYTES {
@@ -143,7 +144,8 @@ fn levels(text: &str) -> Result<(Vec<Level>, Option<&str>), String> {
             let is_cache = matches!(kind, Some(Kind::Cache(_) | Kind::InstructionCache));
             match attribute.split_once('=') {
                 Some(("size", text)) if is_cache => new.bytes = size(text).map_err(in_level)?,
-                // In a string of only numbers, the level may become a cache. Then this is its size.
+                // In a string of only numbers, the level may turn out to be a cache. This value is
+                // then its size.
                 Some(("memory", text)) if !is_cache => new.bytes = size(text).map_err(in_level)?,
                 Some(("indexes", list)) if attached.is_some() => node_indexes = Some(list),
                 Some(("indexes", list)) => {
@@ -278,8 +280,8 @@ fn usual_kinds(n: usize, node: bool) -> Vec<Kind> {
 /// Determines the objects of all levels that contain each CPU.
 fn parts(levels: &[Level], node_indexes: Option<&[u32]>) -> Parts {
     let nr_cpus = levels.last().map_or(0, |level| level.width);
-    // Caches of the same level with the same CPUs are one cache. Its size is that of the innermost
-    // one.
+    // Nested caches of the same level with the same CPUs count as one cache, with the size of the
+    // innermost one.
     let is_first = |n: usize| {
         let same = |other: &Level| (other.kind, other.width) == (levels[n].kind, levels[n].width);
         !levels[n + 1..].iter().any(same)
@@ -317,16 +319,17 @@ fn parts(levels: &[Level], node_indexes: Option<&[u32]>) -> Parts {
     }
 }
 
-/// Returns the attached NUMA node of each CPU: the node of the smallest object, and of several such
-/// nodes the one with the lowest index. Returns nothing if no nodes are attached.
+/// Returns the attached NUMA node of each CPU. If several nodes are attached to objects that
+/// contain the CPU, the node of the smallest object counts, and then the node with the lowest
+/// index. Returns an empty list if no nodes are attached.
 fn attached_nodes(levels: &[Level], nr_cpus: u32, node_indexes: Option<&[u32]>) -> Vec<u32> {
     if levels.iter().all(|level| level.attached == 0) {
         return Vec::new();
     }
-    // For each CPU the size of the object and the OS index of its node.
+    // For each CPU, the size of the smallest object so far, and the OS index of its node.
     let mut best = vec![(u32::MAX, 0); nr_cpus as usize];
     let mut next = 0;
-    // hwloc numbers the nodes of an object when it has numbered all of the object's CPUs, innermost
+    // As in hwloc, the nodes of an object get their numbers after all CPUs of the object, innermost
     // object first.
     for end in 1..=nr_cpus {
         for level in levels.iter().rev().filter(|level| end % level.cpus(nr_cpus) == 0) {
@@ -346,8 +349,9 @@ fn attached_nodes(levels: &[Level], nr_cpus: u32, node_indexes: Option<&[u32]>) 
 /// Parses the indexes of `objects` objects, which must be distinct. The text is a list `0,2,1,3`,
 /// or interleaving loops `STEP*TIMES:STEP*TIMES`.
 ///
-/// A loop counts from 0 to TIMES - 1 and advances after every STEP objects. The loops' values are
-/// the digits of the index, lowest digit first. A last loop with step 1 may be omitted.
+/// A loop counts from 0 to TIMES - 1 and advances after every STEP objects. The values of the loops
+/// are the digits of the index, lowest digit first. If the last loop has step 1, it may be omitted.
+/// For example, `2*2` numbers 4 objects 0, 2, 1, 3.
 fn indexes(list: &str, objects: u32) -> Result<Vec<u32>, String> {
     let small = |text: &str| {
         let number = number(text).and_then(|n| u32::try_from(n).ok());

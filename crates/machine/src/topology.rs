@@ -3,7 +3,7 @@
 
 use crate::costs::ByDistance;
 
-/// A logical CPU. Ids of cores, LLCs, nodes and packages are dense and start at 0.
+/// A logical CPU. Ids of cores, LLCs, nodes and packages start at 0 and have no gaps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cpu {
     pub core: u32,
@@ -20,22 +20,22 @@ pub struct Cpu {
     pub llc_bytes: u64,
 }
 
-/// Placement of task_structs at multiples of a power of two. They map to the same sets of an L2,
-/// which can therefore cache only a few of them.
+/// Placement of task_structs at addresses that are multiples of a power of two. All task_structs
+/// then map to the same few sets of an L2, which can therefore cache only a few of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskSets {
     /// Distance in bytes from one task_struct to the next.
     pub stride: u64,
     /// Number of ways of the L2.
     pub ways: u32,
-    /// Cost in ns of transferring the one cache line that a scheduling decision reads, by the
-    /// distance to the CPU that last wrote it.
+    /// Cost in ns of transferring the cache line of a task_struct that a scheduling decision reads,
+    /// by the distance to the CPU that last wrote it.
     pub line: ByDistance,
 }
 
 impl TaskSets {
-    /// Returns the number of sets in an L2 of `l2_bytes` to which the starts of task_structs map;
-    /// at least 1.
+    /// Returns the number of sets of an L2 of `l2_bytes` to which the first bytes of task_structs
+    /// map. The result is at least 1.
     pub fn count(&self, l2_bytes: u64) -> u64 {
         (l2_bytes / self.stride / u64::from(self.ways)).max(1)
     }
@@ -60,19 +60,19 @@ pub enum Distance {
 #[derive(Clone, Debug)]
 pub struct Topology {
     pub cpus: Vec<Cpu>,
-    /// CPU ids of each core, in ascending order. The next fields are the same for LLCs, nodes and
-    /// packages.
+    /// CPU ids of each core, in ascending order. The next three fields contain those of LLCs, nodes
+    /// and packages.
     pub cores: Vec<Vec<u32>>,
     pub llcs: Vec<Vec<u32>>,
     pub nodes: Vec<Vec<u32>>,
     pub packages: Vec<Vec<u32>>,
     /// SLIT distances between nodes; 10 is the distance within a node.
     pub node_distances: Vec<Vec<u32>>,
-    /// Node that contains all of the kernel's data. Shared cache lines are then transferred through
-    /// memory. By default (`None`), data are on the node that uses them, and shared lines come from
-    /// the nearest cache.
+    /// Node whose memory contains all of the kernel's data, if there is such a node. A cache line
+    /// with several copies then comes from that memory. By default (`None`), data are on the node
+    /// that uses them, and a cache line with several copies comes from the nearest cache.
     pub kernel_node: Option<u32>,
-    /// Limits how many task_structs an L2 can cache. By default (`None`), there is no limit.
+    /// If set, limits how many task_structs an L2 can cache.
     pub task_sets: Option<TaskSets>,
     /// Node, LLC and core of each CPU, packed into one word for [`Topology::distance`].
     packed_ids: Vec<u64>,
@@ -125,9 +125,9 @@ impl Topology {
         }
     }
 
-    /// Returns a violation of nesting, if there is one. A core's threads must share an LLC and a
-    /// node. An LLC must be within a node, or consist of whole nodes. Scheduling domains rely on
-    /// this.
+    /// Checks that parts are nested as scheduling domains require: the threads of a core must share
+    /// an LLC and a node, and an LLC must be within a node or consist of whole nodes. Returns a
+    /// description of the first violation, if there is one.
     pub(crate) fn nesting_error(&self) -> Option<String> {
         let infos = |cpus: &[u32]| cpus.iter().map(|&cpu| &self.cpus[cpu as usize]).collect::<Vec<_>>();
         for (core, cpus) in self.cores.iter().enumerate() {

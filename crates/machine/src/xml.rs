@@ -25,10 +25,10 @@ const HINT: &str = "create the file with `lstopo --of xml FILE`";
 
 /// Parses hwloc XML. `place` is the name of the file for errors.
 ///
-/// # Errors
-/// Names the line that is not valid XML or does not conform to hwloc's format.
+/// # Errors Fails if the text is not valid XML or does not conform to hwloc's format. The error
+/// contains the source line.
 pub(crate) fn parse(place: &str, text: &str) -> Result<Parts, Error> {
-    // The declaration is replaced by spaces, so that line and column numbers do not change.
+    // Replaces the document type declaration by spaces, so that positions in errors stay correct.
     let text = text.replacen(DOCTYPE, &" ".repeat(DOCTYPE.len()), 1);
     let document = Document::parse_with_options(&text, ParsingOptions::default()).map_err(|error| {
         let (line, position) = (error.pos().row, format!(" at {}", error.pos()));
@@ -49,7 +49,7 @@ pub(crate) fn parse(place: &str, text: &str) -> Result<Parts, Error> {
     reader.topology(document.root_element())
 }
 
-/// Class of an object, which determines the objects that may contain it.
+/// Class of an object. It determines which objects may contain the object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Part(Kind),
@@ -80,7 +80,7 @@ fn class(kind: &str) -> Option<Class> {
     }))
 }
 
-/// An object, with what is needed to check its children.
+/// An object and the data that is needed to check its children.
 struct Object {
     class: Class,
     cpuset: Bitmap,
@@ -161,9 +161,9 @@ impl<'a, 'input> Reader<'a, 'input> {
                 .iter()
                 .filter_map(|(&index, memory)| Some((index, memory.as_ref()?)));
             let local = nodes.filter(|(_, memory)| memory.cpuset.contains(cpu.os_index));
-            // A CPU belongs to the most local node, and to the one with the lowest index if there
-            // are several. A socket can have high-bandwidth memory in addition to DRAM; Linux
-            // assigns no CPUs to the former.
+            // A CPU belongs to the most local node, or to the one with the lowest index if there
+            // are several. For example, a socket can have a node of DRAM and a node of
+            // high-bandwidth memory, and Linux assigns no CPUs to the latter.
             cpu.node = local
                 .map(|(index, memory)| (memory.cpus, index))
                 .min()
@@ -207,7 +207,7 @@ impl<'a, 'input> Reader<'a, 'input> {
             None => {}
             Some(parent) => {
                 adopt(parent, &object).map_err(|(name, message)| self.attribute_error(node, name, message))?;
-                // Memory belongs to the CPUs of the part that contains it.
+                // A memory object has the CPUs of the part that contains it.
                 if matches!(class, Class::Part(Kind::Node) | Class::Memory) {
                     object.cpuset = parent.cpuset.clone();
                 }
@@ -372,8 +372,8 @@ impl<'a, 'input> Reader<'a, 'input> {
                 values.ok_or_else(|| self.error(at, format!("<{name}> in <distances2> must contain {count} numbers")))
             };
             let (nodes, values) = (numbers("indexes", n)?, numbers("u64values", n * n)?);
-            // "NUMALatency" is the SLIT. Bandwidths are not used, because larger values mean nearer
-            // nodes.
+            // "NUMALatency" is the SLIT, the firmware's table of distances. Matrices of bandwidths
+            // are not used, because their larger values mean nearer nodes.
             let latency = element.attribute("name").is_none_or(|name| name == "NUMALatency");
             let between_nodes =
                 element.attribute("type") == Some("NUMANode") && element.attribute("indexing") == Some("os");
@@ -393,8 +393,8 @@ fn objects<'a, 'input>(node: Node<'a, 'input>) -> impl Iterator<Item = Node<'a, 
     node.children().filter(|child| child.has_tag_name("object"))
 }
 
-/// Checks that `child` may follow as the next object in `parent`. The error is the name of one of
-/// the child's attributes and what is wrong with it.
+/// Checks that `child` may be the next object in `parent`. The error consists of the name of one of
+/// the child's attributes and a message about it.
 fn adopt(parent: &mut Object, child: &Object) -> Result<(), (&'static str, &'static str)> {
     let (outer, inner) = match (parent.class, child.class) {
         (_, Class::Other) => return Ok(()),
@@ -454,8 +454,8 @@ mod tests {
         format!("{}: {}", e.place, e.message)
     }
 
-    /// Returns the error for objects on the file's third line, inside of a machine with CPUs 0 and
-    /// 1.
+    /// Returns the error for a file with these objects inside of a machine with CPUs 0 and 1. The
+    /// objects are on the third line of the file.
     fn inside(objects: &str) -> String {
         let text = format!(
             "<topology version=\"2.0\">\n{}\n{objects}</object></topology>",

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Expressions for values in profiles: C's integer expressions without assignment, with names for
-//! properties of the machine.
+//! Expressions for the values in profiles. They are C's integer expressions without assignment.
+//! Names in them stand for properties of the machine.
 //!
-//! Operators in order of increasing precedence: `|`, `&`, comparisons (1 or 0), `<< >>`, `+ -`, `*
-//! / %`, and a minus sign before a factor. A factor is a number (decimal with `_`, or hexadecimal),
-//! `true`, `false`, a name, `(...)`, `min(a, b)`, `max(a, b)`, `log2(a)` (rounded down) or
-//! `sizeof(type)`. Values are 64-bit integers that wrap.
+//! These operators exist, in order of increasing precedence: `|`, `&`, comparisons (1 or 0), `<<
+//! >>`, `+ -`, `* / %`, and a minus sign before a factor. A factor is one of these:
+//! - a number: decimal, which may contain `_`, or hexadecimal
+//! - `true`, `false` or a name
+//! - an expression in parentheses
+//! - `min(a, b)`, `max(a, b)`, `log2(a)` (rounded down) or `sizeof(type)`
+//!
+//! Values are 64-bit integers. If a result does not fit in 64 bits, it wraps.
 
 /// A parsed expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,8 +45,8 @@ pub(crate) enum Operator {
 
 use Operator::*;
 
-/// Operators by increasing precedence. A longer spelling stands before a shorter one that is its
-/// prefix.
+/// The operators, in order of increasing precedence. If a spelling is the prefix of another one,
+/// the longer spelling is listed first.
 const LEVELS: &[&[(&str, Operator)]] = &[
     &[("|", Or)],
     &[("&", And)],
@@ -59,12 +63,13 @@ const LEVELS: &[&[(&str, Operator)]] = &[
     &[("*", Times), ("/", Over), ("%", Modulo)],
 ];
 
-/// Maximum nesting depth of parentheses, calls and signs.
+/// Maximum depth to which parentheses, calls and signs can be nested.
 const MAX_DEPTH: u32 = 32;
-/// Maximum number of numbers and names in an expression. Evaluation recurses over the operators.
+/// Maximum number of numbers and names in an expression. The limit exists because the evaluation of
+/// an expression is recursive.
 const MAX_FACTORS: u32 = 256;
 
-/// Source of the values of names.
+/// Returns the values of the names in an expression.
 pub(crate) trait Names {
     fn name(&self, name: &str) -> Result<i64, String>;
     fn size_of(&self, ty: &str) -> Result<i64, String>;
@@ -94,7 +99,7 @@ impl Expression {
     /// Evaluates the expression.
     ///
     /// # Errors
-    /// If it uses an unknown name or divides by 0.
+    /// The expression uses an unknown name or divides by 0.
     pub(crate) fn value(&self, names: &impl Names) -> Result<i64, String> {
         Ok(match self {
             Expression::Number(number) => *number,
@@ -109,7 +114,7 @@ impl Expression {
         })
     }
 
-    /// Calls `each` with every name in the expression.
+    /// Calls `each` for every name in the expression.
     pub(crate) fn names<'e>(&'e self, each: &mut dyn FnMut(&'e str)) {
         match self {
             Expression::Number(_) | Expression::SizeOf(_) => {}
@@ -151,9 +156,9 @@ impl Operator {
 
 struct Reader<'t> {
     rest: &'t str,
-    /// Number of factors that contain the current one.
+    /// Nesting depth of the factor that is being parsed.
     depth: u32,
-    /// Number of factors read so far.
+    /// Number of factors that have been parsed.
     factors: u32,
 }
 
@@ -176,7 +181,7 @@ impl<'t> Reader<'t> {
     }
 
     fn operator(&mut self, level: usize) -> Option<Operator> {
-        // `<` must not match the start of `<<`.
+        // A `<` is not an operator of this level if it is the beginning of `<<`.
         if LEVELS[level].contains(&("<", Less)) && (self.rest.starts_with("<<") || self.rest.starts_with(">>")) {
             return None;
         }
@@ -264,7 +269,8 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Parses a number up to the maximum of u64, which wraps to a negative value.
+/// Parses a number up to the maximum of u64. Numbers above the maximum of i64 wrap to negative
+/// values.
 fn number(word: &str) -> Result<i64, String> {
     let digits = word.replace('_', "");
     let value = match digits.strip_prefix("0x") {

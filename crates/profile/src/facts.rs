@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Values of the names in profiles: properties of the machine and its CPUs, and the kernel's
-//! enumerators.
+//! The values of the names in profiles. A name is a property of the machine or of its CPUs, or an
+//! enumerator of the kernel.
 
 use crate::expression::{Expression, Names};
 use crate::group::{Group, Instance};
 use bpf::btf::Btf;
 use machine::{MachineSpec, Topology};
 
-/// Properties of a CPU. With the prefix `other_`, they are those of the second CPU of a pair.
+/// Properties of a CPU. If the value is for a pair of CPUs, a name with the prefix `other_` is a
+/// property of the second CPU.
 const CPU_NAMES: &[&str] = &[
     "cpu", "core", "thread", "llc", "node", "package", "capacity", "rank", "spread", "packed", "sibling",
 ];
-/// Properties of a CPU's groups: the number of their members, and their first CPU.
+/// Properties of the groups (core, LLC, node) to which a CPU belongs: how many members a group has,
+/// and which CPU is the first.
 const GROUP_NAMES: &[&str] = &[
     "nr_cpus_of_core",
     "nr_cpus_of_llc",
@@ -23,42 +25,43 @@ const GROUP_NAMES: &[&str] = &[
     "first_of_llc",
     "first_of_node",
 ];
-/// Masks of CPUs. [`Properties`] gives one 64-bit word of a mask at a time, by default the first.
+/// Masks of CPUs. A mask consists of 64-bit words. [`Properties`] returns one word at a time, the
+/// first one by default.
 const MASKS: &[&str] = &["cpus", "cpus_of_core", "cpus_of_llc", "cpus_of_node"];
 /// Properties of a pair of CPUs.
 const PAIR_NAMES: &[&str] = &["near", "near_llc", "near_node", "distance"];
 
-/// Returns whether a name is a property of a CPU or of the first CPU of a pair.
+/// Returns whether a name is a property of a CPU, or of the first CPU of a pair.
 pub(crate) fn is_cpu_property(name: &str) -> bool {
     CPU_NAMES.contains(&name) || GROUP_NAMES.contains(&name)
 }
 
-/// Returns whether a name is a property of a pair or of its second CPU.
+/// Returns whether a name is a property of a pair of CPUs, or of the second CPU of a pair.
 pub(crate) fn is_pair_property(name: &str) -> bool {
     PAIR_NAMES.contains(&name) || name.strip_prefix("other_").is_some_and(is_cpu_property)
 }
 
-/// The enumerators of the kernel that a policy is linked against.
+/// The enumerators of the kernel for which a policy is loaded.
 pub trait Enumerators {
-    /// Returns an enumerator's value in profiles: 0 if only other kernels have it, `None` if no
-    /// kernel has it.
+    /// Returns the value of an enumerator. If only other kernels have the enumerator, the value is
+    /// 0. If no kernel has it, returns `None`.
     fn enumerator(&self, name: &str) -> Option<i64>;
 }
 
-/// The names that expressions can use, with their values.
+/// The names that can be used in expressions, with their values.
 #[derive(Clone, Copy)]
 pub struct Properties<'a> {
     pub(crate) spec: &'a MachineSpec,
     pub(crate) at: Instance,
     enumerators: &'a dyn Enumerators,
-    /// The policy's types, for `sizeof`.
+    /// Types of the policy's object, which `sizeof` uses.
     types: Option<&'a Btf>,
-    /// Named results of programs, the most recent last.
+    /// The named results of programs that the profile has run. The latest is the last.
     results: &'a [(String, i64)],
 }
 
 impl<'a> Properties<'a> {
-    /// Creates the names of a machine, under a kernel with these enumerators.
+    /// Creates the names for a machine and the enumerators of a kernel.
     pub fn new(spec: &'a MachineSpec, enumerators: &'a dyn Enumerators) -> Properties<'a> {
         Properties {
             spec,
@@ -69,7 +72,7 @@ impl<'a> Properties<'a> {
         }
     }
 
-    /// Adds the types of a policy's object.
+    /// Adds the types of a policy's object, which `sizeof` uses.
     pub fn with_types(self, types: &'a Btf) -> Properties<'a> {
         Properties {
             types: Some(types),
@@ -81,12 +84,12 @@ impl<'a> Properties<'a> {
         self.results
     }
 
-    /// Adds the named results of programs.
+    /// Adds the named results of programs that the profile has run.
     pub fn with_results(self, results: &'a [(String, i64)]) -> Properties<'a> {
         Properties { results, ..self }
     }
 
-    /// Selects a CPU, a pair of CPUs or a word of a mask.
+    /// Selects the CPU, the pair of CPUs or the word of a mask for which names are evaluated.
     pub fn at(self, at: Instance) -> Properties<'a> {
         Properties { at, ..self }
     }
@@ -94,13 +97,13 @@ impl<'a> Properties<'a> {
     /// Evaluates an expression.
     ///
     /// # Errors
-    /// If the text is not an expression or uses an unknown name.
+    /// The text is not an expression, or it uses an unknown name.
     pub fn value(&self, text: &str) -> Result<i64, String> {
         let value = Expression::parse(text)?;
         value.value(self).map_err(|error| format!("{text}: {error}"))
     }
 
-    /// Returns whether a condition holds. An empty condition always holds.
+    /// Returns whether a condition is true. An empty condition is always true.
     ///
     /// # Errors
     /// As [`Properties::value`].
@@ -192,7 +195,7 @@ fn populated(groups: &[Vec<u32>]) -> i64 {
 
 fn cpu_property(topology: &Topology, cpu: u32, name: &str) -> i64 {
     let info = &topology.cpus[cpu as usize];
-    // A CPU's position in an order is the number of CPUs that precede it.
+    // The position of a CPU in an order is the number of CPUs before it.
     let position = |key: &dyn Fn(u32) -> [u32; 6]| {
         let own = key(cpu);
         input::index((0..topology.nr_cpus()).filter(|&other| key(other) < own).count())
@@ -237,7 +240,8 @@ fn cpu_property(topology: &Topology, cpu: u32, name: &str) -> i64 {
     })
 }
 
-/// Returns the CPUs of a CPU's core, LLC or node, which the last word of a property's name selects.
+/// Returns the CPUs of the core, LLC or node to which a CPU belongs. The last word of `name`
+/// selects the kind of group.
 fn group<'t>(topology: &'t Topology, cpu: u32, name: &str) -> &'t [u32] {
     match name.rsplit('_').next() {
         Some("core") => topology.siblings(cpu),
@@ -248,7 +252,7 @@ fn group<'t>(topology: &'t Topology, cpu: u32, name: &str) -> &'t [u32] {
 
 fn group_property(topology: &Topology, cpu: u32, name: &str) -> i64 {
     let cpus = group(topology, cpu, name);
-    // Each group is counted by its first CPU.
+    // To count the groups, counts the CPUs that are the first of their group.
     let firsts = |group: Group| cpus.iter().filter(|&&cpu| group.first(topology, cpu) == cpu).count();
     let number = match name {
         "nr_cores_of_llc" | "nr_cores_of_node" => firsts(Group::Core),
@@ -270,8 +274,9 @@ fn pair_property(topology: &Topology, cpu: u32, other: u32, name: &str) -> i64 {
     let (cpu, other) = (group.first(topology, cpu), group.first(topology, other));
     let number = |cpu| firsts.partition_point(|&first| first < cpu);
     let here = number(cpu);
-    // Among groups at the same distance, the one with the nearest number precedes, counting in both
-    // directions around the machine.
+    // If two groups are at the same distance, the group whose number is nearer comes first. The
+    // groups are numbered in a ring, so the distance between two numbers is the shorter way around
+    // the ring.
     let nearness = |to: u32| {
         let ahead = (number(to) + firsts.len() - here) % firsts.len();
         let behind = firsts.len() - ahead;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The file format of profiles, `profiles/NAME.toml`. profiles/README.md explains the keys to
-//! users.
+//! Reads the file format of profiles, `profiles/NAME.toml`. profiles/README.md explains the keys
+//! for users.
 
 use crate::{Arg, Group, Profile, Run, Setting};
 use input::{Error, Source, duration};
@@ -12,17 +12,17 @@ use std::fmt;
 use std::marker::PhantomData;
 use toml::Spanned;
 
-/// Size limit of a profile in bytes.
+/// Maximum size of a profile in bytes.
 pub const MAX_BYTES: u64 = 8 << 20;
 const HINT: &str = "profiles/README.md lists the keys of a profile";
 
-/// Reads an included profile by its name.
+/// A function that reads the profile with a given name, which another profile includes.
 pub type Include<'a> = dyn FnMut(&str) -> Result<Profile, Error> + 'a;
 
-/// Reads a profile. `include` reads another profile by its name.
+/// Reads a profile. `include` reads the profiles that it includes.
 ///
 /// # Errors
-/// If a key or value is not one of a profile.
+/// A key is unknown, or a value is not valid for its key.
 pub fn parse(source: &Source, include: &mut Include) -> Result<Profile, Error> {
     let table: Result<ProfileTable, Error> = source.toml();
     let profile = table.and_then(|table| table.profile(source, include));
@@ -90,10 +90,11 @@ struct Repeated {
 }
 
 impl ProfileTable {
-    /// Joins the included profiles and this one, in this order.
+    /// Merges this profile into the profiles that it includes. The content of the included profiles
+    /// comes first.
     ///
     /// # Errors
-    /// If a profile cannot be included, or a value is invalid.
+    /// A profile cannot be included, or a value is not valid.
     pub fn profile(self, source: &Source, include: &mut Include) -> Result<Profile, Error> {
         let mut profile = Profile::default();
         for name in self.include {
@@ -162,7 +163,7 @@ impl RunTable {
     }
 }
 
-/// Adds the second profile's work after that of the first.
+/// Appends the content of the second profile to the first.
 fn join(first: &mut Profile, second: Profile) {
     let Profile {
         absent,
@@ -218,11 +219,11 @@ fn settings(settings: Settings) -> Vec<Setting> {
     settings.into_iter().map(setting).collect()
 }
 
-/// A string, number or boolean, as text.
+/// A text. In the file it can be a string, a number or a boolean.
 #[derive(Clone, Debug, Default)]
 struct Text(String);
 
-/// A [`Text`], or a table with more details.
+/// A [`Text`], or a table that contains a text and more details.
 #[derive(Clone, Debug)]
 enum TextOr<T> {
     Text(Text),

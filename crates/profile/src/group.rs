@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Groups of CPUs for which a setting or program is repeated: CPU, core, LLC, node or package.
+//! The kinds of groups of CPUs. A profile can repeat a setting or a program for each CPU, core,
+//! LLC, node or package.
 
 use machine::Topology;
 use serde::Deserialize;
 
-/// A kind of group of CPUs, from finest to coarsest.
+/// A kind of group of CPUs, from the smallest to the largest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Group {
@@ -27,7 +28,7 @@ impl Group {
         })
     }
 
-    /// Returns the first CPU of the group that contains a CPU.
+    /// Returns the first CPU of the group to which a CPU belongs.
     pub(crate) fn first(self, topology: &Topology, cpu: u32) -> u32 {
         match self {
             Group::Cpu => cpu,
@@ -38,25 +39,26 @@ impl Group {
         }
     }
 
-    /// Returns the first CPU of each group, in ascending order.
+    /// Returns the first CPU of each group of this kind, in ascending order.
     pub(crate) fn all(self, topology: &Topology) -> Vec<u32> {
         let all = 0..topology.nr_cpus();
         all.filter(|&cpu| self.first(topology, cpu) == cpu).collect()
     }
 }
 
-/// A CPU, pair of CPUs or word of a mask for which something is done. A group is represented by its
-/// first CPU.
+/// One repetition of a setting or program: the CPU, the pair of CPUs or the word of a mask for
+/// which it is made. For a group, it is the first CPU of the group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Instance {
     pub cpu: Option<u32>,
-    /// The second CPU of a pair.
+    /// The second CPU, if the repetition is for a pair of CPUs.
     pub other: Option<u32>,
     /// Index of a word in a mask of CPUs.
     pub word: Option<u32>,
 }
 
-/// Returns one instance for each group, or a single instance without a group.
+/// Returns one instance for each group of the kind `group`. If `group` is `None`, returns a single
+/// instance.
 pub fn instances(topology: &Topology, group: Option<Group>) -> Vec<Instance> {
     let Some(group) = group else {
         return vec![Instance::default()];

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Profiles: what a policy's user-space part sets up between opening and attaching the policy, as
-//! data.
+//! Profiles: data that replace a policy's user-space part, the program that loads the policy on a
+//! real machine. A profile describes what this program sets up between opening and attaching the
+//! policy.
 //!
-//! Values are [expressions](expression) over properties of the machine and the kernel's
-//! enumerators. The indices in a path say for what a setting is repeated: `cpu_capacity[cpu]` is
-//! set for each CPU, `dom_cpumasks[llc][word]` for each word of each LLC's mask, and
-//! `steal_order[cpu * 128 + near]` for each pair of CPUs. profiles/README.md lists the names.
+//! Values are [expressions](expression). They can use properties of the machine and enumerators of
+//! the kernel. The indices of a setting determine for what it is repeated, for example:
+//! - `cpu_capacity[cpu]` is set for each CPU.
+//! - `dom_cpumasks[llc][word]` is set for each LLC, and for each word of its CPU mask.
+//! - `steal_order[cpu * 128 + near]` is set for each pair of CPUs.
+//!
+//! profiles/README.md lists the names.
 
 #![cfg_attr(
     not(test),
@@ -24,83 +28,84 @@ pub use group::{Group, Instance, instances};
 use bpf::object::Object;
 use path::Path;
 
-/// Size limit in bytes of a syscall program's argument (bpf_prog_test_run_syscall).
+/// Maximum size of the argument of a program of type syscall, in bytes (bpf_prog_test_run_syscall).
 const MAX_CONTEXT: usize = u16::MAX as usize;
 
 /// The profile of one policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
-    /// Sentence about the part of the user-space part's work that is missing here; empty if nothing
-    /// important is missing.
+    /// A sentence about what the policy's user-space part does and this profile does not. Empty if
+    /// that is nothing important.
     pub absent: String,
-    /// Time in ns for which the machine has been up when the policy is loaded.
+    /// How long the machine has been up when the policy is loaded, in ns.
     pub uptime_ns: u64,
-    /// The profile's own names with their values, in alphabetical order.
+    /// Names that the profile defines, with their values, in alphabetical order.
     pub names: Vec<(String, String)>,
-    /// Globals or elements of globals, with their values.
+    /// Globals and elements of globals, with their values.
     pub set: Vec<Setting>,
-    /// Arrays, with their numbers of elements.
+    /// Arrays to resize, with their numbers of elements.
     pub resize: Vec<(String, String)>,
-    /// Maps, with their numbers of entries.
+    /// Maps to resize, with their numbers of entries.
     pub max_entries: Vec<(String, String)>,
-    /// Maps of maps. Each entry gets an inner map as the object declares it.
+    /// Maps of maps. An inner map is created for each entry, as the object declares it.
     pub inner_maps: Vec<String>,
-    /// Map entries or members of them. The first index is the key; in a per-CPU map the second is
-    /// the CPU.
+    /// Map entries and members of map entries, with their values. The first index is the key. In a
+    /// per-CPU map, the second index is the CPU.
     pub map: Vec<Setting>,
-    /// Constants of the callback table: `flags`, `timeout_ms` and so on.
+    /// Values to set in the callback table: `flags`, `timeout_ms` and so on.
     pub ops: Vec<(String, String)>,
     /// Callbacks to remove from the callback table.
     pub without: Vec<String>,
-    /// Name of the callback table to attach, if there are several; empty: the first that attaches
-    /// by itself.
+    /// Name of the callback table to attach, if the object has several. If it is empty, the first
+    /// table that attaches automatically is used.
     pub struct_ops: String,
-    /// Programs to attach that do not attach by themselves.
+    /// Programs to attach although they do not attach automatically.
     pub attach: Vec<String>,
-    /// Programs that must not attach although they would by themselves.
+    /// Programs that must not be attached although they would attach automatically.
     pub detach: Vec<String>,
     /// Programs of type syscall to run, in this order.
     pub run: Vec<Run>,
 }
 
-/// A global, map entry or memory word, with its value.
+/// A global, a map entry or a word of memory, with its value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Setting {
     pub path: String,
     pub value: String,
-    /// Condition under which the setting applies; empty: always.
+    /// Condition under which the value is set. An empty condition is always true.
     pub when: String,
 }
 
-/// A run of a program of type syscall.
+/// An entry `[[run]]`: runs a program of type syscall.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Run {
     pub program: String,
-    /// Groups for each of which the program runs; `None`: it runs once.
+    /// The program runs once for each group of this kind. If `None`, it runs once.
     pub each: Option<Group>,
-    /// Condition under which the program runs; empty: always.
+    /// Condition under which the program runs. An empty condition is always true.
     pub when: String,
-    /// CPU on which the program runs; empty: the first.
+    /// CPU on which the program runs. If it is empty, the program runs on the first CPU.
     pub on: String,
-    /// Whether the program runs after the policy is enabled instead of before.
+    /// Whether the program runs after the policy is enabled. Otherwise it runs before.
     pub after: bool,
-    /// Members of the struct that the program takes as argument.
+    /// Members of the struct that is passed to the program as its argument.
     pub args: Vec<Arg>,
     /// Names for the members' values when the program has returned, in the members' order.
     pub result: Vec<String>,
-    /// 64-bit words of the policy's memory to set when the program has returned. Their addresses
-    /// come from programs.
+    /// Words of 64 bits in the policy's memory to set when the program has returned. The results of
+    /// programs contain the addresses of these words.
     pub memory: Vec<Setting>,
-    /// Programs to run afterwards for the same CPU, core and so on. They can use the results.
+    /// Programs to run afterwards, for the same CPU, core and so on. They can use the results.
     pub then: Vec<Run>,
 }
 
-/// A member of the struct that a program takes: an `s32`, or a 64-bit number if `:u64` follows its
-/// value.
+/// A member of the struct that is passed to a program. It is an `s32`, or a 64-bit number if `:u64`
+/// follows the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arg {
     pub value: String,
-    /// Number of array elements; `i` in their values is the element's index.
+    /// Number of elements, if the member is an array. In the value of an element, `i` is the index
+    /// of the element.
     pub times: u32,
 }
 
@@ -114,10 +119,10 @@ impl From<&str> for Arg {
 }
 
 impl Profile {
-    /// Evaluates the profile's own names.
+    /// Computes the values of the names that the profile defines.
     ///
     /// # Errors
-    /// If a name has no value.
+    /// A name has no value.
     pub fn names(&self, facts: Properties) -> Result<Vec<(String, i64)>, String> {
         let mut known = Vec::new();
         for (name, text) in &self.names {
@@ -127,10 +132,10 @@ impl Profile {
         Ok(known)
     }
 
-    /// Resizes arrays and sets globals of an object that is not linked yet.
+    /// Resizes arrays and sets globals in an object. The object must not be linked yet.
     ///
     /// # Errors
-    /// If the object has no such variable, or a value does not fit it.
+    /// The object has no such variable, or a value does not fit in it.
     pub fn apply(&self, object: &mut Object, facts: Properties) -> Result<(), String> {
         let types = object.btf().clone();
         let facts = facts.with_types(&types);
@@ -157,8 +162,8 @@ impl Profile {
     }
 }
 
-/// Sets a value of either sign. Unsigned values have wrapped into i64, so the unsigned forms are
-/// tried if the variable's type refuses the negative number.
+/// Sets a value that may be negative. Large unsigned values are negative numbers here, because they
+/// have wrapped. If the variable's type refuses the negative number, the unsigned forms are tried.
 pub fn fitting(value: i64, mut set: impl FnMut(&str) -> Result<(), String>) -> Result<(), String> {
     set(&value.to_string()).or_else(|error| match i32::try_from(value) {
         _ if value >= 0 => Err(error),
@@ -176,10 +181,10 @@ impl Setting {
         }
     }
 
-    /// Calls `set` with every path that this setting stands for, and the value there.
+    /// Calls `set` with every path to which this setting expands, and with the value for that path.
     ///
     /// # Errors
-    /// If a text is not an expression, a name is unknown, or `set` fails.
+    /// A text is not an expression, a name is unknown, or `set` fails.
     pub fn each(&self, facts: Properties, set: &mut dyn FnMut(&str, i64) -> Result<(), String>) -> Result<(), String> {
         let path = Path::parse(&self.path)?;
         for at in path.instances(facts.spec, facts.at)? {
@@ -196,10 +201,10 @@ impl Setting {
 }
 
 impl Run {
-    /// Returns the bytes of the struct that the program takes.
+    /// Returns the bytes of the struct that is passed to the program.
     ///
     /// # Errors
-    /// If an argument has no value, or the struct is larger than [`MAX_CONTEXT`].
+    /// An argument has no value, or the struct is larger than [`MAX_CONTEXT`].
     pub fn context(&self, facts: Properties) -> Result<Vec<u8>, String> {
         let mut bytes = Vec::new();
         for arg in &self.args {
@@ -222,7 +227,7 @@ impl Run {
     }
 
     /// Returns the members' current values by the names that the profile gives them. For an array,
-    /// it is the first element's.
+    /// the value is that of the first element.
     pub fn results(&self, context: &[u8]) -> Vec<(String, i64)> {
         let mut end: usize = 0;
         let mut results = Vec::new();
@@ -245,7 +250,7 @@ impl Run {
 }
 
 impl Arg {
-    /// Returns the text of the value, and its size in bytes.
+    /// Returns the text of the value without the suffix, and the size of the value in bytes.
     fn parts(&self) -> (&str, usize) {
         match self.value.strip_suffix(":u64") {
             Some(text) => (text, 8),

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Paths of variables and map entries. Their indices say for which CPUs, pairs and words of masks a
-//! value is set.
+//! Paths of variables and map entries in profiles. The indices of a path determine for which CPUs,
+//! pairs of CPUs and words of masks a value is set.
 
 use crate::expression::Expression;
 use crate::facts::{Properties, is_cpu_property, is_pair_property};
 use crate::group::{Group, Instance, instances};
 use machine::MachineSpec;
 
-/// Maximum number of elements that a setting sets for one CPU, and of CPUs, pairs and words for
-/// which it is made.
+/// Maximum number of elements that a setting sets for one CPU. Also the maximum number of CPUs,
+/// pairs and words for which a setting is repeated.
 const MAX_PATHS: usize = 1 << 22;
 
-/// A variable or map with indices that are expressions: `name[cpu].member[0..3]`.
+/// The path of a variable or map entry. Its indices are expressions, as in
+/// `name[cpu].member[0..3]`.
 pub(crate) struct Path<'p> {
-    /// The text before each index, and after the last one.
+    /// The text before each index, and the text after the last index.
     between: Vec<&'p str>,
     indices: Vec<Index>,
 }
 
-/// An index: values (several for a map's key), or a range `from..to`.
+/// An index of a path. It consists of values (several for the key of a map), or it is a range
+/// `from..to`.
 enum Index {
     Values(Vec<Expression>),
     Range(Expression, Expression),
@@ -28,7 +30,7 @@ impl<'p> Path<'p> {
     /// Parses a path.
     ///
     /// # Errors
-    /// If a bracket or a value is missing.
+    /// A bracket or a value is missing.
     pub(crate) fn parse(text: &'p str) -> Result<Path<'p>, String> {
         let (mut between, mut indices) = (Vec::new(), Vec::new());
         let mut rest = text;
@@ -45,12 +47,12 @@ impl<'p> Path<'p> {
         Ok(Path { between, indices })
     }
 
-    /// Returns the instances for which the path is set, according to the names in its indices:
-    /// `[cpu]` is each CPU, `[llc]` each LLC, `[llc].x[other_llc]` each pair. If `at` already has a
-    /// CPU, only that CPU is used.
+    /// Returns the instances for which the path is set, which the names in its indices determine.
+    /// `[cpu]` means each CPU, `[llc]` each LLC, and `[llc].x[other_llc]` each pair of LLCs. If
+    /// `at` already has a CPU, only that CPU is used.
     ///
     /// # Errors
-    /// If there are more than [`MAX_PATHS`].
+    /// There are more than [`MAX_PATHS`] instances.
     pub(crate) fn instances(&self, spec: &MachineSpec, at: Instance) -> Result<Vec<Instance>, String> {
         let topology = &spec.topology;
         let (mut own, mut other, mut words) = (None, None, false);
@@ -109,8 +111,8 @@ impl<'p> Path<'p> {
         Ok(all)
     }
 
-    /// Returns the paths at one instance, with numbers for indices. A range gives one path for each
-    /// of its elements.
+    /// Returns the paths for one instance. Their indices are numbers. A range gives one path for
+    /// each of its elements.
     pub(crate) fn at(&self, facts: &Properties) -> Result<Vec<String>, String> {
         let mut paths = vec![self.between[0].to_owned()];
         for (index, after) in self.indices.iter().zip(&self.between[1..]) {

@@ -5,7 +5,7 @@ use super::*;
 use machine::MachineSpec;
 use machine::{Costs, Cpu, Topology};
 
-/// A kernel that has two enumerators and lacks a third.
+/// A kernel that has two enumerators and lacks a third one.
 struct Kernel;
 
 impl Enumerators for Kernel {
@@ -44,7 +44,7 @@ fn cpu(core: u32, thread: u32, llc: u32, node: u32, capacity: u32) -> Cpu {
     }
 }
 
-/// Two fast cores with two threads each, and a slow core.
+/// Returns a machine with two fast cores, which have two threads each, and a slow core.
 fn hybrid() -> MachineSpec {
     let cpus = [(0, 0, 512), (1, 0, 1024), (0, 1, 512), (1, 1, 1024), (2, 0, 300)];
     spec(
@@ -54,7 +54,7 @@ fn hybrid() -> MachineSpec {
     )
 }
 
-/// Two nodes with two LLCs each, and two cores in each LLC.
+/// Returns a machine with two nodes. Each node has two LLCs, and each LLC has two cores.
 fn numa() -> MachineSpec {
     spec((0..8).map(|id| cpu(id, 0, id / 2, id / 4, 1024)).collect())
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Benchmark of the sinks: ns per record for the hash and the summary, which are always active, and
-//! for writing a trace. Run it with `cargo bench -p report`.
+//! Benchmark of the consumers of records (sinks). Prints the time per record for the hash and the
+//! summary, which every run uses, and for writing a trace. Run it with `cargo bench -p report`.
 //!
-//! The records are those of tasks that run and sleep. Each context switch is a Switch record, and
-//! every other one is preceded by a Waking and a Wakeup record.
+//! The records are those of tasks that run and sleep. Each context switch is a Switch record.
+//! Before every other switch there are a Waking and a Wakeup record.
 
 use report::Summary;
 use std::hint::black_box;
@@ -15,7 +15,7 @@ fn stream(cpus: u32, tasks: u32, switches: u32, with_wakeups: bool) -> Vec<Recor
     let mut on = vec![0; cpus as usize];
     for i in 0..switches {
         let (time, cpu) = (u64::from(i) * 1_600, i % cpus);
-        // A stride that visits all tasks, but not in order.
+        // The stride visits all tasks, but not in order.
         let next = if i % 4 == 3 {
             0
         } else {
@@ -55,8 +55,8 @@ fn stream(cpus: u32, tasks: u32, switches: u32, with_wakeups: bool) -> Vec<Recor
     records
 }
 
-/// Prints the best of several rounds. The best one contains the least disturbance by other programs
-/// on the host.
+/// Prints the time of the fastest of several rounds. Other programs on the host disturb this round
+/// least.
 fn measure(name: &str, records: &[Record], sink: &mut dyn Sink) {
     let switches = records
         .iter()

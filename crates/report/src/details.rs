@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The complete text of one result.
+//! Formats everything about one result as text.
 
 use crate::figures::{FIGURES, RunResult};
 use crate::fit::{Grid, Surface};
@@ -7,7 +7,8 @@ use crate::units::{count, percent, rounded, tenths, time};
 use std::fmt::Write;
 use trace::escape;
 
-/// Returns all figures of a result in sections. Empty sections are left out. Ends with a newline.
+/// Returns all figures of a result in sections. Empty sections are left out. The text ends with a
+/// newline.
 pub fn details(r: &RunResult, surface: impl Into<Surface>) -> String {
     let surface = surface.into();
     let policy = escape::line(&r.policy);
@@ -125,8 +126,8 @@ pub fn details(r: &RunResult, surface: impl Into<Surface>) -> String {
     out
 }
 
-/// Adds a table with names in the first column and numbers in the others. Adds nothing if there are
-/// no rows.
+/// Adds a table. The first column contains names, the others contain numbers. Adds nothing if there
+/// are no rows.
 fn section(out: &mut String, surface: Surface, heads: &[&str], rows: impl Iterator<Item = Vec<String>>) {
     let mut grid = Grid::plain();
     for (index, head) in heads.iter().enumerate() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Definition of one figure of a run's result: its meaning, unit, value, and the places that show
-//! it.
+//! Defines what a figure of a run's result is: its meaning, its unit, its value, and the tables and
+//! lists that show it.
 //!
 //! The list of all figures is [`crate::FIGURES`].
 
@@ -13,14 +13,14 @@ pub const US: f64 = 1e3;
 pub const MS: f64 = 1e6;
 pub const S: f64 = 1e9;
 
-/// Unit of a figure. It decides how a value is written and how a change is described.
+/// Unit of a figure. The unit determines how a value is formatted and how a change is described.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// The workload's score, in the unit that the result names.
+    /// The workload's score. The result names its unit.
     Score,
-    /// Length of a time span in ns. Changes are "longer" and "shorter".
+    /// Length of one time span in ns. A change makes it "longer" or "shorter".
     Duration,
-    /// Sum of times in ns. Changes are "more" and "less".
+    /// Sum of times in ns. A change makes it "more" or "less".
     TotalTime,
     Count,
     Percent,
@@ -28,7 +28,7 @@ pub enum Unit {
     Index,
 }
 
-/// A field of a result: its JSON key, and which runs have a value for it.
+/// A field of a result: its JSON key, and the kinds of runs that have a value for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     pub key: &'static str,
@@ -40,48 +40,48 @@ pub struct Field {
 pub enum Known {
     /// Simulated runs and runs on a real machine.
     Always,
-    /// Only simulated runs, because a real machine does not count it.
+    /// Only simulated runs, because a real machine does not measure this.
     Simulated,
 }
 
-/// A column of the run table.
+/// A column of the table that `windtunnel run` prints.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     /// Heading, which may contain line breaks.
     pub head: &'static str,
-    /// On a narrow terminal, columns with the highest rank are left out first
+    /// Order in which columns are left out on a narrow terminal: those with the highest rank first
     /// ([`crate::fit::Grid`]).
     pub rank: usize,
 }
 
-/// A line in a result's details.
+/// A line in the details of a result.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
     pub label: &'static str,
-    /// Returns the text, or `None` if the line is to be left out. Without a function, the line
+    /// Returns the text, or `None` if the line must be left out. If there is no function, the line
     /// shows the figure's value.
     text: Option<fn(&RunResult) -> Option<String>>,
 }
 
-/// Name of a figure that is shown in a unit other than its own.
+/// Name of a figure that is shown in another unit than its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scaled {
     pub name: &'static str,
-    /// Divisor that converts the value into the shown unit.
+    /// Divisor that converts the value into the unit that is shown.
     pub scale: f64,
 }
 
-/// A row of [`crate::FIGURES`]. Each `Option` is a place that can show the figure; `None` means
-/// that it does not.
+/// A row of [`crate::FIGURES`]. Each `Option` is for one table or list that can show the figure.
+/// `None` means that it does not show this figure.
 #[derive(Clone, Copy, Debug)]
 pub struct Figure {
-    /// Meaning as a noun phrase, for lists and sentences.
+    /// Meaning of the figure as a noun phrase, for lists and sentences.
     pub about: &'static str,
     pub unit: Unit,
-    /// Which of two values is better, or `None` if neither is. The result itself contains the
-    /// direction of its score.
+    /// Whether higher or lower values are better, or `None` if neither are. For the score, the
+    /// result itself says which values are better.
     pub better: Option<Better>,
-    /// Returns the value, or `None` if the run has none.
+    /// Returns the value, or `None` if the run has no value for this figure.
     pub value: fn(&RunResult) -> Option<f64>,
     /// Column in the run table and in the page's summary.
     pub table: Option<Column>,
@@ -91,12 +91,13 @@ pub struct Figure {
     pub compare: Option<&'static str>,
     /// Name as a measure in experiments.
     pub measure: Option<Scaled>,
-    /// Label in `windtunnel live compare`. `{score unit}` and `{operations}` are replaced by the
-    /// result's units.
+    /// Label in `windtunnel live compare`. The units of the result replace `{score unit}` and
+    /// `{operations}`.
     pub live: Option<Scaled>,
 }
 
-/// Every figure is a row of one static table, so figures are compared by address.
+/// Every figure is a row of one static table. Two figures are therefore equal if their addresses
+/// are equal.
 impl PartialEq for Figure {
     fn eq(&self, other: &Figure) -> bool {
         std::ptr::eq(self, other)
@@ -104,7 +105,7 @@ impl PartialEq for Figure {
 }
 
 impl Figure {
-    /// Returns a figure that is not shown anywhere yet.
+    /// Returns a figure that no table or list shows yet.
     pub(crate) const fn new(about: &'static str, unit: Unit, value: fn(&RunResult) -> Option<f64>) -> Figure {
         Figure {
             about,
@@ -169,7 +170,7 @@ impl Figure {
         matches!(self.unit, Unit::Count | Unit::TotalTime)
     }
 
-    /// Returns the label and the text of the figure's line in the details.
+    /// Returns the label and the text of the figure's line in the details of a result.
     pub(crate) fn line(&self, result: &RunResult) -> Option<(&'static str, String)> {
         let line = self.details?;
         let text = match line.text {
@@ -181,7 +182,7 @@ impl Figure {
 }
 
 impl Unit {
-    /// Returns the function that formats a value for a table with the unit in its heading.
+    /// Returns the function that formats a value for a table whose heading contains the unit.
     pub(crate) fn cell(self) -> fn(f64) -> String {
         match self {
             Unit::Duration | Unit::TotalTime => |ns| units::time(units::rounded(ns.trunc())),

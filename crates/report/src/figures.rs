@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The table of figures: the contents of a run's result, in the order of the JSON and of every
-//! list.
+//! The table of figures. It defines what a run's result contains, in the order of the JSON and of
+//! all lists.
 //!
 //! To add a figure, add a row. For example, this row
 //!
@@ -11,14 +11,16 @@
 //! ];
 //! ```
 //!
-//! - adds the field `wakeups` to [`RunResult`] and to the JSON, documented by the comment,
-//! - declares that runs on a real machine have a value, too (`Known::Simulated` declares that they
-//!   have none),
-//! - computes the value when a run has ended ([`Ended`]),
-//! - shows the value in the details and as a measure of experiments ([`Figure`] lists all places).
+//! - adds the field `wakeups` to [`RunResult`] and to the JSON, with the comment as documentation;
+//! - declares that runs on a real machine have a value, too (with `Known::Simulated` they have
+//!   none);
+//! - computes the value when a run has ended ([`Ended`]);
+//! - shows the value in the details of a result, and makes it a measure of experiments. [`Figure`]
+//!   lists all tables and lists that can show a value.
 //!
-//! A field can have several figures, as percentiles have, or none. To count something new, add a
-//! field to [`crate::Summary`] and an arm to its `add`.
+//! A field can have several figures (for example, one for each percentile) or none. To count
+//! something new, add a field to [`crate::Summary`] and an arm to the `match` in its function
+//! `add`.
 
 use crate::figure::{Field, Figure, Known, MS, S, US, Unit};
 use crate::jain;
@@ -41,8 +43,8 @@ macro_rules! figures {
             $key:ident: $type:ty, $known:expr, |$run:ident| $value:expr => [$($figure:expr),* $(,)?];
         )*
     ) => {
-        /// The result of one policy on one machine under one workload. The field names are JSON
-        /// keys and do not change.
+        /// The result of one policy on one machine with one workload. The field names are JSON keys
+        /// and must not change.
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
         #[serde(default)]
         pub struct RunResult {
@@ -51,14 +53,14 @@ macro_rules! figures {
             $($after)*
         }
 
-        /// The fields of a [`RunResult`] that are computed from a run, in order.
+        /// Those fields of a [`RunResult`] that are computed from a run, in order.
         pub static FIELDS: &[Field] = &[$( Field { key: stringify!($key), known: $known } ),*];
 
         /// All figures, in the order in which lists show them.
         pub static FIGURES: &[Figure] = &[$( $( $figure, )* )*];
 
         impl RunResult {
-            /// Computes the fields of the table. All other fields have their defaults.
+            /// Computes the fields of this table. All other fields have their default values.
             pub(crate) fn computed(ended: &Ended) -> RunResult {
                 RunResult {
                     $( $key: { let $run = ended; $value }, )*
@@ -75,10 +77,10 @@ figures! {
         pub machine: String,
         pub cpus: u64,
         pub workload: String,
-        /// Policy parameters that were set, for example `slice_ns=2000000`.
+        /// Policy parameters that the user set, for example `slice_ns=2000000`.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub settings: Vec<String>,
-        /// Linux release of the symbols that the policy saw. Empty for the default release.
+        /// Linux release that the policy saw as its kernel. Empty for the default release.
         #[serde(skip_serializing_if = "String::is_empty")]
         pub kernel: String,
         pub seed: u64,
@@ -87,19 +89,20 @@ figures! {
     }
 
     after {
-        /// Number of checks by the sanitizer (`--check`). Checks take wall-clock time, but no
-        /// simulated time.
+        /// Number of checks that the sanitizer made (`--check`). Checks take wall-clock time, but
+        /// no simulated time.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub checked: Option<CheckedResult>,
         pub status: Status,
-        /// Number of workload tasks that do not exist because ops.init_task() refused them.
+        /// Number of tasks of the workload that could not be created because ops.init_task()
+        /// refused them.
         pub failed_forks: u64,
         /// Tasks that the policy has probably lost. A policy that has lost tasks is never marked as
         /// the best.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub lost_tasks: Option<LostTasks>,
-        /// Whether the user stopped the run at `simulated_ns`. The figures then cover the time up
-        /// to there and are not the workload's final result.
+        /// Whether the user stopped the run at `simulated_ns`. The figures then cover only the time
+        /// until then and are not the workload's final result.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         pub interrupted: bool,
         pub exit: Option<ExitRecord>,
@@ -108,7 +111,8 @@ figures! {
     /// The workload's result in its own unit. `None` if the policy ended before the workload did,
     /// or if the workload did nothing.
     score: Option<f64>, Known::Always, |run| run.score.value => [
-        // The run table names this column after the workload's unit (`table::score_column`).
+        // The table that `windtunnel run` prints names this column after the workload's unit
+        // (`table::score_column`).
         Figure::new("the workload's result in its own unit", Unit::Score, |r| r.score)
             .details_as("score", score_line).compare("score").measure("score", 1.0).live("score, {score unit}", 1.0),
         Figure::new("simulated time", Unit::Duration, |r| Some(r.simulated_ns as f64))
@@ -123,12 +127,13 @@ figures! {
     throughput: Throughput, Known::Always, |run| run.throughput.clone() => [
         Figure::new("operations of the workload", Unit::Count, |r| Some(r.throughput.operations as f64))
             .details_as("throughput", throughput_line).measure("operations", 1.0),
-        Figure::new("operations of the workload a second", Unit::Count, |r| Some(r.throughput.per_second))
+        Figure::new("operations of the workload per second", Unit::Count, |r| Some(r.throughput.per_second))
             .live("{operations}/s", 1.0),
     ];
 
-    /// Time from sched_waking (or sched_wakeup, if there is no sched_waking) to the switch to the
-    /// task. A wake-up that still waits at the end of the run counts with the time it has waited.
+    /// Time from sched_waking (or from sched_wakeup if there is no sched_waking) to the switch to
+    /// the task. A task that still waits at the end of the run counts with the time that it has
+    /// waited.
     wakeup_latency_ns: Percentiles, Known::Always, |run| Percentiles::from_histogram(&run.counts.wakeup) => [
         Figure::new("median wake-up latency", Unit::Duration, |r| r.wakeup_latency_ns.known(|p| p.p50)).lower()
             .table("wake-up\np50", 4).compare("p50_wakeup").live("wake-up latency p50, us", US),
@@ -148,7 +153,7 @@ figures! {
             .compare("p99_response").live("response p99, us", US),
     ];
 
-    /// Number of sched_switch events, including those from and to idle, like the kernel's
+    /// Number of sched_switch events, including switches from and to idle, as in the kernel's
     /// nr_switches.
     context_switches: u64, Known::Always, |run| run.counts.switches => [
         Figure::new("context switches, including those from and to idle", Unit::Count, |r| {
@@ -163,7 +168,7 @@ figures! {
 
     /// Number of switches away from a task that was still runnable.
     preemptions: u64, Known::Always, |run| run.tasks.iter().map(|(_, task)| task.preemptions).sum() => [
-        Figure::new("switches away from a still runnable task", Unit::Count, |r| Some(r.preemptions as f64))
+        Figure::new("switches away from a task that is still runnable", Unit::Count, |r| Some(r.preemptions as f64))
             .measure("preemptions", 1.0).live("preemptions", 1.0),
     ];
 
@@ -196,7 +201,7 @@ figures! {
             .compare("busy").measure("busy_percent", 1.0).live("busy, %", 1.0),
     ];
 
-    /// CPU time of the kernel and the policy, in percent of the time of all online CPUs.
+    /// CPU time that the kernel and the policy used, in percent of the time of all online CPUs.
     overhead_percent: f64, Known::Simulated, |run| result::percent(run.counts.overhead_ns.into(), run.cpu_ns) => [
         Figure::new("CPU time of kernel and policy, in percent", Unit::Percent, |r| Some(r.overhead_percent)).lower()
             .table("overhead\n%", 3)
@@ -209,10 +214,10 @@ figures! {
             .measure("overhead_ms", MS),
     ];
 
-    /// Time in which tasks reloaded caches, in percent of the time of all online CPUs. It is part
-    /// of the busy time.
+    /// Time that tasks spent on loading their data into caches again, in percent of the time of all
+    /// online CPUs. This time is part of the busy time.
     reload_percent: f64, Known::Simulated, |run| result::percent(run.run.reload_ns.into(), run.cpu_ns) => [
-        Figure::new("time in which tasks reloaded caches", Unit::Percent, |r| Some(r.reload_percent)).lower()
+        Figure::new("time in which tasks loaded their data into caches again", Unit::Percent, |r| Some(r.reload_percent)).lower()
             .details_as("cache reload", |r| {
                 (r.reload_ns > 0).then(|| format!("{} %, {}", percent(r.reload_percent), time(r.reload_ns)))
             }),
@@ -220,8 +225,8 @@ figures! {
 
     reload_ns: u64, Known::Simulated, |run| run.run.reload_ns => [];
 
-    /// Number of cache lines of kernel and policy data that were fetched from another CPU's cache
-    /// or invalidated there. The time is part of the overhead.
+    /// Number of cache lines with kernel and policy data that were fetched from another CPU's cache
+    /// or invalidated there. The time that this takes is part of the overhead.
     line_transfers: u64, Known::Simulated, |run| run.run.line_transfers => [
         Figure::new("cache lines transferred between caches", Unit::Count, |r| Some(r.line_transfers as f64)).lower()
             .details_as("cache lines", |r| {
@@ -232,8 +237,8 @@ figures! {
 
     line_transfer_ns: u64, Known::Simulated, |run| run.run.line_transfer_ns => [];
 
-    /// Idle CPU time during which an allowed task waited. Short times below the checker's bound are
-    /// not counted.
+    /// CPU time that was idle while a task waited that was allowed to run there. Very short times
+    /// are not counted.
     idle_while_waiting_ns: u64, Known::Simulated, |run| run.run.idle_while_waiting_ns => [
         Figure::new("CPU time idle while an allowed task waited", Unit::TotalTime, |r| {
                 Some(r.idle_while_waiting_ns as f64)
@@ -252,23 +257,24 @@ figures! {
 
     callbacks: Vec<CallbackResult>, Known::Simulated, |run| run.callbacks() => [];
 
-    /// Locks with the longest total waiting time first.
+    /// The locks with the longest total waiting times, longest first.
     locks: Vec<LockResult>, Known::Simulated, |run| run.locks.iter().take(RunResult::TASKS).cloned().collect() => [];
 
     fairness: Vec<Fairness>, Known::Always, |run| jain::fairness(run.tasks, run.run.simulated_ns) => [];
 
-    /// Tasks with the most CPU time first, at most [`RunResult::TASKS`] of the `tasks_total`.
+    /// The tasks with the most CPU time, most first. At most [`RunResult::TASKS`] of the
+    /// `tasks_total` tasks are listed.
     tasks: Vec<TaskResult>, Known::Always, |run| run.longest_running() => [
         Figure::new("Jain's fairness index of tasks with the same name", Unit::Index, fairness_by_name)
             .live("fairness (Jain)", 1.0),
     ];
 
-    /// Hash of the records, 16 hexadecimal digits. Runs with equal records have equal hashes.
+    /// Hash of the records as 16 hexadecimal digits. Runs with equal records have equal hashes.
     trace_hash: String, Known::Simulated, |run| format!("{:016x}", run.run.trace_hash) => [];
 }
 
-/// Returns the line with the score. There is none if the score is the throughput, which has its own
-/// line.
+/// Returns the line with the score. Returns `None` if the score is the throughput, because the
+/// throughput has its own line.
 fn score_line(r: &RunResult) -> Option<String> {
     let score = r.score.filter(|_| r.score_unit != format!("{}/s", r.throughput.unit))?;
     let better = match r.score_better {
@@ -295,11 +301,11 @@ fn migrations_line(r: &RunResult) -> Option<String> {
     Some(format!("{all} (core {core}, LLC {llc}, node {node}, remote {remote})"))
 }
 
-/// Returns Jain's index of the CPU times of tasks with the same name. Trailing digits of names are
-/// ignored; the largest such group is used.
+/// Returns Jain's fairness index of the CPU times of tasks with the same name, not counting
+/// trailing digits. If there are several such groups, the largest is used.
 ///
-/// `RunResult::fairness` does not fit real machines: it excludes tasks that ever slept, and real
-/// threads sleep when they start.
+/// `RunResult::fairness` is not usable for real machines. It excludes tasks that ever slept, but
+/// real threads sleep when they start.
 fn fairness_by_name(r: &RunResult) -> Option<f64> {
     let mut groups: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for task in &r.tasks {

@@ -1,33 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tables that adapt to where they are shown.
+//! Formats tables so that they fit where they are printed.
 //!
 //! In a file, a table is Markdown and has all columns. On a terminal, it has box characters, and no
-//! line is wider than the terminal: the least important columns are left out and named below the
-//! table. If not even three columns fit, each row becomes a block of lines.
+//! line is wider than the terminal. If necessary, the least important columns are left out. A note
+//! below the table names them. If not even three columns fit, each row becomes a block of lines.
 //!
-//! If colours are enabled, the best values are green and failures are red. Best values also have a
-//! `*`.
+//! If colours are enabled, the best values are green and failures are red. The best values also
+//! have a `*`.
+//!
+//! A surface is the terminal or file on which a table is printed.
 
 use comfy_table::{Attribute, Cell, CellAlignment, Color, Table, presets};
 use trace::escape;
 use unicode_width::UnicodeWidthStr;
 
-/// Minimum number of columns. If fewer fit, rows are printed as blocks.
+/// Minimum number of columns. If fewer columns fit, each row is printed as a block of lines.
 const COLUMNS_MIN: usize = 3;
 
 /// The terminal or file on which a table is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Surface {
-    /// Whether the table has box characters; otherwise it is Markdown.
+    /// Whether the table has box characters. Otherwise it is Markdown.
     pub terminal: bool,
-    /// Maximum number of characters per line; `None` means unlimited.
+    /// Maximum number of characters per line, or `None` if lines may have any length.
     pub width: Option<usize>,
     pub colour: bool,
 }
 
 impl Surface {
-    /// Breaks a text behind any `separator` where it would be wider than the surface. Ends with a
-    /// newline.
+    /// Breaks a text after a `separator` wherever a line would be wider than the surface. The text
+    /// ends with a newline.
     pub fn line(&self, text: &str, separator: &str) -> String {
         match self.width {
             Some(width) => wrap(text, separator, width),
@@ -36,7 +38,7 @@ impl Surface {
     }
 }
 
-/// Returns an unlimited terminal (`true`) or a file.
+/// Returns a terminal of unlimited width if the value is `true`, otherwise a file.
 impl From<bool> for Surface {
     fn from(terminal: bool) -> Surface {
         Surface {
@@ -46,7 +48,7 @@ impl From<bool> for Surface {
     }
 }
 
-/// Meaning of a cell that is shown by colour.
+/// Meaning of a cell, which is shown by its colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mark {
     #[default]
@@ -55,7 +57,7 @@ pub enum Mark {
     Failed,
 }
 
-/// A cell: its text, which may have several lines, and its mark.
+/// A cell of a table: its text, which may have several lines, and its mark.
 #[derive(Clone, Debug, Default)]
 pub struct Text {
     text: String,
@@ -63,7 +65,7 @@ pub struct Text {
 }
 
 impl Text {
-    /// Returns a cell. Control characters other than newlines are escaped.
+    /// Returns a cell with this text. Control characters other than newlines are escaped.
     pub fn new(text: &str, mark: Mark) -> Text {
         let lines: Vec<_> = text.split('\n').map(escape::line).collect();
         Text {
@@ -89,7 +91,8 @@ impl From<String> for Text {
 struct Column {
     head: String,
     right: bool,
-    /// Columns with the highest rank are left out first. Columns with rank 0 are never left out.
+    /// Order in which columns are left out: those with the highest rank first. Columns with rank 0
+    /// are never left out.
     rank: usize,
 }
 
@@ -98,7 +101,7 @@ struct Column {
 pub struct Grid {
     columns: Vec<Column>,
     rows: Vec<Vec<Text>>,
-    /// Whether there are no lines between columns, not even in Markdown.
+    /// Whether the table has no lines between columns, not even in Markdown.
     plain: bool,
 }
 
@@ -107,7 +110,7 @@ impl Grid {
         Grid::default()
     }
 
-    /// Returns a table without lines and boxes.
+    /// Returns a table without boxes and lines.
     pub fn plain() -> Grid {
         Grid {
             plain: true,
@@ -148,7 +151,7 @@ impl Grid {
         surface.width.is_none_or(|width| self.width(&all, surface) <= width)
     }
 
-    /// Returns the text of the table. It ends with a newline.
+    /// Returns the text of the table, which ends with a newline.
     pub fn render(&self, surface: Surface) -> String {
         let mut shown: Vec<usize> = (0..self.columns.len()).collect();
         let Some(width) = surface.width else {
@@ -189,7 +192,7 @@ impl Grid {
         self.table(shown, colourless).1
     }
 
-    /// Draws the table with the given columns. Returns the text and the width of its longest line.
+    /// Draws the table with these columns. Returns the text and the width of its longest line.
     fn table(&self, shown: &[usize], surface: Surface) -> (String, usize) {
         let mut table = Table::new();
         table.force_no_tty();
@@ -234,8 +237,8 @@ impl Grid {
         let (mut text, mut width) = (String::new(), 0);
         for line in table.lines() {
             let line = match self.plain {
-                // Every cell has a space on both sides. The first one is removed, so that the text
-                // starts at the margin.
+                // Every cell has a space on both sides. The first space of a line is removed, so
+                // that the text starts at the margin.
                 true => line.strip_prefix(' ').unwrap_or(&line).trim_end(),
                 false => line.trim_end(),
             };
@@ -246,8 +249,8 @@ impl Grid {
         (text, width)
     }
 
-    /// Prints each row as a block of lines: the row's name, then `heading  value` for each other
-    /// cell.
+    /// Prints each row as a block of lines. The first line is the row's name. Each other cell has a
+    /// line `heading value`.
     fn blocks(&self, width: usize, colour: bool) -> String {
         let names: Vec<String> = (0..self.columns.len()).map(|index| self.name(index)).collect();
         let longest = names.iter().skip(1).map(|name| name.width()).max().unwrap_or(0);
@@ -291,7 +294,7 @@ fn colourize(text: &str, mark: Mark, colour: bool) -> String {
     }
 }
 
-/// Breaks a text at exactly `width`, anywhere within words.
+/// Breaks a text into lines of exactly `width` characters, also inside words.
 fn break_at_width(text: &str, width: usize) -> String {
     let mut out = String::new();
     let mut used = 0;
@@ -307,8 +310,8 @@ fn break_at_width(text: &str, width: usize) -> String {
     out
 }
 
-/// Breaks a text into lines of at most `width`, only behind `separator`. A longer part gets a line
-/// of its own. Ends with a newline.
+/// Breaks a text into lines of at most `width` characters, only after `separator`. A part that is
+/// longer gets a line of its own. The text ends with a newline.
 fn wrap(text: &str, separator: &str, width: usize) -> String {
     let mut out = String::new();
     let mut used = 0;
@@ -326,8 +329,8 @@ fn wrap(text: &str, separator: &str, width: usize) -> String {
     out
 }
 
-/// Prints one line per row: a name and its description. On a terminal, a long description continues
-/// on the next line, aligned with its beginning.
+/// Prints one line for each row: a name and its description. On a terminal, a long description
+/// continues on further lines, which are indented to where it begins.
 pub fn list(rows: &[(String, String)], surface: Surface) -> String {
     let names = rows.iter().map(|(name, _)| escape::line(name).into_owned());
     let names: Vec<String> = names.collect();
@@ -336,7 +339,7 @@ pub fn list(rows: &[(String, String)], surface: Surface) -> String {
     for (name, (_, about)) in names.iter().zip(rows) {
         let about = escape::line(about);
         let about = match surface.width {
-            // The description keeps its own column only if that has at least ten characters.
+            // The description has its own column only if at least ten characters remain for it.
             Some(width) if width >= column + 10 => wrap(&about, " ", width - column),
             _ => format!("{about}\n"),
         };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A histogram with logarithmic buckets. Its relative error and its memory are bounded.
+//! A histogram with logarithmic buckets. Both its relative error and its memory are limited.
 //!
-//! Each power of two is divided into `2^BITS` equal buckets; values below `2^BITS` are exact. A
-//! percentile is reported as the middle of its bucket. Its relative error is therefore at most `1 /
-//! 2^(BITS + 1)`, which is 0.4 % for `BITS = 7`. Memory is allocated only for the buckets between
+//! Each power of two is divided into `2^BITS` equal buckets. Values below `2^BITS` are exact. A
+//! percentile is reported as the middle of its bucket, so its relative error is at most `1 /
+//! 2^(BITS + 1)`. This is 0.4 % for `BITS = 7`. Memory is allocated only for the buckets between
 //! the smallest and the largest value.
 
 /// Histogram with `2^BITS` buckets per power of two.
@@ -12,7 +12,7 @@ pub struct Histogram<const BITS: u32> {
     /// Counters of the buckets, starting with bucket `first`.
     buckets: Vec<u32>,
     first: usize,
-    /// Overflows of the 32-bit counters: (bucket, multiples of 2^32). Usually empty.
+    /// Overflows of the 32-bit counters, as (bucket, multiples of 2^32). The list is usually empty.
     carried: Vec<(usize, u64)>,
     count: u64,
     max: u64,
@@ -59,13 +59,14 @@ impl<const BITS: u32> Histogram<BITS> {
         self.sum += u128::from(value);
     }
 
-    /// Returns the counter that [`Histogram::add`] would increment, if it is allocated.
+    /// Returns the counter that [`Histogram::add`] would increment for this value, if it is
+    /// allocated.
     #[inline]
     pub(crate) fn counter(&self, value: u64) -> Option<&u32> {
         self.buckets.get(Self::index(value).wrapping_sub(self.first))
     }
 
-    /// Allocates memory up or down to a bucket.
+    /// Allocates memory so that the counters include this bucket.
     #[cold]
     fn allocate_up_to(&mut self, index: usize) {
         if self.buckets.is_empty() {
@@ -91,18 +92,19 @@ impl<const BITS: u32> Histogram<BITS> {
         self.count
     }
 
-    /// Returns the largest value, which is exact, or 0 if there are no values.
+    /// Returns the largest value, or 0 if there are no values. The result is exact.
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// Returns the mean of all values, rounded down, or 0 if there are no values. The sum is exact.
+    /// Returns the mean of all values, rounded down, or 0 if there are no values. It is computed
+    /// from the exact sum.
     pub fn mean(&self) -> u64 {
         let mean = self.sum.checked_div(u128::from(self.count)).unwrap_or(0);
         u64::try_from(mean).unwrap_or(u64::MAX)
     }
 
-    /// Returns (middle, number of values) for each bucket that is not empty, in ascending order.
+    /// Returns (middle, number of values) for each bucket that contains values, in ascending order.
     pub(crate) fn filled(&self) -> impl Iterator<Item = (u64, u64)> {
         let filled = (self.first..).zip(&self.buckets).map(|(index, &count)| {
             let carried = self.carried.iter().find(|(bucket, _)| *bucket == index);
@@ -112,8 +114,8 @@ impl<const BITS: u32> Histogram<BITS> {
         filled.filter(|&(_, count)| count > 0)
     }
 
-    /// Returns the smallest value that `per_million` of a million values do not exceed, or 0 if
-    /// there are no values.
+    /// Returns the smallest value that is at least as large as a share of all values, given in
+    /// parts per million. Returns 0 if there are no values.
     pub fn quantile(&self, per_million: u32) -> u64 {
         let rank = (u128::from(self.count) * u128::from(per_million))
             .div_ceil(1_000_000)
@@ -151,7 +153,7 @@ mod tests {
         assert_eq!((h.quantile(500_000), h.max(), h.mean(), h.count()), (0, 0, 0, 0));
     }
 
-    /// Compares quantiles with exact ones over the whole range of u64.
+    /// Compares quantiles with exact ones. The values cover the whole range of u64.
     #[test]
     fn the_error_is_under_half_a_percent() {
         let mut random = 1u64;

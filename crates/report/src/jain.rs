@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Jain's fairness index of the CPU times of tasks that all wanted as much CPU time as they could
-//! get.
+//! Computes Jain's fairness index of the CPU times of tasks that were always runnable. Such tasks
+//! wanted as much CPU time as they could get.
 
 use crate::result::{Fairness, decimals};
 use crate::task::Task;
 use std::collections::BTreeMap;
 
-/// Largest share in ppm. It bounds the squares so that their sum cannot overflow. No real task runs
-/// longer than it exists, but a damaged trace can claim that.
+/// Largest share in ppm. The limit keeps the sum of squares from overflowing. No real task runs
+/// longer than it exists, but a damaged trace can claim this.
 const MAX_SHARE: u128 = 1_000_000_000;
 
-/// Returns, by priority, the shares of all tasks that were always runnable: CPU time per time since
-/// the task began, in ppm. A task that began late therefore does not look starved. Priorities with
-/// fewer than two such tasks are left out.
+/// Returns the shares of all tasks that were always runnable, by priority. A share is CPU time /
+/// (time since the task began), in ppm. A task that began late therefore does not look starved.
+/// Priorities with fewer than two such tasks are left out.
 pub(crate) fn shares(tasks: &[(u32, Task)], end: u64) -> BTreeMap<i32, Vec<u64>> {
     let mut groups: BTreeMap<i32, Vec<u64>> = BTreeMap::new();
     for (_, task) in tasks.iter().filter(|(_, task)| task.always_runnable(end)) {
@@ -27,7 +27,7 @@ pub(crate) fn shares(tasks: &[(u32, Task)], end: u64) -> BTreeMap<i32, Vec<u64>>
     groups
 }
 
-/// Returns the fairness among the tasks of each priority of [`shares`].
+/// Returns the fairness among the always runnable tasks of each priority.
 pub(crate) fn fairness(tasks: &[(u32, Task)], end: u64) -> Vec<Fairness> {
     let fairness = |(prio, shares): (i32, Vec<u64>)| Fairness {
         prio,
@@ -44,8 +44,8 @@ pub(crate) fn index(shares: &[u64]) -> f64 {
     decimals(jain_myriad(shares), 4)
 }
 
-/// Returns Jain's index, (sum x)^2 / (n sum x^2), in ten-thousandths. It is 10000 if all shares are
-/// equal, and 10000 / n if one task has everything.
+/// Returns Jain's index, `(sum x)^2 / (n sum x^2)`, in ten-thousandths. It is 10000 if all shares
+/// are equal, and 10000 / n if one task has everything.
 fn jain_myriad(shares: &[u64]) -> u64 {
     let sum: u128 = shares.iter().map(|&x| u128::from(x)).sum();
     let squares: u128 = shares.iter().map(|&x| u128::from(x) * u128::from(x)).sum();

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The table of `perf sched latency`, for any trace.
+//! Prints the table of `perf sched latency` for any trace.
 //!
-//! As in perf, a delay is the time from a wake-up, or from losing the CPU while runnable, to
-//! getting a CPU. A task that starts to run without a wake-up has no delay. Tasks with the same
-//! name share a row. The row with the longest mean delay is the first.
+//! As in perf, a delay begins when a task is woken, or when it loses the CPU while it is runnable.
+//! It ends when the task gets a CPU. A task that starts to run without a wake-up has no delay.
+//! Tasks with the same name share a row. The row with the longest mean delay is the first.
 //!
-//! Runtime is the time on a CPU, while perf adds up the values of sched_stat_runtime.
+//! The runtime is the time that a task spent on a CPU. In perf, it is the sum of the values of
+//! sched_stat_runtime.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -40,11 +41,11 @@ struct Task {
     delays: Delays,
 }
 
-/// Sink that measures the delays of all tasks.
+/// The sink (consumer of records) that measures the delays of all tasks.
 pub struct Latency {
     follow: Follow,
     tasks: ByNumber<Task>,
-    /// Totals of the exited tasks by name: pid of the first one, number of tasks, sums.
+    /// Totals of the tasks that have exited, by name: pid of the first task, number of tasks, sums.
     by_name: BTreeMap<String, (u32, u32, Delays)>,
 }
 
@@ -100,7 +101,7 @@ impl Latency {
         self.follow.add(record);
     }
 
-    /// Adds a task's counters to those of its name.
+    /// Adds the counters of a task to the totals for its name.
     fn add_to_name(&mut self, pid: u32) {
         let task = std::mem::take(self.tasks.entry(pid));
         let Delays {
@@ -124,7 +125,7 @@ impl Latency {
         }
     }
 
-    /// Returns the table of a trace that ended at `end`.
+    /// Returns the table for a trace that ended at `end`.
     pub fn finish(mut self, end: u64) -> String {
         for (pid, mut task) in std::mem::take(&mut self.tasks).into_sorted() {
             if let State::Runs(since) = task.state {
@@ -180,7 +181,7 @@ pub(crate) fn ms(ns: u64) -> String {
     format!("{}.{:03}", us / 1000, us % 1000)
 }
 
-/// Formats a time in seconds with six decimals, truncated like perf's.
+/// Formats a time in seconds with six decimals. The rest is cut off, as in perf.
 pub(crate) fn seconds(ns: u64) -> String {
     format!("{}.{:06}", ns / 1_000_000_000, ns / 1000 % 1_000_000)
 }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Turns the records of a run into figures, tables and an HTML page.
 //!
-//! [`Summary`] counts while the records of a run are produced. It keeps counters, histograms and
-//! one entry per task. Together with the facts that the records do not contain ([`Run`]), it
-//! becomes a [`RunResult`], which is serialized as the JSON result. Each figure of a result is one
-//! row of [`FIGURES`], which lists the places that show it.
+//! [`Summary`] counts while a run produces its records. It keeps counters, histograms and one entry
+//! per task. [`Run`] has information that the records do not contain. Both together yield a
+//! [`RunResult`], which is serialized as the JSON result. Each figure of a result is one row of
+//! [`FIGURES`]. The row says which tables and lists show the figure.
 //!
-//! [`table`] compares several results, [`details`] prints one completely, and [`html`] writes a
-//! page that shows runs side by side. [`Latency`], [`Timehist`] and [`Schedstat`] are sinks that
-//! print the tables of perf and the kernel.
+//! [`table`] compares several results, [`details`] prints one result completely, and [`html`]
+//! writes a page that shows runs side by side. [`Latency`], [`Timehist`] and [`Schedstat`] are
+//! consumers of records (sinks) that print the same tables as perf and the kernel.
 //!
-//! All arithmetic uses integers. The few fractions in the JSON are rounded to fixed decimals from
-//! integers, so the text is equal on every host.
+//! All arithmetic uses integers. The few fractions in the JSON are computed from integers and have
+//! a fixed number of decimals, so the text is the same on every host.
 
 #![cfg_attr(
     not(test),

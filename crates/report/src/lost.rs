@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Detection of tasks that a policy has probably lost: at the end of the run they wait for a CPU,
-//! and have waited much longer than any task before.
+//! Detects tasks that a policy has probably lost. Such tasks wait for a CPU at the end of the run,
+//! and have waited much longer than any task that got a CPU in the end.
 
 use crate::result::{LostTasks, Waiting};
 
-/// Waiting times up to this length are never suspicious. It is also the default bound of
-/// `windtunnel invariants --starvation`.
+/// Waits up to this length are never suspicious. This is also the default limit of `windtunnel
+/// invariants --starvation`.
 pub const BOUND_NS: u64 = 500_000_000;
-/// On a loaded machine, every task has to wait long. A wait is suspicious only if it is longer than
-/// this multiple of the longest wait that ended.
+/// On a loaded machine, every task has to wait long. A wait is therefore suspicious only if it is
+/// longer than this number times the longest wait that ended.
 const BEYOND_LONGEST: u64 = 2;
 
-/// Returns those of the waiting tasks that are probably lost. `longest_ended_ns` is the longest
-/// wait of the run after which the task got a CPU.
+/// Returns the waiting tasks that are probably lost. `longest_ended_ns` is the longest wait after
+/// which a task got a CPU.
 pub fn lost_tasks(waiting: &[Waiting], end_ns: u64, longest_ended_ns: u64) -> Option<LostTasks> {
     let bound = BOUND_NS.max(longest_ended_ns.saturating_mul(BEYOND_LONGEST));
     let waited = |task: &&Waiting| end_ns.saturating_sub(task.since_ns);

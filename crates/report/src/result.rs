@@ -1,59 +1,61 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The parts of a run's result, as `--json` prints them. The field names are JSON keys and do not
-//! change. The result itself is [`RunResult`], the table of [`crate::figures`].
+//! The parts of a run's result as `--json` prints them. The field names are JSON keys and must not
+//! change. The result itself is [`RunResult`], which the table in [`crate::figures`] defines.
 
 use crate::figures::RunResult;
 use crate::histogram::Histogram;
 use crate::units;
 use serde::{Deserialize, Serialize};
 
-/// Facts about a run that its records do not contain.
+/// Information about a run that its records do not contain.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
     pub policy: String,
     pub machine: String,
     pub workload: String,
-    /// Policy parameters that were set, for example `slice_ns=2000000`.
+    /// Policy parameters that the user set, for example `slice_ns=2000000`.
     pub settings: Vec<String>,
-    /// Linux release of the symbols that the policy saw. Empty for the default release.
+    /// Linux release that the policy saw as its kernel. Empty for the default release.
     pub kernel: String,
     pub seed: u64,
-    /// Time at which the run ended, in ns. Runs begin at 0.
+    /// Time in ns at which the run ended. Runs begin at 0.
     pub simulated_ns: u64,
     pub wall_ns: u64,
-    /// Idle CPU time, beyond the checker's bound, during which an allowed task waited.
+    /// CPU time that was idle while a task waited that was allowed to run there. Very short times
+    /// are not counted.
     pub idle_while_waiting_ns: u64,
     /// Value of [`trace::Hash::value`].
     pub trace_hash: u64,
     /// Whether the policy was loaded, and whether it ran until the end.
     pub status: Status,
     pub exit: Option<ExitRecord>,
-    /// Number of workload tasks that ops.init_task() refused.
+    /// Number of tasks of the workload that ops.init_task() refused.
     pub failed_forks: u64,
-    /// Tasks that waited for a CPU when the run ended, longest first.
+    /// Tasks that waited for a CPU when the run ended. The task that waited longest is the first.
     pub waiting: Vec<Waiting>,
     /// Name of the workload's operations in the plural, for example `requests` or `loops`.
     pub unit: String,
-    /// Kind of score that the workload uses.
+    /// The kind of score that the workload has.
     pub score: workload::Score,
     /// Whether all tasks have exited.
     pub completed: bool,
-    /// Totals of the callbacks, if the run counted them. Otherwise they are summed from the
+    /// Totals of the callbacks, if the run counted them. Otherwise the totals are computed from the
     /// records.
     pub callbacks: Vec<CallbackResult>,
-    /// Totals of the locks, if the run counted them. Otherwise they are summed from the records.
+    /// Totals of the locks, if the run counted them. Otherwise the totals are computed from the
+    /// records.
     pub lock_waits: Vec<LockResult>,
-    /// Time in which tasks reloaded caches.
+    /// Time in ns that tasks spent on loading their data into caches again.
     pub reload_ns: u64,
-    /// Number of cache lines of kernel and policy data that were fetched from another CPU's cache
+    /// Number of cache lines with kernel and policy data that were fetched from another CPU's cache
     /// or invalidated there.
     pub line_transfers: u64,
     /// Time of these transfers in ns.
     pub line_transfer_ns: u64,
-    /// Callback names; `op` of `Event::Callback` is an index into them.
+    /// Names of the callbacks. `op` of `Event::Callback` is an index into this list.
     pub ops: Vec<String>,
-    /// Lock names; `lock` of `Event::LockWait` is an index into them. Locks without a name are
-    /// printed as numbers.
+    /// Names of the locks. `lock` of `Event::LockWait` is an index into this list. Locks without a
+    /// name are printed as numbers.
     pub locks: Vec<String>,
 }
 
@@ -64,10 +66,10 @@ pub enum Status {
     /// The policy scheduled the whole run.
     #[default]
     Ran,
-    /// The policy ended before the run did; [`RunResult::exit`] has the time. The figures cover the
-    /// time up to there, unless the run continued under the fair class.
+    /// The policy ended before the run did. [`RunResult::exit`] has the time. The figures cover
+    /// only the time until then, unless the run continued with the fair class.
     Ejected,
-    /// The policy could not be loaded. There was no run, and there are no figures.
+    /// The policy could not be loaded. There was no run, so there are no figures.
     Refused,
 }
 
@@ -76,18 +78,19 @@ pub enum Status {
 pub struct Waiting {
     pub pid: u32,
     pub comm: String,
-    /// Time at which the wait began, in ns since the start of the run.
+    /// Time in ns since the start of the run at which the wait began.
     pub since_ns: u64,
-    /// Description of the queue that contains the task; empty if unknown.
+    /// Description of the queue that contains the task, or an empty text if it is unknown.
     pub kept: String,
 }
 
-/// Tasks that have waited suspiciously long at the end of the run, probably because the policy lost
+/// Tasks that have waited suspiciously long at the end of the run. The policy has probably lost
 /// them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostTasks {
     pub count: u64,
-    /// Length of the longest wait in ns. The next three fields describe its task.
+    /// Length of the longest wait in ns. The next three fields describe the task that waited so
+    /// long.
     pub longest_ns: u64,
     pub pid: u32,
     pub comm: String,
@@ -95,10 +98,10 @@ pub struct LostTasks {
     pub kept: String,
 }
 
-/// The reason for which a policy ended, in the kernel's words (`struct scx_exit_info`).
+/// The reason why a policy ended, in the kernel's words (`struct scx_exit_info`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExitRecord {
-    /// Simulated time in ns.
+    /// Simulated time in ns at which the policy ended.
     #[serde(default)]
     pub at_ns: u64,
     /// Name in `enum scx_exit_kind`, for example `SCX_EXIT_ERROR_STALL`.
@@ -107,9 +110,9 @@ pub struct ExitRecord {
     pub message: String,
     /// The callback that was running, if any.
     pub callback: Option<String>,
-    /// Position in the policy's source as `file:line`, if the object has line information.
+    /// Position in the policy's source as `file:line`, if the object contains source lines.
     pub source: Option<String>,
-    /// Call stack found by the sanitizer, innermost call first.
+    /// Call stack that the sanitizer recorded, innermost call first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub backtrace: Vec<String>,
     /// The sanitizer's notes about the address that was accessed.
@@ -121,10 +124,10 @@ pub struct ExitRecord {
 /// Number of checks that the sanitizer made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckedResult {
-    /// Loads, stores and atomics, except those at constant offsets in the program's own stack
-    /// frame.
+    /// Number of loads, stores and atomics, except those at constant offsets in the program's own
+    /// stack frame.
     pub accesses: u64,
-    /// Calls of helpers and kfuncs.
+    /// Number of calls of helpers and kfuncs.
     pub calls: u64,
 }
 
@@ -139,7 +142,7 @@ pub struct Percentiles {
     pub max: u64,
 }
 
-/// Migrations by the smallest part of the machine that contains both CPUs.
+/// Number of migrations, by the smallest part of the machine that contains both CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Migrations {
     pub core: u64,
@@ -167,11 +170,12 @@ pub struct CallbackResult {
     pub insns_max: u64,
 }
 
-/// Totals of one lock, similar to lockstat's.
+/// Totals of one lock, similar to those of the kernel's lockstat.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockResult {
     pub lock: String,
-    /// Number of acquisitions. It is 0 if the figures come from a trace, which contains only waits.
+    /// Number of acquisitions. 0 if the totals come from a trace, because a trace contains only
+    /// waits.
     #[serde(default)]
     pub acquisitions: u64,
     pub waits: u64,
@@ -194,7 +198,7 @@ pub struct TaskResult {
     pub switches: u64,
     pub preemptions: u64,
     pub migrations: u64,
-    /// The value is accurate to 6 %, because tasks have coarse histograms.
+    /// The error is at most 6 %, because the histogram of each task is coarse.
     #[serde(default)]
     pub wakeup_latency_p99_ns: u64,
 }
@@ -204,10 +208,10 @@ pub struct TaskResult {
 pub struct Fairness {
     pub prio: i32,
     pub tasks: u64,
-    /// Jain's index: 1 if all tasks got the same, 1/tasks if one task got everything.
+    /// Jain's index. It is 1 if all tasks got the same time, and 1/tasks if one task got all of it.
     pub jain: f64,
-    /// Smallest CPU time of a task, in percent of the task's time in the run. The next field is the
-    /// largest.
+    /// CPU time of the task that got least, in percent of the task's time in the run. The next
+    /// field is for the task that got most.
     pub least_percent: f64,
     pub most_percent: f64,
 }
@@ -235,14 +239,14 @@ impl RunResult {
     }
 
     /// Returns whether the result can be marked as the best of several. The policy must have
-    /// scheduled the whole run, lost no task and refused no task, and the user must not have
+    /// scheduled the whole run, and it must not have lost or refused a task. The user must not have
     /// stopped the run.
     pub fn can_win(&self) -> bool {
         !self.failed() && !self.interrupted && self.lost_tasks.is_none() && self.failed_forks == 0
     }
 
-    /// Returns in short how a failed policy ended: `refused`, `failed at 1.20 s`, or `ended at 1.20
-    /// s` if it exited on its own.
+    /// Returns a short text about how a failed policy ended: `refused`, `failed at 1.20 s`, or
+    /// `ended at 1.20 s` if the policy exited on its own.
     pub fn fate(&self) -> Option<String> {
         match (self.status, &self.exit) {
             (Status::Ran, _) => None,
@@ -257,7 +261,7 @@ impl RunResult {
         }
     }
 
-    /// Returns how a failed policy ended and why: `refused: ops.name is empty (-22)`.
+    /// Returns how and why a failed policy ended, for example `refused: ops.name is empty (-22)`.
     pub fn failure(&self) -> Option<String> {
         let (fate, exit) = (self.fate()?, self.exit.as_ref()?);
         Some(match exit.reason == fate {
@@ -266,7 +270,7 @@ impl RunResult {
         })
     }
 
-    /// Returns the result as JSON. Figures are left out if the policy was refused.
+    /// Returns the result as JSON. The figures are left out if the policy was refused.
     ///
     /// # Errors
     /// Never fails in practice: serialization requires only that keys are text.
@@ -303,7 +307,8 @@ impl LostTasks {
 }
 
 impl ExitRecord {
-    /// Returns the kernel's reason and the message: `runtime error: non-existent DSQ 0x7`.
+    /// Returns the kernel's reason and the message, for example `runtime error: non-existent DSQ
+    /// 0x7`.
     pub fn sentence(&self) -> String {
         match self.message.as_str() {
             "" => self.reason.clone(),
@@ -336,10 +341,10 @@ impl Percentiles {
     }
 }
 
-/// Returns `scaled / 10^places` as the float nearest to that decimal. The float is printed as
-/// exactly that decimal.
+/// Returns `scaled / 10^places` as the float that is nearest to this decimal number. The float is
+/// printed as exactly this number.
 pub(crate) fn decimals(scaled: u64, places: u32) -> f64 {
-    // Both operands are exact below 2^53, and IEEE division rounds correctly on every host.
+    // Both operands are exact below 2^53. IEEE division is rounded correctly on every host.
     scaled as f64 / 10u64.pow(places) as f64
 }
 

@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Text in the format of `/proc/schedstat` (version 17, Documentation/scheduler/sched-stats.rst),
-//! computed from a trace.
+//! Prints a text in the format of `/proc/schedstat` (version 17,
+//! Documentation/scheduler/sched-stats.rst), computed from a trace.
 //!
-//! Each CPU has a line with calls of sched_yield(), 0, calls of schedule() and those that left the
-//! CPU idle, calls of try_to_wake_up() by this CPU and those that woke a task on this CPU, ns that
-//! tasks ran here, ns that they waited here, and the number of times a task got the CPU.
+//! Each CPU has a line with these numbers:
 //!
-//! Below it, each scheduling domain of the CPU has a line, from SMT to NUMA. It contains the
-//! wake-ups by this CPU that chose another CPU of the domain (field 43).
+//! 1. calls of sched_yield(), and 0;
+//! 2. calls of schedule(), and those of them that left the CPU idle;
+//! 3. calls of try_to_wake_up() by this CPU, and those of them that woke a task on this CPU;
+//! 4. time in ns that tasks ran on this CPU, and time that they waited on this CPU;
+//! 5. number of times that a task got this CPU.
 //!
-//! Fields that a trace does not contain are `-`: yields and load balancing. Calls of schedule() are
-//! counted only if they switched tasks.
+//! Below this line, each scheduling domain of the CPU has a line, from SMT to NUMA. Field 43 of
+//! this line is the number of wake-ups by this CPU that chose another CPU of the domain.
+//!
+//! Fields for which a trace has no information are `-`. These are yields and load balancing. Calls
+//! of schedule() are counted only if they switched tasks.
 
 use std::fmt::Write;
 use trace::{ByNumber, CpuPosition, Event, Record, Shared, Sink};
 
-/// Number of load balancing fields in a domain's line before and after the field with wake-ups.
+/// Number of fields about load balancing in a domain's line: before and after the field with
+/// wake-ups.
 const BALANCING: (usize, usize) = (42, 2);
 
 #[derive(Clone, Default)]
@@ -24,24 +29,25 @@ struct Cpu {
     idles: u64,
     wakeups: u64,
     local: u64,
-    /// Wake-ups on other CPUs, by the smallest part of the machine that contains both CPUs.
+    /// Number of wake-ups on other CPUs, by the smallest part of the machine that contains both
+    /// CPUs.
     remote: [u64; 4],
     ran_ns: u64,
     waited_ns: u64,
     slices: u64,
-    /// The running task and the time since when it runs.
+    /// The running task, and the time since when it runs.
     running: (u32, u64),
 }
 
 #[derive(Clone, Copy, Default)]
 struct Task {
-    /// The CPU on which the task waits, and since when.
+    /// The CPU on which the task waits, and the time since when it waits.
     waits: Option<(u32, u64)>,
     /// CPU that is waking the task.
     waker: Option<u32>,
 }
 
-/// Sink that counts the fields of schedstat.
+/// The sink (consumer of records) that counts the fields of schedstat.
 pub struct Schedstat {
     positions: Vec<CpuPosition>,
     cpus: Vec<Cpu>,
@@ -106,7 +112,7 @@ impl Schedstat {
         }
     }
 
-    /// Adds the running time of a CPU's current task.
+    /// Adds the time that the CPU's current task has run.
     fn charge_running(&mut self, time: u64, cpu: u32) {
         let stats = &mut self.cpus[cpu as usize];
         let (pid, since) = stats.running;
@@ -115,14 +121,15 @@ impl Schedstat {
         }
     }
 
-    /// Returns the domains of a CPU: name, distance of the wake-ups that count there, and CPUs.
+    /// Returns the domains of a CPU. For each: its name, the distance of the wake-ups that count
+    /// there, and its CPUs.
     fn domains(&self, cpu: usize) -> Vec<(&'static str, Shared, Vec<usize>)> {
         let names = ["SMT", "MC", "PKG", "NUMA"];
         let mut domains: Vec<(&'static str, Shared, Vec<usize>)> = Vec::new();
         for (name, level) in names.into_iter().zip(Shared::ALL) {
             let within = |&other: &usize| self.positions[cpu].shared(self.positions[other]) as usize <= level as usize;
             let span: Vec<usize> = (0..self.positions.len()).filter(within).collect();
-            // The kernel has no domain that contains the same CPUs as the one below.
+            // The kernel has no domain with the same CPUs as the domain below it.
             if span.len() > domains.last().map_or(1, |(_, _, below)| below.len()) {
                 domains.push((name, level, span));
             }
@@ -180,8 +187,8 @@ impl Schedstat {
     }
 }
 
-/// Formats a set of CPUs like the kernel's bitmaps: hexadecimal words of 32 bits, highest first.
-/// `nr_cpus` is the size of the bitmap.
+/// Formats a set of CPUs like the kernel's bitmaps: hexadecimal words of 32 bits, highest word
+/// first. `nr_cpus` is the size of the bitmap.
 fn mask(cpus: &[usize], nr_cpus: usize) -> String {
     let mut words = vec![0_u32; nr_cpus.div_ceil(32)];
     for cpu in cpus {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The score: the result of a run as one number in its workload's own unit.
+//! Computes the score: the result of a run as one number in the unit of the workload.
 
 use crate::result::{Throughput, decimals, ratio};
 use serde::{Deserialize, Serialize};
@@ -15,11 +15,11 @@ pub enum Better {
 
 /// Measurements from which scores are computed.
 pub(crate) struct Measured<'a> {
-    /// Time from the begin of the measurement to the end of the run.
+    /// Time in ns from the begin of the measurement to the end of the run.
     pub ns: u64,
     pub throughput: &'a Throughput,
     pub switches: u64,
-    /// Number of requests with a response time.
+    /// Number of requests for which a response time is known.
     pub responses: u64,
     /// Mean response time in ns.
     pub response_ns: u64,
@@ -27,7 +27,8 @@ pub(crate) struct Measured<'a> {
     pub completed: bool,
 }
 
-/// A score: the number (`None` if the run has none), its unit, and which values are better.
+/// A score: the number (`None` if the run has no score), its unit, and whether higher or lower
+/// values are better.
 pub(crate) struct Score {
     pub value: Option<f64>,
     pub unit: String,

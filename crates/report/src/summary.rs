@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The sink that counts the figures of a run. Its memory is a few histograms and one entry per
-//! task, lock and callback.
+//! The sink (consumer of records) that counts the figures of a run. It needs memory for a few
+//! histograms and one entry per task, lock and callback.
 
 use crate::figures::RunResult;
 use crate::histogram::Histogram;
@@ -16,9 +16,9 @@ const IDLE: u32 = 0;
 /// State of one CPU.
 struct Cpu {
     position: CpuPosition,
-    /// The running task; 0 is idle.
+    /// Pid of the running task. 0 means idle.
     pid: u32,
-    /// Time since when the task runs.
+    /// Time since when the task has been running.
     since: u64,
     offline_since: Option<u64>,
 }
@@ -27,7 +27,7 @@ struct Cpu {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskCounters {
     pub cpu_ns: u64,
-    /// Number of switches away from the task because it had to wait. A wake-up follows each.
+    /// Number of switches away from the task because it had to wait. Each is followed by a wake-up.
     pub voluntary: u64,
     /// Number of switches away from the task while it was still runnable.
     pub involuntary: u64,
@@ -53,7 +53,8 @@ struct Lock {
     max: u64,
 }
 
-/// Sink that counts the figures of a run. CPU numbers in records must be below the number of CPUs.
+/// The sink that counts the figures of a run. CPU numbers in records must be less than the number
+/// of CPUs.
 #[derive(Default)]
 pub struct Summary {
     cpus: Vec<Cpu>,
@@ -66,7 +67,7 @@ pub struct Summary {
     pub(crate) switches: u64,
     pub(crate) migrations: Migrations,
     pub(crate) wakeups: u64,
-    /// The task of the last `Waking` record, or IDLE after a switch.
+    /// Pid of the task of the last `Waking` record, or IDLE if a switch followed it.
     woken: u32,
     pub(crate) ipis: u64,
     pub(crate) balance_moves: u64,
@@ -75,9 +76,9 @@ pub struct Summary {
     measured_from: u64,
     pub(crate) wakeup: Histogram<7>,
     pub(crate) response: Histogram<7>,
-    /// The longest wait for a CPU that has ended, in ns.
+    /// The longest wait for a CPU in ns, among those waits that have ended.
     longest_wait_ns: u64,
-    /// Waits in the current batch of records that are not yet added to the histograms.
+    /// Waits for a CPU in the current batch of records. They are not yet added to the histograms.
     waited: Vec<Waited>,
 }
 
@@ -101,13 +102,14 @@ impl Summary {
         self.switches
     }
 
-    /// Adds a wake-up with a measured latency. It is used if there are no records of switches.
+    /// Adds a wake-up with a latency that was measured elsewhere. Used if there are no records of
+    /// switches.
     pub fn add_wakeup(&mut self, pid: u32, latency_ns: u64) {
         self.wakeup.add(latency_ns);
         self.tasks.entry(pid).wakeup.add(latency_ns);
     }
 
-    /// Adds the counters that a real kernel kept for a task. A `TaskNew` record must have
+    /// Adds the counters that a real kernel kept for a task. A `TaskNew` record must already have
     /// introduced the task.
     pub fn add_counters(&mut self, pid: u32, began_ns: u64, counters: TaskCounters) {
         self.busy_ns += u128::from(counters.cpu_ns);
@@ -163,7 +165,7 @@ impl Summary {
             }
             Event::Wakeup { pid, .. } => {
                 self.wakeups += 1;
-                // The wake-up was counted at its Waking record.
+                // The wake-up was already counted at its Waking record.
                 if self.woken != pid {
                     self.tasks.entry(pid).wake(time);
                 }
@@ -204,8 +206,8 @@ impl Summary {
             }
             Event::Ipi { .. } => self.ipis += 1,
             Event::Balance { moved } => self.balance_moves += u64::from(moved),
-            // A pid that is used again is a new task. The run's totals keep the counts of the old
-            // one.
+            // If a pid is used again, it belongs to a new task. The totals of the run keep the
+            // counts of the old task.
             Event::TaskNew {
                 pid, prio, ref comm, ..
             } => {
@@ -236,7 +238,8 @@ impl Summary {
         }
     }
 
-    /// Returns the result. Tasks that still run or wait are counted up to `run.simulated_ns`.
+    /// Returns the result. Tasks that are still running or waiting are counted up to
+    /// `run.simulated_ns`.
     pub fn result(mut self, run: Run) -> RunResult {
         let end = run.simulated_ns;
         for cpu in &self.cpus {
@@ -271,7 +274,7 @@ impl Summary {
             wall_ns: run.wall_ns,
             status: run.status,
             failed_forks: run.failed_forks,
-            // If the policy ended early, waiting tasks are no evidence that it lost them.
+            // If the policy ended early, waiting tasks do not prove that it lost them.
             lost_tasks: match run.status {
                 Status::Ran => lost_tasks(&run.waiting, end, self.longest_wait_ns),
                 Status::Ejected | Status::Refused => None,
@@ -282,17 +285,17 @@ impl Summary {
     }
 }
 
-/// A run that has ended, with everything from which figures are computed.
+/// A run that has ended, with all data from which figures are computed.
 pub(crate) struct Ended<'a> {
     pub run: &'a Run,
     pub counts: &'a Summary,
-    /// All tasks with their pids, ordered by pid.
+    /// All tasks, with and ordered by their pids.
     pub tasks: &'a [(u32, Task)],
-    /// All locks, the one with the longest total wait first.
+    /// All locks. The lock with the longest total wait is the first.
     pub locks: Vec<LockResult>,
     pub throughput: Throughput,
     pub score: Score,
-    /// Sum of the times during which the CPUs were online, in ns.
+    /// Sum over all CPUs of the time in ns during which the CPU was online.
     pub cpu_ns: u128,
 }
 
@@ -302,7 +305,7 @@ impl<'a> Ended<'a> {
             true => lock_results(std::mem::take(&mut counts.locks).into_sorted(), &run.locks),
             false => run.lock_waits.clone(),
         };
-        // The sort is stable, so equal locks stay ordered by number.
+        // The sort is stable, so locks with equal waits stay ordered by number.
         locks.sort_by_key(|lock| Reverse((lock.wait_ns, lock.acquisitions)));
         let end = run.simulated_ns;
         let measured_ns = end.saturating_sub(counts.measured_from);
@@ -338,7 +341,8 @@ impl<'a> Ended<'a> {
         }
     }
 
-    /// Returns the totals that the run counted, or else those of the records.
+    /// Returns the totals of the callbacks that the run counted. If it counted none, computes them
+    /// from the records.
     pub fn callbacks(&self) -> Vec<CallbackResult> {
         match self.run.callbacks.is_empty() {
             true => callback_results(&self.counts.callbacks, &self.run.ops),
@@ -350,7 +354,7 @@ impl<'a> Ended<'a> {
         self.locks.iter().fold(0, |sum, lock| sum.saturating_add(lock.wait_ns))
     }
 
-    /// Returns the tasks with the most CPU time, in descending order.
+    /// Returns the tasks with the most CPU time, the task with the most first.
     pub fn longest_running(&self) -> Vec<TaskResult> {
         let mut tasks: Vec<&(u32, Task)> = self.tasks.iter().collect();
         tasks.sort_by_key(|(_, task)| Reverse(task.cpu_ns));
@@ -397,14 +401,14 @@ fn lock_results(locks: Vec<(u32, Lock)>, names: &[String]) -> Vec<LockResult> {
     locks.into_iter().map(result).collect()
 }
 
-/// With more tasks than this, their entries no longer fit into the host's L1 and L2 caches.
+/// If there are more tasks than this, their entries do not fit into the host's L1 and L2 caches.
 const MANY_TASKS: usize = 2048;
 
-/// A wait that has ended: index of the task's entry, and length in ns.
+/// A wait that has ended: the index of the task's entry, and the length of the wait in ns.
 type Waited = (u32, u64);
 
 impl Summary {
-    /// Prefetches the tasks of the next records into the host's caches.
+    /// Prefetches the entries of the tasks in the next records into the host's caches.
     fn prefetch(&self, records: &[Record]) {
         for record in records {
             if let Event::Switch { next: pid, .. } | Event::Waking { pid, .. } = record.event
@@ -439,7 +443,8 @@ impl Sink for Summary {
         for record in records {
             self.add(record);
         }
-        // The histograms are updated here because by now the host has fetched their counters.
+        // The histograms are updated only here. By now the host has fetched their counters into its
+        // caches.
         for (index, ns) in self.waited.drain(..) {
             self.tasks.at(index).wakeup.add(ns);
             self.wakeup.add(ns);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The table that compares several results, with one row per policy.
+//! The table that compares several results. Each policy has one row.
 
 use crate::figure::Figure;
 use crate::figures::{FIGURES, RunResult};
@@ -9,25 +9,26 @@ use crate::score::Better;
 use crate::units;
 use trace::escape;
 
-/// Longer names continue on a further line.
+/// Maximum number of characters of a name per line. A longer name continues on the next line.
 const NAME_WIDTH: usize = 24;
 
 /// A column of the comparison.
 pub(crate) struct Column {
     pub head: String,
-    /// On a narrow terminal, columns with the highest rank are left out first ([`Grid`]).
+    /// Order in which columns are left out on a narrow terminal: those with the highest rank first
+    /// ([`Grid`]).
     rank: usize,
-    /// Whether higher or lower values are better, if either is.
+    /// Whether higher or lower values are better, or `None` if neither are.
     pub better: Option<Better>,
     value: fn(&RunResult) -> Option<f64>,
     pub text: fn(f64) -> String,
 }
 
-/// An input of a run: its label, and the function that returns its text.
+/// An input of a run: its label, and the function that returns it as text.
 type Input = (&'static str, fn(&RunResult) -> String);
 
-/// Returns the column with the scores. If the results' units differ, it contains operations per
-/// second.
+/// Returns the column with the scores. If the units of the results differ, the column contains
+/// operations per second.
 fn score_column(results: &[RunResult]) -> Column {
     let time = |head: &str, text| Column {
         head: head.to_owned(),
@@ -57,7 +58,7 @@ fn score_column(results: &[RunResult]) -> Column {
     }
 }
 
-/// Returns the columns of the comparison. The first one is the score.
+/// Returns the columns of the comparison. The first column is the score.
 pub(crate) fn columns(results: &[RunResult]) -> Vec<Column> {
     let column = |figure: &Figure| {
         let shown = figure.table?;
@@ -75,7 +76,7 @@ pub(crate) fn columns(results: &[RunResult]) -> Vec<Column> {
 }
 
 impl Column {
-    /// Returns the value to compare, or `None` if the run has none.
+    /// Returns the value that this column compares, or `None` if the run has no such value.
     pub fn value(&self, result: &RunResult) -> Option<f64> {
         match result.status {
             Status::Refused => None,
@@ -84,8 +85,8 @@ impl Column {
         }
     }
 
-    /// Returns the best value among the results that can win, or `None` if all their values are
-    /// equal.
+    /// Returns the best value among those results that can win. Returns `None` if all their values
+    /// are equal.
     pub fn best(&self, results: &[RunResult]) -> Option<f64> {
         let winners = results.iter().filter(|r| r.can_win());
         let values: Vec<f64> = winners.filter_map(|r| self.value(r)).collect();
@@ -106,22 +107,22 @@ impl Column {
             match best {
                 None => text.into(),
                 Some(_) if value == best && r.can_win() => Text::new(&(text + "*"), Mark::Best),
-                Some(_) => (text + " ").into(), // keeps the digits of the column aligned
+                Some(_) => (text + " ").into(), // The blank keeps the digits of the column aligned.
             }
         };
         results.iter().map(cell).collect()
     }
 }
 
-/// Returns the table. Inputs that all results share are printed above it, and failures of policies
-/// below it. The best value of a column has a `*`, if higher or lower values are better. Ends with
-/// a newline.
+/// Returns the table. Inputs that all results share are printed above it. Failures of policies are
+/// printed below it. If higher or lower values of a column are better, the best value has a `*`.
+/// The text ends with a newline.
 pub fn table(results: &[RunResult], surface: impl Into<Surface>) -> String {
     let surface = surface.into();
     let mut shared = Vec::new();
     let escaped = |text: &str| escape::line(text).into_owned();
     let mut names: Vec<String> = results.iter().map(|r| escaped(&r.policy)).collect();
-    // Inputs that all results share are printed once. Others are printed with the name of their
+    // Inputs that all results share are printed once. Other inputs are printed with the name of the
     // row.
     let inputs: [Input; 4] = [
         ("machine", |r| format!("{} ({} CPUs)", r.machine, r.cpus)),
@@ -186,7 +187,7 @@ pub fn table(results: &[RunResult], surface: impl Into<Surface>) -> String {
     out
 }
 
-/// Returns in short why a result cannot be the best, or `None` if it can.
+/// Returns a short text about why a result cannot be the best, or `None` if it can.
 fn verdict(result: &RunResult) -> Option<String> {
     let lost = result.lost_tasks.as_ref();
     match result.fate() {
@@ -198,7 +199,7 @@ fn verdict(result: &RunResult) -> Option<String> {
     }
 }
 
-/// Breaks a long name into several lines, behind punctuation if there is any near the limit.
+/// Breaks a long name into several lines, after punctuation if there is any near the limit.
 fn break_name(name: &str) -> String {
     let mut out = Vec::new();
     for line in name.lines() {

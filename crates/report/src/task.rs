@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Counters of one task, updated while its records are added.
+//! Counters of one task. They are updated while the task's records are added.
 
 use crate::histogram::Histogram;
 use trace::TaskState;
@@ -7,12 +7,12 @@ use trace::TaskState;
 /// State of a task according to the records so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RunState {
-    /// Sleeping, not yet woken for the first time, or exited.
+    /// Sleeping, exited, or not yet woken for the first time.
     #[default]
     Away,
-    /// Runnable without a CPU since `Task::since`, because it was woken then.
+    /// Runnable without a CPU since `Task::since`, because the task was woken at that time.
     Woken,
-    /// Runnable without a CPU since `Task::since`, because it was preempted then.
+    /// Runnable without a CPU since `Task::since`, because the task was preempted at that time.
     Preempted,
     OnCpu,
 }
@@ -43,7 +43,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Makes the task runnable, unless it is already.
+    /// Makes the task runnable, unless it is already runnable.
     #[inline]
     pub fn wake(&mut self, now: u64) {
         if self.state == RunState::Away {
@@ -53,8 +53,8 @@ impl Task {
         }
     }
 
-    /// Gives a CPU to the task. Returns the wake-up latency, to be added to `wakeup`, if this ends
-    /// a wake-up.
+    /// Gives a CPU to the task. If this ends a wake-up, returns the wake-up latency. The caller
+    /// adds it to `wakeup`.
     #[inline]
     pub fn switch_in(&mut self, now: u64) -> Option<u64> {
         let latency = self.stop_waiting(now);
@@ -85,8 +85,8 @@ impl Task {
         };
     }
 
-    /// Ends a wait because the task gets a CPU or because the run ends. Returns the length of the
-    /// wait if it began with a wake-up; the caller adds it to `wakeup`.
+    /// Ends a wait because the task gets a CPU or because the run ends. If the wait began with a
+    /// wake-up, returns the length of the wait. The caller adds it to `wakeup`.
     #[inline]
     pub fn stop_waiting(&mut self, now: u64) -> Option<u64> {
         if !matches!(self.state, RunState::Woken | RunState::Preempted) {
@@ -101,9 +101,9 @@ impl Task {
         Some(waited)
     }
 
-    /// Returns whether the task was always runnable from its start to the end, for at least half of
-    /// the run. The CPU time of such a task depends only on the policy, not on how much the task
-    /// asked for.
+    /// Returns whether the task was always runnable from its start to the end, and existed for at
+    /// least half of the run. The CPU time of such a task depends only on the policy, not on how
+    /// much CPU time the task wanted.
     pub fn always_runnable(&self, end: u64) -> bool {
         !self.slept
             && !self.exited

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The table of `perf sched timehist`, for any trace. It has a row for each time that a task leaves
-//! a CPU.
+//! Prints the table of `perf sched timehist` for any trace. The table has a row for each time that
+//! a task leaves a CPU.
 //!
 //! The columns are the same as in perf:
 //!
-//! - wait time: how long the task was off the CPU before, sleeping or waiting.
-//! - sch delay: the part of the wait time between the wake-up and the CPU. It is 0 if the task was
-//!   preempted.
-//! - run time: how long the task ran.
+//! - wait time: time that the task was off the CPU before this turn, sleeping or waiting.
+//! - sch delay: time from the task's wake-up until it got the CPU, a part of the wait time. It is 0
+//!   if the task was preempted.
+//! - run time: time that the task ran.
 //!
-//! Times before a CPU's first switch are unknown and count as 0. Times in ms are truncated, not
-//! rounded.
+//! Times before the first switch of a CPU are unknown and count as 0. Times in ms are truncated,
+//! not rounded.
 
 use crate::latency::seconds;
 use std::io::{self, Write};
@@ -25,8 +25,8 @@ struct Task {
     woken: Option<u64>,
 }
 
-/// Writes the rows while records are added. After an I/O error it writes nothing more, and
-/// [`Timehist::finish`] returns the error.
+/// Writes the rows while records are added. After an I/O error it writes nothing more.
+/// [`Timehist::finish`] then returns the error.
 pub struct Timehist<W: Write> {
     to: W,
     failed: Option<io::Error>,
@@ -82,8 +82,8 @@ impl<W: Write> Timehist<W> {
         self.follow.add(record);
     }
 
-    /// Writes the row of a task that leaves a CPU. `since` is when it got the CPU, if that is
-    /// known.
+    /// Writes the row of a task that leaves a CPU. `since` is the time at which the task got the
+    /// CPU, if this is known.
     fn row(&mut self, time: u64, cpu: u32, pid: u32, since: Option<u64>) {
         let task = self.tasks.entry(pid);
         let (woken, left) = (task.woken.take(), task.left.replace(time));

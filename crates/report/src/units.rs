@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Short formats for numbers: three digits and a unit.
+//! Formats numbers with three digits and a unit.
 
-/// Returns `n / unit` with three digits, or `None` if that is 1000 or more.
+/// Returns `n / unit` with three digits, or `None` if the result is 1000 or more.
 fn three_digits(n: u64, unit: u64) -> Option<String> {
     for (places, scale) in [(2, 100u128), (1, 10), (0, 1)] {
         let scaled = (u128::from(n) * scale + u128::from(unit) / 2) / u128::from(unit);
@@ -15,7 +15,7 @@ fn three_digits(n: u64, unit: u64) -> Option<String> {
     None
 }
 
-/// Formats a time: `870 ns`, `12.3 us`, `1.05 ms`, `7.00 s`.
+/// Formats a time, for example `870 ns`, `12.3 us`, `1.05 ms` or `7.00 s`.
 pub(crate) fn time(ns: u64) -> String {
     if ns < 1_000 {
         return format!("{ns} ns");
@@ -27,7 +27,7 @@ pub(crate) fn time(ns: u64) -> String {
     short.unwrap_or_else(|| format!("{} s", (u128::from(ns) + 500_000_000) / 1_000_000_000))
 }
 
-/// Formats a number of tenths: `980`, `12.3k`, `4.05M`, `7.00G`.
+/// Formats a value that is given in tenths, for example `980`, `12.3k`, `4.05M` or `7.00G`.
 pub(crate) fn tenths(n: u64) -> String {
     if n < 10_000 && n.is_multiple_of(10) {
         return (n / 10).to_string();
@@ -39,7 +39,7 @@ pub(crate) fn tenths(n: u64) -> String {
     short.unwrap_or_else(|| (n / 10).to_string())
 }
 
-/// Formats a count in the same way.
+/// Formats a count, for example `980`, `12.3k`, `4.05M` or `7.00G`.
 pub(crate) fn count(n: u64) -> String {
     tenths(n.saturating_mul(10))
 }
@@ -55,8 +55,8 @@ pub fn rounded(value: f64) -> u64 {
     value.round() as u64
 }
 
-/// Formats a percentage with two decimals. The value has at most three decimals, so that integer
-/// rounding is exact.
+/// Formats a percentage with two decimals. The value must have at most three decimals, so that the
+/// rounding with integers is exact.
 pub(crate) fn percent(value: f64) -> String {
     let hundredths = (rounded(value * 1000.0) + 5) / 10;
     format!("{}.{:02}", hundredths / 100, hundredths % 100)

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A map with numeric keys (pids, locks) that needs no hashing, because most keys are small and
-//! dense.
+//! A map whose keys are numbers such as pids and locks. It needs no hashing, because most keys are
+//! small, and few numbers between them are unused.
 
 use std::collections::BTreeMap;
 
-/// Keys below this limit index a vector. It is the kernel's PID_MAX_LIMIT. Larger keys, which only
-/// a damaged or foreign trace has, go into a tree: a vector for them would take gigabytes.
+/// Keys below this limit index a vector. The limit is the kernel's PID_MAX_LIMIT. Larger keys are
+/// kept in a tree, because a vector for them would take gigabytes. Only a damaged or foreign trace
+/// has such keys.
 const DENSE: u32 = 1 << 22;
 
-/// Map from numbers to entries. An entry is created with its default value when it is first
+/// A map from numbers to entries. An entry is created with its default value when it is first
 /// requested.
 #[derive(Clone, Debug)]
 pub struct ByNumber<T> {
-    /// For each number its index in `entries` plus 1, or 0 if it has no entry.
+    /// For each number, the index of its entry in `entries` plus 1, or 0 if the number has no
+    /// entry.
     slots: Vec<u32>,
     sparse: BTreeMap<u32, u32>,
     entries: Vec<(u32, T)>,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A drawing of the schedule as text: one row per CPU, one column per fixed step of time.
+//! Draws the schedule as text, with one row per CPU and one column per step of time.
 //!
-//! A cell shows the task that used the CPU for the largest part of the step; if several tasks used
-//! it equally long, the first one. `.` is an idle CPU and `x` one that is offline. Anything shorter
-//! than a step can be invisible. The list form prints one line per switch instead; it shows
-//! everything and is meant for short windows.
+//! A cell shows the task that used the CPU for the largest part of the step. If several tasks used
+//! it equally long, the first of them is shown. `.` marks an idle CPU and `x` an offline one.
+//! Anything shorter than a step can be invisible. Alternatively, a list with one line per switch
+//! can be printed. It shows everything, but only short windows of time are practical.
 
 use crate::escape;
 use crate::event::{Event, Record, Sink, TaskState};
@@ -12,7 +12,7 @@ use crate::label::Labels;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// Maximum number of columns. It bounds the memory of a drawing.
+/// Maximum number of columns. It limits the memory of a drawing.
 const COLUMNS_MAX: u64 = 20_000;
 /// Maximum number of switches in the list.
 const LIST_MAX: usize = 10_000;
@@ -25,9 +25,9 @@ const OFFLINE: u32 = u32::MAX;
 pub struct DrawOptions {
     pub from: u64,
     pub to: u64,
-    /// Time per column.
+    /// Time per column in ns.
     pub step: u64,
-    /// Characters per line. A longer window continues below in another band of rows.
+    /// Number of characters per line. A longer window continues below, in another band of rows.
     pub width: usize,
     /// Whether the switches are also listed.
     pub list: bool,
@@ -69,17 +69,17 @@ impl DrawOptions {
 
 /// Drawing state of one CPU.
 struct Row {
-    /// Pid of the task that runs on the CPU.
+    /// Pid of the task that is running on the CPU.
     pid: u32,
-    /// Time in ns up to which the columns are filled; at least the start of the window.
+    /// Time in ns up to which the columns are filled. It is at least the start of the window.
     since: u64,
-    /// Time in ns per task within the column being filled.
+    /// Time in ns that each task used within the column that is being filled.
     column: Vec<(u32, u64)>,
     /// Pid shown in each finished column.
     cells: Vec<u32>,
 }
 
-/// A switch in the list.
+/// A switch, for the list.
 struct Line {
     time: u64,
     cpu: u32,
@@ -88,7 +88,7 @@ struct Line {
     next: u32,
 }
 
-/// Draws one window of time. Its memory is bounded by the window and the number of tasks.
+/// Draws one window of time. The memory needed depends on the window and the number of tasks.
 pub struct Draw {
     options: DrawOptions,
     rows: Vec<Row>,
@@ -182,8 +182,8 @@ impl Draw {
             .collect()
     }
 
-    /// Writes the time axis: `cpu  |0us        |10us`. Marks are far enough apart for their times
-    /// to fit between them.
+    /// Writes the time axis, for example `cpu  |0us        |10us`. The marks are so far apart that
+    /// their times fit between them.
     fn axis(&self, first: usize, columns: usize, cell: usize, margin: usize, out: &mut String) {
         let time = |column: usize| short_time(self.options.from + column as u64 * self.options.step);
         let longest = time(first).len().max(time(first + columns).len()) + 2;
@@ -194,7 +194,8 @@ impl Draw {
         let mut line = format!("{:<margin$}", "cpu");
         for column in (first..first + columns).filter(|column| column % every == 0) {
             let at = margin + (column - first) * cell;
-            // A mark without room for its time is left out, because the line would wrap.
+            // If there is no room for the time of a mark, the mark is left out. The line would wrap
+            // otherwise.
             if at + 1 + time(column).len() > self.options.width && column > first {
                 break;
             }
@@ -204,7 +205,7 @@ impl Draw {
         let _ = writeln!(out, "{}", line.trim_end());
     }
 
-    /// Writes the meaning of columns and labels.
+    /// Writes the legend: what columns and labels mean.
     fn legend(&self, labels: &Labels, out: &mut String) {
         let _ = write!(out, "one column = {}, . = idle", short_time(self.options.step));
         if self.rows.iter().any(|row| row.cells.contains(&OFFLINE)) {
@@ -235,7 +236,7 @@ impl Draw {
         };
         let _ = writeln!(out, "{:>16}  {:>3}  switch", "time us", "cpu");
         for line in &self.list {
-            // The letters that sched_switch prints.
+            // These letters are the ones that the sched_switch tracepoint prints.
             let state = match line.prev_state {
                 TaskState::Running => 'R',
                 TaskState::Interruptible => 'S',
@@ -266,7 +267,7 @@ impl Draw {
 }
 
 impl Row {
-    /// Attributes the time up to `now` to the running task.
+    /// Counts the time up to `now` as time of the running task.
     fn advance(&mut self, now: u64, options: &DrawOptions) {
         while self.since < now {
             let next = options.from + (self.cells.len() as u64 + 1).saturating_mul(options.step);

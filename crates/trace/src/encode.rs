@@ -1,39 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The binary encoding of records: exact, compact and equal on every host.
+//! The binary encoding of records. It is exact, compact and the same on every host.
 //!
-//! An encoded record consists of
+//! An encoded record consists of these items:
 //!
-//! - one byte with the tag (low 5 bits) and the flag,
-//! - the difference of its time from the previous record's time (zigzag varint, so times may also
-//!   go back),
-//! - its CPU (varint),
-//! - the time by which the local time of the CPU is past that time (varint),
-//! - the tag's numbers (varints) and its text (varint length, UTF-8).
+//! - One byte with the tag (low 5 bits) and the flag. The tag is the number of the event's kind.
+//! - The difference between the times of this record and the record before it (zigzag varint,
+//!   because it may be negative).
+//! - The CPU (varint).
+//! - The difference between the CPU's local time and the record's time (varint).
+//! - The numbers of the event (varints), and its text (varint length, UTF-8). The tag determines
+//!   which of them exist.
 //!
 //! A Switch takes about 9 bytes.
 
 use crate::event::Record;
 use crate::form::{Form, LAYOUT};
 
-/// Version of the encoding and of the file format; a reader refuses any other.
+/// Version of the encoding and of the file format. A reader refuses all other versions.
 pub const VERSION: u32 = 3;
 
 /// Reason why bytes cannot be decoded as a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError {
-    /// Index of the first byte of the offending item.
+    /// Index of the first byte of the item that is wrong.
     pub at: usize,
     pub problem: &'static str,
 }
 
-/// Appends records to a buffer. Each time is stored relative to that of the record before.
+/// Appends records to a buffer. Each record's time is stored relative to the time of the record
+/// before.
 #[derive(Clone, Debug, Default)]
 pub struct Encoder {
     time: u64,
 }
 
 impl Encoder {
-    /// Returns an encoder that stores the first record relative to time 0.
+    /// Returns an encoder that stores the time of the first record relative to 0.
     pub fn new() -> Encoder {
         Encoder::default()
     }
@@ -63,8 +65,8 @@ pub struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    /// Returns a decoder of `bytes` that starts at index `at`. The first record's time is relative
-    /// to `time`.
+    /// Returns a decoder of `bytes` that starts at index `at`. The time of the first record is
+    /// stored relative to `time`.
     pub fn new(bytes: &'a [u8], at: usize, time: u64) -> Decoder<'a> {
         Decoder {
             bytes: Bytes { bytes, at },
@@ -155,7 +157,7 @@ impl<'a> Bytes<'a> {
         }
         Err(DecodeError {
             at: start,
-            problem: "a number is over 64 bits",
+            problem: "a number has more than 64 bits",
         })
     }
 
@@ -163,7 +165,7 @@ impl<'a> Bytes<'a> {
         let at = self.at;
         u32::try_from(self.varint()?).map_err(|_| DecodeError {
             at,
-            problem: "a number is over 32 bits",
+            problem: "a number has more than 32 bits",
         })
     }
 
@@ -216,8 +218,8 @@ mod tests {
 
     #[test]
     fn every_record_is_decoded_unchanged() {
-        // The times jump to both ends of the range, because the encoding must be exact even for
-        // unordered times.
+        // The times jump to both ends of the range. The encoding must be exact even if times are
+        // not in order.
         let times = [0, 1, u64::MAX, 3, 1 << 63, 0, 127, 128];
         let records: Vec<Record> = sample_events()
             .into_iter()
@@ -267,14 +269,14 @@ mod tests {
         assert_eq!(error(&[2, 0]), (2, "the data ends within an item"));
         assert_eq!(
             error(&[2, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x7f]),
-            (0, "a number is over 32 bits")
+            (0, "a number has more than 32 bits")
         );
         assert_eq!(
             error(&[2, 0, 0xff, 0xff, 0xff, 0xff, 0x7f, 0]),
-            (2, "a number is over 32 bits")
+            (2, "a number has more than 32 bits")
         );
         let too_long = [[9, 0, 0].as_slice(), &[0xff; 9], &[2]].concat();
-        assert_eq!(error(&too_long), (3, "a number is over 64 bits"));
+        assert_eq!(error(&too_long), (3, "a number has more than 64 bits"));
         assert_eq!(error(&[16, 0, 0, 5, b'a']), (3, "a text is longer than the data"));
         assert_eq!(error(&[16, 0, 0, 1, 0xff]), (3, "a text is not UTF-8"));
     }

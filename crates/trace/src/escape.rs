@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Escaping of names and messages for terminals, line-based formats and JSON.
 //!
-//! Task names, file names and a policy's messages come from unchecked objects, workloads and
-//! recordings. A terminal executes control characters in them: they clear the screen, change the
-//! window title or send input in the user's name. Bidirectional controls display text in another
-//! order than it has. A newline can forge a line of a table or an event of an ftrace file.
+//! Task names, file names and a policy's messages come from objects, workloads and recordings that
+//! nobody has checked. They may contain control characters, which a terminal executes: they clear
+//! the screen, change the window title or enter input as if the user had typed it. Bidirectional
+//! controls display text in another order. A newline can make text look like another line of a
+//! table, or like an event of an ftrace file.
 //!
-//! This is the only module that knows these characters. Escaping a text twice has the same result
-//! as escaping it once.
+//! All other modules rely on this one to replace such characters. Escaping a text twice has the
+//! same result as escaping it once.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Returns whether a character controls a terminal instead of being shown: C0, DEL, C1, line
+/// Returns whether a character controls a terminal instead of being displayed: C0, DEL, C1, line
 /// separators and bidirectional controls.
 fn is_control(c: char) -> bool {
     c.is_control()
@@ -45,7 +46,7 @@ fn write_escape(out: &mut String, c: char) {
     };
 }
 
-/// Escapes a name or another part of a line, including newlines and tabs.
+/// Escapes a name, or any other part of a line. Newlines and tabs are escaped, too.
 pub fn line(text: &str) -> Cow<'_, str> {
     replace(text, is_control, write_escape)
 }
@@ -55,7 +56,7 @@ pub fn text(text: &str) -> Cow<'_, str> {
     replace(text, |c| is_control(c) && c != '\n' && c != '\t', write_escape)
 }
 
-/// Escapes JSON's control characters as `\uXXXX`. The JSON value does not change.
+/// Escapes control characters inside JSON as `\uXXXX`. The JSON value does not change.
 pub fn json(text: &str) -> Cow<'_, str> {
     let is_replaced = |c| is_control(c) && c != '\n' && c != '\t';
     replace(text, is_replaced, |out, c| {
@@ -67,8 +68,8 @@ pub fn json(text: &str) -> Cow<'_, str> {
 mod tests {
     use super::*;
 
-    /// A text that clears the screen in two ways, rings the bell, reverses the text direction and
-    /// forges a line.
+    /// A text that would clear the screen in two ways, ring the bell, reverse the text direction
+    /// and add a line.
     const HOSTILE: &str = "a\x1b[2Jb\u{9b}2Jc\x07d\x7fe\u{202e}f\u{2066}g\nh\ti\rj";
 
     #[test]

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kinds of events that a run can record. Events name tasks by pid; pid 0 is the idle task.
+//! The kinds of events that a run can record. Events identify tasks by pid. Pid 0 is the idle task.
+//!
+//! Detail records are records of events inside one scheduling decision. They exist only if they are
+//! requested.
 
-/// State of a task that is switched out (`prev_state` of the sched_switch tracepoint).
+/// State of a task when a CPU switches from it to another task (`prev_state` of the sched_switch
+/// tracepoint).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskState {
-    /// Still runnable: preempted, yielded or out of slice.
+    /// Still runnable: the task was preempted, yielded or has used up its slice.
     Running,
     /// TASK_INTERRUPTIBLE
     Interruptible,
@@ -14,7 +18,7 @@ pub enum TaskState {
     Dead,
 }
 
-/// Reason for which a task was moved to another CPU.
+/// Reason why a task was moved to another CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MigrateReason {
     /// select_task_rq at wake-up
@@ -23,18 +27,18 @@ pub enum MigrateReason {
     Fork,
     /// select_task_rq at exec
     Exec,
-    /// Pulled or pushed by load balancing, or moved to another CPU by a policy's dispatch
+    /// Pulled or pushed by load balancing, or moved to another CPU by a policy's dispatch.
     Balance,
     /// Affinity change or hotplug
     Affinity,
 }
 
-// Every sink matches on the kind, so `repr(u8)` stores it as a byte of its own. By default, Rust
-// encodes it in unused values of another field.
+// Every sink matches on the kind of event. `repr(u8)` makes this fast, because the kind is then
+// stored in a byte of its own. By default, Rust encodes the kind in unused values of another field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Event {
-    /// A task was created. `prio` is the kernel's 0..139 (nice 0 is 120).
+    /// A task was created. `prio` is the kernel's priority from 0 to 139. Nice 0 is 120.
     TaskNew {
         pid: u32,
         tgid: u32,
@@ -52,10 +56,11 @@ pub enum Event {
         prev_state: TaskState,
         next: u32,
     },
-    /// Task `waker` is about to wake a task (sched_waking). `Record::cpu` is the waker's CPU.
+    /// Task `waker` is about to wake task `pid` (sched_waking). `Record::cpu` is the waker's CPU.
     /// `waker` is 0 if an interrupt handler wakes the task.
     Waking { pid: u32, waker: u32 },
-    /// A woken or new task was queued on CPU `target` (sched_wakeup, sched_wakeup_new).
+    /// A woken or new task was put on the runqueue of CPU `target` (sched_wakeup,
+    /// sched_wakeup_new).
     Wakeup { pid: u32, target: u32, new: bool },
     /// A task moved to another CPU (sched_migrate_task).
     Migrate {
@@ -68,29 +73,30 @@ pub enum Event {
     Prio { pid: u32, prio: i32 },
     /// `Record::cpu` came online or went offline.
     Hotplug { online: bool },
-    /// Time in ns that the kernel and the policy used on `Record::cpu` since this CPU's previous
+    /// The kernel and the policy used `ns` nanoseconds on `Record::cpu` since this CPU's previous
     /// `Overhead` record.
     Overhead { ns: u64 },
-    /// A policy callback returned. `op` is an index into [`Header::ops`](crate::Header::ops). The
-    /// callback began `after` ns past the record's time and took `ns`. `ns` includes nested callbacks and lock waits; `insns` counts only this callback's own
-    /// instructions.
+    /// A callback of the policy returned. `op` is an index into
+    /// [`Header::ops`](crate::Header::ops). The callback began at the record's time plus `after`
+    /// and took `ns`. `ns` includes nested callbacks and lock waits. `insns` counts only the
+    /// instructions of this callback itself.
     Callback { op: u16, insns: u32, after: u32, ns: u32 },
     /// `Record::cpu` sent an inter-processor interrupt (IPI) to CPU `target`.
     Ipi { target: u32 },
-    /// `Record::cpu` waited `ns` for a lock, starting `after` ns past the record's time. `lock` is
-    /// the lock's number within the run.
+    /// `Record::cpu` waited `ns` for a lock. The wait began at the record's time plus `after`.
+    /// `lock` is the lock's number within the run.
     LockWait { lock: u32, after: u32, ns: u64 },
-    /// Name of a lock. Recorded before the first wait for it.
+    /// Name of a lock. This record precedes the first record of a wait for the lock.
     LockName { lock: u32, name: String },
-    /// A DSQ now holds `nr` tasks. `dsq` is the id of a policy's DSQ, or the number that
-    /// [`built_in_dsq`] returns for a built-in one.
+    /// A dispatch queue (DSQ) now contains `nr` tasks. `dsq` is the id of a policy's DSQ, or the
+    /// number that [`built_in_dsq`] returns for a built-in DSQ.
     DsqLength { dsq: u64, nr: u32 },
     /// Load balancing ran and moved this many tasks.
     Balance { moved: u32 },
-    /// A task's program completed `count` operations (`Work::Done`). `response_ns` is the time
-    /// since the request began (`Work::Begin`), or 0 if none was begun.
+    /// The program of a task completed `count` operations (`Work::Done`). `response_ns` is the time
+    /// since the request began (`Work::Begin`), or 0 if no request was begun.
     Done { pid: u32, count: u32, response_ns: u64 },
-    /// A task entered a phase of its rt-app program.
+    /// A task entered another phase of its rt-app program.
     Phase { pid: u32, phase: u32 },
     /// The policy printed a line with bpf_printk.
     Printk { text: String },
@@ -100,8 +106,8 @@ pub enum Event {
 
 impl Event {
     /// Returns whether the event describes work inside one scheduling decision. Such detail records
-    /// are made only if a sink requests them. They are therefore not part of the trace hash. The
-    /// time they describe is visible in the other records.
+    /// exist only if a sink requests them. They are therefore not part of the trace hash. The other
+    /// records already include the time that such work takes.
     #[inline]
     pub fn is_detail(&self) -> bool {
         matches!(
@@ -114,15 +120,15 @@ impl Event {
 /// SCX_DSQ_FLAG_BUILTIN
 const BUILT_IN: u64 = 1 << 63;
 
-/// Returns the number that records use for a built-in DSQ. `id` is the id of its kind (such as
-/// `SCX_DSQ_LOCAL`); `owner` is its CPU or node.
+/// Returns the number that records use for a built-in DSQ. `id` is the id of the kind of DSQ (such
+/// as `SCX_DSQ_LOCAL`). `owner` is the CPU or node of the DSQ.
 pub fn built_in_dsq(id: u64, owner: u32) -> u64 {
     debug_assert!(id & BUILT_IN != 0 && id & !BUILT_IN < 8);
     id | u64::from(owner) << 8
 }
 
-/// Returns the name of a DSQ in records: `local 3` (of CPU 3), `bypass 3`, `global 0` (of node 0),
-/// `dsq 7`.
+/// Returns the name of a DSQ in records: `local 3` (of CPU 3), `bypass 3` (of CPU 3), `global 0`
+/// (of node 0), or `dsq 7` (of a policy).
 pub fn dsq_name(dsq: u64) -> String {
     let owner = (dsq & !BUILT_IN) >> 8;
     match (dsq & BUILT_IN != 0, dsq & 7) {
@@ -136,30 +142,31 @@ pub fn dsq_name(dsq: u64) -> String {
 
 /// An event with its CPU and its time.
 ///
-/// A simulated CPU handles an event at one instant, `time`, and is charged for the work. Its own
-/// clock, [`Record::local_time`], runs ahead of `time` by the work that it has been charged so far.
-/// Records of a run are ordered by `time`; local times are ordered on each CPU.
+/// A simulated CPU handles an event at one instant, `time`, and is charged for the work that the
+/// event causes. The CPU's own clock, [`Record::local_time`], is therefore ahead of `time` by the
+/// work that was charged so far. The records of a run are ordered by `time`. The records of one CPU
+/// are also ordered by their local times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Time in ns since the start of the run at which the kernel was entered.
     pub time: u64,
     pub cpu: u32,
-    /// Time in ns by which the local time of `cpu` is past `time`. It is 0 in recordings of a real
-    /// kernel, whose times are local ones.
+    /// Time in ns by which the local time of `cpu` is ahead of `time`. It is 0 in recordings of a
+    /// real kernel, because their times are local times.
     pub after: u32,
     pub event: Event,
 }
 
 impl Record {
-    /// Returns the local time of the CPU in ns: the time that a tracepoint on a real machine would
-    /// have.
+    /// Returns the local time of the CPU in ns. A tracepoint on a real machine would report this
+    /// time.
     #[inline(always)]
     pub fn local_time(&self) -> u64 {
         self.time + u64::from(self.after)
     }
 }
 
-/// Consumer of records. It receives them in time order, a batch at a time.
+/// A consumer of records. It receives the records in batches, ordered by time.
 pub trait Sink {
     fn take(&mut self, records: &[Record]);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Trace files. They are written and read as streams, and are verified while they are read.
+//! Reads and writes trace files as streams. The reader verifies the file while it reads.
 //!
 //! All fixed-size numbers are little-endian.
 //!
@@ -11,7 +11,8 @@
 //! ```
 //!
 //! The first time in a block is relative to 0, so each block can be decoded on its own. `hash` is
-//! the trace hash of the run, which the reader recomputes. The last checksum covers count and hash.
+//! the trace hash of the run, which the reader computes again and compares. The last checksum
+//! covers count and hash.
 
 use crate::encode::{DecodeError, Decoder, Encoder, VERSION};
 use crate::event::{Event, Record, Sink};
@@ -22,10 +23,10 @@ use std::io::{self, Read, Write};
 const MAGIC: &[u8; 8] = b"WTRACE\r\n";
 /// Size in bytes at which a block is written.
 const BLOCK_BYTES: usize = 64 << 10;
-/// Maximum size in bytes of a block or of the header. It bounds the memory that a damaged file can
-/// make a reader allocate.
+/// Maximum size in bytes of a block or of the header. It limits the memory that a reader allocates
+/// if the length in a damaged file is wrong.
 const BLOCK_MAX: usize = 16 << 20;
-/// Latest time of a record in ns: 146 years. Sums of a few such times stay below 2^64.
+/// Latest time of a record in ns, which is 146 years. Sums of a few such times stay below 2^64.
 const TIME_MAX: u64 = 1 << 62;
 
 /// The last item of a trace file.
@@ -38,8 +39,8 @@ pub struct Trailer {
 }
 
 /// Writes a trace file and keeps at most one block in memory. After an I/O error it writes nothing
-/// more, and [`Writer::finish`] returns the error. If a writer is dropped without `finish`, readers
-/// report its file as truncated.
+/// more, and [`Writer::finish`] returns the error. If a writer is dropped without a call of
+/// `finish`, readers report that the file is truncated.
 pub struct Writer<W: Write> {
     to: W,
     block: Vec<u8>,
@@ -49,7 +50,7 @@ pub struct Writer<W: Write> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Returns a writer and writes the header. [`Writer::finish`] returns the errors.
+    /// Writes the header and returns a writer. [`Writer::finish`] returns any errors.
     pub fn new(to: W, header: &Header) -> Writer<W> {
         let mut writer = Writer {
             to,
@@ -91,8 +92,8 @@ impl<W: Write> Writer<W> {
         self.encoder = Encoder::new();
     }
 
-    /// Writes the run's result: text that the records do not contain. [`Reader::result`] returns
-    /// it.
+    /// Writes the run's result, which is text that does not follow from the records.
+    /// [`Reader::result`] returns this text.
     pub fn result(&mut self, text: &str) {
         self.write_block(b'B');
         self.block.extend_from_slice(text.as_bytes());
@@ -129,7 +130,7 @@ impl<W: Write> Writer<W> {
 fn too_long(item: &str) -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidInput,
-        format!("{item} is too long for a trace file ({BLOCK_MAX} bytes at most)"),
+        format!("{item} is too long for a trace file, which allows at most {BLOCK_MAX} bytes"),
     )
 }
 
@@ -159,12 +160,12 @@ impl Trailer {
     }
 }
 
-/// Reason why a trace file, or the rest of it, cannot be read.
+/// Reason why reading a trace file failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     #[error("trace: cannot read the file at byte {offset}: {source}")]
     Io { offset: u64, source: io::Error },
-    #[error("trace: not a trace file: its first bytes are not WTRACE")]
+    #[error("trace: this is not a trace file, because its first bytes are not WTRACE")]
     NotATrace,
     #[error(
         "trace: the file has format version {found}, but this program reads only version {VERSION}; record the run again"
@@ -176,9 +177,9 @@ pub enum ReadError {
     Damaged { offset: u64, problem: String },
 }
 
-/// Reads a trace file as an iterator over its records. After an error, the iterator ends. The
-/// reader verifies the checksum of every block and, at the end, the number of records and their
-/// hash.
+/// Reads a trace file as an iterator over its records. The iterator ends after an error. The reader
+/// verifies the checksum of every block. At the end it also verifies the number of records and
+/// their hash.
 pub struct Reader<R: Read> {
     from: R,
     header: Header,
@@ -239,8 +240,8 @@ impl<R: Read> Reader<R> {
         self.offset
     }
 
-    /// Returns the run's result, if the file contains one. It is available once the end was
-    /// reached.
+    /// Returns the run's result, if the file contains one and the reader has reached the end of the
+    /// file.
     pub fn result(&self) -> Option<&str> {
         self.result.as_deref()
     }
@@ -250,11 +251,11 @@ impl<R: Read> Reader<R> {
         self.trailer
     }
 
-    /// Reads up to `len` bytes into `into`. The end of the file is no error.
+    /// Reads up to `len` bytes into `into`. The end of the file is not an error.
     fn read_up_to(&mut self, len: usize, into: &mut Vec<u8>) -> Result<(), ReadError> {
         into.clear();
-        // The buffer grows with the bytes that exist. A damaged length cannot make it allocate
-        // more.
+        // The buffer grows only as bytes are read. A wrong length in a damaged file therefore
+        // cannot make it allocate too much.
         let got = self.from.by_ref().take(len as u64).read_to_end(into);
         self.offset += into.len() as u64;
         got.map(|_| ()).map_err(|source| ReadError::Io {
@@ -325,14 +326,14 @@ impl<R: Read> Reader<R> {
         }
         if trailer.count != self.hash.count() {
             return error(format!(
-                "{} records expected, {} found",
+                "expected {} records, found {}",
                 trailer.count,
                 self.hash.count()
             ));
         }
         if trailer.hash != self.hash.value() {
             return error(format!(
-                "trace hash {:016x} expected, {} found",
+                "expected trace hash {:016x}, found {}",
                 trailer.hash, self.hash
             ));
         }
@@ -341,7 +342,7 @@ impl<R: Read> Reader<R> {
         if !more.is_empty() {
             return Err(ReadError::Damaged {
                 offset: self.offset - 1,
-                problem: "bytes after the end".into(),
+                problem: "there are bytes after the last item".into(),
             });
         }
         self.trailer = Some(trailer);
@@ -360,8 +361,8 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// Reads blocks until one contains a record, and decodes that record. Returns `None` at the end
-    /// of the trace.
+    /// Reads blocks until a block contains a record, and decodes that record. Returns `None` at the
+    /// end of the trace.
     fn read_record(&mut self) -> Result<Option<Record>, ReadError> {
         while self.at >= self.block.len() {
             let [kind] = self.array("the list of blocks (its end is missing)")?;
@@ -407,7 +408,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// Returns the first CPU number in a record that the machine does not have.
+/// Returns a CPU number in a record that the machine does not have, if there is one.
 fn cpu_beyond(record: &Record, cpus: usize) -> Option<u32> {
     let (a, b) = match record.event {
         Event::Wakeup { target, .. } | Event::Ipi { target } => (target, target),

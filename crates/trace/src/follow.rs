@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The state of tasks and CPUs after each record: names, priorities, the running tasks, and how
-//! many tasks are runnable.
+//! Tracks the state of tasks and CPUs from record to record: names, priorities, the running tasks,
+//! and the number of runnable tasks.
 
 use crate::by_number::ByNumber;
 use crate::event::{Event, Record, TaskState};
@@ -10,9 +10,10 @@ use crate::event::{Event, Record, TaskState};
 pub struct Task {
     pub comm: String,
     pub tgid: u32,
-    /// The kernel's 0..139; 120 if no record has set it.
+    /// The kernel's priority from 0 to 139. It is 120 if no record has set it.
     pub prio: i32,
-    /// CPU on which the task runs, waits or last ran.
+    /// CPU on which the task is running or waiting. For a sleeping task, the CPU on which it last
+    /// ran.
     pub cpu: u32,
     pub runnable: bool,
     known: bool,
@@ -36,7 +37,7 @@ impl Follow {
         }
     }
 
-    /// Returns a task by pid. A task that no record introduced has no name.
+    /// Returns a task by its pid. If no record has introduced the task, it has no name.
     pub fn task(&mut self, pid: u32) -> &Task {
         self.entry(pid)
     }
@@ -51,8 +52,8 @@ impl Follow {
         self.runnable[cpu as usize]
     }
 
-    /// Returns the CPUs on which the last record changed the number of runnable tasks. A CPU can
-    /// occur twice.
+    /// Returns the CPUs on which the last record changed the number of runnable tasks. The list may
+    /// contain a CPU twice.
     pub fn changed(&self) -> &[u32] {
         &self.changed
     }
@@ -67,7 +68,8 @@ impl Follow {
         task
     }
 
-    /// Sets a task's CPU and whether the task is runnable, and updates the CPUs' counts.
+    /// Sets the CPU of a task and whether the task is runnable. Updates the CPUs' numbers of
+    /// runnable tasks.
     fn set_cpu(&mut self, pid: u32, cpu: u32, runnable: bool) {
         if pid == 0 {
             return;
@@ -139,7 +141,7 @@ mod tests {
             (0, wake(7, 1)),
             (1, switch(0, TaskState::Running, 7)),
             (0, wake(8, 1)),
-            (1, wake(8, 1)), // a repeated wake-up counts once
+            (1, wake(8, 1)), // a repeated wake-up must count once
             (
                 1,
                 Event::Migrate {

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The canonical form of an event: a tag, a flag, up to four numbers and a text.
+//! The canonical form of an event. It consists of a tag (the number of the event's kind), a flag,
+//! up to four numbers (words) and a text.
 //!
-//! Hash and encoding are both computed from this form, so they cannot disagree about an event's
-//! meaning. A tag never changes its meaning. An event with a new meaning gets a new tag.
+//! The hash and the encoding are both computed from this form. They therefore cannot disagree about
+//! the meaning of an event. A tag never changes its meaning. If an event gets a new meaning, it
+//! also gets a new tag.
 
 use crate::event::{Event, MigrateReason, TaskState};
 
-/// Canonical form of an event. Words that the tag does not use ([`LAYOUT`]) are 0. A word of more
-/// than 32 bits has index 0 or 2, and the word after it is unused. So each pair of words fits into
-/// 64 bits.
+/// The canonical form of an event. Words that the tag does not use ([`LAYOUT`]) are 0. If a word
+/// has more than 32 bits, its index is 0 or 2, and the next word is unused. Each pair of words
+/// therefore fits into 64 bits.
 pub(crate) struct Form<'a> {
     pub tag: u8,
     pub flag: u8,
@@ -16,7 +18,7 @@ pub(crate) struct Form<'a> {
     pub text: Option<&'a str>,
 }
 
-/// For each tag, the indices of the words it uses and whether it has a text.
+/// For each tag, the indices of the words that it uses, and whether it has a text.
 pub(crate) const LAYOUT: [(&[usize], bool); 20] = [
     (&[0, 1, 2, 3], true),  // TaskNew
     (&[0], true),           // TaskRename
@@ -101,8 +103,8 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// Returns tag and flag, and the two pairs of words, of the most frequent kinds of events. It
-    /// is a shorter path than [`Form::from_event`]; it returns `None` for all other kinds.
+    /// Returns tag and flag as one number, and the two pairs of words, for the most frequent kinds
+    /// of events. This is faster than [`Form::from_event`]. Returns `None` for all other kinds.
     #[inline(always)]
     pub fn packed(event: &Event) -> Option<(u64, u64, u64)> {
         let pair = |a: u32, b: u32| u64::from(a) | u64::from(b) << 32;
@@ -121,9 +123,9 @@ impl<'a> Form<'a> {
         })
     }
 
-    /// Converts the form back into the event. The error says what is wrong with the form.
+    /// Converts the form to the event. The error says what is wrong with the form.
     pub fn event(&self) -> Result<Event, &'static str> {
-        let u = |i: usize| u32::try_from(self.words[i]).map_err(|_| "a number is over 32 bits");
+        let u = |i: usize| u32::try_from(self.words[i]).map_err(|_| "a number has more than 32 bits");
         let flag = || match self.flag {
             0 => Ok(false),
             1 => Ok(true),
@@ -131,7 +133,7 @@ impl<'a> Form<'a> {
         };
         let text = || self.text.map(str::to_owned).ok_or("a text is missing");
         if self.flag != 0 && !matches!(self.tag, 3 | 5 | 6 | 8 | 17) {
-            return Err("a flag is set that this event does not have");
+            return Err("the flag is set, but this event has no flag");
         }
         Ok(match self.tag {
             0 => Event::TaskNew {
@@ -173,7 +175,7 @@ impl<'a> Form<'a> {
             8 => Event::Hotplug { online: flag()? },
             9 => Event::Overhead { ns: self.words[0] },
             10 => Event::Callback {
-                op: u16::try_from(self.words[0]).map_err(|_| "a callback number is over 16 bits")?,
+                op: u16::try_from(self.words[0]).map_err(|_| "a callback number has more than 16 bits")?,
                 insns: u(1)?,
                 after: u(2)?,
                 ns: u(3)?,
@@ -246,11 +248,12 @@ fn flag_reason(flag: u8) -> Result<MigrateReason, &'static str> {
         2 => MigrateReason::Exec,
         3 => MigrateReason::Balance,
         4 => MigrateReason::Affinity,
-        _ => return Err("an unknown reason of a migration"),
+        _ => return Err("an unknown reason for a migration"),
     })
 }
 
-/// Returns one event of every kind, with extreme values, for the tests of this crate's encodings.
+/// Returns one event of every kind, with extreme values. The tests of this crate's encodings use
+/// these events.
 #[cfg(test)]
 pub(crate) fn sample_events() -> Vec<Event> {
     use crate::event::{MigrateReason as M, TaskState as S};
@@ -357,7 +360,7 @@ mod tests {
             assert_eq!(form.event().as_ref(), Ok(&event));
             tags.insert(form.tag);
         }
-        assert_eq!(tags.len(), LAYOUT.len(), "sample_events misses a kind");
+        assert_eq!(tags.len(), LAYOUT.len(), "sample_events has no event of some kind");
     }
 
     #[test]
@@ -385,7 +388,7 @@ mod tests {
             for i in 0..4 {
                 assert!(used.contains(&i) || form.words[i] == 0, "{event:?}");
             }
-            // The hash relies on this when it packs two words into one.
+            // The hash packs two words into one and relies on this property.
             for i in [0, 2] {
                 assert!(form.words[i] <= u64::from(u32::MAX) || form.words[i + 1] == 0);
                 assert!(form.words[i + 1] <= u64::from(u32::MAX));
@@ -407,11 +410,14 @@ mod tests {
         };
         assert_eq!(bad(20, 0, [0; 4]), "an unknown kind of event");
         assert_eq!(bad(3, 4, [0; 4]), "an unknown task state");
-        assert_eq!(bad(6, 5, [0; 4]), "an unknown reason of a migration");
+        assert_eq!(bad(6, 5, [0; 4]), "an unknown reason for a migration");
         assert_eq!(bad(17, 2, [0; 4]), "a flag is neither 0 nor 1");
-        assert_eq!(bad(2, 1, [0; 4]), "a flag is set that this event does not have");
-        assert_eq!(bad(2, 0, [1 << 32, 0, 0, 0]), "a number is over 32 bits");
-        assert_eq!(bad(10, 0, [1 << 16, 0, 0, 0]), "a callback number is over 16 bits");
+        assert_eq!(bad(2, 1, [0; 4]), "the flag is set, but this event has no flag");
+        assert_eq!(bad(2, 0, [1 << 32, 0, 0, 0]), "a number has more than 32 bits");
+        assert_eq!(
+            bad(10, 0, [1 << 16, 0, 0, 0]),
+            "a callback number has more than 16 bits"
+        );
         assert_eq!(bad(16, 0, [0; 4]), "a text is missing");
     }
 }

@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The trace hash: 64 bits that identify the records of a run.
+//! The trace hash: a 64-bit number that identifies the records of a run.
 //!
 //! Two runs with equal hashes have, with overwhelming probability, the same records. Detail records
 //! ([`Event::is_detail`](crate::Event::is_detail)) are left out.
 //!
-//! The hash is computed from the meaning of each record, as a tuple of four words: time; kind, CPU
-//! and local time; and two pairs of numbers. It therefore does not depend on endianness, on the file format or
-//! on the build. Two independent multiplications combine the words of the tuple, and a third adds
-//! the result to the state. A record thus costs the latency of one multiplication. The hash detects
-//! differences, but it does not protect against constructed collisions.
+//! The hash is computed from the meaning of each record. It therefore does not depend on
+//! endianness, on the file format or on the build. A record is represented by four words:
+//!
+//! 1. the time;
+//! 2. the kind of event, the CPU and the local time;
+//! 3. the first two numbers of the event;
+//! 4. the next two numbers of the event.
+//!
+//! Two independent multiplications combine these words. A third multiplication combines the result
+//! with the state, so each record delays the next one only by the latency of one multiplication.
+//! The hash detects differences, but it gives no protection against collisions that are constructed
+//! on purpose.
 
 use crate::event::{Record, Sink};
 use crate::form::Form;
 use std::fmt;
 
-// Odd constants with about half of their bits set: fractions of square roots of primes.
+// Odd constants with about half of their bits set. They are fractions of square roots of primes.
 const K: [u64; 5] = [
     0x6a09_e667_f3bc_c909,
     0xbb67_ae85_84ca_a73b,
@@ -23,7 +30,7 @@ const K: [u64; 5] = [
     0x510e_527f_ade6_82d1,
 ];
 
-/// Hash of the records added so far. It is displayed as 16 hexadecimal digits.
+/// Hash of the records that were added so far. It is displayed as 16 hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hash {
     state: u64,
@@ -82,7 +89,8 @@ impl Hash {
         self.count += 1;
     }
 
-    // Adding the rotated state keeps earlier records' effect even if the product is 0.
+    // The state is also rotated and added, so that earlier records still have an effect if the
+    // product is 0.
     #[inline(always)]
     fn chain(&mut self, a: u64, b: u64) {
         self.state = self.state.rotate_left(23).wrapping_add(fold(self.state ^ a, b ^ K[4]));
@@ -107,12 +115,12 @@ impl Hash {
         fold(end.state ^ K[2], end.state.rotate_left(32) ^ K[3])
     }
 
-    /// Returns the number of records added so far, without detail records.
+    /// Returns the number of records that were added so far, without detail records.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Returns the checksum of bytes that trace files store with each block.
+    /// Returns the checksum of bytes, which trace files store with each block.
     pub fn checksum(bytes: &[u8]) -> u64 {
         let mut hash = Hash::default();
         hash.text(bytes);
@@ -159,8 +167,8 @@ mod tests {
             .collect()
     }
 
-    /// Expected hashes. They are part of committed results, so a change of the hash must be
-    /// noticed.
+    /// Checks hashes against committed values. Committed results contain such hashes, so a change
+    /// of the hash function must be noticed.
     #[test]
     fn known_answers() {
         assert_eq!(Hash::default().to_string(), KNOWN_EMPTY);
@@ -272,8 +280,8 @@ mod tests {
         assert_ne!(hash(&doubled), hash(&all()));
     }
 
-    /// Schedules differ in small, regular ways. Among 100 000 such records, no two may have the
-    /// same hash.
+    /// Schedules differ in small, regular ways. No two of 100 000 such records may have the same
+    /// hash.
     #[test]
     fn regular_records_do_not_collide() {
         let mut seen = BTreeSet::new();

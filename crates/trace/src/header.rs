@@ -3,8 +3,8 @@
 
 use crate::encode::{Bytes, DecodeError, put_text, put_varint};
 
-/// Position of a CPU in the machine. CPUs with equal numbers share the core, LLC or node; the
-/// numbers have no other meaning.
+/// Position of a CPU in the machine. Two CPUs are in the same core, LLC or node if the numbers are
+/// equal. The numbers have no other meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuPosition {
     pub core: u32,
@@ -12,7 +12,7 @@ pub struct CpuPosition {
     pub node: u32,
 }
 
-/// The smallest part of the machine that contains both of two CPUs.
+/// The smallest part of the machine that contains two given CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shared {
     Core,
@@ -23,12 +23,12 @@ pub enum Shared {
 }
 
 impl Shared {
-    /// All values, from near to far.
+    /// All values, from the smallest part of the machine to the largest.
     pub const ALL: [Shared; 4] = [Shared::Core, Shared::Llc, Shared::Node, Shared::Machine];
 }
 
 impl CpuPosition {
-    /// Returns the smallest part of the machine that contains this CPU and another.
+    /// Returns the smallest part of the machine that contains both this CPU and another one.
     #[inline]
     pub fn shared(self, other: CpuPosition) -> Shared {
         if self.node != other.node {
@@ -54,10 +54,11 @@ pub struct Header {
     pub seed: u64,
     /// Scheduler ticks per second.
     pub hz: u32,
-    /// Callback names; [`Event::Callback`](crate::Event::Callback)'s `op` is an index into them.
+    /// Names of the callbacks. `op` of [`Event::Callback`](crate::Event::Callback) is an index into
+    /// this list.
     pub ops: Vec<String>,
-    /// Lock names by lock number. Locks that first appear during the run are missing; their names
-    /// are in [`Event::LockName`](crate::Event::LockName) records.
+    /// Names of the locks, by lock number. Locks that first appear during the run are missing.
+    /// Their names are in [`Event::LockName`](crate::Event::LockName) records.
     pub locks: Vec<String>,
 }
 
@@ -92,8 +93,8 @@ impl Header {
             hz: from.u32()?,
             ..Header::default()
         };
-        // The counts may be damaged, so no memory is reserved for them. Every item takes at least a
-        // byte, and the bytes end before memory does.
+        // The counts may be damaged, so no memory is reserved for them. Every item takes at least
+        // one byte, so the loop ends at the latest when there are no more bytes.
         for _ in 0..from.varint()? {
             header.cpus.push(CpuPosition {
                 core: from.u32()?,
@@ -109,7 +110,7 @@ impl Header {
         if !from.is_empty() {
             return Err(DecodeError {
                 at: from.at,
-                problem: "the header goes on after its last item",
+                problem: "there are bytes after the last item of the header",
             });
         }
         Ok(header)

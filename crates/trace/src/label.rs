@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Short labels for tasks in a drawing: single letters if there are enough of them, otherwise the
-//! first letters of the command name and a number.
+//! Chooses short labels for tasks in a drawing. These are single letters if there are enough of
+//! them. Otherwise they consist of the first letters of the command name and a number.
+//!
+//! The stem of a command name is the name without the suffix that numbers the instances of the
+//! command.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +16,8 @@ pub(crate) struct Labels {
     width: usize,
 }
 
-/// Returns the command name without the suffix that numbers its instances: `worker` for
-/// `worker-12`, `kworker` for `kworker/3:1`.
+/// Returns the command name without the suffix that numbers the instances of a command: `worker`
+/// for `worker-12`, `kworker` for `kworker/3:1`.
 pub(crate) fn stem(comm: &str) -> &str {
     let stem = comm.trim_end_matches(|c: char| c.is_ascii_digit() || "-_/:.#".contains(c));
     if stem.is_empty() { comm } else { stem }
@@ -47,15 +50,15 @@ impl Labels {
         self.width
     }
 
-    /// Returns the legend. Tasks with the same name stem and consecutive pids share an entry: `A-D
-    /// worker 3-6`.
+    /// Returns the legend. Tasks with the same name stem and consecutive pids have one common
+    /// entry, for example `A-D worker 3-6`.
     pub fn legend(&self) -> &[String] {
         &self.legend
     }
 }
 
-/// Returns labels such as `w0` and `w1`: the first letters of the name stem and a count. As many
-/// letters are used, up to three, as distinguish the stem from all others.
+/// Returns labels such as `w0` and `w1`: the first letters of the name stem and a count. The labels
+/// have as many letters, up to three, as are needed to distinguish the stem from all other stems.
 fn numbered(tasks: &BTreeMap<u32, String>) -> BTreeMap<u32, String> {
     let mut stems: Vec<&str> = tasks.values().map(|comm| stem(comm)).collect();
     stems.sort_unstable();
@@ -82,7 +85,7 @@ fn numbered(tasks: &BTreeMap<u32, String>) -> BTreeMap<u32, String> {
 }
 
 fn legend(tasks: &BTreeMap<u32, String>, labels: &BTreeMap<u32, String>) -> Vec<String> {
-    // Groups found so far: (stem, first command name, first pid, last pid).
+    // Groups found so far, as (stem, first command name, first pid, last pid).
     let mut groups: Vec<(&str, &str, u32, u32)> = Vec::new();
     for (&pid, comm) in tasks {
         match groups.last_mut() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The events of a run, and everything that reads or writes them.
 //!
-//! A simulated machine reports its events as [`Record`]s, in time order and in batches, to a
-//! [`Sink`]. The sinks are:
+//! A simulated machine reports its events as [`Record`]s, in batches and in time order, to a
+//! [`Sink`]. These are the sinks:
 //!
 //! - [`Hash`], which identifies the run;
 //! - [`Writer`], which writes a trace file ([`Reader`] reads it back);
@@ -11,8 +11,8 @@
 //! - the report crate's summary;
 //! - [`Tee`], which passes records on to several sinks.
 //!
-//! No sink keeps all records, so memory does not grow with the length of a run. [`recording`] reads
-//! recordings of real machines.
+//! No sink keeps all records, so the memory needed does not grow with the length of a run.
+//! [`recording`] reads recordings of real machines.
 
 #![cfg_attr(
     not(test),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A sink that passes records on to several others.
+//! A sink that passes records on to several other sinks.
 
 use crate::event::{Record, Sink};
 
@@ -29,7 +29,7 @@ impl Sink for Tee<'_> {
     }
 }
 
-/// Keeps all records. Meant for tests and short windows of time.
+/// Keeps all records. Meant for tests and for short windows of time.
 impl Sink for Vec<Record> {
     fn take(&mut self, records: &[Record]) {
         self.extend_from_slice(records);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Benchmark of the cost of decisions: BPF instructions per callback, by number of tasks and CPUs.
+//! Measures how the cost of decisions grows with the number of tasks and CPUs. The cost is the
+//! number of BPF instructions per callback.
 //!
-//! Prints a table for every built policy and writes the numbers to `target/complexity.csv`. `make
-//! bench` runs it.
+//! Prints a table for every built policy, and writes the numbers to `target/complexity.csv`. `make
+//! bench` runs this benchmark.
 
 use std::path::Path;
 use windtunnel::policy::{self, Policy};
@@ -39,7 +40,7 @@ fn main() {
     }
 }
 
-/// Runs a policy, prints one row of the table and returns the lines of CSV.
+/// Runs a policy and prints one row of the table. Returns the row's lines for the CSV file.
 fn row(policy: &Policy, cpus: u32, machine: &str, tasks: u32) -> String {
     let name = policy.name();
     let scenario = Scenario {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Benchmark of the simulator's speed: context switches per second of wall time, cost by size of
-//! the machine, and memory of a long run with a trace file.
+//! Measures the speed of the simulator. There are three figures: context switches per second of
+//! wall time, the cost of a switch on machines of different sizes, and the memory of a long run
+//! with a trace file.
 //!
 //! Prints a table with the host's CPU and the date. Each figure is the median of several runs.
-//! `make bench` runs it. The policy is scx_simple if `make compat` has built it, else `vtime`,
-//! which has the same structure (one DSQ ordered by vtime).
+//! `make bench` runs this benchmark. The policy is scx_simple if `make compat` has built it.
+//! Otherwise it is `vtime`, which has the same structure: one DSQ ordered by vtime.
 
 use std::process::Command;
 use windtunnel::policy::Policy;
@@ -24,7 +25,8 @@ fn main() {
         cpu_model(),
         policy.name()
     );
-    // This run is first, because the peak memory of the process covers everything before it.
+    // This run must be the first one. The peak memory of the process includes everything that ran
+    // before.
     let memory = streamed(&policy);
     println!("median of {RUNS} runs, one core, no trace file\n");
     println!("{:44} {:>14} {:>12} {:>10}", "", "switches/s", "ns/switch", "switches");
@@ -38,7 +40,8 @@ fn main() {
         "eevdf, same workload",
         measure(&scenario(&Policy::Eevdf, node, busy, 1_000_000_000)),
     );
-    // Measures the cost of additional switches, without the creation of 100 000 tasks.
+    // Subtracting a shorter run leaves the cost of the additional switches, without the creation of
+    // 100 000 tasks.
     let small = measure_later(
         &policy,
         "core:4 pu:2",
@@ -86,7 +89,7 @@ fn print_row(name: &str, (switches, ns): (u64, u64)) {
     println!("{name:44} {:>14} {ns:>12} {switches:>10}", 1_000_000_000 / ns.max(1));
 }
 
-/// Returns the context switches of a run and the median wall time per switch in ns.
+/// Returns the number of context switches of a run, and the median wall time per switch in ns.
 fn measure(scenario: &Scenario) -> (u64, u64) {
     median(|| {
         let result = run(scenario).result;
@@ -94,7 +97,8 @@ fn measure(scenario: &Scenario) -> (u64, u64) {
     })
 }
 
-/// Returns the same figures for the time from `ns` to `2 * ns`, as the difference of two runs.
+/// Returns the same figures for the simulated time from `ns` to `2 * ns`. They are the differences
+/// between a run of length `2 * ns` and a run of length `ns`.
 fn measure_later(policy: &Policy, machine: &str, workload: &str, ns: u64) -> (u64, u64) {
     let (short, long) = (
         scenario(policy, machine, workload, ns),
@@ -109,7 +113,8 @@ fn measure_later(policy: &Policy, machine: &str, workload: &str, ns: u64) -> (u6
     })
 }
 
-/// Repeats a measurement of (switches, wall ns). Returns the switches and the median ns per switch.
+/// Repeats a measurement that returns (switches, wall time in ns). Returns the switches and the
+/// median time per switch in ns.
 fn median(one: impl Fn() -> (u64, u64)) -> (u64, u64) {
     let mut runs: Vec<(u64, u64)> = (0..RUNS)
         .map(|_| one())
@@ -129,8 +134,8 @@ fn run(scenario: &Scenario) -> Outcome {
     outcome
 }
 
-/// Simulates 60 seconds with a trace file. Returns a text with its size and the process' peak
-/// memory.
+/// Simulates 60 seconds and writes a trace file. Returns a text with the size of the file and the
+/// peak memory of the process.
 fn streamed(policy: &Policy) -> String {
     let path = std::env::temp_dir().join(format!("windtunnel-bench-{}.wtt", std::process::id()));
     let mut long = scenario(
@@ -142,7 +147,7 @@ fn streamed(policy: &Policy) -> String {
     long.trace = Some(path.clone());
     let outcome = run(&long);
     let bytes = std::fs::metadata(&path).map_or(0, |file| file.len());
-    // The temporary file may already be gone, so an error is ignored.
+    // The temporary file may already be gone, so an error of the removal is ignored.
     let _ = std::fs::remove_file(&path);
     format!(
         "60 simulated seconds with a streamed trace: {} switches, {} MB trace, peak memory {} MB (at most 100)",
@@ -152,7 +157,7 @@ fn streamed(policy: &Policy) -> String {
     )
 }
 
-/// Returns the peak memory of this process (VmHWM), in KiB.
+/// Returns the peak memory of this process (VmHWM) in KiB.
 fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status

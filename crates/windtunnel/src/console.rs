@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Standard output and standard error of the commands.
 //!
-//! Every command prints through this module, which guarantees three things:
-//! - A full or closed output causes no panic. The first error of standard output is kept, and
-//!   [`finish`] turns it into the exit status.
+//! Every command prints through this module. It guarantees three things:
+//! - A command does not panic if writing to standard output fails, for example because the disk is
+//!   full. The first error is stored, and [`finish`] turns it into the exit status.
 //! - Names in the output cannot send control sequences to the terminal. The macros
 //!   [`out!`](crate::out), [`outln!`](crate::outln) and [`errln!`](crate::errln) escape control
-//!   characters ([`trace::escape`]). Tables with colours go through [`styled`], after their names
-//!   are escaped.
-//! - When the reader of a pipe exits (`| head`), the runs end as after Ctrl-C, files are written,
-//!   and the process ends with SIGPIPE.
+//!   characters with [`trace::escape`]. Tables with colours are printed by [`styled`], and their
+//!   builders escape the names.
+//! - If the reader of a pipe exits (`| head`), the runs end as after Ctrl-C. The files are written,
+//!   and the process then ends with SIGPIPE.
 
 use crate::interrupt;
 use clap::error::{ContextKind, ContextValue};
@@ -21,7 +21,7 @@ use std::sync::{Mutex, PoisonError};
 use terminal_size::terminal_size_of;
 use trace::escape;
 
-/// First error of standard output. Nothing is written after an error.
+/// First error of writing to standard output. After an error, nothing more is written.
 static FAILED: Mutex<Option<io::Error>> = Mutex::new(None);
 
 /// Prints to standard output. Control characters other than newline and tab are escaped.
@@ -48,7 +48,8 @@ pub fn text(text: fmt::Arguments) {
     styled(&escape::text(&text.to_string()));
 }
 
-/// Writes JSON and a newline to standard output. Control characters are escaped as in `\u001b`.
+/// Writes JSON and a newline to standard output. Control characters are written as JSON escapes
+/// such as `\u001b`.
 pub fn json(text: &str) {
     styled(&escape::json(text));
     styled("\n");
@@ -62,13 +63,14 @@ pub fn styled(text: &str) {
     let _ = out.flush();
 }
 
-/// Writes an escaped line to standard error. Errors are ignored: there is nowhere to report them.
+/// Writes a line to standard error, escaped. Errors are ignored, because they cannot be reported
+/// anywhere.
 pub fn note(text: fmt::Arguments) {
     let text = text.to_string();
     let _ = writeln!(io::stderr().lock(), "{}", escape::text(&text));
 }
 
-/// Acknowledges a signal on a terminal, because the runs may take a moment to end.
+/// Confirms on a terminal that a signal was received. The runs may take a moment to end.
 pub(crate) fn note_interrupt() {
     if io::stderr().is_terminal() {
         note(format_args!(
@@ -77,8 +79,8 @@ pub(crate) fn note_interrupt() {
     }
 }
 
-/// Standard output as a [`Write`] that never fails. It keeps the first error and discards all
-/// output after it.
+/// Standard output as a [`Write`] that never returns an error. It stores the first error for
+/// [`finish`] and discards all later output.
 pub struct Stdout;
 
 impl Write for Stdout {
@@ -106,10 +108,10 @@ fn keep_error(write: impl FnOnce() -> io::Result<()>) {
     }
 }
 
-/// Parses the command line. Prints usage errors and requested help.
+/// Parses the command line. Prints error messages and requested help.
 ///
 /// # Errors
-/// The exit status, if there is no command to run.
+/// The exit status of the process, if there is no command to run.
 pub fn arguments<Command: clap::Parser>() -> Result<Command, ExitCode> {
     let args: Vec<String> = std::env::args_os()
         .map(|arg| arg.to_string_lossy().into_owned())
@@ -136,8 +138,8 @@ pub fn arguments<Command: clap::Parser>() -> Result<Command, ExitCode> {
     })
 }
 
-/// Corrects clap's advice for negative numbers: `--seed -- -1`, which clap suggests for `--seed
-/// -1`, does not work either.
+/// Corrects clap's advice about negative numbers. For `--seed -1`, clap suggests `--seed -- -1`,
+/// which does not work either.
 fn correct_advice(error: &mut clap::Error, args: &[String]) {
     let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg) else {
         return;
@@ -151,7 +153,7 @@ fn correct_advice(error: &mut clap::Error, args: &[String]) {
             .iter()
             .filter(|advice| !advice.to_string().contains("as a value, use"));
         let useful: Vec<_> = useful.cloned().collect();
-        // clap would print an empty list as an empty line.
+        // If the list of suggestions is empty, clap would print an empty line.
         match useful.is_empty() {
             true => error.remove(ContextKind::Suggested),
             false => error.insert(ContextKind::Suggested, ContextValue::StyledStrs(useful)),
@@ -177,7 +179,7 @@ fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
-/// Returns the exit status of a command: `code`, or 2 if writing to standard output failed.
+/// Returns the exit status of the process: `code`, or 2 if writing to standard output failed.
 pub fn finish(command: &str, code: ExitCode) -> ExitCode {
     styled("");
     let failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -198,7 +200,7 @@ pub fn finish(command: &str, code: ExitCode) -> ExitCode {
     }
 }
 
-/// Returns the width of standard output and whether it shows colours.
+/// Returns the width of standard output, and whether colours are printed on it.
 pub fn surface() -> Surface {
     let stdout = io::stdout();
     let terminal = stdout.is_terminal();
@@ -212,8 +214,8 @@ pub fn surface() -> Surface {
     }
 }
 
-/// Returns whether to print colours, from NO_COLOR, CLICOLOR_FORCE, CLICOLOR and TERM in this order
-/// (no-color.org, bixense.com/clicolors).
+/// Returns whether colours are printed. The environment variables NO_COLOR, CLICOLOR_FORCE,
+/// CLICOLOR and TERM decide, in this order (no-color.org, bixense.com/clicolors).
 fn has_colour(terminal: bool, variable: &dyn Fn(&str) -> Option<String>) -> bool {
     let set = |name| variable(name).is_some_and(|value| !value.is_empty());
     let zero = |name| variable(name).as_deref() == Some("0");

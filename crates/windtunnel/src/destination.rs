@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Output files that appear only when they are complete.
+//! Output files that appear under their name only when they are complete.
 //!
-//! Output goes to a temporary file in the directory of the target, which is renamed at the end. A
-//! full disk, an error or an interruption leaves the previous file unchanged. Devices, pipes and
-//! `-` (standard output) are written directly. [`check`] reports before a long run whether all
-//! paths can be written.
+//! Output is written to a temporary file in the directory of the output file. At the end, the
+//! temporary file is renamed. If the disk is full, or after an error or an interruption, the
+//! previous output file is therefore unchanged. Devices, pipes and `-` (standard output) are
+//! written directly. Before a long run, [`check`] reports paths that cannot be written.
 
 use crate::console::Stdout;
 use crate::error::Error;
@@ -17,10 +17,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use tempfile::{NamedTempFile, TempPath};
 
-/// Temporary files that exist now, for removal when a second signal ends the process at once.
+/// The existing temporary files. When a second signal ends the process at once, they are removed.
 static TEMPORARIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// A file that is being written. Without [`Destination::commit`], dropping it removes all traces.
+/// An output file that is being written. If it is dropped without [`Destination::commit`], no file
+/// is left behind.
 pub struct Destination {
     path: PathBuf,
     to: To,
@@ -28,14 +29,14 @@ pub struct Destination {
 
 enum To {
     Stdout(Stdout),
-    /// A device, a pipe, or an existing file in a directory where no file can be created.
+    /// A device, a pipe, or an existing file whose directory does not permit new files.
     Direct(File),
-    /// A temporary file, and the path to rename it to. If `path` is a symbolic link, that is its
-    /// target.
+    /// A temporary file, and the path to which it will be renamed. If the output path is a symbolic
+    /// link, this is the target of the link.
     Renamed(File, Temporary, PathBuf),
 }
 
-/// A temporary file that [`remove_temporaries`] knows about.
+/// A temporary file that [`remove_temporaries`] can remove.
 struct Temporary(Option<TempPath>);
 
 impl Temporary {
@@ -53,7 +54,7 @@ impl Drop for Temporary {
     fn drop(&mut self) {
         if let Some(path) = self.0.take() {
             Temporary::forget(&path);
-            // Dropping a `TempPath` removes the file. An error cannot be reported here.
+            // Dropping the `TempPath` removes the file. An error cannot be reported here.
             drop(path);
         }
     }
@@ -75,8 +76,8 @@ pub fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Returns whether a path names a device, a pipe or standard output, which can take several
-/// results.
+/// Returns whether a path names standard output, a device or a pipe. The outputs of several runs
+/// can be written to these one after another.
 pub fn is_special(path: &Path) -> bool {
     is_stdout(path) || fs::metadata(path).is_ok_and(|known| !known.is_file() && !known.is_dir())
 }
@@ -137,13 +138,14 @@ fn open(path: &Path) -> io::Result<To> {
     if is_stdout(path) {
         return Ok(To::Stdout(Stdout));
     }
-    // The target of a symbolic link is replaced, not the link.
+    // If the path is a symbolic link, the target is replaced and the link stays.
     let target = match fs::canonicalize(path) {
         Ok(target) => target,
         Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
         Err(error) => return Err(error),
     };
-    // A read-only file is not replaced, even if its directory would allow that.
+    // A file without write permission is not replaced, even if the permissions of its directory
+    // would allow it.
     let known = match OpenOptions::new().write(true).open(&target) {
         Ok(file) if !file.metadata()?.is_file() => return Ok(To::Direct(file)),
         Ok(file) => Some(file),
@@ -155,7 +157,7 @@ fn open(path: &Path) -> io::Result<To> {
         _ => Path::new("."),
     };
     fs::create_dir_all(folder)?;
-    // The file keeps its mode. A new file gets mode 0666, which the umask restricts.
+    // An existing file keeps its permissions. A new file gets mode 0666 minus the umask.
     let mode = match &known {
         Some(file) => file.metadata()?.permissions(),
         None => Permissions::from_mode(0o666),
@@ -173,7 +175,7 @@ fn open(path: &Path) -> io::Result<To> {
             }
             NamedTempFile::into_parts(made)
         }
-        // The file can be written, but no temporary file can be created in its directory.
+        // The file can be written, but its directory permits no new file.
         (Err(_), Some(file)) => {
             file.set_len(0)?;
             return Ok(To::Direct(file));
@@ -183,8 +185,8 @@ fn open(path: &Path) -> io::Result<To> {
     Ok(To::Renamed(file, Temporary::new(path), target))
 }
 
-/// Returns an error for `path`. Removes the name of the temporary file, which `tempfile` adds to
-/// the message and which means nothing to a user.
+/// Returns an error for `path`. The crate `tempfile` adds the name of the temporary file to the
+/// message. The name is removed, because it means nothing to a user.
 fn path_error(path: &Path, error: &io::Error) -> Error {
     let mut message = Error::io(path, error);
     if error.raw_os_error().is_none()
@@ -195,7 +197,7 @@ fn path_error(path: &Path, error: &io::Error) -> Error {
     message
 }
 
-/// Checks that these files can be written and are all different. Nothing is written.
+/// Checks that these files can be written and that no two are the same. Writes nothing.
 ///
 /// # Errors
 /// The first file that cannot be written, or that is named twice.
@@ -203,8 +205,8 @@ pub fn check<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<(), Error>
     let mut known: Vec<PathBuf> = Vec::new();
     for path in paths {
         if is_special(path) {
-            // A pipe is not opened for the check: its reader would take the close for the end of
-            // the data.
+            // A pipe is not opened for this check. When it is closed again, its reader would assume
+            // the end of the data.
             may_write(path).map_err(|error| path_error(path, &error))?;
             continue;
         }

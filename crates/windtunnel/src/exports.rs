@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Trace files for other tools, written while a run produces records.
+//! Writes files for other tools while a run produces records.
 
 use crate::destination::Destination;
 use crate::error::Error;
@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use trace::export::{Ftrace, Perfetto};
 use trace::{Header, Record, Sink};
 
-/// Paths of the requested files.
+/// The paths of the files that the user requests.
 #[derive(Clone, Debug, Default)]
 pub struct Exports {
     pub perfetto: Option<PathBuf>,
     pub ftrace: Option<PathBuf>,
 }
 
-/// The files of one run while they are written.
+/// The files of one run, which are being written.
 pub struct Exporting {
     paths: Exports,
     perfetto: Option<Perfetto<Destination>>,
@@ -34,7 +34,7 @@ impl Exports {
         [&self.perfetto, &self.ftrace].into_iter().flatten()
     }
 
-    /// Opens the files. They appear at their paths when they are complete ([`Exporting::finish`]).
+    /// Opens the files. A file appears at its path when it is complete (see [`Exporting::finish`]).
     ///
     /// # Errors
     /// A file cannot be created.
@@ -48,7 +48,7 @@ impl Exports {
 }
 
 impl Exporting {
-    /// Completes the files of a run that ended at `end` (ns). Returns the errors of files that
+    /// Completes the files of a run that ended at `end` (ns). Returns the errors of the files that
     /// could not be written.
     #[must_use]
     pub fn finish(self, end: u64) -> Vec<Error> {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Handling of Ctrl-C, SIGTERM and SIGHUP: the first signal ends the running simulation cleanly, a
-//! second one ends the process at once.
+//! Handles Ctrl-C, SIGTERM and SIGHUP. The first signal ends the running simulation cleanly. A
+//! second signal ends the process at once.
 //!
-//! A command that can end early calls [`listen`] once and checks [`signal`] between pieces of work.
-//! Nothing listens unless a command does, so library code is never interrupted. The simulation
-//! itself does not see signals, so they cannot change its results.
+//! A command that can end early calls [`listen`] once, and then calls [`signal`] at short
+//! intervals. If no command calls [`listen`], signals have their usual effect. The simulation
+//! itself does not look at signals, so they cannot change its results.
 
 use crate::console;
 use crate::destination;
@@ -12,34 +12,34 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// Number of the first signal received, 0 if none was.
+/// Number of the first signal that was received, or 0 if there was none.
 static RECEIVED: AtomicI32 = AtomicI32::new(0);
 
-/// Returns the first signal received, if any.
+/// Returns the number of the first signal that was received, if there was one.
 pub fn signal() -> Option<i32> {
     Some(RECEIVED.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
 }
 
-/// Returns the exit status that shells report for a process ended by this signal: 130 for SIGINT,
-/// 143 for SIGTERM.
+/// Returns the exit status that shells report for a process that this signal ended: 130 for SIGINT
+/// and 143 for SIGTERM.
 pub fn status(signal: i32) -> u8 {
     u8::try_from(signal).unwrap_or(0).saturating_add(128)
 }
 
-/// Records a SIGPIPE, because the reader of standard output has closed it.
+/// Treats a closed standard output like a received SIGPIPE.
 pub(crate) fn note_broken_pipe() {
     let _ = RECEIVED.compare_exchange(0, SIGPIPE, Ordering::Relaxed, Ordering::Relaxed);
 }
 
-/// Starts to record signals instead of ending the process. A second signal removes temporary files
-/// and ends the process at once. A signal that is ignored (nohup, a background job of a shell
-/// script) stays ignored.
+/// From now on, records the first signal instead of letting it end the process. A second signal
+/// removes the temporary files and ends the process at once. A signal that the process ignores
+/// stays ignored, for example under nohup or in a background job of a shell script.
 pub fn listen() {
     let signals: Vec<i32> = [SIGINT, SIGTERM, SIGHUP]
         .into_iter()
         .filter(|&s| !is_ignored(s))
         .collect();
-    // If no handler can be installed, signals end the process by default.
+    // If the handlers cannot be installed, signals end the process as usual.
     let Ok(mut signals) = Signals::new(signals) else { return };
     let spawned = std::thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever() {
@@ -51,7 +51,7 @@ pub fn listen() {
                 continue;
             }
             destination::remove_temporaries();
-            // SAFETY: _exit runs no destructors or exit handlers.
+            // SAFETY: _exit runs no destructors and no exit handlers.
             unsafe { libc::_exit(i32::from(status(signal))) };
         }
     });
@@ -60,8 +60,8 @@ pub fn listen() {
 }
 
 fn is_ignored(signal: i32) -> bool {
-    // SAFETY: without a new action, sigaction only writes the old one, for which all zeros is
-    // valid.
+    // SAFETY: the new action is null, so sigaction only writes the old action. All zeros is a valid
+    // value for that.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0 && action.sa_sigaction == libc::SIG_IGN

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Checks invariants of a run and draws the first violation of each.
 //!
-//! The invariants are work conservation (no CPU idles while a task that may run there waits), no
-//! starvation, and CPU affinity. The kernel crate's `invariant` counts violations during the run.
-//! For each violated invariant, the run is repeated and the time around its first violation is
-//! drawn.
+//! There are three invariants. Work conservation means that no CPU idles while a task waits that
+//! may run there. The others are that no task starves and that CPU affinity is respected. The
+//! kernel crate's module `invariant` counts violations during the run. For each violated invariant,
+//! the run is repeated and the time around the first violation is drawn.
 
 use crate::diff::format_ranges;
 use crate::duration;
@@ -19,17 +19,18 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use trace::{DrawOptions, Tee, escape};
 
-/// Approximate number of columns of a drawing. Columns are wide if there are many tasks.
+/// Approximate number of columns of a drawing. A column needs more characters if there are many
+/// tasks.
 const COLUMNS: u64 = 60;
-/// Least time that a drawing shows before and after the violation, in ns.
+/// Minimum time that a drawing shows before and after the violation, in ns.
 const MARGIN_NS: u64 = 100_000;
 
-/// Limits from which on a wait violates an invariant.
+/// The limits that the invariants set. A longer wait is a violation.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Longest time that a CPU may idle while a task that may run there waits, in ns.
+    /// Maximum time that a CPU may idle while a task waits that may run there, in ns.
     pub idle_ns: u64,
-    /// Longest time that a task may wait for a CPU, in ns.
+    /// Maximum time that a task may wait for a CPU, in ns.
     pub starvation_ns: u64,
 }
 
@@ -43,18 +44,18 @@ pub struct CheckedInvariant {
     pub illustration: Option<Illustration>,
 }
 
-/// The first violation of an invariant, drawn in a second run.
+/// The first violation of an invariant. It was drawn in a second run.
 #[derive(Clone, Debug)]
 pub struct Illustration {
-    /// Window of the drawing, in ns.
+    /// Start and end of the drawn time, in ns.
     pub from: u64,
     pub to: u64,
     pub drawing: String,
-    /// State of the machine when the bound was reached.
+    /// State of the machine when the wait reached the limit.
     pub seen: Snapshot,
 }
 
-/// Result of a run and of all invariants in it.
+/// Result of a run, and the results of all invariants in it.
 #[derive(Clone, Debug)]
 pub struct Report {
     pub result: RunResult,
@@ -67,8 +68,8 @@ impl Report {
     }
 }
 
-/// Runs a scenario, checks the invariants, and draws the first violation of each in a further run.
-/// `progress` is called with the completed share, 0 to 1000.
+/// Runs a scenario and checks the invariants. For each violated one, repeats the run and draws the
+/// first violation. `progress` is called with the progress, from 0 to 1000.
 ///
 /// # Errors
 /// As [`Scenario::run`].
@@ -115,7 +116,7 @@ pub fn check(scenario: &Scenario, bounds: Bounds, progress: &mut dyn FnMut(u64))
         ),
     ];
     for one in &mut checked {
-        // The drawing needs a second run.
+        // The drawing needs a second run, because the first run does not know what will be drawn.
         if let Some(first) = one.tally.first.as_ref().filter(|_| !result.interrupted) {
             one.illustration = Some(illustrate(scenario, first, one.bound_ns.unwrap_or(0))?);
         }
@@ -123,11 +124,12 @@ pub fn check(scenario: &Scenario, bounds: Bounds, progress: &mut dyn FnMut(u64))
     Ok(Report { result, checked })
 }
 
-/// Repeats the run until shortly after the violation, and draws the time around it.
+/// Repeats the run until shortly after the violation and draws the time around the violation.
 fn illustrate(scenario: &Scenario, violation: &Violation, bound_ns: u64) -> Result<Illustration, Error> {
     let margin = ((violation.until - violation.from) / 2).max(MARGIN_NS);
     let (from, to) = (violation.from.saturating_sub(margin), violation.until + margin);
-    // Rounds the window to whole columns, so that its bounds are short enough to type.
+    // Rounds the start and the end to multiples of a column's time, so that they are short enough
+    // to type.
     let step = DrawOptions::columns(from, to, COLUMNS).step;
     let (from, to) = (from / step * step, to.div_ceil(step) * step);
     let mut scenario = scenario.clone();
@@ -137,7 +139,7 @@ fn illustrate(scenario: &Scenario, violation: &Violation, bound_ns: u64) -> Resu
     running.advance(reached, &mut Tee::new())?;
     let task = running.machine.find_task(violation.pid);
     let mut seen = running.machine.snapshot(task.unwrap_or(kernel::id::IDLE));
-    // The machine's clock shows its last event, which may be earlier.
+    // The machine's clock shows the time of its last event, which may be earlier than `reached`.
     seen.time = reached;
     running.advance(to, &mut Tee::new())?;
     running.end(&mut Tee::new());
@@ -154,7 +156,8 @@ fn format_time(ns: u64) -> String {
     format!("{}.{:03} ms", ns / 1_000_000, ns / 1000 % 1000)
 }
 
-/// Returns whether an invariant holds, in words. If the policy failed, nothing is known after that.
+/// Returns in words whether an invariant holds. If the policy failed, nothing is known about the
+/// time after the failure.
 fn verdict(violations: u64, result: &RunResult) -> String {
     match (violations, result.status, &result.exit) {
         (1.., ..) => "BROKEN".to_owned(),
@@ -164,8 +167,8 @@ fn verdict(violations: u64, result: &RunResult) -> String {
     }
 }
 
-/// Returns a table of the invariants, and details of the first violation of each. `command` returns
-/// the command line that draws a window of the run.
+/// Returns a table of the invariants, followed by the first violation of each. `command` returns
+/// the command line that draws the schedule between two times.
 pub fn text(report: &Report, surface: impl Into<Surface>, command: &dyn Fn(u64, u64) -> String) -> String {
     let surface = surface.into();
     let mut grid = Grid::new();
@@ -244,7 +247,7 @@ fn describe_violation(checked: &CheckedInvariant, v: &Violation) -> String {
     }
 }
 
-/// Describes the queue in which the task waited, and which CPUs were idle and busy.
+/// Describes the queue in which the task waited, and lists the idle and the busy CPUs.
 fn describe_situation(v: &Violation, seen: &Snapshot) -> String {
     let queue = seen
         .queues

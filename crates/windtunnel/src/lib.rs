@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The library behind the `windtunnel` command, a simulator for Linux CPU schedulers.
 //!
-//! A [`Scenario`](scenario::Scenario) is a policy, a machine, a workload and a seed. Running it
-//! returns an [`Outcome`](scenario::Outcome) with the run's [`RunResult`](report::RunResult). Only
-//! the commands print, through [`console`]. An error names the input, the place and a next step
-//! ([`error::Error`]).
+//! A [`Scenario`](scenario::Scenario) consists of a policy, a machine, a workload and a seed.
+//! Running it returns an [`Outcome`](scenario::Outcome), which contains the
+//! [`RunResult`](report::RunResult). Only the commands print, and they do it through [`console`].
+//! An error names the input, the position in it and a next step ([`error::Error`]).
 
 #![cfg_attr(
     not(test),

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Loads policies into a simulated machine and describes objects.
+//! Loads policies into a simulated machine, and describes policies for `policy show` and `check`. A
+//! policy's profile is a file that replaces its user-space part, the program that would load the
+//! policy on a real machine.
 
 use crate::error::Error;
 use crate::parameter::Parameter;
@@ -16,7 +18,7 @@ use profile::{Profile, Properties};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Result of loading an object that the loader accepts.
+/// Result of loading an object.
 #[must_use]
 pub enum Loaded {
     /// The policy is enabled.
@@ -28,7 +30,7 @@ pub enum Loaded {
 /// Loads an object and enables its policy.
 ///
 /// # Errors
-/// User errors: the object is not a scheduler, or its profile does not fit.
+/// User errors: the object is not a scheduler, or its profile does not match it.
 pub fn enable(machine: &mut Machine, object: &Object, profile: &Profile, engine: Engine) -> Result<Loaded, Error> {
     match kernel::load::load(machine, object, profile, engine) {
         Ok(mut image) => {
@@ -42,8 +44,8 @@ pub fn enable(machine: &mut Machine, object: &Object, profile: &Profile, engine:
     }
 }
 
-/// Returns a warning if an object without a profile contains another number of CPUs than the
-/// machine has. The policy's user-space part would set such a global.
+/// Returns a warning if the object has no profile and contains a number of CPUs that is not that of
+/// the machine. Usually the policy's user-space part would set this global variable.
 fn missing_profile(object: &Object, profile: &Profile, nr_cpus: u32) -> Option<String> {
     const NAMES: [&str; 6] = [
         "nr_cpus",
@@ -65,11 +67,11 @@ fn missing_profile(object: &Object, profile: &Profile, nr_cpus: u32) -> Option<S
     })
 }
 
-/// Opens an object, applies the profile of its name and the `--set` settings. Returns the object
-/// and the profile.
+/// Opens an object, and applies the profile with the name of the policy and the `--set` settings.
+/// Returns the object and the profile.
 ///
 /// # Errors
-/// The object cannot be read, or the profile or a setting does not fit.
+/// The object cannot be read, or the profile or a setting does not match it.
 pub fn prepare(
     name: &str,
     path: &Path,
@@ -111,11 +113,11 @@ pub fn prepare_with_profile(
     Ok((object, profile))
 }
 
-/// Checks the values of settings, which the object contains, against the ranges that the policy
-/// declares for its parameters.
+/// Checks that the values of the settings are in the ranges that the policy declares for its
+/// parameters. The settings have already been applied to the object.
 ///
 /// # Errors
-/// The parameter that is out of range, and its range.
+/// The parameter that is out of its range, and the range.
 pub fn check_ranges(object: &Object, settings: &[(String, String)]) -> Result<(), Error> {
     for (path, _) in settings {
         let name = path.split(['[', '.']).next().unwrap_or(path).trim();
@@ -133,7 +135,8 @@ pub fn check_ranges(object: &Object, settings: &[(String, String)]) -> Result<()
     Ok(())
 }
 
-/// Returns the globals that a user may set. The loader fills those that begin with two underscores.
+/// Returns the globals that a user may set. Globals whose name begins with two underscores are set
+/// by the loader.
 fn settable_globals(object: &Object) -> impl Iterator<Item = &Variable> {
     object
         .variables()
@@ -141,7 +144,8 @@ fn settable_globals(object: &Object) -> impl Iterator<Item = &Variable> {
         .filter(|variable| !variable.name.starts_with("__"))
 }
 
-/// Returns whether a policy has the global variable that a setting's name begins with.
+/// Returns whether the policy has the global variable with which a setting's name begins. For
+/// example, `queue[3].len` begins with `queue`.
 ///
 /// # Errors
 /// The object cannot be read.
@@ -157,8 +161,8 @@ fn read(path: &Path) -> Result<Object, Error> {
     Object::open(path).map_err(|error| Error::new(error.to_string()))
 }
 
-/// Links an object against the simulated kernel of a Linux release and compiles it, without
-/// enabling it. Returns warnings about what is not modelled.
+/// Links an object against the simulated kernel of a Linux release, and compiles the object without
+/// enabling the policy. Returns warnings about fields and functions that are not modelled.
 ///
 /// # Errors
 /// The object cannot be loaded.
@@ -177,7 +181,8 @@ pub fn check(policy: &Policy, release: Release) -> Result<Vec<String>, Error> {
     kernel::load::check(&machine, &object, &profile, Engine::default()).map_err(|error| Error::new(error.to_string()))
 }
 
-/// Returns the text of `policy show`: purpose, parameters, maps, and what is not modelled.
+/// Returns the text of `policy show`: the purpose of the policy, its parameters and maps, and the
+/// fields and functions that are not modelled.
 ///
 /// # Errors
 /// The object cannot be read or loaded.

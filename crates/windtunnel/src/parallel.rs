@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Executes many jobs on several threads. The results do not depend on how jobs are assigned to
-//! threads.
+//! Executes jobs on several threads. The results do not depend on which thread executes which job.
 
 use crate::error::Error;
 use crate::interrupt;
@@ -8,28 +7,28 @@ use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Called with the completed work and the total work. Each job counts 1000.
+/// A function that is called with the completed work and the total work. Each job counts as 1000.
 pub type Progress<'a> = dyn Fn(u64, u64) + Sync + 'a;
 
-/// Executes every job and returns the results in the order of the jobs. `None` threads: one for
-/// each CPU of the host. `run` calls its second argument with the completed share of the job, 0 to
-/// 1000.
+/// Executes every job and returns the results in the order of the jobs. If `threads` is `None`,
+/// uses one thread for each CPU of the host. `run` calls its second argument with the progress of
+/// the job, from 0 to 1000.
 ///
 /// # Errors
-/// The first error in the order of the jobs. No job starts after one has failed.
+/// The first error in the order of the jobs. After an error, no further job is started.
 pub fn run<Job: Sync, Done: Send>(
     jobs: &[Job],
     threads: Option<NonZero<usize>>,
     progress: &Progress,
     run: impl Fn(&Job, &mut dyn FnMut(u64)) -> Result<Done, Error> + Sync,
 ) -> Result<Vec<Done>, Error> {
-    // Jobs after a failed one may not have run.
+    // If a job failed, later jobs may be missing.
     let done = run_jobs(jobs, threads, progress, run, &|| false);
     done.into_iter().flatten().collect()
 }
 
-/// As [`run`], but a signal ends it early ([`interrupt`]). The result of a job is `None` if it was
-/// not started or if `run` returned `None`.
+/// Like [`run`], but a signal ends it early ([`interrupt`]). The result of a job is `None` if the
+/// job was not started, or if `run` returned `None`.
 ///
 /// # Errors
 /// As [`run`].
@@ -43,8 +42,8 @@ pub fn run_until_interrupted<Job: Sync, Done: Send>(
     done.into_iter().map(|done| done.unwrap_or(Ok(None))).collect()
 }
 
-/// Returns the result of each job. `None` means that the job was not started, because another job
-/// failed or `stop` returned true.
+/// Executes the jobs and returns their results. `None` means that the job was not started, because
+/// another job failed or `stop` returned true.
 fn run_jobs<Job: Sync, Done: Send>(
     jobs: &[Job],
     threads: Option<NonZero<usize>>,
@@ -71,7 +70,7 @@ fn run_jobs<Job: Sync, Done: Send>(
             let result = run(job, &mut report);
             report(1000);
             if result.is_err() {
-                // No thread takes another job.
+                // Makes all threads stop after their current job.
                 next.store(jobs.len(), Ordering::Relaxed);
             }
             if let Ok(mut done) = done.lock() {
@@ -80,7 +79,8 @@ fn run_jobs<Job: Sync, Done: Send>(
         }
     };
     match threads {
-        // Jobs of `windtunnel live` fork, so a single thread must be the caller's.
+        // The jobs of `windtunnel live` fork, and only the calling thread may do that. A single
+        // thread is therefore the calling one.
         1 => work(),
         _ => std::thread::scope(|scope| {
             for _ in 0..threads {

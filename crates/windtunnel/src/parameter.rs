@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Parses how a policy documents its parameters: a declaration tag `param: UNIT, LOW..HIGH:
-//! MEANING` on a global variable.
+//! Parses the documentation of a policy's parameters. A parameter is a global variable with a BTF
+//! declaration tag `param: UNIT, LOW..HIGH: MEANING`.
 
-/// The parts of a declaration tag.
+/// The content of a parameter's declaration tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
     pub unit: String,
-    /// Lowest and highest value, both allowed.
+    /// Lowest and highest allowed value.
     pub range: Option<(i128, i128)>,
     pub meaning: String,
 }
@@ -20,7 +20,7 @@ impl Parameter {
             Some((unit, range)) => (unit, parse_range(range)),
             None => (head, None),
         };
-        // A head that is not `UNIT, LOW..HIGH` is part of the meaning.
+        // If the text before the first colon is not `UNIT, LOW..HIGH`, it is part of the meaning.
         if range.is_none() && !head.is_empty() {
             return Some(Parameter {
                 unit: String::new(),
@@ -42,7 +42,7 @@ impl Parameter {
     pub fn check(&self, value: i128) -> Result<(), String> {
         match self.range {
             Some((low, high)) if !(low..=high).contains(&value) => Err(format!(
-                "{value} is out of range: {low}..{high} {} ({})",
+                "{value} is out of range: expected {low} to {high} {} ({})",
                 self.unit, self.meaning
             )),
             _ => Ok(()),
@@ -66,7 +66,7 @@ mod tests {
         assert_eq!(parameter.meaning, "time a task runs: its slice");
         assert_eq!(parameter.check(100), Ok(()));
         assert_eq!(parameter.check(5000), Ok(()));
-        assert!(parameter.check(5001).unwrap_err().contains("100..5000 ns"));
+        assert!(parameter.check(5001).unwrap_err().contains("expected 100 to 5000 ns"));
         assert!(parameter.check(-1).is_err());
     }
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Finds policies by the path of an object, a name in a `policies` directory, or `eevdf`.
+//! Finds policies. A policy is named by the path of an object, by its name in a `policies`
+//! directory, or as `eevdf`.
 
 use crate::error::Error;
 use crate::search;
 use input::suggest;
 use std::path::{Path, PathBuf};
 
-/// The name that selects the built-in fair class without a policy.
+/// The name that selects the built-in fair class instead of a policy.
 pub const EEVDF: &str = "eevdf";
 const SUFFIX: &str = ".bpf.o";
 
@@ -84,8 +85,8 @@ fn name_from_path(path: &Path) -> String {
     file.trim_end_matches(SUFFIX).trim_end_matches(".o").to_owned()
 }
 
-/// Returns the names and paths of the objects in the `policies` directories. If several directories
-/// have an object of one name, the first counts.
+/// Returns the names and paths of all objects in the `policies` directories. If two directories
+/// have an object of the same name, the first directory wins.
 pub fn list() -> Vec<(String, PathBuf)> {
     let mut found: Vec<(String, PathBuf)> = Vec::new();
     for folder in search::folders("policies") {
@@ -122,15 +123,16 @@ pub fn header(name: &str) -> Option<String> {
     Some(lines.collect::<Vec<_>>().join("\n").trim_end().to_owned())
 }
 
-/// Returns the first paragraph of a policy's header in one line, without name and full stop. The
-/// header `dss: the default scheduler of Linux 2.4.` gives `the default scheduler of Linux 2.4`.
+/// Returns the first paragraph of a policy's header in one line, without the policy's name and the
+/// full stop. For example, the header `dss: the default scheduler of Linux 2.4.` gives `the default
+/// scheduler of Linux 2.4`.
 pub fn idea(header: &str) -> Option<String> {
     let paragraph = header.split("\n\n").next()?.replace('\n', " ");
     let (_, idea) = paragraph.split_once(": ")?;
     Some(idea.trim_end_matches('.').to_owned())
 }
 
-/// Returns the text after a title such as `Good for:` in a policy's header, in one line.
+/// Returns the text that follows a title such as `Good for:` in a policy's header, in one line.
 pub fn remark(header: &str, title: &str) -> Option<String> {
     let mut lines = header.lines();
     let first = lines.find_map(|line| line.strip_prefix(title)?.strip_prefix(':'))?;
@@ -140,8 +142,8 @@ pub fn remark(header: &str, title: &str) -> Option<String> {
     (!remark.is_empty()).then_some(remark)
 }
 
-/// Returns whether a line begins with a title and a colon. A title has one to three words and
-/// begins with a capital letter.
+/// Returns whether a line begins with a title and a colon. A title consists of one to three words
+/// and begins with a capital letter.
 fn begins_remark(line: &str) -> bool {
     line.split_once(": ").is_some_and(|(title, _)| {
         title.starts_with(|first: char| first.is_ascii_uppercase())

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Predicts response times of a generator's workload from theory, for comparison with a histogram.
+//! Predicts the response times of a workload from theory. The HTML page compares them with a
+//! histogram.
 //!
-//! Closed systems follow Happe, Groenda, Reussner (2008). n tasks on m CPUs spread to floor(n/m) or
-//! ceil(n/m) tasks per CPU. L is the number of tasks on a CPU, t_c the computing time of a request
-//! and t_w the pause before the next one. A response takes
+//! The predictions for closed systems follow Happe, Groenda and Reussner (2008). The load balancer
+//! spreads n tasks over m CPUs, so that L = floor(n/m) or L = ceil(n/m) tasks share a CPU. A
+//! request computes for the time t_c, and the next request follows after a pause of t_w. A response
+//! takes
 //! - L t_c, if the tasks share the CPU in small time slices,
-//! - floor(t_c/TS) L TS + t_c mod TS, up to (L-1) TS more, with round robin and time slice TS,
-//! - t_c n/m - t_w on average, with pauses.
+//! - floor(t_c/TS) L TS + t_c mod TS, and up to (L-1) TS more, with round robin and a time slice of
+//!   TS,
+//! - t_c n/m - t_w on average, if there are pauses.
 //!
-//! Open systems are solved by [`equation`](crate::experiment::equation).
+//! Open systems are computed with [`equation`](crate::experiment::equation).
 
 use crate::duration;
 use crate::experiment::equation;
@@ -16,8 +19,8 @@ use crate::experiment::measure::Arguments;
 use report::html::Predicted;
 use std::collections::BTreeMap;
 
-/// Returns the predicted response times of a workload, given as in `--workload`, on `nr_cpus` equal
-/// CPUs. Returns nothing if no equation is known for it.
+/// Returns the response times that theory predicts for a workload on `nr_cpus` equal CPUs. The
+/// workload is written as in `--workload`. If no equation is known for it, the result is empty.
 pub fn responses(workload: &str, nr_cpus: u64, timeslice_ns: Option<u64>) -> Vec<Predicted> {
     let (name, arguments) = workload.split_once(':').unwrap_or((workload, ""));
     let given: BTreeMap<&str, &str> = arguments.split(',').filter_map(|pair| pair.split_once('=')).collect();
@@ -32,7 +35,7 @@ pub fn responses(workload: &str, nr_cpus: u64, timeslice_ns: Option<u64>) -> Vec
     predicted
 }
 
-/// Returns the time argument `name`, if it is a single value.
+/// Returns the value of the argument `name` as a time, if it is one time and not a distribution.
 fn time(given: &BTreeMap<&str, &str>, name: &str, default: &str) -> Option<u64> {
     duration::parse(given.get(name).copied().unwrap_or(default)).ok()
 }
@@ -130,7 +133,7 @@ mod tests {
     #[test]
     fn closed_systems_follow_the_published_study() {
         let heavy = "closed:n=7,compute=250ms,start_cpu=0";
-        // Figures of the study.
+        // The expected values are those of the study.
         assert_eq!(ms(heavy, 2, Some(100_000_000)), [650.0, 850.0, 1150.0]);
         assert_eq!(ms(heavy, 2, None), [750.0, 1000.0]);
         assert_eq!(ms("closed:n=7,compute=250ms,think=10ms", 2, None), [865.0]);
@@ -143,7 +146,8 @@ mod tests {
         assert_eq!(ms("open:interarrival=10ms,work=8ms,number=5", 1, None), [40.0]);
         assert_eq!(ms("open:interarrival=10ms,work=8ms,service=D", 1, None), [24.0, 40.0]);
         assert_eq!(ms("open:interarrival=5ms,work=8ms", 2, None), [22.222222]);
-        // The first is overloaded, which has no steady state. For the second there is no equation.
+        // The first workload overloads the machine, so it has no steady state. No equation is known
+        // for the second workload.
         assert_eq!(ms("open:interarrival=5ms,work=8ms", 1, None), [0.0; 0]);
         assert_eq!(ms("hackbench:groups=4", 4, None), [0.0; 0]);
     }

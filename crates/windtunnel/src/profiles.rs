@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Finds and reads profile files, `profiles/NAME.toml`.
+//! Finds and reads profiles: files `profiles/NAME.toml` that replace a policy's user-space part.
 
 use crate::error::Error;
 use crate::search;
@@ -7,10 +7,10 @@ use input::Source;
 use profile::{Profile, file};
 use std::path::{Path, PathBuf};
 
-/// Maximum depth of profiles that include each other.
+/// Maximum depth to which profiles may include each other.
 const MAX_DEPTH: usize = 8;
 
-/// Returns the profile of the policy `name`, or an empty profile if it has none.
+/// Returns the profile of the policy `name`. If there is none, the profile is empty.
 ///
 /// # Errors
 /// The file is not a valid profile.
@@ -45,7 +45,8 @@ pub fn read(path: &Path) -> Result<Profile, Error> {
 
 fn read_deep(path: &Path, depth: usize) -> Result<Profile, Error> {
     let source = Source::read(path, file::MAX_BYTES)?;
-    // An included profile is in the directory of the including one, or in a `profiles` directory.
+    // An included profile is searched in the directory of the profile that includes it, then in the
+    // `profiles` directories.
     file::parse(&source, &mut |name| {
         if depth == MAX_DEPTH {
             return Err(Error::new(format!(

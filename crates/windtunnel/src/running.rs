@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A run in progress, which the caller advances piece by piece and can inspect in between.
+//! A run in progress. The caller advances it step by step and can look at its state between the
+//! steps.
 
 use crate::error::Error;
 use crate::load::{self, Loaded};
@@ -20,35 +21,37 @@ use std::time::Instant;
 use trace::{Sink, Tee};
 use workload::Action;
 
-/// Longest simulated time of a workload that ends when its tasks have exited, in ns.
+/// Time limit of a workload that has no length of its own and ends when all its tasks have exited,
+/// in ns.
 const LONGEST_NS: u64 = 3_600_000_000_000;
-/// Ticks after a hotplug event until a policy that it ended is reloaded. The policy is disabled
-/// after four ticks. The rest is the time its user-space part needs.
+/// Number of ticks from a hotplug event until the policy is reloaded, if the event ended it. The
+/// policy is disabled after four ticks. The remaining ticks stand for the work of its user-space
+/// part.
 const RELOAD_TICKS: u64 = 10;
 
-/// A machine with its policy, workload and sinks.
+/// A machine with its policy and workload, and the sinks that consume its records.
 pub struct Running<'a> {
     scenario: &'a Scenario,
     pub machine: Machine,
     image: Option<Image>,
-    /// Why the policy was not loaded, if it was refused.
+    /// The kernel's reason for refusing the policy, if it did.
     refused: Option<Box<Exit>>,
     warnings: Vec<String>,
     sinks: Sinks,
     started: Instant,
-    /// Simulated time that has been run, in ns.
+    /// Simulated time up to which the run has been executed, in ns.
     at: u64,
-    /// End of the run at the latest, in ns.
+    /// Time at which the run ends at the latest, in ns.
     until: u64,
-    /// Number of times that the policy was reloaded after hotplug.
+    /// Number of times that the policy was reloaded after a hotplug event.
     reloads: u32,
     ended: Option<Ended>,
     interrupted: bool,
 }
 
 impl Scenario {
-    /// Loads the policy into a new machine. The run starts at time 0, or after the uptime that the
-    /// policy's profile asks for.
+    /// Creates a machine and loads the policy. The run starts at time 0, or later if the policy's
+    /// profile sets an uptime. (A profile is a file that replaces the policy's user-space part.)
     ///
     /// # Errors
     /// As [`Scenario::run`].
@@ -93,7 +96,7 @@ impl Scenario {
             }
         }
         machine.details = self.trace.is_some();
-        // Without a time limit, the run ends when the last task exits.
+        // Without a time limit, the run ends when the last task has exited.
         let limit = self.for_ns.or(self.workload.duration_ns);
         Ok(Running {
             scenario: self,
@@ -111,7 +114,7 @@ impl Scenario {
         })
     }
 
-    /// Opens the policy's object and applies its profile and settings.
+    /// Opens the policy's object and applies the profile and the settings.
     fn open_object(&self, name: &str, path: &Path) -> Result<(Object, Profile), Error> {
         let profile = match &self.profile {
             Some(file) => profiles::read(file)?,
@@ -128,13 +131,13 @@ impl Scenario {
 }
 
 impl Running<'_> {
-    /// Returns the simulated time that has been run, in ns.
+    /// Returns the simulated time up to which the run has been executed, in ns.
     pub fn at(&self) -> u64 {
         self.at
     }
 
-    /// Returns the time up to which all events are known, in ns. After a run has ended by itself,
-    /// that is the end of time: no further event will come.
+    /// Returns the time before which no further event can happen, in ns. After a run has ended by
+    /// itself, this is the end of time.
     pub fn clock(&self) -> u64 {
         match self.ended {
             None | Some(Ended::Policy) => self.at,
@@ -142,12 +145,12 @@ impl Running<'_> {
         }
     }
 
-    /// Returns whether the run is over because the policy was refused or has failed.
+    /// Returns whether the run is over because the policy was refused or failed.
     pub fn failed(&self) -> bool {
         self.refused.is_some() || self.ended == Some(Ended::Policy)
     }
 
-    /// Returns the latest end of the run, in ns.
+    /// Returns the time at which the run ends at the latest, in ns.
     pub fn until(&self) -> u64 {
         self.until
     }
@@ -157,13 +160,14 @@ impl Running<'_> {
         self.refused.is_some() || self.ended.is_some() || self.at >= self.until
     }
 
-    /// Returns why the policy was refused, if it was. In this case nothing is run.
+    /// Returns the kernel's reason for refusing the policy, if it did. In this case nothing is
+    /// executed.
     pub fn refused(&self) -> Option<&Exit> {
         self.refused.as_deref()
     }
 
-    /// Returns how the policy failed, if it did: `ended at 1.20 s: runtime error: non-existent DSQ
-    /// 0x7`.
+    /// Describes how the policy failed, if it did. For example: `ended at 1.20 s: runtime error:
+    /// non-existent DSQ 0x7`.
     pub fn failure(&self) -> Option<String> {
         let result = RunResult {
             status: self.status(),
@@ -173,21 +177,21 @@ impl Running<'_> {
         result.failure()
     }
 
-    /// Returns the exit record of a policy that has ended or was refused.
+    /// Returns the exit record of a policy that was refused or has ended.
     pub fn exit(&self) -> Option<&Exit> {
         self.refused().or(self.machine.ext.exit.as_ref())
     }
 
-    /// Returns the policy's image of the latest load.
+    /// Returns the linked object of the policy, as it was loaded last.
     pub fn image(&self) -> Option<&Image> {
         self.image.as_ref()
     }
 
-    /// Runs all events up to and including time `to` (ns), or until the run ends. The records go to
-    /// `sink` as well as to the scenario's own sinks.
+    /// Executes all events up to and including the time `to` (ns), unless the run ends before. The
+    /// records are passed to `sink` and to the scenario's own sinks.
     ///
     /// # Errors
-    /// A policy that hotplug ended cannot be reloaded.
+    /// The policy must be reloaded after a hotplug event, but cannot be.
     pub fn advance(&mut self, to: u64, sink: &mut dyn Sink) -> Result<(), Error> {
         let to = to.min(self.until);
         while !self.ended() && self.at < to {
@@ -213,8 +217,8 @@ impl Running<'_> {
                 let (object, profile) = self.scenario.open_object(name, path)?;
                 match load::enable(&mut self.machine, &object, &profile, self.scenario.engine)? {
                     Loaded::Enabled(image) => self.image = Some(*image),
-                    // The results up to now remain valid. The run ends with the exit record of the
-                    // reload.
+                    // The results up to this time are valid. The run ends with the exit record of
+                    // the failed reload.
                     Loaded::Refused(exit) => {
                         self.machine.ext.exit = Some(*exit);
                         if !self.scenario.after_failure {
@@ -228,14 +232,14 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Ends the run early for the user. The trace file is discarded, because it would be
-    /// incomplete.
+    /// Ends the run early at the user's request. The trace file is incomplete and is therefore
+    /// discarded.
     pub fn interrupt(&mut self) {
         self.interrupted = true;
         self.sinks.discard_trace();
     }
 
-    /// Ends the run at the current time: completes the statistics and emits the last records.
+    /// Ends the run at the current time. Completes the statistics and emits the last records.
     pub fn end(&mut self, sink: &mut dyn Sink) {
         if self.refused.is_some() {
             return;
@@ -343,14 +347,14 @@ fn waiting(task: &kernel::waiting::WaitingTask) -> report::Waiting {
     }
 }
 
-/// Returns whether the policy has ended with the kernel's request to reload it.
+/// Returns whether the policy has ended with an exit code that asks for a reload.
 fn wants_restart(machine: &Machine) -> bool {
     let restart = SCX_ECODE_ACT_RESTART.cast_signed();
     let exit = machine.ext.exit.as_ref();
     machine.ext.state == EnableState::Disabled && exit.is_some_and(|exit| exit.code & restart != 0)
 }
 
-/// Error number of a fork that fails because the memory limit is reached.
+/// Error number of a fork that failed because of the memory limit.
 const EAGAIN: i32 = 11;
 
 /// Returns a warning about tasks that could not be created.
@@ -394,7 +398,7 @@ fn lock_waits(machine: &Machine) -> Vec<LockResult> {
 }
 
 fn exit_record(exit: &kernel::ext::Exit) -> ExitRecord {
-    // The backtrace begins with the source line and ends with the callback.
+    // The first line of the backtrace is the source line, and the last is the callback.
     let callback = exit.backtrace.last().filter(|_| exit.backtrace.len() > 1).cloned();
     ExitRecord {
         at_ns: exit.at_ns,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A scenario is everything that one run depends on: policy, machine, workload, seed and options.
+//! A scenario contains everything that one run depends on: policy, machine, workload, seed and
+//! options.
 
 use crate::destination::Destination;
 use crate::error::Error;
@@ -17,43 +18,45 @@ use std::path::PathBuf;
 use trace::{Draw, DrawOptions, Hash, Header, Record, Sink, Tee, Writer};
 use workload::Workload;
 
-/// End of the window of `--draw` without FROM-TO, if the length of the run is unknown. In ns.
+/// Time in ns at which a drawing ends if neither `--draw` nor the workload defines the end.
 pub const DEFAULT_NS: u64 = 1_000_000_000;
-/// A run is simulated in this many pieces, to report its progress. The pieces do not affect the
-/// result.
+/// The simulation is divided into this many steps, between which its progress is reported. The
+/// steps do not affect the result.
 const PIECES: u64 = 200;
-/// Longest piece, so that a run ends soon after Ctrl-C, in ns.
+/// Maximum simulated time of a step, in ns. It is short so that the run ends soon after Ctrl-C.
 pub(crate) const PIECE_MAX_NS: u64 = 5_000_000;
 
 /// Everything that one run depends on.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     pub policy: Policy,
-    /// The policy's profile. `None` means profiles/NAME.toml of the policy's name.
+    /// The policy's profile, a file that replaces its user-space part. `None` means
+    /// profiles/NAME.toml, where NAME is the name of the policy.
     pub profile: Option<PathBuf>,
-    /// Names and values of `--set`, in order.
+    /// Names and values of the `--set` options, in their order.
     pub settings: Vec<(String, String)>,
     pub engine: bpf::engine::Engine,
-    /// Whether to run the policy in the sanitizer, which checks every access and changes no result.
+    /// Whether the sanitizer checks the policy. It checks every memory access and call, and does
+    /// not change the result.
     pub sanitizer: bool,
     pub machine: MachineSpec,
     pub workload: Workload,
     pub seed: u64,
-    /// Simulated time in ns. `None` means the workload's own length.
+    /// Simulated time in ns. `None` means the length that the workload defines.
     pub for_ns: Option<u64>,
-    /// Linux release that the policy is loaded for. It decides which functions, callbacks and
+    /// Linux release for which the policy is loaded. It determines which functions, callbacks and
     /// fields exist.
     pub kernel: Release,
-    /// Whether the fair class schedules the rest of the run after the policy has failed. Otherwise
-    /// the run ends with the policy.
+    /// Whether the run continues after the policy has failed. In this case, the fair class
+    /// schedules the rest of the run.
     pub after_failure: bool,
-    /// CPU hotplug events: (time in ns, CPU, whether it comes online).
+    /// CPU hotplug events: time in ns, CPU, and whether the CPU goes online.
     pub hotplug: Vec<(u64, u32, bool)>,
-    /// Limit of the host memory that the run may use, in bytes.
+    /// Maximum host memory that the run may use, in bytes.
     pub memory: u64,
-    /// Trace file to write.
+    /// Path of the trace file, if one is to be written.
     pub trace: Option<PathBuf>,
-    /// Window of the schedule to draw as text.
+    /// The part of the schedule to draw as text.
     pub draw: Option<DrawOptions>,
 }
 
@@ -65,17 +68,18 @@ pub struct Outcome {
     pub drawing: Option<String>,
     /// Warnings of the loader and the machine, for example about functions that are not modelled.
     pub warnings: Vec<String>,
-    /// Pids of the remaining tasks, if the run ended because all of them wait for each other.
+    /// Pids of the tasks that had not exited, if the run ended because all of them wait for each
+    /// other.
     pub deadlock: Vec<u32>,
-    /// Error of writing the trace file. The result is valid nevertheless.
+    /// The error, if the trace file could not be written. The result is valid nevertheless.
     pub unwritten: Option<Error>,
 }
 
-/// Observer of a run. It does not change the result.
+/// Observes a run without changing its result.
 pub struct Observer<'a> {
-    /// Receives every record.
+    /// The sink that receives every record.
     pub sink: &'a mut dyn Sink,
-    /// Variables to read, with their values after the run.
+    /// Global variables to read. After the run, they contain the values.
     pub reads: Vec<Read>,
     /// Whether to emit detail records ([`trace::Event::is_detail`]). A trace file always contains
     /// them.
@@ -85,11 +89,11 @@ pub struct Observer<'a> {
 /// A request to read a global variable of the policy.
 #[derive(Clone, Debug)]
 pub struct Read {
-    /// Simulated time of the reading. `None` means the end of the run.
+    /// Simulated time at which the variable is read. `None` means the end of the run.
     pub at_ns: Option<u64>,
     /// Name of the variable as in `--set`, for example `nr_stolen` or `queue[3].len`.
     pub global: String,
-    /// Value that was read. `None` if the run ended earlier or has no policy.
+    /// The value. `None` if the run ended before that time or has no policy.
     pub value: Option<String>,
 }
 
@@ -112,14 +116,14 @@ impl Observer<'_> {
 }
 
 impl Scenario {
-    /// Runs the scenario. `progress` is called with the completed share, 0 to 1000.
+    /// Runs the scenario. `progress` is called with the progress, from 0 to 1000.
     ///
-    /// A policy that fails is a result (`RunResult::exit`), not an error. A signal ends the run
-    /// early ([`interrupt`], `RunResult::interrupted`).
+    /// A policy that fails is not an error: the result contains the failure (`RunResult::exit`). A
+    /// signal ends the run early ([`interrupt`], `RunResult::interrupted`).
     ///
     /// # Errors
-    /// User errors: a setting that does not fit, a file that is not an object, a trace file that
-    /// cannot be created.
+    /// User errors: a setting that does not match the policy, a file that is not an object, a trace
+    /// file that cannot be created.
     pub fn run(&self, progress: &mut dyn FnMut(u64)) -> Result<Outcome, Error> {
         let observer = &mut Observer {
             sink: &mut Tee::new(),
@@ -132,7 +136,8 @@ impl Scenario {
     /// Runs the scenario with an observer.
     ///
     /// # Errors
-    /// As [`Scenario::run`], or the policy does not have a global that the observer reads.
+    /// As [`Scenario::run`]. In addition, the policy may lack a global variable that the observer
+    /// reads.
     pub fn run_observed(&self, observer: &mut Observer, progress: &mut dyn FnMut(u64)) -> Result<Outcome, Error> {
         let mut running = self.start()?;
         running.machine.details |= observer.details;
@@ -173,7 +178,7 @@ impl Scenario {
     }
 }
 
-/// The consumers of a run's records: hash, summary, trace file and drawing.
+/// The consumers of a run's records: the hash, the summary, the trace file and the drawing.
 pub(crate) struct Sinks {
     pub(crate) hash: Hash,
     summary: Summary,
@@ -205,7 +210,7 @@ impl Sinks {
         })
     }
 
-    /// Discards the new trace file, so that an earlier file of that name stays.
+    /// Discards the new trace file. An earlier file of the same name is kept.
     pub(crate) fn discard_trace(&mut self) {
         self.writer = None;
     }
@@ -215,7 +220,7 @@ impl Sinks {
         let result = self.summary.result(run);
         let mut unwritten = None;
         if let Some((path, mut writer)) = self.writer {
-            // The wall time is left out so that the same run writes the same bytes.
+            // The wall time is set to 0, so that equal runs write equal bytes.
             let timeless = RunResult {
                 wall_ns: 0,
                 ..result.clone()

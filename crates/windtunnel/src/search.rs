@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Search path of policies, machines, workloads, profiles and experiments: the working directory,
-//! then the directory of the executable.
+//! Finds the directories that contain policies, machines, workloads, profiles and experiments. The
+//! working directory is searched first, then the directory of the executable and the repository
+//! around it.
 
 use std::path::PathBuf;
 
-/// Returns the existing directories that may contain `name`, for example `machines`, nearest first.
+/// Returns the existing directories called `name`, for example `machines`, in the order of the
+/// search.
 pub fn folders(name: &str) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::from(name), PathBuf::from("target").join(name)];
     if let Ok(exe) = std::env::current_exe() {
-        // The executable is target/release/windtunnel. The repository is two levels above its
-        // directory, the built policies are one level above.
+        // The executable is target/release/windtunnel. The built policies are in a directory of
+        // target, and the repository is the parent directory of target.
         for up in exe.ancestors().skip(2).take(2) {
             found.push(up.join(name));
         }

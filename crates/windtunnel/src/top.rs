@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! State and rates of a running simulation, for `windtunnel top`.
+//! The state and the event rates of a running simulation, which `windtunnel top` shows.
 
 use crate::error::Error;
 use crate::running::Running;
@@ -9,20 +9,20 @@ use kernel::id::IDLE;
 use std::collections::BTreeMap;
 use trace::{Event, Record, Sink, escape};
 
-/// State at one update of the display. Rates are per second of simulated time.
+/// State at an update of the display. Rates are per second of simulated time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct View {
     /// Simulated time, in ns.
     pub at: u64,
-    /// Latest end of the run, in ns.
+    /// Time at which the run ends at the latest, in ns.
     pub until: u64,
     pub ended: bool,
     /// Simulated time since the previous update, in ns.
     pub elapsed: u64,
     pub cpus: Vec<Cpu>,
-    /// Names and lengths of queues that are not empty, longest first.
+    /// Names and lengths of the queues that are not empty, longest first.
     pub queues: Vec<(String, usize)>,
-    /// Tasks, busiest first.
+    /// The tasks, busiest first.
     pub tasks: Vec<Task>,
     pub nr_tasks: usize,
     /// Number of tasks that wait for a CPU.
@@ -41,7 +41,7 @@ pub struct Cpu {
     pub busy_percent: f64,
     /// Overhead of the kernel and the policy, which is a part of the busy time.
     pub overhead_percent: f64,
-    /// Name of the running task. `None` means idle.
+    /// Name of the running task. `None` if the CPU idles.
     pub runs: Option<String>,
     /// Number of tasks that wait on this CPU.
     pub waiting: u32,
@@ -52,11 +52,11 @@ pub struct Task {
     pub name: String,
     pub cpu: u32,
     pub cpu_percent: f64,
-    /// Time that the task has waited for a CPU, in ns. `None` if it runs or sleeps.
+    /// Time since which the task has been waiting for a CPU, in ns. `None` if it runs or sleeps.
     pub waits: Option<u64>,
 }
 
-/// Numbers of events since the previous update.
+/// Numbers of events since the previous update of the display.
 #[derive(Default)]
 struct EventCounts {
     wakeups: u64,
@@ -77,7 +77,7 @@ impl Sink for EventCounts {
     }
 }
 
-/// Cumulative counters at one update.
+/// Values of the cumulative counters at an update of the display.
 #[derive(Default)]
 struct Counters {
     at: u64,
@@ -87,7 +87,7 @@ struct Counters {
     tasks: BTreeMap<u32, u64>,
 }
 
-/// Advances a run and computes rates since the previous update.
+/// Advances a run, and computes the rates since the previous update.
 #[derive(Default)]
 pub struct Top {
     counts: EventCounts,
@@ -95,7 +95,7 @@ pub struct Top {
 }
 
 impl Top {
-    /// Runs up to `to` (ns) and returns the state then.
+    /// Runs up to the time `to` (ns) and returns the state at that time.
     ///
     /// # Errors
     /// As [`Running::advance`].
@@ -103,7 +103,7 @@ impl Top {
         self.counts = EventCounts::default();
         running.advance(to, &mut self.counts)?;
         let m = &running.machine;
-        // A run that ended by itself ended at its last event.
+        // If the run has ended by itself, it ended with its last event.
         let now = if running.clock() == u64::MAX {
             m.now
         } else {
@@ -179,7 +179,7 @@ impl Top {
 
 impl Counters {
     fn read(m: &Machine, now: u64) -> Counters {
-        // A running task has also used the time since the last update of its runqueue's clock.
+        // A running task has also used the time since its runqueue's clock was updated last.
         let since = |cpu: usize| {
             let rq = &m.rqs[cpu];
             if rq.curr == IDLE {
@@ -212,7 +212,7 @@ fn name(seen: &Snapshot, pid: u32) -> String {
     format!("{comm}:{pid}")
 }
 
-/// Heading for the rows of [`View::line`].
+/// Heading above the rows that [`View::line`] returns.
 pub const HEADING: &str =
     "     time ms    tasks  waiting   busy %  overhead %  switches/s  wake-ups/s  migrations/s  busiest";
 

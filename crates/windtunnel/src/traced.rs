@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reads what was recorded: a trace file of a simulated run, or a recording of a real machine.
+//! Reads traces of simulated runs and recordings of real machines.
 
 use crate::error::Error;
 use crate::interrupt;
@@ -10,12 +10,12 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use trace::{CpuPosition, Event, Hash, Header, Reader, Record, Sink, Tee, recording};
 
-/// Number of records that are passed on at a time.
+/// Number of records that are passed to the sink at once.
 const BATCH: usize = 4096;
-/// Largest recording in bytes. Its text is read as a whole.
+/// Maximum size of a recording in bytes. The text of a recording is read into memory as a whole.
 const MAX_RECORDING_BYTES: u64 = 4 << 30;
 
-/// An open trace or recording, which can be replayed any number of times.
+/// An open trace or recording. It can be replayed any number of times.
 pub struct Traced {
     pub path: PathBuf,
     pub header: Header,
@@ -25,25 +25,25 @@ pub struct Traced {
 pub enum Kind {
     /// A trace file. Its records are read on each replay.
     File { bytes: u64 },
-    /// A recording, with all its records in memory and the number of context switches that it
-    /// lacks.
+    /// A recording. All its records are in memory. `missing` is the number of context switches that
+    /// the recording lacks.
     Recording { records: Vec<Record>, missing: u32 },
 }
 
 /// Result of a replay.
 #[derive(Clone, Debug, Default)]
 pub struct End {
-    /// Time of the last record, ns.
+    /// Time of the last record, in ns.
     pub time: u64,
     /// Hash of all records ([`Hash::value`]).
     pub hash: u64,
     /// Result of the run, if the trace file contains it.
     pub result: Option<RunResult>,
-    /// Whether a signal ended the replay early ([`interrupt`]).
+    /// Whether a signal ended the replay early (see [`interrupt`]).
     pub interrupted: bool,
 }
 
-/// Returns the positions of a machine's CPUs in the form of a trace header.
+/// Returns the positions of a machine's CPUs as a trace header contains them.
 pub fn places(machine: &MachineSpec) -> Vec<CpuPosition> {
     let position = |cpu: &machine::Cpu| CpuPosition {
         core: cpu.core,
@@ -54,12 +54,13 @@ pub fn places(machine: &MachineSpec) -> Vec<CpuPosition> {
 }
 
 impl Traced {
-    /// Opens a trace file, or reads a recording. `machine` gives the topology of a recording.
-    /// Without it, every CPU is a core of one LLC.
+    /// Opens a trace file, or reads a recording. `machine` describes the topology of the machine on
+    /// which a recording was made. Without it, every CPU is assumed to be a core, and all share one
+    /// LLC.
     ///
     /// # Errors
-    /// The file cannot be read, it is neither a trace nor a recording, or it has more CPUs than the
-    /// machine.
+    /// The file cannot be read, is neither a trace nor a recording, or uses more CPUs than
+    /// `machine` has.
     pub fn open(path: &Path, machine: Option<&MachineSpec>) -> Result<Traced, Error> {
         let at = |error: &dyn std::fmt::Display| Error::new(format!("{}: {error}", path.display()));
         let mut file = File::open(path).map_err(|error| at(&error))?;
@@ -116,10 +117,11 @@ impl Traced {
         })
     }
 
-    /// Passes all records to `sink`. `progress` is called with the completed share, 0 to 1000.
+    /// Passes all records to `sink`. `progress` is called with the progress, from 0 to 1000.
     ///
     /// # Errors
-    /// The trace file is damaged or incomplete. The records before the error have been passed on.
+    /// The trace file is damaged or incomplete. The records before the damage have been passed to
+    /// `sink`.
     pub fn replay(&self, sink: &mut dyn Sink, progress: &mut dyn FnMut(u64)) -> Result<End, Error> {
         let mut end = End::default();
         let mut hash = Hash::default();
@@ -168,9 +170,10 @@ impl Traced {
         Ok(end)
     }
 
-    /// Replays the trace and returns its result. A trace file of a complete run contains the
-    /// result. In other cases it is computed from the records, which leaves some figures empty: the
-    /// unit of operations, how the policy failed, and the time idle while tasks waited.
+    /// Replays the trace and returns the result of the run. The trace file of a complete run
+    /// contains the result. Otherwise the result is computed from the records. It then lacks the
+    /// unit of operations, the reason why the policy failed, and the time that CPUs idled while
+    /// tasks waited.
     ///
     /// # Errors
     /// As [`Traced::replay`].

@@ -9,7 +9,7 @@ use std::path::Path;
 use trace::escape;
 use workload::{Generator, Unit, Workload, generators};
 
-/// Returns the names of workload files and generators, each with its path or description.
+/// Returns the names of workload files with their paths, and of generators with their descriptions.
 pub fn list(folders: &[&Path]) -> Vec<(String, String)> {
     let files = workload::files(folders);
     let mut rows: Vec<(String, String)> = files
@@ -31,7 +31,7 @@ pub fn list(folders: &[&Path]) -> Vec<(String, String)> {
 /// Describes the parameters of a generator or the tasks of a workload.
 ///
 /// # Errors
-/// There is no such workload.
+/// The workload does not exist.
 pub fn show(spec: &str, folders: &[&Path]) -> Result<String, Error> {
     if let Some(generator) = generators().iter().find(|generator| generator.name == spec) {
         return Ok(parameters(generator));
@@ -86,7 +86,7 @@ fn contents(workload: &Workload) -> String {
     );
     let mut kinds: BTreeMap<(String, String), usize> = BTreeMap::new();
     for task in &workload.tasks {
-        // Instances of one task have numbered names: name-0, name-1.
+        // The instances of a task are numbered: name-0, name-1.
         let name = task
             .comm
             .trim_end_matches(|c: char| c.is_ascii_digit())

@@ -10,13 +10,13 @@ pub struct Builder {
     counters: u32,
 }
 
-/// A loop that was begun. It must be passed to [`Builder::end_loop`].
+/// A loop that has begun but not ended. It must be passed to [`Builder::end_loop`].
 #[must_use]
 pub struct Loop {
     counter: u32,
     times: Option<u64>,
     body: usize,
-    /// Whether the loop has one round, so that it needs no counter and no jump.
+    /// Whether the loop has only one round and therefore needs no counter and no jump.
     plain: bool,
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Validation of workloads. It finds invalid indices, values out of range, endless loops in which
-//! no time passes, unlocking of locks that are not held, and waits that nothing can end.
+//! no time passes, unlocking of mutexes that are not held, and waits that no task can end.
 
 use crate::disturbance::{Action, Disturbance};
 use crate::program::{Dist, Op, Policy, Program, Resource, ResourceId, Workload};
 use input::Error;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An error in a workload, and the program and step that contain it, if any.
+/// An error in a workload, and the index of the program and step that contain it, if there is one.
 #[derive(Debug)]
 pub(crate) struct Finding {
     pub op: Option<(usize, usize)>,
@@ -50,8 +50,8 @@ impl Workload {
         })
     }
 
-    /// Returns the indices of all tasks that exist at some time: those that are started and those
-    /// that they fork.
+    /// Returns the indices of all tasks that exist at some time: tasks that are started and,
+    /// recursively, tasks that these fork.
     pub(crate) fn created(&self) -> BTreeSet<u32> {
         let started = self.tasks.iter().zip(0..).filter(|(task, _)| task.spawn);
         let mut left: Vec<u32> = started.map(|(_, index)| index).collect();
@@ -115,7 +115,7 @@ fn cgroups(workload: &Workload) -> Checked {
         if !(1..=10_000).contains(&cgroup.weight) {
             return Err(new_finding(
                 format!("weight {} of cgroup '{}' is out of range", cgroup.weight, cgroup.path),
-                "use a cpu.weight of 1..=10000; the default is 100",
+                "use a cpu.weight of 1 to 10000; the default is 100",
             ));
         }
     }
@@ -203,7 +203,10 @@ fn tasks(workload: &Workload) -> Checked {
         }
     }
     if !workload.tasks.iter().any(|task| task.spawn) {
-        return Err(new_finding("no task starts", "give at least one task an instance"));
+        return Err(new_finding(
+            "no task starts",
+            "set \"instance\" of at least one task to 1 or more",
+        ));
     }
     Ok(())
 }
@@ -215,7 +218,7 @@ pub(crate) fn policy(policy: Policy) -> Checked {
             if !(-20..=19).contains(&nice) {
                 return Err(new_finding(
                     format!("nice {nice} is out of range"),
-                    "use a nice value of -20..=19",
+                    "use a nice value of -20 to 19",
                 ));
             }
         }
@@ -223,7 +226,7 @@ pub(crate) fn policy(policy: Policy) -> Checked {
             if !(1..=99).contains(&rt_priority) {
                 return Err(new_finding(
                     format!("real-time priority {rt_priority} is out of range"),
-                    "use 1..=99 for SCHED_FIFO and SCHED_RR; 99 is the highest",
+                    "use 1 to 99 for SCHED_FIFO and SCHED_RR; 99 is the highest",
                 ));
             }
         }
@@ -272,10 +275,10 @@ fn dist(dist: &Dist) -> Checked {
     match dist {
         Dist::Uniform { lo, hi } if lo > hi => bad("lo is above hi", "swap them"),
         Dist::HyperExponential { permille_a, .. } if *permille_a > 1000 => {
-            bad("probability above 1", "permille_a is 0..=1000")
+            bad("probability above 1", "use a permille_a of 0 to 1000")
         }
         Dist::Pareto { lo, hi, alpha_milli } if *lo == 0 || lo > hi || *alpha_milli == 0 => {
-            bad("bounds or shape out of range", "0 < lo <= hi, alpha_milli > 0")
+            bad("bounds or shape out of range", "use 0 < lo <= hi and alpha_milli > 0")
         }
         Dist::Trace(values) if values.is_empty() => bad("empty trace", "give at least one value"),
         _ => Ok(()),
@@ -377,11 +380,11 @@ impl Resource {
     }
 }
 
-/// Loops with at most this many rounds may take no time; they are taken for intended bursts.
+/// Loops with at most this many rounds may take no time, because they are probably intended bursts.
 const IDLE_ROUNDS: u64 = 10_000;
 
-/// Checks that each longer loop waits or computes. Steps that take only the time of a system call
-/// do not count.
+/// Checks that each loop with more than [`IDLE_ROUNDS`] rounds waits or computes. Steps that take
+/// only the time of a system call do not count.
 fn endless(workload: &Workload, program: &Program) -> Result<(), (usize, Finding)> {
     let passes = |op: &Op| match op {
         Op::Run(length) | Op::Runtime(length) | Op::Sleep(length) | Op::Interval { length, .. } => takes_time(length),
@@ -426,7 +429,7 @@ fn endless(workload: &Workload, program: &Program) -> Result<(), (usize, Finding
 }
 
 /// Checks that mutexes are locked and unlocked in pairs. Programs have no branches except loops, so
-/// the held mutexes are known at each step.
+/// it is known which mutexes a task holds at each step.
 fn locks(workload: &Workload, program: &Program) -> Result<(), (usize, Finding)> {
     let name = |id: ResourceId| workload.resources[id as usize].name();
     let mut held: BTreeSet<ResourceId> = BTreeSet::new();
@@ -485,7 +488,8 @@ fn locks(workload: &Workload, program: &Program) -> Result<(), (usize, Finding)>
     }
 }
 
-/// Checks that some task can end each wait, and that some task receives what is sent.
+/// Checks that some task can end each wait, and that some task receives from each channel to which
+/// others send.
 fn wakers_exist(workload: &Workload) -> Checked {
     let used: BTreeSet<u32> = workload.tasks.iter().map(|t| t.program).collect();
     let mut waits: BTreeMap<ResourceId, (usize, usize)> = BTreeMap::new();

@@ -14,8 +14,8 @@ pub struct Disturbance {
 /// [`Workload::cgroups`](crate::Workload::cgroups).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// `count` interrupts of `ns` on a CPU, one every `period_ns`. If `count` is `None`, they never
-    /// end. The interrupted task is delayed.
+    /// `count` interrupts on a CPU, one every `period_ns`. Each delays the running task by `ns`. If
+    /// `count` is `None`, the interrupts never end.
     Irq {
         cpu: u32,
         ns: u64,
@@ -24,8 +24,7 @@ pub enum Action {
     },
     /// The CPU goes offline or comes back online.
     Hotplug { cpu: u32, online: bool },
-    /// Creates a cgroup (mkdir), which does not exist before. Its weight is 100, and it has no
-    /// limits.
+    /// Creates a cgroup (mkdir), which must not exist yet. Its weight is 100, and it has no limits.
     Create { cgroup: u32 },
     /// Removes a cgroup (rmdir). This fails if it contains tasks or cgroups.
     Remove { cgroup: u32 },
@@ -57,7 +56,7 @@ impl crate::Workload {
 }
 
 impl Action {
-    /// Returns the cgroup that is changed.
+    /// Returns the cgroup that the action changes, if there is one.
     pub fn cgroup(&self) -> Option<u32> {
         match *self {
             Action::Hotplug { .. } | Action::Irq { .. } => None,
@@ -71,7 +70,7 @@ impl Action {
         }
     }
 
-    /// Returns the CPUs that are named.
+    /// Returns the CPUs that the action contains.
     pub fn cpus(&self) -> &[u32] {
         match self {
             Action::Hotplug { cpu, .. } | Action::Irq { cpu, .. } => std::slice::from_ref(cpu),

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 /// Maximum size of an rt-app file. Real files are far smaller.
 const MAX_FILE_BYTES: u64 = 64 << 20;
-/// Maximum size of a recording. In memory it needs ten times as much.
+/// Maximum size of a recording. The records of a recording need ten times as much memory.
 const MAX_RECORDING_BYTES: u64 = 512 << 20;
 
-/// Loads a workload. `spec` is one of
+/// Loads a workload. Paths in `search` are directories of workload files. `spec` is one of
 ///
 /// - a path that ends in `.json`, used as it is or relative to the directories in `search`,
 /// - the name of a `.json` file in one of those directories, without its extension,

@@ -10,12 +10,11 @@ pub type ResourceId = u32;
 /// Index into [`Workload::tasks`].
 pub type TaskId = u32;
 
-/// Number of the phase that starts the measurement. Throughput and score count only what follows
-/// it.
+/// Phase number that starts the measurement. Throughput and score count only operations after it.
 pub const MEASURED: u32 = u32::MAX;
 
-/// A distribution of times in ns. Random ones are sampled at each use from the machine's seeded
-/// generator.
+/// A distribution of times in ns. Each use of a random distribution takes a new sample from the
+/// machine's seeded random generator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dist {
     Fixed(u64),
@@ -40,8 +39,8 @@ pub enum Dist {
         hi: u64,
         alpha_milli: u32,
     },
-    /// These values in order, repeated after the last one. Each step of each task has its own
-    /// position.
+    /// These values in order, starting again after the last one. Each step of each task has a
+    /// position in the list of its own.
     Trace(Vec<u64>),
 }
 
@@ -60,8 +59,9 @@ pub enum Policy {
     Ext {
         nice: i32,
     },
-    /// SCHED_DEADLINE, which precedes all others. The task's program limits its runtime itself.
-    /// Only disturbances use it.
+    /// SCHED_DEADLINE, which precedes all other policies. The simulated kernel does not limit the
+    /// runtime of such tasks, so their programs must do so. Only tasks of disturbances have this
+    /// policy.
     Deadline,
     /// rt_priority is 1..=99; 99 is the highest.
     Fifo {
@@ -72,8 +72,8 @@ pub enum Policy {
     },
 }
 
-/// A step of a program. It takes only the time that it states and the time that the kernel
-/// charges.
+/// A step of a program. Apart from the stated time, it takes only as long as the kernel's work for
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Compute this many ns of work at capacity 1024. Slower CPUs take longer.
@@ -83,8 +83,8 @@ pub enum Op {
     /// Sleep for this long.
     Sleep(Dist),
     /// Sleep until `period` after the previous expiry of this task's timer `timer` (rt-app
-    /// `timer`). If an expiry was missed, an `absolute` timer catches up, and any other timer
-    /// restarts from now. A timer starts at its first use.
+    /// `timer`). If the task missed an expiry, an `absolute` timer keeps its original schedule, and
+    /// any other timer starts again from now. A timer starts at its first use.
     Timer {
         timer: u32,
         period: u64,
@@ -106,7 +106,8 @@ pub enum Op {
     },
     Lock(ResourceId),
     Unlock(ResourceId),
-    /// Wait for a condition, releasing the mutex meanwhile (pthread_cond_wait).
+    /// Release the mutex and wait for a condition, then acquire the mutex again
+    /// (pthread_cond_wait).
     CondWait {
         cond: ResourceId,
         mutex: ResourceId,
@@ -121,8 +122,8 @@ pub enum Op {
     Barrier(ResourceId),
     SemPost(ResourceId),
     SemWait(ResourceId),
-    /// Wait until another task resumes this resource (rt-app `suspend`). If that has already
-    /// happened, continue at once.
+    /// Wait until another task resumes this resource (rt-app `suspend`). If another task has
+    /// already resumed it, continue at once.
     Suspend(ResourceId),
     Resume(ResourceId),
     /// Write `bytes` as one message to a pipe or socket. Blocks while there is no room for it.
@@ -133,15 +134,15 @@ pub enum Op {
     /// Read one message. Blocks while the channel is empty.
     Recv(ResourceId),
     Yield,
-    /// Create the task that `Workload::tasks[task]` describes. Its `start_ns` counts from now. A
-    /// `thread` belongs to the parent's process.
+    /// Create the task that `Workload::tasks[task]` describes. Its `start_ns` counts from now. If
+    /// `thread` is set, the task belongs to the parent's process.
     Fork {
         task: TaskId,
         thread: bool,
     },
     /// Wait until all of this task's children have exited.
     WaitChildren,
-    /// Wait until at most `left` of this task's children have not exited.
+    /// Wait until at most `left` of this task's children are still running.
     WaitChild {
         left: u32,
     },
@@ -167,15 +168,15 @@ pub enum Op {
     Done {
         count: u32,
     },
-    /// Start the next phase of an rt-app program, which only affects reports, or start the
-    /// measurement ([`MEASURED`]).
+    /// Start the phase of an rt-app program with this number. Phases affect only reports, except
+    /// that the phase [`MEASURED`] starts the measurement.
     Phase(u32),
     /// Set a loop counter to 0. Every task has its own counters.
     LoopInit {
         counter: u32,
     },
-    /// Increment a loop counter, and jump to `target` while it is below `times`. `None` always
-    /// jumps.
+    /// Increment a loop counter, and jump to `target` if it is below `times`. If `times` is `None`,
+    /// always jump.
     LoopBack {
         counter: u32,
         times: Option<u64>,
@@ -199,8 +200,8 @@ pub enum Channel {
     Pipe,
     /// An AF_UNIX socket.
     Socket,
-    /// A TCP connection within the host, with Nagle's algorithm: data that is sent while earlier
-    /// data is unread is transmitted together.
+    /// A TCP connection within one host, with Nagle's algorithm: while sent data is unread, further
+    /// data is collected and then transmitted together.
     Tcp,
 }
 
@@ -242,7 +243,7 @@ pub struct TaskSpec {
     pub policy: Policy,
     /// Allowed CPUs; `None` allows all.
     pub cpus: Option<Vec<u32>>,
-    /// CPU on which the task is created. `None` distributes such tasks over the allowed CPUs in
+    /// CPU on which the task is created. Tasks with `None` are distributed over the allowed CPUs in
     /// turn.
     pub start_cpu: Option<u32>,
     /// Time in ns at which the task is created, counted from the start of the workload or from the
@@ -254,7 +255,8 @@ pub struct TaskSpec {
     pub cgroup: u32,
     /// Whether the task is created at the start. Otherwise it is only a template for [`Op::Fork`].
     pub spawn: bool,
-    /// Working set in bytes, which determines the cost of reloading caches; 0 means negligible.
+    /// Working set in bytes, which determines the cost of reloading caches after a switch; 0 means
+    /// no cost.
     pub footprint_bytes: u64,
 }
 
@@ -267,7 +269,7 @@ pub struct Cgroup {
     pub weight: u32,
 }
 
-/// Kind of the number that is the result of a workload.
+/// Kind of the score, the one number that is the result of a workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Score {
     /// Operations ([`Workload::unit`]) per second. Higher is better.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Replay: converts a recording into a workload with tasks that do the same work.
 //!
-//! Each task computes as much as in the recording. It sleeps as long as it did if no other task
-//! woke it, and otherwise waits for its waker. A different scheduler thus changes how long tasks
-//! wait for a CPU, but not what they do.
+//! Each task computes as much as in the recording. If another task woke it in the recording, it
+//! waits for that task. Otherwise it sleeps as long as in the recording. A different scheduler thus
+//! changes how long tasks wait for a CPU, but not what they do.
 //!
 //! - All computing between two other steps becomes one [`Op::Run`], no matter on which CPUs and in
 //!   how many pieces it ran.
@@ -12,9 +12,9 @@
 //!   not lost.
 //! - A wake-up by an interrupt becomes a sleep for the time from the task's last switch to the
 //!   wake-up.
-//! - A fork stays a fork. A task that existed at the start also starts then. A task that was first
-//!   woken by an interrupt starts with that wake-up.
-//! - A task ends when it exited, or with the recording.
+//! - A fork is replayed as a fork. A task that existed at the start of the recording starts at time
+//!   0. A task whose first event is a wake-up by an interrupt starts with that wake-up.
+//! - A task exits where it exited in the recording, or where the recording ends.
 //!
 //! Not replayed are affinities, changes of priority, execs, the assignment of threads to processes,
 //! and the caches and speeds of the recorded CPUs. All computing is assumed to have happened at
@@ -30,7 +30,7 @@ use input::Error;
 use std::collections::BTreeMap;
 use trace::{Event, Record, TaskState};
 
-/// State of a task, and since when.
+/// State of a task. The number is the time in ns at which the state began.
 #[derive(Clone, Copy)]
 enum Doing {
     Runs(u64),
@@ -45,9 +45,9 @@ struct Replayed {
     spec: TaskSpec,
     ops: Vec<Op>,
     doing: Doing,
-    /// Time in ns that the task has computed and that is not yet part of a step.
+    /// Computing time in ns that is not yet part of a step.
     computed: u64,
-    /// Whether the task has run or been woken.
+    /// Whether the task has run or has been woken since the start of the recording.
     met: bool,
 }
 
@@ -60,7 +60,7 @@ impl Replayed {
         }
     }
 
-    /// Appends the computing so far as a step, then `op`.
+    /// Appends a step for the computing since the last step, then `op`.
     fn step(&mut self, op: Option<Op>) {
         let ns = std::mem::take(&mut self.computed);
         self.ops.extend((ns > 0).then_some(Op::Run(Dist::Fixed(ns))));
@@ -72,14 +72,15 @@ impl Replayed {
 #[derive(Default)]
 struct Replay {
     tasks: Vec<Replayed>,
-    /// Index of the task that currently has each pid. Pids can be used again.
+    /// Index of the task that currently has each pid. A later task can have the pid of an exited
+    /// one.
     by_pid: BTreeMap<u32, usize>,
     /// Semaphore of each pair of waker and woken task.
     pairs: BTreeMap<(usize, usize), u32>,
 }
 
-/// Converts records into a workload. They must contain every switch, and of each wake-up only the
-/// first record.
+/// Converts records into a workload. The records must contain every switch. For each wake-up, they
+/// must contain only the first record.
 ///
 /// # Errors
 /// Fails if no task runs.

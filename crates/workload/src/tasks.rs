@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A builder of workloads that adds one task at a time. It is used by tests.
+//! A builder of workloads that adds one task at a time. Tests use it.
 
 use crate::generator::{empty, task};
 use crate::program::{Op, Program, Resource, TaskSpec, Workload};
@@ -83,7 +83,7 @@ mod tests {
         let tasks = Tasks::default().add("a", vec![Op::Run(Dist::Fixed(1)), round]);
         let tasks = tasks.add_many(2, "b", &[Op::Yield]).with(|task| task.start_ns = 7);
         let workload = tasks.with_all(|task| task.start_cpu = Some(1)).workload;
-        workload.check().expect("it is whole");
+        workload.check().expect("the workload is valid");
         let counters: Vec<u32> = workload.programs.iter().map(|program| program.counters).collect();
         assert_eq!(counters, [3, 0, 0]);
         let added: Vec<_> = workload

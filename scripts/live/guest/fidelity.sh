@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# fidelity.sh POLICY...: prints simulated and live results as Markdown rows. The simulated machine
-# models this guest, with costs measured here.
+# fidelity.sh POLICY...: executes and simulates workloads under each policy. Prints the results as
+# rows of a Markdown table. The simulated machine has the topology of this guest, and costs that the
+# script measures in this guest.
 failed=0
 machine=/tmp/guest.toml
 windtunnel machine calibrate -o $machine 2>/dev/null || { echo "FAILED calibrate"; exit 1; }

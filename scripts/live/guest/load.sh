@@ -1,9 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# load.sh SECONDS: runs a mixed load of computing tasks with different nice values, hackbench, chat,
-# forks, pipes, changes of affinity and nice value, a real-time task, and a CPU that goes offline
-# and comes back. Three tasks are bound to that CPU. A CPU is offline only when all tasks have left
-# it; /tmp/offline has the seconds that this took each time.
+# load.sh SECONDS: runs a mixed load. It consists of computing tasks with different nice values,
+# hackbench, chat, forks, pipes, changes of affinity and nice value, and a real-time task.
+#
+# At the same time, CPU 3 repeatedly goes offline and online again. Three tasks are bound to it. A
+# CPU is offline only when all tasks have left it. The script writes to /tmp/offline how many
+# seconds this took each time.
 end=$(($(date +%s) + $1))
 others=""
 until_end() { while [ "$(date +%s)" -lt $end ]; do "$@"; done; }

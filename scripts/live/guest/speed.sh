@@ -1,10 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# speed.sh SCHEDULER...: measures messages and a pipe ping-pong under each scheduler; `default` is
-# the kernel's own. The guest must run in instruction-exact time (QEMU -icount), in which the same
-# boot gives the same figures. Each figure is the median over three seeds. With the kernel's BPF
-# statistics enabled, the script then prints time and number of calls of each callback in the
-# ping-pong.
+# speed.sh SCHEDULER...: measures the speed of messages (hackbench) and of a ping-pong through pipes
+# under each scheduler. `default` is the kernel's own scheduler. Each figure is the median over
+# three seeds. The guest must run in exact time (see ../boot.sh), so that the same boot always gives
+# the same figures.
+#
+# After that, the script enables the kernel's BPF statistics and runs the ping-pong again. It prints
+# how often each callback was called, and how long the calls took.
 fail() { echo "FAILED $*"; failed=1; }
 failed=0
 score() { windtunnel live run "$@" | sed -n 's/^  score  *\([0-9.]*\).*/\1/p'; }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A policy that its user-space part must set up, as prepared.toml says: a map and an array with one
- * element per CPU, a program that runs for each CPU, and a callback flag. ops.init() checks the first
- * three; nr_last counts the effect of the flag.
+ * A policy that must be set up before it is enabled. The profile prepared.toml does this in place
+ * of a user-space part: it gives a map and an array one element per CPU, runs a program for each
+ * CPU, and sets a callback flag. ops.init() checks the first three. The counter nr_last shows the
+ * effect of the flag.
  */
 #include "scx.h"
 
 char _license[] SEC("license") = "GPL";
 
 const volatile u32 nr_cpus = 1;
-/* Element k is set to k + 1. */
+/* The profile sets element k to k + 1. */
 u32 slots[1] SEC(".data.slots");
 u64 nr_prepared;
 u64 nr_last;
@@ -41,7 +42,7 @@ s32 SCX_OP_SLEEPABLE(prepared_init)
 {
 	u32 *all = slots;
 
-	/* Hides from the compiler that the array is declared with one element. */
+	/* The compiler must not assume that the array has only one element, as declared. */
 	barrier_var(all);
 	for (u32 cpu = 0; cpu < nr_cpus && cpu < 1024; cpu++) {
 		u32 key = cpu;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A policy that the kernel must eject. If `forget` is set, it inserts a task into no DSQ, which the watchdog notices. */
+/*
+ * A policy that the kernel must eject. If `forget` is set, the policy does not insert a certain
+ * task into any DSQ. The task then never runs, which the watchdog notices.
+ */
 #include "scx.h"
 
 char _license[] SEC("license") = "GPL";
@@ -9,7 +12,7 @@ u64 nr_forgotten;
 
 void SCX_OP(stalling_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	/* Only the test's own task is forgotten; all other tasks continue. */
+	/* Only the task that the test has started is forgotten. All other tasks continue to run. */
 	if (forget && p->comm[0] == 'v' && p->comm[1] == 'i' && p->comm[2] == 'c') {
 		__sync_fetch_and_add(&nr_forgotten, 1);
 		return;

@@ -4,14 +4,14 @@
 use super::{bytes, get, put};
 use crate::random::Random;
 
-/// A type's offset in the section, kind and number of members.
+/// Offset of a type in the section, the kind of the type, and the number of its members.
 struct Type {
     at: usize,
     kind: u64,
     vlen: u64,
 }
 
-/// Returns the length of a type beyond its first twelve bytes.
+/// Returns the size of a type in bytes, without the first twelve bytes, which all kinds have.
 fn rest(kind: u64, vlen: u64) -> usize {
     let vlen = vlen as usize;
     match kind {
@@ -36,7 +36,7 @@ fn types(data: &[u8]) -> Vec<Type> {
     types
 }
 
-/// Returns an extreme number of entries, bytes or bits.
+/// Returns an extreme number, which is used as a number of entries, bytes or bits.
 fn size(random: &mut Random) -> u64 {
     *random.pick(&[
         0,
@@ -70,14 +70,14 @@ pub fn damage(random: &mut Random, data: &mut Vec<u8>) {
     }
     let index = random.below(types.len());
     let Type { at, kind, vlen } = types[index];
-    // Type ids start at 1.
+    // The ids of types start at 1.
     let id = match random.below(4) {
         0 => index as u64 + 1,
         1 => random.edge(),
         _ => random.below(types.len() + 2) as u64,
     };
     match random.below(8) {
-        // The referenced type, or the size.
+        // This word is the type that is referred to, or the size.
         0 | 1 => put(data, at + 8, 4, id),
         2 => {
             let size = size(random);
@@ -104,8 +104,8 @@ pub fn damage(random: &mut Random, data: &mut Vec<u8>) {
             put(data, at, 4, name);
         }
         _ if kind == 3 => {
-            // Element type, index type, number of elements. Map definitions encode values as such
-            // numbers.
+            // The words of an array are the element type, the index type and the number of
+            // elements. Map definitions use the number of elements of an array to encode a value.
             let word = *random.pick(&[0, 1, 2, 2, 2]);
             let value = if word == 2 { size(random) } else { id };
             put(data, at + 12 + 4 * word, 4, value);
@@ -135,7 +135,8 @@ pub fn damage_ext(random: &mut Random, data: &mut Vec<u8>) {
     if random.chance(10) {
         return bytes(random, data);
     }
-    // Each of the three tables has an offset and a length, relative to the end of the header.
+    // Each of the three tables is described by its offset and its length. The offset counts from
+    // the end of the header.
     let table = random.below(3);
     let start = (get(data, 4, 4) + get(data, 8 + 8 * table, 4)) as usize;
     let len = get(data, 12 + 8 * table, 4) as usize;
@@ -149,8 +150,8 @@ pub fn damage_ext(random: &mut Random, data: &mut Vec<u8>) {
     put(data, at, 4, value);
 }
 
-/// Makes an input of two damaged sections, the object's types and the kernel's types. The first two
-/// bytes are the length of the object's types.
+/// Makes an input from two damaged sections: the types of an object and those of a kernel. The
+/// first two bytes of the input are the length of the first section.
 pub fn pair(random: &mut Random, seeds: &[Vec<u8>]) -> Vec<u8> {
     let mut local = random.pick(seeds).clone();
     let mut target = random.pick(seeds).clone();

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Damages instructions. Each has eight bytes: operation, registers, offset and constant.
+//! Damages instructions. An instruction has eight bytes: operation, registers, offset and constant.
 
 use super::{get, put};
 use crate::random::Random;
 
 const INSN: usize = 8;
 
-/// Valid operations. Others would be refused before anything runs.
+/// Valid operations. An object with any other operation would be refused before it runs.
 const OPS: [u64; 40] = [
     0x07, 0x0f, 0x17, 0x1f, 0x27, 0x2f, 0x37, 0x3f, 0x47, 0x57, 0x67, 0x77, 0x87, 0x97, 0xa7, 0xb7, 0xbf, 0xc7, 0x04,
     0x0c, 0xbc, 0xd4, 0x61, 0x69, 0x71, 0x79, 0x62, 0x7a, 0x63, 0x7b, 0xdb, 0xc3, 0x05, 0x15, 0x1d, 0x2d, 0x5d, 0x85,
     0x95, 0x81,
 ];
 
-/// Helpers that access memory, call a callback, or take long.
+/// Helpers that access memory, call back a function of the program, or take a long time.
 const HELPERS: [u64; 24] = [
     1, 2, 3, 4, 5, 6, 7, 8, 25, 87, 88, 93, 94, 113, 115, 130, 131, 132, 156, 164, 165, 169, 171, 181,
 ];
 
-/// Damages one instruction, or moves several.
+/// Damages one instruction, or moves several instructions.
 pub fn damage(random: &mut Random, data: &mut Vec<u8>) {
     let count = data.len() / INSN;
     let at = INSN * random.below(count);
@@ -44,7 +44,7 @@ pub fn damage(random: &mut Random, data: &mut Vec<u8>) {
             put(data, at + 4, 4, constant);
         }
         4 => {
-            // A jump, backward as often as forward.
+            // A jump. Jumps backward and forward are equally likely.
             put(data, at, 1, 0x05);
             let distance = (random.below(2 * count + 1) as u64).wrapping_sub(count as u64);
             put(data, at + 2, 2, distance);
@@ -60,7 +60,7 @@ pub fn damage(random: &mut Random, data: &mut Vec<u8>) {
             put(data, to, INSN, word);
         }
         7 => {
-            // Repeats one instruction. Relocations then refer to other instructions.
+            // Repeats one instruction. Relocations after it then refer to the wrong instructions.
             let insn = data.get(at..at + INSN).unwrap_or_default().to_vec();
             let times = 1 + random.below(200);
             data.splice(at..at, insn.repeat(times));

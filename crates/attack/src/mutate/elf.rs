@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Damages object files: takes the sections apart, damages one according to its type, and writes
-//! the file again.
+//! Damages object files. A file is split into its sections, one section is damaged according to its
+//! type, and the file is written again.
 
 use super::{btf, bytes, code, get, put};
 use crate::random::Random;
@@ -13,7 +13,7 @@ const SYMTAB: u64 = 2;
 const REL: u64 = 9;
 const NOBITS: u64 = 8;
 
-/// An ELF file split into header and sections.
+/// An ELF file, split into header and sections.
 struct Elf {
     header: Vec<u8>,
     sections: Vec<Section>,
@@ -36,7 +36,7 @@ impl Section {
 }
 
 impl Elf {
-    /// Splits a file that a compiler wrote, or returns `None` for any other file.
+    /// Splits a file that a compiler wrote. Returns `None` for any other file.
     fn parse(file: &[u8]) -> Option<Elf> {
         let header = file.get(..HEADER)?.to_vec();
         let at = get(&header, 40, 8) as usize;
@@ -63,7 +63,8 @@ impl Elf {
         Some(Elf { header, sections })
     }
 
-    /// Joins the file, with sizes and offsets that fit the sections' data.
+    /// Joins the header and the sections to a file. Sizes and offsets match the data of the
+    /// sections.
     fn write(mut self) -> Vec<u8> {
         let mut file = self.header.clone();
         for section in &mut self.sections {
@@ -84,7 +85,7 @@ impl Elf {
         file
     }
 
-    /// Returns a random section with data that `wanted` accepts.
+    /// Returns a random section that has data and for which `wanted` returns true.
     fn find(&mut self, random: &mut Random, wanted: impl Fn(&Section) -> bool) -> Option<&mut Section> {
         let mut found: Vec<&mut Section> = self
             .sections

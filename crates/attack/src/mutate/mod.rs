@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Damages inputs, using knowledge of their formats: sections of objects, types, instructions,
-//! blocks of traces, words of texts.
+//! Damages valid inputs. The damage depends on the format: it affects sections of objects, types,
+//! instructions, blocks of traces, or words of texts.
 
 mod btf;
 mod code;
@@ -15,7 +15,7 @@ pub use trace::trace;
 
 use crate::random::Random;
 
-/// Overwrites `size` bytes at `at` with a number, unless they are outside the data.
+/// Overwrites `size` bytes at offset `at` with a number. Does nothing if they are outside the data.
 fn put(data: &mut [u8], at: usize, size: usize, value: u64) {
     if let Some(bytes) = at.checked_add(size).and_then(|end| data.get_mut(at..end)) {
         bytes.copy_from_slice(&value.to_le_bytes()[..size]);
@@ -30,7 +30,7 @@ fn get(data: &[u8], at: usize, size: usize) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// Damages bytes without knowledge of their format.
+/// Damages bytes without using knowledge of their format.
 fn bytes(random: &mut Random, data: &mut Vec<u8>) {
     if data.is_empty() {
         return;

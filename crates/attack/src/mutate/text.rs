@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Damages texts with misplaced words of the format, huge numbers, deep nesting and control
-//! characters.
+//! Damages texts. It inserts words of the format in wrong places, huge numbers, deep nesting and
+//! control characters.
 
 use crate::random::Random;
 
-/// Tokens of profiles.
+/// Words of the format of profiles.
 pub const PROFILE: &[&str] = &[
     "set",
     "[[run]]",
@@ -37,7 +37,7 @@ pub const PROFILE: &[&str] = &[
     "}",
     "{",
 ];
-/// Tokens of workloads.
+/// Words of the format of workloads.
 pub const WORKLOAD: &[&str] = &[
     "\"loop\"",
     "\"run\"",
@@ -67,7 +67,7 @@ pub const WORKLOAD: &[&str] = &[
     "\"send\"",
     "\"priority\"",
 ];
-/// Tokens of machine files, hwloc's XML and synthetic strings.
+/// Words of machine files, hwloc's XML and hwloc's synthetic strings.
 pub const MACHINE: &[&str] = &[
     "core:",
     "pu:",
@@ -92,7 +92,7 @@ pub const MACHINE: &[&str] = &[
     "}",
     "cpuset=\"0xffffffff,0xffffffff\"",
 ];
-/// Tokens of recordings.
+/// Words of the format of recordings.
 pub const RECORDING: &[&str] = &[
     "sched:sched_switch:",
     "sched_wakeup:",
@@ -109,7 +109,7 @@ pub const RECORDING: &[&str] = &[
     "\t",
     "\x1b[31m",
 ];
-/// Tokens of suites.
+/// Words of the format of suites.
 pub const SUITE: &[&str] = &[
     "[[case]]",
     "steps",
@@ -152,11 +152,12 @@ const NUMBERS: [&str; 14] = [
     "0x7fffffffffffffff",
 ];
 
-/// Damages a text in one to six places. Invalid UTF-8 is replaced afterwards.
+/// Damages a text in one to six places. If the result is not valid UTF-8, the invalid bytes are
+/// replaced.
 pub fn text(random: &mut Random, text: &str, tokens: &[&str]) -> Vec<u8> {
     let mut bytes = text.as_bytes().to_vec();
-    // Most texts are damaged in only one or two places, so that they pass the parser and reach
-    // later code.
+    // Most texts are damaged in only one or two places. They pass the parser and reach the code
+    // behind it.
     let most = 1 + random.below(6);
     for _ in 0..1 + random.below(most) {
         damage(random, &mut bytes, tokens);
@@ -194,7 +195,7 @@ fn damage(random: &mut Random, bytes: &mut Vec<u8>, tokens: &[&str]) {
     }
 }
 
-/// Replaces the first number after a position.
+/// Replaces the first number after an offset.
 fn number(random: &mut Random, bytes: &mut Vec<u8>, at: usize) {
     let Some(start) = bytes[at..].iter().position(u8::is_ascii_digit).map(|start| at + start) else {
         return;

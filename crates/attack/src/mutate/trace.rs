@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Damages trace files and corrects their checksums, so that the damage reaches code after the
-//! checksum test.
+//! Damages trace files and corrects their checksums. Without correct checksums, a reader would stop
+//! before it reaches the damage.
 
 use super::{bytes, get, put};
 use crate::random::Random;
 use trace::Hash;
 use trace::encode::Decoder;
 
-/// Length of the magic string "WTRACE\r
-/// " and the version.
+/// Length of the file's first bytes: the magic string `WTRACE\r\n` and the version.
 const BEGIN: usize = 12;
-/// Size of the length and checksum before a header or block.
+/// Length of the two fields before a header or a block: its length and its checksum.
 const HEAD: usize = 12;
 
-/// Returns the ranges of the header's and each block's body.
+/// Returns the byte ranges of the bodies of the header and of each block.
 fn bodies(file: &[u8]) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     let mut at = BEGIN;
@@ -25,7 +24,7 @@ fn bodies(file: &[u8]) -> Vec<(usize, usize)> {
         }
         found.push((at, body + len));
         let next = body + len;
-        // Each block starts with its kind; the end marker is not a block.
+        // Each block starts with its kind. The end marker is not a block.
         if !matches!(file.get(next), Some(b'B' | b'R')) {
             return found;
         }
@@ -58,7 +57,7 @@ pub fn trace(random: &mut Random, mut file: Vec<u8>) -> Vec<u8> {
     file
 }
 
-/// Updates the end marker to match the records, so that later code sees all of them.
+/// Corrects the end marker for the changed records. Otherwise a reader would stop there.
 fn end(file: &mut Vec<u8>) {
     let bodies = bodies(file);
     let mut hash = Hash::default();

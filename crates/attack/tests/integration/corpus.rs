@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests that each hand-written attack ends as expected, in a child process, on both engines, with
-//! and without the sanitizer.
+//! Tests that each hand-written attack ends as expected. The attacks run in child processes, on
+//! both engines, with and without the sanitizer.
 
 use attack::campaign::{self, Failure};
 use attack::corpus::{self, Attack};
@@ -14,10 +14,10 @@ const ATTACK: &str = env!("CARGO_BIN_EXE_attack");
 /// Minimum number of attacks in the corpus.
 const FEWEST: usize = 200;
 
-/// Runs inputs in parallel, in as many children as there are CPUs. Returns how each input ended.
+/// Runs inputs in parallel, in one child process for each CPU. Returns how each input ended.
 fn run(kind: Kind, count: u64) -> (BTreeMap<u64, String>, Vec<Failure>) {
     let threads = std::thread::available_parallelism().map_or(2, usize::from) as u64;
-    // The pieces are small, so that no child gets all slow inputs.
+    // The ranges of inputs are short, so that no child receives all slow inputs.
     let pieces: Vec<_> = (0..count.div_ceil(16))
         .map(|n| n * 16..(n * 16 + 16).min(count))
         .collect();
@@ -43,7 +43,7 @@ fn run(kind: Kind, count: u64) -> (BTreeMap<u64, String>, Vec<Failure>) {
     (ends, failures)
 }
 
-/// Parses the end that a child reported.
+/// Parses how an input ended, from the line that the child printed.
 fn parse(text: &str) -> End {
     match text.split_once(": ") {
         Some(("refused", message)) => End::Refused(message.to_owned()),
@@ -64,7 +64,7 @@ fn judge(attack: &Attack, index: u64, ends: &BTreeMap<u64, String>, wrong: &mut 
     if !attack.expected(mode).holds(&parse(text)) {
         wrong.push(format!("{name}: expected {:?}, found {text}", attack.expected(mode)));
     }
-    // The previous index is the other engine in the same mode.
+    // The previous index is the same attack on the other engine.
     let other = index.wrapping_sub(1);
     if index % 2 == 1
         && let Some(end) = ends.get(&other)

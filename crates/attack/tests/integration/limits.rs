@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests that a campaign finds a panic, a signal, a time-out, excessive memory use and an exit, and
-//! continues after each.
+//! Tests that a campaign finds each kind of harm and continues after it: a panic, a signal, a
+//! time-out, excessive memory use and an exit.
 
 use attack::campaign;
 use attack::kind::Kind;

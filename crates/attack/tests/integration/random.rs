@@ -5,7 +5,8 @@ use attack::campaign;
 use attack::kind::{Kind, RANDOM};
 use std::path::Path;
 
-/// Returns the number of inputs of a kind. All kinds together take a few seconds.
+/// Returns the number of inputs of a kind. With these numbers, all kinds together take a few
+/// seconds.
 fn count(kind: Kind) -> u64 {
     match kind {
         Kind::Policy | Kind::Object | Kind::Suite => 100,
@@ -45,7 +46,8 @@ fn the_same_seed_makes_the_same_inputs() {
 
 #[test]
 fn some_damaged_inputs_can_still_be_read() {
-    // If all damaged inputs were refused at once, only the first check would be attacked.
+    // If every damaged input were refused at once, only the first check of each reader would be
+    // tested.
     let attack = Path::new(env!("CARGO_BIN_EXE_attack"));
     for kind in RANDOM {
         let mut accepted = 0;

@@ -1,44 +1,48 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Cache lines of the region: the caches that hold a copy of each, and the cost of a transfer.
+//! Model of the CPUs' caches for the memory that BPF programs and the simulated kernel share (the
+//! region).
+//!
+//! This file records which caches hold a copy of each cache line, and charges for transfers of
+//! lines.
 //!
 //! Each 64-byte cache line has one word with a bit for each cache that holds the line. A load needs
-//! the CPU's own bit. If it is not set, the line comes from the nearest cache that holds it. A
-//! store needs the own bit and no other. All other copies are invalidated first, which takes as
-//! long as the farthest one needs. This is MESI without evictions: a line stays in a cache until
-//! another CPU writes to it. The first access to a line is free. Only lines of structures that
-//! compete for a few sets ([`super::sets`]) are evicted, and come from memory if no cache holds
-//! them.
+//! the bit of its CPU's cache. If the bit is not set, the line comes from the nearest cache that
+//! holds it. A store needs the bit of its CPU's cache and no other bit. All other copies are
+//! invalidated first. The cost of a store is the cost of invalidating the farthest copy. This is
+//! MESI without evictions: a line stays in a cache until another CPU writes to it. The first access
+//! to a line is free. Evictions happen only to lines of structures that compete for a few sets
+//! ([`super::sets`]). An evicted line that no cache holds comes from memory.
 //!
 //! Each core has one cache. On a machine with more than [`MAX_CACHES`] cores, several neighbouring
 //! cores share a bit, as in the directories of large machines (coarse vectors; Gupta, Weber, Mowry,
 //! ICPP 1990).
 //!
-//! An access at an offset from a base register counts for the base's cache line, or for the cache
-//! line a whole number of lines away from it. This is the line of the accessed field if the object
-//! begins at a line boundary or lies within one line, as kernel and map objects do. Accesses to
-//! neighbouring fields then need only one test. Otherwise compiled code would spend more time on
-//! these tests than on the accesses.
+//! An access through a base register with an offset is charged as an access to the base's cache
+//! line plus a whole number of lines (`offset / 64`, rounded down). This is the line of the
+//! accessed field if the object begins at a line boundary or lies within one line, as kernel and
+//! map objects do. The benefit is that accesses to neighbouring fields need only one test.
+//! Otherwise compiled code would spend more time on these tests than on the accesses.
 //!
 //! The words lie at a fixed distance from the region. Compiled code computes the address of a word
-//! with a shift, a mask and an addition. Cache lines of BPF stacks, and of the zeros that NULL
-//! reads, are private: accesses to them are always free.
+//! with a shift, a mask and an addition. Accesses to BPF stacks are always free, and so are reads
+//! through NULL, which return zeros. The words of these cache lines are marked as private.
 
 use std::cell::Cell;
 
 use super::sets::{Competitors, Conflicts, Sets};
 use crate::memory::layout::{REACH, SIZE, in_reach};
 
-/// Size of a cache line in bytes. The Pentium III has lines of 32 bytes, later x86 CPUs of 64. One
-/// size keeps the table simple.
+/// Size of a cache line in bytes. The Pentium III has lines of 32 bytes, later x86 CPUs of 64. The
+/// model uses one size for all, which keeps the table simple.
 pub const LINE: u64 = 64;
 /// Number of bits for caches in a cache line's word.
 pub const MAX_CACHES: u32 = 63;
-/// Word of a private cache line, which every cache holds.
+/// Word of a private cache line. All its bits are set, as if every cache held the line.
 const PRIVATE: u64 = u64::MAX;
-/// Size in bytes of the words for the region and its margins.
+/// Size in bytes of the words for the region and for the inaccessible margins on both sides of it.
 const RESERVED: usize = ((SIZE + 2 * REACH) / LINE * 8) as usize;
 
-/// Returns an address in the cache line for which an access counts.
+/// Returns an address in the cache line to which an access through `base` is charged.
 #[inline(always)]
 pub(crate) fn line_address(base: u64, offset: i32) -> u64 {
     base.wrapping_add(whole_lines(offset) as u64)
@@ -50,7 +54,7 @@ pub(crate) fn whole_lines(offset: i32) -> i64 {
     i64::from(offset).div_euclid(LINE as i64) * LINE as i64
 }
 
-/// The caches as one CPU sees them.
+/// The caches of one CPU's core, LLC and node, and the costs of fetching a cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {
     /// Bit of the CPU's core.
@@ -65,9 +69,9 @@ pub struct Cache {
     pub node_ns: u32,
     /// Cost in ns of fetching a cache line from another node.
     pub remote_ns: u32,
-    /// Cost in ns of fetching or invalidating a cache line that several cores hold, none of which
-    /// shares a cache with this one: the line then comes from memory. 0 if copies come from the
-    /// nearest cache instead.
+    /// Cost in ns of fetching or invalidating a cache line that several cores hold, if none of
+    /// these cores shares a cache with this one. The line then comes from memory. 0 if it comes
+    /// from the nearest cache instead.
     pub memory_ns: u32,
 }
 
@@ -77,7 +81,7 @@ fn is_shared(holders: u64) -> bool {
 }
 
 impl Cache {
-    /// The only cache of a machine, in which every access is free.
+    /// The cache of a machine that has only one. Every access is free.
     pub(crate) const ALONE: Cache = Cache {
         own: 1,
         llc: 1,
@@ -109,7 +113,7 @@ impl Cache {
     }
 }
 
-/// Number and cost of cache lines that came from elsewhere or were invalidated there.
+/// Number of cache lines that were fetched or invalidated, and the total cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transfers {
     pub count: u64,
@@ -141,10 +145,11 @@ impl Lines {
         };
         if start == libc::MAP_FAILED {
             return Err(
-                "cannot reserve 16 GiB of address space for cache lines: is the process limited (ulimit -v)?".into(),
+                "cannot reserve 16 GiB of address space for cache lines: is the process's memory limited (ulimit -v)?"
+                    .into(),
             );
         }
-        // Huge pages would be wasted, because only a few words of each are used.
+        // Huge pages would waste memory, because only a few words of each page are used.
         unsafe { libc::madvise(start, RESERVED, libc::MADV_NOHUGEPAGE) };
         Ok(Lines {
             start,
@@ -162,20 +167,20 @@ impl Lines {
         self.caches = caches.into();
     }
 
-    /// Sets how many competing cache lines each cache can hold, in the order of the caches' bits.
-    /// Must be called before the first access.
+    /// Sets how many competing cache lines each cache can hold. Element `n` describes the cache
+    /// with bit `n`. Must be called before the first access.
     pub fn set_sets(&mut self, sets: Vec<Sets>) {
         self.conflicts = Some(Conflicts::new(sets));
     }
 
-    /// Makes the cache lines of these structures compete, if the caches have sets.
+    /// Makes the cache lines of these structures compete, if [`Lines::set_sets`] was called.
     pub fn add_competitors(&self, structures: Competitors) {
         if let Some(conflicts) = &self.conflicts {
             conflicts.add(structures);
         }
     }
 
-    /// Returns whether there is only one cache, so that no cache line is ever transferred.
+    /// Returns whether the machine has only one cache, so that no cache line is ever transferred.
     pub(crate) fn never_move(&self) -> bool {
         self.conflicts.is_none() && self.caches.iter().all(|cache| cache.own == self.caches[0].own)
     }
@@ -207,7 +212,8 @@ impl Lines {
         (self.start as u64).wrapping_sub(self.bias) / 8 * LINE + REACH
     }
 
-    /// Loads from the cache line at `addr` on `cpu` and returns the cost in ns.
+    /// Charges a load from the cache line at `addr` on `cpu`: fetches the line if necessary and
+    /// returns the cost in ns.
     #[inline]
     pub fn load(&self, cpu: u32, addr: u64) -> u64 {
         let cache = self.cache(cpu);
@@ -218,7 +224,8 @@ impl Lines {
         self.fetch(cache, word)
     }
 
-    /// Stores to the cache line at `addr` on `cpu` and returns the cost in ns.
+    /// Charges a store to the cache line at `addr` on `cpu`: invalidates other copies and returns
+    /// the cost in ns.
     #[inline]
     pub fn store(&self, cpu: u32, addr: u64) -> u64 {
         let cache = self.cache(cpu);
@@ -229,7 +236,7 @@ impl Lines {
         self.claim(cache, word)
     }
 
-    /// Stores to the cache line at `addr` and to the next one, and returns the cost in ns.
+    /// Like [`Lines::store`], for the cache line at `addr` and the next one.
     #[inline]
     pub fn store_two(&self, cpu: u32, addr: u64) -> u64 {
         let cache = self.cache(cpu);
@@ -277,7 +284,7 @@ impl Lines {
     }
 
     /// Records that a cache line enters a cache, which may evict a competing line. Returns the
-    /// costs of competing lines, or `None` if this line does not compete.
+    /// costs of the entering line, or `None` if the line does not compete.
     #[inline]
     fn enter(&self, cache: &Cache, word: &Cell<u64>) -> Option<&Cache> {
         let conflicts = self.conflicts.as_ref()?;
@@ -323,7 +330,8 @@ mod tests {
     use super::*;
     use crate::memory::Region;
 
-    /// Returns two nodes, each with two last-level caches that two cores share.
+    /// Returns the caches of a machine of eight cores: two nodes, each with two last-level caches
+    /// that two cores share.
     fn eight() -> Vec<Cache> {
         let cache = |cpu: u32| Cache {
             own: 1 << cpu,
@@ -412,11 +420,15 @@ mod tests {
         assert_eq!(
             lines.load(0, line(0)),
             500,
-            "it was evicted before and now evicts line 1"
+            "line 0 was evicted before and now evicts line 1"
         );
-        assert_eq!(lines.load(4, line(1)), 500, "no cache holds it");
-        assert_eq!(lines.store(0, line(1)), 700, "CPU 4 holds it");
-        assert_eq!(lines.load(2, line(1)), 70, "it has the cost of a competing line");
+        assert_eq!(lines.load(4, line(1)), 500, "no cache holds the line");
+        assert_eq!(lines.store(0, line(1)), 700, "CPU 4 holds the line");
+        assert_eq!(
+            lines.load(2, line(1)),
+            70,
+            "a transfer has the cost of a competing line"
+        );
         lines.store(0, line(1));
         assert_eq!(
             lines.load(2, line(1)),
@@ -429,14 +441,14 @@ mod tests {
         assert_eq!(
             lines.load(6, line(1)),
             500,
-            "several caches hold it, so it comes from memory"
+            "several caches hold the line, so it comes from memory"
         );
         assert_eq!(lines.store(1, line(1)), 700, "the farthest copy must be invalidated");
         assert_eq!(lines.load(4, line(0) + LINE), 500);
         assert_eq!(
             lines.store(4, line(0)),
             77,
-            "CPU 0 holds it, and it follows a line of the same structure"
+            "CPU 0 holds the line, which follows a line of the same structure"
         );
         assert_eq!(
             lines.load(0, line(5)),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The cache model: which CPU's cache holds which cache line of the region, and the cost of a
-//! transfer.
+//! Model of the caches of the simulated CPUs: which cache holds which cache line, and the cost of
+//! moving a line to another cache.
 //!
-//! The model is part of this crate because compiled code tests the words of `lines` with a few
-//! machine instructions. The kernel crate sets the cost of a transfer (`Lines::set_caches`).
+//! The model is part of this crate because compiled code reads its data directly, with a few
+//! machine instructions. The kernel crate sets the costs of transfers (`Lines::set_caches`).
 
 pub(crate) mod lines;
 mod sets;

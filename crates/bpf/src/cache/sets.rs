@@ -1,36 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Cache lines that compete for a few sets of a cache.
+//! Model of cache lines that compete for a few sets of a set-associative cache.
 //!
-//! Structures that begin at multiples of a large power of two compete. For example, a cache of 512
-//! KiB with 4 ways has 128 KiB per way. Lines that are 8 KiB apart fall into 16 of its sets, so it
-//! holds only 64 of them, however empty its other sets are. In general a cache of `size` bytes and
-//! `ways` ways holds `size / distance` such lines, `ways` in each of `size / distance / ways` sets.
+//! Structures compete if they begin at multiples of a large power of two. For example, a cache of
+//! 512 KiB with 4 ways has 128 KiB per way. Lines that are 8 KiB apart fall into 16 of its sets, so
+//! the cache holds only 64 of them, however empty its other sets are. In general, a cache of `size`
+//! bytes holds `size / distance` such lines in `size / distance / ways` sets.
 //!
-//! The page allocator determines the set of a structure. The model uses the structure's index
-//! instead, because structures that are allocated one after the other lie in neighbouring pages.
-//! Cache lines at different offsets in a structure use different sets. A line that enters a full
-//! set evicts the line that entered first. A hit does not make a line younger, so hits need no
-//! bookkeeping.
+//! In a real kernel, the page allocator determines the set of a structure. The model uses the
+//! structure's index instead, because structures that are allocated one after the other lie in
+//! neighbouring pages. Cache lines at different offsets in a structure use different sets. A line
+//! that enters a full set evicts the line that entered first. Replacement is first in, first out,
+//! so hits need no bookkeeping.
 //!
 //! The model ignores all other data that would use these sets.
+//!
+//! The region is the memory that BPF programs and the simulated kernel share.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
 use super::lines::{Cache, LINE};
 
-/// Sets of a cache for competing structures, and the cost of their lines.
+/// Sets of a cache for competing structures, and the costs of their cache lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sets {
     /// Number of sets for competing lines, at least 1.
     pub count: u64,
     /// Number of lines in each set, at least 1.
     pub ways: u32,
-    /// Cost of a competing line, which may differ from that of other lines. `memory_ns` is the cost
-    /// if no cache holds the line.
+    /// Costs of a competing line, which may differ from the costs of other lines. `memory_ns` is
+    /// the cost if no cache holds the line.
     pub first: Cache,
-    /// Cost of a line that is requested right after another line of the same structure, while that
-    /// line is still being transferred.
+    /// Costs of a line that is requested right after another line of the same structure. They are
+    /// lower because the transfers of both lines overlap.
     pub next: Cache,
 }
 
@@ -48,7 +50,8 @@ pub struct Competitors {
 }
 
 impl Competitors {
-    /// Returns the structure's index and the line's index in it.
+    /// Returns the index of the structure that contains `addr`, and the index of the cache line in
+    /// that structure.
     fn find(&self, addr: u64) -> Option<(u64, u64)> {
         let offset = addr.checked_sub(self.base)?;
         let (number, line) = (offset / self.stride, offset % self.stride / LINE);
@@ -56,22 +59,23 @@ impl Competitors {
     }
 }
 
-/// Competing cache lines of one region, and those that each cache holds.
+/// All structures of a region that compete for sets, and the lines that each cache holds.
 pub(crate) struct Conflicts {
-    /// For each cache, by its bit.
+    /// Sets of each cache, indexed by the cache's bit.
     sets: Vec<Sets>,
     arrays: RefCell<Vec<Competitors>>,
-    /// Addresses in each set, oldest first, indexed by array, line of the structure, cache and set.
-    /// Some may have been invalidated since.
+    /// Addresses of the lines in each set, oldest first. The index is computed from the array, the
+    /// line's index in its structure, the cache and the set. Some lines may have been invalidated
+    /// since they entered.
     held: RefCell<Vec<VecDeque<u64>>>,
     /// Number of competing lines of a structure, summed over all arrays.
     kinds: Cell<u64>,
-    /// For each cache, by its bit, the line that entered last; 0 if that line followed another one
-    /// of its structure.
+    /// The line that entered each cache last, indexed by the cache's bit. 0 if that line followed
+    /// another one of its structure.
     last: Vec<Cell<u64>>,
 }
 
-/// Result of a competing line's entry into a cache.
+/// Effect of a competing line that enters a cache.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Entered<'a> {
     /// Costs of this line in the cache.
@@ -98,8 +102,8 @@ impl Conflicts {
         self.kinds.set(self.kinds.get() + array.lines);
     }
 
-    /// Records that the line at `addr` enters the cache with this bit, unless the cache holds it
-    /// already. Returns `None` if the line does not compete.
+    /// Records that the line at `addr` enters the cache with this bit, unless the cache already
+    /// holds the line. Returns `None` if the line does not compete.
     pub fn enter(&self, bit: u32, addr: u64) -> Option<Entered<'_>> {
         let mut kind = 0;
         let (number, line, begin, end) = self.arrays.borrow().iter().find_map(|array| {
@@ -122,7 +126,7 @@ impl Conflicts {
         let last = &self.last[bit as usize];
         let follows = last.get() != addr && (begin..end).contains(&last.get());
         last.set(if follows { 0 } else { addr });
-        // Sets are ordered by kind of line, then by cache.
+        // Sets are ordered by the line's index in its structure, then by cache.
         let before: u64 = self.sets[..bit as usize].iter().map(|sets| sets.count).sum();
         let all: u64 = self.sets.iter().map(|sets| sets.count).sum();
         let set_index = ((kind + line) * all + before + number % count) as usize;
@@ -149,8 +153,8 @@ impl Conflicts {
 mod tests {
     use super::*;
 
-    /// Returns two caches with two sets of two ways, one array of two-line structures and one of
-    /// one-line structures.
+    /// Returns two caches, each with two sets of two ways. One array of two-line structures and one
+    /// of one-line structures compete for the sets.
     fn conflicts() -> Conflicts {
         let sets = Sets {
             count: 2,

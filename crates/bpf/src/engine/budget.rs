@@ -1,26 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The instruction budget of one outermost call, which also covers the work of helpers.
+//! The instruction budget: how many instructions a call from the simulated machine into a program
+//! may execute.
 //!
-//! Engines test the budget at backward jumps and at calls. A program therefore executes no
-//! instruction twice between two tests. A helper with an amount of work that the program chooses
-//! charges in proportion ([`Vm::charge`]). Such a charge reduces only the budget, not
-//! [`Vm::executed`] or simulated time.
+//! The limit ends endless loops. It applies to an outermost call: one that the simulated machine
+//! makes while no other call into the program is running.
+//!
+//! Engines test the budget at backward jumps and at calls. Between two tests, a program therefore
+//! executes no instruction twice. The program chooses the amount of work of some helpers, for
+//! example the number of bytes to copy. Such a helper charges the budget in proportion to its work
+//! ([`Vm::charge`]). This charge does not change [`Vm::executed`] or simulated time.
 
 use super::vm::Vm;
 use super::world::World;
 use crate::fault::Fault;
 
-/// Default number of instructions that one outermost call may execute; [`Vm::set_budget`] changes
-/// it.
+/// Default number of instructions that one outermost call may execute. [`Vm::set_budget`] changes
+/// the number.
 pub const BUDGET: u64 = 100_000_000;
-/// Number of bytes that a helper copies, clears or checks in the time of one instruction.
+/// Number of bytes that the host copies, clears or checks in the time of one BPF instruction.
 const BYTES: u64 = 16;
-/// Operations on fewer bytes are free, because charging would cost more time than the operation.
+/// Operations on fewer bytes than this are free, because charging would take longer than the
+/// operation.
 const FEW: u64 = 256;
 
 impl<W: World> Vm<W> {
-    /// Returns the number of instructions executed so far in all calls. Also correct inside a
-    /// helper.
+    /// Returns the number of instructions executed so far in all calls. The number is also correct
+    /// while a helper runs.
     #[inline]
     pub fn executed(&self) -> u64 {
         let cx = self.cx();
@@ -39,11 +44,11 @@ impl<W: World> Vm<W> {
         }
     }
 
-    /// Charges the budget for work by a helper or kfunc that takes the host as long as `work`
-    /// instructions. Free if no program runs.
+    /// Charges the budget for work of a helper or kfunc. `work` is the time that the host needs for
+    /// it, measured in instructions. Does nothing if no program is running.
     ///
     /// # Errors
-    /// The budget is used up. The helper must return this fault.
+    /// The budget is used up. The helper must return this fault to its caller.
     #[inline]
     pub fn charge(&self, work: u64) -> Result<(), Fault> {
         let cx = self.cx.as_ptr();
@@ -56,7 +61,8 @@ impl<W: World> Vm<W> {
         if cx.left < 0 { Err(cx.over_budget()) } else { Ok(()) }
     }
 
-    /// Charges the budget for `bytes` bytes copied, cleared or checked at once. A few are free.
+    /// Charges the budget for `bytes` bytes that are copied, cleared or checked. A small number of
+    /// bytes is free.
     ///
     /// # Errors
     /// As [`Vm::charge`].

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Calls from the world (the simulated machine) into BPF code: outermost calls, and nested ones by
-//! helpers that the code has called.
+//! Calls from the world (the simulated machine) into BPF code. A call is outermost if no other call
+//! into the program is running. It is nested if a helper that the program has called makes it, for
+//! example for a timer or loop callback. The budget is the number of instructions that one call of
+//! a program may execute.
 
 use super::context::{Context, Entry};
 use super::enter;
@@ -10,11 +12,11 @@ use crate::fault::{Fault, FaultKind};
 /// Maximum number of nested calls from the world into BPF code.
 const MAX_DEPTH: u32 = 32;
 
-/// Budget charged for a call from a helper into the program: the time the host needs for it, in
-/// instructions.
+/// Instructions charged to the budget for a call from a helper into the program, as the host needs
+/// about as long for such a call.
 const CALL: i64 = 4;
 
-/// Sets the simulated CPU on which code called from now on runs.
+/// Sets the simulated CPU on which code runs in all later calls.
 #[inline(always)]
 pub(super) unsafe fn set_cpu(cx: *mut Context, cpu: u32) {
     unsafe {
@@ -25,7 +27,7 @@ pub(super) unsafe fn set_cpu(cx: *mut Context, cpu: u32) {
     }
 }
 
-/// Arguments of a call: all five registers, or only r1 for struct_ops programs.
+/// Arguments of a call. All five registers are passed, or only r1 to struct_ops programs.
 pub(super) trait Args: Copy {
     fn all(self) -> [u64; 5];
     unsafe fn enter(self, cx: *mut Context, entry: Entry) -> enter::Outcome;
@@ -53,7 +55,7 @@ impl Args for u64 {
     }
 }
 
-/// Calls a function. Returns `None` if it faulted; [`take_fault`] then returns the fault.
+/// Calls a function. Returns `None` if the function faulted. [`take_fault`] then returns the fault.
 #[inline(always)]
 pub(super) unsafe fn call<A: Args>(cx: *mut Context, world: *mut (), function: usize, args: A) -> Option<u64> {
     unsafe {
@@ -78,8 +80,8 @@ pub(super) unsafe fn call<A: Args>(cx: *mut Context, world: *mut (), function: u
     }
 }
 
-/// Returns the cookie if the program ended by bpf_throw(): the kernel makes it the program's return
-/// value.
+/// Returns the argument of bpf_throw() if the program ended by calling it, because the kernel makes
+/// this argument the program's return value.
 #[cold]
 pub(super) unsafe fn caught(cx: *mut Context) -> Option<u64> {
     unsafe {
@@ -93,7 +95,7 @@ pub(super) unsafe fn caught(cx: *mut Context) -> Option<u64> {
     }
 }
 
-/// Calls into the program on behalf of a helper that the same program called.
+/// Calls into the program on behalf of a helper that the same program has called.
 #[inline(never)]
 unsafe fn nested_call(cx: *mut Context, entry: Entry, args: &[u64; 5]) -> Option<u64> {
     unsafe {
@@ -103,7 +105,10 @@ unsafe fn nested_call(cx: *mut Context, entry: Entry, args: &[u64; 5]) -> Option
             return None;
         }
         if (*cx).depth == MAX_DEPTH || (*cx).fp < (*cx).stack_limit {
-            (*cx).fault = Some(Fault::new(FaultKind::Stack, "calls into BPF code nest too deep"));
+            (*cx).fault = Some(Fault::new(
+                FaultKind::Stack,
+                "calls into BPF code are nested too deeply",
+            ));
             return None;
         }
         let saved = ((*cx).rsp, (*cx).fp, (*cx).pc, (*cx).interpreting);
@@ -115,7 +120,8 @@ unsafe fn nested_call(cx: *mut Context, entry: Entry, args: &[u64; 5]) -> Option
         if outcome.faulted == 0 {
             return Some(outcome.r0);
         }
-        // The fault names the instruction at which it happened, not the one that made the call.
+        // `pc` becomes the instruction that faulted, not the one that made the call, so that the
+        // fault names it.
         let resumed = std::mem::replace(&mut (*cx).pc, pc);
         let fault = take_fault(cx);
         (*cx).pc = resumed;

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The state of a loaded program: plain data that compiled code, the interpreter, helpers and the
 //! sanitizer use.
+//!
+//! The region is the memory that programs can access. The budget is the number of instructions that
+//! one call of a program may execute. A trampoline is the machine code that calls BPF code from
+//! Rust.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -19,19 +23,19 @@ use crate::sanitizer::callee::CallRules;
 use crate::sanitizer::signature::Declared;
 use crate::sanitizer::state::Sanitizer;
 
-/// Bits of a function that every context may call.
+/// Value of `Func::contexts` for a function that every context may call.
 pub const ANY: u32 = u32::MAX;
 
-/// Machine code entry point of a function. Arguments: the context, then r1 to r5.
+/// Machine code entry point of a function. Its arguments are the context and r1 to r5.
 pub type Entry = unsafe extern "C" fn(*mut Context, u64, u64, u64, u64, u64) -> u64;
 
-/// Location of a hardware fault.
+/// Location of a bad memory access that raised SIGSEGV or SIGBUS.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Hardware {
     /// Address of the bad access.
     pub addr: u64,
-    /// Address of the machine instruction; 0 in the interpreter, which keeps `Context::pc` up to
-    /// date.
+    /// Address of the machine instruction. 0 in the interpreter, where `Context::pc` is the current
+    /// BPF instruction.
     pub ip: u64,
 }
 
@@ -44,70 +48,71 @@ pub(crate) struct Target {
     /// Number of arguments that the function uses.
     pub args: u8,
     pub name: &'static str,
-    /// For the sanitizer: types of the arguments and the result.
+    /// Types of the arguments and the result, for the sanitizer.
     pub signature: Declared,
     pub rules: CallRules,
 }
 
-/// State of a loaded program. Compiled code addresses the first fields directly.
+/// State of a loaded program. Compiled code reads and writes the first fields directly.
 #[repr(C)]
 pub struct Context {
-    /// Remaining instructions of the budget.
+    /// Number of instructions that the running call may still execute (its budget).
     pub(crate) left: i64,
-    /// Sum of [`Func::cost`](super::Func::cost) of the calls made, and of the cache lines fetched.
+    /// Cost in ns of all calls ([`Func::cost`](super::Func::cost)) and of all cache lines fetched.
     pub(crate) cost: u64,
-    /// Frame pointer (r10) of the next frame.
+    /// Frame pointer (r10) that the next called function will have.
     pub(crate) fp: u64,
     /// Lowest frame pointer that a frame may have.
     pub(crate) stack_limit: u64,
-    /// Instruction that makes the current call.
+    /// Index of the instruction that makes the current call.
     pub(crate) pc: u32,
-    /// Bits of the current context; see [`Func::contexts`](super::Func::contexts).
+    /// Bits of the current context, which decide which functions it may call; see
+    /// [`Func::contexts`](super::Func::contexts).
     pub(crate) contexts: u32,
 
-    /// Bit of the running CPU's cache in a line's set of caches.
+    /// Bit of the running CPU's cache in the words of [`Lines`].
     pub(crate) own_cache: u64,
     pub(crate) cpu: u32,
     pub(crate) world: *mut (),
-    /// Stack pointer of the innermost trampoline.
+    /// Host stack pointer of the innermost trampoline, which a fault restores.
     pub(crate) rsp: u64,
     pub(crate) fault: Option<Fault>,
     pub(crate) hardware: Hardware,
     /// Whether the interpreter is performing a load or store of the program.
     pub(crate) interpreting: bool,
     pub(crate) depth: u32,
-    /// Bytes of host stack that a call needs.
-    /// Lowest host stack pointer of the current thread at which a call may begin.
+    /// Number of bytes of host stack that a call needs.
     pub(crate) native_stack: u64,
+    /// Lowest host stack pointer of the current thread at which a call may begin.
     pub(crate) native_limit: u64,
     pub(super) limit: i64,
-    /// Value of [`Vm::executed`](super::Vm::executed) at which the budget of the running outermost
-    /// call is used up.
+    /// Value of [`Vm::executed`](super::Vm::executed) at which the running outermost call has used
+    /// up its budget.
     pub(super) until: i64,
     /// Function that the interpreter is about to run.
     pub(crate) function: usize,
-    /// For each function, whether it calls other functions of the program.
+    /// Whether each function calls other functions of the program.
     pub(crate) nests: Vec<bool>,
     pub(crate) base: u64,
     /// See [`Region::delta`].
     pub(crate) delta: u64,
     pub(crate) zeros: u64,
-    /// Base of the arena in the region, 0 without an arena.
+    /// Address of the arena in the region, 0 without an arena.
     pub(crate) arena: u64,
-    /// Base of the arena as programs see it.
+    /// Address of the arena as programs see it.
     pub(crate) arena_user: u64,
     pub(crate) code: Code,
     pub(crate) helpers: Vec<Option<Target>>,
     pub(crate) kfuncs: Vec<Option<Target>>,
     pub(crate) maps: Vec<Map>,
-    /// Addresses that stand for maps in code, ascending, each with the map's index. They lie
-    /// outside of program memory so that a policy cannot change them.
+    /// Addresses that stand for maps in code, ascending, each with the map's index. This table lies
+    /// outside of program memory, so a policy cannot change it.
     pub(super) handles: Vec<(u64, u32)>,
     pub(super) types: LocalTypes,
     pub(super) state: RefCell<State>,
-    /// For each function, the entry point that the simulated machine calls.
+    /// Entry point of each function for calls by the simulated machine.
     pub(super) entries: Vec<Entry>,
-    /// For each function, the entry point of the engine. Differs from `entries` if the sanitizer is
+    /// Entry point of each function in the engine. It differs from `entries` if the sanitizer is
     /// on.
     pub(crate) engine_entries: Vec<Entry>,
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -116,9 +121,10 @@ pub struct Context {
     pub(super) interpreted: Option<String>,
     pub(super) stack: u64,
     pub(super) region: Rc<Region>,
-    /// Sanitizer state; `None` without `--check`.
+    /// State of the sanitizer, or `None` without `--check`.
     pub(crate) sanitizer: Option<Box<Sanitizer>>,
-    /// Provenances of r0 to r5 across calls, for the sanitizer.
+    /// Provenances of r0 to r5 (the object to which each register points) across calls, for the
+    /// sanitizer.
     pub(crate) arg_prov: [u64; 6],
 }
 
@@ -144,8 +150,8 @@ impl Context {
         self.depth > 0
     }
 
-    /// Returns whether this program's code made the access and the address lies in or near its
-    /// region.
+    /// Returns whether this program's code made the access, and whether the address lies in or near
+    /// its region.
     pub(crate) fn owns(&self, ip: u64, addr: u64) -> bool {
         if !in_reach(self.base.wrapping_add(self.region.delta()), addr) {
             return false;
@@ -162,7 +168,8 @@ impl Context {
         self.interpreting
     }
 
-    /// Returns the function that a call instruction calls; `None` if it is not modelled.
+    /// Returns the function that a call instruction calls, or `None` if the simulator does not have
+    /// it.
     pub(crate) fn target(&self, insn: &Insn) -> Option<&Target> {
         let table = if insn.src == CALL_KFUNC {
             &self.kfuncs
@@ -177,14 +184,14 @@ impl Context {
         Fault::new(
             FaultKind::Budget,
             format!(
-                "more than {} BPF instructions in one call, counting the work of helpers: an endless loop?",
+                "one call executed more than {} BPF instructions, including the work of helpers: is there an endless loop?",
                 self.limit
             ),
         )
     }
 
-    /// Subtracts `work` from the remaining budget, at most down to -1. The number of executed
-    /// instructions stays unchanged.
+    /// Subtracts `work` from the remaining budget, which becomes at least -1. The number of
+    /// executed instructions stays unchanged.
     #[inline]
     pub(crate) fn charge(&mut self, work: i64) {
         let work = work.min(self.left.max(0) + 1);
@@ -193,20 +200,22 @@ impl Context {
     }
 }
 
-/// Returns whether a call or an access ended the program. Always false on hosts that can unwind;
-/// see [`enter`](super::enter).
+/// Returns whether a call or an access ended the program. Always false on x86-64 Linux, where a
+/// fault unwinds the stack instead; see [`enter`](super::enter).
 #[inline(always)]
 pub(crate) unsafe fn pending(cx: *mut Context) -> bool {
     !cfg!(all(target_arch = "x86_64", target_os = "linux")) && unsafe { (*cx).fault.is_some() }
 }
 
-/// Charges a load from the cache line at `addr`, which this CPU's cache may not have.
+/// Charges a load from the cache line at `addr`. The line may have to be fetched to this CPU's
+/// cache.
 pub(crate) unsafe extern "C" fn load_line(cx: *mut Context, addr: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe { (*cx).cost += (*cx).region.lines().load((*cx).cpu, addr) };
     0
 }
 
-/// Charges a store to the cache line at `addr`, which this CPU's cache may not have exclusively.
+/// Charges a store to the cache line at `addr`. Other caches may hold copies that must be
+/// invalidated.
 pub(crate) unsafe extern "C" fn store_line(cx: *mut Context, addr: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe { (*cx).cost += (*cx).region.lines().store((*cx).cpu, addr) };
     0

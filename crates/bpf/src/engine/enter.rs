@@ -2,12 +2,16 @@
 //! Entry into BPF code, and exit from it by return or fault.
 //!
 //! [`enter`] calls compiled code or the interpreter through a trampoline. Compiled code saves no
-//! registers, so the trampoline saves the callee-saved ones. It also stores its stack pointer. To
-//! leave by a fault, the helper's shim ([`leave`]) or the signal handler of a hardware fault
-//! restores that stack pointer, which returns from the trampoline. The skipped frames have no
-//! destructors left to run: they are compiled code, the interpreter's loop, and shims that have
-//! dropped everything. When a helper calls BPF code, the nested call has its own trampoline. The
-//! helper receives a fault inside that call as an ordinary `Err`.
+//! registers, so the trampoline saves the callee-saved ones. The trampoline also records its stack
+//! pointer.
+//!
+//! A fault ends the code by restoring that stack pointer and returning from the trampoline.
+//! [`leave`] does this if a helper's shim (the glue around its Rust function) raises the fault, and
+//! a signal handler does it for a bad access. The skipped frames belong to compiled code, the
+//! interpreter's loop and shims. None of them has destructors left to run.
+//!
+//! When a helper calls BPF code, the nested call has its own trampoline. The helper receives a
+//! fault inside that call as an ordinary `Err`.
 
 use std::cell::Cell;
 use std::sync::Once;
@@ -16,11 +20,13 @@ use super::context::{Context, Entry, Hardware};
 use super::host_stack;
 
 thread_local! {
-    /// Context of the innermost call on this thread, or of the last call; null before the first.
+    /// Context of the innermost call on this thread, or of the last call. Null before the first
+    /// call.
     static CURRENT: Cell<*mut Context> = const { Cell::new(std::ptr::null_mut()) };
 }
 
-/// Value of r0, and whether the code ended by [`leave`] or a hardware fault instead of a return.
+/// Result of a call. `faulted` is 1 if the code ended by [`leave`] or by a bad access, 0 if it
+/// returned.
 #[repr(C)]
 pub(crate) struct Outcome {
     pub r0: u64,
@@ -122,8 +128,8 @@ mod host {
         )
     }
 
-    /// Like [`trampoline`], for a function that takes only r1. r2 to r5 are set to zero: without a
-    /// verifier, a program could read them and must not see addresses of the host.
+    /// Like [`trampoline`], for a function that takes only r1. r2 to r5 are set to zero. Without a
+    /// verifier, a program could read these registers, and it must not see addresses of the host.
     #[unsafe(naked)]
     pub unsafe extern "C" fn short_trampoline(cx: *mut Context, r1: u64, target: Entry, rsp: *mut u64) -> Outcome {
         naked_asm!(
@@ -175,7 +181,8 @@ mod host {
     /// Ends the running BPF code: returns from its trampoline with `faulted` set.
     ///
     /// # Safety
-    /// Must be called from the code of `cx`, while no frame in between has anything to drop.
+    /// Must be called from the code of `cx`, while no frame above its trampoline has destructors
+    /// left to run.
     pub(crate) unsafe fn leave(cx: *mut Context) -> u64 {
         unsafe { unwind((*cx).rsp) }
     }
@@ -200,8 +207,9 @@ mod host {
             let mut stack: libc::stack_t = std::mem::zeroed();
             libc::sigaltstack(std::ptr::null(), &mut stack);
             if stack.ss_flags & libc::SS_DISABLE != 0 {
-                // Rust's own threads already have an alternate stack. Another thread's must live
-                // until the thread ends, at a time unknown here, so it is leaked.
+                // Rust's own threads already have an alternate stack. The stack of any other thread
+                // must live until that thread ends. This time is unknown here, so the stack is
+                // leaked.
                 let size = 64 << 10;
                 stack.ss_sp = Box::leak(vec![0u8; size].into_boxed_slice()).as_mut_ptr().cast();
                 stack.ss_size = size;
@@ -211,8 +219,8 @@ mod host {
         }
     }
 
-    /// Handles SIGSEGV and SIGBUS. If BPF code made the access, its trampoline returns as faulted;
-    /// otherwise the previous handler runs.
+    /// Handles SIGSEGV and SIGBUS. If BPF code made the access, its trampoline returns with
+    /// `faulted` set. Otherwise the previous handler runs.
     unsafe extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, ucontext: *mut libc::c_void) {
         unsafe {
             let cx = CURRENT.get();
@@ -221,7 +229,7 @@ mod host {
             if !cx.is_null() && (*cx).owns(ip, addr) {
                 (*cx).hardware = Hardware { addr, ip };
                 gregs[libc::REG_RDI as usize] = (*cx).rsp as i64;
-                // Leaves RSP as a call would, with a return address pushed, because the callee
+                // Makes RSP look as after a call, with a return address pushed, because the callee
                 // expects that alignment.
                 gregs[libc::REG_RSP as usize] = (*cx).rsp as i64 - 8;
                 gregs[libc::REG_RIP as usize] = unwind as *const () as i64;
@@ -230,8 +238,8 @@ mod host {
             let previous = &*(&raw const PREVIOUS[usize::from(signal == libc::SIGBUS)]).cast::<libc::sigaction>();
             match previous.sa_sigaction {
                 libc::SIG_DFL | libc::SIG_IGN => {
-                    // The access is repeated after the handler returns, and then kills the process
-                    // with the default action.
+                    // When this handler returns, the access is repeated. The default action then
+                    // kills the process.
                     libc::signal(signal, libc::SIG_DFL);
                 }
                 handler if previous.sa_flags & libc::SA_SIGINFO != 0 => {
@@ -250,8 +258,8 @@ mod host {
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 mod host {
-    //! Without a JIT only the interpreter runs. It checks each access in software and tests for a
-    //! fault after each call.
+    //! Hosts without a JIT run only the interpreter. It checks each access in software and tests
+    //! for a fault after each call.
     use super::*;
 
     pub unsafe extern "C" fn trampoline(

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Functions that BPF code can call: kfuncs and helpers, written as plain Rust functions. Tables of
-//! them are written with [`rows`](crate::rows).
+//! Kernel functions that BPF code can call (kfuncs and helpers), written as plain Rust functions.
+//! The macros in [`rows`](crate::rows) declare tables of them.
 //!
-//! The C prototype is the kernel's; it supplies the name of the function and its BTF. The Rust
-//! function takes the world, which is the simulated machine, and up to five arguments. It returns a
-//! register value or a [`Result`] of one. Compiled code calls the monomorphised shim directly. An
-//! `Err` ends the running BPF program, and [`Vm::call`](super::Vm::call) returns it. The shim drops
-//! everything before it unwinds, so no destructor is skipped.
+//! Each function has a C prototype, which is the kernel's and supplies the function's name and BTF.
+//! The Rust function takes the world (the simulated machine) and up to five arguments. It returns a
+//! register value or a [`Result`] of one. Compiled code does not call it directly but a shim, which
+//! converts the arguments and the result. An `Err` ends the running BPF program, and
+//! [`Vm::call`](super::Vm::call) returns it. The shim drops everything before it unwinds, so no
+//! destructor is skipped.
 
 use std::fmt;
 
@@ -20,7 +21,7 @@ use crate::sanitizer::callee::CallRules;
 use crate::sanitizer::rules::Rules;
 use crate::sanitizer::signature::{Arg, Declared, Returns};
 
-/// Columns of a kfunc's row.
+/// Description of a kfunc: one row of a table.
 pub struct Row {
     /// C prototype with parameter names, as the kernel declares it.
     pub proto: &'static str,
@@ -28,11 +29,11 @@ pub struct Row {
     pub contexts: u32,
     pub rules: CallRules,
     pub native: Option<u32>,
-    /// Newest name of a function that the kernel has renamed, else empty.
+    /// Newest name of a function that the kernel has renamed, otherwise empty.
     pub now: &'static str,
 }
 
-/// Columns of a helper's row.
+/// Description of a helper: one row of a table.
 pub struct HelperRow {
     /// Number in include/uapi/linux/bpf.h.
     pub number: u32,
@@ -43,25 +44,26 @@ pub struct HelperRow {
     pub native: Option<u32>,
 }
 
-/// One callable function.
+/// One kernel function that programs can call.
 pub struct Func<W> {
     /// C name.
     pub name: &'static str,
-    /// C prototype with parameter names, as the kernel declares it; empty for helpers.
+    /// C prototype with parameter names, as the kernel declares it. Empty for helpers.
     pub proto: &'static str,
-    /// Helper number in include/uapi/linux/bpf.h; `None` for kfuncs.
+    /// Helper number in include/uapi/linux/bpf.h, or `None` for kfuncs.
     pub helper: Option<u32>,
     /// Releases of Linux that have the function.
     pub releases: Releases,
     /// Contexts in which the function may be called. A call is allowed if one bit is also set in
     /// [`Vm::set_contexts`](super::Vm::set_contexts).
     pub contexts: u32,
-    /// Number of instructions that a scheduler written in C for the kernel executes instead of this
-    /// call. `None` if such a scheduler also makes a call.
+    /// Cost in instructions if a scheduler is written in C as part of the kernel, which executes a
+    /// few instructions instead of this call. `None` if such a scheduler also makes a call.
     pub native: Option<u32>,
-    /// Name under which machines list the cost: the newest one if the function was renamed.
+    /// Name under which a machine's cost table lists the function: the newest one if the function
+    /// was renamed.
     pub priced_as: &'static str,
-    /// Cost added to [`Vm::cost`](super::Vm::cost) by every call, in ns of the simulated machine.
+    /// Cost in ns that every call adds to [`Vm::cost`](super::Vm::cost).
     pub cost: u32,
     target: Target,
     world: std::marker::PhantomData<fn(&mut W)>,
@@ -127,7 +129,7 @@ impl<W: World> Func<W> {
         }
     }
 
-    /// Returns the data that a call instruction needs.
+    /// Returns the data that the engines need for a call instruction.
     pub(super) fn target(&self) -> Target {
         Target {
             contexts: self.contexts,
@@ -136,8 +138,8 @@ impl<W: World> Func<W> {
         }
     }
 
-    /// Checks that the row describes every argument of the function for the sanitizer. With the
-    /// sanitizer on, a program that calls a function without such a description is not loaded.
+    /// Checks that the row describes every argument of the function for the sanitizer. If the
+    /// sanitizer is on, a program that calls a function without such a description is not loaded.
     ///
     /// # Errors
     /// The message names the function and the argument.
@@ -160,7 +162,8 @@ impl<W> fmt::Debug for Func<W> {
     }
 }
 
-/// Entry point of one function: converts registers to Rust values and the result back.
+/// Entry point of one function. Converts registers to Rust values, and the result back to a
+/// register.
 unsafe extern "C" fn shim<W: World, Args, F: Body<W, Args>>(
     cx: *mut Context,
     r1: u64,
@@ -169,8 +172,8 @@ unsafe extern "C" fn shim<W: World, Args, F: Body<W, Args>>(
     r4: u64,
     r5: u64,
 ) -> u64 {
-    // SAFETY: a function item has no bytes; `make` asserts it. The world outlives the call that set
-    // it.
+    // SAFETY: a function item has no bytes, which `make` asserts. The world outlives the call
+    // during which it is used.
     let result = unsafe {
         let body = std::ptr::NonNull::<F>::dangling().read();
         body.call(&mut *(*cx).world.cast::<W>(), [r1, r2, r3, r4, r5])
@@ -192,15 +195,16 @@ pub trait Body<W, Args>: Copy + 'static {
     fn call(self, world: &mut W, regs: [u64; 5]) -> Result<u64, Fault>;
 }
 
-/// A type that an argument register can hold.
+/// A type that can be an argument of such a function.
 pub trait FromReg {
-    /// Converts a register to the type, truncating as the C calling convention does.
+    /// Converts a register to the type. Truncates the value as the C calling convention does.
     fn from_reg(reg: u64) -> Self;
 }
 
-/// A type that a function can return in r0, or a fault instead.
+/// A type that such a function can return.
 pub trait IntoReg {
-    /// Converts the result to a register, extending it to 64 bits as the C calling convention does.
+    /// Converts the result to a register. Extends the value to 64 bits as the C calling convention
+    /// does.
     fn into_reg(self) -> Result<u64, Fault>;
 }
 

@@ -3,13 +3,13 @@
 //!
 //! There are three limits:
 //!
-//! - A compiled function's frame has at most [`MAX_FRAME`] bytes; a policy with a larger frame is
-//!   interpreted.
+//! - The machine frame of a compiled function has at most [`MAX_FRAME`] bytes. The interpreter runs
+//!   policies with larger frames.
 //! - The BPF stack has at most [`FRAMES`] frames at a time, including those of callbacks that
 //!   helpers call.
-//! - Before each call into BPF code, also one made by a helper, the thread must have enough stack
-//!   left for all these frames and a helper ([`needed`]). Otherwise the call faults before it
-//!   begins.
+//! - Before each call into BPF code, the thread must have enough stack left for all these frames
+//!   and a helper ([`needed`]). Otherwise the call faults before it begins. Calls that helpers make
+//!   are checked, too.
 //!
 //! A frame is smaller than a page, and a call writes its return address. A deep call therefore
 //! always touches the guard page below the stack.
@@ -17,8 +17,8 @@
 use crate::fault::{Fault, FaultKind};
 use crate::insn::FRAMES;
 
-/// Largest frame of a compiled function in bytes, including its return address. The largest of this
-/// repository's policies has about 240 bytes, 740 with the sanitizer.
+/// Largest frame of a compiled function in bytes, including its return address. The largest frame
+/// among this repository's policies has about 240 bytes, and about 740 with the sanitizer.
 pub(crate) const MAX_FRAME: u64 = 4096;
 /// Upper bound of an interpreter frame's size, in any build.
 pub(crate) const INTERPRETER_FRAME: u64 = 1024;
@@ -28,12 +28,12 @@ const HELPER: u64 = 256 << 10;
 
 /// Returns the stack needed to call into a program whose largest frame has `frame` bytes.
 pub(crate) fn needed(frame: u64) -> u64 {
-    // Adds one frame, because a function that calls only helpers has a frame beyond the last one
-    // counted.
+    // Adds one frame, because the innermost counted function can call a function that has no BPF
+    // frame of its own but has a machine frame.
     (FRAMES + 1) * frame + HELPER
 }
 
-/// Returns the fault of a call for which the thread has too little stack.
+/// Returns the fault of a call for which the thread has too little stack left.
 #[cold]
 pub(crate) fn too_little(limit: u64, needed: u64) -> Fault {
     let left = (pointer() + needed).saturating_sub(limit) / 1024;
@@ -41,7 +41,7 @@ pub(crate) fn too_little(limit: u64, needed: u64) -> Fault {
     Fault::new(
         FaultKind::Stack,
         format!(
-            "the thread has {left} KiB of stack left, and BPF code needs {needed}: raise `ulimit -s` or RUST_MIN_STACK"
+            "the thread has {left} KiB of stack left, but BPF code needs {needed} KiB: raise `ulimit -s` or RUST_MIN_STACK"
         ),
     )
 }
@@ -50,11 +50,12 @@ pub(crate) fn too_little(limit: u64, needed: u64) -> Fault {
 mod host {
     use std::cell::Cell;
 
-    /// Stack that a thread is assumed to have left if the host does not report it.
+    /// Number of bytes of stack that a thread is assumed to have left if the host does not report
+    /// it.
     const ASSUMED: u64 = 1 << 20;
 
     thread_local! {
-        /// Lowest address of this thread's stack; 0 before it is known.
+        /// Lowest address of this thread's stack, or 0 before it is known.
         static END: Cell<u64> = const { Cell::new(0) };
     }
 
@@ -94,7 +95,7 @@ mod host {
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 mod host {
-    //! Without a JIT there are only the interpreter's frames, which fit into the default stack of
+    //! Hosts without a JIT have only the interpreter's frames, which fit into the default stack of
     //! every host.
     pub fn pointer() -> u64 {
         u64::MAX

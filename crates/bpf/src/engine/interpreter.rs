@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The interpreter, a simple implementation of the instruction set against which the JIT is tested.
+//! The interpreter: a simple implementation of the BPF instruction set, with which tests compare
+//! the JIT.
 //!
-//! Its frames own nothing, so a fault may skip them. Registers that a call clobbers (r1 to r5) and
-//! registers that are not arguments of the function are 0. Both engines then agree also on programs
-//! that the kernel would reject.
+//! The interpreter's frames own nothing, so a fault may skip them without leaks. It sets r1 to r5
+//! to 0 after a call, and at the start of a function all registers that are not arguments. The JIT
+//! does the same. Both engines therefore agree also on programs that use such registers, which the
+//! kernel would reject.
+//!
+//! The region is the memory that programs can access. The budget is the number of instructions that
+//! one call of a program may execute.
 
 use super::context::{self, ANY, Context, Entry, pending};
 use super::raise;
@@ -13,7 +18,7 @@ use crate::insn::{self, FRAME, alu, atomic, class, jmp};
 use crate::memory::{NULL_LIMIT, OWN_SHIFT, SHIFT};
 use crate::sanitizer;
 
-/// Runs function `cx.function`; has the signature of an [`Entry`].
+/// Runs function `cx.function`. Has the signature of an [`Entry`].
 pub(crate) unsafe extern "C" fn run(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
     unsafe {
         (*cx).interpreting = true;
@@ -21,8 +26,8 @@ pub(crate) unsafe extern "C" fn run(cx: *mut Context, r1: u64, r2: u64, r3: u64,
     }
 }
 
-/// Like [`run`], with the sanitizer on. The provenances of arguments and result are in
-/// `cx.arg_prov`.
+/// Like [`run`], with the sanitizer on. The provenances (the objects to which values point) of
+/// arguments and result are in `cx.arg_prov`.
 pub(crate) unsafe extern "C" fn run_sanitized(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
     unsafe {
         (*cx).interpreting = true;
@@ -187,7 +192,7 @@ unsafe fn function<const SANITIZE: bool>(cx: *mut Context, index: usize, args: [
                 _ if i.op == CALL => {
                     (*cx).pc = pc as u32;
                     (*cx).left = left;
-                    // A call that is not allowed here raises its own fault.
+                    // If the call is not allowed in this context, the entry point raises the fault.
                     let mut allowed = false;
                     let entry: Entry = match (*cx).target(&i) {
                         None => raise::missing,
@@ -253,7 +258,8 @@ unsafe fn function<const SANITIZE: bool>(cx: *mut Context, index: usize, args: [
     }
 }
 
-/// Returns the provenance of a 64-bit result. A move and the addition of an integer keep it.
+/// Returns the provenance of a 64-bit result. After a move or the addition of an integer, this is
+/// the provenance of the operand.
 #[inline(always)]
 fn provenance(i: &Insn, dst: u64, src: u64) -> u64 {
     let register = i.op & insn::X != 0;
@@ -291,7 +297,8 @@ unsafe fn check_store(cx: *mut Context, pc: usize, base: u64, i: &Insn, prov: u6
     unsafe { sanitizer::store(cx, base, meta, prov, value, value_prov) };
 }
 
-/// Raises the fault `why` at `pc`. The count of executed instructions is that of the last call.
+/// Raises the fault `why` at `pc`. The number of executed instructions stays as it was at the last
+/// call.
 #[cold]
 unsafe fn stop(cx: *mut Context, pc: usize, why: Entry) -> u64 {
     unsafe {
@@ -300,7 +307,7 @@ unsafe fn stop(cx: *mut Context, pc: usize, why: Entry) -> u64 {
     }
 }
 
-/// Raises the fault `why` at `pc`, which counts as executed.
+/// Raises the fault `why` at `pc`. The instruction at `pc` counts as executed.
 #[cold]
 unsafe fn stop_at(cx: *mut Context, pc: usize, left: i64, why: Entry) -> u64 {
     unsafe {
@@ -309,8 +316,8 @@ unsafe fn stop_at(cx: *mut Context, pc: usize, left: i64, why: Entry) -> u64 {
     }
 }
 
-/// Returns the host address of a load or store in the region. A hole in the region faults in
-/// hardware. A load through NULL reads zeros.
+/// Returns the host address of a load or store in the region. An access to a hole in the region
+/// raises a signal. A load through NULL reads zeros.
 #[inline(always)]
 unsafe fn access(cx: *mut Context, pc: usize, base: u64, offset: i32, is_load: bool) -> Option<u64> {
     unsafe {
@@ -405,7 +412,7 @@ unsafe fn rmw(i: &Insn, addr: u64, old: u64, r: &mut [u64; 11]) {
             unsafe { store(addr, i.op, new) };
             return;
         }
-        // XCHG and STORE_RELEASE.
+        // XCHG and STORE_RELEASE store the operand.
         _ => operand,
     };
     unsafe { store(addr, i.op, new) };
@@ -486,8 +493,8 @@ unsafe fn alu64(cx: *mut Context, i: &Insn, a: u64, b: u64) -> Option<u64> {
                         (*cx).arena
                     }
                 };
-                // A user address takes its high half from the arena's user base, a kernel address
-                // from the kernel base. NULL stays NULL.
+                // The upper 32 bits come from a base address of the arena: the user base for a user
+                // address, the kernel base for a kernel address. NULL stays NULL.
                 if low == 0 { 0 } else { base & !0xffff_ffff | low }
             }
             _ => return None,

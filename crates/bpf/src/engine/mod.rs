@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Execution of a loaded program.
 //!
-//! `context` is the state of a program, as plain data. `enter`, `raise` and `host_stack` handle the
-//! transitions into BPF code and out of it. `interpreter` and `jit` execute the instructions.
-//! [`Vm`] owns a program and calls it within a `budget` of instructions. [`Func`] is a function
-//! that a program can call, and [`World`] is the machine that such a function acts on.
+//! - `context` is the state of a program, as plain data.
+//! - `enter`, `raise` and `host_stack` handle the transitions into BPF code and out of it.
+//! - `interpreter` and `jit` execute the instructions.
+//! - [`Vm`] owns a program and calls it. A `budget` limits the number of instructions of each call.
+//! - [`Func`] is a function of the kernel that a program can call. [`World`] is the simulated
+//!   machine, on which such a function acts.
 
 mod budget;
 mod call;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Faults that end a running program: the reason and the instruction.
+//! Raises the faults that end a running program, and finds the instruction at which a fault
+//! happened.
 
 use super::context::{Context, Hardware};
 use super::enter;
@@ -49,7 +50,7 @@ pub(crate) fn access_fault(cx: &Context, pc: usize, addr: u64) -> Fault {
 }
 
 impl Context {
-    /// Returns the BPF instruction whose access the machine code at `ip` performs.
+    /// Returns the BPF instruction for whose access the machine instruction at `ip` was emitted.
     fn access_by(&self, ip: u64) -> usize {
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         if let Some(compiled) = &self.compiled {
@@ -90,11 +91,11 @@ unsafe fn called(cx: *mut Context) -> String {
     unsafe { (*cx).target_name(&(&(*cx).code.insns)[(*cx).pc as usize]) }
 }
 
-// Compiled and interpreted code call these functions when they cannot continue. All of them have
+// Compiled and interpreted code calls the functions below when it cannot continue. All of them have
 // the signature of a BPF function and expect `cx.pc` to be set. `raise` skips their frames, so no
 // value with a destructor may be alive when they call it.
 
-/// Raises the fault of a call to a function that is not modelled.
+/// Raises the fault of a call to a function that the simulator does not have.
 pub(crate) unsafe extern "C" fn missing(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe {
         let fault = Fault::new(FaultKind::Trap, format!("{} is not modelled", called(cx)));
@@ -110,7 +111,8 @@ pub(crate) unsafe extern "C" fn not_allowed(cx: *mut Context, _: u64, _: u64, _:
     }
 }
 
-/// Raises the fault of a trap instruction or of an instruction that is not modelled.
+/// Raises the fault of a trap instruction (a reference that could not be linked), or of an
+/// instruction that the simulator does not have.
 pub(crate) unsafe extern "C" fn trap(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe {
         let insn = (&(*cx).code.insns)[(*cx).pc as usize];
@@ -122,7 +124,7 @@ pub(crate) unsafe extern "C" fn trap(cx: *mut Context, _: u64, _: u64, _: u64, _
     }
 }
 
-/// Raises the fault of a program that has used up its budget.
+/// Raises the fault of a program that has used up its budget of instructions.
 pub(crate) unsafe extern "C" fn over_budget(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe { raise(cx, (*cx).over_budget()) }
 }
@@ -132,13 +134,13 @@ pub(crate) unsafe extern "C" fn stack_overflow(cx: *mut Context, _: u64, _: u64,
     unsafe {
         raise(
             cx,
-            Fault::new(FaultKind::Stack, "BPF stack overflow: calls nest too deep"),
+            Fault::new(FaultKind::Stack, "BPF stack overflow: calls are nested too deeply"),
         )
     }
 }
 
-/// Checks a store through `base` (first argument) to a kernel object: returns if the field is one
-/// that programs may write, otherwise raises a fault.
+/// Checks a store through `base` (first argument) to a field of a kernel object. Returns if
+/// programs may write the field, otherwise raises a fault.
 pub(crate) unsafe extern "C" fn field_store(
     cx: *mut Context,
     base: u64,
@@ -156,7 +158,7 @@ pub(crate) unsafe extern "C" fn field_store(
 }
 
 /// Checks a store through `base` (first argument) outside of the program's own memory. Returns if
-/// it goes to a field of a kernel object that programs may write, otherwise raises a fault.
+/// the store goes to a field of a kernel object that programs may write, otherwise raises a fault.
 pub(crate) unsafe extern "C" fn foreign_store(cx: *mut Context, base: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe {
         let insn = (&(*cx).code.insns)[(*cx).pc as usize];
@@ -175,8 +177,8 @@ pub(crate) unsafe extern "C" fn foreign_store(cx: *mut Context, base: u64, _: u6
     }
 }
 
-/// Raises the fault of a load or store at `base` (first argument) plus `offset` (second) that is
-/// not in the region.
+/// Raises the fault of a load or store outside of the region (the memory that programs may access).
+/// The address is `base` (first argument) plus `offset` (second argument).
 pub(crate) unsafe extern "C" fn bad_access(cx: *mut Context, base: u64, offset: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe {
         let fault = access_fault(&*cx, (*cx).pc as usize, base.wrapping_add(offset));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Ranges of Linux releases, for the column of [`rows`](crate::rows) that lists which releases have
-//! a function.
+//! Ranges of Linux releases. Tables of functions ([`rows`](crate::rows)) use them to say which
+//! releases have a function.
 
 use std::ops::{Range, RangeFrom};
 

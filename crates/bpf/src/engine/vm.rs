@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A loaded program: its code, its maps, and the calls into it.
 //!
-//! The world, which is the simulated machine, owns the [`Vm`], and BPF code acts on the world.
-//! Calls therefore take the world and find the VM in it. Calls nest: a kfunc may call back into BPF
-//! code (a timer callback, a comparison, another struct_ops member). A call allocates nothing.
+//! The [`World`] is the simulated machine. It owns the [`Vm`], and BPF code acts on the world.
+//! Calls therefore take the world and find the VM in it. A kfunc may call back into BPF code (a
+//! timer callback, a comparison, another struct_ops member). Such calls are nested. A call
+//! allocates nothing.
 //!
-//! Every executed instruction is subtracted from the budget of the outermost call. Compiled code
-//! keeps the remaining budget in a register and stores it at calls and at the end. After a fault
-//! between two stores, both engines report the last stored value.
+//! An outermost call may execute a limited number of instructions, the budget. Compiled code keeps
+//! the remaining number in a register and stores it at calls and at the end. After a fault between
+//! two stores, both engines report the last stored number.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -29,17 +30,17 @@ use crate::map::{Map, kind};
 use crate::memory::{Region, Use};
 use crate::sanitizer::{self, CheckCounts, Rules, Sanitizer};
 
-/// Free bytes above the first frame. A vector load of a key at the end of a page is slow if the
-/// next page is inaccessible.
+/// Number of free bytes above the first frame. Without them, a vector load of a key at the end of
+/// the stack would be slow, because the next page is inaccessible.
 const SLACK: u64 = 64;
 
 /// The engine that executes the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Engine {
-    /// Executes one instruction at a time; works on every host.
+    /// Executes one instruction at a time. Works on every host.
     #[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), default)]
     Interpreter,
-    /// Compiles to machine code; x86-64 Linux only.
+    /// Compiles the program to machine code. Works only on x86-64 Linux.
     #[cfg_attr(all(target_arch = "x86_64", target_os = "linux"), default)]
     Jit,
 }
@@ -51,9 +52,9 @@ pub struct Vm<W> {
 }
 
 impl<W: World> Vm<W> {
-    /// Makes linked code callable. `funcs` are all functions that it may call: the helpers of this
-    /// crate ([`helper::table`](crate::helper::table)) and the world's own. A call of any other
-    /// function faults.
+    /// Makes linked code callable. `funcs` are all functions that the code may call: the helpers of
+    /// this crate ([`helper::table`](crate::helper::table)) and the functions of the world. A call
+    /// of any other function faults.
     pub fn new(
         code: Code,
         maps: Vec<Map>,
@@ -126,7 +127,8 @@ impl<W: World> Vm<W> {
                     let inner = maps
                         .get(inner)
                         .ok_or_else(|| format!("map {}: no inner map {inner}", map.name()))?;
-                    // A slot holds the inner map's address, whatever value size the map declares.
+                    // A slot of a map of maps holds the inner map's address, whatever value size
+                    // the map declares.
                     let value = inner.addr().to_le_bytes();
                     map.update(&region, &key.to_le_bytes(), &value, 0, 0).map_err(text)?;
                 }
@@ -195,7 +197,7 @@ impl<W: World> Vm<W> {
             },
             #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
             Engine::Jit => {
-                return Err("there is a JIT on x86-64 Linux only; use the interpreter".into());
+                return Err("the JIT works only on x86-64 Linux; use the interpreter".into());
             }
         }
         cx.entries.clone_from(&cx.engine_entries);
@@ -209,8 +211,8 @@ impl<W: World> Vm<W> {
     }
 
     pub(super) fn cx(&self) -> &Context {
-        // SAFETY: the context lives as long as the VM. A field that running code changes is read
-        // only once, here.
+        // SAFETY: the context lives as long as the VM. Running code may change a field, but here it
+        // is read only once.
         unsafe { self.cx.as_ref() }
     }
 
@@ -222,8 +224,8 @@ impl<W: World> Vm<W> {
             "a callback takes an array of arguments"
         );
         let cx = world.vm().cx.as_ptr();
-        // SAFETY: the world owns the VM, which is alive. Code that the VM calls must not drop it;
-        // `Drop` checks that.
+        // SAFETY: the world owns the VM, which is alive. Code that the VM calls must not drop the
+        // VM. `Drop` checks that.
         unsafe { set_cpu(cx, world.cpu()) };
         unsafe { call(cx, (&raw mut *world).cast(), function, &args).ok_or_else(|| take_fault(cx)) }
     }
@@ -235,12 +237,12 @@ impl<W: World> Vm<W> {
         Vm::call_args_in(world, contexts, function, args).ok_or_else(|| Vm::take_fault(world))
     }
 
-    /// Like [`Vm::call_args`], with its own `contexts` (see [`Vm::set_contexts`]). Returns `None`
-    /// if the program faults; [`Vm::take_fault`] then returns the fault.
+    /// Like [`Vm::call_args`], but sets `contexts` for this call (see [`Vm::set_contexts`]).
+    /// Returns `None` if the program faults. [`Vm::take_fault`] then returns the fault.
     #[inline(always)]
     pub fn call_args_in<const N: usize>(world: &mut W, contexts: u32, function: usize, args: &[u64; N]) -> Option<u64> {
         let cx = world.vm().cx.as_ptr();
-        // SAFETY: the VM is alive and remains so during the call; `Drop` checks that.
+        // SAFETY: the VM is alive and stays alive during the call, which `Drop` checks.
         unsafe {
             set_cpu(cx, world.cpu());
             let fp = (*cx).fp;
@@ -249,8 +251,8 @@ impl<W: World> Vm<W> {
                 (*cx).fault = Some(Fault::new(FaultKind::Stack, "BPF stack overflow"));
                 return None;
             }
-            // `volatile` keeps these stores separate. If they were merged, the program's first load
-            // would have to wait for a store of another width.
+            // `volatile` keeps these stores separate. If the compiler merged them, the program's
+            // first load would have to wait for a store of another width.
             for (i, &arg) in args.iter().enumerate() {
                 (*cx).region.host::<u64>(array).add(i).write_volatile(arg);
             }
@@ -270,8 +272,8 @@ impl<W: World> Vm<W> {
         unsafe { take_fault(world.vm().cx.as_ptr()) }
     }
 
-    /// Calls a function by the address that BPF code has for it: a callback of a timer, tree or
-    /// loop.
+    /// Calls a callback of a timer, tree or loop. `address` is the address that BPF code has for
+    /// the function.
     pub fn call_address(world: &mut W, address: u64, args: [u64; 5]) -> Result<u64, Fault> {
         let function = address.wrapping_sub(FUNC_BASE);
         let functions = &world.vm().code().functions;
@@ -284,8 +286,8 @@ impl<W: World> Vm<W> {
         Vm::call(world, function as usize, args)
     }
 
-    /// Copies `bytes` to the BPF stack and calls `f` with the world and their address; removes them
-    /// afterwards.
+    /// Copies `bytes` to the BPF stack, calls `f` with the world and the address of the copy, and
+    /// removes the copy.
     pub fn with_stack<R>(
         world: &mut W,
         bytes: &[u8],
@@ -300,7 +302,7 @@ impl<W: World> Vm<W> {
             }
             let region = world.region();
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), region.host::<u8>(addr), bytes.len());
-            // The rest of the frame must not contain data of earlier calls.
+            // Clears the rest of the frame, so that it contains no data of earlier calls.
             let end = addr + bytes.len() as u64;
             std::ptr::write_bytes(region.host::<u8>(end), 0, (fp - end) as usize);
             (*cx).fp = addr;
@@ -310,15 +312,15 @@ impl<W: World> Vm<W> {
         }
     }
 
-    /// Returns the sum of [`Func::cost`] of all calls so far, plus the cost of all cache lines
-    /// fetched from other caches or memory.
+    /// Returns the cost in ns of all calls so far ([`Func::cost`]) and of all cache lines fetched
+    /// from other caches or memory.
     #[inline]
     pub fn cost(&self) -> u64 {
         self.cx().cost
     }
 
-    /// Adds the cost of a load from the cache line at `addr`, by a function that `cpu` called, to
-    /// [`Vm::cost`].
+    /// Charges a load from the cache line at `addr` by a function that was called on `cpu`. Adds
+    /// the cost to [`Vm::cost`].
     #[inline]
     pub(crate) fn load_line(&self, cpu: u32, addr: u64) {
         let ns = self.cx().region.lines().load(cpu, addr);
@@ -326,8 +328,8 @@ impl<W: World> Vm<W> {
         unsafe { (*self.cx.as_ptr()).cost += ns };
     }
 
-    /// Adds the cost of a store to the cache line at `addr`, by a function that `cpu` called, to
-    /// [`Vm::cost`].
+    /// Charges a store to the cache line at `addr` by a function that was called on `cpu`. Adds the
+    /// cost to [`Vm::cost`].
     #[inline]
     pub(crate) fn store_line(&self, cpu: u32, addr: u64) {
         let ns = self.cx().region.lines().store(cpu, addr);
@@ -335,25 +337,25 @@ impl<W: World> Vm<W> {
         unsafe { (*self.cx.as_ptr()).cost += ns };
     }
 
-    /// Returns counts of the sanitizer's checks so far; `None` if it is off.
+    /// Returns how many checks the sanitizer has made so far, or `None` if it is off.
     pub fn check_counts(&self) -> Option<CheckCounts> {
         self.cx().sanitizer.as_ref().map(|sanitizer| sanitizer.counts)
     }
 
-    /// Returns why the interpreter runs a program that the JIT should have compiled; `None` if the
-    /// requested engine runs it.
+    /// Returns why the interpreter runs a program that the JIT should have compiled, or `None` if
+    /// the requested engine runs the program.
     pub fn why_interpreted(&self) -> Option<&str> {
         self.cx().interpreted.as_deref()
     }
 
-    /// Sets which functions the code may call from now on (bits of [`Func::contexts`]) and returns
-    /// the previous bits.
+    /// Sets the bits of the current context, which decide which functions the code may call (see
+    /// [`Func::contexts`]). Returns the previous bits.
     #[inline]
     pub fn set_contexts(&self, contexts: u32) -> u32 {
         unsafe { std::mem::replace(&mut (*self.cx.as_ptr()).contexts, contexts) }
     }
 
-    /// Returns the bits of [`Func::contexts`] that the code may call now.
+    /// Returns the bits of the current context; see [`Vm::set_contexts`].
     #[inline]
     pub fn contexts(&self) -> u32 {
         self.cx().contexts
@@ -364,7 +366,7 @@ impl<W: World> Vm<W> {
         self.cx().pc as usize
     }
 
-    /// Sets the current instruction; the next call of the code overwrites it.
+    /// Sets the current instruction, until the next call of the code overwrites it.
     pub fn set_pc(&self, pc: usize) {
         unsafe { (*self.cx.as_ptr()).pc = pc as u32 }
     }
@@ -379,7 +381,7 @@ impl<W: World> Vm<W> {
         &self.cx().maps
     }
 
-    /// Returns the map that a policy's map pointer points to.
+    /// Returns the map at an address that the program uses as a map pointer.
     #[inline]
     pub fn map(&self, addr: u64) -> Result<&Map, Fault> {
         Ok(&self.maps()[self.map_index(addr)?])
@@ -399,7 +401,8 @@ impl<W: World> Vm<W> {
         self.maps().iter().find(|map| map.name() == name)
     }
 
-    /// Returns the types that the program allocates, by local BTF id.
+    /// Returns the struct types of which the program allocates objects, by their ids in the
+    /// object's own BTF.
     pub(crate) fn types(&self) -> &LocalTypes {
         &self.cx().types
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The machine that programs run on, as the helpers of this crate see it.
+//! The simulated machine on which programs run, as the helpers of this crate see it.
 
 use super::vm::Vm;
 use crate::fault::Fault;
@@ -23,11 +23,11 @@ pub trait World: Sized + 'static {
     fn nr_cpu_ids(&self) -> u32;
     /// Returns one more than the highest NUMA node.
     fn nr_node_ids(&self) -> u32;
-    /// Returns whether interrupts are off where the program runs. If they are, a timer's callback
-    /// cannot be waited for.
+    /// Returns whether interrupts are off in the code that called the program. If they are, the
+    /// program cannot wait for a timer's callback to end.
     fn irqs_disabled(&self) -> bool;
-    /// Returns the offset from the address of a per-CPU kernel variable to the copy of `cpu`:
-    /// `bpf_per_cpu_ptr`. `cpu` must be a valid id.
+    /// Returns the offset from the address of a per-CPU kernel variable to the copy of `cpu`, as
+    /// `bpf_per_cpu_ptr` needs it. `cpu` must be a valid id.
     fn per_cpu_offset(&self, cpu: u32) -> u64;
     /// Returns the address of the running task's `task_struct`.
     fn current_task(&self) -> u64;
@@ -42,27 +42,27 @@ pub trait World: Sized + 'static {
     /// # Errors
     /// The run's memory limit leaves no room for the line.
     fn log(&mut self, line: String) -> Result<(), Fault>;
-    /// Releases the reference to a kernel object (`__kptr`) that a map value held when it was
-    /// removed.
+    /// Releases the reference to a kernel object (`__kptr`) that was stored in a map value, because
+    /// the value was removed.
     fn release_object(&mut self, object: u64);
     /// Returns whether a map of this kind (TASK_STORAGE or CGRP_STORAGE) may create a value for the
-    /// object at this address. It may not if the object is exiting or gone, because nothing would
-    /// free the value.
+    /// object at this address. It may not if the object is exiting or removed, because nothing
+    /// would free the value.
     ///
     /// # Errors
-    /// The address is not an object that such a map keeps values for.
+    /// The address is not an object for which such a map keeps values.
     fn can_own_storage(&self, kind: u32, owner: u64) -> Result<bool, Fault>;
-    /// Charges the wait for the `bpf_spin_lock` or `bpf_res_spin_lock` at this address, which the
-    /// program has just acquired.
+    /// Charges the time that the program waits for the `bpf_spin_lock` or `bpf_res_spin_lock` at
+    /// this address. The program has just acquired the lock.
     ///
     /// # Errors
     /// The run's memory limit leaves no room to record the lock.
     fn spin_lock(&mut self, lock: u64) -> Result<(), Fault>;
     /// Records that the program releases the lock.
     fn spin_unlock(&mut self, lock: u64);
-    /// Starts or moves the timer whose `struct bpf_timer` is at this address. `flags` are those of
-    /// `bpf_timer_start` (BPF_F_TIMER_ABS, BPF_F_TIMER_CPU_PIN). On expiry the machine calls
-    /// [`Vm::run_timer`].
+    /// Starts the timer whose `struct bpf_timer` is at this address, or changes its time of expiry.
+    /// `flags` are those of `bpf_timer_start` (BPF_F_TIMER_ABS, BPF_F_TIMER_CPU_PIN). When the
+    /// timer expires, the machine calls [`Vm::run_timer`].
     ///
     /// # Errors
     /// The run's memory limit leaves no room to record the timer.

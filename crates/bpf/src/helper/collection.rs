@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Trees (`bpf_rb_root`) and lists (`bpf_list_head`) of objects that BPF code allocates.
 //!
-//! The order of the nodes is stored outside of the region, by the address of the root. A tree is a
-//! sorted array. An insertion takes log2(n) comparisons, about as many as in a balanced tree, and
-//! goes after equal nodes. `bpf_rbtree_root`, `left` and `right` present the array as a perfectly
-//! balanced tree.
+//! The order of the nodes is stored outside of program memory, in a table that is indexed by the
+//! address of the root. A tree is a sorted array. An insertion takes log2(n) comparisons, about as
+//! many as in a balanced tree. A node is inserted after all equal nodes. `bpf_rbtree_root`, `left`
+//! and `right` present the array as a perfectly balanced tree.
 
 use super::object;
 use super::state::State;
@@ -102,8 +102,8 @@ fn remove_member<W: World>(w: &W, state: &mut State, node: u64) {
     }
 }
 
-/// Drops the reference to a node that cannot be added, as the kernel does. Only an object with
-/// several references can already be in a root.
+/// Drops the program's reference to a node that cannot be added, as the kernel does. Only an object
+/// with several references can already be in a tree or list.
 fn reject_node<W: World>(w: &mut W, node: u64) -> i64 {
     if let Some((object, _)) = w.region().allocation_at(node) {
         object::drop_counted_reference(w, object);
@@ -111,7 +111,7 @@ fn reject_node<W: World>(w: &mut W, node: u64) -> i64 {
     -EINVAL
 }
 
-/// Removes all nodes from a root or head that is about to be removed, and returns them.
+/// Removes all nodes from a tree or list whose root is about to be removed, and returns the nodes.
 pub(super) fn clear<W: World>(w: &mut W, root: u64) -> Vec<u64> {
     let mut state = w.vm().state().borrow_mut();
     let mut nodes = state.trees.remove(&root).unwrap_or_default();
@@ -154,7 +154,7 @@ fn rbtree_add<W: World>(w: &mut W, root: u64, node: u64, less: u64) -> Result<i6
             .trees
             .get(&root)
             .and_then(|tree| tree.get(middle).copied());
-        // The comparison runs code of the program, which may have removed the node.
+        // The comparison runs code of the program, which may have removed nodes.
         let Some(other) = other else { break };
         if Vm::call_address(w, less, [node, other, 0, 0, 0])? as u8 != 0 {
             high = middle;

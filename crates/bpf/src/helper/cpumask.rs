@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPU masks: bitmaps with one bit per CPU id of the machine, rounded up to 64. A policy's own
-//! masks are objects of that size; their reference counts are stored outside of the region.
+//! CPU masks: bitmaps with one bit per CPU id of the machine. The number of bits is rounded up to a
+//! multiple of 64. The masks that a policy creates are objects of that size. Their reference counts
+//! are stored outside of program memory.
+//!
+//! The work on large masks is charged to the program: it is subtracted from the number of
+//! instructions that the program may still execute.
 
 use crate::engine::func::Func;
 use crate::engine::world::World;
@@ -87,7 +91,7 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
     }
 }
 
-/// Size in words up to which going through a mask is free.
+/// Masks with at most this number of 64-bit words are free to go through.
 const FEW_WORDS: u32 = 8;
 
 /// Charges the work of going through a whole mask.
@@ -111,7 +115,7 @@ fn valid<W: World>(w: &W, i: u32) -> u64 {
     }
 }
 
-/// Returns word `i` of a mask, without the bits beyond the last CPU id.
+/// Returns 64-bit word `i` of a mask, without the bits beyond the last CPU id.
 fn word<W: World>(w: &W, mask: u64, i: u32) -> Result<u64, Fault> {
     let addr = mask.wrapping_add(u64::from(i) * 8);
     let bits = w.region().load::<u64>(addr)?;
@@ -158,7 +162,7 @@ fn fill<W: World>(w: &mut W, mask: u64, bits: impl Fn(&W, u32) -> Result<u64, Fa
     Ok(any != 0)
 }
 
-/// Changes a CPU's bit and returns its old value. Invalid CPU ids are ignored, as in the kernel.
+/// Changes the bit of a CPU and returns the old bit. Invalid CPU ids are ignored, as in the kernel.
 fn change<W: World>(w: &mut W, cpu: u32, mask: u64, new: impl Fn(u64, u64) -> u64) -> Result<bool, Fault> {
     if cpu >= w.nr_cpu_ids() {
         return Ok(false);
@@ -179,8 +183,8 @@ fn weight<W: World>(w: &mut W, mask: u64) -> Result<u32, Fault> {
     (0..words(w)).map(|i| word(w, mask, i).map(u64::count_ones)).sum()
 }
 
-/// Returns a CPU that is in both masks. Successive calls on the same CPU return different ones in
-/// turn.
+/// Returns a CPU that is in both masks. Successive calls on the same CPU return the CPUs of the
+/// masks in turn.
 fn distribute<W: World>(w: &mut W, a: u64, b: u64) -> Result<u32, Fault> {
     let here = w.cpu() as usize;
     let previous = w.vm().state().borrow().distributed.get(here).copied().unwrap_or(0);
@@ -228,12 +232,14 @@ fn acquire<W: World>(w: &mut W, mask: u64) -> Result<u64, Fault> {
     Ok(mask)
 }
 
-/// Drops a reference; the last one frees the mask.
+/// Drops a reference. Frees the mask if it was the last reference.
 pub(crate) fn release<W: World>(w: &mut W, mask: u64) -> Result<(), Fault> {
     {
         let mut state = w.vm().state().borrow_mut();
         let Some(references) = state.cpumasks.get_mut(&mask) else {
-            return Err(Fault::func(format!("{mask:#x} is not a bpf_cpumask: released twice?")));
+            return Err(Fault::func(format!(
+                "{mask:#x} is not a bpf_cpumask: was it released twice?"
+            )));
         };
         *references -= 1;
         if *references > 0 {

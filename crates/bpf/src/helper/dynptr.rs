@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Ring buffers, and dynptrs. A dynptr refers to the program's own memory, a record that is being
-//! written, or a sample of a user ring buffer.
+//! Helpers and kfuncs for ring buffers and dynptrs. A dynptr is a pointer with a size. It refers to
+//! the program's own memory, a record of a ring buffer that is being written, or a sample of a user
+//! ring buffer.
 
 use crate::engine::func::Func;
 use crate::engine::vm::Vm;
@@ -10,8 +11,8 @@ use crate::fault::Fault;
 use crate::rows::*;
 
 /// A `struct bpf_dynptr`: address of the memory (0 for a NULL dynptr), its size, and an offset into
-/// it. The struct lies in the program's memory, so its contents cannot be trusted; accesses through
-/// it are checked like any others.
+/// it. The struct lies in the program's memory, so its contents cannot be trusted. Accesses through
+/// a dynptr are checked like any others.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Dynptr {
@@ -27,7 +28,7 @@ const NULL: Dynptr = Dynptr {
 };
 /// Maximum size of a dynptr's memory in bytes: DYNPTR_MAX_SIZE.
 const MAX_SIZE: u64 = (1 << 24) - 1;
-/// BPF_RB_NO_WAKEUP and BPF_RB_FORCE_WAKEUP, without effect because no reader waits.
+/// BPF_RB_NO_WAKEUP and BPF_RB_FORCE_WAKEUP. They have no effect, because no reader waits.
 const WAKEUP_FLAGS: u64 = 3;
 /// Maximum number of samples that one call of bpf_user_ringbuf_drain handles.
 const MAX_SAMPLES: u64 = 128 * 1024;
@@ -79,7 +80,7 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
         "bool bpf_dynptr_is_null(const struct bpf_dynptr *p)"
         { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL,
           run: |w: &mut W, p: u64| Ok::<bool, Fault>(w.region().load::<Dynptr>(p)?.data == 0) }
-        // No dynptr modelled here is read-only.
+        // The simulator creates no read-only dynptrs.
         "bool bpf_dynptr_is_rdonly(const struct bpf_dynptr *p)"
         { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: |_: &mut W, _: u64| false }
         "u64 bpf_dynptr_size(const struct bpf_dynptr *p)"
@@ -170,8 +171,8 @@ fn drain<W: World>(w: &mut W, map: u64, callback: u64, ctx: u64) -> Result<i64, 
     Ok(nr as i64)
 }
 
-/// Returns the address of `len` bytes at `offset` in a dynptr's memory; `None` for a NULL dynptr or
-/// a range beyond the end.
+/// Returns the address of `len` bytes at `offset` in a dynptr's memory. Returns `None` for a NULL
+/// dynptr or a range beyond the end.
 fn range_address(dynptr: Dynptr, offset: u64, len: u64) -> Option<u64> {
     let fits = u64::from(dynptr.size)
         .checked_sub(len)
@@ -179,8 +180,8 @@ fn range_address(dynptr: Dynptr, offset: u64, len: u64) -> Option<u64> {
     (dynptr.data != 0 && fits).then(|| dynptr.data.wrapping_add(u64::from(dynptr.offset)).wrapping_add(offset))
 }
 
-/// Implements bpf_dynptr_data and the slices: returns the address of the bytes, 0 if they are out
-/// of range.
+/// Implements bpf_dynptr_data and the slices: returns the address of the bytes, or 0 if the bytes
+/// are out of range.
 fn data<W: World>(w: &mut W, dynptr: u64, offset: u64, len: u64) -> Result<u64, Fault> {
     let dynptr = w.region().load::<Dynptr>(dynptr)?;
     Ok(range_address(dynptr, offset, len).unwrap_or(0))
@@ -278,7 +279,7 @@ fn clone<W: World>(w: &mut W, dynptr: u64, to: u64) -> Result<i64, Fault> {
     Ok(if dynptr.data == 0 { -EINVAL } else { 0 })
 }
 
-/// Returns whether a range is beyond the end. A NULL dynptr has size 0 here.
+/// Returns whether a range ends beyond the end of the memory. A NULL dynptr has size 0 here.
 fn beyond(dynptr: Dynptr, offset: u64, len: u64) -> bool {
     u64::from(dynptr.size).checked_sub(len).is_none_or(|most| offset > most)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Loops: bpf_loop, and numeric and bit iterators.
+//! Helpers and kfuncs for loops: bpf_loop, and the iterators over numbers and bits.
 
 use super::read::may_be_kernel;
 use crate::engine::func::Func;
@@ -52,7 +52,7 @@ fn bpf_loop<W: World>(w: &mut W, nr: u32, callback: u64, ctx: u64, flags: u64) -
     Ok(i64::from(nr))
 }
 
-/// Initialises the iterator, which consists of two ints: current value and end.
+/// Initialises the iterator. It consists of two ints: current value and end.
 fn num_new<W: World>(w: &mut W, it: u64, start: i32, end: i32) -> Result<i64, Fault> {
     let error = if start > end {
         EINVAL
@@ -81,8 +81,8 @@ fn num_destroy<W: World>(w: &mut W, it: u64) -> Result<(), Fault> {
     w.region().store(it, [0i32, 0])
 }
 
-/// A `struct bpf_iter_bits`: the bits, or the address of a copy if there are more than 64; their
-/// number; the current bit.
+/// A `struct bpf_iter_bits`. `bits` contains the bits, or the address of a copy if there are more
+/// than 64.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Bits {

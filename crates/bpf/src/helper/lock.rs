@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Locks and critical sections. A program's callback always runs to completion, so only the same
-//! program can already hold a lock: that is a deadlock. The simulated machine charges the time for
-//! a lock.
+//! Helpers and kfuncs for locks and critical sections.
+//!
+//! The simulator runs each callback of a program to completion before it runs another one. If a
+//! lock is already held, the same callback must have acquired it, which is a deadlock. Lock waits
+//! between CPUs are modelled by the simulated machine, which charges time for them.
 
 use crate::engine::func::Func;
 use crate::engine::world::World;

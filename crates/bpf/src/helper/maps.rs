@@ -93,7 +93,7 @@ fn lookup_percpu<W: World>(w: &mut W, map: u64, key: u64, cpu: u32) -> Result<u6
     Ok(value)
 }
 
-/// Charges the work of a map operation that exceeds the usual.
+/// Charges the additional work if a map operation takes longer than usual.
 #[inline]
 fn charge<W: World>(w: &W, map: &Map) -> Result<(), Fault> {
     match map.take_work() {
@@ -119,9 +119,9 @@ fn update<W: World>(w: &mut W, map: u64, key: u64, value: u64, flags: u64) -> Re
     Ok(done)
 }
 
-/// Returns whether an update ends what this field of the old value holds. Timers and work are
-/// cancelled (bpf_obj_cancel_fields). A reference is released in maps that replace the element, and
-/// kept in arrays and per-CPU values.
+/// Returns whether an update releases what this field of the old value refers to. Timers and work
+/// items are cancelled (bpf_obj_cancel_fields). A reference is released in maps that replace the
+/// element. Arrays and per-CPU values keep their references.
 fn is_ended_by_update(map: &Map, field: &Field) -> bool {
     match field.kind {
         FieldKind::Timer | FieldKind::Workqueue => true,
@@ -130,8 +130,8 @@ fn is_ended_by_update(map: &Map, field: &Field) -> bool {
     }
 }
 
-/// Updates an element. Releases the references of the old value, and everything owned by a value
-/// that the update evicts (bpf_obj_free_fields).
+/// Updates an element. Releases the references of the old value. Also releases everything that
+/// belongs to a value that the update evicts (bpf_obj_free_fields).
 fn update_references<W: World>(
     w: &mut W,
     map_addr: u64,
@@ -151,7 +151,7 @@ fn update_references<W: World>(
     let map = w.vm().map(map_addr)?;
     let done = map.update(w.region(), &key, &value, flags, w.cpu())?;
     charge(w, map)?;
-    // With BPF_F_LOCK the value is changed in place.
+    // With BPF_F_LOCK the value is changed in place, so its fields keep their references.
     if done == 0 && old != 0 && flags & BPF_F_LOCK == 0 {
         drop_fields(w, &ending, old);
     }
@@ -176,7 +176,8 @@ fn delete<W: World>(w: &mut W, map: u64, key: u64) -> Result<i64, Fault> {
     Ok(done)
 }
 
-/// Rejects maps of maps, in which programs may only look up (check_map_func_compatibility).
+/// Rejects maps of maps, because programs may only look up their elements
+/// (check_map_func_compatibility).
 fn reject_map_of_maps(map: &Map, func: &str) -> Result<(), Fault> {
     match map.def().kind {
         kind @ (kind::ARRAY_OF_MAPS | kind::HASH_OF_MAPS) => Err(cannot_pass(kind, func)),
@@ -200,8 +201,8 @@ fn pop<W: World>(w: &mut W, map: u64, value: u64, peek: bool) -> Result<i64, Fau
     )
 }
 
-/// Returns the error of a perf event access. No event is ever open, so the error depends only on
-/// the index.
+/// Returns the error of an access to a perf event. The simulator never opens a perf event, so the
+/// error depends only on the index.
 fn perf_event<W: World>(w: &mut W, map: u64, flags: u64) -> Result<i64, Fault> {
     let entries = u64::from(w.vm().map(map)?.def().max_entries);
     if flags & !BPF_F_INDEX_MASK != 0 {
@@ -238,8 +239,8 @@ fn per_cpu_ptr<W: World>(w: &mut W, ptr: u64, cpu: u32) -> u64 {
     ptr.wrapping_add(offset)
 }
 
-/// A function for local storage: the map type that it accepts, and the kernel's name for the
-/// function (check_map_func_compatibility).
+/// A helper for local storage: the map type that it accepts, and the kernel's name for the helper
+/// in messages (check_map_func_compatibility).
 type StorageFunction = (u32, &'static str);
 const TASK_GET: StorageFunction = (kind::TASK_STORAGE, "bpf_task_storage_get#156");
 const TASK_DELETE: StorageFunction = (kind::TASK_STORAGE, "bpf_task_storage_delete#157");

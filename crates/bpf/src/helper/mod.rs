@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Helpers and kfuncs that need no scheduling: maps, memory, strings, time, locks, timers,
-//! allocated objects, iterators, cpumasks.
+//! The helpers and kfuncs that have nothing to do with scheduling: maps, memory, strings, time,
+//! locks, timers, allocated objects, iterators, cpumasks.
 //!
-//! `state` holds their data about a program, outside the region, where no policy can corrupt it.
-//! They access the program's memory only through the region's checked functions, so this module
-//! contains no unsafe code. docs/surface.md lists the functions that are not modelled, with
-//! reasons.
+//! `state` is the data that these functions keep for a program. It lies outside of program memory,
+//! so no policy can corrupt it. The functions access the program's memory only through checked
+//! functions, so this module contains no unsafe code. docs/surface.md lists the helpers and kfuncs
+//! that the simulator does not have, with reasons.
 #![forbid(unsafe_code)]
 
 mod collection;

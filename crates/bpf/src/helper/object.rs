@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Objects that BPF code allocates, and kernel pointers stored in maps.
+//! Helpers and kfuncs for objects that BPF code allocates, and for kernel pointers that are stored
+//! in maps.
+//!
+//! A helper is charged for its work: its charge is subtracted from the number of instructions that
+//! the program may still execute (its budget).
 
 use super::{collection, cpumask, timer};
 use crate::engine::func::Func;
@@ -9,7 +13,7 @@ use crate::image::{Field, FieldKind};
 use crate::memory::Use;
 use crate::rows::*;
 
-/// Work charged for allocating or freeing an object, in instructions.
+/// Work charged for allocating or freeing an object, in BPF instructions.
 pub(super) const ALLOCATION: u64 = 16;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
@@ -59,7 +63,7 @@ fn obj_new<W: World>(w: &mut W, id: u64) -> Result<u64, Fault> {
     let Some(local) = w.vm().types().get(&(id as u32)) else {
         return Err(Fault::new(
             FaultKind::Trap,
-            format!("bpf_obj_new of local type {id}, which the object does not declare"),
+            format!("bpf_obj_new of the type with BTF id {id}, which the object does not declare"),
         ));
     };
     w.vm().charge(ALLOCATION)?;
@@ -86,7 +90,7 @@ fn object_type<W: World>(w: &W, object: u64) -> Result<u32, Fault> {
     let id = w.vm().state().borrow().objects.get(&object).copied();
     id.ok_or_else(|| {
         Fault::func(format!(
-            "{object:#x} is not an allocated object: used after it was dropped?"
+            "{object:#x} is not an allocated object: was it used after it was dropped?"
         ))
     })
 }
@@ -105,8 +109,8 @@ pub(super) fn drop_counted_reference<W: World>(w: &mut W, object: u64) {
     }
 }
 
-/// A remaining step of dropping objects that own other objects. A list of steps replaces a
-/// recursion of unbounded depth.
+/// A step that remains to be done while objects are dropped that own other objects. A list of steps
+/// is used because a recursion could become arbitrarily deep.
 enum Drop {
     /// Drop a reference to an object.
     Reference(u64),
@@ -123,10 +127,10 @@ fn drop_all<W: World>(w: &mut W, mut left: Vec<Drop>) {
                 continue;
             }
         };
-        // The release cannot stop halfway. If the budget is used up, the next test of the program
-        // ends it.
+        // The release cannot stop halfway. If the instruction budget is used up, the program ends
+        // at its next test of the budget.
         let _ = w.vm().charge(ALLOCATION);
-        // An object that is already gone was reported when it was released.
+        // If the object is already gone, the error was reported when it was released.
         let Ok(id) = object_type(w, object) else { continue };
         let fields = w.vm().types()[&id].fields.clone();
         if let Some(offset) = refcount(&fields) {
@@ -159,7 +163,11 @@ fn refcount_acquire<W: World>(w: &mut W, object: u64) -> Result<u64, Fault> {
 const PERCPU_MAX: u32 = 512;
 
 fn percpu_obj_new<W: World>(w: &mut W, id: u64) -> Result<u64, Fault> {
-    let refuse = |message: String| Err(Fault::func(format!("bpf_percpu_obj_new of local type {id}{message}")));
+    let refuse = |message: String| {
+        Err(Fault::func(format!(
+            "bpf_percpu_obj_new of the type with BTF id {id}{message}"
+        )))
+    };
     let size = match w.vm().types().get(&(id as u32)) {
         None => return refuse(", which the object does not declare".into()),
         Some(local) if local.size > PERCPU_MAX => {
@@ -168,7 +176,8 @@ fn percpu_obj_new<W: World>(w: &mut W, id: u64) -> Result<u64, Fault> {
         Some(local) if !local.fields.is_empty() => return refuse(" must be a struct of scalars".into()),
         Some(local) => u64::from(local.size),
     };
-    // The CPUs' objects lie in different cache lines. In the kernel they lie in different pages.
+    // The copies for different CPUs lie in different cache lines. In the kernel they lie in
+    // different pages.
     let stride = size.next_multiple_of(64);
     w.vm().charge(ALLOCATION)?;
     w.vm().charge_bytes(stride * u64::from(w.nr_cpu_ids()))?;
@@ -193,8 +202,8 @@ fn throw<W: World>(_: &mut W, cookie: u64) -> Result<(), Fault> {
     Err(Fault::new(FaultKind::Throw(cookie), format!("bpf_throw({cookie})")))
 }
 
-/// Drops everything that the special fields of a value own, because the value is about to be
-/// removed.
+/// Drops everything that the special fields of a value (such as kptrs, lists and timers) own,
+/// because the value is about to be removed.
 pub(crate) fn drop_fields<W: World>(w: &mut W, fields: &[Field], value: u64) {
     let mut left = Vec::new();
     release_fields(w, fields, value, &mut left);
@@ -222,8 +231,8 @@ fn release_fields<W: World>(w: &mut W, fields: &[Field], value: u64, left: &mut 
                 if is_object {
                     left.push(Drop::Reference(object));
                 } else if is_cpumask {
-                    // The only possible error is a mask that is already gone, which was reported
-                    // when it was released.
+                    // The only possible error is that the mask is already gone. That error was
+                    // reported when the mask was released.
                     let _ = cpumask::release(w, object);
                 } else if percpu_obj_drop(w, object).is_err() && object != 0 {
                     w.release_object(object);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Formatted output with the conversions of BPF programs. Rejects the formats that
-//! bpf_bprintf_prepare rejects.
+//! Helpers that print formatted text. They accept the same conversions as the kernel and reject the
+//! formats that bpf_bprintf_prepare rejects.
+//!
+//! The helpers are charged for their work: the charge is subtracted from the number of instructions
+//! that the program may still execute (its budget).
 
 use super::read::string;
 use crate::engine::func::Func;
@@ -64,7 +67,7 @@ pub fn read_format(region: &Region, format: u64) -> Result<Vec<u8>, Fault> {
     Ok(format)
 }
 
-/// The output of a format.
+/// The result of formatting.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Text {
     /// The output, truncated to the available space.
@@ -73,8 +76,8 @@ pub struct Text {
     pub len: usize,
 }
 
-/// Output up to a limit. Bytes beyond it are only counted, so that a width of eight million uses no
-/// memory.
+/// An output buffer with a limit. Bytes beyond the limit are only counted. A field width of eight
+/// million therefore uses no memory.
 struct Out {
     bytes: Vec<u8>,
     room: usize,
@@ -95,8 +98,8 @@ impl Out {
     }
 }
 
-/// Formats the arguments and keeps `room` bytes of the output. The caller charges for the work; see
-/// [`charge`].
+/// Formats the arguments and keeps the first `room` bytes of the output. The caller must charge for
+/// the work with [`charge`].
 ///
 /// # Errors
 /// EINVAL: the format has an unknown conversion, or more conversions than arguments. ENOSPC: the
@@ -132,7 +135,8 @@ pub fn bprintf(region: &Region, format: &[u8], args: &[u64], room: usize) -> Res
     Ok(Text { bytes, len })
 }
 
-/// Charges a program for a call of [`bprintf`]: a fixed amount for the call, and each character.
+/// Charges a program for a call of [`bprintf`]. The charge is a fixed number of instructions plus a
+/// number that depends on the length of the format and of the output.
 ///
 /// # Errors
 /// The budget is used up.
@@ -141,7 +145,7 @@ pub fn charge<W: World>(w: &W, format: &[u8], room: usize) -> Result<(), Fault> 
     w.vm().charge(CALL + (format.len() + room / 16) as u64)
 }
 
-/// A conversion.
+/// A conversion of a format, such as `%5d`.
 #[derive(Default)]
 struct Spec {
     left: bool,
@@ -157,12 +161,12 @@ enum Conversion {
     #[default]
     Char,
     String,
-    /// A pointer. `symbol` marks `%ps` and its variants, which print the address because there are
+    /// A pointer. `symbol` marks `%ps` and its variants. They print the address, because there are
     /// no symbols.
     Pointer {
         symbol: bool,
     },
-    /// An IP address of 4 or 16 bytes. `usual` marks `%pI`, which prints separators.
+    /// An IP address of 4 or 16 bytes. `usual` marks `%pI`, which prints the usual separators.
     Ip {
         bytes: u64,
         usual: bool,
@@ -173,14 +177,14 @@ enum Conversion {
     },
 }
 
-/// Returns whether a conversion that has longer forms may end here.
+/// Returns whether a conversion may end here if longer conversions begin with the same letters.
 fn may_end(rest: &[u8]) -> bool {
     let is_blank = |c: &u8| matches!(*c, b'\t'..=b'\r' | b' ' | 0xa0);
     rest.first().is_none_or(|c| is_blank(c) || c.is_ascii_punctuation())
 }
 
 impl Spec {
-    /// Parses a conversion after its `%`. Returns it with the rest of the format.
+    /// Parses a conversion after its `%`. Returns the conversion and the rest of the format.
     fn parse(mut rest: &[u8]) -> Result<(Spec, &[u8]), i64> {
         let mut spec = Spec::default();
         while let [flag @ (b'0' | b'+' | b'-' | b' '), next @ ..] = rest {
@@ -223,7 +227,7 @@ impl Spec {
         Ok((spec, rest))
     }
 
-    /// Prints an argument. `taken` counts the bytes that the arguments use.
+    /// Prints an argument. `taken` is the number of bytes that all arguments use so far.
     fn print(&self, region: &Region, arg: u64, taken: &mut usize, out: &mut Out) -> Result<(), i64> {
         let mut take = |align: usize, bytes: usize| {
             *taken = taken.next_multiple_of(align) + bytes;
@@ -341,8 +345,8 @@ fn log<W: World>(w: &mut W, printed: Text) -> Result<i64, Fault> {
     Ok(len as i64)
 }
 
-/// Number of bytes of a line to keep: the logged part, and the rest of a UTF-8 character at its
-/// end.
+/// Number of bytes of a line to keep. 3 bytes more than the logged part leave room for the rest of
+/// a UTF-8 character at its end.
 const LINE_ROOM: usize = MAX_LINE + 3;
 
 /// Formats `len` bytes of arguments with a format of `size` bytes.
@@ -415,8 +419,8 @@ fn stream_vprintk<W: World>(w: &mut W, stream: i32, format: u64, args: u64, len:
     })
 }
 
-/// Prints into a buffer, truncated to its size. Returns the length that the whole output needs,
-/// including the NUL.
+/// Prints into a buffer and truncates the text to the buffer's size. Returns the length of the
+/// whole text, including the NUL.
 fn snprintf<W: World>(w: &mut W, to: u64, size: u32, format: u64, args: u64, len: u32) -> Result<i64, Fault> {
     let format = read_format(w.region(), format)?;
     if !args_fit(args, len) {
@@ -483,7 +487,7 @@ mod tests {
             ("%pI6", vec![address], "0102:0304:0506:0708:090a:0b0c:0d0e:0f10"),
             ("%pi6", vec![address], "0102030405060708090a0b0c0d0e0f10"),
             ("100%% of \u{e9}\t\n", vec![], "100% of \u{e9}\t\n"),
-            // A string that cannot be read prints as an empty one.
+            // A string that cannot be read is printed as an empty string.
             ("<%s>", vec![0], "<>"),
             ("%d", vec![1, 2], "1"),
         ] {
@@ -520,7 +524,7 @@ mod tests {
         ] {
             assert_eq!(print(format, &[1]), Err(EINVAL), "{format}");
         }
-        // A string may use all the space that is left; then nothing else fits.
+        // A string may use all the space that is left. Nothing else fits after it.
         assert_eq!(print("%s", &[text]).map(|text| text.len()), Ok(MAX_BIN_ARGS - 1));
         assert_eq!(
             print("%d %s", &[1, text]).map(|text| text.len()),

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Helpers that read memory that may be invalid, and string helpers.
+//! Helpers that read memory at addresses that may be invalid, and helpers for strings.
+//!
+//! The region is the memory that programs can access. The work of a helper is charged to the
+//! program: it is subtracted from the number of instructions that the program may still execute
+//! (its budget).
 
 use crate::engine::func::Func;
 use crate::engine::world::World;
@@ -8,9 +12,10 @@ use crate::fault::Fault;
 use crate::memory::Region;
 use crate::rows::*;
 
-/// Number of characters of a string that are read at a time. Each is charged as one instruction.
+/// Number of characters of a string that are read at a time. Each character is charged as one
+/// instruction.
 const PART: u64 = 256;
-/// Number of bytes after which the string kfuncs give up: XATTR_SIZE_MAX.
+/// Maximum number of bytes of a string that the string kfuncs read: XATTR_SIZE_MAX.
 pub(super) const STRING_MAX: u64 = 64 << 10;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
@@ -46,7 +51,7 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
     }
 }
 
-/// Reads a string like [`string`], of any length, and charges the work.
+/// Reads a string of any length with [`string`], and charges for the work.
 fn long_string<W: World>(w: &W, addr: u64, max: u64) -> Result<Option<(Vec<u8>, bool)>, Fault> {
     let mut bytes = Vec::new();
     loop {
@@ -75,22 +80,23 @@ pub(super) fn string(region: &Region, addr: u64, max: u64) -> Option<(Vec<u8>, b
     Some((bytes, false))
 }
 
-/// Returns whether this address can be kernel memory (copy_from_kernel_nofault_allowed). The lower
-/// half of the address space has none, except for the region, which represents kernel memory.
+/// Returns whether this address can be kernel memory (copy_from_kernel_nofault_allowed). In the
+/// lower half of the address space, only the region can be, because it contains the simulated
+/// kernel's objects.
 pub(super) fn may_be_kernel(region: &Region, addr: u64) -> bool {
     region.contains(addr) || addr >= 0xffff_8000_0000_0000
 }
 
-/// Kind of the memory that is read.
+/// Kind of memory from which a helper reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AddressSpace {
     Kernel,
-    /// User memory. Tasks have none here.
+    /// User memory. Simulated tasks have none, so all reads fail.
     User,
 }
 
 impl AddressSpace {
-    /// Determines the kind by the address, as the old helpers do (bpf_probe_read_compat).
+    /// Determines the kind from the address, as the old helpers do (bpf_probe_read_compat).
     fn from_address(region: &Region, addr: u64) -> AddressSpace {
         match region.contains(addr) || addr >> 63 != 0 {
             true => AddressSpace::Kernel,
@@ -98,7 +104,7 @@ impl AddressSpace {
         }
     }
 
-    /// Returns the error of a read at this address if the address alone determines it.
+    /// Returns the error of a read at this address if the address alone determines the error.
     fn error(self, region: &Region, addr: u64) -> Option<i64> {
         match self {
             AddressSpace::User => Some(EFAULT),
@@ -112,7 +118,7 @@ fn probe_read<W: World>(w: &mut W, to: u64, size: u32, from: u64, space: Address
     let size = u64::from(size);
     w.vm().charge_bytes(size)?;
     region.check_writable(to, size)?;
-    // For zero bytes any address is allowed, even an invalid one.
+    // A read of zero bytes may have any address, even an invalid one.
     if size == 0 {
         return Ok(0);
     }
@@ -127,7 +133,7 @@ fn probe_read<W: World>(w: &mut W, to: u64, size: u32, from: u64, space: Address
     Ok(0)
 }
 
-/// Copies at most `size` bytes including the NUL, and returns the length with the NUL.
+/// Copies at most `size` bytes including the NUL. Returns the length with the NUL.
 fn probe_read_str<W: World>(w: &mut W, to: u64, size: u32, from: u64, space: AddressSpace) -> Result<i64, Fault> {
     if size == 0 {
         return Ok(0);
@@ -174,7 +180,8 @@ fn strncmp<W: World>(w: &mut W, a: u64, size: u32, b: u64) -> Result<i32, Fault>
 /// Stores 0 on an error.
 fn strto<W: World>(w: &mut W, buf: u64, len: u64, flags: u64, res: u64, signed: bool) -> Result<i64, Fault> {
     w.region().store(res, 0u64)?;
-    // Blanks are skipped one by one.
+    // Charges for the whole buffer, because all its characters may be blanks that are skipped one
+    // by one.
     w.vm().charge(len)?;
     let (negative, value, taken) = match parse(w.region().bytes(buf, len)?, flags) {
         Ok(parsed) => parsed,
@@ -191,8 +198,8 @@ fn strto<W: World>(w: &mut W, buf: u64, len: u64, flags: u64, res: u64, signed: 
     Ok(taken as i64)
 }
 
-/// Returns sign, value and length of a number, or an error number. With `base` 0 the prefix
-/// determines the base.
+/// Returns sign, value and length of a number, or an error number. If `base` is 0, the prefix of
+/// the number determines the base.
 fn parse(text: &[u8], base: u64) -> Result<(bool, u64, usize), i64> {
     /// Maximum length of prefix and digits.
     const LONGEST: usize = 63;
@@ -243,7 +250,7 @@ mod tests {
             ("0x1f", 16, Ok((false, 31, 4))),
             ("017", 0, Ok((false, 15, 3))),
             ("18", 8, Ok((false, 1, 1))),
-            // A prefix that no digit follows is not a prefix.
+            // "0x" is not a prefix if no digit follows.
             ("0x", 0, Ok((false, 0, 1))),
             ("0xg", 0, Ok((false, 0, 1))),
             ("0x", 16, Err(EINVAL)),

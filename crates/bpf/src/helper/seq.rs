@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Output of iterator programs (`struct seq_file`), stored until the caller of the program takes
-//! it.
+//! Helpers that write the output of iterator programs (`struct seq_file`). The output is stored
+//! until the caller of the program takes it.
 
 use super::print::sized;
 use crate::engine::func::Func;
@@ -10,7 +10,7 @@ use crate::errno::long::*;
 use crate::fault::Fault;
 use crate::rows::*;
 
-/// Maximum size of one run's output in bytes, that of a bpf_iter's seq_file (8 pages).
+/// Maximum size of one run's output in bytes: the buffer size of a bpf_iter's seq_file (8 pages).
 const SIZE: usize = 8 * 4096;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {

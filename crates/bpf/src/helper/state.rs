@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The helpers' state for one program, outside the region, where no policy can corrupt it.
+//! The data that helpers keep for one program. It lies outside of program memory, so no policy can
+//! corrupt it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-/// The helpers' state for one program. The hash maps are never iterated.
+/// The data that helpers keep for one program. The hash maps are never iterated, because their
+/// order is random.
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) timers: HashMap<u64, Timer>,
     /// The timer or work item with a callback that is running.
     pub(super) running_timer: Option<u64>,
-    /// Local type of each object made by `bpf_obj_new`.
+    /// For each object made by `bpf_obj_new`, the id of its type in the object file's BTF.
     pub(super) objects: HashMap<u64, u32>,
-    /// Objects made by `bpf_percpu_obj_new`, with the distance in bytes between the objects of two
-    /// CPUs.
+    /// For each object made by `bpf_percpu_obj_new`, the distance in bytes between the copies of
+    /// two CPUs.
     pub(crate) percpu: HashMap<u64, u64>,
     /// Number of references to each mask made by `bpf_cpumask_create`.
     pub(super) cpumasks: HashMap<u64, u32>,
-    /// Addresses of the copies of bits that iterators walk through.
+    /// Addresses of the copies of bits over which iterators iterate.
     pub(super) bits: HashSet<u64>,
     /// Nodes of each tree, in order.
     pub(super) trees: HashMap<u64, Vec<u64>>,
     pub(super) lists: HashMap<u64, VecDeque<u64>>,
-    /// Root of the list or tree that contains each node.
+    /// For each node, the root of the list or tree that contains it.
     pub(super) root_by_node: HashMap<u64, u64>,
     /// For each CPU, the CPU that `bpf_cpumask_any_distribute` returned last.
     pub(super) distributed: Vec<u32>,
@@ -30,7 +32,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Returns the number of entries that count as [`Use::Records`](crate::memory::Use).
+    /// Returns the number of entries that are charged as [`Use::Records`](crate::memory::Use).
     pub(crate) fn records(&self) -> usize {
         self.objects.len() + self.percpu.len() + self.cpumasks.len() + self.bits.len() + self.root_by_node.len()
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Local storage of kernel objects that are removed.
+//! Removes the local storage (map values) of kernel objects that are removed.
 
 use super::object::drop_fields;
 use crate::engine::vm::Vm;
@@ -21,8 +21,8 @@ impl<W: World> Vm<W> {
         }
     }
 
-    /// Deletes the value that map number `index` stores for an object. Returns 0 or a negative
-    /// error.
+    /// Deletes the value that map number `index` stores for a kernel object. Returns 0 or a
+    /// negative error number.
     pub(crate) fn drop_storage(world: &mut W, index: usize, owner: u64) -> Result<i64, Fault> {
         let value = world.vm().maps()[index].storage_get(world.region(), owner, None, false)?;
         if value != 0 && !world.vm().maps()[index].def().fields.is_empty() {

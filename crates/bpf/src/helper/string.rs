@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! String kfuncs: the string functions of C, on memory that may be invalid.
+//! String kfuncs: the string functions of C, for memory that may be invalid.
 //!
-//! They return an index, the result of a comparison, or an error: -ERANGE (not a kernel address),
-//! -EFAULT (invalid memory), -E2BIG (longer than XATTR_SIZE_MAX), -ENOENT (not found). They read
-//! byte by byte and stop as early as possible, so memory after the first difference need not be
-//! valid.
+//! They return an index, the result of a comparison, or an error:
+//!
+//! - -ERANGE: the address is not a kernel address.
+//! - -EFAULT: the memory is invalid.
+//! - -E2BIG: the string is longer than XATTR_SIZE_MAX.
+//! - -ENOENT: the text was not found.
+//!
+//! They read byte by byte and stop as early as possible. Memory after the first difference
+//! therefore need not be valid.
+//!
+//! Their work is charged to the program: it is subtracted from the number of instructions that the
+//! program may still execute (its budget).
 
 use super::read::{STRING_MAX, may_be_kernel};
 use crate::engine::func::Func;
@@ -63,10 +71,10 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
     }
 }
 
-/// Reason for which there is no result.
+/// Reason why a function has no result.
 enum Stop {
     Errno(i64),
-    /// The work exceeds the program's budget.
+    /// The program has used up its instruction budget.
     Fault(Fault),
 }
 
@@ -82,13 +90,14 @@ impl From<Fault> for Stop {
     }
 }
 
-/// Reads a byte; the error is EFAULT if it cannot be read. Each byte is charged as one instruction.
+/// Reads a byte. The error is EFAULT if the byte cannot be read. Each byte is charged as one
+/// instruction.
 fn byte<W: World>(w: &W, addr: u64) -> Result<u8, Stop> {
     w.vm().charge(1)?;
     w.region().load(addr).map_err(|_| EFAULT.into())
 }
 
-/// Checks that there can be strings at these addresses.
+/// Checks that strings may lie at these addresses.
 fn check_addresses<W: World>(w: &W, strings: &[u64]) -> Result<(), i64> {
     match strings.iter().all(|&addr| may_be_kernel(w.region(), addr)) {
         true => Ok(()),
@@ -96,7 +105,7 @@ fn check_addresses<W: World>(w: &W, strings: &[u64]) -> Result<(), i64> {
     }
 }
 
-/// Converts to lower case as the kernel's tolower() does, which handles Latin-1.
+/// Converts to lower case as the kernel's tolower() does, which also converts letters of Latin-1.
 fn to_lower(c: u8) -> u8 {
     match c {
         b'A'..=b'Z' | 0xc0..=0xd6 | 0xd8..=0xde => c + 32,
@@ -143,7 +152,7 @@ fn compare<W: World>(w: &W, a: u64, b: u64, len: u64, fold: bool) -> Result<i32,
     if len < STRING_MAX { Ok(0) } else { Err(E2BIG.into()) }
 }
 
-/// Finds a character. The NUL counts as part of the string.
+/// Finds a character. The search includes the NUL at the end of the string.
 fn strnchr<W: World>(w: &W, s: u64, count: u64, c: u32) -> Result<i32, Stop> {
     check_addresses(w, &[s])?;
     for i in 0..count.min(STRING_MAX) {
@@ -167,8 +176,8 @@ fn strchrnul<W: World>(w: &W, s: u64, c: u32) -> Result<i32, Stop> {
     Err(E2BIG.into())
 }
 
-/// Finds the last occurrence of a character. `c` is an int, and a value outside of the range of a
-/// char is not found.
+/// Finds the last occurrence of a character. `c` is an int. A value outside of the range of a char
+/// is not found.
 fn strrchr<W: World>(w: &W, s: u64, c: u32) -> Result<i32, Stop> {
     check_addresses(w, &[s])?;
     let mut last = Err(ENOENT.into());
@@ -196,7 +205,8 @@ fn contains_char<W: World>(w: &W, c: u8, set: u64) -> Result<bool, Stop> {
     Err(E2BIG.into())
 }
 
-/// Returns the number of bytes at the start that are all in the set, or all outside of it.
+/// Returns the length of the longest prefix whose bytes are all in the set, or all outside of the
+/// set.
 fn span<W: World>(w: &W, s: u64, set: u64, within: bool) -> Result<i32, Stop> {
     check_addresses(w, &[s, set])?;
     for i in 0..STRING_MAX {
@@ -218,7 +228,7 @@ fn find<W: World>(w: &W, a: u64, b: u64, len: u64, fold: bool) -> Result<i32, St
             if j == STRING_MAX {
                 return Err(E2BIG.into());
             }
-            // The end of `b` is recognised even at the end of `len`.
+            // The end of `b` counts as found even if it is at `len`.
             let wanted = byte(w, b.wrapping_add(j))?;
             if wanted == 0 {
                 return Ok(i as i32);

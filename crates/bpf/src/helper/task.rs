@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Helpers for time, the CPU, the running task and random numbers.
+//! Helpers that return the time, the CPU, the running task and random numbers.
 
 use crate::engine::func::Func;
 use crate::engine::world::World;

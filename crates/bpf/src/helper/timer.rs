@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `struct bpf_timer` and `struct bpf_wq`. This file stores the callbacks; the simulated machine
-//! keeps the time of expiry. A work item is a timer that expires immediately, because there are no
-//! kworkers.
+//! Helpers and kfuncs for `struct bpf_timer` and `struct bpf_wq`. This file stores the callbacks.
+//! The simulated machine stores when each timer expires. A work item is a timer that expires
+//! immediately, because the simulator has no kworkers.
 
 use super::state::Timer;
 use crate::engine::func::Func;
@@ -47,7 +47,7 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
 fn init<W: World>(w: &mut W, timer: u64, map: u64, flags: u64) -> Result<i64, Fault> {
     w.region().check_writable(timer, 16)?;
     w.vm().map(map)?;
-    // These are CLOCK_REALTIME, CLOCK_MONOTONIC and CLOCK_BOOTTIME.
+    // CLOCK_REALTIME, CLOCK_MONOTONIC and CLOCK_BOOTTIME are allowed.
     if !matches!(flags, 0 | 1 | 7) {
         return Ok(-EINVAL);
     }
@@ -112,9 +112,9 @@ fn start<W: World>(w: &mut W, timer: u64, ns: u64, flags: u64) -> Result<i64, Fa
     Ok(0)
 }
 
-/// Cancels a timer and returns whether it was pending. In the kernel this waits for a running
-/// callback, so it fails in contexts in which that could never end. The callback must be set again
-/// afterwards.
+/// Cancels a timer and returns whether it was pending. The callback must be set again afterwards.
+/// In the kernel, this function waits for a callback that is running. It therefore fails in
+/// contexts in which the callback could never end.
 fn cancel<W: World>(w: &mut W, timer: u64) -> i64 {
     if w.irqs_disabled() {
         return -EOPNOTSUPP;
@@ -131,8 +131,8 @@ fn cancel<W: World>(w: &mut W, timer: u64) -> i64 {
     i64::from(w.timer_cancel(timer))
 }
 
-/// Cancels a timer without waiting. Returns whether it was pending, or -1 if its callback is
-/// running.
+/// Cancels a timer without waiting for its callback. Returns whether the timer was pending, or -1
+/// if its callback is running.
 fn cancel_async<W: World>(w: &mut W, timer: u64) -> i64 {
     if !w.vm().state().borrow().timers.contains_key(&timer) {
         return -EINVAL;
@@ -153,8 +153,8 @@ pub(super) fn forget<W: World>(w: &mut W, timer: u64) {
 }
 
 impl<W: World> Vm<W> {
-    /// Calls the callback of the timer at this address, which has expired, with map, key and value.
-    /// Does nothing if the timer was removed.
+    /// Calls the callback of the timer at this address, which has expired. The callback gets the
+    /// map, key and value. Does nothing if the timer was removed.
     pub fn run_timer(world: &mut W, timer: u64) -> Result<(), Fault> {
         let found = world.vm().state().borrow().timers.get(&timer).copied();
         let Some(Timer { map, callback, work }) = found else {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The loader, which turns an object's bytes into executable code. `object` reads the ELF file and
-//! `btf` its types, `core_relo` adapts the code to the kernel's types, and `link` makes the image.
+//! The loader, which turns an object's bytes into executable code:
+//!
+//! - `object` reads the ELF file, and `btf` reads its types.
+//! - `core_relo` adapts the code to the kernel's types.
+//! - `link` combines the results in an image.
 
 #![cfg_attr(
     not(test),

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! ARENA map: up to 4 GiB of pages that the program allocates and to which it may point freely.
+//! ARENA map: up to 4 GiB of pages that the program allocates. The program may use any pointer into
+//! it.
 //!
-//! A pointer into the arena and the region's address agree in the low 32 bits. Page 0 is allocated
-//! only by an explicit address, so that a NULL pointer is still NULL after a cast. Only the low
-//! half of the requested user address (`map_extra`) is used, because no process maps the arena.
-//! Pointers also work without a cast. Some compilers omit the cast when they turn stores into a
-//! memset (clang 19; the kernel's verifier rejects that).
+//! A pointer into the arena as the program sees it, and the address in the region (the memory of
+//! the simulated machine), have the same low 32 bits. Page 0 is allocated only at an explicit
+//! address, so that a NULL pointer is still NULL after a cast. Only the low half of the requested
+//! user address (`map_extra`) is used, because no process maps the arena. Pointers also work
+//! without a cast. Some compilers omit the cast when they turn stores into a memset (clang 19),
+//! which the kernel's verifier rejects.
 
 use super::Work;
 use crate::image::MapDef;
@@ -14,16 +16,16 @@ use crate::memory::{ARENA_SIZE, Exhausted, PAGE, Region};
 pub(super) struct Arena {
     base: u64,
     user: u64,
-    /// One bit per page: whether the page is allocated.
+    /// One bit per page, which is set if the page is allocated.
     taken: Vec<u64>,
     pages: u32,
-    /// No page below this one is free, apart from page 0.
+    /// A lower bound: no page below this one is free, apart from page 0.
     first_free: u32,
     pub(super) work: Work,
 }
 
-/// Work charged for making pages accessible, or one page inaccessible, which the host's kernel
-/// does. In instructions.
+/// Work, in instructions, that is charged for making pages accessible or one page inaccessible. The
+/// host's kernel does this work.
 const PAGE_WORK: usize = 64;
 
 impl Arena {
@@ -31,19 +33,21 @@ impl Arena {
         let pages = def.max_entries;
         if pages == 0 || u64::from(pages) * PAGE > ARENA_SIZE {
             return Err(format!(
-                "an arena cannot have {pages} pages; expected 1 to {}",
+                "an arena cannot have {pages} pages; expected 1 to {} pages",
                 ARENA_SIZE / PAGE
             ));
         }
         if !def.extra.is_multiple_of(PAGE) {
             return Err(format!(
-                "an arena at address {:#x}, which is not aligned to a page",
+                "the address {:#x} of the arena is not aligned to a page",
                 def.extra
             ));
         }
         let base = match def.arena {
             Some(base) => base,
-            None => region.arena().ok_or("no room for another arena")?,
+            None => region
+                .arena()
+                .ok_or("the simulated address space has no room for another arena")?,
         };
         let user = base + (def.extra & (ARENA_SIZE - 1));
         let mut arena = Arena {
@@ -84,8 +88,8 @@ impl Arena {
         (addr as u32).wrapping_sub(self.user as u32) / PAGE as u32
     }
 
-    /// Allocates `count` pages, at the address `at` unless it is 0. Returns the program's pointer,
-    /// or 0 if not enough pages are free.
+    /// Allocates `count` pages, at the address `at` unless `at` is 0. Returns the program's
+    /// pointer, or 0 if not enough pages are free.
     pub fn alloc(&mut self, region: &Region, at: u64, count: u32) -> Result<u64, Exhausted> {
         if count == 0 || count > self.pages {
             return Ok(0);
@@ -125,8 +129,8 @@ impl Arena {
         Ok(self.user & !0xffff_ffff | self.low(page))
     }
 
-    /// Makes all of the pages accessible, or none. They form one range, or two if the low 32 bits
-    /// of the program's addresses wrap.
+    /// Makes all of the pages accessible, or none. The pages form one range, or two ranges if the
+    /// low 32 bits of the program's addresses wrap.
     fn commit(&self, region: &Region, page: u32, count: u32) -> Result<(), Exhausted> {
         let (low, size) = (self.low(page), u64::from(count) * PAGE);
         let first = size.min(ARENA_SIZE - low);

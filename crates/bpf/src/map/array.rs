@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! ARRAY, PERCPU_ARRAY, ARRAY_OF_MAPS: adjacent values, with one block of them for each CPU.
+//! ARRAY, PERCPU_ARRAY and ARRAY_OF_MAPS. The values are adjacent in memory. A per-CPU array has
+//! one block of values for each CPU.
 
 use super::BPF_NOEXIST;
 use crate::errno::long::*;
@@ -8,7 +9,7 @@ use crate::memory::Region;
 
 pub(super) struct Array {
     base: u64,
-    /// Distance between values in bytes.
+    /// Distance between two values in bytes.
     stride: u64,
     max: u32,
     cpus: u32,
@@ -24,7 +25,7 @@ impl Array {
                 ..
             } = def;
             return Err(format!(
-                "an array with key size {key_size}, value size {value_size}, {max_entries} entries"
+                "an array cannot have key size {key_size}, value size {value_size} and {max_entries} entries"
             ));
         }
         let stride = u64::from(def.value_size).next_multiple_of(8);

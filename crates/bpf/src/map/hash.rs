@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! HASH, PERCPU_HASH, LRU_HASH, HASH_OF_MAPS. An entry is an object in the region that holds the
-//! key and each CPU's value.
+//! HASH, PERCPU_HASH, LRU_HASH and HASH_OF_MAPS. An entry is an object in program memory that
+//! contains the key and each CPU's value.
 //!
-//! Iteration follows the order of slots. A new entry reuses the slot freed last. The LRU variant
-//! evicts exactly the least recently used entry; the kernel only approximates that, per CPU.
+//! A slot refers to one entry. Iteration follows the order of slots. A new entry reuses the slot
+//! that was freed last. The LRU variant evicts exactly the least recently used entry. The kernel
+//! only approximates this, on each CPU separately.
 
 use super::{BPF_EXIST, BPF_NOEXIST, Work, kind};
 use crate::errno::long::*;
@@ -11,12 +12,12 @@ use crate::image::MapDef;
 use crate::memory::{OutOfMemory, RECORD, Region, Use};
 
 const NONE: u32 = u32::MAX;
-/// Longest chain that is free of charge. Chains are shorter unless a program chooses keys that
-/// collide.
+/// Length of a hash chain up to which a search is free of charge. Chains are longer only if a
+/// program chooses keys that collide.
 const SHORT: usize = 16;
-/// Work charged for each step beyond `SHORT`, in instructions.
+/// Work charged for each step of a search beyond `SHORT`, in instructions.
 const LONG_STEP: usize = 8;
-/// Number of slots that the host examines in the time of one instruction.
+/// Number of slots that the host examines in the time of one BPF instruction.
 const SLOTS: usize = 4;
 
 pub(super) struct Hash {
@@ -29,14 +30,14 @@ pub(super) struct Hash {
     buckets: Vec<u32>,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Number of uses so far, for the LRU variant.
+    /// Number of accesses so far, from which the LRU variant knows the order of accesses.
     clock: u64,
     pub(super) work: Work,
 }
 
 #[derive(Clone, Copy)]
 struct Slot {
-    /// Address of the entry; 0 if the slot is free.
+    /// Address of the entry, or 0 if the slot is free.
     addr: u64,
     hash: u32,
     next: u32,
@@ -53,7 +54,7 @@ impl Hash {
                 ..
             } = def;
             return Err(format!(
-                "a hash with key size {key_size}, value size {value_size}, {max_entries} entries"
+                "a hash map cannot have key size {key_size}, value size {value_size} and {max_entries} entries"
             ));
         }
         Ok(Hash {
@@ -94,7 +95,7 @@ impl Hash {
         while n != NONE {
             steps += 1;
             if steps > SHORT {
-                // The program has chosen keys that collide.
+                // Chains become so long only if a program chooses keys that collide.
                 self.work.add(LONG_STEP);
             }
             let slot = &self.slots[n as usize];
@@ -122,7 +123,8 @@ impl Hash {
         live.min_by_key(|&n| self.slots[n].used).expect("max_entries is not 0") as u32
     }
 
-    /// Returns CPU 0's value of the entry that inserting this key would evict; 0 if none.
+    /// Returns CPU 0's value of the entry that would be evicted if this key were inserted, or 0 if
+    /// none would be.
     pub fn victim(&self, region: &Region, key: &[u8]) -> u64 {
         if !self.lru || self.len() < self.max as usize || self.find(region, key, hash(key)).is_some() {
             return 0;
@@ -130,7 +132,7 @@ impl Hash {
         self.value_address(self.slots[self.oldest() as usize].addr, 0)
     }
 
-    /// Returns the address for the value of this key, and inserts the key if it is new.
+    /// Returns the address of this key's value. Inserts the key if the map does not contain it.
     pub fn find_or_insert(&mut self, region: &Region, key: &[u8], flags: u64, cpu: u32) -> Result<u64, i64> {
         let hash = hash(key);
         self.clock += 1;
@@ -247,7 +249,7 @@ impl Hash {
     }
 }
 
-/// Compares keys, without a call for the usual sizes.
+/// Compares keys. The usual sizes need no function call.
 fn equal(a: &[u8], b: &[u8]) -> bool {
     match (a.first_chunk::<4>(), b.first_chunk::<4>(), a.len()) {
         (Some(a), Some(b), 4) => a == b,
@@ -258,8 +260,7 @@ fn equal(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-/// Hashes the key. Only the order inside a chain depends on the hash, and programs cannot see that
-/// order.
+/// Hashes the key. The hash influences only the order inside a chain, which programs cannot see.
 fn hash(key: &[u8]) -> u32 {
     let mut state = key.len() as u64;
     for chunk in key.chunks(8) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! BPF maps, with one file for each kind.
 //!
-//! Values lie in the region, at addresses that do not change while the entry exists. The data
-//! structures that find them lie outside, where no policy can corrupt them. Errors are the kernel's
-//! error numbers, negated.
+//! Values lie in the region (the memory that programs access), at addresses that do not change
+//! while the entry exists. The data structures that find the values lie outside, where no policy
+//! can corrupt them. Errors are the kernel's error numbers, negated.
 
 mod arena;
 mod array;
@@ -51,10 +51,11 @@ pub mod kind {
 pub const BPF_ANY: u64 = 0;
 /// Update flag: fail if the key exists.
 pub const BPF_NOEXIST: u64 = 1;
-/// Update flag: fail unless the key exists. For a queue: make room by dropping the oldest element.
+/// Update flag: fail unless the key exists. For a queue: drop the oldest element if the queue is
+/// full.
 pub const BPF_EXIST: u64 = 2;
-/// Update flag: hold the value's spin lock during the copy. It has no effect here, because no other
-/// code runs meanwhile.
+/// Update flag: hold the value's spin lock while the value is copied. The flag has no effect here,
+/// because no other code runs during the copy.
 pub const BPF_F_LOCK: u64 = 4;
 
 /// A map.
@@ -63,8 +64,8 @@ pub struct Map {
     data: Data,
 }
 
-/// Work of a map's operations that a program can make large, in instructions. The caller of the
-/// operation charges it to the program.
+/// Work of a map's operations, in instructions, whose amount depends on the program. The caller of
+/// the operation charges the work to the program.
 #[derive(Default)]
 struct Work(Cell<u64>);
 
@@ -81,15 +82,15 @@ enum Data {
     Storage(RefCell<Storage>),
     Ringbuf(RefCell<Ringbuf>),
     Arena(RefCell<Arena>),
-    /// Accepts any data and drops it, because there is no reader.
+    /// The map accepts any data and drops it, because there is no reader.
     PerfEvents,
-    /// A map type that is not modelled: the map exists, but using it is a fault.
+    /// The simulator does not have this map type. The map can be created, but using it is a fault.
     NotModelled,
 }
 
 impl Map {
-    /// Creates a map in the region for a machine with CPU ids below `nr_cpus`. Fails if its sizes
-    /// are invalid.
+    /// Creates a map in the region, for a machine whose CPU ids are below `nr_cpus`. Fails if the
+    /// sizes in the definition are invalid.
     pub fn create(def: &MapDef, region: &Region, nr_cpus: u32) -> Result<Map, String> {
         let data = match def.kind {
             kind::ARRAY | kind::ARRAY_OF_MAPS => Array::create(def, region, 1).map(Data::Array),
@@ -132,7 +133,7 @@ impl Map {
     fn unsupported(&self, operation: &str) -> Fault {
         let reason = match self.data {
             Data::NotModelled => "is not modelled",
-            _ => "does not support it",
+            _ => "does not support this operation",
         };
         let text = format!(
             "map {}: {operation}: its type ({}) {reason}",
@@ -141,8 +142,8 @@ impl Map {
         Fault::new(FaultKind::Trap, text)
     }
 
-    /// Returns the address of a key's value, on a per-CPU map that of `cpu`; 0 without a value.
-    /// `key` must have the map's key size.
+    /// Returns the address of a key's value, or 0 if there is none. In a per-CPU map, returns the
+    /// value of `cpu`. `key` must have the map's key size.
     #[inline]
     pub fn lookup(&self, region: &Region, key: &[u8], cpu: u32) -> Result<u64, Fault> {
         let value = match &self.data {
@@ -156,7 +157,8 @@ impl Map {
         }
     }
 
-    /// Returns the value that an update of this key evicts from an LRU map; 0 if none.
+    /// Returns the value that an update of this key would evict from an LRU map, or 0 if it would
+    /// evict none.
     pub(crate) fn victim(&self, region: &Region, key: &[u8], flags: u64) -> u64 {
         match &self.data {
             Data::Hash(hash) if flags & !BPF_F_LOCK < BPF_EXIST => hash.borrow().victim(region, key),
@@ -164,7 +166,8 @@ impl Map {
         }
     }
 
-    /// Sets the value of a key, on a per-CPU map that of `cpu`. Returns 0 or a negative error.
+    /// Sets the value of a key. In a per-CPU map, sets the value of `cpu`. Returns 0 or a negative
+    /// error number.
     pub fn update(&self, region: &Region, key: &[u8], value: &[u8], flags: u64, cpu: u32) -> Result<i64, Fault> {
         let has_lock = || self.def.fields.iter().any(|field| field.kind == FieldKind::SpinLock);
         let no_lock = flags & BPF_F_LOCK != 0 && !has_lock();
@@ -172,7 +175,7 @@ impl Map {
             kind::LRU_HASH | kind::PERCPU_HASH | kind::LRU_PERCPU_HASH => flags,
             _ => flags & !BPF_F_LOCK,
         };
-        // For an array, a missing element is reported before a missing lock.
+        // For an array, the kernel reports a missing element before a missing lock.
         if known > BPF_EXIST || no_lock && !matches!(self.data, Data::Array(_)) {
             return Ok(-EINVAL);
         }
@@ -192,7 +195,7 @@ impl Map {
         }
     }
 
-    /// Copies a value, except for the fields that belong to the kernel: locks, timers, kptrs.
+    /// Copies a value, except for the fields that the kernel manages: locks, timers, kptrs.
     fn copy_value(&self, region: &Region, addr: u64, value: &[u8]) -> Result<(), Fault> {
         region.check(addr, value.len() as u64, true)?;
         let copy = |start: usize, end: usize| {
@@ -218,7 +221,8 @@ impl Map {
         Ok(())
     }
 
-    /// Returns the key of the entry with the value at this address; zeros if the map has no keys.
+    /// Returns the key of the entry whose value is at this address, or zeros if the map has no
+    /// keys.
     pub(crate) fn key_for_value(&self, region: &Region, value: u64) -> Vec<u8> {
         match &self.data {
             Data::Array(array) => {
@@ -234,7 +238,7 @@ impl Map {
         }
     }
 
-    /// Removes a key. Returns 0 or a negative error.
+    /// Removes a key. Returns 0 or a negative error number.
     pub fn delete(&self, region: &Region, key: &[u8]) -> Result<i64, Fault> {
         match &self.data {
             Data::Array(_) => Ok(-EINVAL),
@@ -243,8 +247,8 @@ impl Map {
         }
     }
 
-    /// Returns the entry at `cursor`, which starts at 0: the next cursor, the key, and the address
-    /// of the value on `cpu`.
+    /// Returns the entry at `cursor`, which is 0 for the first entry. The result consists of the
+    /// next cursor, the key, and the address of the value on `cpu`.
     pub fn next(&self, region: &Region, cursor: usize, cpu: u32) -> Result<Option<(usize, Vec<u8>, u64)>, Fault> {
         match &self.data {
             Data::Array(array) => {
@@ -257,8 +261,8 @@ impl Map {
         }
     }
 
-    /// Returns the work since the last call that depends on what the program did before, such as
-    /// long searches.
+    /// Returns the additional work of operations since the last call, such as long searches. Its
+    /// amount depends on earlier operations of the program.
     #[inline]
     pub(crate) fn take_work(&self) -> u64 {
         match &self.data {
@@ -268,7 +272,7 @@ impl Map {
         }
     }
 
-    /// Appends to a queue or stack. Returns 0 or a negative error.
+    /// Appends an element to a queue or stack. Returns 0 or a negative error number.
     pub fn push(&self, region: &Region, value: &[u8], flags: u64) -> Result<i64, Fault> {
         match &self.data {
             Data::Queue(queue) => queue.borrow_mut().push(region, value, flags),
@@ -276,8 +280,9 @@ impl Map {
         }
     }
 
-    /// Removes the next element of a queue or stack and copies it to `value`; with `peek` it stays.
-    /// If the map is empty, returns a negative error and sets `value` to zeros.
+    /// Copies the next element of a queue or stack to `value`, and removes the element unless
+    /// `peek` is set. If the map is empty, returns a negative error number and sets `value` to
+    /// zeros.
     pub fn pop(&self, region: &Region, value: &mut [u8], peek: bool) -> Result<i64, Fault> {
         match &self.data {
             Data::Queue(queue) => Ok(queue.borrow_mut().pop(region, value, peek)),
@@ -285,8 +290,9 @@ impl Map {
         }
     }
 
-    /// Returns the value stored for a kernel object. Without one, creates it if `create` is set.
-    /// Returns 0 if there is no value, no memory left, or the address is not a kernel object.
+    /// Returns the value that is stored for a kernel object. If there is none and `create` is set,
+    /// creates it. Returns 0 if there is no value, if memory is exhausted, or if the address is not
+    /// a kernel object.
     #[inline]
     pub fn storage_get(&self, region: &Region, owner: u64, init: Option<&[u8]>, create: bool) -> Result<u64, Fault> {
         let Data::Storage(storage) = &self.data else {
@@ -309,7 +315,7 @@ impl Map {
         Ok(value)
     }
 
-    /// Deletes the value stored for an object. Returns 0 or a negative error.
+    /// Deletes the value that is stored for an object. Returns 0 or a negative error number.
     pub fn storage_delete(&self, region: &Region, owner: u64) -> Result<i64, Fault> {
         match &self.data {
             Data::Storage(storage) => Ok(storage.borrow_mut().delete(region, owner)),
@@ -325,8 +331,8 @@ impl Map {
         }
     }
 
-    /// Returns the bases of an arena: the address in the region, and the address as programs see
-    /// it.
+    /// Returns the addresses at which an arena begins: the address in the region, and the address
+    /// that programs see.
     pub(crate) fn arena_bases(&self) -> Option<(u64, u64)> {
         match &self.data {
             Data::Arena(arena) => Some(arena.borrow().bases()),
@@ -334,14 +340,14 @@ impl Map {
         }
     }
 
-    /// Converts a pointer into the arena to an address in the region; `None` if the map is no
-    /// arena.
+    /// Converts a pointer into the arena to an address in the region. Returns `None` if the map is
+    /// not an arena.
     pub fn arena_addr(&self, pointer: u64) -> Option<u64> {
         self.arena_bases().map(|(base, _)| base | u64::from(pointer as u32))
     }
 
-    /// Allocates pages of an arena, at the pointer `at` unless it is 0. Returns the program's
-    /// pointer, or 0.
+    /// Allocates pages of an arena, at the pointer `at` unless `at` is 0. Returns the program's
+    /// pointer, or 0 if not enough pages are free.
     pub fn alloc_pages(&self, region: &Region, at: u64, pages: u32) -> Result<u64, Fault> {
         match &self.data {
             Data::Arena(arena) => {
@@ -363,8 +369,8 @@ impl Map {
         }
     }
 
-    /// Returns the layout of an ARRAY: address of value 0, distance between values, number of
-    /// values.
+    /// Returns the layout of an ARRAY: the address of value 0, the distance between values, and the
+    /// number of values.
     pub fn values(&self) -> Option<(u64, u64, u32)> {
         match &self.data {
             Data::Array(array) if self.def.kind == kind::ARRAY => Some(array.layout()),
@@ -372,8 +378,8 @@ impl Map {
         }
     }
 
-    /// Returns the layout of any array: definition, address of value 0, distance between values,
-    /// number of values on all CPUs.
+    /// Returns the layout of any array: its definition, the address of value 0, the distance
+    /// between values, and the number of values on all CPUs together.
     pub(crate) fn array_layout(&self) -> Option<(&MapDef, u64, u64, u64)> {
         match &self.data {
             Data::Array(array) => {
@@ -384,8 +390,9 @@ impl Map {
         }
     }
 
-    /// Returns the layout of an ARRAY or PERCPU_ARRAY: address of value 0 on CPU 0, distance
-    /// between values, number of values, and whether each CPU has a block of them.
+    /// Returns the layout of an ARRAY or PERCPU_ARRAY: the address of value 0 on CPU 0, the
+    /// distance between values, the number of values, and whether each CPU has its own block of
+    /// values.
     pub(crate) fn blocks(&self) -> Option<(u64, u64, u32, bool)> {
         match (&self.data, self.def.kind) {
             (Data::Array(array), kind::ARRAY | kind::PERCPU_ARRAY) => {
@@ -396,8 +403,8 @@ impl Map {
         }
     }
 
-    /// Reads a value as user space does: for a per-CPU map the values of all CPUs, one after the
-    /// other.
+    /// Reads a value as user space does. For a per-CPU map, these are the values of all CPUs, one
+    /// after the other.
     pub fn read(&self, region: &Region, key: &[u8], nr_cpus: u32) -> Option<Vec<u8>> {
         let percpu = matches!(
             self.def.kind,

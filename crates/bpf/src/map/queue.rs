@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! QUEUE and STACK maps. Elements are copied in and out; programs never have a pointer to one.
+//! QUEUE and STACK maps. Elements are copied in and out, because programs never get a pointer to an
+//! element.
 
 use std::collections::VecDeque;
 
@@ -26,7 +27,7 @@ impl Queue {
                 ..
             } = def;
             return Err(format!(
-                "a queue with key size {key_size}, value size {value_size}, {max_entries} entries"
+                "a queue cannot have key size {key_size}, value size {value_size} and {max_entries} entries"
             ));
         }
         Ok(Queue {

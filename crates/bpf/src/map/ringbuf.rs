@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! RINGBUF (from the program to user space) and USER_RINGBUF (from user space to the program).
 //!
-//! The data lies in the region, the record headers outside. A record may cross the end of the ring.
-//! The kernel maps the ring's pages twice for this; here the region has twice as many pages. The
-//! callers of [`Ringbuf::consume`] and [`Ringbuf::produce`] act as user space.
+//! The data lies in program memory. The headers of records lie outside. A record may cross the end
+//! of the ring. To make such a record contiguous, the kernel maps the ring's pages twice. Here the
+//! ring has twice as many pages instead. User space is represented by the callers of
+//! [`Ringbuf::consume`] and [`Ringbuf::produce`].
 
 use std::collections::VecDeque;
 
@@ -19,21 +20,21 @@ pub struct Ringbuf {
     base: u64,
     /// Size in bytes, a power of two.
     size: u64,
-    /// Number of bytes ever written.
+    /// Number of bytes written so far.
     producer: u64,
-    /// Number of bytes ever read.
+    /// Number of bytes read so far.
     consumer: u64,
     records: VecDeque<Record>,
-    /// Whether a program is draining samples.
+    /// Whether a program is reading samples in `bpf_user_ringbuf_drain`.
     busy: bool,
 }
 
 struct Record {
-    /// Position of its header.
+    /// Position of the record's header.
     start: u64,
     addr: u64,
     len: u64,
-    /// Number of bytes in the ring that it occupies, including its header.
+    /// Number of bytes that the record occupies in the ring, including its header.
     span: u64,
     state: State,
 }
@@ -49,7 +50,7 @@ impl Ringbuf {
     pub(super) fn create(def: &MapDef, region: &Region) -> Result<Ringbuf, String> {
         let size = u64::from(def.max_entries);
         if size == 0 {
-            return Err("a ring buffer of 0 bytes".into());
+            return Err("a ring buffer cannot have 0 bytes".into());
         }
         // libbpf rounds up sizes that the kernel would reject (adjust_ringbuf_sz).
         let size = size.max(4096).next_power_of_two();
@@ -64,7 +65,7 @@ impl Ringbuf {
         })
     }
 
-    /// Reserves a record. Returns its address, or 0 if it does not fit.
+    /// Reserves a record. Returns its address, or 0 if it does not fit into the ring.
     ///
     /// # Errors
     /// The run's memory limit leaves no room to track the record.
@@ -73,7 +74,7 @@ impl Ringbuf {
             return Ok(0);
         }
         let need = (len + HEADER).next_multiple_of(8);
-        // One byte always stays free (bpf_ringbuf_has_space).
+        // One byte must always stay free (bpf_ringbuf_has_space).
         if need > self.size || self.producer + need - self.consumer > self.size - 1 {
             return Ok(0);
         }
@@ -91,9 +92,10 @@ impl Ringbuf {
         Ok(addr)
     }
 
-    /// Submits or discards a reserved record. Returns `false` if `addr` is not a reserved record.
+    /// Submits or discards a reserved record. Returns `false` if no reserved record has address
+    /// `addr`.
     pub fn commit(&mut self, addr: u64, discard: bool) -> bool {
-        // The distance from the read position yields the record's position.
+        // The record's position is the read position plus the distance between the two.
         let offset = addr.wrapping_sub(self.base + HEADER).wrapping_sub(self.consumer) % self.size;
         let start = self.consumer + offset;
         let found = self.records.binary_search_by_key(&start, |record| record.start);
@@ -107,9 +109,9 @@ impl Ringbuf {
         true
     }
 
-    /// Consumes the oldest record on behalf of user space. Returns address and length of its data,
-    /// which are valid until the next `reserve`. Returns `None` if there is no record or it is not
-    /// submitted yet.
+    /// Consumes the oldest record on behalf of user space. Returns the address and length of the
+    /// record's data, which are valid until the next `reserve`. Returns `None` if there is no
+    /// record or if the oldest one is not submitted yet.
     pub fn consume(&mut self, region: &Region) -> Option<(u64, u64)> {
         loop {
             if self.records.front()?.state == State::Reserved {
@@ -124,7 +126,7 @@ impl Ringbuf {
         }
     }
 
-    /// Writes a record on behalf of user space. Returns `false` if it does not fit.
+    /// Writes a record on behalf of user space. Returns `false` if the record does not fit.
     pub fn produce(&mut self, region: &Region, data: &[u8]) -> bool {
         let Ok(addr @ 1..) = self.reserve(region, data.len() as u64) else {
             return false;
@@ -136,18 +138,18 @@ impl Ringbuf {
         self.commit(addr, false)
     }
 
-    /// Starts draining samples. Returns `false` if a program is already draining.
+    /// Starts to drain samples. Returns `false` if a program is already draining samples.
     pub(crate) fn begin_drain(&mut self) -> bool {
         !std::mem::replace(&mut self.busy, true)
     }
 
-    /// Ends draining samples.
+    /// Ends draining.
     pub(crate) fn end_drain(&mut self) {
         self.busy = false;
     }
 
-    /// Implements `bpf_ringbuf_query`: unread bytes, size, consumer position, producer position; 0
-    /// for any other number.
+    /// Implements `bpf_ringbuf_query`. The properties are the number of unread bytes, the size, the
+    /// consumer position and the producer position. Any other property is 0.
     pub fn query(&self, property: u64) -> u64 {
         match property {
             0 => self.producer - self.consumer,

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reasons for which a request for memory fails.
+//! Reasons why a request for memory fails.
 
 use super::host_maps::OutOfMaps;
 use super::limit::OutOfMemory;
 use super::region::Region;
 use crate::fault::Fault;
 
-/// Resource that a failed request for memory exhausted.
+/// The resource that was exhausted when a request for memory failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exhausted {
     /// The run's memory limit ([`Region::memory`]).
     Memory,
-    /// The host's memory mappings.
+    /// The number of memory mappings that the host allows.
     Maps,
 }
 
 impl Exhausted {
-    /// Returns the policy's fault for this failure.
+    /// Returns the fault that ends the policy.
     pub(crate) fn fault(self, region: &Region) -> Fault {
         match self {
             Exhausted::Memory => region.memory.fault(),

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Memory for BPF programs: whole pages for maps, and objects in size classes.
+//! Allocates memory for BPF programs: whole pages for maps, and smaller objects in size classes.
+//!
+//! The region is the whole memory that programs can access. A slab is an array of kernel objects of
+//! one kind.
 
 use super::layout::*;
 use super::limit::Use;
@@ -8,18 +11,19 @@ use super::region::Region;
 #[derive(Default)]
 pub(super) struct Heap {
     pub(super) free: [Vec<u64>; CLASSES.len()],
-    /// Size class plus 1 of the chunk at (address - base) / CHUNK; 0 if there is no chunk.
+    /// Size class plus 1 of each chunk, 0 where there is no chunk. The index is (address - base) /
+    /// CHUNK.
     pub(super) class: Vec<u8>,
-    /// Sizes of live objects that are larger than the largest class, by address.
+    /// Sizes of live objects that are larger than the largest size class, by address.
     pub(super) large: std::collections::BTreeMap<u64, u64>,
     /// Addresses of freed large objects, by size.
     pub(super) large_free: std::collections::BTreeMap<u64, Vec<u64>>,
 }
 
 impl Region {
-    /// Allocates accessible, zeroed pages of the BPF area, with inaccessible pages around them.
-    /// Returns `None` if the area is full, the memory limit is reached ([`Region::memory`]), or the
-    /// host has no memory mapping left.
+    /// Allocates pages for BPF programs, which are accessible and filled with zeros. The pages
+    /// around them stay inaccessible. Returns `None` if the area for such pages is full, the memory
+    /// limit is reached ([`Region::memory`]), or the host allows no more memory mappings.
     pub fn pages(&self, size: u64) -> Option<u64> {
         self.pages_for(Use::Maps, size)
     }
@@ -29,7 +33,7 @@ impl Region {
         let addr = self.bpf_next.get() + PAGE;
         let next = addr.checked_add(size)?.checked_add(PAGE)?;
         if next > self.base + BPF_END {
-            // The address space is a limit of its own, far above the default memory limit of a run.
+            // The address space is also a limit. It is far above the default memory limit of a run.
             self.memory.mark_refused();
             return None;
         }
@@ -38,14 +42,14 @@ impl Region {
         Some(addr)
     }
 
-    /// Returns the memory of `pages` to the host. The addresses are not reused.
+    /// Returns the memory of pages to the host. Their addresses are not reused.
     pub fn release_pages(&self, addr: u64, size: u64) {
         let size = size.max(1).next_multiple_of(PAGE);
         self.discard(addr, size);
         self.memory.uncharge(Use::Maps, size);
     }
 
-    /// Makes pages accessible and charges them to this use.
+    /// Makes pages accessible and charges their size to this purpose.
     fn commit_for(&self, purpose: Use, addr: u64, size: u64) -> Option<()> {
         self.memory.charge(purpose, size).ok()?;
         let done = self.commit(addr, size);
@@ -55,8 +59,8 @@ impl Region {
         done.ok()
     }
 
-    /// Allocates a zeroed object of `size` bytes, aligned to at least 16 bytes. Returns `None` if
-    /// memory is exhausted. The object freed last is reused first.
+    /// Allocates an object of `size` bytes, filled with zeros and aligned to at least 16 bytes.
+    /// Returns `None` if memory is exhausted. Reuses the object that was freed last.
     pub fn alloc(&self, size: u64) -> Option<u64> {
         let mut heap = self.heap.borrow_mut();
         let Some(class) = CLASSES.iter().position(|&class| size <= class) else {
@@ -102,8 +106,8 @@ impl Region {
         Some(())
     }
 
-    /// Returns the size of the live or freed object at `addr`, as rounded up by `alloc`; `None` if
-    /// `alloc` never returned this address.
+    /// Returns the size, as rounded up by `alloc`, of the live or freed object at `addr`. Returns
+    /// `None` if `alloc` never returned this address.
     pub fn alloc_size(&self, addr: u64) -> Option<u64> {
         let heap = self.heap.borrow();
         if let Some(&size) = heap.large.get(&addr) {
@@ -115,8 +119,8 @@ impl Region {
         (offset % CHUNK).is_multiple_of(size).then_some(size)
     }
 
-    /// Frees an object that `alloc` returned. Panics on any other address, so callers must check a
-    /// policy's pointer first.
+    /// Frees an object that `alloc` returned. Panics if the address is not such an object. Callers
+    /// must therefore check a pointer that comes from a policy.
     pub fn free(&self, addr: u64) {
         if let Some(freed) = &mut *self.freed.borrow_mut() {
             freed.push(addr);
@@ -138,14 +142,14 @@ impl Region {
         *self.freed.borrow_mut() = Some(Vec::new());
     }
 
-    /// Returns the address of an object freed since the last call, and forgets it; the object freed
+    /// Removes an address from the list of freed objects and returns it. The object that was freed
     /// last comes first.
     pub(crate) fn take_freed(&self) -> Option<u64> {
         self.freed.borrow_mut().as_mut()?.pop()
     }
 
-    /// Returns start and size (as rounded up by `alloc`) of the object around an address, whether
-    /// live or free.
+    /// Returns the start and the size, as rounded up by `alloc`, of the object around an address.
+    /// The object may be live or free.
     pub(crate) fn allocation_at(&self, addr: u64) -> Option<(u64, u64)> {
         let heap = self.heap.borrow();
         let offset = addr.checked_sub(self.base)?;
@@ -157,8 +161,8 @@ impl Region {
         (addr - start < size).then_some((start, size))
     }
 
-    /// Returns the slab that contains an address (by order of creation), the object's index in it,
-    /// and the object's address.
+    /// Returns the number of the slab that contains an address, the index of the object in the
+    /// slab, and the object's address. Slabs are numbered in the order of their creation.
     pub(crate) fn object_at(&self, addr: u64) -> Option<(usize, u64, u64)> {
         let slabs = self.slabs.borrow();
         let n = slabs.iter().position(|slab| addr.wrapping_sub(slab.base) < slab.size)?;
@@ -176,7 +180,8 @@ impl Region {
             .collect()
     }
 
-    /// Returns whether the address lies in the area for the memory of BPF programs.
+    /// Returns whether the address lies in the part of the region for maps, globals and objects of
+    /// BPF programs.
     pub(crate) fn in_bpf_area(&self, addr: u64) -> bool {
         (self.base + BPF..self.base + BPF_END).contains(&addr)
     }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reservation and release of address space on the host.
+//! Reserves and releases address space on the host. The region is the memory that programs can
+//! access.
 
 use super::layout::{HOST_ALIGN, REACH, RESERVED};
 
-/// Asks the host to use huge pages for a range of memory. This pays for large memory that is used
-/// throughout, because finding many small pages takes as long as fetching the data. It is only a
-/// hint, and does nothing for a range smaller than a huge page.
+/// Asks the host to use huge pages for a range of memory. This is faster for large memory that is
+/// used throughout, because the translation of many small pages takes as long as fetching the data.
+/// It is only a hint, and does nothing for a range that is smaller than a huge page.
 pub fn want_huge_pages(start: *const u8, bytes: usize) {
     const HUGE: usize = 2 << 20;
     let first = (start as usize).next_multiple_of(HUGE);
@@ -17,15 +18,15 @@ pub fn want_huge_pages(start: *const u8, bytes: usize) {
     }
 }
 
-/// Reserves a region at the host address `host`, with a margin on both sides for the offset that an
-/// access adds to a checked base register.
+/// Reserves a region at the host address `host`. On both sides it has an inaccessible margin,
+/// because an access may add an offset to a base register that has been checked.
 pub(super) fn reserve_at(host: u64) -> Option<u64> {
     let start = host - REACH;
     let got = map(start, RESERVED, libc::MAP_FIXED_NOREPLACE)?;
     if got == start {
         return Some(host);
     }
-    // Kernels before 4.17 treat the address only as a hint.
+    // Kernels before 4.17 treat the address only as a hint, so the mapping may be elsewhere.
     unmap(got, RESERVED);
     None
 }
@@ -41,7 +42,7 @@ pub(super) fn reserve_anywhere() -> Option<u64> {
     Some(host)
 }
 
-/// Reserves inaccessible pages at `addr`, or at any address if it is 0.
+/// Reserves inaccessible pages at `addr`, or at any address if `addr` is 0.
 pub(super) fn map(addr: u64, bytes: usize, flags: libc::c_int) -> Option<u64> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | flags;
     // SAFETY: the call replaces no existing mapping.
@@ -56,7 +57,7 @@ pub(super) fn unmap(addr: u64, bytes: usize) {
     }
 }
 
-/// Releases the host's addresses of a region.
+/// Releases the host's addresses of a region, including the margins.
 pub(super) fn release(host: u64) {
     unmap(host - REACH, RESERVED);
 }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A limit on the number of memory mappings that a policy's pages use on the host.
+//! Limits the number of memory mappings on the host that a policy's pages use.
 //!
 //! The host needs a memory mapping for each range of pages whose access rights differ from those of
-//! its neighbours, and limits their number per process (vm.max_map_count). A process that has
-//! reached the limit cannot even report it, because allocations fail too. Therefore a policy with
-//! pages in too many separate ranges is ended long before. The kernel's own objects are in few
-//! ranges and are not counted.
+//! the ranges next to it. Linux limits their number per process (vm.max_map_count). A process that
+//! has reached the limit cannot even report an error, because allocations fail too. A policy whose
+//! pages are in too many separate ranges is therefore ended long before. The kernel's own objects
+//! are in few ranges and are not counted.
 
 use std::cell::Cell;
 
 use crate::fault::{Fault, FaultKind};
 
-/// Limit of hosts without the setting (DEFAULT_MAX_MAP_COUNT, include/linux/mm.h).
+/// Limit on hosts that do not have the setting (DEFAULT_MAX_MAP_COUNT, include/linux/mm.h).
 const DEFAULT_MAX_MAP_COUNT: u64 = 65_530;
 
 /// The policy's pages are in too many ranges for the host's memory mappings, or the host has no
@@ -27,15 +27,16 @@ impl From<OutOfMaps> for Fault {
     }
 }
 
-/// Counter of the ranges that may still be split before the process's memory mappings are counted
-/// again.
+/// Number of ranges that may still be split. When it reaches 0, the process's memory mappings are
+/// counted again.
 #[derive(Default)]
 pub(super) struct Maps {
     left: Cell<u64>,
 }
 
 impl Maps {
-    /// Counts a change of access rights inside a range, which splits it into at most three.
+    /// Counts a change of access rights inside a range. It splits the range into at most three
+    /// ranges.
     pub fn split(&self) -> Result<(), OutOfMaps> {
         if self.left.get() == 0 {
             self.left.set(count_left());
@@ -45,8 +46,8 @@ impl Maps {
     }
 }
 
-/// Returns how many splits each thread may still make, if all of them together may use half of the
-/// memory mappings.
+/// Returns how many ranges each thread may still split so that all threads together use at most
+/// half of the memory mappings.
 fn count_left() -> u64 {
     let most = std::fs::read_to_string("/proc/sys/vm/max_map_count");
     let most = most.ok().and_then(|text| text.trim().parse().ok());

@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Offsets and sizes of a region's areas; [`memory`](super) has the table.
+//! Offsets and sizes of the areas of a region (the memory of one simulated machine).
+//! [`memory`](super) has a table of the areas.
 
 /// Size and alignment of a region in bytes.
 pub const SIZE: u64 = 1 << SHIFT;
-/// log2 of [`SIZE`]. `addr >> SHIFT` is the same for all addresses in a region and differs for all
-/// others.
+/// Base-2 logarithm of [`SIZE`]. `addr >> SHIFT` has the same value for all addresses in a region,
+/// and a different value for all other addresses.
 pub const SHIFT: u32 = 37;
-/// log2 of the lower half, which contains the program's own memory. `addr >> OWN_SHIFT` is the same
-/// for all its addresses.
+/// Base-2 logarithm of the size of the lower half, which contains the program's own memory. `addr
+/// >> OWN_SHIFT` has the same value for all addresses in this half.
 pub const OWN_SHIFT: u32 = SHIFT - 1;
 /// First address of every region, as policies see it.
 pub(crate) const BASE: u64 = 0x2000_0000_0000;
-/// Alignment of regions at other host addresses, for huge pages.
+/// Alignment of regions at any other host address, so that huge pages are possible.
 pub(crate) const HOST_ALIGN: u64 = 2 << 20;
 
-/// Page size of the region, and of arenas.
+/// Size of a page.
 pub const PAGE: u64 = 4096;
 /// A load through a base register below this address reads zeros, as the kernel's PROBE_MEM loads
 /// do.
 pub const NULL_LIMIT: u64 = 64 << 10;
-/// Greatest distance of a BPF load or store from its base register, because the offset field has 16
-/// signed bits.
+/// Maximum distance of a BPF load or store from its base register. The offset field has 16 bits,
+/// including the sign.
 pub const REACH: u64 = 64 << 10;
 
 pub(crate) const RESERVED: usize = (SIZE + 2 * REACH) as usize;
@@ -31,13 +32,13 @@ pub(crate) const BPF_END: u64 = 16 << 30;
 pub(crate) const ARENAS: u64 = 32 << 30;
 pub(crate) const KERNEL: u64 = 80 << 30;
 pub(crate) const KERNEL_END: u64 = 96 << 30;
-/// Size and alignment of an arena, so that a cast is `base | low 32 bits`.
+/// Size and alignment of an arena. The alignment makes an address cast `base | low 32 bits`.
 pub const ARENA_SIZE: u64 = 4 << 30;
 pub(crate) const NR_ARENAS: u64 = 7;
-/// Offset of the cache lines' words from the region's base, beyond the region.
+/// Offset from the region's base to the words of the cache model, which lie beyond the region.
 pub(crate) const LINES: u64 = SIZE + (1 << 30);
 
-/// Size of a chunk, which holds small objects of one size class.
+/// Size of a chunk. A chunk contains small objects of one size class.
 pub(crate) const CHUNK: u64 = 64 << 10;
 pub(crate) const CLASSES: [u64; 19] = [
     16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 8192, 16384, 32768,
@@ -48,8 +49,8 @@ pub(super) fn within(offset: u64, size: u64, start: u64, len: u64) -> bool {
     offset >= start && offset - start < len && size <= len - (offset - start)
 }
 
-/// Returns whether an access through a checked base register can reach this address, which lies in
-/// the region with this base or within [`REACH`] of it.
+/// Returns whether an access through a checked base register can reach this address. This is true
+/// for addresses in the region that begins at `base`, and within [`REACH`] of the region.
 pub(crate) fn in_reach(base: u64, addr: u64) -> bool {
     addr.wrapping_sub(base - REACH) < SIZE + 2 * REACH
 }

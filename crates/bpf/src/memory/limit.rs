@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The memory limit of a run, and the memory that it uses for each purpose.
+//! The memory limit of a run, and the amount of memory that the run uses for each purpose.
 //!
-//! Memory counts as soon as it is accessible, whether or not it is used. Pages of maps, globals,
-//! ring buffers and arenas count in full, and objects count in chunks of 64 KiB. The simulator
-//! keeps a record for many things that a policy creates: an element, an object, a timer, a queue, a
-//! lock, a line of text. Each such record counts with a fixed size. A run therefore reaches its
-//! limit at the same point on every host.
+//! Memory counts as soon as it is accessible, whether or not it is used:
+//!
+//! - Pages of maps, globals, ring buffers and arenas count in full.
+//! - Objects count in chunks of 64 KiB.
+//! - The simulator keeps a record for many things that a policy creates: an element, an object, a
+//!   timer, a queue, a lock, a line of text. Each such record counts with a fixed size.
+//!
+//! A run therefore reaches its limit at the same point on every host.
 
 use std::cell::Cell;
 
@@ -14,11 +17,11 @@ use crate::fault::{Fault, FaultKind};
 /// Default limit of a run in bytes.
 pub const DEFAULT_LIMIT: u64 = 2 << 30;
 
-/// Bytes charged for one record that the simulator keeps. A record is at most an entry in two hash
-/// tables.
+/// Number of bytes charged for one record that the simulator keeps. A record is at most an entry in
+/// two hash tables.
 pub const RECORD: u64 = 128;
 
-/// Purposes of memory, each with its own sum.
+/// Purposes for which memory is used. The bytes are counted for each purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// Pages of arrays, globals and ring buffers.
@@ -56,7 +59,7 @@ pub struct Memory {
     limit: Cell<u64>,
     total: Cell<u64>,
     used: [Cell<u64>; NAMES.len()],
-    /// Whether a request exceeded the limit.
+    /// Whether a request has exceeded the limit.
     refused: Cell<bool>,
 }
 
@@ -89,7 +92,7 @@ impl Memory {
     /// Charges bytes to a purpose.
     ///
     /// # Errors
-    /// The limit does not allow so many bytes; nothing is charged.
+    /// The limit does not allow so many bytes. Nothing is charged.
     #[inline]
     pub fn charge(&self, purpose: Use, bytes: u64) -> Result<(), OutOfMemory> {
         let total = self.total.get().saturating_add(bytes);
@@ -121,7 +124,7 @@ impl Memory {
         self.refused.take()
     }
 
-    /// Describes the use of memory, for an error message.
+    /// Describes how much memory is used and for what, as an error message.
     pub fn message(&self) -> String {
         let (most, name) = NAMES
             .iter()
@@ -139,20 +142,20 @@ impl Memory {
     /// Charges one record.
     ///
     /// # Errors
-    /// The limit is reached; the error is the policy's fault.
+    /// The memory limit is reached. The error is the fault that ends the policy.
     #[inline]
     pub fn charge_record(&self, purpose: Use) -> Result<(), Fault> {
         self.charge(purpose, RECORD).map_err(|OutOfMemory| self.fault())
     }
 
-    /// Subtracts `nr` records that were charged.
+    /// Subtracts `nr` records that were charged to a purpose.
     #[inline]
     pub fn uncharge_records(&self, purpose: Use, nr: usize) {
         self.uncharge(purpose, nr as u64 * RECORD);
     }
 
-    /// Returns the result of a function that got no memory: the policy's fault if the run is at its
-    /// limit, otherwise `otherwise`.
+    /// Returns the result of a function for which an allocation failed. If the memory limit was
+    /// exceeded, this is the fault that ends the policy. Otherwise it is `otherwise`.
     #[cold]
     pub fn refused<T>(&self, otherwise: T) -> Result<T, Fault> {
         match self.take_refused() {
@@ -161,7 +164,7 @@ impl Memory {
         }
     }
 
-    /// Returns the policy's fault for a request above the limit.
+    /// Returns the fault that ends a policy because it exceeded the limit.
     #[cold]
     pub fn fault(&self) -> Fault {
         self.refused.set(false);

@@ -1,36 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The address space of one simulated machine.
+//! The address space of one simulated machine (the region).
 //!
 //! All memory to which a policy can point lies in one reservation of 128 GiB, aligned to its size:
 //! kernel objects, maps, globals, objects allocated by BPF code, arenas and BPF stacks. One
 //! comparison shows whether an address lies in the region, so a policy cannot reach the simulator's
-//! own memory. Unallocated parts are inaccessible, so a wild access inside the region faults in
-//! hardware.
+//! own memory. Unallocated parts are inaccessible, so a bad access inside the region raises
+//! SIGSEGV.
 //!
 //! Kernel objects lie in the upper half. One comparison thus also shows whether a program may store
 //! through a pointer. Stores to the upper half are legal only for the few fields that the kernel
-//! lets a policy write ([`Region::may_store`]), so the simulator can trust everything else that it
-//! keeps there.
+//! lets a policy write ([`Region::may_store`]). The simulator can therefore trust everything else
+//! that it keeps there.
 //!
-//! Policies can see pointers, so pointers must not differ between runs: a policy that hashes a
-//! pointer must behave the same in every run. Every region therefore has the same addresses for the
-//! policy, and memory is allocated in the order of requests from fixed offsets. This crate uses the
-//! policy's addresses throughout. The host's address differs from them by [`Region::delta`], which
-//! only the loads and stores themselves add. It is 0 for the first region of a process if the host
-//! has these addresses free.
+//! A policy can see pointers, for example to hash them, and must behave the same in every run.
+//! Pointers must therefore not differ between runs. Every region has the same addresses for the
+//! policy, and memory is allocated in the order of requests from fixed offsets.
+//!
+//! This crate uses the policy's addresses throughout. The host's address of the same memory is the
+//! policy's address plus [`Region::delta`]. Only the loads and stores themselves add this
+//! difference. It is 0 for the first region of a process if these addresses are free on the host.
 //!
 //! The areas of a region (offsets from its base):
 //!
 //! | from | area |
 //! |---|---|
-//! | 0 | guard |
+//! | 0 | inaccessible |
 //! | 64 KiB | zeros, read-only, for loads through NULL |
 //! | 1 MiB | pages and small objects of BPF programs: maps, globals, stacks, hash elements, kptrs |
-//! | 16 GiB | guard |
+//! | 16 GiB | inaccessible |
 //! | 32 GiB | seven arenas of 4 GiB |
-//! | 60 GiB | guard |
+//! | 60 GiB | inaccessible |
 //! | 80 GiB | kernel objects, in slabs |
-//! | 96 GiB | guard |
+//! | 96 GiB | inaccessible |
 
 mod exhausted;
 mod heap;

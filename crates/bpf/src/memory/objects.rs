@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Objects of the simulated kernel: slabs, which programs may read, and the fields to which
-//! programs may store.
+//! Slabs (arrays) of kernel objects in the region, which programs may read, and the fields of these
+//! objects to which programs may store.
 
 use super::layout::*;
 use super::region::Region;
@@ -17,8 +17,8 @@ impl Region {
         self.slab_with_type(&ObjectType::OPAQUE, stride, max)
     }
 
-    /// Like [`Region::slab`], for objects of a named type that may have fields to which programs
-    /// store.
+    /// Like [`Region::slab`], for objects of a named type. Programs may store to those fields that
+    /// the type declares as writable.
     pub fn slab_with_type(&self, ty: &'static ObjectType, stride: u64, max: u64) -> Result<Slab, String> {
         let base = self.kernel_next.get();
         let end = stride
@@ -43,8 +43,8 @@ impl Region {
         Ok(Slab::new(layout, max))
     }
 
-    /// Returns whether a program may store to these bytes in kernel memory. They must belong to a
-    /// field for which the kernel's verifier accepts stores (`btf_struct_access` of struct
+    /// Returns whether a program may store to these bytes in kernel memory. The bytes must belong
+    /// to a field for which the kernel's verifier accepts stores (`btf_struct_access` of struct
     /// bpf_verifier_ops).
     #[inline]
     pub fn may_store(&self, addr: u64, size: u64) -> bool {
@@ -60,12 +60,12 @@ impl Region {
         slab.is_some_and(|slab| slab.may_store(addr, size))
     }
 
-    /// Returns whether a store of `size` bytes at `offset` from a pointer can go to a writable
-    /// field of a kernel object. The pointer may lead to the object, to the struct that begins with
-    /// the first writable field, or to the field itself.
+    /// Returns whether a store of `size` bytes at `offset` from a pointer may go to a writable
+    /// field of a kernel object. The pointer may point to the object, to the struct that begins
+    /// with the first writable field, or to the field itself.
     ///
-    /// Both engines refuse any other store to kernel memory, so compiled code may check a pointer
-    /// once for several stores.
+    /// If this returns `false` for a store, both engines refuse any pointer into kernel memory.
+    /// Compiled code may therefore check a pointer once for several such stores.
     pub(crate) fn may_be_field(&self, offset: i64, size: u64) -> bool {
         let slabs = self.slabs.borrow();
         let mut types = slabs.iter().map(|slab| slab.ty.writable);
@@ -92,7 +92,7 @@ impl Region {
         let (name, field) = (slab.ty.name, (slab.ty.field_at)(offset));
         let names: Vec<String> = slab.ty.writable.iter().map(|&(at, _)| (slab.ty.field_at)(at)).collect();
         let allowed = match names.split_last() {
-            None => "a policy may only read it".to_string(),
+            None => "a policy may only read this object".to_string(),
             Some((last, names)) => format!("a policy may store only to {} and {last}", names.join(", ")),
         };
         Fault::new(
@@ -101,8 +101,8 @@ impl Region {
         )
     }
 
-    /// Returns the slab (by order of creation) and the index of the object that starts at this
-    /// address.
+    /// Returns the number of the slab that contains this address, and the index of the object that
+    /// starts there. Slabs are numbered in the order of their creation.
     #[inline]
     pub fn object(&self, addr: u64) -> Option<(usize, usize)> {
         for (n, slab) in self.slabs.borrow().iter().enumerate() {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Arenas, and changes of pages between accessible and inaccessible.
+//! Allocates arenas, and makes pages accessible and inaccessible.
+//!
+//! The region is the memory that programs can access. An arena is a BPF map of up to 4 GiB of
+//! memory to which programs can freely point.
 
 use super::exhausted::Exhausted;
 use super::host_maps::OutOfMaps;
@@ -8,7 +11,8 @@ use super::limit::Use;
 use super::region::Region;
 
 impl Region {
-    /// Allocates an arena of 4 GiB without accessible pages; `None` if all arenas are in use.
+    /// Allocates an arena of 4 GiB in which no page is accessible yet. Returns `None` if all arenas
+    /// are in use.
     pub fn arena(&self) -> Option<u64> {
         let n = u64::from(self.arenas.get().trailing_ones());
         if n >= NR_ARENAS {
@@ -18,7 +22,7 @@ impl Region {
         Some(self.base + ARENAS + n * ARENA_SIZE)
     }
 
-    /// Frees an arena with its contents.
+    /// Frees an arena and its contents.
     pub fn release_arena(&self, base: u64) {
         let n = (base - self.base - ARENAS) / ARENA_SIZE;
         self.arenas.set(self.arenas.get() & !(1 << n));
@@ -29,7 +33,7 @@ impl Region {
         self.memory.uncharge(Use::Arenas, pages * PAGE);
     }
 
-    /// Makes pages of an arena accessible and zeroed.
+    /// Makes pages of an arena accessible and fills them with zeros.
     pub fn commit_arena(&self, addr: u64, size: u64) -> Result<(), Exhausted> {
         self.memory.charge(Use::Arenas, size)?;
         self.commit(addr, size)
@@ -37,31 +41,31 @@ impl Region {
         Ok(())
     }
 
-    /// Frees pages of an arena with their contents.
+    /// Frees pages of an arena and their contents.
     pub fn discard_arena(&self, addr: u64, size: u64) -> Result<(), Exhausted> {
         self.discard_part(addr, size)?;
         self.memory.uncharge(Use::Arenas, size);
         Ok(())
     }
 
-    /// Makes inaccessible pages accessible and zeroed. Fails if the host has no memory mapping
-    /// left.
+    /// Makes inaccessible pages accessible and fills them with zeros. Fails if the host allows no
+    /// more memory mappings.
     pub(super) fn commit(&self, addr: u64, size: u64) -> Result<(), OutOfMaps> {
         debug_assert!(addr.is_multiple_of(PAGE) && self.contains(addr));
         self.maps.split()?;
         self.protect(addr, size, libc::PROT_READ | libc::PROT_WRITE)
     }
 
-    /// Makes pages inaccessible while their neighbours stay accessible. Fails like
-    /// [`Region::commit`].
+    /// Makes pages inaccessible. The pages next to them stay accessible, so this may split a
+    /// mapping. Fails like [`Region::commit`].
     pub(super) fn discard_part(&self, addr: u64, size: u64) -> Result<(), OutOfMaps> {
         self.maps.split()?;
         self.discard(addr, size);
         Ok(())
     }
 
-    /// Makes pages inaccessible and drops their contents. If the host refuses to make them
-    /// inaccessible, they read as zeros.
+    /// Makes pages inaccessible and drops their contents. If the host refuses to make the pages
+    /// inaccessible, loads from them return zeros.
     pub(super) fn discard(&self, addr: u64, size: u64) {
         let protected = self.protect(addr, size, libc::PROT_NONE);
         unsafe { libc::madvise(self.host(addr), size as usize, libc::MADV_DONTNEED) };
@@ -70,7 +74,8 @@ impl Region {
         }
     }
 
-    /// Sets the access rights of pages. Fails if the host has no memory mapping or no memory left.
+    /// Sets the access rights of pages. Fails if the host allows no more memory mappings or has no
+    /// memory left.
     pub(super) fn protect(&self, addr: u64, size: u64, prot: libc::c_int) -> Result<(), OutOfMaps> {
         // SAFETY: the pages belong to this region.
         if unsafe { libc::mprotect(self.host(addr), size as usize, prot) } != 0 {

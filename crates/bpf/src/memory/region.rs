@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One machine's address space: its areas, the accessible pages, and checked accesses.
+//! The region: the address space of one simulated machine. This file has its areas, its accessible
+//! pages, and checked accesses.
+//!
+//! A slab is an array of kernel objects of one kind.
 
 use std::cell::{Cell, OnceCell, RefCell};
 
@@ -12,26 +15,27 @@ use super::slab::SlabLayout;
 use crate::cache::Lines;
 use crate::fault::{Fault, FaultKind};
 
-/// One machine's address space. Not shared between threads.
+/// The address space of one simulated machine. It is not shared between threads.
 pub struct Region {
     pub(super) base: u64,
     /// Difference between the host's address and the region's address.
     pub(super) delta: u64,
     pub(super) memory: Memory,
-    /// One bit per page: whether the page is accessible.
+    /// One bit per page, which is set if the page is accessible.
     pub(super) mapped: Box<[Cell<u64>]>,
-    /// Next free address of the BPF area.
+    /// Next free address for pages of BPF programs.
     pub(super) bpf_next: Cell<u64>,
-    /// Next free address of the kernel area.
+    /// Next free address for kernel objects.
     pub(super) kernel_next: Cell<u64>,
-    /// One bit per arena: whether the arena is in use.
+    /// One bit per arena, which is set if the arena is in use.
     pub(super) arenas: Cell<u8>,
     pub(super) heap: RefCell<Heap>,
     pub(super) slabs: RefCell<Vec<SlabLayout>>,
     /// The first slab of objects with fields to which programs may store.
     pub(super) writable: OnceCell<SlabLayout>,
     pub(super) lines: Lines,
-    /// Addresses of objects freed since the sanitizer last took them; `None` without the sanitizer.
+    /// Addresses of objects that were freed since the sanitizer last took them. `None` without the
+    /// sanitizer.
     pub(super) freed: RefCell<Option<Vec<u64>>>,
     pub(super) maps: Maps,
 }
@@ -41,7 +45,8 @@ impl Region {
     pub fn new() -> Result<Region, String> {
         let base = BASE;
         let host = reserve_at(base).or_else(reserve_anywhere);
-        let host = host.ok_or("cannot reserve 128 GiB of address space: is the process limited (ulimit -v)?")?;
+        let host =
+            host.ok_or("cannot reserve 128 GiB of address space: is the process's memory limited (ulimit -v)?")?;
         let lines = Lines::new(base, host + LINES).inspect_err(|_| release(host))?;
         let region = Region {
             lines,
@@ -63,12 +68,12 @@ impl Region {
         };
         want_huge_pages((host + KERNEL) as *const u8, (KERNEL_END - KERNEL) as usize);
         let zeros = region.protect(base + ZEROS, ZEROS_SIZE, libc::PROT_READ);
-        zeros.map_err(|_| "the host has no memory left: is the process limited (ulimit -v)?")?;
+        zeros.map_err(|_| "the host has no memory left: is the process's memory limited (ulimit -v)?")?;
         region.lines.make_private(base + ZEROS, ZEROS_SIZE);
         Ok(region)
     }
 
-    /// Returns the first address.
+    /// Returns the first address of the region.
     pub fn base(&self) -> u64 {
         self.base
     }
@@ -92,7 +97,7 @@ impl Region {
         &self.memory
     }
 
-    /// Returns the cache lines of this region.
+    /// Returns the cache model of this region.
     #[inline]
     pub fn lines(&self) -> &Lines {
         &self.lines
@@ -102,12 +107,12 @@ impl Region {
         &mut self.lines
     }
 
-    /// Returns `addr >> SHIFT` of the addresses in this region.
+    /// Returns the value of `addr >> SHIFT` for the addresses in this region.
     pub fn tag(&self) -> u64 {
         self.base >> SHIFT
     }
 
-    /// Returns whether the address lies in this region, accessible or not.
+    /// Returns whether the address lies in this region. The memory there may be inaccessible.
     #[inline]
     pub fn contains(&self, addr: u64) -> bool {
         addr >> SHIFT == self.base >> SHIFT
@@ -118,12 +123,12 @@ impl Region {
         self.base + ZEROS + REACH
     }
 
-    /// Checks whether a policy may read these bytes, or write them. An access to zero bytes is
-    /// always allowed.
+    /// Checks whether a policy may read these bytes, or write them if `write` is set. An access to
+    /// zero bytes is always allowed.
     #[inline]
     pub fn check(&self, addr: u64, len: u64, write: bool) -> Result<(), Fault> {
         let offset = addr.wrapping_sub(self.base);
-        // Below the BPF area only the read-only zeros are accessible.
+        // Below the area of BPF programs, only the read-only zeros are accessible.
         let writable = offset >= BPF || !write;
         if offset < SIZE && len <= PAGE - offset % PAGE && self.is_mapped(offset / PAGE) && writable {
             return Ok(());
@@ -164,8 +169,8 @@ impl Region {
         self.mapped[(page / 64) as usize].get() >> (page % 64) & 1 != 0
     }
 
-    /// Returns the bytes at `addr` after a check. The slice must not be used after the next call
-    /// into BPF code.
+    /// Checks whether the policy may read the bytes at `addr`, and returns them. The slice must not
+    /// be used after the next call into BPF code.
     #[inline]
     pub fn bytes(&self, addr: u64, len: u64) -> Result<&[u8], Fault> {
         self.check(addr, len, false)?;
@@ -175,9 +180,9 @@ impl Region {
         })
     }
 
-    /// Checks whether a helper or kfunc may write to these bytes, at an address that a policy
-    /// passed. Like [`Region::check`], but refuses the kernel's own structures, which are written
-    /// only through [`Region::at`].
+    /// Checks whether a helper or kfunc may write to these bytes, because a policy passed their
+    /// address. Like [`Region::check`], but also refuses the kernel's own structures. Only
+    /// [`Region::at`] gives write access to them.
     #[inline]
     pub fn check_writable(&self, addr: u64, len: u64) -> Result<(), Fault> {
         self.check(addr, len, true)?;
@@ -196,7 +201,7 @@ impl Region {
         )
     }
 
-    /// Returns the writable bytes at `addr` after the check of [`Region::check_writable`]. Two slices
+    /// Checks like [`Region::check_writable`] and returns the writable bytes at `addr`. Two slices
     /// that are used at the same time must not overlap.
     #[allow(clippy::mut_from_ref)]
     pub fn bytes_mut(&self, addr: u64, len: u64) -> Result<&mut [u8], Fault> {
@@ -207,14 +212,14 @@ impl Region {
         })
     }
 
-    /// Reads a plain value at an address that the policy passed.
+    /// Reads a value from an address that the policy passed.
     #[inline]
     pub fn load<T: Copy>(&self, addr: u64) -> Result<T, Fault> {
         self.check(addr, size_of::<T>() as u64, false)?;
         Ok(unsafe { self.host::<T>(addr).read_unaligned() })
     }
 
-    /// Writes a plain value at an address that the policy passed; see [`Region::check_writable`].
+    /// Writes a value to an address that the policy passed; see [`Region::check_writable`].
     #[inline]
     pub fn store<T: Copy>(&self, addr: u64, value: T) -> Result<(), Fault> {
         self.check_writable(addr, size_of::<T>() as u64)?;
@@ -222,12 +227,12 @@ impl Region {
         Ok(())
     }
 
-    /// Copies bytes, which may overlap, between addresses that the policy passed; see
+    /// Copies bytes between two addresses that the policy passed. The ranges may overlap. See
     /// [`Region::check_writable`].
     pub fn copy(&self, to: u64, from: u64, len: u64) -> Result<(), Fault> {
         self.check(from, len, false)?;
         self.check_writable(to, len)?;
-        // For zero bytes any address is allowed, even an invalid one.
+        // A copy of zero bytes may have any address, even an invalid one.
         if len > 0 {
             // SAFETY: both ranges have just been checked.
             unsafe { std::ptr::copy(self.host::<u8>(from), self.host::<u8>(to), len as usize) };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Slabs: arrays of kernel objects, one for each kind of object.
+//! Slabs: arrays of simulated kernel objects, with one array for each kind of object.
 
 use super::layout::{PAGE, within};
 use super::region::Region;
@@ -9,14 +9,14 @@ use super::region::Region;
 pub struct ObjectType {
     /// C name.
     pub name: &'static str,
-    /// Offset and size of each field to which programs may store, ascending.
+    /// Offset and size of each field to which programs may store, by ascending offset.
     pub writable: &'static [(u64, u64)],
     /// Returns the C name of the field at an offset.
     pub field_at: fn(u64) -> String,
 }
 
 impl ObjectType {
-    /// Objects that programs may only read.
+    /// Type of objects that programs may only read.
     pub(super) const OPAQUE: ObjectType = ObjectType {
         name: "kernel object",
         writable: &[],
@@ -24,7 +24,7 @@ impl ObjectType {
     };
 }
 
-/// Location of a slab's objects.
+/// Location of a slab's objects in memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlabLayout {
     pub base: u64,
@@ -32,7 +32,7 @@ pub(super) struct SlabLayout {
     host: u64,
     pub size: u64,
     pub stride: u64,
-    /// 2^64 / stride, rounded up, which replaces a division by a multiplication.
+    /// 2^64 / stride, rounded up. It makes a division by the stride a multiplication.
     inverse: u64,
     pub ty: &'static ObjectType,
 }
@@ -57,14 +57,14 @@ impl SlabLayout {
         (offset < self.size && index * self.stride == offset).then_some(index)
     }
 
-    /// Returns `offset / stride`. Exact within the slab, because its offsets and strides are below
-    /// 2^35.
+    /// Returns `offset / stride`. The result is exact within the slab, because offsets and strides
+    /// are below 2^35.
     #[inline]
     fn divide(&self, offset: u64) -> u64 {
         ((u128::from(offset) * u128::from(self.inverse)) >> 64) as u64
     }
 
-    /// Returns whether a program may store to these bytes, which begin in the slab.
+    /// Returns whether a program may store to these bytes. They begin in the slab.
     #[inline]
     pub fn may_store(&self, addr: u64, size: u64) -> bool {
         let offset = addr - self.base;
@@ -74,12 +74,12 @@ impl SlabLayout {
     }
 }
 
-/// Objects of one kind at a fixed stride. The object freed last is reused first.
+/// An array of objects of one kind. The object that was freed last is reused first.
 #[derive(Debug)]
 pub struct Slab {
     layout: SlabLayout,
     max: u64,
-    /// Number of object slots that were ever in use.
+    /// Number of places for objects that were ever in use.
     next: u64,
     /// End of the accessible part.
     accessible: u64,
@@ -97,7 +97,8 @@ impl Slab {
         }
     }
 
-    /// Allocates a zeroed object; `None` if `max` are in use or the host has no memory left.
+    /// Allocates an object, filled with zeros. Returns `None` if `max` objects are in use or the
+    /// host has no memory left.
     pub fn alloc(&mut self, region: &Region) -> Option<u64> {
         if let Some(index) = self.free.pop() {
             let addr = self.addr(u64::from(index));
@@ -109,8 +110,8 @@ impl Slab {
         }
         let addr = self.addr(self.next);
         if addr + self.layout.stride > self.accessible {
-            // The accessible part grows in increasing steps, because one mprotect per page would
-            // dominate the creation of many tasks.
+            // The accessible part grows in increasing steps. With one mprotect per page, the
+            // creation of many tasks would consist mostly of such calls.
             let used = self.accessible - self.layout.base;
             let end = (self.layout.base + self.layout.stride * self.max).next_multiple_of(PAGE);
             let want = (addr + self.layout.stride + used).next_multiple_of(PAGE).min(end);
@@ -140,8 +141,8 @@ impl Slab {
         self.layout.base + index * self.layout.stride
     }
 
-    /// Returns the index of the object that starts at this address, live or freed. Used to check a
-    /// policy's pointers.
+    /// Returns the index of the object that starts at this address, whether live or freed. Used to
+    /// check pointers that a policy passes.
     #[inline]
     pub fn index(&self, addr: u64) -> Option<u64> {
         self.layout.index(addr).filter(|&index| index < self.next)

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Checks of loads and stores: whether the address belongs to the object that the pointer was made
-//! from, whether the object is alive, and whether the program may store to it.
+//! Checks loads and stores. The object to which the pointer originally pointed must contain the
+//! address. This object must be alive, and the program must be allowed to store to it.
+//!
+//! A provenance identifies the object to which a pointer originally pointed. For pointers that are
+//! spilled to the stack, the shadow of the stack records the provenance.
 
 use super::objects::{Kind, View};
 use super::prov::{Origin, Prov, SCALAR};
@@ -13,10 +16,10 @@ use crate::image::{Field, FieldKind, Insn};
 use crate::insn::{self, FRAME};
 use crate::memory::{ARENA_SIZE, NULL_LIMIT, PAGE, SHIFT};
 
-/// A load or store.
+/// A load or store of the program.
 #[derive(Clone, Copy)]
 pub(super) struct Access {
-    /// Value of the pointer's register, and the constant offset added to it.
+    /// Value of the base register. `off` is the constant offset that is added to it.
     pub base: u64,
     pub off: i64,
     pub size: u64,
@@ -48,18 +51,18 @@ impl Access {
     }
 }
 
-/// Packs instruction, size and offset of an access into one word.
+/// Packs the index of an instruction, and the size and offset of its access, into one word.
 pub(crate) fn meta(pc: usize, i: &Insn) -> u64 {
     let is_atomic = insn::class(i.op) == insn::STX && i.op & 0xe0 == insn::ATOMIC;
     let atomic = if is_atomic { ATOMIC } else { 0 };
     (pc as u64) << 32 | atomic | insn::size(i.op) << 16 | u64::from(i.off as i16 as u16)
 }
 
-/// Bit of `meta` that marks an atomic operation.
+/// Bit of the word that [`meta`] returns, which marks an atomic operation.
 const ATOMIC: u64 = 1 << 23;
 
-/// Checks a load through a register with this provenance. Returns the provenance of the loaded
-/// value.
+/// Checks a load through a register with this provenance (the object to which its pointer
+/// originally pointed). Returns the provenance of the loaded value.
 pub(crate) unsafe extern "C" fn load(cx: *mut Context, base: u64, meta: u64, prov: u64, _: u64, _: u64) -> u64 {
     unsafe {
         let (cx, sanitizer) = (&mut *cx, sanitizer(cx));
@@ -74,8 +77,8 @@ pub(crate) unsafe extern "C" fn load(cx: *mut Context, base: u64, meta: u64, pro
         }
         let addr = access.addr();
         let value = cx.region().host::<u64>(addr).read_unaligned();
-        // For a spilled pointer the shadow of the stack has the provenance even if the pointer is
-        // NULL.
+        // The shadow of the stack records the provenance of a spilled pointer, even if the pointer
+        // is NULL.
         let on_stack = matches!(Prov(prov).origin(), Origin::Frame { .. });
         if !on_stack && value >> SHIFT != sanitizer.objects.tag {
             return SCALAR;
@@ -111,12 +114,12 @@ pub(crate) unsafe extern "C" fn store(
 }
 
 impl Sanitizer {
-    /// Returns the provenance of an 8-byte word that was loaded through a pointer and looks like an
+    /// Returns the provenance of an 8-byte word that was loaded through a pointer and may be an
     /// address of the region.
     fn loaded(&self, cx: &Context, from: Prov, addr: u64, value: u64) -> Prov {
         let region = cx.region();
-        // A kptr field that owns a reference was set by the kernel. Any other kptr field may hold a
-        // value that the program stored.
+        // If a kptr field owns a reference, the kernel has set its value. Any other kptr field may
+        // contain a value that the program stored.
         let kptr = |fields: &[Field], start: u64| {
             let field = fields.iter().find(|f| start + u64::from(f.offset) == addr);
             match field.map(|field| &field.kind) {
@@ -129,7 +132,7 @@ impl Sanitizer {
             Origin::Frame { .. } => self.objects.spilled_prov(addr.wrapping_sub(self.objects.stack), value),
             Origin::Context { .. } => self.objects.classify_argument_pointer(region, value),
             Origin::Slab { .. } => self.objects.classify_kernel_pointer(region, value),
-            // The BPF area also contains memory to which programs have written.
+            // The area of BPF programs also contains memory to which programs have written.
             Origin::Kernel if region.in_bpf_area(addr) => Prov::UNTRUSTED,
             Origin::Kernel => self.objects.classify_kernel_pointer(region, value),
             Origin::Untrusted => Prov::UNTRUSTED,
@@ -149,8 +152,8 @@ impl Sanitizer {
         }
     }
 
-    /// Returns the provenance of a pointer loaded from a map. RCU keeps its object alive for the
-    /// reader until another program takes it out of the map.
+    /// Returns the provenance of a pointer that was loaded from a map. Inside an RCU section, RCU
+    /// keeps the object alive even if another program removes it from the map.
     fn classify_kptr(&self, cx: &Context, value: u64) -> Prov {
         if self.held.in_rcu() {
             self.objects.classify(cx.region(), value)
@@ -159,8 +162,8 @@ impl Sanitizer {
         }
     }
 
-    /// Checks a load or store that the program itself makes, including its alignment where
-    /// alignment is required.
+    /// Checks a load or store of the program. The address must be aligned if the access is atomic
+    /// or goes to the stack.
     #[inline(always)]
     fn check_once(&self, cx: &Context, access: Access, prov: Prov, is_atomic: bool) -> Result<(), Fault> {
         self.check(cx, access, prov)?;
@@ -210,7 +213,8 @@ impl Sanitizer {
             Origin::Slab { slab, index } => {
                 let slab = &objects.slabs[slab];
                 let start = slab.base + index * slab.stride;
-                // An object may be followed by memory that it points to; the stride includes it.
+                // An object may be followed by memory to which it points. The stride includes that
+                // memory.
                 access.within(start, slab.stride) && (!access.store || writable(&slab.writable, start, &access))
             }
             Origin::Frame { top } => {
@@ -222,7 +226,7 @@ impl Sanitizer {
                 !access.store
                     && (access.base < NULL_LIMIT || cx.region().check(access.addr(), access.size, false).is_ok())
             }
-            // A program may use any address in its arena.
+            // A program may access any address in its arena.
             Origin::Scalar => {
                 objects.arena != 0
                     && access.addr().wrapping_sub(objects.arena) < ARENA_SIZE
@@ -310,14 +314,15 @@ impl Sanitizer {
             }
             Origin::Null { pc } => {
                 let why = match objects.is_untested(prov) {
-                    true => "it may be NULL and the program has not tested it; it was returned",
+                    true => "the pointer may be NULL and the program has not tested it; it was returned",
                     false => "it was returned",
                 };
                 notes.push((why.to_string(), Some(pc)));
                 "null-dereference"
             }
             Origin::Varied => {
-                let note = "the offset in a kernel object must be a constant, but it comes from memory or a function";
+                let note =
+                    "the offset in a kernel object must be a constant, but the offset comes from memory or a function";
                 notes.push((note.to_string(), None));
                 "variable-offset"
             }
@@ -362,7 +367,8 @@ impl Sanitizer {
         }
     }
 
-    /// Returns the fault of using a pointer that may be NULL before it is compared with NULL.
+    /// Returns the fault of using a pointer that may be NULL and that the program has not compared
+    /// with NULL.
     #[cold]
     pub(super) fn untested(&self, cx: &Context, message: String, addr: Option<u64>, prov: Prov) -> Fault {
         let got = match prov.origin() {
@@ -370,7 +376,10 @@ impl Sanitizer {
             Origin::Null { pc } => Some(pc),
             _ => None,
         };
-        let mut notes = vec![("it may be NULL and the program has not tested it".to_string(), None)];
+        let mut notes = vec![(
+            "the pointer may be NULL and the program has not tested it".to_string(),
+            None,
+        )];
         notes.extend(got.map(|pc| (format!("{} was acquired", self.origin_name(cx, prov)), Some(pc))));
         finding("untested", &message, addr, notes)
     }
@@ -383,7 +392,7 @@ impl Sanitizer {
                 "use-after-free",
                 &message,
                 addr,
-                vec![("it was freed a long time ago".to_string(), None)],
+                vec![("the object was freed a long time ago".to_string(), None)],
             );
         };
         let name = self.view_name(cx, view);
@@ -408,11 +417,11 @@ impl Sanitizer {
         } else if off < 0 {
             format!("{} bytes before {name}", -off)
         } else {
-            format!("byte {off} of the {len} of {name}")
+            format!("byte {off} of the {len} bytes of {name}")
         }
     }
 
-    /// Returns the name of the object that a pointer with this provenance points to.
+    /// Returns the name of the object to which a pointer with this provenance points.
     pub(super) fn origin_name(&self, cx: &Context, prov: Prov) -> String {
         match prov.origin() {
             Origin::View { slot, generation } => match self.objects.view(slot, generation) {
@@ -463,14 +472,14 @@ fn describe_access(verb: &str, size: u64) -> String {
     format!("{verb} of {size} bytes")
 }
 
-/// Returns whether the access touches no special field. A kptr may be loaded as a whole.
+/// Returns whether the access touches no special field. A load of a whole kptr is also allowed.
 #[inline(always)]
 fn touches_no_special_field(fields: &[Field], start: u64, access: &Access) -> bool {
     fields.is_empty() || find_special_field(fields, start, access).is_none()
 }
 
-/// Like [`touches_no_special_field`], for an object that the program allocated: its kptrs may only
-/// be exchanged, never loaded.
+/// Like [`touches_no_special_field`], for an object that the program allocated. The kptrs in such
+/// an object may only be exchanged, never loaded.
 fn touches_no_field(fields: &[Field], start: u64, access: &Access) -> bool {
     !fields.iter().any(|field| touches(field, start, access))
 }

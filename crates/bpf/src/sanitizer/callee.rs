@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Rules for calls of helpers and kfuncs.
+//! Rules that the sanitizer enforces for calls of helpers and kfuncs.
 
 use super::signature::Arg;
 use crate::image::{CALL_KFUNC, Insn};
@@ -16,22 +16,23 @@ pub enum Effect {
     /// Allocates one object per CPU.
     PercpuNew,
     CpumaskCreate,
-    /// Initialises a timer; r1 is the timer, r2 its map.
+    /// Initialises the timer in r1, which lies in a value of the map in r2.
     TimerInit,
-    /// Reserves a ring buffer record of r2 bytes: bpf_ringbuf_reserve.
+    /// Reserves a ring buffer record of r2 bytes (bpf_ringbuf_reserve).
     Reserve,
     /// Returns a reference or NULL.
     Acquire,
     /// Releases the reference in r1.
     Release,
-    /// Stores the reference in r2 and returns the previous one or NULL: bpf_kptr_xchg.
+    /// Stores the reference in r2 and returns the previous one or NULL (bpf_kptr_xchg).
     Exchange,
-    /// Moves the reference in r2 into a list or tree. The program may read the object until it
-    /// unlocks.
+    /// Moves the reference in r2 into a list or tree. The program may still read the object until
+    /// it releases the lock.
     GraphAdd,
     /// Removes an object from a list or tree and returns a reference to it.
     GraphTake,
-    /// Returns a pointer to an object in a list or tree that is valid until the unlock.
+    /// Returns a pointer to an object in a list or tree. The pointer is valid until the program
+    /// releases the lock.
     GraphPeek,
     Lock,
     Unlock,
@@ -46,12 +47,12 @@ pub enum Effect {
     /// Returns a pointer to the next element of the iterator at r1, or NULL.
     IterNext,
     IterDestroy,
-    /// Creates a dynptr at r4 that must be submitted or discarded.
+    /// Creates a dynptr at r4, which the program must submit or discard.
     DynptrReserve,
     DynptrSubmit,
-    /// Returns a pointer to memory with the size that this argument (from 1) has.
+    /// Returns a pointer to memory. Its size is the value of this argument, numbered from 1.
     Slice(usize),
-    /// Returns its argument as a read-only pointer.
+    /// Returns its argument as a pointer that may only be read.
     Cast,
     /// Ends the program.
     Throw,
@@ -69,13 +70,13 @@ pub struct CallRules {
     pub(super) uses_args: Option<u8>,
 }
 
-/// A callback into the program that a call makes.
+/// A function of the program that a helper or kfunc calls back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Callback {
     /// Number of arguments of the callback.
     pub args: usize,
-    /// An argument of the call that the callback receives: the callback's argument number and the
-    /// call's, both from 0.
+    /// An argument of the helper or kfunc that it passes on to the callback: its number among the
+    /// callback's arguments, and its number among the call's arguments. Both are numbered from 0.
     pub forwarded: Option<(usize, usize)>,
 }
 
@@ -105,7 +106,7 @@ impl CallRules {
         }
     }
 
-    /// Requires an RCU section (KF_RCU_PROTECTED).
+    /// Marks the function as one that may be called only in an RCU section (KF_RCU_PROTECTED).
     pub const fn rcu_protected(self) -> CallRules {
         CallRules {
             rcu_protected: true,
@@ -130,8 +131,8 @@ impl CallRules {
         }
     }
 
-    /// Declares a callback with `args` arguments. Its argument `to` (from 0) is argument `from` of
-    /// the call.
+    /// Declares a callback with `args` arguments. Argument `to` of the callback is argument `from`
+    /// of the call. Both are numbered from 0.
     pub const fn calls_back_with(self, args: usize, to: usize, from: usize) -> CallRules {
         let forwarded = Some((to, from));
         CallRules {
@@ -140,8 +141,8 @@ impl CallRules {
         }
     }
 
-    /// Declares that the function always uses the first `args` arguments. Whether it uses more
-    /// depends on their values.
+    /// Declares that the function always uses the first `args` arguments. Whether it uses further
+    /// arguments depends on their values.
     pub const fn uses_args(self, args: u8) -> CallRules {
         CallRules {
             uses_args: Some(args),
@@ -150,7 +151,7 @@ impl CallRules {
     }
 }
 
-/// A function that the program can call.
+/// A helper or kfunc that the program can call.
 #[derive(Clone, Debug)]
 pub(super) struct Callee {
     pub name: &'static str,
@@ -158,11 +159,11 @@ pub(super) struct Callee {
     pub args: Vec<Arg>,
     /// Number of leading arguments that the function always uses.
     pub used_args: usize,
-    /// Whether it returns a pointer.
+    /// Whether the function returns a pointer.
     pub pointer: bool,
-    /// Whether the pointer may be NULL, so that the program must test it.
+    /// Whether the returned pointer may be NULL, so that the program must test it.
     pub nullable: bool,
-    /// Whether it returns nothing.
+    /// Whether the function returns nothing.
     pub void: bool,
 }
 
@@ -172,8 +173,8 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Returns the function that a call instruction calls. Returns `None` if the function is not
-    /// modelled; the call itself then faults.
+    /// Returns the function that a call instruction calls. Returns `None` if the simulator does not
+    /// have the function. The call itself then faults.
     pub fn get(&self, insn: &Insn) -> Option<&Rc<Callee>> {
         match insn.src {
             CALL_KFUNC => self.kfuncs.get(insn.imm as usize)?.as_ref(),

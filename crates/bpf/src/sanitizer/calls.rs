@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Checks of calls into the program, between its functions, and to helpers and kfuncs.
+//! Checks calls into the program, between its functions, and to helpers and kfuncs.
 //!
 //! These checks also track the references, locks, critical sections and iterators that the program
-//! holds. A call of the program must release everything that it acquires.
+//! holds. When the outermost function of the program returns, it must have released them all.
+//!
+//! A provenance identifies the object to which a pointer originally pointed.
 
 use super::callee::{Callee, Effect};
 use super::held::{Mark, Open, Pending, Sections};
@@ -18,12 +20,12 @@ use crate::insn::FRAME;
 use crate::object::ProgramKind;
 
 /// Maximum number of nested functions in one call of a program (MAX_CALL_FRAMES). `MAX_STACK` is
-/// the maximum size of their stack frames together in bytes (MAX_BPF_STACK).
+/// the maximum total size of their stack frames in bytes (MAX_BPF_STACK).
 const MAX_FRAMES: usize = 8;
 const MAX_STACK: u32 = 512;
 
-/// Entry point of every function of a sanitized program, for calls by the simulated machine and by
-/// helpers.
+/// Entry point of every function of a sanitized program, through which the simulated machine and
+/// helpers call the function.
 pub(crate) unsafe extern "C" fn enter(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
     unsafe {
         let function = (*cx).function;
@@ -43,7 +45,8 @@ pub(crate) unsafe extern "C" fn enter(cx: *mut Context, r1: u64, r2: u64, r3: u6
     }
 }
 
-/// Records the start of a call from outside, and sets the provenances of its arguments.
+/// Records the start of a call by the simulated machine or a helper, and sets the provenances of
+/// the arguments.
 fn begin(cx: &mut Context, sanitizer: &mut Sanitizer, function: usize, args: [u64; 5]) -> Result<Mark, Fault> {
     let depth = cx.depth;
     sanitizer.held.unwind(depth);
@@ -67,7 +70,7 @@ fn begin(cx: &mut Context, sanitizer: &mut Sanitizer, function: usize, args: [u6
         sanitizer.held.program = sanitizer.held.last;
     }
     let top = cx.fp;
-    // The callback of a timer receives map, key and value.
+    // The callback of a timer receives the map, key and value.
     let is_timer = cx.maps.iter().any(|map| map.addr() == args[0]);
     let callee = by
         .and_then(|call| sanitizer.names.get(&cx.code.insns[call.pc]))
@@ -81,7 +84,7 @@ fn begin(cx: &mut Context, sanitizer: &mut Sanitizer, function: usize, args: [u6
     };
     let mut provs = args.map(|arg| sanitizer.objects.classify(cx.region(), arg).0);
     provs[nr_args..].fill(UNSET);
-    // The callback receives the caller's own value, so it has the same provenance.
+    // The callback receives the same value as the helper, so it has the same provenance.
     if let Some((to, from)) = called_back.and_then(|callback| callback.forwarded)
         && let Some(by) = by
     {
@@ -109,7 +112,7 @@ fn begin(cx: &mut Context, sanitizer: &mut Sanitizer, function: usize, args: [u6
             }
         }
         None => {
-            // The callback of a map element receives map, key and value.
+            // The callback for a map element receives the map, key and value.
             if let Some(index) = cx.maps.iter().position(|map| map.addr() == args[0])
                 && cx.maps[index].array_layout().is_none()
                 && cx.region().in_bpf_area(args[2])
@@ -138,7 +141,7 @@ fn begin(cx: &mut Context, sanitizer: &mut Sanitizer, function: usize, args: [u6
     })
 }
 
-/// Checks the end of a call from outside.
+/// Checks the end of a call by the simulated machine or a helper.
 fn end(cx: &mut Context, sanitizer: &mut Sanitizer, mark: Mark, r0: u64) -> Result<(), Fault> {
     check_result(cx, &mark, r0)?;
     if !mark.callback {
@@ -149,8 +152,8 @@ fn end(cx: &mut Context, sanitizer: &mut Sanitizer, mark: Mark, r0: u64) -> Resu
     Ok(())
 }
 
-/// Checks that a program's result has a value, and that a callback's result is one that the kernel
-/// accepts.
+/// Checks that a program's result has a value, and that the kernel accepts the result of a
+/// callback.
 fn check_result(cx: &mut Context, mark: &Mark, r0: u64) -> Result<(), Fault> {
     let function = &cx.code.functions[mark.function];
     let has_value = cx.arg_prov[0] != UNSET;
@@ -162,7 +165,7 @@ fn check_result(cx: &mut Context, mark: &Mark, r0: u64) -> Result<(), Fault> {
         && r0 > most
     {
         let message = format!(
-            "{} returns {}, a callback may return {}",
+            "{} returns {}, but a callback may return only {}",
             function.name,
             r0 as i64,
             if most == 0 { "0" } else { "0 or 1" }
@@ -244,17 +247,18 @@ impl Sanitizer {
         });
         let (frames, bytes) = depth;
         if frames > MAX_FRAMES {
-            let message = format!("{frames} nested functions, the kernel allows {MAX_FRAMES}");
+            let message = format!("{frames} nested functions, but the kernel allows {MAX_FRAMES}");
             return Err(finding("stack-overflow", &message, None, Vec::new()));
         }
         if bytes > MAX_STACK {
-            let message = format!("{frames} nested functions use {bytes} bytes of stack, the kernel has {MAX_STACK}");
+            let message =
+                format!("{frames} nested functions use {bytes} bytes of stack, but the kernel allows {MAX_STACK}");
             return Err(finding("stack-overflow", &message, None, Vec::new()));
         }
         Ok(())
     }
 
-    /// Checks that the program holds nothing when it returns to the kernel or throws.
+    /// Checks that the program holds nothing when it returns to the kernel or calls bpf_throw().
     fn check_nothing_held(&mut self, cx: &mut Context, function: usize) -> Result<(), Fault> {
         let name = &cx.code.functions[function].name;
         let now = &self.held.sections;
@@ -357,7 +361,7 @@ impl Sanitizer {
         Ok(())
     }
 
-    /// Checks that the function may be called in the current critical sections.
+    /// Checks that the function may be called inside the critical sections that are open now.
     fn check_context(&self, callee: &Callee) -> Result<(), Fault> {
         let (name, now) = (callee.name, &self.held.sections);
         if let Some(lock) = now.locks.last()
@@ -417,8 +421,8 @@ impl Sanitizer {
         Err(finding("not-a-reference", &message, Some(arg), Vec::new()))
     }
 
-    /// Checks that a reference is released through the original pointer, not through one into the
-    /// object's middle.
+    /// Checks that a reference is released through a pointer to the start of the object, not to its
+    /// middle.
     fn check_reference_start(&self, cx: &Context, call: &Pending, n: usize, name: &str) -> Result<(), Fault> {
         if let Origin::View { slot, .. } = Prov(call.provs[n]).origin()
             && self.objects.views[slot].start != call.args[n]
@@ -466,8 +470,8 @@ impl Sanitizer {
             };
         }
         let prov = self.result(cx, &call, &callee, r0);
-        // A lookup in an array at a constant index returned one of its elements, so the verifier
-        // knows that it is not NULL.
+        // If the result is an element of an array map, the program used a constant index, so the
+        // verifier knows that the pointer is not NULL.
         match callee.nullable && !matches!(prov.origin(), Origin::Scalar | Origin::Value { .. }) {
             true => prov.untested(),
             false => prov,

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Static analysis of register values, done once when a program is loaded.
+//! Analyses the values of registers once, when a program is loaded.
 //!
-//! The analysis follows each function's code. It finds the instructions that may read a register
-//! without a value, and those that add an offset that the verifier would call variable. At run time
-//! the sanitizer tests only these instructions.
+//! The analysis follows each function's code. It finds instructions that may read a register
+//! without a value. It also finds instructions that add an offset that the verifier would not know,
+//! which is called variable here. At run time the sanitizer tests only these instructions.
 //!
-//! In doubt the analysis reports nothing. A register is variable only if on all paths its value
-//! comes from memory or a helper and is not compared with a constant. A load from the stack or from
-//! read-only globals does not make it variable.
+//! If the analysis is not sure, it reports nothing. It calls a register variable only if, on all
+//! paths, its value comes from memory or a helper and is not compared with a constant. A load from
+//! the stack or from read-only globals does not make a register variable.
 
 use super::objects::Objects;
 use crate::image::{CALL, CALL_FUNCTION, Function, Insn, LD_IMM64};
 use crate::insn::{self, alu, atomic, class, jmp};
 
-/// Checks to make before an instruction. Bits 0 to 10 select the registers that may have no value.
+/// Checks to make before an instruction. Bits 0 to 10 are set for the registers that may have no
+/// value.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct RegisterChecks(pub u16);
 
 impl RegisterChecks {
-    /// Bit that marks an addition with a source register that is variable, if it holds a number.
+    /// Bit that marks an addition whose source register is variable if it holds a number.
     const SRC_VARIES: u16 = 1 << 11;
-    /// Bit that marks an addition with a destination register that is variable, if it holds a
-    /// number.
+    /// Bit that marks an addition whose destination register is variable if it holds a number.
     const DST_VARIES: u16 = 1 << 12;
 
     /// Returns the registers that may have no value.
@@ -29,8 +29,8 @@ impl RegisterChecks {
         (0..11).filter(move |register| self.0 >> register & 1 != 0)
     }
 
-    /// Returns whether the source register is variable, and whether the destination register is, if
-    /// they hold numbers.
+    /// Returns whether the source register is variable, and whether the destination register is
+    /// variable, assuming that they hold numbers.
     pub fn varies(self) -> (bool, bool) {
         (
             self.0 & RegisterChecks::SRC_VARIES != 0,
@@ -39,16 +39,16 @@ impl RegisterChecks {
     }
 }
 
-/// Static knowledge about a register's value.
+/// What is known about a register's value without running the program.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Known {
     /// Whether the register may have no value.
     unset: bool,
-    /// Whether the register holds, on all paths, a number of which the verifier knows no single
-    /// value.
+    /// Whether the register is variable: on all paths it holds a number whose value the verifier
+    /// does not know.
     varies: bool,
-    /// Whether the register may point into the stack or read-only globals, where the verifier knows
-    /// the values.
+    /// Whether the register may point into the stack or read-only globals. The verifier knows the
+    /// values there.
     known_memory: bool,
 }
 
@@ -75,7 +75,7 @@ impl Known {
     }
 }
 
-/// Returns, for each instruction, the checks to make before it.
+/// Returns the checks to make before each instruction.
 pub(super) fn register_checks(insns: &[Insn], functions: &[Function], objects: &Objects) -> Vec<RegisterChecks> {
     let mut register_checks = vec![RegisterChecks::default(); insns.len()];
     for function in functions {
@@ -165,7 +165,7 @@ fn checks_before(i: &Insn, known: &Registers) -> RegisterChecks {
     RegisterChecks(checks_before)
 }
 
-/// Updates the knowledge about the registers for the effect of an instruction.
+/// Changes the knowledge about the registers according to the effect of an instruction.
 fn step(i: &Insn, known: &mut Registers, objects: &Objects) {
     let read = reads(i);
     for (n, known) in known.iter_mut().enumerate() {
@@ -226,7 +226,8 @@ fn step(i: &Insn, known: &mut Registers, objects: &Objects) {
             known[1..6].fill(Known::UNSET);
         }
         _ if insn::is_jump(i.op) && !matches!(i.op, insn::GOTO | insn::GOTOL | insn::MAY_GOTO) => {
-            // After a comparison the register may have only one possible value.
+            // After this comparison, the register may have only one possible value on one of the
+            // paths.
             let single = matches!(i.op & 0xf0, jmp::JEQ | jmp::JNE) || !register && (0..=1).contains(&i.imm);
             if single {
                 known[dst].varies = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Checks of the arguments that a helper or kfunc receives.
+//! Checks the arguments that a helper or kfunc receives.
 
 use super::access::Access;
 use super::callee::{Callee, Effect};
@@ -15,11 +15,12 @@ use crate::fault::Fault;
 use crate::image::{Field, FieldKind};
 use crate::map::Map;
 
-/// Size of a cpumask in bytes in a kernel for 8192 CPUs, which is how distributions configure it.
+/// Size of a cpumask in bytes in a kernel for 8192 CPUs. Distributions configure their kernels for
+/// this number.
 const MASK: u64 = 1024;
 
 impl Sanitizer {
-    /// Checks that each argument of a call has the kind that the function requires.
+    /// Checks that each argument of a call is of the kind that the function requires.
     pub(super) fn check_argument_kinds(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
         for (n, &arg) in callee.args.iter().enumerate().take(5) {
             match arg {
@@ -50,7 +51,7 @@ impl Sanitizer {
         Ok(())
     }
 
-    /// Checks memory that the function reads or writes for the program.
+    /// Checks memory that the function reads or writes on behalf of the program.
     fn check_memory(&self, cx: &Context, call: &Pending, n: usize, len: Len, write: bool) -> Result<(), Fault> {
         let (base, prov) = (call.args[n], Prov(call.provs[n]));
         let map = || cx.maps.iter().find(|map| map.addr() == call.args[0]).map(Map::def);
@@ -74,7 +75,7 @@ impl Sanitizer {
     }
 
     /// Returns whether an argument is a kernel object of type `tag`, or a part of that type inside
-    /// one.
+    /// a kernel object.
     fn is_kernel(&self, call: &Pending, n: usize, tag: &str) -> bool {
         let (slab, start) = match Prov(call.provs[n]).origin() {
             Origin::Slab { slab, index } => {
@@ -95,9 +96,9 @@ impl Sanitizer {
         offset == 0 && slab.name == tag || slab.parts.contains(&(offset, tag))
     }
 
-    /// Checks a pointer to a bpf_cpumask that the function reads or writes. The mask may lie in the
-    /// stack, a map's value or globals, because it consists only of numbers (KF_ARG_PTR_TO_MEM in
-    /// kernel/bpf/verifier.c).
+    /// Checks a pointer to a bpf_cpumask that the function reads or writes. The mask may also lie
+    /// on the stack, in a map's value or in globals, because it consists only of numbers
+    /// (KF_ARG_PTR_TO_MEM in kernel/bpf/verifier.c).
     fn check_mask(
         &self,
         cx: &Context,
@@ -125,8 +126,8 @@ impl Sanitizer {
         Err(self.wrong_argument(cx, arg, prov, wanted, callee))
     }
 
-    /// Checks that an argument points to a lock, timer, list, tree, node or kptr that the program's
-    /// types declare there.
+    /// Checks that an argument points to a lock, timer, list, tree, node or kptr. The program's
+    /// types must declare such a field at this address.
     fn check_field(
         &self,
         cx: &Context,
@@ -141,7 +142,7 @@ impl Sanitizer {
         }
     }
 
-    /// Returns the special field at which an argument points, if the program's types declare one
+    /// Returns the special field to which an argument points, if the program's types declare one
     /// there.
     fn field_at<'a>(&'a self, cx: &'a Context, call: &Pending, n: usize, special: Special) -> Option<&'a Field> {
         let (arg, prov) = (call.args[n], Prov(call.provs[n]));
@@ -164,8 +165,8 @@ impl Sanitizer {
         fields.iter().find(is_there)
     }
 
-    /// Checks that a pointer stored into a kptr is a reference to a whole object of the field's
-    /// type (map_kptr_match_type).
+    /// Checks a pointer that is stored into a kptr. It must be a reference to a whole object of the
+    /// field's type (map_kptr_match_type).
     pub(super) fn check_kptr_type(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
         let field = self.field_at(cx, call, 0, Special::Kptr).map(|field| &field.kind);
         let Some(FieldKind::Kptr { to, id, percpu, .. }) = field else {
@@ -190,8 +191,8 @@ impl Sanitizer {
         Err(self.wrong_argument(cx, arg, prov, &wanted, callee))
     }
 
-    /// Checks that the argument points into the stack, where the kernel keeps its data for the
-    /// program.
+    /// Checks that the argument points into the stack. The kernel keeps its data for the program
+    /// there, such as iterators.
     fn check_on_stack(&self, cx: &Context, call: &Pending, n: usize, callee: &Callee) -> Result<(), Fault> {
         let (arg, prov) = (call.args[n], Prov(call.provs[n]));
         match prov.origin() {
@@ -201,7 +202,7 @@ impl Sanitizer {
     }
 
     /// Checks that the memory of a new dynptr lies in a map's value (bpf_dynptr_from_mem in
-    /// kernel/bpf/verifier.c). Globals count as such a value.
+    /// kernel/bpf/verifier.c). Globals count as the value of a map.
     fn check_in_map(&self, cx: &Context, call: &Pending, n: usize, callee: &Callee) -> Result<(), Fault> {
         let (arg, prov) = (call.args[n], Prov(call.provs[n]));
         let ok = match prov.origin() {
@@ -231,7 +232,7 @@ impl Sanitizer {
         let name = |addr: u64| cx.maps.iter().find(|map| map.addr() == addr).map(Map::name);
         match actual.and_then(name) {
             Some(own) if actual != Some(call.args[1]) => {
-                let other = name(call.args[1]).unwrap_or("that is none");
+                let other = name(call.args[1]).unwrap_or("that does not exist");
                 let message = format!("{} of a timer in map {own} names map {other}", callee.name);
                 Err(finding("bad-pointer", &message, Some(call.args[0]), Vec::new()))
             }
@@ -239,8 +240,8 @@ impl Sanitizer {
         }
     }
 
-    /// Checks that each argument has a value, and that the program has tested each pointer that
-    /// must not be NULL.
+    /// Checks that each argument has a value. Also checks that the program has tested each pointer
+    /// that must not be NULL.
     pub(super) fn check_argument_values(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
         for (n, &arg) in callee.args.iter().enumerate().take(callee.used_args.min(5)) {
             let prov = Prov(call.provs[n]);
@@ -263,7 +264,7 @@ impl Sanitizer {
         Ok(())
     }
 
-    /// Checks a pointer to a per-CPU object of the program or to a per-CPU variable of the kernel.
+    /// Checks a pointer to a per-CPU object of the program, or to a per-CPU variable of the kernel.
     fn check_per_cpu(&self, cx: &Context, call: &Pending, n: usize, callee: &Callee) -> Result<(), Fault> {
         let (arg, prov) = (call.args[n], Prov(call.provs[n]));
         let ok = match prov.origin() {
@@ -280,7 +281,7 @@ impl Sanitizer {
         }
     }
 
-    /// Returns the fault of an argument that is not a `wanted`.
+    /// Returns the fault of an argument that is not the `wanted` object.
     #[cold]
     pub(super) fn wrong_argument(&self, cx: &Context, arg: u64, prov: Prov, wanted: &str, callee: &Callee) -> Fault {
         let (name, object) = (callee.name, self.origin_name(cx, prov));

@@ -1,27 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Everything that the running call of a program holds: references, locks, critical sections,
-//! iterators, dynptrs.
+//! Records everything that the running call of a program holds: references, locks, critical
+//! sections, iterators, dynptrs.
+//!
+//! A view is the sanitizer's record of an object with a limited lifetime.
 
 use super::prov::Prov;
 use super::signature::Opaque;
 
-/// Objects that the running call of a program must release.
+/// Everything that the running call of a program holds and must release.
 #[derive(Default)]
 pub(super) struct Held {
-    /// Number of the running call of a program.
+    /// Number of the running call of a program. Calls are numbered in the order in which they
+    /// start.
     pub program: u32,
     /// Number of the last call that was started.
     pub last: u32,
     pub sections: Sections,
-    /// Depth, number and sections of each interrupted program.
+    /// For each program that was interrupted by a nested call: call depth, number of the call, and
+    /// critical sections.
     pub outer: Vec<(u32, u32, Sections)>,
     /// Calls to helpers and kfuncs in progress.
     pub pending: Vec<Pending>,
-    /// Iterators, dynptrs and interrupt flags in the program's stack.
+    /// Iterators, dynptrs and saved interrupt flags in the program's stack.
     pub open: Vec<Open>,
 }
 
-/// Locks and critical sections, with the instructions that began them.
+/// Locks that are held and critical sections that are open, with the instructions that began them.
 #[derive(Default)]
 pub(super) struct Sections {
     pub sleepable: bool,
@@ -40,20 +44,20 @@ pub(super) struct Pending {
     pub calls_back: bool,
 }
 
-/// A call from the simulated machine or a helper that has begun.
+/// A call by the simulated machine or a helper that is in progress.
 #[derive(Clone, Copy)]
 pub(super) struct Mark {
     pub depth: u32,
     pub callback: bool,
     pub function: usize,
-    /// Greatest number that the function may return; `None` for any.
+    /// Greatest number that the function may return, or `None` if it may return any number.
     pub returns: Option<u64>,
     /// Whether the function must return a value.
     pub must_return: bool,
 }
 
 impl Held {
-    /// Returns whether RCU keeps the targets of kernel pointers alive.
+    /// Returns whether RCU keeps the objects alive to which kernel pointers point.
     pub fn in_rcu(&self) -> bool {
         let now = &self.sections;
         !now.sleepable || !now.rcu.is_empty() || !now.locks.is_empty()
@@ -69,7 +73,7 @@ impl Held {
         self.program
     }
 
-    /// Removes calls at this depth or deeper. They have ended, possibly by a fault.
+    /// Removes the calls at this depth or deeper. They have ended, possibly by a fault.
     pub fn unwind(&mut self, depth: u32) {
         while self.outer.last().is_some_and(|outer| outer.0 >= depth)
             && let Some((_, program, sections)) = self.outer.pop()
@@ -80,26 +84,27 @@ impl Held {
     }
 }
 
-/// An iterator, dynptr or saved interrupt flag that the program has created.
+/// An iterator, dynptr or saved interrupt flag that the program has created and that still exists.
 pub(super) struct Open {
     pub addr: u64,
     pub kind: Opaque,
-    /// Instruction that created it.
+    /// Instruction that created the iterator, dynptr or flag.
     pub pc: usize,
-    /// Number of the program's call that created it.
+    /// Number of the call of the program that created it.
     pub program: u32,
-    /// Whether the program must end it.
+    /// Whether the program must destroy, submit, discard or restore it.
     pub must_end: bool,
-    /// Its bytes as the kernel left them.
+    /// Bytes that the kernel last stored there.
     pub bytes: Vec<u8>,
     /// Provenance of a dynptr's data.
     pub data: Prov,
-    /// View of the element that an iterator returned.
+    /// Index of the view (the sanitizer's record of an object) for the element that an iterator
+    /// returned.
     pub element: Option<usize>,
 }
 
 impl Open {
-    /// Returns the name of the function that created it.
+    /// Returns the name of the function that created this.
     pub fn name(&self) -> &'static str {
         match self.kind {
             Opaque::Dynptr => "bpf_ringbuf_reserve_dynptr()",

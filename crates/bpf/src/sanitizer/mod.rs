@@ -1,23 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The sanitizer: run-time checks of BPF programs (`--check`).
 //!
-//! Each register has a *provenance*, which identifies the object that its pointer was made from.
-//! Moves and additions keep the provenance. A spilled pointer gets its provenance back from a
-//! shadow of the stack, and a call sets that of its result. Every other operation yields a scalar.
-//! An access is thus checked against the one object to which the program got a pointer, not against
-//! whatever lies at the address. A pointer to a released object is recognised even after its memory
-//! is reused. The rules are those of the kernel's verifier, applied at run time to the executed
-//! path and its values.
+//! Each register has a *provenance*, which identifies the object to which its pointer originally
+//! pointed. An access is checked against this object, not against whatever now lies at the address.
+//! A pointer to a released object is therefore recognised even after the memory is reused. The
+//! rules are those of the kernel's verifier, but they are applied at run time to the executed path
+//! and its values.
+//!
+//! Moves and additions keep the provenance. When a pointer is spilled to the stack, a shadow of the
+//! stack records its provenance for a later load. A call sets the provenance of its result. Every
+//! other operation yields a number without provenance.
 //!
 //! Both engines track provenances and call the functions of `access`, `calls` and `registers`. The
 //! memory layout and the instruction counts equal those of a run without the sanitizer. If the
 //! sanitizer is off, neither engine contains code for it.
 //!
-//! Data, all of it part of `state`: `prov` (provenances), `objects` (memory and its owners), `held`
-//! (references, locks, critical sections), `callee` and `signature` (what functions do with their
-//! arguments), `flow` (instructions that need a test). Checks: `access` (loads and stores), `calls`
-//! (entry and exit of functions), `given` (arguments), `results`, `opaque` (iterators and dynptrs
-//! in the program's stack), `registers`.
+//! | data (parts of `state`) | content |
+//! |---|---|
+//! | `prov` | provenances |
+//! | `objects` | memory, and the objects in it |
+//! | `held` | references, locks, critical sections |
+//! | `callee`, `signature` | rules for calls, and what functions do with their arguments |
+//! | `flow` | instructions that need a test |
+//!
+//! | checks | content |
+//! |---|---|
+//! | `access` | loads and stores |
+//! | `calls` | entry and exit of functions |
+//! | `given` | arguments |
+//! | `results` | results of helpers and kfuncs |
+//! | `opaque` | iterators and dynptrs in the program's stack |
+//! | `registers` | registers that an instruction reads |
 
 mod access;
 pub(crate) mod callee;
@@ -53,7 +66,7 @@ impl Sanitizer {
     /// Makes the sanitizer of a program that has not run yet.
     ///
     /// # Errors
-    /// The program can call a function without a description of its arguments.
+    /// The program can call a function whose arguments are not described.
     pub fn new(cx: &Context, rules: Rules) -> Result<Sanitizer, String> {
         let mut kinds = vec![None; cx.code.functions.len()];
         for program in &rules.programs {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Collects the functions that a program can call, from their rows.
+//! Collects descriptions of the helpers and kfuncs that a program can call.
 
 use super::callee::{Callee, Names};
 use super::rules::Rules;
 use crate::engine::context::{Context, Target};
 use std::rc::Rc;
 
-/// Returns the functions that a program can call.
+/// Returns descriptions of the helpers and kfuncs that a program can call.
 ///
 /// # Errors
-/// A function has no description of its pointer arguments.
+/// The pointer arguments of a function are not described.
 pub(super) fn names(cx: &Context, rules: &Rules) -> Result<Names, String> {
     let collect = |targets: &[Option<Target>]| {
         let callees = targets.iter().map(|target| match target {

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Objects to which a program's pointers can point.
+//! The objects to which a program's pointers can point.
 //!
-//! Arrays and globals are permanent and called areas. Kernel objects are grouped by slab. Views
-//! are objects with a lifetime: map elements, allocated objects, ring buffer records, references.
+//! - Areas are permanent: array maps and sections of globals.
+//! - Kernel objects are grouped by slab (an array of objects of one kind).
+//! - Views are objects with a lifetime: map elements, allocated objects, ring buffer records,
+//!   references.
+//!
+//! A provenance identifies the object to which a pointer originally pointed. A call of a program is
+//! outermost if no other call of it is running.
 
 use super::prov::{GENERATION, Origin, Prov};
 use super::rules::{KernelObject, Rules};
@@ -12,7 +17,8 @@ use crate::map::{Map, kind};
 use crate::memory::{Region, SHIFT};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Number of dead views that are kept before a slot is reused. A report can still describe these.
+/// Number of dead views that are kept before their slots are reused. A report can still describe
+/// such a view.
 const QUARANTINE: usize = 4096;
 /// Number of temporary views up to which their memory is free.
 const MANY: usize = 1024;
@@ -22,7 +28,7 @@ const VIEW: usize = 64;
 /// Number of temporary views that are looked at in the time of one instruction.
 const VIEWS: usize = 4;
 
-/// Adjacent elements that never move or disappear: an array or a section of globals.
+/// Adjacent elements that exist as long as the program: an array map or a section of globals.
 pub(super) struct StaticArea {
     pub start: u64,
     pub end: u64,
@@ -30,7 +36,7 @@ pub(super) struct StaticArea {
     /// Number of bytes of an element that belong to the program.
     pub len: u64,
     pub writable: bool,
-    /// Name for reports: `value of map x`, or a section's name.
+    /// Name for reports: `value of map x`, or the name of a section.
     pub name: String,
     pub fields: Vec<Field>,
     /// Address of the map, if the area belongs to a map.
@@ -42,12 +48,12 @@ pub(super) struct StaticArea {
 pub(super) enum Kind {
     /// Element of the map with this index.
     Value(usize),
-    /// Object of this local type, made by bpf_obj_new.
+    /// Object of the type with this BTF id, made by bpf_obj_new.
     Object(u32),
-    /// Objects of this local type for all CPUs, made by bpf_percpu_obj_new. The program may not
-    /// access them directly.
+    /// Objects of the type with this BTF id for all CPUs, made by bpf_percpu_obj_new. The program
+    /// may not access them directly.
     Percpu(u32),
-    /// One CPU's copy of such an object.
+    /// One CPU's copy of such a per-CPU object.
     Copy(u32),
     /// A bpf_cpumask.
     Cpumask,
@@ -67,13 +73,13 @@ pub(super) enum Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Until {
     Freed,
-    /// bpf_spin_unlock. The pointer leads into a list or tree that the program does not own.
+    /// bpf_spin_unlock. The pointer points into a list or tree and gives the program no ownership.
     Unlock,
     /// bpf_rcu_read_unlock.
     RcuUnlock,
 }
 
-/// An object with a lifetime to which a program holds a pointer.
+/// The sanitizer's record of an object with a lifetime to which a program has a pointer.
 #[derive(Clone, Debug)]
 pub(super) struct View {
     pub start: u64,
@@ -81,13 +87,14 @@ pub(super) struct View {
     pub generation: u32,
     pub kind: Kind,
     pub until: Until,
-    /// Whether the program must release it.
+    /// Whether the program must release the object.
     pub reference: bool,
-    /// Number of the program's call that created it.
+    /// Number of the call of the program that created the view.
     pub program: u32,
-    /// Instruction that created it.
+    /// Instruction that created the view.
     pub born: usize,
-    /// Verb of the event that ended it, and the instruction, if the program caused it.
+    /// Why the object ended, as a verb for messages ("released"), and the instruction that ended it
+    /// if the program did.
     pub died: Option<(&'static str, Option<usize>)>,
     pub alive: bool,
 }
@@ -106,9 +113,9 @@ pub(super) struct Objects {
     pub slabs: Vec<Slab>,
     pub views: Vec<View>,
     dead: VecDeque<u32>,
-    /// Views of allocated memory, by start address.
+    /// Live views of allocated memory, by start address.
     live: BTreeMap<u64, u32>,
-    /// Views that end at the latest with the outermost call of a program.
+    /// Views that end at the latest when the outermost call of a program returns.
     temporary: Vec<u32>,
     /// Length of `temporary` from which on entries of dead views are removed.
     crowded: usize,
@@ -121,19 +128,20 @@ pub(super) struct Objects {
     pub arena: u64,
     /// Frames in use, outermost first.
     pub frames: Vec<Frame>,
-    /// Pointers that the outermost program has compared with NULL.
+    /// Pointers that the program has compared with NULL during the outermost call.
     tested: BTreeSet<u64>,
     /// Most recent entry of `tested`.
     last_tested: u64,
 }
 
-/// A frame of a running function.
+/// Stack frame of a function that is running.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
     /// Value of r10 in the frame.
     pub top: u64,
     pub function: usize,
-    /// Instruction of the program that called the function; `None` for a call from outside.
+    /// Instruction of the program that called the function, or `None` if the simulated machine or a
+    /// helper called it.
     pub caller: Option<usize>,
     pub depth: u32,
 }
@@ -184,8 +192,8 @@ impl Objects {
         }
     }
 
-    /// Records that the program compares this pointer with NULL. The test also covers copies of the
-    /// pointer.
+    /// Records that the program compares this pointer with NULL. The test also counts for copies of
+    /// the pointer.
     pub fn record_tested(&mut self, prov: Prov) {
         let tested = prov.tested().0;
         if tested != self.last_tested {
@@ -194,7 +202,7 @@ impl Objects {
         }
     }
 
-    /// Returns whether a pointer may be NULL as far as the program knows.
+    /// Returns whether the pointer may be NULL and the program has not compared it with NULL.
     #[inline(always)]
     pub fn is_untested(&self, prov: Prov) -> bool {
         let tested = prov.tested().0;
@@ -204,15 +212,15 @@ impl Objects {
             && !self.tested.contains(&tested)
     }
 
-    /// Returns the provenance of an address that the kernel or a helper supplied, or that is a
-    /// constant.
+    /// Returns the provenance of an address that comes from the kernel or a helper, or that is a
+    /// constant in the code.
     pub fn classify(&self, region: &Region, addr: u64) -> Prov {
         if addr >> SHIFT != self.tag || region.in_arenas(addr) {
             return Prov::SCALAR;
         }
         if (self.stack..self.stack_end).contains(&addr) {
-            // The kernel keeps its own data for a program in the stack, such as the number that an
-            // iterator returns or an element's key.
+            // The kernel keeps its own data for a program in the stack, for example the number that
+            // an iterator returns, or the key of an element.
             return Prov::KERNEL;
         }
         let at = self.areas.partition_point(|area| area.start <= addr);
@@ -239,7 +247,8 @@ impl Objects {
         Prov::view(slot, self.views[slot].generation)
     }
 
-    /// Returns the view of a provenance, dead or alive. Returns `None` if the slot has been reused.
+    /// Returns the view to which a provenance refers, dead or alive. Returns `None` if its slot has
+    /// been reused.
     #[inline(always)]
     pub fn view(&self, slot: usize, generation: u32) -> Option<&View> {
         let view = &self.views[slot];
@@ -258,7 +267,8 @@ impl Objects {
         self.views.len() - 1
     }
 
-    /// Returns the provenance of allocated memory. Makes a view if the memory has none yet.
+    /// Returns the provenance of allocated memory. Makes a view for the memory if there is none
+    /// yet.
     pub fn add_allocated(&mut self, start: u64, len: u64, kind: Kind, born: usize) -> Prov {
         if let Some(&slot) = self.live.get(&start) {
             return self.prov(slot as usize);
@@ -268,7 +278,7 @@ impl Objects {
         self.prov(slot)
     }
 
-    /// Adds a view that ends at the latest with the outermost call of a program.
+    /// Adds a view that ends at the latest when the outermost call of a program returns.
     pub fn add_temporary(&mut self, view: View) -> Prov {
         if self.temporary.len() >= self.crowded {
             self.forget_dead();
@@ -312,8 +322,8 @@ impl Objects {
         self.dead.push_back(slot as u32);
     }
 
-    /// Ends the views of memory freed since the last call. `pc` is the instruction that freed it,
-    /// if one is running.
+    /// Ends the views of memory that was freed since the last call. `pc` is the instruction that
+    /// freed the memory, if a program is running.
     pub fn take_freed(&mut self, region: &Region, pc: Option<usize>) {
         while let Some(addr) = region.take_freed() {
             let Some((start, size)) = region.allocation_at(addr).or(Some((addr, 1))) else {
@@ -333,7 +343,7 @@ impl Objects {
         }
     }
 
-    /// Ends the views into a ring buffer record that was submitted.
+    /// Ends the views that point into a ring buffer record, because the record was submitted.
     pub fn end_record(&mut self, start: u64, len: u64, pc: usize) {
         self.work += self.temporary.len() / VIEWS;
         for at in 0..self.temporary.len() {
@@ -345,8 +355,8 @@ impl Objects {
         }
     }
 
-    /// Returns the provenance of a pointer that kernel memory contains: a kernel object, or memory
-    /// that may only be read.
+    /// Returns the provenance of a pointer that was loaded from kernel memory. It is a kernel
+    /// object, other kernel memory that may only be read, or an untrusted pointer.
     pub fn classify_kernel_pointer(&self, region: &Region, addr: u64) -> Prov {
         let prov = self.classify(region, addr);
         match prov.origin() {
@@ -355,8 +365,8 @@ impl Objects {
         }
     }
 
-    /// Returns the provenance of a pointer among a program's arguments: a context if it points to
-    /// a struct next to the arguments on the stack, otherwise as
+    /// Returns the provenance of a pointer among a program's arguments. It is a context if it
+    /// points to a struct next to the arguments on the stack. Otherwise see
     /// [`classify_kernel_pointer`](Self::classify_kernel_pointer).
     pub fn classify_argument_pointer(&self, region: &Region, addr: u64) -> Prov {
         let mut outer = self.stack_end;
@@ -369,7 +379,7 @@ impl Objects {
         self.classify_kernel_pointer(region, addr)
     }
 
-    /// Ends the views with a lifetime that ends with this event.
+    /// Ends the views whose lifetime ends with this event.
     pub fn expire(&mut self, until: Until, verb: &'static str, pc: usize) {
         self.work += self.temporary.len() / VIEWS;
         for at in 0..self.temporary.len() {
@@ -380,7 +390,7 @@ impl Objects {
         }
     }
 
-    /// Returns the slot of a reference that this call of a program has not released.
+    /// Returns the slot of a reference that this call of a program has acquired and not released.
     pub fn find_leak(&self, program: u32) -> Option<usize> {
         let held = |slot: &u32| {
             let view = &self.views[*slot as usize];
@@ -389,7 +399,7 @@ impl Objects {
         self.temporary.iter().find(|slot| held(slot)).map(|&slot| slot as usize)
     }
 
-    /// Ends all views and NULL tests of the outermost call that is over.
+    /// Ends all views of the outermost call, which is over, and forgets its comparisons with NULL.
     pub fn end_temporary(&mut self) {
         self.tested.clear();
         self.last_tested = 0;
@@ -398,7 +408,8 @@ impl Objects {
         }
     }
 
-    /// Returns start and length of the object that a pointer with this provenance points into.
+    /// Returns start and length of the object to which a pointer with this provenance originally
+    /// pointed.
     pub fn bounds(&self, prov: Prov) -> Option<(u64, u64)> {
         match prov.origin() {
             Origin::View { slot, generation } => self.view(slot, generation).map(|view| (view.start, view.len)),
@@ -450,13 +461,13 @@ fn array_area(map: &Map) -> Option<StaticArea> {
 }
 
 impl Objects {
-    /// Records a store of a pointer to the stack.
+    /// Records that a pointer was stored to the stack.
     pub fn spill(&mut self, offset: u64, value: u64, prov: u64) {
         self.shadow[(offset / 8) as usize] = [prov, value];
     }
 
-    /// Returns the provenance of a word loaded from the stack: that of the spilled pointer, if the
-    /// stack still holds it.
+    /// Returns the provenance of a word that was loaded from the stack. If the word is a spilled
+    /// pointer, this is the pointer's provenance.
     pub fn spilled_prov(&self, offset: u64, value: u64) -> Prov {
         match self.shadow[(offset / 8) as usize] {
             [prov, spilled] if spilled == value => Prov(prov),

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Iterators, dynptrs and saved interrupt flags: kernel data in the program's stack.
+//! Checks iterators, dynptrs and saved interrupt flags: data of the kernel that lies in the
+//! program's stack.
 //!
-//! Each must still contain what the last kernel function stored there, and the memory of a dynptr
-//! must still exist.
+//! Such data must still contain what the last kernel function stored there. The memory to which a
+//! dynptr refers must still exist.
+//!
+//! A provenance identifies the object to which a pointer originally pointed.
 
 use super::callee::{Callee, Effect};
 use super::held::{Open, Pending};
@@ -27,7 +30,8 @@ impl Sanitizer {
             .rfind(|open| open.addr == addr && open.kind == kind)
     }
 
-    /// Checks that an argument was created, is unchanged since, and that its memory still exists.
+    /// Checks that an argument was created by the kernel and is unchanged since, and that its
+    /// memory still exists.
     pub(super) fn check_opaque(
         &self,
         cx: &Context,
@@ -42,7 +46,7 @@ impl Sanitizer {
         };
         if bytes_at(cx, arg, open.bytes.len() as u64) != open.bytes {
             let message = format!("{name} of a {} that the program has overwritten", kind.name());
-            let note = ("it was made in".to_string(), Some(open.pc));
+            let note = ("it was created in".to_string(), Some(open.pc));
             return Err(finding("special-field", &message, Some(arg), vec![note]));
         }
         if kind.is_irq_flag()
@@ -108,7 +112,7 @@ impl Sanitizer {
         callee: &Callee,
         r0: u64,
     ) {
-        // A lock that was not acquired has saved no flag.
+        // If the lock was not acquired, the function has saved no flag.
         if kind.is_irq_flag() && callee.rules.effect == Effect::Lock && r0 != 0 {
             return;
         }
@@ -141,8 +145,8 @@ impl Sanitizer {
         });
     }
 
-    /// Returns the provenance of an element that an iterator returned. The program may read it
-    /// until the iterator ends.
+    /// Returns the provenance of an element that an iterator returned. The program may read the
+    /// element until the iterator ends.
     pub(super) fn element_prov(&mut self, call: &Pending, addr: u64) -> Prov {
         let Some(at) = self.held.open.iter().rposition(|open| open.addr == call.args[0]) else {
             return Prov::KERNEL;
@@ -159,7 +163,8 @@ impl Sanitizer {
         prov
     }
 
-    /// Records the dynptr to a sample that bpf_user_ringbuf_drain passes to its callback.
+    /// Records the dynptr to a sample (a record from user space) that bpf_user_ringbuf_drain passes
+    /// to its callback.
     pub(super) fn record_sample(&mut self, cx: &Context, addr: u64) {
         let start = cx.region().load::<u64>(addr).unwrap_or(0);
         let len = cx.region().load::<u32>(addr.wrapping_add(8)).unwrap_or(0);
@@ -178,8 +183,8 @@ impl Sanitizer {
         });
     }
 
-    /// Forgets what lay in the frames of functions that have returned, except for what the program
-    /// must still end.
+    /// Forgets iterators, dynptrs and flags in the frames of functions that have returned, unless
+    /// the program must still end them.
     pub(super) fn forget_opaque(&mut self) {
         if self.held.open.is_empty() {
             return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Provenance, the origin of a pointer, encoded in one word. The top four bits are the kind; 0
-//! means no pointer.
+//! Provenance: the object to which a pointer originally pointed, encoded in one word. The top four
+//! bits are the kind of object. Kind 0 means that the value is not a pointer.
 
 /// Provenance of a number.
 pub(crate) const SCALAR: u64 = 0;
@@ -20,13 +20,14 @@ const VARIED: u64 = 10;
 /// Provenance of a register without a value.
 pub(crate) const UNSET: u64 = UNSET_KIND << KIND;
 
-/// Bit set if the pointer may be NULL and the program had not tested it when it was copied.
+/// Bit that is set if the pointer may be NULL and the program had not compared it with NULL when it
+/// was copied.
 pub(crate) const UNTESTED: u64 = 1 << 59;
 
-/// Mask of a view's generation.
+/// Mask for the bits of a view's generation that a provenance contains.
 pub(super) const GENERATION: u32 = 0x7ff_ffff;
 
-/// A provenance in its encoded form, as stored with a register.
+/// A provenance in its encoded form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Prov(pub u64);
 
@@ -35,13 +36,13 @@ pub(super) struct Prov(pub u64);
 pub(super) enum Origin {
     /// A number.
     Scalar,
-    /// An object with a lifetime: slot and generation in `Objects::views`.
+    /// An object with a lifetime, identified by slot and generation in `Objects::views`.
     View { slot: usize, generation: u32 },
-    /// Element of an array map, or a section of globals, in `Objects::areas`.
+    /// Element of an array map, or a section of globals. `area` is the index in `Objects::areas`.
     Value { area: usize, element: u64 },
-    /// A kernel object: slab and index in the slab.
+    /// A kernel object: the number of its slab and its index in the slab.
     Slab { slab: usize, index: u64 },
-    /// A stack frame: its r10, as an offset in the stack.
+    /// A stack frame, identified by the value of its r10 as an offset in the stack.
     Frame { top: u64 },
     /// Other kernel memory, read-only.
     Kernel,
@@ -49,13 +50,13 @@ pub(super) enum Origin {
     Context { start: u64, end: u64 },
     /// NULL, returned by the call at this instruction.
     Null { pc: usize },
-    /// A kernel pointer without anything that keeps its object alive. It may be read through but
-    /// not passed to functions.
+    /// A pointer to kernel memory that nothing keeps alive. The program may read through it but not
+    /// pass it to functions.
     Untrusted,
     /// A register without a value.
     Unset,
-    /// Address of a kernel object plus a number that the verifier would not know. Only functions
-    /// that read any address accept it.
+    /// A kernel object's address to which a number was added that the verifier would not know. Only
+    /// functions that accept any address accept it.
     Varied,
 }
 
@@ -136,14 +137,14 @@ impl Prov {
 }
 
 impl Origin {
-    /// Returns whether a function may return NULL instead of such a pointer.
+    /// Returns whether a function may return NULL instead of a pointer with this origin.
     pub fn may_be_null(self) -> bool {
         !matches!(self, Origin::Context { .. } | Origin::Frame { .. } | Origin::Scalar)
     }
 }
 
-/// Returns a base word. The provenance of a frame's r10 is this word plus the frame's offset in the
-/// stack.
+/// Returns the word to which a frame's offset in the stack is added. The sum is the provenance of
+/// the frame's r10.
 pub(crate) const fn frame() -> u64 {
     FRAME << KIND
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Ends a program with a finding of the sanitizer.
+//! Ends a program because the sanitizer found an error.
 
 use super::report;
 use super::state::Sanitizer;
@@ -9,15 +9,15 @@ use crate::fault::Fault;
 
 /// Returns the sanitizer of a program that runs with it.
 ///
-/// # Safety
-/// The program runs with the sanitizer, and no other reference to it is used while this one is
-/// alive.
+/// The program runs with the sanitizer. No other reference to the sanitizer is used while this one
+/// is alive.
 pub(super) unsafe fn sanitizer<'a>(cx: *mut Context) -> &'a mut Sanitizer {
-    // SAFETY: sanitized code runs only if there is a sanitizer, and no two borrows of it are alive.
+    // SAFETY: sanitized code runs only if there is a sanitizer. The caller ensures that this is the
+    // only reference in use.
     unsafe { (*cx).sanitizer.as_deref_mut().unwrap_unchecked() }
 }
 
-/// Ends the program with a finding.
+/// Ends the program with the error that the sanitizer found.
 #[cold]
 pub(super) unsafe fn raise(cx: *mut Context, fault: Fault) -> u64 {
     unsafe {

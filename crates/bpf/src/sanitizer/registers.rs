@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Checks of the registers that an instruction reads, made before it runs; see
-//! [`flow`](super::flow).
+//! Checks the registers that an instruction reads, before the instruction runs.
+//! [`flow`](super::flow) determines which instructions need such checks.
+//!
+//! A provenance identifies the object to which a pointer originally pointed.
 
 use super::flow::{RegisterChecks, moves, tests};
 use super::objects::{Kind, Objects};
@@ -12,12 +14,12 @@ use crate::fault::Fault;
 use crate::image::Insn;
 use crate::insn;
 
-/// Checks the registers that an instruction reads before it runs. Returns whether a check has ended
-/// the program.
+/// Checks the registers that an instruction reads, before the instruction runs. Returns whether a
+/// check has ended the program.
 #[inline(always)]
 pub(crate) unsafe fn before(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64; 11]) -> bool {
     let (dst, src) = (usize::from(i.dst), usize::from(i.src));
-    // The provenances before the addition of a variable number changes them.
+    // The addition of a variable number changes the provenances below, so they are read first.
     let (own, other) = (p[dst], if i.op & insn::X != 0 { p[src] } else { SCALAR });
     unsafe {
         let checks = sanitizer(cx).register_checks[pc];
@@ -70,14 +72,15 @@ unsafe fn check_registers(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64; 1
 
 /// Returns the fault of reading a register without a value.
 pub(super) fn unset(register: u8) -> Fault {
-    let message = format!("r{register} is read and has no value");
+    let message = format!("r{register} is read but has no value");
     finding("uninitialised", &message, None, Vec::new())
 }
 
 impl Prov {
-    /// Returns this pointer after the addition of a variable number. Fields of a kernel object may
-    /// be accessed only at constant offsets. A pointer that may be NULL stays unchanged, because
-    /// the addition itself is then the error.
+    /// Returns the provenance of this pointer after the addition of a variable number (one that the
+    /// verifier would not know). Fields of a kernel object may be accessed only at constant
+    /// offsets. If the pointer may be NULL, its provenance stays unchanged, because the addition
+    /// itself is then the error.
     pub fn varied(self, objects: &Objects) -> Prov {
         if objects.is_untested(self) {
             return self;
@@ -93,7 +96,8 @@ impl Prov {
     }
 }
 
-/// Checks the read of a register that may have no value. Arguments: pc, register, its provenance.
+/// Checks the read of a register that may have no value. The arguments are pc, register and the
+/// register's provenance.
 pub(crate) unsafe extern "C" fn read(cx: *mut Context, pc: u64, register: u64, prov: u64, _: u64, _: u64) -> u64 {
     if prov != UNSET {
         return 0;
@@ -104,7 +108,7 @@ pub(crate) unsafe extern "C" fn read(cx: *mut Context, pc: u64, register: u64, p
     }
 }
 
-/// Checks arithmetic on a pointer that may be NULL. Arguments: pc, provenance.
+/// Checks arithmetic on a pointer that may be NULL. The arguments are pc and provenance.
 pub(crate) unsafe extern "C" fn move_untested(cx: *mut Context, pc: u64, prov: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe {
         let prov = Prov(prov);

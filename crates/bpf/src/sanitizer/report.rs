@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The report of a fault: details about the address, and the calls in progress.
+//! Makes the report of a fault: details about the address, and the calls in progress.
 
 use super::state::Sanitizer;
 use crate::engine::context::Context;
 use crate::fault::{Fault, FaultKind, Report};
 
-/// Adds the calls in progress to a report, up to the innermost call from the simulated machine.
+/// Adds the calls in progress to a report, up to the innermost call by the simulated machine.
 pub(super) fn with_callers(cx: &Context, sanitizer: &Sanitizer, report: Report) -> Report {
     let frames = sanitizer.objects.frames.iter().rev();
     let under_way = frames.filter(|frame| frame.depth <= cx.depth);
@@ -24,7 +24,8 @@ pub(crate) fn add_report(cx: &Context, fault: Fault) -> Fault {
     }
 }
 
-/// Makes a finding: the name of the check, the operation, its address, and notes about the object.
+/// Makes a fault from an error that the sanitizer found: the name of the check, the operation, its
+/// address, and notes about the object.
 #[cold]
 pub(super) fn finding(check: &str, message: &str, addr: Option<u64>, notes: Vec<(String, Option<usize>)>) -> Fault {
     let at = addr.map_or(String::new(), |addr| format!(" at {addr:#x}"));

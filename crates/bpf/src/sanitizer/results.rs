@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Provenance of the values that helpers and kfuncs return.
+//! Determines the provenance (the object pointed to) of the values that helpers and kfuncs return.
 
 use super::callee::{Callee, Effect};
 use super::held::Pending;
@@ -11,7 +11,7 @@ use crate::engine::context::Context;
 use crate::map::kind;
 
 impl Sanitizer {
-    /// Returns the provenance of a call's result that is not 0.
+    /// Returns the provenance of a call's result, which is not 0.
     pub(super) fn result(&mut self, cx: &Context, call: &Pending, callee: &Callee, r0: u64) -> Prov {
         let (pc, region) = (call.pc, cx.region());
         let program = self.held.program();
@@ -79,8 +79,8 @@ impl Sanitizer {
                 let prov = self.objects.classify(region, r0);
                 if callee.args.first() == Some(&Arg::PerCpu) {
                     let Some(id) = self.percpu_type(Prov(call.provs[0])) else {
-                        // Adding a number to the address of a kernel variable never yields the
-                        // address of program memory.
+                        // The address of a kernel variable plus a number is never an address of
+                        // program memory.
                         return self.objects.classify_kernel_pointer(region, r0);
                     };
                     let len = cx.types().get(&id).map_or(0, |local| u64::from(local.size));
@@ -98,7 +98,8 @@ impl Sanitizer {
         }
     }
 
-    /// Returns the local type of the objects to which a per-CPU pointer leads.
+    /// Returns the BTF id of the objects' type, if this is a pointer to per-CPU objects of the
+    /// program.
     fn percpu_type(&self, prov: Prov) -> Option<u32> {
         match prov.origin() {
             Origin::View { slot, .. } => match self.objects.views[slot].kind {
@@ -109,7 +110,8 @@ impl Sanitizer {
         }
     }
 
-    /// Returns a view of the object at an address. The view is no reference.
+    /// Returns a view (a record of an object with a lifetime) of the object at an address. The
+    /// program need not release it.
     fn view_at(&self, cx: &Context, addr: u64, pc: usize) -> View {
         let prov = self.objects.classify(cx.region(), addr);
         let (start, len) = self.objects.bounds(prov).unwrap_or((addr, 0));

@@ -1,27 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Descriptions of kernel objects that the simulated machine supplies to the sanitizer.
+//!
+//! A slab is an array of kernel objects of one kind. It lies in the region, the memory that
+//! programs can access.
 
 use crate::image::Field;
 use crate::link::DataSection;
 use crate::object::Program;
 
-/// Descriptions of the kernel and the loaded object that the simulated machine supplies to the
-/// sanitizer.
+/// What the sanitizer must know about the kernel and the loaded object. The simulated machine
+/// supplies it.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     /// Kinds of kernel objects.
     pub objects: Vec<KernelObject>,
-    /// Programs of the object, with whether each may sleep.
+    /// Programs of the object. Each entry says whether the program may sleep.
     pub programs: Vec<Program>,
     /// Sections of globals.
     pub sections: Vec<Globals>,
-    /// Names and sizes in bytes of structs, iterators included, that the simulated machine's kfuncs
-    /// expect in the program's memory.
+    /// Names and sizes in bytes of structs, including iterators, that the simulated machine's
+    /// kfuncs expect in the program's memory.
     pub structs: Vec<(&'static str, u64)>,
 }
 
-/// Names and sizes of structs that kfuncs of this crate expect. The cpumask is that of a kernel for
-/// 8192 CPUs.
+/// Names and sizes in bytes of structs that kfuncs of this crate expect. The size of the cpumask is
+/// that in a kernel for 8192 CPUs.
 const STRUCTS: [(&str, u64); 3] = [("bpf_iter_num", 8), ("bpf_iter_bits", 16), ("bpf_cpumask", 1032)];
 
 impl Rules {
@@ -30,8 +33,8 @@ impl Rules {
         known.find(|(name, _)| *name == tag).map(|&(_, size)| size)
     }
 
-    /// Returns whether this is the type of a kernel object, or of a part that functions accept as
-    /// an object.
+    /// Returns whether this is the name of a kernel object's type, or of a part of an object that
+    /// functions accept as an object.
     pub(super) fn is_object(&self, tag: &str) -> bool {
         let is = |object: &KernelObject| object.name == tag || object.parts.iter().any(|&(_, part)| part == tag);
         self.objects.iter().any(is)
@@ -63,7 +66,7 @@ impl From<&DataSection> for Globals {
     }
 }
 
-/// Kernel objects in a slab of the region.
+/// Kernel objects of one kind, which lie in a slab (an array) of the region.
 #[derive(Clone, Debug)]
 pub struct KernelObject {
     /// Name of the `struct`.
@@ -72,9 +75,9 @@ pub struct KernelObject {
     pub at: u64,
     /// Size of one object in bytes.
     pub size: u64,
-    /// Fields that a program may store to: offset and size.
+    /// Offset and size of each field to which programs may store.
     pub writable: Vec<(u64, u64)>,
-    /// Parts that functions accept as objects: offset and `struct` name.
+    /// Parts of an object that functions accept as objects: the offset and `struct` name of each.
     pub parts: Vec<(u64, &'static str)>,
 }
 

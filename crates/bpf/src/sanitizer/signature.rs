@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Descriptions of what functions do with their arguments, in particular with pointers.
 //!
-//! A kfunc's description follows from its prototype by the kernel's conventions
-//! (Documentation/bpf/kfuncs.rst): types, `const`, and suffixes of names. A helper's row lists its
-//! arguments. With `--check`, a program cannot call a function without a description.
+//! The description of a kfunc follows from its prototype by the kernel's conventions
+//! (Documentation/bpf/kfuncs.rst): types, `const`, and suffixes of parameter names. The description
+//! of a helper is a list of its arguments. With `--check`, a program that can call a function
+//! without a description is not loaded.
 
 use super::rules::Rules;
 use crate::image::FieldKind;
 
-/// Size of the memory that an argument points to.
+/// Size of the memory to which an argument points.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Len {
     Bytes(u64),
@@ -31,17 +32,17 @@ pub enum Special {
     ListNode,
     Tree,
     TreeNode,
-    /// A kptr that owns its object.
+    /// A kptr that owns a reference to its object.
     Kptr,
 }
 
-/// Kernel data in a program's stack that the program may not change.
+/// Kernel data that lies in a program's stack and that the program may not change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Opaque {
     /// An iterator, with the name of its struct.
     Iterator(&'static str),
     Dynptr,
-    /// Interrupt flag, saved together with a lock or alone.
+    /// Interrupt flag that was saved, either together with acquiring a lock or alone.
     IrqFlag {
         with_lock: bool,
     },
@@ -95,34 +96,36 @@ impl Special {
     }
 }
 
-/// Use that a function makes of one argument.
+/// What a function does with one of its arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arg {
-    /// Not a pointer, or one that the function itself looks up: a map, an allocated object, a
+    /// A number, or a pointer that the function itself looks up: a map, an allocated object, a
     /// function. Also a pointer that may be invalid (`__ign`).
     Value,
     /// The kernel sets this argument itself and ignores the program's value.
     Ignored,
-    /// Memory in a map's value.
+    /// Pointer to memory in a map's value.
     MapMemory(Len),
-    /// A kernel object of this type, or a part of that type inside one.
+    /// Pointer to a kernel object of this type, or to a part of that type inside a kernel object.
     Kernel {
         tag: &'static str,
         or_null: bool,
     },
-    /// A CPU mask that is read: a kernel mask, a bpf_cpumask, or program memory.
+    /// Pointer to a CPU mask that the function reads: a kernel mask, a bpf_cpumask, or program
+    /// memory.
     Mask,
     Read(Len),
     Write(Len),
-    /// A bpf_cpumask that is written; its size in bytes.
+    /// Pointer to a bpf_cpumask that the function writes, with its size in bytes.
     OwnMask(u64),
-    /// A special field of a value, object or section. The pointer must lead exactly to it.
+    /// Pointer to the start of a special field of a map value, object or section.
     Field(Special),
-    /// Memory in the stack where the function creates kernel data of this kind and size in bytes.
+    /// Pointer to memory in the stack where the function creates kernel data of this kind and size
+    /// in bytes.
     Make(Opaque, u64),
-    /// Kernel data of this kind in the stack, which an earlier call created.
+    /// Pointer to kernel data of this kind in the stack, which an earlier call created.
     Use(Opaque),
-    /// A per-CPU object of which the function returns one CPU's copy.
+    /// Pointer to a per-CPU object. The function returns a pointer to one CPU's copy.
     PerCpu,
 }
 
@@ -139,7 +142,7 @@ pub enum Returns {
     PointerOrNull,
 }
 
-/// Source of a function's description.
+/// Declaration from which a function's description is made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Declared {
     /// C prototype of a kfunc.
@@ -152,7 +155,7 @@ impl Declared {
     /// Returns the description.
     ///
     /// # Errors
-    /// The meaning of a pointer argument is unknown.
+    /// The meaning of a pointer argument is not known.
     pub fn resolve(self, name: &str, kernel: &Rules) -> Result<Signature, String> {
         match self {
             Declared::Prototype(proto) => parse_prototype(name, proto, kernel),
@@ -171,13 +174,13 @@ impl Declared {
 pub(crate) struct Signature {
     pub args: Vec<Arg>,
     pub pointer: bool,
-    /// Whether a helper may return NULL. For a kfunc, its `CallRules` have this information.
+    /// Whether a helper may return NULL. For a kfunc, its `CallRules` contain this information.
     pub nullable: bool,
     /// Whether the function returns nothing.
     pub void: bool,
 }
 
-/// Returns the signature of a kfunc, derived from its prototype.
+/// Returns the description of a kfunc, derived from its prototype.
 ///
 /// # Errors
 /// The meaning of a pointer argument is unknown.
@@ -197,7 +200,7 @@ fn parse_prototype(name: &str, proto: &'static str, rules: &Rules) -> Result<Sig
     })
 }
 
-/// Splits the text between the outer parentheses into parameters.
+/// Splits the text between the outermost parentheses into parameters.
 fn split(params: &'static str) -> Vec<&'static str> {
     let (mut depth, mut start, mut found) = (0, 0, Vec::new());
     for (at, c) in params.char_indices() {

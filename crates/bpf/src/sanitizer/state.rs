@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! State of the sanitizer for one program.
+//! The state of the sanitizer for one program.
+//!
+//! A provenance identifies the object to which a pointer originally pointed. The shadow of the
+//! stack records the provenances of values that are spilled to the stack.
 
 use super::callee::Names;
 use super::flow::RegisterChecks;
@@ -9,21 +12,22 @@ use super::rules::CheckCounts;
 use crate::memory::Region;
 use crate::object::ProgramKind;
 
-/// State of the sanitizer for one program.
+/// The state of the sanitizer for one program.
 pub(crate) struct Sanitizer {
     pub(super) objects: Objects,
     pub(super) held: Held,
     pub(super) names: Names,
-    /// For each function that is a program: its kind, and whether it may sleep.
+    /// Kind of each function that is a program, and whether it may sleep. `None` for other
+    /// functions.
     pub(super) kinds: Vec<Option<(ProgramKind, bool)>>,
-    /// For each instruction, the checks to make before it.
+    /// Checks to make before each instruction.
     pub(super) register_checks: Vec<RegisterChecks>,
     pub counts: CheckCounts,
 }
 
 impl Sanitizer {
-    /// Returns the address of the stack's shadow: two words (provenance, value) for each word of
-    /// the stack.
+    /// Returns the address of the stack's shadow, which records the spilled pointers: two words
+    /// (provenance, value) for each word of the stack.
     pub fn shadow(&self) -> u64 {
         self.objects.shadow.as_ptr() as u64
     }
@@ -33,7 +37,7 @@ impl Sanitizer {
         self.register_checks[pc]
     }
 
-    /// Returns the provenance of a constant in the code.
+    /// Returns the provenance (the object pointed to) of a constant in the code.
     pub fn constant(&self, region: &Region, value: u64) -> u64 {
         self.objects.classify(region, value).0
     }

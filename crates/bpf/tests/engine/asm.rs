@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! An assembler for the corpus, with clang's notation for eBPF and one instruction per line.
+//! An assembler for the corpus, with one instruction per line in clang's notation for eBPF.
 //!
-//! Extensions: `name:` defines a label, `func name:` starts a function, `map NAME KIND KEY VALUE
-//! MAX` defines a map and `type ID SIZE` a local type, both with optional special fields such as
-//! `timer@8`. `r1 = map NAME` and `r1 = func NAME` load an address, `trap "text"` raises a fault,
-//! and `op OP DST SRC OFF IMM` is an instruction by its numbers.
+//! It has these extensions:
+//!
+//! - `name:` defines a label, `func name:` starts a function.
+//! - `map NAME KIND KEY VALUE MAX` defines a map. `type ID SIZE` defines a type of which the
+//!   program allocates objects. Both may list special fields such as `timer@8`.
+//! - `r1 = map NAME` and `r1 = func NAME` load an address.
+//! - `trap "text"` raises a fault.
+//! - `op OP DST SRC OFF IMM` is an instruction that is given by its numbers.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +20,7 @@ pub struct Program {
     pub code: Code,
     pub maps: Vec<MapDef>,
     pub types: LocalTypes,
-    /// Instructions with a map's address as immediate, each with the map's index.
+    /// Instructions whose immediate is a map's address, each with the index of the map.
     pub map_refs: Vec<(usize, usize)>,
 }
 
@@ -231,7 +235,8 @@ fn operand(op: u8, dst: u8, text: &str, off: i32) -> Option<Insn> {
     })
 }
 
-/// Parses a register. Returns its number and whether the name is that of the 64-bit register.
+/// Parses a register. Returns its number, and whether the name is that of the whole 64-bit
+/// register.
 fn register(text: &str) -> Option<(u8, bool)> {
     let wide = text.starts_with('r');
     let number = text.strip_prefix(['r', 'w'])?.parse().ok()?;
@@ -247,8 +252,8 @@ fn number(text: &str) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
-/// Parses `*(u32 *)(r1 + 8)` anywhere in the line. Returns size bits, signedness, base register,
-/// offset.
+/// Parses an access such as `*(u32 *)(r1 + 8)` anywhere in the line. Returns the size bits, whether
+/// the value is signed, the base register and the offset.
 fn memory(line: &str) -> Option<(u8, bool, u8, i32)> {
     let rest = &line[line.find("*(")? + 2..];
     let (ty, rest) = rest.split_once(" *)(")?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The corpus: files of small programs with the expected result in both engines.
+//! Runs the corpus: files of small programs, whose result both engines must return.
 //!
-//! A case is `== name`, a program, and one line `-> VALUE [insns N]` or `-> fault KIND "part of the
-//! message" at PC [insns N]`. A program starts with r1 = address of 4 KiB of zeros, r2 = 10, r3 =
-//! 0x1122334455667788, r4 = -1, r5 = the task.
+//! A case consists of a line `== name`, a program, and one line `-> VALUE [insns N]` or `-> fault
+//! KIND "part of the message" at PC [insns N]`. At the start of a program, r1 is the address of 4
+//! KiB of zeros, r2 is 10, r3 is 0x1122334455667788, r4 is -1, and r5 is the task.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -76,8 +76,8 @@ fn run(world: &mut TestWorld, text: &str, engine: Engine) -> Result<String, Stri
     })
 }
 
-/// Compares a result with the expected one: values as numbers, messages by containment, instruction
-/// counts only if expected.
+/// Compares a result with the expected one. Values are compared as numbers. A message must contain
+/// the expected text. The number of instructions is compared only if one is expected.
 fn matches(expected: &str, got: &str) -> bool {
     let (want, want_insns) = expected.split_once(" insns ").unwrap_or((expected, ""));
     let (have, have_insns) = got.split_once(" insns ").unwrap_or((got, ""));

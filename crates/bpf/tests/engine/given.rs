@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of the sanitizer's checks of arguments. Each program passes an argument that breaks a
-//! rule. Without the sanitizer it would continue or do damage.
+//! rule. Without the sanitizer, the program would continue or do damage.
 
 use bpf::engine::{ANY, Engine, Vm};
 use bpf::fault::FaultKind;
@@ -21,7 +21,7 @@ const KFUNCS: [&str; 8] = [
     "bpf_iter_bits_destroy",
 ];
 
-/// Value of a register.
+/// The value that a step of a program loads into a register or stores.
 #[derive(Clone, Copy)]
 enum To {
     Number(u64),
@@ -32,7 +32,8 @@ enum To {
     Stack(i64),
     /// Address of the second function.
     Callback,
-    /// Address of the globals as the result of a computation, so that it has no provenance.
+    /// Address of the globals, but as the result of a computation. It therefore has no provenance,
+    /// which means that the sanitizer does not know it as a pointer.
     Computed,
 }
 use To::*;
@@ -54,7 +55,8 @@ fn program(world: &TestWorld, steps: &[Do]) -> Code {
     let mut emit = |op, dst, src, off, imm| insns.push(Insn { op, dst, src, off, imm });
     let put = |emit: &mut dyn FnMut(u8, u8, u8, i32, i64), reg: u8, to: To| match to {
         Number(number) => {
-            // Two instructions, because the sanitizer would take a single constant for an address.
+            // The number takes two instructions, because the sanitizer would treat a single
+            // constant as an address.
             emit(LD_IMM64, reg, 0, 0, (number ^ 1) as i64);
             emit(insn::ALU64 | alu::XOR, reg, 0, 0, 1);
         }
@@ -130,7 +132,7 @@ fn program(world: &TestWorld, steps: &[Do]) -> Code {
     }
 }
 
-/// Returns the result with the sanitizer for each engine.
+/// Returns how the program ends with the sanitizer, for each engine.
 fn ends(world: &mut TestWorld, steps: &[Do]) -> [String; 2] {
     let code = program(world, steps);
     world.sanitized = true;
@@ -156,32 +158,32 @@ fn arguments_that_break_a_rule_are_reported() {
     let mut world = TestWorld::new();
     let cases: [(&str, &[Do], &str); 22] = [
         (
-            "a helper writes to a task",
+            "a helper that writes to a task",
             &[Helper(113, &[Task, Number(8), Memory])],
             "read-only: store of 8 bytes",
         ),
         (
-            "in the middle of one",
+            "a helper that writes into the middle of a task",
             &[Helper(16, &[Task, Number(16)])],
             "read-only: store of 16 bytes",
         ),
         (
-            "a size of 64 bits",
+            "a size that needs more than 32 bits",
             &[Helper(16, &[Stack(-16), Number(1 << 32 | 16)])],
             "stack-out-of-bounds: store of 4294967312 bytes",
         ),
         (
-            "behind the globals",
+            "a helper that writes beyond the globals",
             &[Helper(113, &[Memory, Number(4097), Number(0)])],
             "out-of-bounds: store of 4097",
         ),
         (
-            "a result",
+            "a helper that stores its result in a task",
             &[Helper(105, &[Memory, Number(8), Number(10), Task])],
             "read-only: store of 8 bytes",
         ),
         (
-            "through a number",
+            "a helper that writes through a number",
             &[Helper(113, &[Computed, Number(8), Memory])],
             "bad-pointer: store of 8 bytes",
         ),
@@ -196,27 +198,27 @@ fn arguments_that_break_a_rule_are_reported() {
             "bad-pointer: bpf_spin_lock expects a bpf_spin_lock",
         ),
         (
-            "no timer",
+            "globals as a timer",
             &[Helper(170, &[Memory, Callback])],
             "bad-pointer: bpf_timer_set_callback expects a bpf_timer",
         ),
         (
-            "no kptr",
+            "globals as a kptr",
             &[Helper(194, &[Memory, Number(0)])],
             "bad-pointer: bpf_kptr_xchg expects a kptr",
         ),
         (
-            "no tree",
+            "globals as a tree",
             &[Kfunc("bpf_rbtree_first", &[Memory])],
             "bad-pointer: bpf_rbtree_first expects a bpf_rb_root",
         ),
         (
-            "no mask",
+            "a task as a CPU mask",
             &[Kfunc("bpf_cpumask_set_cpu", &[Number(1), Task])],
             "bad-pointer: bpf_cpumask_set_cpu expects a",
         ),
         (
-            "no per-CPU object",
+            "a number as a per-CPU object",
             &[Helper(153, &[Computed, Number(1)])],
             "bad-pointer: bpf_per_cpu_ptr expects a per-CPU object",
         ),
@@ -226,7 +228,7 @@ fn arguments_that_break_a_rule_are_reported() {
             "bad-pointer: bpf_iter_num_new expects a pointer to the stack",
         ),
         (
-            "an iterator that was not made",
+            "an iterator that was not created",
             &[Store(-8, Number(0)), Kfunc("bpf_iter_num_next", &[Stack(-8)])],
             "bad-pointer: bpf_iter_num_next expects a bpf_iter_num",
         ),
@@ -253,7 +255,7 @@ fn arguments_that_break_a_rule_are_reported() {
             "bad-pointer: bpf_dynptr_from_mem expects a pointer to a map's value",
         ),
         (
-            "a dynptr that was not made",
+            "a dynptr that was not created",
             &[
                 Store(-16, Memory),
                 Store(-8, Number(64)),
@@ -271,12 +273,12 @@ fn arguments_that_break_a_rule_are_reported() {
             "special-field: bpf_dynptr_write of a bpf_dynptr that the program has overwritten",
         ),
         (
-            "a pointer that a callback gets",
+            "a callback that loads through a number",
             &[Helper(181, &[Number(1), Callback, Computed, Number(0)])],
             "bad-pointer: load of 8 bytes",
         ),
         (
-            "a slice's end",
+            "a load beyond the end of a slice",
             &[
                 MAKE_DYNPTR,
                 Helper(203, &[Stack(-16), Number(0), Number(4)]),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Programs that are too large, nest too deep or run too long. Both engines end them, with the same
-//! result.
+//! Programs that are too large, whose calls are nested too deeply, or that run too long. Both
+//! engines must end them with the same result.
 
 use std::fmt::Write;
 
@@ -14,15 +14,15 @@ pub const ENGINES: [Engine; 2] = [Engine::Interpreter, Engine::Jit];
 
 pub const BUDGET: u64 = 2_000_000;
 
-/// Outcome of a call: the result, or the fault's kind, message and instruction; and the number of
-/// executed instructions.
+/// Outcome of a call: the result, or the fault's kind, message and instruction. The second part is
+/// the number of executed instructions.
 pub type Ran = (Result<u64, (FaultKind, String, Option<usize>)>, u64);
 
 pub fn world(text: &str, engine: Engine, sanitized: bool) -> TestWorld {
     let mut program = asm::assemble(text).expect("a program");
     let mut world = TestWorld::new();
     world.sanitized = sanitized;
-    // With the sanitizer, functions can nest only if they use no stack.
+    // With the sanitizer, many functions can be nested only if they use no stack.
     program
         .code
         .functions
@@ -41,7 +41,7 @@ pub fn world(text: &str, engine: Engine, sanitized: bool) -> TestWorld {
     world
 }
 
-/// Calls the first function with r1 = the world's memory and the given r2.
+/// Calls the first function. r1 is the world's memory, r2 is the given value.
 pub fn call(world: &mut TestWorld, r2: u64) -> Ran {
     let before = world.vm().executed();
     let args = [world.memory, r2, 0, 0, 0];
@@ -60,16 +60,17 @@ fn run(text: &str, r2: u64) -> Ran {
     plain
 }
 
-/// Returns why the JIT does not compile a program. Checks that the interpreter runs it.
+/// Returns why the JIT does not compile a program. Also checks that the interpreter runs the
+/// program.
 fn why_interpreted(text: &str, r2: u64) -> String {
     run(text, r2).0.expect("it returns");
     let world = world(text, Engine::Jit, false);
     world.vm().why_interpreted().expect("it is not compiled").to_string()
 }
 
-/// Returns the text of a function that calls itself r2 times. Each frame keeps `values` different
-/// values across the call. A compiler that recognises equal expressions computes each only once and
-/// must spill them.
+/// Returns the text of a function that calls itself r2 times. Each frame must keep `values`
+/// different values across the call. A compiler that recognises equal expressions computes each
+/// value only once, so it must spill them all to the stack.
 fn many_live_values(values: u32) -> String {
     let mut text = String::from("func main:\nr6 = r1\nr7 = r2\n");
     let expressions = |text: &mut String| {
@@ -86,8 +87,8 @@ fn many_live_values(values: u32) -> String {
 
 #[test]
 fn functions_with_a_large_machine_frame_are_interpreted() {
-    // 126 frames of 16 KiB exceed the stack of a thread, and each frame is larger than its guard
-    // page.
+    // 126 frames of 16 KiB would exceed the stack of a thread. Each frame is also larger than the
+    // guard page of the stack.
     let why = why_interpreted(&many_live_values(2040), 126);
     assert!(why.starts_with("function main has 163"), "{why}");
     assert!(
@@ -96,7 +97,7 @@ fn functions_with_a_large_machine_frame_are_interpreted() {
     );
 }
 
-/// Calls `f` with `n` + 1 times 16 KiB of stack in use.
+/// Calls `f` after `n` + 1 frames of 16 KiB each were put on the stack.
 fn deep<R>(n: u32, f: &mut dyn FnMut() -> R) -> R {
     let taken = std::hint::black_box([0u8; 16 << 10]);
     let result = if n == 0 { f() } else { deep(n - 1, f) };
@@ -116,7 +117,7 @@ fn a_deep_program_fits_into_the_host_stack_or_faults() {
     let expected = run(&text, 126);
     for (engine, needed) in [(Engine::Interpreter, 385), (Engine::Jit, 765)] {
         let mut world = world(&text, engine, false);
-        // The remaining stack becomes too small at some depth, whatever the thread's stack size.
+        // At some depth the remaining stack is too small, whatever the size of the thread's stack.
         let fault = (0..).find_map(|n| {
             let (result, insns) = deep(n, &mut || call(&mut world, 126));
             assert_eq!(insns, if result.is_ok() { expected.1 } else { 0 });
@@ -124,7 +125,7 @@ fn a_deep_program_fits_into_the_host_stack_or_faults() {
         });
         let (kind, message, _) = fault.expect("the stack is finite");
         assert_eq!(kind, FaultKind::Stack);
-        assert!(message.contains(" KiB of stack left, and BPF code needs "), "{message}");
+        assert!(message.contains(" KiB of stack left, but BPF code needs "), "{message}");
         let words = message.split(|c: char| !c.is_ascii_digit());
         let numbers: Vec<u32> = words.filter_map(|word| word.parse().ok()).collect();
         assert!((needed - 10..=needed + 10).contains(&numbers[1]), "{message}");
@@ -134,13 +135,13 @@ fn a_deep_program_fits_into_the_host_stack_or_faults() {
 
 #[test]
 fn calls_nest_up_to_the_limit_of_the_bpf_stack() {
-    // Each level calls three functions deep and then a helper that calls back.
+    // Each level consists of three nested functions and a helper that calls back.
     let text = "func main:\nr0 = r1\ncall down\nexit\nfunc down:\ncall down2\nexit\nfunc down2:\nr2 = r1\nr1 = func main\n\
         call test_call\nexit";
     let (result, _) = run(text, 0);
     let (kind, message, _) = result.expect_err("it never returns");
     assert_eq!(kind, FaultKind::Stack);
-    assert!(message.contains("nest too deep"), "{message}");
+    assert!(message.contains("nested too deeply"), "{message}");
 }
 
 #[test]
@@ -166,7 +167,7 @@ fn programs_that_compile_slowly_are_interpreted() {
     for n in 0..4200 {
         writeln!(blocks, "if r2 > {n} goto l{n}\nr0 += r2\nl{n}:").unwrap();
     }
-    // Nested loops: compiling 2000 of them would take minutes.
+    // The compilation of 2000 nested loops would take minutes.
     for n in 0..2000 {
         writeln!(loops, "l{n}:\nr0 += 1\nif r0 == {n} goto l{}", n / 2).unwrap();
     }
@@ -185,8 +186,9 @@ fn programs_that_compile_slowly_are_interpreted() {
 
 #[test]
 fn a_tree_of_calls_ends_with_the_budget() {
-    // The first text makes 2^60 calls without a loop. The sanitizer allows only eight levels, so in
-    // the second text seven functions each call the next one 1000 times.
+    // The first program makes 2^60 calls without a loop. With the sanitizer, only eight functions
+    // can be nested. In the second program, seven functions therefore call the next function 1000
+    // times each.
     let mut tree = String::new();
     for n in 0..60 {
         writeln!(tree, "func f{n}:\ncall f{m}\ncall f{m}\nexit", m = n + 1).unwrap();
@@ -200,12 +202,12 @@ fn a_tree_of_calls_ends_with_the_budget() {
         let (kind, message, pc) = result.expect_err("it never returns");
         assert_eq!(kind, FaultKind::Budget, "{message}");
         assert!(
-            message.starts_with(&format!("more than {BUDGET} BPF instructions in one call")),
+            message.starts_with(&format!("one call executed more than {BUDGET} BPF instructions")),
             "{message}"
         );
         assert!(
             (BUDGET + 1..BUDGET + 4).contains(&insns),
-            "{insns}: the first call beyond"
+            "the program must end at its first call beyond the budget, not after {insns} instructions"
         );
         let code = asm::assemble(&text).expect("a program").code;
         assert_eq!(code.insns[pc.expect("an instruction")].op, bpf::image::CALL);
@@ -219,13 +221,13 @@ fn a_chain_of_calls_may_use_up_the_budget_to_the_last_instruction() {
         let mut world = world(text, engine, false);
         for (budget, fits) in [(4, true), (3, false)] {
             world.vm().set_budget(budget);
-            // The second call is the fourth instruction. The budget is not tested after it.
+            // The second call is the fourth instruction. The budget is not tested after this call.
             assert_eq!(call(&mut world, 0).0.is_ok(), fits, "{engine:?}, {budget}");
         }
     }
 }
 
-/// Runs the test in a child process, because it lowers the process's memory limit.
+/// Runs the test in a child process, because the test lowers the memory limit of the process.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_host_without_memory_is_an_error() {
@@ -244,7 +246,7 @@ fn a_host_without_memory_is_an_error() {
         "map a arena 0 0 100000\nr1 = map a\nr2 = 0\nr3 = 90000\nr4 = -1\nr5 = 0\ncall bpf_arena_alloc_pages\nexit";
     let mut worlds = ENGINES.map(|engine| world(text, engine, false));
     let mut other = TestWorld::new();
-    // The JIT reserves 64 MiB of addresses for the code of these 64,000 instructions.
+    // The JIT reserves 64 MiB of address space for the code of these 64,000 instructions.
     let function = |n| format!("func f{n}:\n{}exit\n", "r0 = 0\n".repeat(16_000));
     let program: String = (0..4).map(function).collect();
     let code = asm::assemble(&program).expect("a program").code;
@@ -260,7 +262,7 @@ fn a_host_without_memory_is_an_error() {
         rlim_cur: most,
         rlim_max: most,
     };
-    // SAFETY: a plain system call.
+    // SAFETY: this is a plain system call.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &limit) }, 0);
     for world in &mut worlds {
         let (kind, message, _) = call(world, 0).0.expect_err("the limit is below 400 MB");
@@ -272,6 +274,6 @@ fn a_host_without_memory_is_an_error() {
     let refused = other
         .load(code, &[], Default::default(), Engine::Jit)
         .expect_err("no room for code");
-    assert!(refused.starts_with("JIT compiler: "), "{refused}");
+    assert!(refused.starts_with("the JIT compiler failed: "), "{refused}");
     drop(held);
 }

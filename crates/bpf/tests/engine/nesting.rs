@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Calls from the world: outermost and nested calls, the state after a fault, and maps as user
-//! space uses them.
+//! Tests of calls by the simulated machine: outermost and nested calls, and the state after a
+//! fault. Also tests maps as user space uses them.
 
 use bpf::engine::{ANY, Engine, Vm, World};
 use bpf::fault::FaultKind;
@@ -41,7 +41,7 @@ fn struct_ops_programs_get_an_array_of_arguments() {
 
 #[test]
 fn registers_without_a_value_show_nothing_of_the_host() {
-    // The second call enters through the short trampoline.
+    // The second and the third call enter through the short trampoline.
     for engine in ENGINES {
         let mut world = TestWorld::new();
         let all = "r0 |= r2\nr0 |= r3\nr0 |= r4\nr0 |= r5\nr0 |= r6\nr0 |= r7\nr0 |= r8\nr0 |= r9\nexit";
@@ -90,7 +90,7 @@ fn nested_calls_share_the_budget() {
         world.vm().set_budget(500);
         let fault = Vm::call(&mut world, 0, [0; 5]).unwrap_err();
         assert_eq!(fault.kind, FaultKind::Budget);
-        // The next call has a budget of its own.
+        // The next call has its own budget.
         assert_eq!(Vm::call(&mut world, 1, [0; 5]).unwrap(), 0);
     }
 }
@@ -328,7 +328,10 @@ fn ill_formed_code_is_rejected() {
     let error = world
         .load(code, &[def], Default::default(), Engine::Interpreter)
         .unwrap_err();
-    assert_eq!(error, "map m: an array with key size 3, value size 8, 1 entries");
+    assert_eq!(
+        error,
+        "map m: an array cannot have key size 3, value size 8 and 1 entries"
+    );
     assert!(
         world
             .load(Code::default(), &[], Default::default(), Engine::Jit)
@@ -351,8 +354,8 @@ fn prototypes_name_their_functions() {
     }
 }
 
-/// The process must die as if there were no signal handler, because only accesses of programs
-/// become faults.
+/// The process must die as if there were no signal handler. Only bad accesses by programs become
+/// faults.
 #[test]
 #[cfg(unix)]
 fn a_bug_of_the_simulator_is_not_a_fault_of_the_policy() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Random programs, on which the JIT and the interpreter must agree: r0, memory and the number of
-//! instructions, or the fault. The fuzz target uses the same generator with bytes instead of a
-//! seed.
+//! Tests with random programs. The JIT and the interpreter must agree on r0, the memory and the
+//! number of instructions, or on the fault. The fuzz target uses the same generator, but with bytes
+//! instead of a seed.
 
 use bpf::engine::{Engine, Vm, World};
 use bpf::image::{CALL, CALL_FUNCTION, CALL_HELPER, CALL_KFUNC, Code, Function, Insn, LD_IMM64};
@@ -9,7 +9,8 @@ use bpf::insn::{self, alu, atomic};
 
 use crate::world::TestWorld;
 
-/// Source of the generator's decisions: given bytes first, then pseudo-random numbers.
+/// Source of the generator's decisions. It returns the given bytes first, then pseudo-random
+/// numbers.
 pub struct Source<'a> {
     bytes: &'a [u8],
     state: u64,
@@ -42,7 +43,7 @@ impl<'a> Source<'a> {
         from[self.below(from.len() as u64) as usize]
     }
 
-    /// Returns a number, most often one at the edge of a range.
+    /// Returns a number. Most numbers are at the edge of a range.
     fn number(&mut self) -> u64 {
         let wild = self.next();
         let edges = [
@@ -70,10 +71,10 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Register that always points to the memory. r10 never becomes a value, because the engines'
-/// stacks have different addresses.
+/// The register that always points to the memory. No program copies r10 to another register,
+/// because the engines' stacks have different addresses.
 const MEMORY: u8 = 9;
-/// Register that counts loops.
+/// The register that counts the iterations of loops.
 const COUNTER: u8 = 8;
 
 struct Generator<'a, 'b> {
@@ -92,7 +93,7 @@ pub fn generate(source: &mut Source<'_>) -> Code {
     let functions = 1 + source.below(3) as usize;
     for index in 0..functions {
         let start = code.insns.len();
-        // A function calls only later functions, so there is no recursion.
+        // A function calls only functions that follow it, so there is no recursion.
         let mut g = Generator {
             source,
             insns: Vec::new(),
@@ -190,17 +191,17 @@ impl Generator<'_, '_> {
                 let off = self.source.pick(if wide { &[0, 8, 16, 32] } else { &[0, 8, 16] });
                 self.emit(class | op | x, dst, src, off, 0);
             }
-            // This operation does not exist; the kernel would reject it.
+            // This operation does not exist. The kernel would reject it.
             alu::ADD if self.source.below(200) == 0 => self.emit(insn::ALU64 | 0xe0, dst, src, 0, imm),
             _ => self.emit(class | op | x, dst, src, 0, imm),
         }
     }
 
-    /// Returns base register and offset of an access, which is sometimes invalid.
+    /// Returns the base register and the offset of an access. Some accesses are invalid.
     fn operand(&mut self, size: u64) -> (u8, i32) {
         match self.source.below(60) {
             0 => (self.register(), self.source.below(64) as i32),
-            // An access to the inaccessible page after the memory.
+            // The access reaches the inaccessible page after the memory.
             15 => (MEMORY, 4090 + self.source.below(16) as i32),
             1..=14 => (insn::FP, -(8 * (1 + self.source.below(64)) as i32)),
             _ => (MEMORY, self.source.below(4097 - size) as i32),
@@ -287,7 +288,8 @@ impl Generator<'_, '_> {
         }
     }
 
-    /// Nested loops share the counter, so some of them never end. The budget ends those.
+    /// Emits a loop. Nested loops share the counter, so some of them never end by themselves. The
+    /// instruction budget ends those.
     fn counted_loop(&mut self, index: usize, depth: u32) {
         let times = 1 + self.source.below(5) as i64;
         self.emit(insn::ALU64 | alu::MOV, COUNTER, 0, 0, times);
@@ -298,7 +300,7 @@ impl Generator<'_, '_> {
         self.emit(insn::JMP | insn::jmp::JNE, COUNTER, 0, off, 0);
     }
 
-    /// Emits a loop that runs until the budget is used up, unless the body leaves it.
+    /// Emits a loop that runs until the instruction budget is used up, unless its body leaves it.
     fn may_goto_loop(&mut self, index: usize, depth: u32) {
         if !self.is_main || self.source.below(8) != 0 {
             return self.counted_loop(index, depth);
@@ -312,7 +314,7 @@ impl Generator<'_, '_> {
     }
 }
 
-/// Runs a program in one engine. Returns a text of the result, and the memory.
+/// Runs a program in one engine. Returns the result as text, and the memory.
 fn run(world: &mut TestWorld, code: &Code, engine: Engine) -> (String, Vec<u8>) {
     world
         .load(code.clone(), &[], Default::default(), engine)
@@ -357,8 +359,8 @@ fn engines_agree_on_random_programs_with_the_sanitizer() {
         check(&mut world, &code).unwrap_or_else(|difference| panic!("seed {seed}:\n{difference}"));
         let (sanitized, memory_too) = run(&mut world, &code, Engine::Jit);
         if !sanitized.contains("kind: Check") {
-            // A fault with the sanitizer also lists the calls in progress; the comparison ignores
-            // them.
+            // A fault with the sanitizer also lists the calls in progress. The comparison ignores
+            // this list.
             let without_report = |text: &str| {
                 let (start, end) = (text.split(", report:").next(), text.rsplit("})").next());
                 (start.map(str::to_owned), end.map(str::to_owned))
@@ -378,16 +380,17 @@ fn engines_agree_on_random_programs() {
     }
 }
 
-/// Decisions of the generator that fuzzing found, with a description of each former bug.
+/// Checks decisions of the generator that fuzzing found. Each once revealed a bug, which is
+/// described.
 #[test]
 fn engines_agree_on_programs_found_by_fuzzing() {
     let found: &[(&str, &[u8])] = &[
         (
-            "a load folded into an instruction that the compiler made",
+            "the compiler folded a load into an instruction that it had added",
             &[0x00, 0xc4, 0xc7],
         ),
         (
-            "a load folded into what is left of a division",
+            "the compiler folded a load into the rest of a division that it had simplified",
             &[
                 0xeb, 0x13, 0x04, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
                 0x00, 0x40, 0x00, 0x00, 0x00, 0xff, 0xff, 0xff, 0x13, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
@@ -395,13 +398,13 @@ fn engines_agree_on_programs_found_by_fuzzing() {
             ],
         ),
         (
-            "what an atomic instruction loads, folded into what it makes of it",
+            "the compiler folded the load of an atomic instruction into its operation",
             &[
                 0x8e, 0x92, 0x00, 0x00, 0x25, 0x00, 0x00, 0xf7, 0x00, 0x00, 0x00, 0x88, 0x10, 0x00, 0x00, 0x2b,
             ],
         ),
         (
-            "a store to what NULL reads that puts back what is there",
+            "the compiler removed a store through NULL of the value that was just loaded",
             &[
                 0x21, 0x63, 0xff, 0x2b, 0xff, 0x73, 0xd2, 0x48, 0x00, 0x01, 0x00, 0x00, 0x00, 0x23, 0x00, 0x08, 0x2b,
                 0xff, 0x73, 0xd2, 0x74, 0x74, 0x74, 0x74, 0x74, 0x74, 0x74, 0x74, 0x74, 0x41, 0x00, 0x01, 0x00, 0x00,
@@ -409,7 +412,7 @@ fn engines_agree_on_programs_found_by_fuzzing() {
             ],
         ),
         (
-            "an atomic instruction across the end of the memory",
+            "an atomic instruction that crosses the end of the memory",
             &[
                 0xd2, 0x3f, 0x6e, 0x88, 0x00, 0xda, 0xf0, 0x91, 0x00, 0x00, 0xff, 0x00, 0x00, 0x00, 0x00, 0xff, 0x28,
                 0xff, 0xff, 0xff, 0xff, 0x51, 0xff, 0x51,

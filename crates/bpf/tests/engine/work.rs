@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Helpers with an amount of work that the program chooses. An endless loop of such calls must end
-//! long before it has executed its budget of instructions, and in both engines at the same call.
+//! Tests of helpers whose amount of work depends on the program. If an endless loop calls such a
+//! helper, the loop must end long before it has executed the instructions of its budget, and in
+//! both engines at the same call.
 
 use bpf::engine::{Vm, World};
 use bpf::fault::FaultKind;
@@ -8,8 +9,8 @@ use bpf::fault::FaultKind;
 use crate::limits::{BUDGET, ENGINES, Ran, world};
 use crate::world::TestWorld;
 
-/// Start of each program. r6 points to a 64 KiB value of letters, r7 to 4 KiB that start with a
-/// format.
+/// Start of each program. r6 points to a map value with 64 KiB of letters, r7 to 4 KiB of memory
+/// that start with a format.
 const BEGIN: &str = "func main:\nmap m array 4 65536 1\nr7 = r1\n*(u32 *)(r10 - 4) = 0\nr1 = map m\nr2 = r10\nr2 += -4\n\
     call bpf_map_lookup_elem\nif r0 == 0 goto out\nr6 = r0\nagain:\n";
 const END: &str = "\ngoto again\nout:\nr0 = 0\nexit\n";
@@ -48,9 +49,10 @@ fn endless(body: &str, functions: &str) -> u64 {
 
 #[test]
 fn helpers_charge_for_the_bytes_they_read() {
-    // Maximum number of instructions that the loop may execute of the budget of two million.
+    // Each number is the maximum number of instructions that the loop may execute. The budget is
+    // two million.
     for (body, most) in [
-        // Each call charges two instructions per character.
+        // These calls charge about one or two instructions per character.
         ("r1 = r6\nr2 = r6\ncall bpf_strspn", 100),
         ("r1 = r6\ncall bpf_strlen", 200),
         ("r1 = r6\nr2 = r7\ncall bpf_strcspn", 100),
@@ -76,7 +78,8 @@ fn helpers_charge_for_the_bytes_they_read() {
 
 #[test]
 fn a_huge_width_takes_neither_time_nor_memory() {
-    // Three conversions with a width of eight million characters each; the buffer holds a hundred.
+    // Each of the three conversions has a width of eight million characters. The buffer has room
+    // for a hundred.
     let arguments =
         "*(u64 *)(r10 - 32) = 1\n*(u64 *)(r10 - 24) = 2\n*(u64 *)(r10 - 16) = 3\nr4 = r10\nr4 += -32\nr5 = 24\n";
     let snprintf = "r1 = r6\nr2 = 100\nr3 = r7\ncall bpf_snprintf";
@@ -87,7 +90,11 @@ fn a_huge_width_takes_neither_time_nor_memory() {
     let once = [BEGIN, arguments, snprintf, "\nexit\nout:\nexit"].concat();
     for engine in ENGINES {
         let mut world = world(&once, engine, false);
-        assert_eq!(call(&mut world).0, Ok(3 * 8_388_607 + 3), "the length it needs");
+        assert_eq!(
+            call(&mut world).0,
+            Ok(3 * 8_388_607 + 3),
+            "the length of the whole output"
+        );
         let start = world
             .vm()
             .map_by_name("m")
@@ -129,7 +136,7 @@ fn loops_over_trivial_callbacks_count_as_calls() {
         "r1 = 8000000\nr2 = func nothing\nr3 = 0\nr4 = 0\ncall bpf_loop",
         "map big array 4 8 1000000\nr1 = map big\nr2 = func nothing\nr3 = 0\nr4 = 0\ncall bpf_for_each_map_elem",
     ] {
-        // Each call executes two instructions and charges four.
+        // Each call of the callback executes two instructions and charges four.
         let insns = endless(body, nothing);
         assert!((BUDGET / 4..BUDGET / 2).contains(&insns), "{body}: {insns}");
     }
@@ -137,8 +144,8 @@ fn loops_over_trivial_callbacks_count_as_calls() {
 
 #[test]
 fn long_searches_are_charged() {
-    // Keys with equal hashes: multiplied by the constant of the hash function, they differ only in
-    // the low bits.
+    // The hash function multiplies a key by a constant. The hashes of these keys are equal, because
+    // the products differ only in the low bits.
     let mut inverse = 0x9e37_79b9_7f4a_7c15u64;
     for _ in 0..6 {
         inverse = inverse.wrapping_mul(2u64.wrapping_sub(inverse.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
@@ -150,10 +157,11 @@ fn long_searches_are_charged() {
         (inverse >> 32) as i32,
         inverse as i32
     );
-    // A list of nodes in the value, searched for a node that it does not contain.
+    // The value contains a list of nodes. The program searches it for a node that the list does not
+    // contain.
     let list = "r8 = 0\nfill:\nr1 = r7\nr1 += 1024\nr2 = r6\nr2 += r8\nr3 = 0\nr4 = 0\ncall bpf_list_push_back_impl\nr8 += 24\n\
         if r8 < 60000 goto fill\nsearch:\nr1 = r7\nr1 += 1024\nr2 = r7\ncall bpf_list_del\ngoto search";
-    // An iterator that the program writes itself, over 64 KiB of zeros.
+    // The program itself writes the bytes of an iterator, which has to search 64 KiB of zeros.
     let bits = "r1 = r6\nr2 = 65536\nr3 = 0\ncall bpf_probe_read_kernel\nscan:\n*(u64 *)(r10 - 32) = r6\n\
         *(u32 *)(r10 - 24) = 524288\n*(u32 *)(r10 - 20) = -1\nr1 = r10\nr1 += -32\ncall bpf_iter_bits_next\ngoto scan";
     let arena = "map a arena 0 0 1000\nr1 = map a\nr2 = 0\nr3 = 900\nr4 = -1\nr5 = 0\ncall bpf_arena_alloc_pages\n\
@@ -175,11 +183,11 @@ fn a_charge_changes_neither_the_executed_count_nor_later_calls() {
     for engine in ENGINES {
         let mut world = world(&text, engine, false);
         for _ in 0..100 {
-            // The string has 65,535 characters. The budget covers only thirty such calls in all,
-            // but it starts anew with each call.
+            // The string has 65,535 characters. The budget would suffice for only thirty such calls
+            // in total, but each call has its own budget.
             assert_eq!(call(&mut world), (Ok(65535), 11));
         }
-        // Without a running program, helpers are free.
+        // While no program is running, helpers are free.
         assert!(world.vm().charge(u64::MAX).is_ok());
         assert_eq!(Vm::call(&mut world, 0, [0; 5]).expect("it returns"), 65535);
     }

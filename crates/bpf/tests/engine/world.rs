@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The simplest world in which a program can run.
+//! The simplest world (simulated machine) in which a program can run.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -13,14 +13,15 @@ use bpf::rows::{CALL, PLAIN, V6_12};
 use bpf::sanitizer::{Globals, KernelObject, Rules};
 
 pub const NR_CPUS: u32 = 70;
-/// Context bits of the tests: one in which programs run, and one in which they do not.
+/// Context bits of the tests: `HERE` is the context in which programs run, `ELSEWHERE` is another
+/// one.
 pub const HERE: u32 = 1;
 pub const ELSEWHERE: u32 = 2;
 
 pub struct TestWorld {
     pub region: Rc<Region>,
     pub vm: Option<Vm<TestWorld>>,
-    /// Whether to load programs with the sanitizer.
+    /// Whether programs are loaded with the sanitizer.
     pub sanitized: bool,
     /// Address of 4 KiB of memory for programs.
     pub memory: u64,
@@ -79,8 +80,8 @@ impl TestWorld {
 }
 
 impl TestWorld {
-    /// Returns the sanitizer's rules: the program's memory is a section of globals, and
-    /// task_structs are read-only.
+    /// Returns the sanitizer's rules. The program's memory is treated as a section of globals, and
+    /// task_structs as read-only.
     fn rules(&self) -> Rules {
         let memory = Globals {
             name: "memory".into(),
@@ -139,7 +140,7 @@ pub fn funcs() -> Vec<Func<TestWorld>> {
                 Vm::call_address(w, callback, [arg, dropped.len() as u64, 0, 0, 0]).unwrap_or(u64::MAX)
             },
         ),
-        // Simulates a bug of the simulator, as opposed to a bad access of a program.
+        // Reads an address on behalf of the simulator, to imitate a bug of the simulator.
         kfunc(
             ANY,
             "void test_crash(u64 addr)",

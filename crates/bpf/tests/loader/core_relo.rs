@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CO-RE relocations of every kind, against types that differ from the object's.
+//! Tests of all kinds of CO-RE relocations. The types of the kernel differ from those of the
+//! object.
 
 use super::{Linked, load, parse, target};
 
-/// Types as the object declares them.
+/// The types as the object declares them.
 const LOCAL: &str = r#"
 struct inner { int a; int b; } CORE;
 struct inner___other_name { int b; } CORE;
@@ -49,7 +50,7 @@ struct more { int a; int only_here; };
 #define ENUM(kind, e, v) __builtin_preserve_enum_value(*(e *)v, kind)
 "#;
 
-/// Types of the kernel, in another order and with other sizes.
+/// The types of the kernel. Their members have another order and other sizes.
 const TARGET: &str = r#"
 struct inner { long before; int b; int a; };
 enum state { IDLE = 4, RUNNING = 5, OLD_STATE = 9 };
@@ -108,8 +109,8 @@ fn offsets_and_sizes_are_those_of_the_target() {
          FN(sign, FIELD(3, T->signed_grows))
          FN(no_sign, FIELD(3, T->small))",
     );
-    // Offsets in the target's struct task: parent 32, x 40, array 48 (8 * 16), nested 176, first
-    // 192, bitfields from 200, ...
+    // The offsets in the kernel's struct task are: parent 32, x 40, array 48 (8 * 16), nested 176,
+    // first 192, bitfields from 200.
     let check = |name: &str, expect: u64| assert_eq!(linked.first(name), Ok(expect), "{name}");
     check("first", 192);
     check("nested", 176 + 8);
@@ -140,8 +141,8 @@ fn bitfields_have_the_location_of_the_target() {
          FN(plain_left, FIELD(4, T->small)) FN(plain_right, FIELD(5, T->small))",
     );
     let check = |name: &str, expect: u64| assert_eq!(linked.first(name), Ok(expect), "{name}");
-    // bits3 has bits 4..8 of the u32 at 200, bits5 has bits 8..14. bits40 does not fit after pad40
-    // and has a u64 of its own at 208.
+    // bits3 has bits 4 to 7 of the u32 at offset 200, bits5 has bits 8 to 13. bits40 does not fit
+    // after pad40 and has its own u64 at offset 208.
     check("off3", 200);
     check("size3", 4);
     check("left3", 64 - 8);
@@ -238,7 +239,8 @@ fn missing_fields_and_types_trap_by_name() {
         !warnings.contains(&"struct task.missing is not modelled".to_string()),
         "the object tests for the field"
     );
-    // The guarded load is a trap in the code, but the test before it keeps it from being executed.
+    // The guarded load is a trap in the code. The test before it keeps the trap from being
+    // executed.
     assert!(linked.insns("guarded").iter().any(|insn| insn.op == bpf::image::TRAP));
     assert_ne!(linked.insns("guarded")[0].op, bpf::image::TRAP);
 }
@@ -252,7 +254,7 @@ fn loads_take_the_size_of_the_field() {
     assert_eq!((op("grows"), linked.first("grows")), (double, Ok(232)));
     assert_eq!((op("shrinks"), linked.first("shrinks")), (half, Ok(248)));
     assert_eq!((op("same"), linked.first("same")), (double, Ok(192)));
-    // A wider load of a signed field would not extend the sign as the code expects.
+    // A wider load of a signed field would not extend the sign, which the code expects.
     assert_eq!(
         linked.first("signed_grows"),
         Err("struct task.signed_grows has 8 bytes instead of 4: this access is not modelled".into())
@@ -262,7 +264,7 @@ fn loads_take_the_size_of_the_field() {
 
 #[test]
 fn candidates_that_disagree_are_ambiguous() {
-    // Two types with one name, as in a kernel built from several units.
+    // Two types have the same name, as in a kernel that was built from several units.
     let target = target(
         "struct twice { int pad; int x; } a;
          SEC(\"syscall\") int f(int i) { static struct twice { long pad; int x; } b; b.x += i; return b.x; }",
@@ -274,5 +276,5 @@ fn candidates_that_disagree_are_ambiguous() {
     );
     let linked = load(&object, &target);
     assert_eq!(linked.first("f"), Err("struct twice.x is ambiguous".to_string()));
-    assert_eq!(linked.first("g"), Ok(4), "both agree on the size");
+    assert_eq!(linked.first("g"), Ok(4), "both types have the same size");
 }

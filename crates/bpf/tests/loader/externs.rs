@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Resolution of kfuncs, kernel variables and configuration values.
+//! Tests of how kfuncs, kernel variables and configuration values are found.
 
 use super::{load, parse};
 use bpf::btf::build::Builder;
@@ -57,7 +57,7 @@ fn kfuncs_resolve_by_name_and_prototype() {
     assert_eq!(linked.calls("strong"), [(CALL_KFUNC, 0)]);
     assert_eq!(linked.calls("weak"), [(CALL_KFUNC, 1)]);
     assert_eq!(linked.calls("helper"), [(CALL_HELPER, 5)]);
-    // The kfunc's address is not 0, so the code finds that it exists.
+    // The kfunc's address is not 0, so the program sees that the kfunc exists.
     assert_ne!(linked.constants("weak"), [0]);
     assert_eq!(linked.constants("mismatch"), [0]);
     assert_eq!(linked.constants("missing"), [0]);
@@ -70,7 +70,7 @@ fn kfuncs_resolve_by_name_and_prototype() {
         "{:?}",
         image.code.traps
     );
-    // Only missing symbols that are not weak cause a warning.
+    // A missing symbol causes a warning only if it is not weak.
     assert_eq!(image.warnings, ["kfunc lost is not modelled"]);
 }
 
@@ -94,7 +94,11 @@ fn kernel_variables_resolve_by_name_and_type() {
     let linked = load(&object, &kernel());
     assert_eq!(linked.constants("rq"), [0x1000]);
     assert_eq!(linked.constants("any"), [0x3000]);
-    assert_eq!(linked.constants("as_long"), [0x2000], "integers are alike");
+    assert_eq!(
+        linked.constants("as_long"),
+        [0x2000],
+        "all integer types are compatible"
+    );
     assert_eq!(linked.constants("as_struct"), [0]);
     assert_eq!(linked.constants("weak"), [0]);
     assert_eq!(

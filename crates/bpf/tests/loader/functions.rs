@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Linking of functions: calls, callbacks, unreachable code, source lines, joined units.
+//! Tests of linking functions: calls, callbacks, unreachable code, source lines, and objects that
+//! libbpf's linker joined.
 
 use std::process::Command;
 
@@ -29,7 +30,7 @@ fn calls_and_callbacks_become_indices() {
     assert_eq!(linked.calls("global"), [(CALL_FUNCTION, index("leaf")); 2]);
     assert_eq!(linked.calls("event"), [(CALL_FUNCTION, index("global"))]);
     assert_eq!(linked.constants("run"), [FUNC_BASE + index("callback") as u64]);
-    assert_eq!(code.function("unused"), None, "nothing reaches it");
+    assert_eq!(code.function("unused"), None, "no function calls it");
     assert!(code.functions[index("global") as usize].is_global && !code.functions[index("leaf") as usize].is_global);
     assert_eq!(code.functions[index("leaf") as usize].params, Some(1));
     let callbacks = code.functions.iter().filter(|function| function.is_callback);
@@ -118,8 +119,8 @@ fn units_joined_by_the_libbpf_linker_load() {
     let path = |name: &str| folder.join(name);
     std::fs::write(path("one.o"), compile(one)).unwrap();
     std::fs::write(path("two.o"), compile(two)).unwrap();
-    // The command bpftool runs libbpf's linker. Debian installs it in a directory that is only in
-    // root's PATH.
+    // The command bpftool runs libbpf's linker. Debian installs bpftool in a directory that is only
+    // in root's PATH.
     let tool = ["/usr/sbin/bpftool", "bpftool"]
         .into_iter()
         .find(|tool| Command::new(tool).arg("version").output().is_ok());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of the loader, with objects that clang compiles during the test.
+//! Tests of the loader. Clang compiles the objects during the tests.
 
 mod core_relo;
 mod externs;
@@ -9,15 +9,14 @@ mod maps;
 mod params;
 mod struct_ops;
 
-use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::Path;
 
 use bpf::image::{CALL, Insn, LD_IMM64, TRAP};
 use bpf::link::{Image, Target, link};
 use bpf::memory::Region;
 use bpf::object::Object;
 
-/// The parts of libbpf's headers that the tests use.
+/// Those parts of libbpf's headers that the tests use.
 const PRELUDE: &str = r#"
 typedef unsigned char u8; typedef unsigned short u16; typedef unsigned int u32; typedef unsigned long long u64;
 typedef signed char s8; typedef short s16; typedef int s32; typedef long long s64;
@@ -42,39 +41,31 @@ fn compile(source: &str) -> Vec<u8> {
 }
 
 fn compile_with(source: &str, options: &[&str]) -> Vec<u8> {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let path = format!("{}/loader-{}-{count}", env!("CARGO_TARGET_TMPDIR"), std::process::id());
-    let (input, output) = (format!("{path}.bpf.c"), format!("{path}.bpf.o"));
-    std::fs::write(&input, format!("{PRELUDE}{source}")).unwrap();
-    let status = Command::new("clang-19")
-        .args([
-            "-O2",
-            "-mcpu=v3",
-            "-mlittle-endian",
-            "-target",
-            "bpf",
-            "-Wno-everything",
-            "-c",
-            &input,
-            "-o",
-            &output,
-        ])
-        .args(options)
-        .status()
-        .expect("clang-19 is installed");
-    assert!(status.success(), "clang failed on {source}");
-    let bytes = std::fs::read(&output).unwrap();
-    std::fs::remove_file(&input).unwrap();
-    std::fs::remove_file(&output).unwrap();
-    bytes
+    let text = format!("{PRELUDE}{source}");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("loader");
+    std::fs::create_dir_all(&folder).unwrap();
+    let name = format!("{:016x}", clang::fingerprint((&text, options)));
+    let (input, output) = (
+        folder.join(format!("{name}.bpf.c")),
+        folder.join(format!("{name}.bpf.o")),
+    );
+    // Tests run side by side, and several may use this text: the file appears when it is complete.
+    if !input.exists() {
+        let own = format!("{name}-{}-{:?}.part", std::process::id(), std::thread::current().id());
+        let own = folder.join(own);
+        std::fs::write(&own, text).unwrap();
+        std::fs::rename(&own, &input).unwrap();
+    }
+    let options = [&["-mlittle-endian", "-Wno-everything"], options].concat();
+    clang::compile(&input, &options, &output).unwrap_or_else(|error| panic!("{error}\n{source}"));
+    std::fs::read(&output).unwrap()
 }
 
 fn parse(source: &str) -> Object {
     Object::parse(&compile(source), "test.bpf.o").unwrap()
 }
 
-/// Returns a kernel with the types and functions of this C source.
+/// Returns a kernel that has the types and functions of this C source.
 fn target(source: &str) -> Target {
     Target::from_btf(parse(source).btf().clone())
 }
@@ -104,7 +95,7 @@ impl Linked {
     }
 
     /// Returns the value that the first instruction of a function loads: a constant, or the offset
-    /// of a load. Returns the message if it is a trap.
+    /// of a load. If the instruction is a trap, returns its message.
     fn first(&self, function: &str) -> Result<u64, String> {
         match *self.insns(function).first().unwrap() {
             Insn { op: TRAP, imm, .. } => Err(self.image.code.traps[imm as usize].clone()),
@@ -127,7 +118,7 @@ impl Linked {
             .collect()
     }
 
-    /// Returns the calls of a function: kind and number.
+    /// Returns the calls of a function, as (kind, number).
     fn calls(&self, function: &str) -> Vec<(u8, i64)> {
         self.insns(function)
             .iter()

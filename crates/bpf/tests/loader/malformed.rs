@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Damaged objects, which must cause an error with a location and never a panic.
+//! Tests with damaged objects. They must cause an error with a location, and never a panic.
 
 use super::{compile, target};
 use bpf::link::{Target, link};
@@ -56,7 +56,7 @@ fn exercise(bytes: &[u8], target: &Target, region: &mut Region) -> Result<(), St
     }
     let image = match link(&object, target, region, 4) {
         Ok(image) => image,
-        Err(error) if error.message.contains("no room left") => {
+        Err(error) if error.message.contains("the simulated address space is full") => {
             *region = Region::new().unwrap();
             return Err(error.to_string());
         }
@@ -90,7 +90,7 @@ fn an_object_truncated_at_any_length_is_an_error() {
     }
 }
 
-/// Returns the parts of the file that the loader reads: headers, and sections other than debug
+/// Returns those ranges of the file that the loader reads: headers, and sections that are not debug
 /// information.
 fn loader_ranges(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     use object::{Object, ObjectSection};
@@ -107,8 +107,8 @@ fn loader_ranges(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     ranges.chain([header, table]).collect()
 }
 
-/// The environment variable LOADER_SEEDS sets the number of damaged objects, for example
-/// LOADER_SEEDS=1000000.
+/// Damages the object at random positions. The environment variable LOADER_SEEDS sets how many
+/// damaged objects are tested, for example LOADER_SEEDS=1000000.
 #[test]
 fn damaged_bytes_cause_errors_not_panics() {
     let (original, target) = (compile(SOURCE), kernel());
@@ -131,7 +131,7 @@ fn damaged_bytes_cause_errors_not_panics() {
                 0 => bytes[at] = next(256) as u8,
                 1 => bytes[at] ^= 1 << next(8),
                 2 => bytes[at] = [0, 0xff, 0x7f, 0x80][next(4)],
-                // Replaces a whole word, as lengths and offsets are words.
+                // Replaces a whole word, because lengths and offsets are words.
                 _ => {
                     let value = [0, u32::MAX, 1 << 31, next(70000) as u32][next(4)].to_le_bytes();
                     let end = bytes.len().min(at / 4 * 4 + 4);
@@ -150,7 +150,10 @@ fn damaged_bytes_cause_errors_not_panics() {
         }
     }
     assert!(failures > 1000, "only {failures} errors");
-    assert!(located * 2 > failures, "{located} of {failures} errors name a place");
+    assert!(
+        located * 2 > failures,
+        "only {located} of {failures} errors name a location"
+    );
 }
 
 #[test]
@@ -163,11 +166,11 @@ fn errors_name_section_and_offset() {
     };
     check(
         b"",
-        "x.o: offset 0x0: not an ELF file (expected the .bpf.o file that clang -target bpf writes)",
+        "x.o: offset 0x0: the file is not an ELF file (give the .bpf.o file that clang -target bpf writes)",
     );
     check(
         &[b"\x7fELF\x01\x01".as_slice(), &[0; 60]].concat(),
-        "x.o: offset 0x4: not a 64-bit little-endian ELF file",
+        "x.o: offset 0x4: the file is not a 64-bit little-endian ELF file",
     );
     let source = "SEC(\"syscall\") u64 f(u64 *ctx) { if (ctx[0] == 77) return 1; return 0x1122334455667788; }";
     let bytes = compile(source);
@@ -183,10 +186,13 @@ fn errors_name_section_and_offset() {
         bytes
     };
     check(&patched(18, &[62, 0]), "x.o: offset 0x12: the machine is");
-    // A conditional jump that compares with 77.
+    // The instruction is a conditional jump that compares with 77.
     let jump = find(&[77, 0, 0, 0]) - 4;
     check(&patched(jump + 2, &[0xff, 0x7f]), "x.o: section syscall, offset 0x");
-    check(&patched(jump + 2, &[0xff, 0x7f]), "jump by 32767 out of function f");
+    check(
+        &patched(jump + 2, &[0xff, 0x7f]),
+        "a jump by 32767 instructions leaves function f",
+    );
     check(&patched(jump + 1, &[0x0f]), "register 15 does not exist");
     let constant = find(&[0x88, 0x77, 0x66, 0x55]) - 4;
     check(
@@ -197,10 +203,10 @@ fn errors_name_section_and_offset() {
     let btf = find(&[0x9f, 0xeb, 1, 0]);
     check(
         &patched(btf + 2, &[9]),
-        "x.o: section .BTF, offset 0x2: BTF version 9; only version 1 is supported",
+        "x.o: section .BTF, offset 0x2: the BTF version is 9, but only version 1 is supported",
     );
     check(
         &patched(btf + 12, &[0xff, 0xff, 0xff]),
-        "x.o: section .BTF, offset 0x0: the table at",
+        "x.o: section .BTF, offset 0x0: the table from",
     );
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Map definitions, globals in memory, the arena.
+//! Tests of map definitions, of globals in memory, and of the arena.
 
 use super::{Linked, load, parse};
 use bpf::image::{Contains, FieldKind, MapDef};
@@ -137,7 +137,7 @@ fn a_type_with_invalid_special_fields_is_rejected() {
     let error = bpf::link::link(&object, &Target::default(), &region, 1);
     assert_eq!(
         error.unwrap_err().to_string(),
-        "test.bpf.o: struct node: it contains struct gone, which is not in BTF"
+        "test.bpf.o: struct node: its elements have type struct gone, which is not in BTF"
     );
 }
 
@@ -212,6 +212,6 @@ fn arena_globals_need_an_arena() {
         .to_string();
     assert_eq!(
         error,
-        "test.bpf.o: section .addr_space.1: there are arena globals, but no map of type ARENA"
+        "test.bpf.o: section .addr_space.1: the object has arena globals, but no map of type ARENA"
     );
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Global variables as parameters of a policy.
+//! Tests of global variables as the parameters of a policy.
 
 use super::{compile, load, parse, target};
 use bpf::link::Target;
@@ -86,7 +86,7 @@ fn setting_is_checked_against_the_type() {
     assert_eq!(
         object.get("points[1].high").unwrap(),
         "31",
-        "setting its neighbour does not change it"
+        "setting the bitfield next to it does not change it"
     );
     let linked = load(&object, &Target::default());
     let image = &linked.image;
@@ -98,7 +98,7 @@ fn setting_is_checked_against_the_type() {
     let error = image.set(&linked.region, "slice_ns", "1").unwrap_err().to_string();
     assert_eq!(
         error,
-        "test.bpf.o: slice_ns = 1: it is constant after the policy is loaded"
+        "test.bpf.o: slice_ns = 1: the variable is constant after the policy is loaded"
     );
 }
 
@@ -127,7 +127,7 @@ fn wrong_values_are_rejected_with_the_expected_type() {
     check(
         "partial",
         "maybe",
-        "partial = maybe: \"maybe\" is not a truth value: true or false expected",
+        "partial = maybe: \"maybe\" is not a truth value; expected true or false",
     );
     check(
         "mode",
@@ -142,12 +142,12 @@ fn wrong_values_are_rejected_with_the_expected_type() {
     check(
         "cpus",
         "1,2,3,4,5",
-        "cpus = 1,2,3,4,5: 5 values for the 4 elements of const volatile u32[4]",
+        "cpus = 1,2,3,4,5: 5 values were given for the 4 elements of const volatile u32[4]",
     );
     check(
         "label",
         "too long.",
-        "label = too long.: the text has 9 bytes; const volatile char[8] holds 7",
+        "label = too long.: the text has 9 bytes, but const volatile char[8] holds at most 7",
     );
     check(
         "points[0]",
@@ -157,14 +157,14 @@ fn wrong_values_are_rejected_with_the_expected_type() {
     check(
         "points[0].z",
         "1",
-        "points[0].z: no member \"z\"; there are: x, low, high, inner",
+        "points[0].z: there is no member \"z\"; the members are x, low, high, inner",
     );
     check(
         "points[0].low",
         "8",
         "points[0].low = 8: 8 is out of range: u8 holds 0 to 7",
     );
-    check("live.x", "1", "live.x: it is not a struct");
+    check("live.x", "1", "live.x: the variable is not a struct");
     check("pointer", "1", "pointer = 1: a value of type int * cannot be set");
     check(
         "slice_nss",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! struct_ops variables, with members matched by name.
+//! Tests of struct_ops variables, whose members are matched by name.
 
 use super::{load, parse, target};
 
@@ -65,9 +65,9 @@ fn members_are_matched_by_name() {
     assert_eq!(
         image.warnings,
         [
-            "main_ops: ops has no member newer here; it is ignored",
-            "main_ops: ops has no member newer_flag here; it is ignored",
-            "foreign: struct foreign_ops is not modelled; it will not be attached",
+            "main_ops: ops has no member newer in this kernel; the member is ignored",
+            "main_ops: ops has no member newer_flag in this kernel; the member is ignored",
+            "foreign: the simulator does not have struct foreign_ops, so it will not be attached",
         ]
     );
 }

@@ -1,37 +1,44 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Data structures for the caches: task footprints, and the machine's caches for kernel and policy
-//! data.
+//! Data structures of the two cache models: footprints of tasks, and cache lines of kernel and
+//! policy data.
 //!
-//! A task has a working set (footprint) of some bytes. While the task runs, as much of that as fits
-//! is in its core's private cache and in the last-level cache (LLC). Each cache counts the bytes
-//! brought into it so far. Replacement is LRU: of the bytes that a task left in a cache of `size`
-//! bytes, at most `size - brought in since` remain. The missing bytes come from the LLC or from
-//! memory before the task continues. This is task time without progress, reported as reload time.
+//! A task has a footprint, which is the size of its working set in bytes. While the task runs, as
+//! much of the footprint as fits is in the private cache of its core and in the last-level cache
+//! (LLC).
 //!
-//! A task's memory is on the node where the task first ran, or first ran after exec, unless the
-//! machine's kernel does not place memory (`flat_memory`). A task's first access to its memory, and
-//! the misses of a footprint larger than the cache, are part of the task's own work.
+//! The model of replacement is LRU. Each cache counts the bytes that are brought into it. When a
+//! task returns to a cache of `size` bytes, at most `size - n` bytes of its footprint are left,
+//! where `n` bytes were brought in since the task left. The missing bytes are loaded from the LLC
+//! or from memory before the task continues. The task makes no progress during this reload time,
+//! which is reported separately.
 //!
-//! Not modelled: cache lines that a task loses while it runs, and memory shared by tasks.
+//! The memory of a task is on the node on which the task first ran, or first ran after exec. On
+//! machines with `flat_memory`, the kernel does not place memory on nodes. Some cache misses count
+//! as part of a task's work: the first access to its memory, and misses because the footprint is
+//! larger than the cache.
+//!
+//! Not modelled: cache lines that a task loses while it is running, and memory that several tasks
+//! share.
 
 use bpf::cache::{self, Sets};
 use machine::{Costs, MachineSpec, Topology};
-/// Cache or node number that stands for "none".
+/// Value that means "no cache" or "no node".
 
 pub(super) const NOWHERE: u32 = u32::MAX;
 
-/// Size of the private cache on machines that do not specify it; typical of current server cores.
+/// Size of the private cache if the machine does not specify it. This is typical of current server
+/// cores.
 pub(super) const PRIVATE_BYTES: u64 = 1 << 20;
 
-/// Size of the last-level cache on machines that do not specify it.
+/// Size of the last-level cache if the machine does not specify it.
 pub(super) const LLC_BYTES: u64 = 32 << 20;
 
-/// The part of a task's footprint that was in one cache when the task left it.
+/// The part of a task's footprint that was in a cache when the task stopped running there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Left {
     pub(super) cache: u32,
     pub(super) bytes: u64,
-    /// Value of `Cache::brought` when the task left.
+    /// Value of `Cache::brought` at the time when the task stopped running.
     pub(super) at: u64,
 }
 
@@ -43,19 +50,21 @@ impl Left {
     };
 }
 
-/// A task's working set.
+/// A task's working set and the parts of it that caches may still contain.
 #[derive(Clone, Copy, Debug)]
 pub struct Footprint {
     pub bytes: u64,
-    /// Node of the task's memory; NOWHERE before the task has run.
+    /// Node on which the task's memory is; NOWHERE before the task has run.
     pub(super) home: u32,
-    /// Time of the last switch to the task. Set only while its memory is on no node.
+    /// Time of the last switch to the task. It is set only while the task's memory is on no node
+    /// yet.
     pub(super) switched_at: u64,
     pub(super) private: Left,
     pub(super) llc: Left,
     /// Length of the reload that began at the last switch to the task.
     pub(super) reload_ns: u64,
-    /// Bytes that this reload brings into the private cache and into the LLC.
+    /// Number of bytes that this reload brings into the private cache. The next field is the same
+    /// for the LLC.
     pub(super) into_private: u64,
     pub(super) into_llc: u64,
 }
@@ -75,16 +84,17 @@ impl Footprint {
     }
 }
 
-/// A cache for which footprints compete.
+/// A cache in which the footprints of tasks replace each other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cache {
     pub(super) size: u64,
-    /// Bytes brought in so far.
+    /// Number of bytes that have been brought into the cache so far.
     pub(super) brought: u64,
 }
 
 impl Cache {
-    /// Returns how many bytes of `left` are still in this cache, which has the number `number`.
+    /// Returns how many bytes of `left` are still in this cache. `number` is the number of this
+    /// cache.
     pub(super) fn remains(&self, number: u32, left: &Left) -> u64 {
         if left.cache != number {
             return 0;
@@ -93,8 +103,9 @@ impl Cache {
         left.bytes.min(self.size.saturating_sub(since))
     }
 
-    /// Returns the part of a footprint that a task leaves in this cache: `wanted` bytes, less the
-    /// `not_reloaded` bytes that its reload did not complete.
+    /// Returns the part of a footprint that a task leaves in this cache when it stops running:
+    /// `wanted - not_reloaded` bytes. `not_reloaded` is the part of the reload that was not
+    /// completed.
     pub(super) fn leave(&mut self, number: u32, wanted: u64, not_reloaded: u64) -> Left {
         self.brought = self.brought.saturating_sub(not_reloaded);
         Left {
@@ -105,15 +116,15 @@ impl Cache {
     }
 }
 
-/// All caches of a machine for which footprints compete.
+/// The caches of a machine in which footprints replace each other.
 pub struct Caches {
     /// Whether any task has a footprint.
     pub(super) active: bool,
-    /// Private caches by core number.
+    /// Private caches, indexed by core.
     pub(super) private: Vec<Cache>,
-    /// Last-level caches by LLC number.
+    /// Last-level caches, indexed by LLC.
     pub(super) llcs: Vec<Cache>,
-    /// Cost of a byte in ps, `memory_ps[node of the CPU][node of the memory]`.
+    /// Time to load a byte in ps: `memory_ps[node of the CPU][node of the memory]`.
     pub(super) memory_ps: Vec<Vec<u64>>,
     /// Total reload time of tasks that have left their CPU, ns.
     pub(super) reload_ns: u64,
@@ -128,8 +139,8 @@ impl Caches {
         };
         let private = topology.cores.iter().map(|cpus| {
             let cpu = &topology.cpus[cpus[0] as usize];
-            // If the L2 is shared by several cores, it is the last-level cache. The private cache
-            // is then the L1.
+            // If several cores share the L2, the L2 is the last-level cache. The private cache is
+            // then the L1.
             let shared = cpu.l2_bytes >= cpu.llc_bytes && topology.llcs[cpu.llc as usize].len() > cpus.len();
             sized(if shared { cpu.l1d_bytes } else { cpu.l2_bytes }, PRIVATE_BYTES)
         });
@@ -147,8 +158,9 @@ impl Caches {
     }
 }
 
-/// Returns the cost in ps of a byte of memory for each pair of nodes. The remote cost is
-/// proportional to the node distance and applies to a distance of 20.
+/// Returns the time in ps to load a byte from memory, for each pair of nodes. The cost table has a
+/// value for local memory and a value for remote memory. The latter applies to nodes at distance 20
+/// and is scaled in proportion to the distance.
 pub(super) fn memory_ps(topology: &Topology, costs: &Costs) -> Vec<Vec<u64>> {
     let (local, remote) = (u64::from(costs.reload_memory_ps), u64::from(costs.reload_remote_ps));
     let price = |&distance: &u32| match distance {
@@ -161,7 +173,7 @@ pub(super) fn memory_ps(topology: &Topology, costs: &Costs) -> Vec<Vec<u64>> {
         .map(|row| row.iter().map(price).collect());
     let mut placed: Vec<Vec<u64>> = placed.collect();
     if costs.flat_memory {
-        // Memory is on any node with equal probability.
+        // The memory may be on any node with equal probability, so each access has the mean cost.
         for row in &mut placed {
             let mean = row.iter().sum::<u64>() / row.len() as u64;
             row.fill(mean);
@@ -170,7 +182,8 @@ pub(super) fn memory_ps(topology: &Topology, costs: &Costs) -> Vec<Vec<u64>> {
     placed
 }
 
-/// Returns each CPU's caches in the form that the model of kernel and policy cache lines uses.
+/// Returns the caches of each CPU, in the form that the model of cache lines of kernel and policy
+/// data uses.
 pub(crate) fn line_caches(spec: &MachineSpec) -> Vec<cache::Cache> {
     let topology = &spec.topology;
     let nr_cores = topology.cores.len() as u64;
@@ -201,12 +214,12 @@ pub(crate) fn line_caches(spec: &MachineSpec) -> Vec<cache::Cache> {
     (0..topology.nr_cpus()).map(cache).collect()
 }
 
-/// Bytes of a task_struct that Linux 2.4's goodness() reads. They lie in one cache line of that
-/// time.
+/// Number of bytes of a task_struct that the function goodness() of Linux 2.4 reads. They were in
+/// one cache line of the machines of that time.
 pub(super) const GOODNESS_LINE: u64 = 32;
 
-/// Returns for each cache how many of the first cache lines of task_structs it can hold. `None`
-/// means that there is no limit.
+/// Returns, for each cache, of how many task_structs it can hold the first cache line. `None` means
+/// that there is no limit.
 pub(crate) fn line_sets(spec: &MachineSpec) -> Option<Vec<Sets>> {
     let topology = &spec.topology;
     let tasks = topology.task_sets?;
@@ -241,6 +254,7 @@ pub(crate) fn line_sets(spec: &MachineSpec) -> Option<Vec<Sets>> {
         }
     };
     let sets: Vec<Sets> = topology.cores.iter().map(sets).collect();
-    // With one bit for several cores, those cores would share the capacity of a single one.
+    // With more caches than bits, several cores would share one bit and thus the capacity of a
+    // single cache.
     (sets.len() <= cache::MAX_CACHES as usize).then_some(sets)
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPU frequencies, as set by scx_bpf_cpuperf_set() through schedutil
-//! (kernel/sched/cpufreq_schedutil.c).
+//! CPU frequencies. A policy (BPF scheduler) sets them with scx_bpf_cpuperf_set() through the
+//! governor schedutil (kernel/sched/cpufreq_schedutil.c).
 //!
-//! A CPU runs at 1.25 times the policy's target (map_util_perf()), and at least at the machine's
-//! `cpuperf_min`. A change takes effect immediately: transition times and schedutil's rate limit
-//! are not modelled. CPUs run at full speed without a policy, and under a policy that sets no
-//! target, because the fair class' utilisation does not control frequencies here. The frequency
-//! affects only tasks' work, not the cost of the kernel and the policy.
+//! The performance level of a CPU is 1.25 times the target that the policy has set
+//! (map_util_perf()). It is at least the machine's `cpuperf_min`. A change takes effect
+//! immediately: transition times and the rate limit of schedutil are not modelled.
+//!
+//! All CPUs run at full speed if there is no policy or if the policy sets no target, because the
+//! utilization of the fair class does not influence frequencies here. The frequency affects only
+//! the work of tasks, not the cost of the kernel and of the policy.
 
 use crate::machine::Machine;
 use crate::policy::layout::enums::SCX_CPUPERF_ONE;
@@ -15,14 +17,15 @@ use crate::simulation::id::{CpuId, IDLE};
 const ONE: u64 = SCX_CPUPERF_ONE;
 
 impl Machine {
-    /// Returns the performance level of a CPU, 1..=1024, where 1024 is its full speed
+    /// Returns the performance level of a CPU, from 1 to 1024. 1024 is the full speed of that CPU
     /// (arch_scale_freq_capacity()).
     pub(crate) fn perf_level(&self, cpu: CpuId) -> u64 {
         let target = u64::from(self.rq_struct(cpu).scx.cpuperf_target);
         (target + target / 4).clamp(u64::from(self.spec.cpuperf_min), ONE)
     }
 
-    /// Sets the policy's performance target of a CPU, 0..=1024 (cpufreq_update_util()).
+    /// Sets the performance target of a CPU, from 0 to 1024, as requested by the policy
+    /// (cpufreq_update_util()).
     pub(crate) fn set_perf_target(&mut self, cpu: CpuId, target: u32) {
         self.rq_struct(cpu).scx.cpuperf_target = target;
         let full = u64::from(self.spec.topology.cpus[cpu.index()].capacity);
@@ -30,7 +33,7 @@ impl Machine {
         if capacity == self.rqs[cpu].capacity {
             return;
         }
-        // The time until now has to be accounted at the old speed.
+        // Accounts the time until now, during which the CPU still had the old speed.
         self.account(cpu);
         let rq = &mut self.rqs[cpu];
         rq.capacity = capacity;
@@ -39,7 +42,7 @@ impl Machine {
         }
     }
 
-    /// Sets all CPUs to full speed. Called when a policy is loaded or unloaded.
+    /// Sets all CPUs to full speed. Called when a policy is loaded and when it ends.
     pub(crate) fn reset_perf_targets(&mut self) {
         for cpu in self.cpus() {
             self.set_perf_target(cpu, ONE as u32);

@@ -4,7 +4,7 @@
 use crate::simulation::id::CpuId;
 use crate::simulation::table::Id;
 
-/// Set of CPUs. Bits at and beyond `nr_cpus` are always 0.
+/// Set of CPUs. The bits from `nr_cpus` on are always 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuSet {
     words: Box<[u64]>,
@@ -23,7 +23,7 @@ impl CpuSet {
         let mut set = CpuSet::empty(nr_cpus);
         set.words.fill(!0);
         if let Some(last) = set.words.last_mut() {
-            // Clears the bits beyond the last CPU.
+            // Clears the unused bits after the last CPU.
             *last >>= 63 - (nr_cpus - 1) % 64;
         }
         set
@@ -68,8 +68,8 @@ impl CpuSet {
         self.words.iter().all(|&w| w == 0)
     }
 
-    /// Returns the lowest CPU of `word`, which is a part of a set's word number `index`. The CPU
-    /// exists because sets have no bits beyond the machine's CPUs.
+    /// Returns the lowest CPU in `word`, which is a part of word number `index` of a set. This CPU
+    /// exists, because sets never contain CPUs that the machine does not have.
     pub(crate) fn member(index: usize, word: u64) -> CpuId {
         CpuId::new(index * 64 + word.trailing_zeros() as usize)
     }
@@ -115,7 +115,8 @@ impl CpuSet {
         }
     }
 
-    /// Returns the first CPU of the set at or after `from`, wrapping around (for_each_cpu_wrap()).
+    /// Returns the first CPU of the set at or after `from`. If there is none, returns the first CPU
+    /// of the set (for_each_cpu_wrap()).
     pub fn next_wrap(&self, from: u32) -> Option<CpuId> {
         self.next(from).or_else(|| self.first())
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Operations on the caches: task switches, forks and execs move footprints, and CPUs access cache
-//! lines of kernel data (see [`caches`](super::caches)).
+//! Operations on caches: loading the footprints (working sets) of tasks at task switches, fork and
+//! exec, and accesses of CPUs to cache lines of kernel data. See [`caches`](super::caches) for the
+//! model.
 
 use super::caches::*;
 use crate::machine::Machine;
@@ -8,8 +9,8 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::cache::{self};
 
 impl Machine {
-    /// Updates the caches after `cpu` switched from `prev` to `next`. The missing bytes of `next`
-    /// become its reload time.
+    /// Updates the caches after `cpu` has switched from `prev` to `next`. Loading the missing bytes
+    /// of the footprint of `next` delays that task.
     #[inline]
     pub(crate) fn switch_footprints(&mut self, cpu: CpuId, prev: TaskId, next: TaskId) {
         if !self.caches.active {
@@ -23,7 +24,8 @@ impl Machine {
         }
     }
 
-    /// Brings the footprint of `task` into the caches of `cpu` and starts its reload.
+    /// Brings the footprint of `task` into the caches of `cpu`. This starts the task's reload,
+    /// which takes time if bytes are missing.
     fn enter_caches(&mut self, cpu: CpuId, task: TaskId) {
         let t = &mut self.tasks[task];
         let f = &mut t.footprint;
@@ -48,8 +50,8 @@ impl Machine {
         t.program.reload(f.reload_ns);
     }
 
-    /// Sets a child's footprint. The child has its parent's memory (shared or copy-on-write), which
-    /// is in the caches of the CPU where the parent runs.
+    /// Sets the footprint of a new child. The child uses its parent's memory, which is shared or
+    /// copied on write. This memory is in the caches of the CPU on which the parent runs.
     pub(crate) fn fork_footprint(&mut self, parent: TaskId, child: TaskId) {
         if !self.caches.active || parent == IDLE || !self.tasks[parent].on_cpu {
             return;
@@ -72,8 +74,8 @@ impl Machine {
         }
     }
 
-    /// Replaces the footprint of the running task at exec. Nothing of the new program is in memory
-    /// yet.
+    /// Replaces the footprint of the running task at exec. The memory of the new program has not
+    /// been accessed yet.
     pub(crate) fn exec_footprint(&mut self, cpu: CpuId, task: TaskId) {
         if self.caches.active {
             self.leave_caches(cpu, task);
@@ -83,8 +85,8 @@ impl Machine {
         }
     }
 
-    /// Records how much of its footprint `task` leaves in the caches of `cpu`. The part of a reload
-    /// that was not completed does not count.
+    /// Records how much of its footprint `task` leaves in the caches of `cpu` when it stops
+    /// running. The part of its reload that was not completed does not count.
     fn leave_caches(&mut self, cpu: CpuId, task: TaskId) {
         let t = &mut self.tasks[task];
         let f = &mut t.footprint;
@@ -95,8 +97,8 @@ impl Machine {
         let private = &mut self.caches.private[cpu_info.core as usize];
         let llc = &mut self.caches.llcs[cpu_info.llc as usize];
         if f.home == NOWHERE && f.switched_at == self.now {
-            // The task was moved before it ran, for example by load balancing at exec, so it has
-            // accessed nothing.
+            // The task was moved before it ran, for example by load balancing at exec. It has not
+            // accessed any memory.
             private.leave(cpu_info.core, 0, f.into_private);
             llc.leave(cpu_info.llc, 0, f.into_llc);
             return;
@@ -106,7 +108,7 @@ impl Machine {
         }
         let not_done = t.program.reload(0);
         self.caches.reload_ns += f.reload_ns - not_done;
-        // u128, because the product of a gigabyte and a second in ns exceeds u64.
+        // Uses u128, because the product of a gigabyte and a second in ns does not fit into u64.
         let part = |bytes: u64| match f.reload_ns {
             0 => 0,
             ns => (u128::from(bytes) * u128::from(not_done) / u128::from(ns)) as u64,
@@ -117,8 +119,8 @@ impl Machine {
         f.reload_ns = 0;
     }
 
-    /// Returns the task time spent on reloading caches, in ns, including running tasks' reloads so
-    /// far.
+    /// Returns the total time that tasks have spent on reloading caches, in ns. This includes the
+    /// elapsed part of reloads that are in progress.
     pub fn reload_ns(&self) -> u64 {
         let running = self.rqs.iter().filter(|rq| rq.curr != IDLE).map(|rq| {
             let t = &self.tasks[rq.curr];
@@ -127,12 +129,13 @@ impl Machine {
         self.caches.reload_ns + running.sum::<u64>()
     }
 
-    /// Returns the number and cost of cache-line transfers of kernel and policy data.
+    /// Returns the number and the cost of transfers of cache lines with kernel and policy data
+    /// between CPUs.
     pub fn line_transfers(&self) -> cache::Transfers {
         self.region.lines().transfers()
     }
 
-    /// Charges the current CPU for reading the cache line at an address.
+    /// Charges the current CPU for reading the cache line at the address `addr`.
     #[inline]
     pub(crate) fn read_line(&mut self, addr: u64) {
         let ns = self.region.lines().load(self.this_cpu.nr(), addr);
@@ -141,7 +144,7 @@ impl Machine {
         }
     }
 
-    /// Charges the current CPU for writing to the cache line at an address.
+    /// Charges the current CPU for writing to the cache line at the address `addr`.
     #[inline]
     pub(crate) fn write_line(&mut self, addr: u64) {
         let ns = self.region.lines().store(self.this_cpu.nr(), addr);
@@ -150,8 +153,8 @@ impl Machine {
         }
     }
 
-    /// Charges the current CPU for writing a task's scheduling state, which is in the first two
-    /// cache lines of its task_struct.
+    /// Charges the current CPU for writing a task's scheduling state. This state is in the first
+    /// two cache lines of its task_struct.
     #[inline]
     pub(crate) fn write_task(&mut self, task: TaskId) {
         let addr = self.tasks[task].addr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! State of a machine's hardware: sets of CPUs, caches, CPU frequency.
+//! State of the simulated hardware: sets of CPUs, caches and CPU frequencies.
 
 pub mod caches;
 pub mod cpufreq;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Implements the functions that BPF helpers need from the kernel: clocks, locks, timers, random
-//! numbers, the log.
+//! Implements the trait through which BPF programs and helpers use the simulated kernel: clocks,
+//! locks, timers, random numbers and the log.
 
 use super::timers::*;
 use crate::machine::Machine;
@@ -28,14 +28,15 @@ impl World for Machine {
         self.ext.vm()
     }
 
-    /// Returns the CPU's local time: the time of the handler plus everything charged to the CPU
-    /// since, including the instructions executed so far.
+    /// Returns the local time of the CPU. This is the time at which the current handler started,
+    /// plus all time that was charged to the CPU since then, including the instructions that the
+    /// program has executed.
     fn now_ns(&self) -> u64 {
         self.local_time(self.this_cpu) + ops::unsettled_ns(self)
     }
 
-    /// Returns the time of the last tick. Ticks are the same for all CPUs here, because one CPU
-    /// keeps the time.
+    /// Returns the time of the last tick. All CPUs have the same value, because one CPU keeps the
+    /// time for all of them.
     fn coarse_ns(&self) -> u64 {
         let now = World::now_ns(self);
         now - now % self.tick_ns()
@@ -57,8 +58,8 @@ impl World for Machine {
         self.spec.topology.nodes.len() as u32
     }
 
-    /// Returns whether interrupts are disabled: under a runqueue lock, in ops.select_cpu() (the
-    /// task's pi_lock is held), and during a dump.
+    /// Returns whether interrupts are disabled. This is so while a runqueue is locked, in
+    /// ops.select_cpu() (where the task's pi_lock is held), and while a debug dump is written.
     fn irqs_disabled(&self) -> bool {
         let frame = &self.ext.frame;
         frame.locked_cpu.is_some() || frame.op == Some(Op::SelectCpu) || dump::is_open(self)
@@ -101,7 +102,8 @@ impl World for Machine {
     }
 
     fn log(&mut self, line: String) -> Result<(), Fault> {
-        // The text counts as used memory until the sink has received it; see Machine::flush.
+        // The text counts as used memory until it has been passed to the consumer of the trace; see
+        // Machine::flush.
         let memory = self.region.memory();
         let bytes = line.len() as u64;
         memory.charge_record(Use::Texts)?;
@@ -112,8 +114,8 @@ impl World for Machine {
     }
 
     fn release_object(&mut self, object: u64) {
-        // Errors cannot occur here: the object is released only on behalf of the policy, which
-        // still holds the reference.
+        // No error can occur here. The object is released on behalf of the policy, which still
+        // holds the reference.
         if let Some(task) = self.task_index(object) {
             let _ = self.put_task(task);
         } else {
@@ -121,8 +123,8 @@ impl World for Machine {
         }
     }
 
-    /// Tasks can own storage while references to them exist (`usage`), cgroups until they are
-    /// removed (percpu_ref_is_dying()).
+    /// Returns whether a task or a cgroup can have BPF local storage. A task can while there are
+    /// references to it (`usage`). A cgroup can until it is removed (percpu_ref_is_dying()).
     fn can_own_storage(&self, map_kind: u32, owner: u64) -> Result<bool, Fault> {
         if map_kind == kind::CGRP_STORAGE {
             return kfuncs::cgroup::cgroup_at(self, owner).map(|(_, dead)| !dead);
@@ -136,7 +138,7 @@ impl World for Machine {
         if !self.locks.knows_bpf(lock) {
             self.region.memory().charge_record(Use::Queues)?;
         }
-        // The cost of the lock includes the transfer of its cache line.
+        // The cost of acquiring the lock already includes the transfer of its cache line.
         self.region.lines().transfer_to(self.this_cpu.nr(), lock);
         self.lock(LockId::Bpf(lock));
         Ok(())
@@ -148,11 +150,12 @@ impl World for Machine {
     }
 
     fn timer_start(&mut self, timer: u64, ns: u64, flags: u64) -> Result<(), Fault> {
-        // Each start pushes an event, which stays in the queue even if the timer is moved or
-        // cancelled.
+        // Each start adds an event to the queue. The event remains there even if the timer is moved
+        // or cancelled.
         self.region.memory().charge_record(Use::Timers)?;
-        // An expiry in the past becomes the CPU's local time. So a callback that restarts its own
-        // timer uses up CPU time, and simulated time continues.
+        // If the expiry is in the past, the timer expires at the local time of the CPU. This time
+        // increases while a callback runs, so a callback that restarts its own timer cannot stop
+        // the simulated time.
         let now = self.now_ns();
         let at = if flags & TIMER_ABS != 0 {
             ns.max(now)
@@ -196,9 +199,9 @@ impl World for Machine {
     }
 }
 
-/// Runs the callback of an expired timer in interrupt context, on the CPU of the timer or, if that
-/// is offline, on another one. If the callback moves tasks between DSQs, the run counts as load
-/// balancing by the policy.
+/// Runs the callback of an expired timer in interrupt context. It runs on the CPU of the timer, or
+/// on another CPU if that one is offline. If the callback moves tasks between DSQs, it is counted
+/// as load balancing by the policy.
 pub fn timer_fired(m: &mut Machine, timer: u32, generation: u32) {
     m.region.memory().uncharge_records(Use::Timers, 1);
     let timers = m.ext.policy.as_mut().map(|policy| &mut policy.timers.slots);
@@ -219,8 +222,8 @@ pub fn timer_fired(m: &mut Machine, timer: u32, generation: u32) {
     m.charge(cpu, u64::from(m.spec.costs.callback_ns));
     let outer = std::mem::replace(&mut m.ext.frame, crate::sched::ext::ops_table::Frame::NONE);
     let before = m.ext.nr_moved;
-    // A callback may call the same kfuncs as the program that set it, which is nearly always
-    // ops.init().
+    // The callback may call the same kfuncs as the program that set it. That program is nearly
+    // always ops.init().
     let (result, _) = ops::run(m, kf::UNLOCKED, |m| Vm::run_timer(m, addr));
     m.ext.frame = outer;
     let moved = m.ext.nr_moved.wrapping_sub(before);

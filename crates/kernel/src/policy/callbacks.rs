@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The callbacks in struct sched_ext_ops, with one table row each.
+//! The table of the callbacks in struct sched_ext_ops. Each callback is a row with these columns:
 //!
 //! | column | meaning |
 //! |---|---|
 //! | `by_cpu` | name of the member in struct sched_ext_ops |
-//! | `by_cid` | name in struct sched_ext_ops_cid, which lacks two of the callbacks |
-//! | `since` | first Linux release with the callback |
-//! | `contexts` | kfuncs that the callback may call in addition to unrestricted ones ([`kf`]) |
+//! | `by_cid` | name of the member in struct sched_ext_ops_cid, which lacks two of the callbacks |
+//! | `since` | first Linux release that has the callback |
+//! | `contexts` | sets of restricted kfuncs that the callback may call ([`kf`]) |
 //! | `or_null` | index of the argument that may be NULL, if there is one |
 
 use bpf::rows::*;
 
-/// Contexts of calls, as bits of `Func::contexts` (enum scx_kf_allow_flags).
+/// Sets of kfuncs whose calls are restricted, as bits of `Func::contexts` (enum
+/// scx_kf_allow_flags). A program may call a restricted kfunc if the two have a bit in common.
 pub mod kf {
     pub const UNLOCKED: u32 = 1;
     pub const INIT: u32 = 1 << 1;
@@ -19,18 +20,19 @@ pub mod kf {
     pub const DISPATCH: u32 = 1 << 3;
     pub const ENQUEUE: u32 = 1 << 4;
     pub const SELECT_CPU: u32 = 1 << 5;
-    /// In a kfunc's row: not available to policies with a struct sched_ext_ops_cid. They are
-    /// rejected at load.
+    /// In the row of a kfunc: policies with a struct sched_ext_ops_cid may not call it. Such
+    /// policies are rejected when they are loaded.
     pub const BY_CPU: u32 = 1 << 7;
-    /// Callbacks that may call only unrestricted kfuncs.
+    /// For callbacks that may call only unrestricted kfuncs.
     pub const REST: u32 = 1 << 6;
-    /// Programs of type syscall.
+    /// For programs of type syscall.
     pub const SYSCALL: u32 = UNLOCKED | SELECT_CPU;
-    /// Tracing programs and timer callbacks.
+    /// For tracing programs and timer callbacks.
     pub const TRACING: u32 = REST;
 }
 
-/// Passes the rows to a macro, in the order of the members in Linux 7.2's struct sched_ext_ops.
+/// Passes the rows of the table to another macro, in the order of the members of struct
+/// sched_ext_ops in Linux 7.2.
 macro_rules! callbacks {
     ($then:ident) => {
         $then! {
@@ -76,7 +78,7 @@ macro_rules! callbacks {
 }
 pub(crate) use callbacks;
 
-/// A row of the table.
+/// A row of the table, see the top of this file.
 struct Row {
     by_cpu: &'static str,
     by_cid: Option<&'static str>,
@@ -98,7 +100,8 @@ macro_rules! rows {
         by_cpu: $by_cpu:ident $(, by_cid: $by_cid:ident)?, since: $since:expr, contexts: $contexts:expr
         $(, or_null: $or_null:literal)?
     })*) => {
-        /// A callback, in the order of Linux 7.2's struct sched_ext_ops.
+        /// A callback of a policy. The order is that of the members of struct sched_ext_ops in
+        /// Linux 7.2.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum Op {
@@ -106,7 +109,8 @@ macro_rules! rows {
         }
 
         pub const NR_OPS: usize = [$(stringify!($op)),*].len();
-        /// Member names, indexed by `Op as usize`. `trace::Event::Callback` uses the same table.
+        /// Names of the members, indexed by `Op as usize`. `trace::Event::Callback` contains such
+        /// an index.
         pub const NAMES: [&str; NR_OPS] = [$(c_name(stringify!($by_cpu))),*];
         pub(crate) const OPS: [Op; NR_OPS] = [$(Op::$op),*];
         static ROWS: [Row; NR_OPS] = [$(Row {
@@ -126,28 +130,28 @@ impl Op {
         ROWS[self as usize].by_cpu
     }
 
-    /// Returns the contexts in which the callback may call kfuncs (scx_kf_allow_flags).
+    /// Returns the sets of restricted kfuncs that the callback may call (scx_kf_allow_flags).
     #[inline(always)]
     pub(crate) fn contexts(self) -> u32 {
         ROWS[self as usize].contexts
     }
 
-    /// Returns the callback of a member of struct sched_ext_ops.
+    /// Returns the callback with this name in struct sched_ext_ops.
     pub fn by_name(name: &str) -> Option<Op> {
         OPS.into_iter().find(|op| op.name() == name)
     }
 
-    /// Returns the callback of a member of struct sched_ext_ops_cid.
+    /// Returns the callback with this name in struct sched_ext_ops_cid.
     pub fn by_cid_name(name: &str) -> Option<Op> {
         OPS.into_iter().find(|op| ROWS[*op as usize].by_cid == Some(name))
     }
 
-    /// Returns the first Linux release with the callback.
+    /// Returns the first Linux release that has the callback.
     pub(crate) fn since(self) -> Version {
         ROWS[self as usize].since
     }
 
-    /// Returns the index of the argument that may be NULL.
+    /// Returns the index of the argument that may be NULL, if there is one.
     pub(crate) fn or_null(self) -> Option<i32> {
         ROWS[self as usize].or_null
     }

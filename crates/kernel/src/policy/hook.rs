@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The tracepoints and functions to which tracing programs can attach, and the attached programs.
+//! Hooks: the tracepoints and kernel functions to which tracing programs of a policy (BPF
+//! scheduler) can be attached. Also contains the list of the attached programs.
 
 use bpf::object::{Program, ProgramKind};
 use profile::Profile;
 
 macro_rules! hooks {
     ($($hook:ident $name:literal,)*) => {
-        /// A tracepoint or kernel function to which programs can attach.
+        /// A hook: a tracepoint or a kernel function to which programs can be attached.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub(crate) enum Hook {
@@ -17,7 +18,7 @@ macro_rules! hooks {
     };
 }
 
-// Tracepoints come first, then functions.
+// The tracepoints are first, followed by the functions.
 hooks! {
     SchedSwitch "sched_switch",
     SchedWaking "sched_waking",
@@ -44,15 +45,15 @@ hooks! {
     CpusetWriteResmask "cpuset_write_resmask",
 }
 
-/// Index of the first hook that is a function.
+/// Index of the first hook that is a kernel function.
 pub(crate) const FIRST_FUNCTION: usize = Hook::WakeUpNewTask as usize;
 
-/// The attached programs.
+/// The tracing programs that are attached to hooks.
 #[derive(Default)]
 pub struct Tracing {
-    /// Bit of each hook with programs at its entry.
+    /// Bit set of the hooks that have a program at their entry.
     pub(crate) entry: u32,
-    /// Bit of each hook with programs at its exit.
+    /// Bit set of the hooks that have a program at their exit.
     pub(crate) exit: u32,
     pub(crate) programs: Vec<Attached>,
 }
@@ -64,10 +65,11 @@ pub(crate) struct Attached {
     pub(crate) function: u32,
 }
 
-/// Checks that the object contains the programs that a profile attaches or detaches.
+/// Checks that the object contains all programs that the profile attaches or detaches. A profile is
+/// a file that describes what the policy's user-space part does.
 ///
 /// # Errors
-/// Returns a message with the missing name and the names of the object's tracing programs.
+/// A message with the missing name and the names of the tracing programs in the object.
 pub(crate) fn check_names(programs: &[Program], profile: &Profile) -> Result<(), String> {
     let named = [("attach", &profile.attach), ("detach", &profile.detach)];
     for (key, name) in named
@@ -89,8 +91,8 @@ pub(crate) fn check_names(programs: &[Program], profile: &Profile) -> Result<(),
     Ok(())
 }
 
-/// Returns the programs that attach automatically or by the profile, and a warning for each program
-/// that will never run.
+/// Returns the programs that are attached, either automatically or because of the profile. Also
+/// returns a warning for each program that will never run.
 pub(crate) fn resolve(programs: &[Program], profile: &Profile) -> (Tracing, Vec<String>) {
     let (mut tracing, mut warnings) = (Tracing::default(), Vec::new());
     for program in programs {

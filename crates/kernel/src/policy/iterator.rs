@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Iterator programs (`SEC("iter/task")`), which run when user space reads the file of their link.
+//! Iterator programs for tasks (`SEC("iter/task")`). Such a program runs when user space reads the
+//! file of its link.
 //!
-//! The program is called once for each task in the order of pids, then once with NULL
-//! (bpf_iter_run_prog()). The output of a call is kept if it returns 0. After a return value of 1
-//! the kernel would repeat the call with the same object; the simulator drops the output, because a
-//! repeated call would write the same. Other kinds of iterators are not modelled.
+//! The program is called once for each task in ascending order of pids, then once with NULL
+//! (bpf_iter_run_prog()). If a call returns 0, its output is kept. If a call returns 1, the kernel
+//! drops its output and repeats the call with the same task. Here the output is dropped and the
+//! call is not repeated, because it would write the same again. Other kinds of iterators are not
+//! modelled.
 
 use crate::machine::Machine;
 use crate::policy::callbacks::kf;
@@ -13,13 +15,14 @@ use crate::simulation::id::IDLE;
 use bpf::engine::Vm;
 use bpf::object::{Program, ProgramKind};
 
-/// Value of the seq_file pointer. Programs cannot access it.
+/// The value that is passed as pointer to the seq_file. Programs cannot access this struct.
 const SEQ: u64 = 1;
 
-/// Runs an iterator program and returns its output.
+/// Runs an iterator program. Returns its output.
 ///
 /// # Errors
-/// If the program is not a task iterator, faults, or returns a value other than 0 and 1.
+/// If the program is not a task iterator, if it faults, or if it returns a value other than 0 and
+/// 1.
 pub fn read(m: &mut Machine, program: &Program) -> Result<String, String> {
     if program.kind != ProgramKind::Iter || program.attach_to != "task" {
         return Err(format!(
@@ -49,8 +52,8 @@ pub fn read(m: &mut Machine, program: &Program) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output).into_owned())
 }
 
-/// Calls the program with a struct bpf_iter__task, which points to a struct bpf_iter_meta and to
-/// the task.
+/// Calls the program with a struct bpf_iter__task. This struct contains pointers to a struct
+/// bpf_iter_meta and to the task.
 fn call(m: &mut Machine, program: &Program, number: u64, task: u64) -> Result<u64, String> {
     let function = program.function;
     let bytes = |words: &[u64]| -> Vec<u8> { words.iter().flat_map(|word| word.to_le_bytes()).collect() };

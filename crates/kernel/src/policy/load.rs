@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Loading of a policy's BPF object: linking, compiling, the set-up of its user-space part,
-//! enabling.
+//! Loading of a policy's BPF object: linking, compiling, the steps of its user-space part, and
+//! enabling the policy. A profile is a file that describes the user-space part.
 
 use crate::machine::Machine;
 use crate::policy::release::{Release, describe};
@@ -15,21 +15,21 @@ use bpf::object::Object;
 use bpf::rows::V6_12;
 use profile::{Profile, Properties};
 
-/// Why a policy could not be loaded. Apart from effects of the policy's own programs, the machine
-/// is unchanged.
+/// Reason why a policy could not be loaded. The machine is then unchanged, except for effects of
+/// programs of the policy that have already run.
 #[derive(Debug)]
 #[must_use]
 pub enum LoadError {
-    /// User error: the object is not a scheduler, or the profile does not fit it.
+    /// A user error: the object is not a scheduler, or the profile does not fit the object.
     Input(String),
-    /// Policy error: the kernel or libbpf would reject the policy, or the policy failed while it
-    /// was enabled.
+    /// A policy error: the kernel or libbpf would reject the policy, or the policy failed while it
+    /// was being enabled.
     Refused(Box<Exit>),
 }
 
 impl LoadError {
-    /// Returns the error for an object that the kernel or libbpf rejects before any of its code has
-    /// run.
+    /// Returns the error for an object that the kernel or libbpf would reject before any of its
+    /// code runs.
     fn refused(m: &Machine, image: &Image, message: impl std::fmt::Display) -> LoadError {
         LoadError::Refused(Exit::refusal(file_stem(&image.file), message.to_string(), m.now))
     }
@@ -50,18 +50,19 @@ impl From<String> for LoadError {
     }
 }
 
-/// Returns the NAME of `path/to/NAME.bpf.o`.
+/// Returns NAME for a path of the form `path/to/NAME.bpf.o`.
 fn file_stem(file: &str) -> &str {
     let name = file.rsplit('/').next().unwrap_or(file);
     name.strip_suffix(".bpf.o").or(name.strip_suffix(".o")).unwrap_or(name)
 }
 
-/// Loads the policy in an object and executes the rest of its profile. The object's globals have
-/// been set before (see [`Profile::apply`]). The returned image contains warnings about unsupported
-/// parts of the object ([`Image::warnings`]) and the addresses of its globals.
+/// Loads the policy in an object, performs the steps of its profile and enables the policy. The
+/// object's global variables must have been set before (see [`Profile::apply`]). The returned image
+/// contains warnings about parts of the object that are not supported ([`Image::warnings`]), and
+/// the addresses of its global variables.
 ///
 /// # Errors
-/// If the object cannot be loaded, or the policy fails while it is enabled.
+/// If the object cannot be loaded, or if the policy fails while it is being enabled.
 pub fn load(m: &mut Machine, object: &Object, profile: &Profile, engine: Engine) -> Result<Image, LoadError> {
     let (mut image, policy) = open(m, object, profile, engine)?;
     if !profile.absent.is_empty() {
@@ -71,7 +72,8 @@ pub fn load(m: &mut Machine, object: &Object, profile: &Profile, engine: Engine)
     Ok(image)
 }
 
-/// Links and compiles an object. Its globals are then in memory, but none of its code has run.
+/// Links and compiles an object. Afterwards its global variables are in memory, but none of its
+/// code has run.
 ///
 /// # Errors
 /// If the object cannot be loaded.
@@ -79,8 +81,8 @@ pub fn open(m: &Machine, object: &Object, profile: &Profile, engine: Engine) -> 
     open_changed(m, object, profile, engine, |_| {})
 }
 
-/// Like [`open`], but calls `change` on the linked image before it is compiled. Tests use it to
-/// insert code.
+/// Links and compiles an object like [`open`], but calls `change` with the linked image before it
+/// is compiled. Tests use this to insert code.
 ///
 /// # Errors
 /// The same as those of [`open`].
@@ -101,10 +103,10 @@ pub fn open_changed(
     Ok((image, policy))
 }
 
-/// Executes the rest of the profile and enables the policy.
+/// Performs the steps of the profile and enables the policy.
 ///
 /// # Errors
-/// If the profile does not fit the object, or the policy fails while it is enabled.
+/// If the profile does not fit the object, or if the policy fails while it is being enabled.
 pub fn attach(m: &mut Machine, image: &Image, policy: Policy, profile: &Profile) -> Result<(), LoadError> {
     let cid = policy.cid;
     let hooks = hook::resolve(&image.programs, profile).0;
@@ -116,7 +118,7 @@ pub fn attach(m: &mut Machine, image: &Image, policy: Policy, profile: &Profile)
     loaded
 }
 
-/// Executes the profile of an installed policy and enables the policy.
+/// Performs the steps of the profile for a policy that is in the machine, and enables the policy.
 fn run_profile_and_enable(m: &mut Machine, image: &Image, profile: &Profile, cid: bool) -> Result<(), LoadError> {
     user_space::before(m, image, profile, cid)?;
     register_competitors(m, image)?;
@@ -124,11 +126,13 @@ fn run_profile_and_enable(m: &mut Machine, image: &Image, profile: &Profile, cid
     Ok(user_space::after(m, image, profile)?)
 }
 
-/// Declaration tag of a global array with one element per task, which represents fields of
-/// task_struct. Its cache lines compete for cache sets in the same way as task_structs.
+/// Tag with which a policy marks a global array that stands for fields of task_struct and has one
+/// element for each task. The cache lines of such an array compete for space in the caches like
+/// those of task_structs.
 const TASK_STRUCT: &str = "task_struct";
 
-/// Registers the arrays with the tag TASK_STRUCT as competitors for cache sets.
+/// Registers the arrays that have this tag, so that their cache lines compete for space in the
+/// simulated caches.
 fn register_competitors(m: &Machine, image: &Image) -> Result<(), String> {
     let tagged = image.sections.iter().flat_map(|section| &section.tagged);
     for array in tagged.filter(|array| array.tag == TASK_STRUCT) {
@@ -149,11 +153,11 @@ fn register_competitors(m: &Machine, image: &Image) -> Result<(), String> {
     Ok(())
 }
 
-/// Members of struct sched_ext_ops that a profile can set.
+/// Members of struct sched_ext_ops that a profile can set, as listed in error messages.
 const OPS: &str = "flags, timeout_ms, exit_dump_len, dispatch_max_batch and hotplug_seq";
 
-/// Links and compiles an object without enabling it. Returns the warnings about unsupported parts
-/// of it.
+/// Links and compiles an object without enabling its policy. Returns warnings about parts of the
+/// object that are not supported.
 ///
 /// # Errors
 /// If the object cannot be loaded.
@@ -161,14 +165,14 @@ pub fn check(m: &Machine, object: &Object, profile: &Profile, engine: Engine) ->
     Ok(open(m, object, profile, engine)?.0.warnings)
 }
 
-/// Compiles the object and returns its policy. The callback table is the one that the profile
-/// names; by default, the first one that attaches automatically.
+/// Compiles the object and returns its policy. The table of callbacks is the one that the profile
+/// names. By default it is the first table that is attached automatically.
 fn build_policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -> Result<Policy, LoadError> {
     let named = profile.struct_ops.as_str();
     let refused = |message: String| LoadError::refused(m, image, message);
     let wanted = |ops: &&StructOps| ops.attachable && (named.is_empty() || ops.map_name == named);
     let schedulers = image.struct_ops.iter().filter(wanted);
-    // Tables that attach automatically come first.
+    // Tables that are attached automatically are preferred.
     let Some(table) = schedulers.min_by_key(|ops| !ops.auto_attach) else {
         return Err(no_scheduler(m, image, named));
     };
@@ -212,11 +216,12 @@ fn build_policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -
     Ok(Policy { vm, ops, cid })
 }
 
-/// Applies a profile's changes to struct sched_ext_ops: sets members and removes callbacks.
+/// Applies the changes to struct sched_ext_ops that the profile contains: sets members and removes
+/// callbacks.
 fn set_members(m: &Machine, image: &Image, profile: &Profile, cid: bool, ops: &mut OpsTable) -> Result<(), String> {
     let facts = Properties::new(&m.spec, &m.release).with_types(&image.btf);
     let mut names = profile.names(facts)?;
-    // Values in the object, which expressions of the profile can use.
+    // Values of the object, which expressions in the profile can use.
     let own = [
         ("flags", ops.flags),
         ("timeout_ms", ops.timeout_ms.into()),
@@ -244,9 +249,9 @@ fn set_members(m: &Machine, image: &Image, profile: &Profile, cid: bool, ops: &m
     Ok(())
 }
 
-/// Returns the error for an object without a scheduler. Programs of other subsystems that call
-/// sched_ext's kfuncs get the kernel's error (scx_kfunc_context_filter()), because the kernel
-/// checks that first.
+/// Returns the error for an object without a scheduler. If the object calls kfuncs of sched_ext
+/// from programs of other subsystems, this is the kernel's error for such calls
+/// (scx_kfunc_context_filter()), because the kernel makes that check first.
 fn no_scheduler(m: &Machine, image: &Image, named: &str) -> LoadError {
     let release = m.release;
     let absent = |ops: &&StructOps| !release.has_type(&ops.type_name) && (named.is_empty() || ops.map_name == named);
@@ -274,8 +279,8 @@ fn no_scheduler(m: &Machine, image: &Image, named: &str) -> LoadError {
     }
 }
 
-/// GPL-compatible licenses (license_is_gpl_compatible()). Programs with them may use symbols that
-/// are exported to GPL code only.
+/// Licenses that are compatible with the GPL (license_is_gpl_compatible()). Only programs with such
+/// a license may use symbols that are exported for GPL code.
 const GPL_COMPATIBLE: [&str; 6] = [
     "GPL",
     "GPL v2",
@@ -285,7 +290,7 @@ const GPL_COMPATIBLE: [&str; 6] = [
     "Dual MPL/GPL",
 ];
 
-/// Checks the license as the verifier does for struct_ops programs (check_struct_ops_btf_id()).
+/// Checks the license like the verifier does for struct_ops programs (check_struct_ops_btf_id()).
 fn check_license(image: &Image) -> Result<(), String> {
     if GPL_COMPATIBLE.contains(&image.license.as_str()) {
         return Ok(());
@@ -299,12 +304,14 @@ fn check_license(image: &Image) -> Result<(), String> {
     ))
 }
 
-/// Rejects an object as libbpf would: if a symbol that is not weak is missing (-ESRCH), or if a
-/// struct_ops member is set that the kernel does not have (-ENOTSUP).
+/// Rejects objects that libbpf would reject: if a symbol is missing that is not weak (-ESRCH), or
+/// if a member of struct_ops is set that the kernel does not have (-ENOTSUP).
 ///
-/// Loaders built with SCX_OPS_OPEN clear some of the members that the kernel does not have. These
-/// have already been removed, with a warning. A kfunc that Linux has but the simulated kernel does
-/// not model is also only a warning. Calling it ends the policy.
+/// There are two exceptions, which are only warnings:
+///
+/// - Loaders that use SCX_OPS_OPEN clear some members that the kernel does not have. These members
+///   have already been removed.
+/// - The kfunc exists in Linux but is not modelled. A call of this kfunc ends the policy.
 fn refuse_absent(image: &Image, table: &StructOps, release: Release) -> Result<(), String> {
     let kfuncs = kfuncs::all();
     for symbol in image.missing.iter().filter(|symbol| symbol.function) {
@@ -334,14 +341,14 @@ fn refuse_absent(image: &Image, table: &StructOps, release: Release) -> Result<(
     }
 }
 
-/// Returns whether SCX_OPS_OPEN clears this member if the kernel does not have it. Those are the
-/// members that Linux 6.12 lacks.
+/// Returns whether SCX_OPS_OPEN clears this member if the kernel does not have it. These are the
+/// members that do not exist in Linux 6.12.
 fn is_cleared(member: &str) -> bool {
     member == "sub_cgroup_id" || Op::by_name(member).is_some_and(|op| op.since() > V6_12)
 }
 
-/// Sets the `__SCX_*` and `__COMPAT_SCX_*` variables of the scx headers to the kernel's values.
-/// Constants that the release does not have stay 0.
+/// Sets the variables `__SCX_*` and `__COMPAT_SCX_*` of the scx headers to the values of the
+/// kernel's enumerators. Variables for enumerators that the release does not have remain 0.
 fn set_enum_constants(object: &mut Object, release: Release) -> Result<(), String> {
     let names: Vec<String> = object
         .variables()
@@ -360,8 +367,8 @@ fn set_enum_constants(object: &mut Object, release: Release) -> Result<(), Strin
     Ok(())
 }
 
-/// Links an object for the machine's kernel release and resolves its profile's tracing programs and
-/// inner maps.
+/// Links an object against the kernel release of the machine. Also finds the tracing programs and
+/// the inner maps that the profile names.
 fn link_object(m: &Machine, object: &Object, profile: &Profile) -> Result<Image, LoadError> {
     let mut object = object.clone();
     set_enum_constants(&mut object, m.release)?;

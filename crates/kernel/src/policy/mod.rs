@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Loading a policy's BPF object, and the kernel's interface to it: types, kfuncs, callbacks and
-//! tracepoints.
+//! Loading of a policy's BPF object, and the parts of the simulated kernel that the policy uses:
+//! types, kfuncs, callbacks and tracepoints.
 
 pub mod bpf_world;
 pub mod callbacks;

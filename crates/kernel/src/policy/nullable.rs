@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Checks that callbacks test arguments that may be NULL: `prev` of ops.dispatch() and `to` of
-//! ops.yield(). The kernel's verifier rejects a program that uses such an argument without a test,
-//! and so does this check.
+//! Checks that a callback tests an argument that may be NULL before it uses the argument. These
+//! arguments are `prev` of ops.dispatch() and `to` of ops.yield(). The kernel's verifier rejects
+//! programs without such a test, and so does the simulator.
 //!
-//! The check walks the paths of the callback. For each register and stack slot it tracks whether
-//! the content is the untested argument, the tested argument or a known constant. At a branch that
-//! it cannot decide, it follows both paths. It accepts all uses that it cannot track, such as an
-//! argument passed to another function or stored outside the stack.
+//! The check follows the paths through the callback. For each register and each stack slot, it
+//! tracks whether the content is the untested argument, the tested argument or a known constant. If
+//! it cannot know the outcome of a branch, it follows both paths. Uses that cannot be tracked are
+//! accepted, for example if the argument is passed to another function or stored outside of the
+//! stack.
 
 use crate::policy::callbacks::OPS;
 use crate::sched::ext::ops_table::OpsTable;
 use bpf::image::{CALL, Code, Insn, LD_IMM64, TRAP};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Number of states after which the check gives up and accepts a callback. Real callbacks that use
-/// the argument do so within a few hundred states.
+/// Maximum number of states. If a callback has more, the check stops and accepts it. Real callbacks
+/// use the argument within a few hundred states.
 const MAX_STATES: usize = 20_000;
 
-/// Known content of a register or a stack slot.
+/// Knowledge about the content of a register or a stack slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Value {
     Unknown,
     /// Pointer to the array of the callback's arguments.
     Context,
-    /// The argument, not tested yet.
+    /// The argument, which has not been tested yet.
     MaybeNull,
     /// Frame pointer plus an offset in bytes.
     Stack(i32),
@@ -34,11 +35,12 @@ enum Value {
 struct State {
     pc: usize,
     regs: [Value; 11],
-    /// Known contents of stack slots, by offset.
+    /// Known contents of stack slots, by their offsets in bytes.
     slots: BTreeMap<i32, Value>,
 }
 
-/// Returns the verifier's error if a callback uses an argument without testing it.
+/// Checks all callbacks. Returns the verifier's error message if a callback uses an argument that
+/// may be NULL without testing it.
 pub(crate) fn check(code: &Code, ops: &OpsTable) -> Result<(), String> {
     for op in OPS {
         let (Some(function), Some(arg)) = (ops.function(op), op.or_null()) else {
@@ -55,7 +57,8 @@ pub(crate) fn check(code: &Code, ops: &OpsTable) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the first access to memory through the untested argument: instruction and register.
+/// Returns the first instruction that accesses memory through the untested argument, and the
+/// register it uses.
 fn used_untested(code: &Code, function: usize, arg: i32) -> Option<(usize, u8)> {
     let function = &code.functions[function];
     let mut regs = [Value::Unknown; 11];
@@ -68,7 +71,8 @@ fn used_untested(code: &Code, function: usize, arg: i32) -> Option<(usize, u8)> 
     }];
     let mut seen = BTreeSet::new();
     while let Some(mut state) = todo.pop() {
-        // Follows the path until it ends or reaches a branch in a state that was seen before.
+        // Follows the path until it ends, or until it reaches a branch in a state that was already
+        // examined.
         while state.pc < function.end && seen.len() < MAX_STATES {
             let insn = code.insns[state.pc];
             let branch = matches!(insn.op & CLASS, JMP | JMP32) && insn.op != CALL;
@@ -97,11 +101,11 @@ fn used_untested(code: &Code, function: usize, arg: i32) -> Option<(usize, u8)> 
     None
 }
 
-/// The instructions that can follow.
+/// Which instructions may be executed next.
 enum Next {
     On,
     Jump,
-    /// Both the next instruction and the target; contains the state at the target.
+    /// Either the next instruction or the target of the jump. Contains the state at the target.
     Either(Box<State>),
     End,
 }
@@ -123,7 +127,7 @@ const MOV: u8 = 0xb0;
 const ADD: u8 = 0x00;
 const BY_REGISTER: u8 = 8;
 
-/// Returns the register through which an instruction accesses memory.
+/// Returns the register that contains the address if an instruction accesses memory.
 fn base(insn: &Insn) -> Option<u8> {
     match insn.op & CLASS {
         LDX => Some(insn.src),
@@ -132,7 +136,7 @@ fn base(insn: &Insn) -> Option<u8> {
     }
 }
 
-/// Updates the state for one instruction.
+/// Updates the state according to one instruction.
 fn step(state: &mut State, insn: &Insn, arg: i32) -> Next {
     let (dst, src) = (insn.dst as usize, insn.src as usize);
     match insn.op & CLASS {
@@ -174,11 +178,12 @@ fn operand(state: &State, insn: &Insn) -> Value {
 fn alu(state: &State, insn: &Insn) -> Value {
     let wide = insn.op & CLASS == ALU64;
     match (insn.op & 0xf0, state.regs[insn.dst as usize], operand(state, insn)) {
-        // A narrow move or a sign extension changes the value, so the result is not tracked.
+        // A narrow move or a move with sign extension changes the value, so its result is not
+        // tracked.
         (MOV, _, value) if insn.off == 0 && wide => value,
         (MOV, _, Value::Const(value)) if insn.off == 0 => Value::Const(i64::from(value as u32)),
         (ADD, Value::Stack(at), Value::Const(by)) if wide => Value::Stack(at + by as i32),
-        // The argument plus a constant is as untested as the argument.
+        // The argument plus a constant also counts as untested.
         (ADD, Value::MaybeNull, Value::Const(_)) if wide => Value::MaybeNull,
         _ => Value::Unknown,
     }
@@ -193,7 +198,7 @@ fn jump(state: &mut State, insn: &Insn) -> Next {
             return Next::On;
         }
         0x95 => return Next::End,
-        // ja, gotol
+        // The instructions ja and gotol, which always jump.
         0x05 | 0x06 => return Next::Jump,
         _ => {}
     }
@@ -220,7 +225,7 @@ fn jump(state: &mut State, insn: &Insn) -> Next {
     }
 }
 
-/// Replaces all copies of the untested argument by `value` after a test.
+/// Replaces all copies of the untested argument by `value`, because the argument has been tested.
 fn settle(state: &mut State, value: Value) {
     for held in state.regs.iter_mut().chain(state.slots.values_mut()) {
         if *held == Value::MaybeNull {

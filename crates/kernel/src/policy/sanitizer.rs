@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Describes the machine's kernel objects to the sanitizer (`bpf::sanitizer`), and explains the
-//! sanitizer's findings.
+//! Connects the machine to the sanitizer (`bpf::sanitizer`, `--check`), which enforces the rules of
+//! the kernel's verifier at run time. Describes the kernel objects to the sanitizer, and adds
+//! explanations to its findings.
 
 use crate::machine::Machine;
 use crate::policy::layout::{
@@ -13,8 +14,8 @@ use bpf::link::Image;
 use bpf::sanitizer::{KernelObject, Rules};
 use std::mem::offset_of;
 
-/// Structs in a policy's memory that kfuncs access, with their sizes in bytes. The sizes of
-/// iterators are those in vmlinux.h.
+/// Structs that kfuncs access in the memory of a policy, with their sizes in bytes. The sizes of
+/// the iterators are those in vmlinux.h.
 const STRUCTS: [(&str, u64); 5] = [
     ("bpf_iter_css", 24),
     ("bpf_iter_task", 24),
@@ -29,10 +30,10 @@ const STRUCTS: [(&str, u64); 5] = [
     ),
 ];
 
-/// Name of the first member of a cgroup and of each controller's data for a cgroup.
+/// Name of the first member of struct cgroup, and of the data of each controller for a cgroup.
 const CSS: &str = "cgroup_subsys_state";
 
-/// Returns the sanitizer's rules for a policy's object.
+/// Returns the rules that the sanitizer applies to the object of a policy.
 pub(crate) fn rules(m: &Machine, image: &Image) -> Rules {
     Rules {
         programs: image.programs.clone(),
@@ -41,7 +42,7 @@ pub(crate) fn rules(m: &Machine, image: &Image) -> Rules {
     }
 }
 
-/// Returns the rules that do not depend on the policy.
+/// Returns the rules that are the same for all policies on this machine.
 fn rules_of_machine(m: &Machine) -> Rules {
     let layout = &m.layout;
     let object = |name, at, size: usize, writable: &[(u64, u64)], parts: &[(usize, &'static str)]| KernelObject {
@@ -75,7 +76,7 @@ fn rules_of_machine(m: &Machine) -> Rules {
         mask(layout.cpuset_masks(&m.region, 0)[0]),
         mask(m.idle.cpumask(None)),
     ];
-    // The array of a cgroup's ancestors follows the cgroup.
+    // The array of a cgroup's ancestors is stored directly after the cgroup.
     let ancestors = layout.cgroup_stride() as usize;
     objects.push(object(
         "cgroup",
@@ -91,8 +92,8 @@ fn rules_of_machine(m: &Machine) -> Rules {
     }
 }
 
-/// Returns the notes that supplement the message of a sanitizer fault, and the callers, innermost
-/// first.
+/// Returns notes that explain a fault which the sanitizer has found, and the functions that were
+/// being called, innermost first.
 pub(crate) fn describe(m: &Machine, fault: &Fault) -> (Vec<String>, Vec<String>) {
     let Some(report) = &fault.report else {
         return (Vec::new(), Vec::new());
@@ -112,7 +113,7 @@ pub(crate) fn describe(m: &Machine, fault: &Fault) -> (Vec<String>, Vec<String>)
     (notes, report.callers.iter().map(|&pc| code.describe(pc)).collect())
 }
 
-/// Describes the task if the address is in a task_struct.
+/// Returns a description of the task if the address is in a task_struct.
 fn task_at(m: &Machine, addr: u64) -> Option<String> {
     let first = m.layout.first_task_addr();
     let stride = m.layout.task_stride();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The simulated kernel that BPF objects are linked against: the types, functions, variables and
-//! configuration of one Linux release on one machine.
+//! Describes the simulated kernel against which BPF objects are linked: the types, functions,
+//! variables and configuration of a Linux release on one machine.
 
 use crate::policy::kfuncs;
 use crate::policy::layout::{self, Layout, enums};
@@ -64,11 +64,11 @@ kstruct! {
     }
 }
 
-/// Returns the parts of the machine's kernel that objects can refer to. Weak references to symbols
-/// that the release lacks are NULL.
+/// Returns all parts of the simulated kernel that an object can refer to. Weak references to
+/// symbols that the release lacks become NULL.
 ///
 /// # Panics
-/// If a prototype in the kfunc table is not valid C, which is a bug of the simulator.
+/// If a prototype in the table of kfuncs is not valid C. This is a bug of the simulator.
 pub fn target(spec: &MachineSpec, layout: &Layout, release: Release) -> Target {
     let mut types = Builder::new();
     add_types(&mut types, release);
@@ -108,12 +108,12 @@ pub fn target(spec: &MachineSpec, layout: &Layout, release: Release) -> Target {
     target
 }
 
-/// Adds the structs, typedefs and enums that objects can refer to.
+/// Adds the structs, typedefs and enums that an object can refer to.
 fn add_types(types: &mut Builder, release: Release) {
     let cpumask = types.add::<layout::cpumask>();
     types.typedef("cpumask_t", cpumask);
-    // The mask at the end of a task_struct is only as long as the machine needs. Objects that ask
-    // for the size of a mask get the kernel's.
+    // The mask at the end of a task_struct has only as many words as the machine needs. Objects
+    // that use the size of a mask get the size in the kernel.
     types.resize(cpumask, layout::MASK_BYTES as u32);
     let cpumask = types.ptr(cpumask);
     types.typedef("cpumask_var_t", cpumask);
@@ -171,14 +171,14 @@ fn add_types(types: &mut Builder, release: Release) {
     types.add::<bpf_cpumask>();
 }
 
-/// Returns the configuration variables that objects can refer to.
+/// Returns the kernel configuration variables that an object can refer to.
 fn config(spec: &MachineSpec, release: Release) -> Vec<(&'static str, String)> {
     let nr_cpus = spec.topology.nr_cpus();
     let y = || "y".to_string();
     vec![
         ("LINUX_KERNEL_VERSION", release.version_code().to_string()),
         ("CONFIG_HZ", spec.hz.to_string()),
-        // The size of a distribution kernel, unless the machine is larger.
+        // The value in a kernel of a distribution, or more if the machine has more CPUs.
         ("CONFIG_NR_CPUS", nr_cpus.next_multiple_of(64).max(8192).to_string()),
         ("CONFIG_X86_64", y()),
         ("CONFIG_SMP", y()),

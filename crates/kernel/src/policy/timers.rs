@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! State of a policy's BPF timers.
+//! State of the BPF timers of a policy (BPF scheduler).
 
 use crate::simulation::id::CpuId;
 use std::collections::BTreeMap;
 
-/// All timers that the policy has started. A timer fires on the CPU that started it, whether or not
-/// it was pinned to it.
+/// All timers that the policy has started. A timer always fires on the CPU that started it, even if
+/// it was not pinned to that CPU.
 #[derive(Default)]
 pub struct Timers {
     pub(crate) slots: Vec<Timer>,
@@ -15,8 +15,9 @@ pub struct Timers {
 pub(crate) struct Timer {
     pub(crate) addr: u64,
     pub(crate) cpu: CpuId,
-    /// Number of the pending start, from [`Core::timer_starts`](crate::sched::ext::core::Core). An
-    /// event with another number is obsolete: the timer was restarted or cancelled, or the policy
-    /// has been unloaded.
+    /// Number of the start that is pending, from
+    /// [`Core::timer_starts`](crate::sched::ext::core::Core). Events with another number are
+    /// ignored. They are left over if the timer was restarted or cancelled, or if the policy was
+    /// unloaded.
     pub(crate) pending: Option<u32>,
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Calls the programs that a policy has attached to tracepoints and kernel functions.
+//! Calls the programs that a policy (BPF scheduler) has attached to tracepoints and kernel
+//! functions (hooks).
 //!
-//! The machine calls a function of this file wherever the kernel has the hook. If no program is
-//! attached, the call costs one test. Programs receive the arguments that the kernel passes, except
-//! that objects which are not modelled (files, sockets, `linux_binprm`) are NULL. fexit programs
-//! run after the function's work and receive its result as the last argument. Programs attached to
-//! other hooks never run; a warning at load says so.
+//! The machine calls a function of this file wherever the kernel has a hook. If no program is
+//! attached, the call takes only one test. Programs get the arguments that the kernel would pass.
+//! However, objects that are not modelled are NULL, for example files, sockets and `linux_binprm`.
+//! fexit programs run at the end of the function and get its result as the last argument. Programs
+//! that are attached to other hooks never run. A warning at load lists them.
 
 use super::hook::*;
 use crate::machine::Machine;
@@ -19,7 +20,7 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::engine::Vm;
 use bpf::object::{Program, ProgramKind};
 
-/// Runs the programs at the entry of a hook, if there are any.
+/// Runs the programs that are attached to the entry of a hook.
 macro_rules! at {
     ($m:expr, $hook:ident, $($arg:expr),*) => {
         if $m.ext.hooked_at_entry(Hook::$hook) {
@@ -29,7 +30,7 @@ macro_rules! at {
     };
 }
 
-/// Runs the programs at the exit of a hook, if there are any.
+/// Runs the programs that are attached to the exit of a hook.
 macro_rules! after {
     ($m:expr, $hook:ident, $($arg:expr),*) => {
         if $m.ext.hooked_at_exit(Hook::$hook) {
@@ -39,12 +40,13 @@ macro_rules! after {
     };
 }
 
-/// Runs the attached programs. The caller has already checked that there are some.
+/// Runs the programs that are attached to a hook. The caller has already checked that there are
+/// some.
 #[cold]
 fn run<const N: usize>(m: &mut Machine, hook: Hook, at_exit: bool, args: &[u64; N]) {
     let mut next = 0;
-    // A program can end the policy, but the policy stays loaded until the current handler is
-    // finished.
+    // A program can end the policy, but the policy remains in the machine until the end of the
+    // current handler.
     while let Some(&attached) = m.ext.policy.as_ref().and_then(|policy| policy.hooks.programs.get(next)) {
         next += 1;
         if attached.hook != hook as u8 || attached.at_exit != at_exit {
@@ -61,7 +63,7 @@ fn run<const N: usize>(m: &mut Machine, hook: Hook, at_exit: bool, args: &[u64; 
     }
 }
 
-/// Reports a switch of `cpu` from `prev` to `next`.
+/// Calls the programs for a switch of `cpu` from `prev` to `next`.
 #[inline]
 pub(crate) fn sched_switch(m: &mut Machine, cpu: CpuId, prev: TaskId, next: TaskId) {
     if m.ext.hooked_at_entry(Hook::SchedSwitch) {
@@ -96,7 +98,7 @@ pub(crate) fn sched_wakeup(m: &mut Machine, task: TaskId, new: bool) {
     }
 }
 
-/// Reports that `task`, which is on no queue, moves to `cpu`.
+/// Calls the programs for a move of `task` to `cpu`. The task is not queued.
 #[inline]
 pub(crate) fn sched_migrate_task(m: &mut Machine, task: TaskId, cpu: CpuId) {
     at!(m, SchedMigrateTask, m.layout.task_addr(task), u64::from(cpu));
@@ -129,13 +131,13 @@ pub(crate) fn sched_process_exec(m: &mut Machine, task: TaskId) {
     );
 }
 
-/// Reports that the name of `task` is about to change to `comm`.
+/// Calls the programs for a change of the name of `task` to `comm`, before the change.
 pub(crate) fn task_rename(m: &mut Machine, task: TaskId, comm: &str) {
     if m.ext.hooked_at_entry(Hook::TaskRename) {
         let addr = m.layout.task_addr(task);
         let mut bytes = comm.as_bytes().to_vec();
         bytes.resize(16, 0);
-        // `run` has already handled faults of the program, so there is no error here.
+        // `run` has already handled faults of the programs, so no error is left here.
         let _ = Vm::with_stack(m, &bytes, |m, comm| {
             run(m, Hook::TaskRename, false, &[addr, comm]);
             Ok(())
@@ -159,7 +161,7 @@ pub(crate) fn sched_process_exit(m: &mut Machine, task: TaskId) {
     }
 }
 
-/// Reports that a task was moved to a cgroup.
+/// Calls the programs for the move of a task to a cgroup.
 pub(crate) fn cgroup_attach_task(m: &mut Machine, task: TaskId, cgroup: u32) {
     at!(
         m,
@@ -171,7 +173,7 @@ pub(crate) fn cgroup_attach_task(m: &mut Machine, task: TaskId, cgroup: u32) {
     );
 }
 
-/// Reports that a cgroup was created.
+/// Calls the programs for the creation of a cgroup.
 pub(crate) fn cgroup_mkdir(m: &mut Machine, cgroup: u32) {
     at!(
         m,
@@ -181,7 +183,7 @@ pub(crate) fn cgroup_mkdir(m: &mut Machine, cgroup: u32) {
     );
 }
 
-/// Reports that a cgroup was removed.
+/// Calls the programs for the removal of a cgroup.
 pub(crate) fn cgroup_rmdir(m: &mut Machine, cgroup: u32) {
     at!(
         m,
@@ -191,18 +193,19 @@ pub(crate) fn cgroup_rmdir(m: &mut Machine, cgroup: u32) {
     );
 }
 
-/// Reports that the CPUs of a cgroup are about to change.
+/// Calls the programs at the entry of the function that changes the CPUs of a cgroup.
 pub(crate) fn cpuset_write_resmask(m: &mut Machine) {
     at!(m, CpusetWriteResmask, 0, 0, 0, 0);
 }
 
-/// Reports that the CPUs of a cgroup have changed. The kernel's result is the number of bytes
-/// written, which is not modelled and is 0 here.
+/// Calls the programs at the exit of the function that changes the CPUs of a cgroup. In the kernel,
+/// the function's result is the number of bytes written. This is not modelled; the result is 0.
 pub(crate) fn cpuset_written(m: &mut Machine) {
     after!(m, CpusetWriteResmask, 0, 0, 0, 0, 0);
 }
 
-/// Reports the tick on a CPU: sched_tick(), and the entry and exit of scx_tick().
+/// Calls the programs for the tick on a CPU: for sched_tick(), and for the entry and exit of
+/// scx_tick().
 #[inline]
 pub(crate) fn sched_tick(m: &mut Machine, cpu: CpuId) {
     at!(m, SchedTick, 0);
@@ -210,32 +213,34 @@ pub(crate) fn sched_tick(m: &mut Machine, cpu: CpuId) {
     after!(m, ScxTick, m.layout.rq_addr(cpu), 0);
 }
 
-/// Reports that futex_wake() is about to wake `task`, which waits for a mutex, condition, semaphore
-/// or barrier.
+/// Calls the programs at the entry of futex_wake(), which is about to wake `task`. The task waits
+/// for a mutex, a condition variable, a semaphore or a barrier.
 #[inline]
 pub(crate) fn futex_wake(m: &mut Machine, _task: TaskId) {
     at!(m, FutexWake, 0, 0, 1, u64::from(u32::MAX));
 }
 
-/// Reports that futex_wake() has woken a task.
+/// Calls the programs at the exit of futex_wake(), which has woken a task.
 #[inline]
 pub(crate) fn futex_woken(m: &mut Machine) {
     after!(m, FutexWake, 0, 0, 1, u64::from(u32::MAX), 1);
 }
 
-/// Reports that sock_def_readable() is about to wake `task`, which reads from a socket.
+/// Calls the programs at the entry of sock_def_readable(), which is about to wake `task`. The task
+/// reads from a socket.
 #[inline]
 pub(crate) fn sock_def_readable(m: &mut Machine, _task: TaskId) {
     at!(m, SockDefReadable, 0);
 }
 
-/// Reports that a write to a pipe is about to wake `task`, which reads from the pipe.
+/// Calls the programs for a write to a pipe that is about to wake `task`. The task reads from the
+/// pipe.
 #[inline]
 pub(crate) fn pipe_wake(m: &mut Machine, _task: TaskId) {
     at!(m, WakeUpSyncKey, 0, 1, 0);
 }
 
-/// Reports that a message has woken its reader.
+/// Calls the programs at the exit of the function with which a message has woken its reader.
 #[inline]
 pub(crate) fn message_woken(m: &mut Machine, socket: bool) {
     if socket {
@@ -245,7 +250,7 @@ pub(crate) fn message_woken(m: &mut Machine, socket: bool) {
     }
 }
 
-/// Reports that the policy is being registered. Called before ops.init().
+/// Calls the programs for the registration of the policy. This is done before ops.init() is called.
 pub(crate) fn bpf_scx_reg(m: &mut Machine, cid: bool) {
     if cid {
         at!(m, BpfScxRegCid, 0, 0);
@@ -254,11 +259,11 @@ pub(crate) fn bpf_scx_reg(m: &mut Machine, cid: bool) {
     }
 }
 
-/// Runs a program of type `syscall`, as user space does with BPF_PROG_TEST_RUN, and returns its
-/// result. The program may modify `context`.
+/// Runs a program of type syscall like user space does with BPF_PROG_TEST_RUN. Returns the
+/// program's result. The program may modify `context`.
 ///
 /// # Errors
-/// If no policy is loaded, it has no such program, or the program faults.
+/// If no policy is loaded, if the policy has no such program, or if the program faults.
 pub fn run_syscall_program(m: &mut Machine, program: &Program, context: &mut [u8]) -> Result<i32, String> {
     if program.kind != ProgramKind::Syscall {
         return Err(format!("program {} is not of type syscall", program.name));
@@ -272,7 +277,8 @@ pub fn run_syscall_program(m: &mut Machine, program: &Program, context: &mut [u8
         .map(|bytes| bytes.copy_from_slice(context));
     let result = result.and_then(|()| {
         let function = program.function;
-        // The second argument is the length of the context, for the sanitizer.
+        // The second argument is the length of the context. The sanitizer (`--check`) needs it to
+        // check accesses.
         let args = [addr, context.len() as u64, 0, 0, 0];
         ops::run(m, kf::SYSCALL, |m| Vm::call(m, function, args)).0
     });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Executes what a policy's user-space part does after loading the object: setting map entries and
-//! running programs of type syscall. It costs no simulated time.
+//! Performs the steps of the user-space part of a policy (BPF scheduler), as described by a file
+//! called profile: setting map entries and running programs of type syscall. This takes no
+//! simulated time.
 
 use crate::machine::Machine;
 use crate::policy::{iterator, tracepoint};
@@ -11,11 +12,11 @@ use bpf::map::kind;
 use bpf::object::{Program, ProgramKind};
 use profile::{Profile, Properties, Run, fitting, instances};
 
-/// Executes the profile's steps that come before the policy is enabled. `cid` is whether its
-/// callbacks use cids.
+/// Performs the steps of the profile that precede the enabling of the policy. `cid` says whether
+/// the callbacks of the policy use cids (topological CPU numbers).
 ///
 /// # Errors
-/// If the profile does not fit the object, or a program faults or returns a value other than 0.
+/// If the profile does not fit the object, or if a program faults or returns a value other than 0.
 pub(crate) fn before(m: &mut Machine, image: &Image, profile: &Profile, cid: bool) -> Result<(), String> {
     let debts: Vec<(u64, u64)> = m.rqs.iter().map(|rq| (rq.debt, rq.carry_ps)).collect();
     let done = set_entries(m, image, profile).and_then(|()| run_programs(m, image, profile, false));
@@ -26,12 +27,12 @@ pub(crate) fn before(m: &mut Machine, image: &Image, profile: &Profile, cid: boo
     done.map_err(profile_error)
 }
 
-/// Adds to an error that the profile caused it.
+/// Adds to an error message that the profile has caused the error.
 fn profile_error(message: String) -> String {
     format!("the profile does not fit: {message}")
 }
 
-/// Executes the profile's steps that come after the policy was enabled.
+/// Performs the steps of the profile that follow the enabling of the policy.
 ///
 /// # Errors
 /// The same as those of [`before`].
@@ -42,12 +43,12 @@ pub(crate) fn after(m: &mut Machine, image: &Image, profile: &Profile) -> Result
     }
 }
 
-/// Runs a program of type syscall and returns its result, as user space does while a policy is
-/// loaded. An iterator program's file is read instead, and its output is logged line by line as
-/// with bpf_printk().
+/// Runs a program of type syscall like user space does while a policy is loaded. Returns the
+/// program's result. For an iterator program, reads its file instead and logs each line of its
+/// output as with bpf_printk().
 ///
 /// # Errors
-/// If no policy is loaded, an argument has no value, or the program faults.
+/// If no policy is loaded, if an argument has no value, or if the program faults.
 pub fn run_program(m: &mut Machine, program: &Program, run: &Run) -> Result<i32, String> {
     let spec = m.spec.clone();
     let mut context = run.context(Properties::new(&spec, &m.release))?;
@@ -77,8 +78,8 @@ fn set_entries(m: &Machine, image: &Image, profile: &Profile) -> Result<(), Stri
     Ok(())
 }
 
-/// Sets a map entry. `path` is `map[key].member`, or `map[key][cpu].member` for a per-CPU map. All
-/// parts of a composite key have the same size.
+/// Sets an entry of a map. `path` has the form `map[key].member`, or `map[key][cpu].member` for a
+/// per-CPU map. If a key consists of several parts, all parts have the same size.
 fn set_entry(m: &Machine, image: &Image, path: &str, value: i64) -> Result<(), String> {
     let cut = |text: &str| -> Result<(String, String, String), String> {
         let (before, rest) = text.split_once('[').ok_or("expected MAP[KEY]")?;
@@ -107,10 +108,10 @@ fn set_entry(m: &Machine, image: &Image, path: &str, value: i64) -> Result<(), S
         map.def().kind,
         kind::PERCPU_ARRAY | kind::PERCPU_HASH | kind::LRU_PERCPU_HASH
     ) {
-        let (before, number, after) = cut(&member).map_err(|_| "a per-CPU map: expected MAP[KEY][cpu]")?;
+        let (before, number, after) = cut(&member).map_err(|_| "the map is a per-CPU map: expected MAP[KEY][cpu]")?;
         cpu = number.parse().map_err(|_| format!("'{number}' is not a CPU number"))?;
         if !before.is_empty() || cpu >= m.nr_cpus() {
-            return Err("a per-CPU map: expected MAP[KEY][cpu]".into());
+            return Err("the map is a per-CPU map: expected MAP[KEY][cpu]".into());
         }
         member = after;
     }
@@ -120,7 +121,8 @@ fn set_entry(m: &Machine, image: &Image, path: &str, value: i64) -> Result<(), S
     })
 }
 
-/// Runs the programs that the profile lists for before or after the policy is enabled.
+/// Runs the programs that the profile lists for the time before or after the enabling of the
+/// policy.
 fn run_programs(m: &mut Machine, image: &Image, profile: &Profile, after: bool) -> Result<(), String> {
     let spec = m.spec.clone();
     let release = m.release;
@@ -134,8 +136,8 @@ fn run_programs(m: &mut Machine, image: &Image, profile: &Profile, after: bool) 
     Ok(())
 }
 
-/// Runs a program, stores values into the memory that it returned, and runs the programs listed
-/// under `then`.
+/// Runs a program, stores values into the memory that it has returned, and runs the programs that
+/// the profile lists under `then`.
 fn run_one(
     m: &mut Machine,
     image: &Image,
@@ -165,8 +167,8 @@ fn run_one(
     let known = results.clone();
     let facts = facts.with_results(&known);
     for setting in &run.memory {
-        // Makes the address the only index of a path without a name. It is then evaluated like any
-        // other path.
+        // The address becomes the only index of a path without a name, so that it is evaluated like
+        // any other path.
         let at = profile::Setting {
             path: format!("[{}]", setting.path),
             ..setting.clone()
@@ -182,7 +184,7 @@ fn run_one(
     Ok(())
 }
 
-/// Returns the error message for a program with a result other than 0.
+/// Returns the error message for a program whose result was not 0.
 fn returned(run: &Run, value: i32) -> String {
     let args: Vec<&str> = run.args.iter().map(|arg| arg.value.as_str()).collect();
     format!("program {} returned {value} for {args:?}", run.program)
@@ -190,11 +192,11 @@ fn returned(run: &Run, value: i32) -> String {
 
 fn cpu(m: &Machine, number: i64) -> Result<CpuId, String> {
     let cpu = m.cpu_id(number);
-    cpu.ok_or_else(|| format!("there is no CPU {number}"))
+    cpu.ok_or_else(|| format!("the machine has no CPU {number}"))
 }
 
-/// Stores a value at an address that a program returned. If there is an arena, the address may be
-/// in it.
+/// Stores a value at an address that a program has returned. If the policy has an arena, the
+/// address may be in the arena.
 fn store(m: &Machine, address: i64, value: i64) -> Result<(), String> {
     let address = address as u64;
     let arena = m.ext.vm().maps().iter().find_map(|map| map.arena_addr(address));

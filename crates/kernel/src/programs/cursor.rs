@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Position of a task in its program, and the work that its current step still needs.
+//! Position of a task in its program, and the work that the task has to do before the next step.
 
 use crate::sched::task::State;
 use crate::simulation::chance::draw;
@@ -7,61 +7,64 @@ use crate::simulation::rng::Rng;
 use std::collections::BTreeMap;
 use workload::{Dist, Op};
 
-/// Latency of the block device used by [`Op::Io`]: that of a data-centre NVMe drive's write cache.
+/// Latency of the block device that [`Op::Io`] uses. It is typical of a data-centre NVMe drive with
+/// a write cache.
 pub(super) const IO_LATENCY_NS: u64 = 80_000;
 
-/// Throughput of that device.
+/// Throughput of the same block device.
 pub(super) const IO_BYTES_PER_US: u64 = 2_000;
 
-/// Bytes that [`Op::Mem`] writes per us on a CPU of capacity 1024.
+/// Number of bytes that [`Op::Mem`] writes per us on a CPU with capacity 1024.
 pub(super) const MEM_BYTES_PER_US: u64 = 10_000;
 
-/// Number of consecutive steps without elapsed time after which a task is ended as an endless loop.
+/// Number of consecutive steps that take no time after which a program counts as an endless loop.
+/// The task is then ended.
 pub(super) const ENDLESS: u32 = 1_000_000;
 
-/// Value of `Cursor::began` if no request is in progress.
+/// Value of `Cursor::began` while the task is not processing a request.
 pub(super) const NEVER: u64 = u64::MAX;
 
 /// Position of a task in its program. The most frequently used fields come first.
 #[repr(C)]
 pub struct Cursor {
-    /// Remaining work in ns at capacity 1024, multiplied by 1024. Slower CPUs take proportionally
-    /// longer.
+    /// Remaining work: CPU time in ns on a CPU with capacity 1024, multiplied by 1024. A slower CPU
+    /// takes longer in proportion to its capacity.
     pub(super) work: u64,
-    /// Remaining CPU time that does not depend on the CPU's speed, ns.
+    /// Remaining CPU time of work that takes equally long on all CPUs, ns.
     pub(super) time: u64,
-    /// Remaining time to reload the caches, ns. It is spent before `time` and `work`.
+    /// Remaining time of a cache reload, ns. It is spent before `time` and `work`.
     pub(super) reload: u64,
-    /// Time of the last wake-up; before the first one, the time of creation.
+    /// Time of the last wake-up. Before the first wake-up, the time at which the task was created.
     pub(super) woken: u64,
-    /// Start of the current request, or NEVER.
+    /// Start time of the request that the task is processing, or NEVER.
     pub(super) began: u64,
     /// Index of the task's program.
     pub(super) program: u32,
     /// Index of the current step in the program.
     pub(super) pc: u32,
-    /// How much of the current step is done; the meaning depends on the step.
+    /// How far the current step has been executed. The meaning depends on the step.
     pub(super) stage: u8,
     pub(super) counters: Box<[u64]>,
     pub(super) created: u64,
-    /// Timers used so far: number and last expiry.
+    /// Timers that the task has used so far: their numbers and their last expiry times.
     pub(super) timers: Vec<(u32, u64)>,
-    /// Position in `Dist::Trace` for each step that has one.
+    /// For each step with a [`Dist::Trace`], the position in its list of values.
     pub(super) traces: BTreeMap<u32, u64>,
 }
 
-/// The running task's next action.
+/// Next action of the running task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// The task has work to do and keeps the CPU.
     Work,
     Yield,
-    /// The task sleeps; with `State::Dead` it has exited.
+    /// The task goes to sleep. With `State::Dead`, it has exited.
     Block(State),
 }
 
 impl Cursor {
-    /// Returns a cursor at the start of program `program`, whose loops use `counters` counters.
+    /// Returns a cursor at the start of the program with the number `program`. The loops of the
+    /// program use `counters` counters.
     pub fn new(program: u32, counters: u32, now: u64) -> Cursor {
         Cursor {
             program,
@@ -79,7 +82,7 @@ impl Cursor {
         }
     }
 
-    /// Subtracts `ns` of CPU time on a CPU of `capacity` from the remaining work.
+    /// Subtracts `ns` of CPU time from the remaining work. The CPU has the capacity `capacity`.
     pub fn consume(&mut self, ns: u64, capacity: u64) {
         let reload = ns.min(self.reload);
         self.reload -= reload;
@@ -89,10 +92,12 @@ impl Cursor {
         self.work = self.work.saturating_sub((ns - time) * capacity);
     }
 
-    /// Returns the CPU time that the remaining work needs on a CPU of `capacity`, in ns.
+    /// Returns how much CPU time the remaining work needs on a CPU with the capacity `capacity`, in
+    /// ns.
     #[inline]
     pub fn time_left(&self, capacity: u64) -> u64 {
-        // Nearly all CPUs have capacity 1024. The constant divisor avoids a division.
+        // Nearly all CPUs have capacity 1024. With this constant as divisor, the compiler avoids a
+        // division.
         let work = match capacity {
             1024 => self.work.div_ceil(1024),
             _ => self.work.div_ceil(capacity),
@@ -104,17 +109,18 @@ impl Cursor {
         self.work == 0 && self.time == 0 && self.reload == 0
     }
 
-    /// Adds `ns` of kernel time on behalf of the task: system calls, fork, exec.
+    /// Adds `ns` of time that the kernel needs for the task, for example for system calls, fork or
+    /// exec.
     pub(crate) fn add_time(&mut self, ns: u64) {
         self.time += ns;
     }
 
-    /// Returns the remaining CPU time that does not depend on speed, in ns.
+    /// Returns the remaining CPU time of work that takes equally long on all CPUs, in ns.
     pub(crate) fn time(&self) -> u64 {
         self.time
     }
 
-    /// Sets the time of a cache reload; returns the remaining time of the previous one.
+    /// Sets the time that a cache reload takes. Returns what was left of the previous reload.
     pub(crate) fn reload(&mut self, ns: u64) -> u64 {
         std::mem::replace(&mut self.reload, ns)
     }
@@ -133,8 +139,8 @@ impl Cursor {
         self.stage = 0;
     }
 
-    /// Executes a step that concerns only the task's own computation. Returns `None` if `op` is not
-    /// such a step. Otherwise returns whether time has to pass before the next step.
+    /// Executes a step that consists only of computation by the task itself. Returns `None` if `op`
+    /// is another kind of step. Otherwise returns whether time has to pass before the next step.
     #[inline]
     pub(super) fn compute(&mut self, op: &Op, rng: &mut Rng, syscall: u64) -> Option<bool> {
         match *op {
@@ -187,13 +193,13 @@ impl Cursor {
     }
 }
 
-/// Returns whether a step only affects the trace. Such steps are executed without waiting for
-/// pending work.
+/// Returns whether a step affects nothing but the trace. Such a step is executed even if the task
+/// has work to do.
 pub(super) fn silent(op: &Op) -> bool {
     matches!(op, Op::Begin { .. } | Op::BeginWoken | Op::Done { .. } | Op::Phase(_))
 }
 
-/// Returns the next expiry of a timer, or `None` if it has already passed.
+/// Returns the next expiry time of a timer, or `None` if this time has already passed.
 pub(super) fn timer_target(cursor: &mut Cursor, now: u64, timer: u32, period: u64, absolute: bool) -> Option<u64> {
     let at = match cursor.timers.iter().position(|&(id, _)| id == timer) {
         Some(at) => at,

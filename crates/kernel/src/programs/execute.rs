@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Execution of a task's program, step by step.
+//! Execution of the programs of tasks, step by step.
 //!
-//! A step with an effect on other tasks is executed only when all work before it is done. This
-//! spreads a task's effects over time according to their cost. A task that blocks stays at its
-//! step; `stage` records how much of the step is done.
+//! A step that affects other tasks is executed only after all preceding work of the task is done.
+//! The effects of a task are therefore spread over time according to the cost of its work. If a
+//! task blocks in a step, it remains at this step. The field `stage` records how far the step has
+//! been executed.
 
 use super::cursor::*;
 use crate::hardware::cpuset::CpuSet;
@@ -13,7 +14,8 @@ use crate::simulation::id::{CpuId, TaskId};
 use std::rc::Rc;
 use workload::Op;
 
-/// Adds the next computing steps to the work of `task`, which is about to get a CPU.
+/// Executes the computing steps that come next and adds them to the work of `task`. The task is
+/// about to run on a CPU.
 pub(crate) fn prepare(m: &mut Machine, task: TaskId) {
     let syscall = u64::from(m.spec.costs.syscall_ns);
     let cursor = &mut m.tasks[task].program;
@@ -21,7 +23,8 @@ pub(crate) fn prepare(m: &mut Machine, task: TaskId) {
         return;
     }
     let ops = &m.programs[cursor.program as usize];
-    // Eight steps at most: a program that loops without working is detected in `advance`.
+    // Executes at most eight steps. Programs that loop without doing any work are detected in
+    // `advance`.
     for _ in 0..8 {
         let Some(op) = ops.get(cursor.pc as usize) else { return };
         match cursor.compute(op, &mut m.rng, syscall) {
@@ -36,7 +39,7 @@ pub(crate) fn prepare(m: &mut Machine, task: TaskId) {
     }
 }
 
-/// Executes steps of the running task until one needs time.
+/// Executes steps of the running task until a step takes time.
 pub(crate) fn advance(m: &mut Machine, cpu: CpuId, task: TaskId) -> Next {
     let ops = Rc::clone(&m.programs[m.tasks[task].program.program as usize]);
     let syscall = u64::from(m.spec.costs.syscall_ns);
@@ -59,7 +62,7 @@ pub(crate) fn advance(m: &mut Machine, cpu: CpuId, task: TaskId) -> Next {
             return next;
         }
         if m.rqs[cpu].curr != task {
-            // The task was moved to another CPU by exec or by a change of its affinity.
+            // The task has moved to another CPU because of exec or a change of its affinity.
             return Next::Work;
         }
         if m.tasks[task].program.work > 0 {
@@ -72,18 +75,18 @@ pub(crate) fn advance(m: &mut Machine, cpu: CpuId, task: TaskId) -> Next {
         t.comm, t.pid
     );
     m.ended_tasks.push(ended);
-    // Moves to the end of the program, where a task exits.
+    // Moves the task to the end of its program, so that it exits.
     let cursor = &mut m.tasks[task].program;
     (cursor.pc, cursor.stage) = (ops.len() as u32, 0);
     exit(m, task)
 }
 
-/// Executes one step that is not a computing step. Returns `None` if the step is done or has added
-/// work.
+/// Executes one step that is not a computing step. Returns `None` if the step is complete or has
+/// added work to the task.
 fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> Option<Next> {
     let stage = m.tasks[task].program.stage;
-    // `done` is whether the step is complete. A step that blocked is executed again when its task
-    // runs again.
+    // `done` says whether the step is complete. If the step blocks, it is executed again when the
+    // task runs again.
     let done = match *op {
         Op::Run(_) | Op::Runtime(_) | Op::Mem { .. } | Op::LoopInit { .. } | Op::LoopBack { .. } => {
             unreachable!("a step of computing")
@@ -170,8 +173,8 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
         Op::Fork { task: child, thread } => {
             let ns = u64::from(m.spec.costs.fork_ns);
             if stage == 0 && ns > 0 {
-                // The copying takes time before the child is woken, so the child cannot run during
-                // that time.
+                // The child is woken only after the time for copying the process has passed, so it
+                // cannot run earlier.
                 let cursor = &mut m.tasks[task].program;
                 cursor.stage = 1;
                 cursor.time += ns;
@@ -207,9 +210,10 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
             true
         }
         Op::SetCgroup(cgroup) => {
-            // If the policy rejects the move, the task stays in its cgroup and continues.
+            // If the policy rejects the move, the task remains in its cgroup and continues.
             if m.cgroups.has_cpusets() {
-                // The cpuset of the new cgroup may force the task to another CPU.
+                // The new cgroup has another cpuset, which may force the task to move to another
+                // CPU.
                 let cursor = &mut m.tasks[task].program;
                 cursor.done();
                 cursor.time += syscall;
@@ -242,7 +246,7 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
             let local = m.local_time(cpu);
             let t = &mut m.tasks[task];
             let began = std::mem::replace(&mut t.program.began, NEVER);
-            // The result saturates at 0 if no request was started.
+            // If no request was started, the response time is 0.
             let response_ns = (local + t.program.reload + t.program.time).saturating_sub(began);
             let pid = t.pid;
             t.program.done();
@@ -281,15 +285,15 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
     None
 }
 
-/// Lets the running task sleep until `at` (ns).
+/// Makes the running task sleep until the time `at` (ns).
 fn sleep_until(m: &mut Machine, task: TaskId, at: u64, state: State) -> Option<Next> {
     m.tasks[task].program.stage = 1;
     m.wake_at(task, at);
     Some(Next::Block(state))
 }
 
-/// Waits for a condition. Stages: 0 = not started, 1 = waiting for the signal, 2 = signalled and
-/// waiting for the mutex.
+/// Waits for a condition variable. The stages are 0 = not started, 1 = waiting for the signal, 2 =
+/// signalled and waiting for the mutex.
 fn cond_wait(m: &mut Machine, task: TaskId, cond: u32, mutex: u32, stage: u8) -> bool {
     if stage == 0 {
         m.mutex_unlock(mutex);
@@ -300,7 +304,7 @@ fn cond_wait(m: &mut Machine, task: TaskId, cond: u32, mutex: u32, stage: u8) ->
     m.mutex_lock(mutex, task)
 }
 
-/// Exits the task; the first call only adds the time that exiting takes.
+/// Makes the task exit. The first call only adds the CPU time that the exit takes.
 fn exit(m: &mut Machine, task: TaskId) -> Next {
     let cursor = &mut m.tasks[task].program;
     if cursor.stage == 0 {
@@ -312,7 +316,7 @@ fn exit(m: &mut Machine, task: TaskId) -> Next {
     Next::Block(State::Dead)
 }
 
-/// Wakes `parent` if it waits for a child's exit and enough children have exited.
+/// Wakes `parent` if it waits for exits of children and enough children have exited.
 pub(crate) fn child_exited(m: &mut Machine, parent: TaskId) {
     let cursor = &m.tasks[parent].program;
     let left = match m.programs[cursor.program as usize].get(cursor.pc as usize) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tasks' programs: the effect of each step, and the objects that tasks wait for.
+//! The programs of tasks: the effects of their steps, and the objects that tasks wait for.
 
 pub mod cursor;
 pub mod execute;

@@ -1,74 +1,77 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! State of the objects that tasks wait for: mutexes, conditions, barriers, semaphores, pipes and
-//! sockets.
+//! State of the objects that tasks wait for ("resources"): mutexes, condition variables, barriers,
+//! semaphores, pipes and sockets. Pipes and sockets are also called channels.
 
 use crate::simulation::id::{CpuId, TaskId};
 use std::collections::{BTreeMap, VecDeque};
 use workload::{Channel, Resource};
 
-/// Maximum data in a TCP segment. The loopback device's MTU is 16 KiB plus headers (Linux 2.4).
+/// Maximum amount of data in a TCP segment, in bytes. The MTU of the loopback device is 16 KiB plus
+/// headers (Linux 2.4).
 pub(super) const SEGMENT_BYTES: u64 = 16_384;
 
-/// A message that was sent and not yet received.
+/// A message that has been sent but not received yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message {
     pub(super) bytes: u32,
     /// CPU that wrote the message.
     pub(super) cpu: CpuId,
-    /// Number of cache lines of the kernel's data about the message.
+    /// Number of cache lines of kernel data that describe the message.
     pub(super) lines: u64,
 }
 
-/// All resources of a workload, and the state of task creation.
+/// All resources of a workload, and data for the creation of tasks.
 #[derive(Default)]
 pub struct Sync {
     /// Number of pending Spawn events.
     pub pending_spawns: u32,
-    /// Next CPU, round robin, for tasks without a start CPU.
+    /// CPU for the next task that has no start CPU. These CPUs are assigned in turn.
     pub next_start: u32,
-    /// Tgid of each process of the workload.
+    /// Tgid of each process of the workload, which is the pid of its first task.
     pub(super) leaders: BTreeMap<u32, u32>,
-    /// Number of processes created by fork. Their numbers count down from u32::MAX, so they differ
-    /// from those of the workload.
+    /// Number of processes that were created by fork. Their process numbers count down from
+    /// u32::MAX, so that they differ from the numbers of processes in the workload.
     pub(super) forked: u32,
     pub(super) resources: Vec<Shared>,
 }
 
-/// State of one resource. The waiters are common to all kinds; the other fields belong to some
-/// kinds only.
+/// State of one resource. All kinds of resources have waiters. The other fields are used only by
+/// some kinds.
 #[derive(Default)]
 pub(super) struct Shared {
     pub(super) owner: Option<TaskId>,
-    /// Whether unlocking hands the mutex directly to a waiter.
+    /// Whether the mutex is handed directly to a waiter when it is unlocked.
     pub(super) hand_over: bool,
-    /// Value of a semaphore, number of arrivals at a barrier, or 1 for a resume that no task waited
-    /// for.
+    /// Meaning by kind: the value of a semaphore; the number of tasks that have arrived at a
+    /// barrier; 1 if a resume is pending because no task was suspended when it happened.
     pub(super) value: u32,
-    /// Number of participants of a barrier.
+    /// Number of tasks that a barrier waits for.
     pub(super) participants: u32,
     /// Capacity of a channel, in bytes.
     pub(super) capacity: u64,
-    /// Bytes of the messages in the channel.
+    /// Total size of the messages in the channel, in bytes.
     pub(super) used: u64,
     pub(super) messages: VecDeque<Message>,
-    /// Number of the newest messages that TCP holds back, because they do not fill a segment yet.
+    /// Number of messages at the end of the queue that TCP holds back, because they do not fill a
+    /// segment yet.
     pub(super) held: usize,
-    /// Bytes of these messages.
+    /// Total size of the messages that TCP holds back, in bytes.
     pub(super) held_bytes: u64,
     pub(super) kind: Channel,
-    /// CPU that used the channel last.
+    /// CPU that most recently used the channel.
     pub(super) last_cpu: CpuId,
-    /// End of the current writer's exclusive use of the connection (TCP).
+    /// Time until which the current writer uses the TCP connection exclusively.
     pub(super) busy_until: u64,
     pub(super) waiters: VecDeque<TaskId>,
-    /// Writers that wait for room in the channel.
+    /// Writers that wait until the channel has room.
     pub(super) writers: VecDeque<TaskId>,
 }
 
 impl Shared {
-    /// Adds a message to a TCP connection; returns how many segments are sent. A message on an idle
-    /// connection is sent at once. Until it is acknowledged, later messages are held back until
-    /// they fill a segment (Nagle's algorithm).
+    /// Adds a message to a TCP connection. Returns the number of segments that are sent now.
+    ///
+    /// If the connection is idle, the message is sent immediately. Until it has been acknowledged,
+    /// later messages are held back until they fill a segment (Nagle's algorithm).
     pub(super) fn send_segment(&mut self, bytes: u32, idle: bool) -> u64 {
         if idle {
             return 1;
@@ -82,8 +85,9 @@ impl Shared {
         u64::from(full)
     }
 
-    /// Acknowledges the messages after the reader has read all that were sent, which also sends the
-    /// messages held back. Returns the number of segments and the number of acknowledgements.
+    /// Acknowledges the messages if the reader has read all messages that were sent. This also
+    /// sends the messages that were held back. Returns the number of segments and the number of
+    /// acknowledgements.
     pub(super) fn acknowledge(&mut self) -> (u64, u64) {
         if self.messages.len() > self.held {
             return (0, 0);
@@ -129,7 +133,7 @@ impl Sync {
         *self.leaders.entry(process).or_insert(pid)
     }
 
-    /// Returns a number for a new process.
+    /// Returns a number for a process that is created by fork.
     pub fn new_process(&mut self) -> u32 {
         self.forked += 1;
         u32::MAX - self.forked

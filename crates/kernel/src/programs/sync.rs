@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Operations on the objects that tasks wait for: mutexes, conditions, barriers, semaphores, pipes
-//! and sockets.
+//! Operations on the objects that tasks wait for ("resources"): mutexes, condition variables,
+//! barriers, semaphores, pipes and sockets. Pipes and sockets are also called channels.
 //!
-//! A woken task tries its operation again, as with futexes and pipes. Another task may acquire the
-//! lock in between. A mutex with priority inheritance is handed directly to its highest-priority
-//! waiter instead. Its owner's priority is not boosted.
+//! As with futexes and pipes in Linux, a woken task tries its operation again. Another task may
+//! have acquired the mutex in the meantime. A mutex with priority inheritance works differently: it
+//! is handed directly to the waiter with the highest priority. Boosting the priority of its owner
+//! is not modelled.
 
 use super::resource::*;
 use crate::machine::Machine;
@@ -13,8 +14,8 @@ use crate::sched::class::flags::WF_SYNC;
 use crate::simulation::id::{CpuId, TaskId};
 use workload::Channel;
 
-/// Operations that can block return whether the running task `task` succeeded. If not, the task was
-/// queued as a waiter and has to sleep.
+/// Operations on resources. Those that can block return whether the running task `task` succeeded.
+/// If it did not, it has been added to the waiters and must go to sleep.
 impl Machine {
     pub(crate) fn mutex_lock(&mut self, id: u32, task: TaskId) -> bool {
         let mutex = self.sync.at(id);
@@ -23,7 +24,7 @@ impl Machine {
                 mutex.owner = Some(task);
                 true
             }
-            // The mutex was handed to the task while it slept.
+            // The mutex was handed to the task while the task slept.
             Some(owner) if owner == task => true,
             Some(_) => {
                 mutex.waiters.push_back(task);
@@ -55,12 +56,12 @@ impl Machine {
         tracepoint::futex_woken(self);
     }
 
-    /// Queues the task as a waiter of a condition. The caller has released the mutex.
+    /// Adds the task to the waiters of a condition variable. The caller has released the mutex.
     pub(crate) fn cond_wait(&mut self, id: u32, task: TaskId) {
         self.sync.at(id).waiters.push_back(task);
     }
 
-    /// Wakes the first waiter of a condition, or all of them.
+    /// Wakes the first waiter of a condition variable. With `all`, wakes all waiters.
     pub(crate) fn cond_signal(&mut self, id: u32, all: bool) {
         while let Some(waiter) = self.sync.at(id).waiters.pop_front() {
             tracepoint::futex_wake(self, waiter);
@@ -99,8 +100,8 @@ impl Machine {
         self.cond_signal(id, false);
     }
 
-    /// Suspends the task until it is resumed. An earlier resume that found no waiter lets the task
-    /// continue once.
+    /// Suspends the task until another task resumes it. If a resume happened earlier while no task
+    /// was suspended, the task continues once without waiting.
     pub(crate) fn suspend(&mut self, id: u32, task: TaskId) -> bool {
         let gate = self.sync.at(id);
         if gate.value > 0 {
@@ -119,14 +120,17 @@ impl Machine {
         self.cond_signal(id, true);
     }
 
-    /// Adds to the running task's time the cost of fetching cache lines that another CPU wrote
-    /// last.
+    /// Charges the running task with the time to fetch cache lines that another CPU wrote last. A
+    /// send or a receive accesses these cache lines:
     ///
-    /// A channel has one cache line: its lock and the ends of its queue. A message has the cache
-    /// lines of its data and of its bookkeeping. For a pipe that is the pipe_buffer. For a socket
-    /// it is the four cache lines of an sk_buff, its shared info, and the two slabs to which both
-    /// are freed. Messages in the same TCP segment share their bookkeeping. A TCP connection has
-    /// one end for writers and one for the reader, and they share only segments.
+    /// - Each channel has one cache line with its lock and the ends of its queue.
+    /// - Each message has the cache lines of its data and of the kernel's data about the message.
+    /// - For a pipe, the kernel's data is the pipe_buffer.
+    /// - For a socket, the kernel's data is the four cache lines of an sk_buff, its shared info,
+    ///   and the two slabs to which both are freed. Messages in the same TCP segment share this
+    ///   data.
+    /// - A TCP connection has separate ends for its writers and its reader, which share only the
+    ///   segments.
     fn charge_channel_lines(&mut self, id: u32, task: TaskId, message: Option<Message>) {
         let cpu = self.this_cpu;
         let channel = self.sync.at(id);
@@ -148,8 +152,9 @@ impl Machine {
         self.tasks[task].program.add_time(ns);
     }
 
-    /// Adds the cost of TCP segments on the same host, softirqs included, to the task that causes
-    /// them: a sender, or a reader that acknowledges and thereby releases messages held back.
+    /// Adds the time for TCP segments between tasks on the same machine to the task that causes
+    /// them, including the softirqs. This is either a sender or a reader. A reader causes segments
+    /// when its acknowledgement releases messages that were held back.
     fn charge_tcp_segments(&mut self, task: TaskId, segments: u64, acknowledgements: u64) {
         let ns = u64::from(self.spec.costs.tcp_segment_ns);
         // An acknowledgement costs half as much as a segment with data.
@@ -159,15 +164,16 @@ impl Machine {
         }
     }
 
-    /// Returns when a TCP connection becomes free, if another task writes to it at this CPU's local
-    /// time (lock_sock()).
+    /// Returns the time until which another task writes to a TCP connection, or `None` if the
+    /// connection is free (lock_sock()). "Free" refers to the local time of this CPU: the current
+    /// time plus the work that was charged to the CPU.
     pub(crate) fn channel_busy_until(&mut self, id: u32) -> Option<u64> {
         let now = self.local_time(self.this_cpu);
         let until = self.sync.at(id).busy_until;
         (until > now).then_some(until)
     }
 
-    /// Reserves a TCP connection for the running task until its send is complete.
+    /// Reserves a TCP connection for the running task until the task has completed its send.
     pub(crate) fn reserve_channel(&mut self, id: u32, task: TaskId) {
         if self.sync.at(id).kind == Channel::Tcp {
             let until = self.local_time(self.this_cpu) + self.tasks[task].program.time();
@@ -175,8 +181,8 @@ impl Machine {
         }
     }
 
-    /// Sends a message, or queues the task as a writer if the buffer is full. A message larger than
-    /// the whole buffer is accepted when the buffer is empty.
+    /// Sends a message. If the buffer is full, adds the task to the waiting writers. A message that
+    /// is larger than the whole buffer is accepted when the buffer is empty.
     pub(crate) fn channel_send(&mut self, id: u32, bytes: u32, task: TaskId) -> bool {
         let cpu = self.this_cpu;
         let channel = self.sync.at(id);
@@ -213,8 +219,8 @@ impl Machine {
         true
     }
 
-    /// Receives a message, or queues the task as a reader if the channel is empty. Wakes writers if
-    /// there is enough room.
+    /// Receives a message. If the channel is empty, adds the task to the waiting readers. Wakes
+    /// writers if there is enough room afterwards.
     pub(crate) fn channel_recv(&mut self, id: u32, task: TaskId) -> bool {
         let channel = self.sync.at(id);
         let Some(message) = channel.messages.pop_front() else {

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Cgroups: their cpu and cpuset settings, as the simulated kernel keeps them.
+//! State of the cgroups in the simulated kernel: the settings of the cpu and cpuset controllers.
 //!
-//! The workload's disturbances create, remove and change cgroups while the machine runs
-//! (`cgroup_change`). A user does this from outside, so no simulated CPU is charged for it.
+//! A workload can contain disturbances that create, remove and change cgroups while the machine
+//! runs (see `cgroup_change`). A real user would do this with writes to cgroupfs. The work is not
+//! charged to any simulated CPU.
 //!
-//! Weights and limits are passed to the policy's callbacks and to the fair class, which divides CPU
-//! time by them. cpuset.cpus limits the CPUs of tasks of every class. Other controllers, cpuset
-//! partitions, freezing and cgroup.kill are not modelled. Sources: kernel/cgroup/cgroup.c,
-//! kernel/cgroup/cpuset.c, the cpu controller in kernel/sched/core.c.
+//! - Weights and limits are passed to the policy's callbacks. The fair class uses them to divide
+//!   CPU time.
+//! - cpuset.cpus limits the CPUs of tasks of all classes.
+//! - Other controllers, cpuset partitions, freezing and cgroup.kill are not modelled.
+//!
+//! Sources: kernel/cgroup/cgroup.c, kernel/cgroup/cpuset.c, the cpu controller in
+//! kernel/sched/core.c.
 
 use crate::hardware::cpuset::CpuSet;
 use crate::simulation::id::TaskId;
@@ -25,17 +29,17 @@ pub(super) const PERIOD_US: u64 = 100_000;
 pub struct Cgroup {
     /// Whether the cgroup exists at the moment.
     pub online: bool,
-    /// cpu.weight
+    /// Value of cpu.weight.
     pub weight: u32,
-    /// cpu.idle
+    /// Value of cpu.idle.
     pub idle: bool,
-    /// Quota of cpu.max, us; [`NO_QUOTA_US`] stands for "max".
+    /// Quota of cpu.max, us. [`NO_QUOTA_US`] means "max", that is, no limit.
     pub quota_us: u64,
     /// Period of cpu.max, us.
     pub period_us: u64,
-    /// cpu.max.burst, us
+    /// Value of cpu.max.burst, us.
     pub burst_us: u64,
-    /// cpuset.cpus; `None` if it was never written or is empty.
+    /// CPUs in cpuset.cpus. `None` if it is empty or was never written.
     pub(super) cpus: Option<CpuSet>,
 }
 
@@ -57,12 +61,12 @@ impl Cgroup {
 #[derive(Debug, Default)]
 pub struct Cgroups {
     pub(super) list: Vec<Cgroup>,
-    /// Whether the workload ever writes cpuset.cpus.
+    /// Whether any disturbance of the workload writes cpuset.cpus.
     pub(super) cpusets: bool,
-    /// CPUs that each task requested with sched_setaffinity() (`p->user_cpus_ptr`); filled only if
-    /// `cpusets` is set.
+    /// CPUs that each task requested with sched_setaffinity() (`p->user_cpus_ptr`). They are
+    /// recorded only if `cpusets` is set.
     pub(super) user_cpus: BTreeMap<TaskId, CpuSet>,
-    /// One sentence for each user operation on a cgroup that failed.
+    /// A message for each operation of the user on a cgroup that failed.
     pub refused: Vec<String>,
 }
 
@@ -86,7 +90,7 @@ impl Cgroups {
         }
     }
 
-    /// Returns whether the workload ever writes cpuset.cpus.
+    /// Returns whether any disturbance of the workload writes cpuset.cpus.
     pub(crate) fn has_cpusets(&self) -> bool {
         self.cpusets
     }

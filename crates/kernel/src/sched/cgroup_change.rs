@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Changes of cgroups while the machine runs: creation, removal, settings, and moving tasks between
-//! them.
+//! Changes of cgroups while the machine runs: creating and removing them, changing settings, and
+//! moving tasks between them.
 
 use super::cgroup::*;
 use crate::hardware::cpuset::CpuSet;
@@ -15,8 +15,8 @@ use bpf::errno::{EBUSY, EEXIST, EINVAL, ENOENT};
 use workload::Action;
 
 impl Machine {
-    /// Performs a user's operation on a cgroup. A failure is recorded in `refused`, with the error
-    /// that the kernel returns.
+    /// Performs an operation of the user on a cgroup. If it fails, adds a message with the kernel's
+    /// error to `refused`.
     pub(crate) fn change_cgroup(&mut self, action: &Action) {
         let result = ext::enable::run_as_user(self, |m| m.try_change(action));
         let (Err(errno), Some(cgroup)) = (result, action.cgroup()) else {
@@ -39,7 +39,7 @@ impl Machine {
             .push(format!("cgroup {path}: {wanted} at {at_us} us failed ({})", -errno));
     }
 
-    /// Performs the operation and returns a positive errno if the kernel would refuse it.
+    /// Performs the operation. Returns a positive errno if the operation would fail in Linux.
     fn try_change(&mut self, action: &Action) -> Result<(), i32> {
         let Some(cgroup) = action.cgroup() else { return Ok(()) };
         let online = self.cgroups.get(cgroup).online;
@@ -52,7 +52,7 @@ impl Machine {
         match action {
             Action::Remove { .. } => self.cgroup_rmdir(cgroup),
             &Action::Weight { weight, .. } => {
-                // sched_group_set_shares() refuses a weight for a group with cpu.idle.
+                // sched_group_set_shares() does not accept a weight for a group with cpu.idle.
                 if self.cgroups.get(cgroup).idle {
                     return Err(EINVAL);
                 }
@@ -97,14 +97,14 @@ impl Machine {
         self.layout.parent_of_cgroup(cgroup)
     }
 
-    /// Returns the online cgroups directly below `cgroup`.
+    /// Returns the online child cgroups of `cgroup`.
     fn online_children(&self, cgroup: u32) -> impl Iterator<Item = u32> + '_ {
         let all = 0..self.cgroups.list.len() as u32;
         all.filter(move |&other| self.parent_cgroup(other) == Some(cgroup) && self.cgroups.get(other).online)
     }
 
-    /// Creates a cgroup (cgroup_mkdir, cpu_cgroup_css_online). It fails if the parent is missing or
-    /// ops.cgroup_init() fails.
+    /// Creates a cgroup (cgroup_mkdir, cpu_cgroup_css_online). Fails if the parent does not exist
+    /// or if ops.cgroup_init() fails.
     fn cgroup_mkdir(&mut self, cgroup: u32) -> Result<(), i32> {
         if self
             .parent_cgroup(cgroup)
@@ -129,8 +129,8 @@ impl Machine {
 
     /// Removes an empty cgroup (cgroup_rmdir).
     ///
-    /// In Linux, ops.cgroup_exit() runs when the kernel drops its last reference. Here that happens
-    /// immediately.
+    /// In Linux, ops.cgroup_exit() is called later, when the kernel drops its last reference to the
+    /// cgroup. Here it is called immediately.
     fn cgroup_rmdir(&mut self, cgroup: u32) -> Result<(), i32> {
         let alive = |t: &Task| t.cgroup == cgroup && t.state != State::Dead;
         if self.tasks.iter().any(alive) || self.online_children(cgroup).next().is_some() {
@@ -145,8 +145,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Returns the live tasks with this name in order of pid. With `process`, all threads of their
-    /// processes are included.
+    /// Returns the live tasks with the name `comm`, in ascending order of pid. With `process`,
+    /// returns all threads of the processes of these tasks.
     fn tasks_named(&self, comm: &str, process: bool) -> Vec<TaskId> {
         let live = || self.pids.iter().copied().filter(|&task| task != IDLE);
         let named: Vec<TaskId> = live().filter(|&task| self.tasks[task].comm == comm).collect();
@@ -167,7 +167,7 @@ impl Machine {
             if self.tasks[task].cgroup == to {
                 continue;
             }
-            // sched_move_task()
+            // This part corresponds to sched_move_task().
             self.change_queued(task, |m| {
                 m.tasks[task].cgroup = to;
                 mirror::mirror_cgroup(m, task);
@@ -175,7 +175,8 @@ impl Machine {
                 ext::cgroup::moved(m, task, to);
             });
             if self.tasks[task].on_cpu && self.class_of(task) == Class::Fair {
-                // The new group may be throttled or have a smaller share.
+                // The new group may be throttled or have a smaller share, so another task may have
+                // to run now.
                 self.resched_curr(self.tasks[task].cpu);
             }
             if self.cgroups.cpusets {
@@ -186,13 +187,13 @@ impl Machine {
         Ok(())
     }
 
-    /// Writes cpuset.cpus and updates the affinity of all tasks in this cgroup and below it.
+    /// Writes cpuset.cpus. Updates the affinity of all tasks in this cgroup and its descendants.
     fn set_cpuset(&mut self, cgroup: u32, cpus: Option<&[u32]>) {
         tracepoint::cpuset_write_resmask(self);
         let nr_cpus = self.nr_cpus();
         self.cgroups.list[cgroup as usize].cpus = cpus.map(|cpus| CpuSet::from_cpus(nr_cpus, cpus));
         mirror::mirror_cpusets(self);
-        // update_tasks_cpumask()
+        // This part corresponds to update_tasks_cpumask().
         let tasks: Vec<TaskId> = self.pids.iter().copied().filter(|&task| task != IDLE).collect();
         for task in tasks {
             let mut at = Some(self.tasks[task].cgroup);
@@ -206,7 +207,7 @@ impl Machine {
         tracepoint::cpuset_written(self);
     }
 
-    /// Returns cpuset.cpus. The root's set has all CPUs.
+    /// Returns the CPUs in cpuset.cpus. For the root, these are all CPUs.
     pub(crate) fn cpuset_cpus(&self, cgroup: u32) -> Option<CpuSet> {
         match &self.cgroups.get(cgroup).cpus {
             Some(cpus) => Some(cpus.clone()),
@@ -215,10 +216,10 @@ impl Machine {
         }
     }
 
-    /// Returns the CPUs of `of` that a cgroup may use (cpuset.cpus.effective).
+    /// Returns those CPUs in the set `of` that a cgroup may use (cpuset.cpus.effective).
     ///
-    /// A cpuset that has no CPU in common with its parent's effective set uses the parent's
-    /// effective set.
+    /// If a cgroup's cpuset.cpus and the effective set of its parent have no CPU in common, the
+    /// cgroup uses its parent's effective set.
     pub(crate) fn effective_cpus(&self, cgroup: u32, of: &CpuSet) -> CpuSet {
         let above = match self.parent_cgroup(cgroup) {
             Some(above) => self.effective_cpus(above, of),
@@ -230,8 +231,9 @@ impl Machine {
         }
     }
 
-    /// Returns the CPUs that a task may use in `cgroup`: the requested CPUs that the cpuset allows,
-    /// or else all that the cpuset allows (set_cpus_allowed_ptr with user_cpus_ptr).
+    /// Returns the CPUs that a task may use in `cgroup` (set_cpus_allowed_ptr with user_cpus_ptr).
+    /// These are the CPUs that the task requested and that the cpuset allows. If there are none,
+    /// these are all CPUs that the cpuset allows.
     fn allowed_cpus(&self, task: TaskId, cgroup: u32) -> CpuSet {
         let effective = self.effective_cpus(cgroup, &CpuSet::all(self.nr_cpus()));
         let user = self.cgroups.user_cpus.get(&task);
@@ -239,7 +241,7 @@ impl Machine {
             .unwrap_or(effective)
     }
 
-    /// Sets the affinity of a task from its cgroup's cpuset and its own request.
+    /// Sets a task's affinity according to the cpuset of its cgroup and its own request.
     fn update_cpus(&mut self, task: TaskId) {
         let cpus = self.allowed_cpus(task, self.tasks[task].cgroup);
         if cpus != self.tasks[task].cpus {
@@ -247,10 +249,10 @@ impl Machine {
         }
     }
 
-    /// Records a task's sched_setaffinity() request and returns the requested CPUs that its cpuset
-    /// allows.
+    /// Records the CPUs that a task requests with sched_setaffinity(). Returns those that its
+    /// cpuset allows.
     ///
-    /// Returns `None` if the cpuset allows none of them (EINVAL).
+    /// Returns `None` if the cpuset allows none of them; the system call then fails with EINVAL.
     pub(crate) fn request_cpus(&mut self, task: TaskId, cgroup: u32, cpus: CpuSet) -> Option<CpuSet> {
         if !self.cgroups.cpusets {
             return Some(cpus);
@@ -262,7 +264,8 @@ impl Machine {
         left
     }
 
-    /// Returns the initial affinity of a task that is created in a cgroup and requests `cpus`.
+    /// Returns the initial affinity of a new task that is created in `cgroup` with the affinity
+    /// `cpus`.
     pub(crate) fn initial_cpus(&self, cgroup: u32, cpus: CpuSet) -> CpuSet {
         if !self.cgroups.cpusets {
             return cpus;
@@ -271,7 +274,8 @@ impl Machine {
         intersection(&cpus, &effective).unwrap_or(effective)
     }
 
-    /// Replaces the recorded CPU request of a task slot when a new task takes the slot over.
+    /// Replaces the CPU request that is recorded for a task slot, because a new task begins to use
+    /// the slot.
     pub(crate) fn record_user_cpus(&mut self, task: TaskId, asked: Option<CpuSet>) {
         if self.cgroups.cpusets {
             self.cgroups.user_cpus.remove(&task);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The scheduling classes in order of precedence, and the flags that the core passes to them.
+//! The scheduling classes, highest first, and the flags that the scheduler core passes to them.
 
-/// A scheduling class. A runnable task of an earlier variant always runs before one of a later
-/// variant.
+/// A scheduling class. If a CPU has runnable tasks of several classes, a task of the first of these
+/// classes runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// SCHED_FIFO, SCHED_RR and SCHED_DEADLINE
@@ -20,23 +20,23 @@ pub mod flags {
     pub const WAKEUP: u32 = 0x1;
     /// DEQUEUE_SLEEP: the task goes to sleep.
     pub const SLEEP: u32 = 0x1;
-    /// DEQUEUE_SAVE: the task is dequeued only while one of its parameters changes.
+    /// DEQUEUE_SAVE: the task is dequeued for a short time, while one of its parameters changes.
     pub const SAVE: u32 = 0x2;
-    /// ENQUEUE_RESTORE: the task returns after such a change.
+    /// ENQUEUE_RESTORE: the task is queued again after its parameter has changed.
     pub const RESTORE: u32 = 0x2;
-    /// The task keeps its position in the queue.
+    /// ENQUEUE_MOVE: the task keeps its position in the queue.
     pub const MOVE: u32 = 0x4;
-    /// The caller has updated the runqueue's clock already.
+    /// ENQUEUE_NOCLOCK: the caller has already updated the runqueue's clock.
     pub const NOCLOCK: u32 = 0x8;
-    /// The task goes to the head of its queue.
+    /// ENQUEUE_HEAD: the task is inserted at the head of its queue.
     pub const HEAD: u32 = 0x1_0000;
-    /// The task comes from another CPU.
+    /// ENQUEUE_MIGRATED: the task comes from another CPU.
     pub const MIGRATED: u32 = 0x4_0000;
-    /// The task is new.
+    /// ENQUEUE_INITIAL: the task is new.
     pub const INITIAL: u32 = 0x8_0000;
-    /// The class has chosen the task's CPU (select_task_rq).
+    /// ENQUEUE_RQ_SELECTED: the class has chosen the task's CPU (select_task_rq).
     pub const RQ_SELECTED: u32 = 0x10_0000;
-    /// WF_* flags of wake-ups, numbered as in Linux 7.2.
+    /// WF_* flags for wake-ups, with their values in Linux 7.2.
     pub const WF_EXEC: u32 = 0x02;
     pub const WF_FORK: u32 = 0x04;
     pub const WF_TTWU: u32 = 0x08;

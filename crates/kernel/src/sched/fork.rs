@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Creation and end of tasks: fork, exec and exit (sched_fork, wake_up_new_task, sched_exec,
+//! Creation and exit of tasks: fork(), exec() and exit() (sched_fork, wake_up_new_task, sched_exec,
 //! do_exit).
 
 use crate::hardware::caches::Footprint;
@@ -20,8 +20,8 @@ use trace::MigrateReason;
 use workload::Policy;
 
 impl Machine {
-    /// Creates the task that `workload.tasks[index as usize]` describes. `parent` is IDLE if the
-    /// workload itself starts the task.
+    /// Creates the task that is described by `workload.tasks[index as usize]`. `parent` is the task
+    /// that forks, or IDLE if the workload itself starts the task.
     pub(crate) fn spawn(&mut self, index: u32, parent: TaskId, thread: bool) {
         self.sync.pending_spawns -= 1;
         let spec = self.workload.tasks[index as usize].clone();
@@ -44,8 +44,8 @@ impl Machine {
         } else {
             self.online_cpus.first().unwrap_or(CpuId::BOOT)
         };
-        // A forked task starts on its parent's CPU. The first tasks have no parent; each is created
-        // on its own start CPU.
+        // A forked task starts on its parent's CPU. A task without a parent is created on the start
+        // CPU that the workload specifies.
         let from = if parent == IDLE { cpu } else { self.tasks[parent].cpu };
         if parent == IDLE {
             self.enter(from);
@@ -57,7 +57,8 @@ impl Machine {
         }
     }
 
-    /// Performs fork() or clone() for the running task. A start delay of the child counts from now.
+    /// Performs fork() or clone() for the running task. If the child has a start delay, the delay
+    /// begins now.
     pub(crate) fn fork(&mut self, index: u32, parent: TaskId, thread: bool) {
         self.sync.pending_spawns += 1;
         match self.workload.tasks[index as usize].start_ns {
@@ -70,8 +71,8 @@ impl Machine {
 
     /// Creates a task that is not runnable yet (copy_process, sched_fork).
     ///
-    /// Returns `None` if the task limit or the run's memory limit is reached, or if the policy
-    /// refuses the fork.
+    /// Returns `None` if the task limit or the run's memory limit is reached, or if ops.init_task()
+    /// of the policy fails.
     fn new_task(&mut self, index: u32, parent: TaskId, thread: bool, cpus: CpuSet, cpu: CpuId) -> Option<TaskId> {
         let spec = self.workload.tasks[index as usize].clone();
         if self.free_tasks.is_empty() && !self.charge_new_task() {
@@ -167,19 +168,20 @@ impl Machine {
                 comm,
             },
         );
-        // In kernel_clone() this follows copy_process(), which includes sched_post_fork().
+        // kernel_clone() calls the tracepoint after copy_process(), which includes
+        // sched_post_fork().
         tracepoint::sched_process_fork(self, parent, id);
         Some(id)
     }
 
-    /// Charges the host memory for one more task. Returns false if the number of tasks or the
-    /// memory limit is reached.
+    /// Charges the run with the memory that the simulator needs for one more task. Returns false if
+    /// this would exceed the maximum number of tasks or the memory limit.
     fn charge_new_task(&mut self) -> bool {
         let bytes = (size_of::<Task>() + size_of::<layout::task_struct>()) as u64 + RECORD;
         (self.tasks.len() as u64) < layout::MAX_TASKS && self.region.memory().charge(Use::Tasks, bytes).is_ok()
     }
 
-    /// Undoes a fork that the policy refused (sched_cancel_fork).
+    /// Undoes a fork because ops.init_task() failed (sched_cancel_fork).
     fn cancel_fork(&mut self, task: TaskId, parent: TaskId, errno: i32) {
         if parent != IDLE {
             self.tasks[parent].children -= 1;
@@ -190,7 +192,7 @@ impl Machine {
         self.release_task(task);
     }
 
-    /// Chooses a CPU for a new task and queues it there. With `forced`, the task stays on its
+    /// Chooses a CPU for a new task and queues the task there. With `forced`, the CPU is the task's
     /// `cpu`.
     fn wake_up_new_task(&mut self, task: TaskId, forced: bool) {
         tracepoint::wake_up_new_task(self, task);
@@ -218,8 +220,8 @@ impl Machine {
         self.unlock(LockId::Rq(cpu));
     }
 
-    /// Performs exec() for the running task: it may move to a better CPU (sched_exec) and its name
-    /// becomes `comm`.
+    /// Performs exec() for the running task. The task may move to a better CPU (sched_exec). Its
+    /// new name is `comm`.
     pub(crate) fn exec(&mut self, task: TaskId, mut comm: String) {
         truncate_comm(&mut comm);
         let cpu = self.tasks[task].cpu;
@@ -237,7 +239,7 @@ impl Machine {
         }
     }
 
-    /// Moves the running task to another CPU, as the stopper thread does in Linux.
+    /// Moves the running task to another CPU. In Linux, the stopper thread does this.
     pub(crate) fn migrate_running(&mut self, task: TaskId, to: CpuId, reason: MigrateReason) {
         let cpu = self.tasks[task].cpu;
         if cpu != self.this_cpu {
@@ -264,7 +266,8 @@ impl Machine {
         self.schedule(cpu);
     }
 
-    /// Ends the running task (do_exit). schedule() then takes it off the CPU and frees it.
+    /// Makes the running task exit (do_exit). schedule() then switches to another task and frees
+    /// this one.
     pub(crate) fn exit_task(&mut self, task: TaskId) {
         let parent = self.find_task(self.tasks[task].parent);
         self.tasks[task].flags |= layout::PF_EXITING;
@@ -278,8 +281,8 @@ impl Machine {
         }
     }
 
-    /// Removes a dead task (finish_task_switch). Its slot is reused once the policy holds no
-    /// reference to it.
+    /// Removes a dead task (finish_task_switch). Its slot is reused when the policy holds no
+    /// reference to the task.
     pub(crate) fn release_task(&mut self, task: TaskId) {
         ext::task_dead(self, task);
         let t = &self.tasks[task];
@@ -289,7 +292,8 @@ impl Machine {
         self.free_if_gone(task);
     }
 
-    /// Drops one of the policy's references to a task. Returns false if the policy holds none.
+    /// Drops a reference that the policy holds to a task. Returns false if the policy holds no
+    /// reference to it.
     #[must_use]
     pub(crate) fn put_task(&mut self, task: TaskId) -> bool {
         let had = self.layout.put_task(task);
@@ -299,8 +303,8 @@ impl Machine {
         had
     }
 
-    /// Frees a dead task's slot and its task-local storage once the policy holds no reference to
-    /// it.
+    /// Frees the slot and the BPF task storage of a task if the task is dead and the policy holds
+    /// no reference to it.
     fn free_if_gone(&mut self, task: TaskId) {
         if self.is_unreferenced(task) {
             ext::free_task_storage(self, task);
@@ -308,14 +312,14 @@ impl Machine {
         }
     }
 
-    /// Returns whether a task is dead and no reference to it is left (`rcu_users` is 0), so that no
-    /// new one can be taken.
+    /// Returns whether a task is dead and has no references, so that no new reference can be
+    /// acquired (`rcu_users` is 0).
     pub(crate) fn is_unreferenced(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
         t.state == State::Dead && self.pids[t.pid as usize] == IDLE && !self.layout.is_task_referenced(task)
     }
 
-    /// Drops all references that a policy held, because the policy has ended.
+    /// Drops all references to tasks that the policy still holds when it ends.
     pub(crate) fn drop_all_references(&mut self) {
         for task in self.layout.drop_all_references() {
             if self.is_unreferenced(task) {
@@ -325,11 +329,12 @@ impl Machine {
     }
 }
 
-/// Value of `rt_priority` for SCHED_DEADLINE tasks: above all real-time priorities, so that
+/// Value of `rt_priority` for SCHED_DEADLINE tasks. It is above all real-time priorities, so that
 /// `prio()` is -1.
 const DEADLINE: u32 = 100;
 
-/// Sets priority, weight and rt_priority of a task according to its policy (__setscheduler_params).
+/// Sets the fields `static_prio`, `weight` and `rt_priority` of a task according to its policy
+/// (__setscheduler_params).
 pub(crate) fn set_policy_fields(task: &mut Task, policy: Policy) {
     task.policy = policy;
     task.rt_priority = 0;
@@ -347,7 +352,7 @@ pub(crate) fn set_policy_fields(task: &mut Task, policy: Policy) {
     }
 }
 
-/// Shortens a name to 15 bytes, because TASK_COMM_LEN is 16 with the terminating zero.
+/// Shortens a task's name to 15 bytes. TASK_COMM_LEN is 16, including the terminating zero.
 fn truncate_comm(comm: &mut String) {
     let mut end = comm.len().min(15);
     while !comm.is_char_boundary(end) {

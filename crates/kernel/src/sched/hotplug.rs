@@ -11,9 +11,9 @@ use trace::MigrateReason;
 impl Machine {
     /// Takes `cpu` offline or brings it online.
     ///
-    /// Tasks of a CPU that goes offline move to CPUs in their affinity, or to any CPU if their
-    /// affinity has no online CPU left. A request to take the last online CPU offline is ignored;
-    /// Linux refuses it with EBUSY.
+    /// When a CPU goes offline, its tasks move to other CPUs in their affinity. If no CPU in a
+    /// task's affinity is online, the task may use any CPU. A request to take the last online CPU
+    /// offline is ignored. Linux returns EBUSY in this case.
     pub(crate) fn hotplug(&mut self, cpu: CpuId, online: bool) {
         let only = self.online_cpus.weight() == 1;
         if self.online_cpus.contains(cpu) == online || (!online && only) {
@@ -50,13 +50,13 @@ impl Machine {
         }
         assert_eq!(self.rqs[cpu].curr, IDLE, "CPU {cpu} goes offline with a task on it");
         fair::offline(self, cpu);
-        // cpu_online_mask changes later than cpu_active_mask: only after all tasks have left
+        // cpu_online_mask changes later than cpu_active_mask, after all tasks have left the CPU
         // (cpu_disable_common).
         mirror::mirror_online(self);
         let rq = &mut self.rqs[cpu];
         rq.online = false;
         rq.need_resched = false;
-        // The rest of the CPU's debt is dropped.
+        // Kernel work that was charged to the CPU but not performed yet is dropped.
         rq.debt = 0;
         self.idle_cpus.remove(cpu);
         self.observe(Transition::Offline { cpu });

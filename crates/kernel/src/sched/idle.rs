@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The idle class: its only task is the idle task, which runs when no other class has a runnable
-//! task.
+//! The idle class. Its only task on each CPU is the idle task, which runs when no other class has a
+//! runnable task.
 
 use crate::machine::Machine;
 use crate::sched::ext;
@@ -21,7 +21,7 @@ pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, _prev: TaskId, _next: T
     ext::update_idle(m, cpu, false);
 }
 
-/// Reschedules, because every task preempts the idle task.
+/// Reschedules the CPU, because a task of any other class preempts the idle task.
 pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, _task: TaskId, _flags: u32) {
     m.resched_curr(cpu);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The simulated kernel/sched: the core (wake-up, schedule(), fork, policy changes, hotplug) and
-//! the scheduling classes.
+//! The simulated scheduler (kernel/sched). It consists of the core, which handles wake-ups,
+//! schedule(), fork, policy changes and hotplug, and of the scheduling classes.
 
 pub mod cgroup;
 pub mod cgroup_change;

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Prefetching of host memory that the next events probably need.
+//! Prefetches memory of the host (the computer that runs the simulation) that the next events will
+//! probably access.
 
 use crate::machine::Machine;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 impl Machine {
-    /// Prefetches the host memory that the next events probably touch. The simulation's result does
-    /// not change.
+    /// Prefetches host memory that the next events will probably access. This does not affect the
+    /// result of the simulation.
     ///
-    /// With many tasks, cache misses of the host are a large part of the cost of an event.
+    /// In simulations with many tasks, cache misses of the host are a large part of the time that
+    /// an event takes.
     #[inline]
     pub(crate) fn prefetch(&self, event: &Event) {
         if let Event::Step { .. } = event {
@@ -26,7 +28,7 @@ impl Machine {
         if let Some(Event::Wake { task, .. }) = then {
             self.prefetch_task(task);
         }
-        // The task itself was prefetched when this event was the second in the queue.
+        // The task itself was already prefetched one event earlier.
         if let Some(Event::Wake { task, .. }) = next {
             self.prefetch_rq(self.tasks[task].cpu);
         }
@@ -40,7 +42,7 @@ impl Machine {
         }
     }
 
-    /// Prefetches the host memory that a wake-up of `task` and a switch to it touch.
+    /// Prefetches the host memory that a wake-up of `task` and a switch to it will access.
     #[inline]
     pub(crate) fn prefetch_task(&self, task: TaskId) {
         let task_struct = self.layout.task_host(task).cast::<u8>();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The calls that the scheduler core makes into the scheduling classes (struct sched_class).
+//! The interface between the scheduler core and the scheduling classes (struct sched_class).
 
 use super::class::Class;
 use super::{ext, fair, idle, rt};
@@ -27,15 +27,15 @@ impl Machine {
         }
     }
 
-    /// Returns whether a task that is not running waits for a CPU: it is queued and its cgroup's
-    /// limit does not throttle it.
+    /// Returns whether a task that is not running waits for a CPU. It does if it is queued and is
+    /// not throttled by its cgroup's cpu.max limit.
     #[inline]
     pub(crate) fn is_waiting(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
         t.on_rq && !(self.task_groups.limited() && t.fair.throttled)
     }
 
-    /// Queues a runnable task on `cpu`. The task's `cpu` field is set already.
+    /// Queues a runnable task on `cpu`. The task's field `cpu` has already been set.
     pub(crate) fn class_enqueue_task(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
         by_class!(self.class_of(task), enqueue_task(self, cpu, task, flags))
     }
@@ -49,30 +49,31 @@ impl Machine {
         by_class!(self.class_of(self.rqs[cpu].curr), yield_task(self, cpu))
     }
 
-    /// Reschedules `cpu` if `task`, which became runnable there, should run before the current task
-    /// of the same class.
+    /// Reschedules `cpu` if `task` should run before the current task, which is in the same class.
+    /// `task` has just become runnable on `cpu`.
     pub(crate) fn class_wakeup_preempt(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
         by_class!(self.class_of(task), wakeup_preempt(self, cpu, task, flags))
     }
 
-    /// Chooses the CPU for a task that was woken or created or that calls exec().
+    /// Returns the CPU for a task that was woken or created or that calls exec().
     pub(crate) fn class_select_task_rq(&mut self, task: TaskId, prev_cpu: CpuId, wake_flags: u32) -> CpuId {
         by_class!(self.class_of(task), select_task_rq(self, task, prev_cpu, wake_flags))
     }
 
-    /// Ends the turn of `prev` because `next` runs now. If `prev` is still runnable, it returns to
-    /// the queue.
+    /// Handles a task `prev` that stops running because `next` runs now. If `prev` is still
+    /// runnable, it returns to its queue.
     pub(crate) fn class_put_prev_task(&mut self, cpu: CpuId, prev: TaskId, next: TaskId) {
         by_class!(self.class_of(prev), put_prev_task(self, cpu, prev, next))
     }
 
-    /// Makes `next` the current task: it leaves the queue and its accounting starts.
+    /// Makes `next` the current task. It leaves its queue, and its CPU time is accounted from now
+    /// on.
     pub(crate) fn class_set_next_task(&mut self, cpu: CpuId, next: TaskId) {
         by_class!(self.class_of(next), set_next_task(self, cpu, next))
     }
 
-    /// Charges the current task, which belongs to `class`, with `ns` of CPU time used since the
-    /// last call. The caller is `Machine::account`.
+    /// Charges the current task with the `ns` of CPU time that it has used since the last call. The
+    /// task belongs to `class`. Called from `Machine::account`.
     #[inline]
     pub(crate) fn class_update_curr(&mut self, class: Class, cpu: CpuId, ns: u64) {
         by_class!(class, update_curr(self, cpu, ns))
@@ -82,33 +83,35 @@ impl Machine {
         by_class!(self.class_of(self.rqs[cpu].curr), task_tick(self, cpu))
     }
 
-    /// Sets up the class's fields of a new task, which is not visible yet (sched_fork).
+    /// Initializes the class's fields of a new task, which other code does not know yet
+    /// (sched_fork).
     pub(crate) fn class_task_fork(&mut self, task: TaskId) {
         by_class!(self.class_of(task), task_fork(self, task))
     }
 
-    /// Handles a task that has left `class`. The task is not queued.
+    /// Handles a task that has left the class `class`. The task is not queued.
     pub(crate) fn class_switched_from(&mut self, class: Class, cpu: CpuId, task: TaskId) {
         by_class!(class, switched_from(self, cpu, task))
     }
 
-    /// Handles a task that has entered its class. If `on_rq` is set, the task is queued or running.
+    /// Handles a task that has just changed to its current class. If `on_rq` of the task is set,
+    /// the task is queued or running.
     pub(crate) fn class_switched_to(&mut self, cpu: CpuId, task: TaskId) {
         by_class!(self.class_of(task), switched_to(self, cpu, task))
     }
 
-    /// Handles a change of nice value or rt_priority within the class. The task was dequeued during
-    /// the change.
+    /// Handles a change of a task's nice value or rt_priority that does not change its class. The
+    /// task was not queued during the change.
     pub(crate) fn class_prio_changed(&mut self, cpu: CpuId, task: TaskId) {
         by_class!(self.class_of(task), prio_changed(self, cpu, task))
     }
 
-    /// Handles a change of the task's affinity, `task.cpus`.
+    /// Handles a change of the task's affinity. The new affinity is already in `task.cpus`.
     pub(crate) fn class_set_cpus_allowed(&mut self, task: TaskId) {
         by_class!(self.class_of(task), set_cpus_allowed(self, task))
     }
 
-    /// Prepares the move of a task that is not queued to `new_cpu` (set_task_cpu).
+    /// Prepares a task that is not queued for its move to `new_cpu` (set_task_cpu).
     pub(crate) fn class_migrate_task_rq(&mut self, task: TaskId, new_cpu: CpuId) {
         by_class!(self.class_of(task), migrate_task_rq(self, task, new_cpu))
     }

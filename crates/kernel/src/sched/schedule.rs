@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! schedule() and its triggers: rescheduling requests, IPIs and ticks (kernel/sched/core.c).
+//! The function schedule() and the events that lead to it: reschedule requests, IPIs and ticks
+//! (kernel/sched/core.c).
 
 use crate::machine::Machine;
 use crate::programs::cursor::Next;
@@ -15,8 +16,8 @@ use crate::watch::observe::Transition;
 use trace::TaskState;
 
 impl Machine {
-    /// Requests that `cpu` runs schedule(): at the end of the current handler on this CPU, through
-    /// an IPI on another CPU.
+    /// Requests that `cpu` calls schedule(). If `cpu` is the current CPU, it does so at the end of
+    /// the current handler. Otherwise an IPI is sent to it.
     pub(crate) fn resched_curr(&mut self, cpu: CpuId) {
         let rq = &mut self.rqs[cpu];
         if rq.need_resched {
@@ -28,21 +29,22 @@ impl Machine {
         }
     }
 
-    /// Handles a reschedule IPI and all IPIs that were deferred until now. If the CPU is busy with
-    /// kernel work, they are deferred until its end.
+    /// Handles a reschedule IPI, together with all IPIs that were deferred until now. If the CPU is
+    /// still busy with kernel work, the IPIs are deferred until that work ends.
     pub(crate) fn resched_ipi(&mut self, cpu: CpuId) {
         let mut ipis = self.rqs[cpu].take_deferred_ipis(self.now);
         loop {
             self.enter(cpu);
             let rq = &mut self.rqs[cpu];
             if rq.spinning {
-                // The flag is checked again when the spinning ends.
+                // The CPU spins in the kernel. When it stops spinning, it checks
+                // `resched_deferred`.
                 rq.need_resched = false;
                 rq.resched_deferred = true;
                 return;
             }
             if rq.debt > 0 && rq.online {
-                // Otherwise `leave` would reschedule immediately.
+                // Clears the request, because `leave` would otherwise reschedule immediately.
                 rq.need_resched = false;
                 self.defer_resched(cpu, ipis);
                 return;
@@ -59,8 +61,8 @@ impl Machine {
         }
     }
 
-    /// Defers `ipis` reschedule IPIs until `cpu` has worked off its debt. All IPIs that are
-    /// deferred to the same time share one event.
+    /// Defers the handling of `ipis` reschedule IPIs until `cpu` has finished its kernel work. All
+    /// IPIs that are deferred until the same time share one event.
     pub(crate) fn defer_resched(&mut self, cpu: CpuId, ipis: u32) {
         let at = self.local_time(cpu);
         let rq = &mut self.rqs[cpu];
@@ -74,8 +76,8 @@ impl Machine {
         }
     }
 
-    /// Picks the next task of `cpu` and switches to it. A previous task that goes to sleep has been
-    /// deactivated already.
+    /// Picks the next task of `cpu` and switches to it. If the previous task goes to sleep, it has
+    /// already been deactivated.
     pub(crate) fn schedule(&mut self, cpu: CpuId) {
         debug_assert_eq!(cpu, self.this_cpu);
         self.account(cpu);
@@ -107,7 +109,7 @@ impl Machine {
         }
     }
 
-    /// Returns the next task of the highest class that has one (pick_next_task).
+    /// Returns the next task, from the highest class that has a runnable task (pick_next_task).
     fn pick_next_task(&mut self, cpu: CpuId, prev: TaskId) -> TaskId {
         // The idle class always returns a task.
         let next = rt::pick_task(self, cpu)
@@ -122,7 +124,7 @@ impl Machine {
         next
     }
 
-    /// Switches from `prev` to `next` and charges the cost (context_switch).
+    /// Switches from `prev` to `next` and charges the CPU for it (context_switch).
     fn context_switch(&mut self, cpu: CpuId, prev: TaskId, next: TaskId) {
         let now = self.now;
         let rq = &mut self.rqs[cpu];
@@ -132,7 +134,8 @@ impl Machine {
         let mut prev_state = TaskState::Running;
         let woken_by_ipi = std::mem::take(&mut rq.leaving_idle);
         if prev == IDLE {
-            // A local interrupt woke the CPU. The cost of leaving idle has not been charged yet.
+            // An interrupt on this CPU woke it from idle, so the cost of leaving idle has not been
+            // charged yet.
             if !woken_by_ipi {
                 cost += u64::from(self.spec.costs.idle_exit_ns);
             }
@@ -168,14 +171,15 @@ impl Machine {
         ext::sched_switch(self, cpu, prev, next);
     }
 
-    /// Schedules the event at which the current task of `cpu` will have finished its current work.
+    /// Schedules an event for the time at which the current task of `cpu` will have finished its
+    /// current work.
     pub(crate) fn arm_step(&mut self, cpu: CpuId) {
         let at = self.step_due(cpu).max(self.now);
         self.events.arm_step(cpu, at);
     }
 
-    /// Returns when the current task will have finished its current work. The CPU works off its
-    /// debt first.
+    /// Returns the time at which the current task will have finished its current work. The CPU
+    /// first finishes the kernel work that was charged to it.
     #[inline]
     pub(crate) fn step_due(&self, cpu: CpuId) -> u64 {
         let rq = &self.rqs[cpu];
@@ -183,8 +187,8 @@ impl Machine {
         rq.clock + rq.debt + self.tasks[rq.curr].program.time_left(rq.capacity)
     }
 
-    /// Continues the program of the running task if its current work is finished. If overhead has
-    /// delayed the task, the event is scheduled again.
+    /// Continues the program of the running task if the task has finished its current work. If
+    /// kernel work has delayed the task, schedules the event again.
     pub(crate) fn step(&mut self, cpu: CpuId) {
         let curr = self.rqs[cpu].curr;
         if curr == IDLE {
@@ -196,8 +200,8 @@ impl Machine {
         }
         let next = execute::advance(self, cpu, curr);
         if self.rqs[cpu].curr != curr {
-            // The task has moved to another CPU. schedule() has set up the event of the task that
-            // runs here now.
+            // The task has moved to another CPU. schedule() has already scheduled the event of the
+            // task that now runs here.
             return;
         }
         match next {
@@ -218,8 +222,8 @@ impl Machine {
         }
     }
 
-    /// Handles the scheduler tick. An idle CPU has no tick (NO_HZ_IDLE). A tick during another
-    /// interrupt is delayed to its end.
+    /// Handles the scheduler tick. Idle CPUs have no tick (NO_HZ_IDLE). If another interrupt is
+    /// being handled, the tick waits until it ends.
     pub(crate) fn tick(&mut self, cpu: CpuId) {
         let rq = &mut self.rqs[cpu];
         if self.now < rq.irqs_off_until {
@@ -241,8 +245,8 @@ impl Machine {
         self.arm_tick(cpu);
     }
 
-    /// Schedules the next tick of `cpu`. Ticks occur at multiples of the period plus an offset for
-    /// each CPU, as with the kernel's skew_tick.
+    /// Schedules the next tick of `cpu`. Each CPU has a different offset in the tick period, as
+    /// with the kernel's parameter skew_tick.
     pub(crate) fn arm_tick(&mut self, cpu: CpuId) {
         if self.rqs[cpu].tick_armed || self.rqs[cpu].idle() {
             return;
@@ -257,7 +261,7 @@ impl Machine {
         self.events.push(at, Event::Tick { cpu, generation });
     }
 
-    /// Returns the class of the task that `cpu` runs, [`Class::Idle`] if the CPU idles.
+    /// Returns the class of the task that `cpu` runs. This is [`Class::Idle`] if the CPU is idle.
     pub(crate) fn curr_class(&self, cpu: CpuId) -> Class {
         self.class_of(self.rqs[cpu].curr)
     }
@@ -284,7 +288,7 @@ mod tests {
         }
         events.retain(|(_, event)| *event == Event::Resched { cpu: cpu_id(0) });
         assert_eq!(events, [(end, Event::Resched { cpu: cpu_id(0) })]);
-        // No IPI is lost. An IPI at a later time counts as one.
+        // All 100 IPIs are counted. An IPI that arrives at another time counts as one.
         assert_eq!(m.rqs[0].take_deferred_ipis(end), 100);
         assert_eq!(m.rqs[0].take_deferred_ipis(end + 1), 1);
     }

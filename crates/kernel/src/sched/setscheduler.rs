@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Changes of a task's affinity, policy and nice value (kernel/sched/syscalls.c).
+//! Changes of a task's affinity, scheduling policy and nice value (kernel/sched/syscalls.c).
 
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
@@ -13,10 +13,10 @@ use trace::MigrateReason;
 use workload::Policy;
 
 impl Machine {
-    /// Sets the affinity of a task (sched_setaffinity). A task that may not stay on its CPU moves
-    /// immediately.
+    /// Sets the affinity of a task (sched_setaffinity). If the task may no longer use its CPU, it
+    /// moves immediately.
     ///
-    /// A set without an online CPU is ignored; Linux refuses it with EINVAL.
+    /// An affinity without an online CPU is ignored. Linux returns EINVAL in this case.
     pub(crate) fn set_cpus_allowed(&mut self, task: TaskId, cpus: CpuSet) {
         if !cpus.intersects(&self.online_cpus) {
             return;
@@ -37,8 +37,8 @@ impl Machine {
         }
     }
 
-    /// Sets the affinity of a task on behalf of a user outside of the workload. No simulated CPU is
-    /// charged.
+    /// Sets the affinity of a task like a user outside of the simulated workload. No simulated CPU
+    /// is charged for it.
     pub fn sched_setaffinity(&mut self, task: TaskId, cpus: CpuSet) {
         ext::enable::run_as_user(self, |m| m.set_cpus_allowed(task, cpus));
     }
@@ -57,7 +57,7 @@ impl Machine {
         });
     }
 
-    /// Sets the policy and nice value of a task (sched_setscheduler, setpriority).
+    /// Sets the scheduling policy and the nice value of a task (sched_setscheduler, setpriority).
     pub(crate) fn set_policy(&mut self, task: TaskId, policy: Policy) {
         if !ext::check_setscheduler(self, task, policy) {
             return;
@@ -89,8 +89,8 @@ impl Machine {
         }
     }
 
-    /// Applies `change` to a task that is taken off its queue for this purpose (the kernel's
-    /// sched_change pattern). A running task is not the current task during the change.
+    /// Dequeues a task, applies `change` to it, and queues it again (the kernel's sched_change
+    /// pattern). If the task is running, it is not the current task during the change.
     pub(crate) fn change_queued(&mut self, task: TaskId, change: impl FnOnce(&mut Machine)) {
         let cpu = self.tasks[task].cpu;
         if cpu != self.this_cpu {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A task, as the simulated kernel keeps it.
+//! The simulated kernel's data about a task.
 //!
-//! BPF programs do not see this struct but a `task_struct` (`policy::layout`). Each field is in
-//! only one of the two. The exceptions are identity and affinity: they are copied to the
-//! `task_struct` whenever they change.
+//! BPF programs do not see this struct. They see a separate `task_struct` (`policy::layout`). Each
+//! field exists in only one of the two. The exceptions are the task's identity and affinity, which
+//! are copied to the `task_struct` whenever they change.
 
 use super::{ext, fair, rt};
 use crate::hardware::caches::Footprint;
@@ -24,31 +24,32 @@ pub enum State {
     Dead,
 }
 
-/// A task. The fields that every wake-up and switch touches come first, so that they lie in few
-/// host cache lines.
+/// A task. The fields that every wake-up and every switch use come first, so that these access few
+/// cache lines of the computer that runs the simulation.
 #[repr(C, align(64))]
 pub struct Task {
     /// Address at which BPF programs see the task's `task_struct`.
     pub addr: u64,
     /// CPU time that the task has used, ns.
     pub sum_exec_runtime: u64,
-    /// Time at which the task last became runnable or was switched out while runnable, ns.
+    /// Time at which the task's wait for a CPU began, ns. The task either became runnable or was
+    /// switched out while it was still runnable.
     pub waiting_since: u64,
     pub pid: u32,
     /// CPU on which the task runs or ran last.
     pub cpu: CpuId,
-    /// Number by which the checker refers to the set `cpus`.
+    /// Number that identifies the set `cpus` in the checks (`watch::check`).
     pub affinity: AffinityGroup,
     pub nr_cpus_allowed: u32,
     /// Nesting depth of migrate_disable(); migration is disabled while it is above 0.
     pub migration_disabled: u32,
-    /// PF_WQ_WORKER, PF_EXITING and so on, as in task_struct.
+    /// PF_* flags such as PF_WQ_WORKER and PF_EXITING, as in task_struct.
     pub flags: u32,
-    /// Generation number of the pending Wake event. Events of older generations are ignored.
+    /// Generation number of the pending Wake event. Wake events with another number are ignored.
     pub wake_generation: u32,
     pub state: State,
     pub class: Class,
-    /// Whether the task is queued in its class or running.
+    /// Whether the task is running or queued in its class.
     pub on_rq: bool,
     /// Whether the task is the current task of `cpu`.
     pub on_cpu: bool,
@@ -59,21 +60,22 @@ pub struct Task {
     pub policy: Policy,
     /// Static priority: 120 plus the nice value.
     pub static_prio: i32,
-    /// Real-time priority: 1..=99 for SCHED_FIFO and SCHED_RR, 100 for SCHED_DEADLINE, otherwise 0.
+    /// Real-time priority: 1 to 99 for SCHED_FIFO and SCHED_RR, 100 for SCHED_DEADLINE, 0 for all
+    /// other policies.
     pub rt_priority: u32,
     /// Load weight of the nice value (sched_prio_to_weight).
     pub weight: u32,
     pub cpus: CpuSet,
-    /// Task that this task woke last (wake_wide, kernel/sched/fair.c).
+    /// Task that this task has woken most recently (wake_wide, kernel/sched/fair.c).
     pub last_wakee: TaskId,
     pub wakee_flips: u32,
     pub wakee_flip_decay: u64,
     pub footprint: Footprint,
     pub tgid: u32,
-    /// Pid of the parent; 0 for a task that the workload itself starts. The parent may have exited.
+    /// Pid of the parent, which may have exited. It is 0 if the workload itself started the task.
     pub parent: u32,
     pub children: u32,
-    /// Number of the process (address space).
+    /// Number of the task's process. The tasks of a process share one address space.
     pub process: u32,
     pub cgroup: u32,
     /// Cgroup that the task is about to leave (cgrp_moving_from).
@@ -82,13 +84,13 @@ pub struct Task {
 }
 
 impl Task {
-    /// Returns the key by which live tasks are sorted: process first, then thread.
+    /// Returns the key that orders live tasks: by process, then by pid.
     pub(crate) fn sort_key(&self) -> u64 {
         u64::from(self.tgid) << 32 | u64::from(self.pid)
     }
 
-    /// Returns the kernel's effective priority: -1 for deadline, 0..=98 for real-time and 100..=139
-    /// for normal tasks.
+    /// Returns the effective priority as the kernel calculates it: -1 for deadline tasks, 0 to 98
+    /// for real-time tasks and 100 to 139 for normal tasks.
     pub fn prio(&self) -> i32 {
         if self.rt_priority > 0 {
             99 - self.rt_priority as i32
@@ -101,8 +103,8 @@ impl Task {
         self.static_prio - 120
     }
 
-    /// Returns whether the task may run on `cpu`. Most tasks may run on all CPUs, so that case is
-    /// tested first, without a look at the set.
+    /// Returns whether the task may run on `cpu`. Most tasks may run on all CPUs. This case is
+    /// tested first, because it needs no access to the set.
     #[inline]
     pub fn allows(&self, cpu: CpuId) -> bool {
         self.affinity == ALL_CPUS || self.cpus.contains(cpu)
@@ -113,8 +115,8 @@ impl Task {
     }
 }
 
-/// Load weights of nice -20..=19. Adjacent levels differ by about 25 % (sched_prio_to_weight,
-/// kernel/sched/core.c).
+/// Load weights of the nice values from -20 to 19. Adjacent weights differ by about 25 %
+/// (sched_prio_to_weight, kernel/sched/core.c).
 pub const PRIO_TO_WEIGHT: [u32; 40] = [
     88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904, 3906, 3121, 2501,
     1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87, 70, 56, 45, 36, 29, 23, 18, 15,

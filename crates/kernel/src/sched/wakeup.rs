@@ -16,13 +16,13 @@ use trace::MigrateReason;
 
 impl Machine {
     /// Wakes a task on behalf of the running task (try_to_wake_up). Returns false if the task was
-    /// not asleep.
+    /// not sleeping.
     pub(crate) fn try_to_wake_up(&mut self, task: TaskId, wake_flags: u32) -> bool {
         let waker = self.rqs[self.this_cpu].curr;
         self.wake(task, self.pid_of(waker), wake_flags)
     }
 
-    /// Wakes a task on behalf of the process with pid `waker`; 0 means an interrupt handler.
+    /// Wakes a task. `waker` is the pid of the waking task, or 0 if an interrupt handler wakes it.
     fn wake(&mut self, task: TaskId, waker: u32, wake_flags: u32) -> bool {
         let t = &self.tasks[task];
         if !matches!(t.state, State::Interruptible | State::Uninterruptible) {
@@ -64,7 +64,8 @@ impl Machine {
         true
     }
 
-    /// Chooses a CPU for a task and checks that the task may run there (select_task_rq).
+    /// Returns a CPU on which the task may run. The task's class chooses it if there is a choice
+    /// (select_task_rq).
     pub(crate) fn select_task_rq(&mut self, task: TaskId, prev_cpu: CpuId, wake_flags: u32) -> CpuId {
         if !self.may_choose_cpu(task) {
             let cpu = self.tasks[task].cpus.first().unwrap_or(prev_cpu);
@@ -84,7 +85,7 @@ impl Machine {
         cpu
     }
 
-    /// Returns `cpu` if the task may run there, otherwise a fallback CPU.
+    /// Returns `cpu` if the task may run there. Otherwise returns a fallback CPU.
     fn allowed_cpu(&mut self, task: TaskId, cpu: CpuId, prev_cpu: CpuId) -> CpuId {
         if self.is_cpu_allowed(task, cpu) {
             cpu
@@ -93,13 +94,14 @@ impl Machine {
         }
     }
 
-    /// Returns the callback that chooses the task's CPU, if the policy has one.
+    /// Returns the policy's callback that chooses the CPU of a task, or `None` if no callback does.
     fn select_cpu_op(&self, task: TaskId) -> Option<Op> {
         let asked = self.class_of(task) == Class::Ext && self.ext.has_op(Op::SelectCpu);
         asked.then_some(Op::SelectCpu)
     }
 
-    /// Returns whether the task's class may choose its CPU. Pinned tasks leave no choice.
+    /// Returns whether the task's class may choose its CPU. If the task may use only one CPU, there
+    /// is nothing to choose.
     fn may_choose_cpu(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
         t.nr_cpus_allowed > 1 && t.migration_disabled == 0
@@ -110,9 +112,10 @@ impl Machine {
         self.tasks[task].allows(cpu) && self.online_cpus.contains(cpu)
     }
 
-    /// Returns an online CPU from the task's affinity, preferably on the node of `near`.
+    /// Returns an online CPU of the task's affinity, preferably on the same node as `near`.
     ///
-    /// If the affinity has no online CPU, it is widened to all CPUs (cpuset_cpus_allowed_fallback).
+    /// If no CPU of the affinity is online, the affinity is extended to all CPUs
+    /// (cpuset_cpus_allowed_fallback).
     #[cold]
     pub(crate) fn select_fallback_rq(&mut self, task: TaskId, near: CpuId) -> CpuId {
         let node = self.spec.topology.cpus[near.index()].node;
@@ -126,7 +129,7 @@ impl Machine {
         })
     }
 
-    /// Makes a task runnable on `cpu`. The task's `cpu` field is set already.
+    /// Makes a task runnable on `cpu`. The task's field `cpu` has already been set.
     pub(crate) fn activate_task(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
         debug_assert_eq!(self.tasks[task].cpu, cpu);
         if cpu != self.this_cpu {
@@ -142,7 +145,7 @@ impl Machine {
         self.class_enqueue_task(cpu, task, flags);
     }
 
-    /// Removes a task from the queues of `cpu`. The task may be running.
+    /// Removes a task from its queue on `cpu`. The task may be running.
     pub(crate) fn deactivate_task(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
         if cpu != self.this_cpu {
             self.account(cpu);
@@ -157,8 +160,8 @@ impl Machine {
         }
     }
 
-    /// Reschedules `cpu` if `task`, which became runnable there, should run before the current
-    /// task.
+    /// Reschedules `cpu` if `task`, which has just become runnable there, should run before the
+    /// current task.
     pub(crate) fn wakeup_preempt(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
         let (curr, new) = (self.curr_class(cpu), self.class_of(task));
         if new == curr {
@@ -207,8 +210,8 @@ impl Machine {
         self.unlock(LockId::Rq(to));
     }
 
-    /// Wakes a task because its timer or I/O has completed. The wake-up runs on the CPU on which
-    /// the task went to sleep.
+    /// Wakes a task whose timer has expired or whose I/O is complete. The interrupt handler runs on
+    /// the CPU on which the task went to sleep.
     pub(crate) fn timer_wake(&mut self, task: TaskId, generation: u32) {
         let t = &self.tasks[task];
         if t.wake_generation != generation || t.state == State::Dead {

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Random samples of a workload's distributions, computed with integers only: fixed-point logarithm
-//! and power of two.
+//! Random samples of the distributions in a workload. Only integers are used: logarithms and powers
+//! of two are calculated with fixed-point numbers.
 
 use crate::simulation::rng::Rng;
 use workload::Dist;
 
-/// The number 1 in Q32, the fixed-point format with 32 fractional bits used here.
+/// The number 1 in the format Q32, which is a fixed-point number with 32 fractional bits.
 const ONE: u64 = 1 << 32;
 /// ln 2 in Q32.
 const LN_2: u64 = 2_977_044_472;
 
-/// Returns a random length in ns. `position` is the caller's position in a [`Dist::Trace`].
+/// Returns a random duration in ns. `position` is the caller's position in the list of a
+/// [`Dist::Trace`].
 pub fn draw(dist: &Dist, rng: &mut Rng, position: &mut u64) -> u64 {
     match dist {
         Dist::Fixed(ns) => *ns,
@@ -25,7 +26,8 @@ pub fn draw(dist: &Dist, rng: &mut Rng, position: &mut u64) -> u64 {
             exponential(if first { *mean_a } else { *mean_b }, rng)
         }
         Dist::Pareto { lo, hi, alpha_milli } => {
-            // Inverse of the distribution function, lo * u^(-1/alpha), clamped to hi.
+            // The inverse of the distribution function is lo * u^(-1/alpha). The result is clamped
+            // to hi.
             let exponent = minus_log2(rng) as u128 * 1000 / u128::from((*alpha_milli).max(1));
             let value = (u128::from(*lo) * u128::from(exp2(exponent.min(u128::from(ONE) * 31) as u64))) >> 32;
             value.clamp(u128::from(*lo), u128::from(*hi)) as u64
@@ -46,11 +48,11 @@ fn exponential(mean: u64, rng: &mut Rng) -> u64 {
     ((u128::from(mean) * minus_ln) >> 32) as u64
 }
 
-/// Returns -log2(u) in Q32 for u uniform in (0, 1].
+/// Returns -log2(u) in the format Q32, where u is uniformly distributed in (0, 1].
 fn minus_log2(rng: &mut Rng) -> u64 {
     let u = rng.next_u64().max(1);
-    // u is x * 2^-64, so -log2(u) = 64 - log2(x), and log2(x) = 63 - leading zeros + log2(mantissa
-    // in [1, 2)).
+    // u = x * 2^-64, so -log2(u) = 64 - log2(x). Here log2(x) = 63 - (leading zeros of x) +
+    // log2(m), with a mantissa m in [1, 2).
     let zeros = u.leading_zeros();
     let mut mantissa = u << zeros >> 31;
     let mut fraction = 0;
@@ -64,10 +66,10 @@ fn minus_log2(rng: &mut Rng) -> u64 {
     (u64::from(zeros) + 1) * ONE - fraction
 }
 
-/// Returns 2^x in Q32 for x in Q32, x < 32.
+/// Returns 2^x in the format Q32. x is also in this format and is less than 32.
 fn exp2(x: u64) -> u64 {
-    // Each bit of the fraction multiplies the result by 2^(1/2), 2^(1/4), ...: repeated square
-    // roots of 2.
+    // Each bit of the fraction multiplies the result by 2^(1/2), 2^(1/4) and so on. These factors
+    // are repeated square roots of 2.
     let mut root: u64 = 2 * ONE;
     let mut result: u128 = u128::from(ONE);
     for bit in (0..32).rev() {
@@ -108,7 +110,7 @@ mod tests {
             },
             2_000_000,
         );
-        // With alpha = 3 and no cut-off within reach, the mean is 1.5 * lo.
+        // With alpha = 3 and an upper limit that is never reached, the mean is 1.5 * lo.
         near(
             Dist::Pareto {
                 lo: 1_000_000,

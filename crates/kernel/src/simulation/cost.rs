@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Attributing elapsed time, and charging the work of the kernel and of the policy to CPUs.
+//! Accounting of the time of CPUs, and charging CPUs for the work of the kernel and of the policy
+//! (BPF scheduler).
 //!
-//! A handler runs at one instant of simulated time. Its cost is added to the debt of its CPU
-//! (`rq.debt`). The task that runs there next makes no progress until the debt is worked off.
-//! `rq.clock` is the time up to which a CPU's time has been attributed.
+//! The simulated time does not advance while an event handler runs. The cost of the handler is
+//! added to the debt of its CPU (`rq.debt`), and the CPU then spends time until the debt is 0. The
+//! task that runs there makes no progress meanwhile. `rq.clock` is the time up to which the CPU's
+//! time has been accounted.
 
 use crate::machine::Machine;
 use crate::policy::layout::mirror;
@@ -12,8 +14,8 @@ use machine::Distance;
 use trace::Event;
 
 impl Machine {
-    /// Attributes the time since the last call for `cpu`: first to the debt, the rest to the
-    /// running task or to idle time.
+    /// Accounts the time of `cpu` since the last call. The time first reduces the debt. The rest
+    /// belongs to the running task or is idle time.
     #[inline]
     pub(crate) fn account(&mut self, cpu: CpuId) {
         if self.rqs[cpu].clock != self.now {
@@ -53,7 +55,7 @@ impl Machine {
         self.class_update_curr(class, cpu, rest);
     }
 
-    /// Records the overhead of `cpu` since the last such record.
+    /// Emits a trace record with the overhead of `cpu` since the last such record.
     pub(crate) fn record_overhead(&mut self, cpu: CpuId) {
         let rq = &mut self.rqs[cpu];
         let ns = rq.time.overhead_ns - rq.recorded_overhead_ns;
@@ -68,12 +70,12 @@ impl Machine {
         self.rqs[cpu].debt += ns;
     }
 
-    /// Adds `ns` of scheduler overhead to the debt of the CPU that executes the current handler.
+    /// Adds `ns` of scheduler overhead to the debt of the current CPU.
     pub(crate) fn charge_here(&mut self, ns: u64) {
         self.charge(self.this_cpu, ns);
     }
 
-    /// Charges the execution of `insns` BPF instructions to `cpu`.
+    /// Charges `cpu` with the execution of `insns` BPF instructions.
     pub(crate) fn charge_insns(&mut self, cpu: CpuId, insns: u64) {
         let rq = &mut self.rqs[cpu];
         let ps = rq.carry_ps + insns * u64::from(self.spec.costs.bpf_insn_ps);
@@ -81,15 +83,16 @@ impl Machine {
         rq.debt += ps / 1000;
     }
 
-    /// Returns the instant at which `cpu` will have worked off its debt. Inside a handler, this is
-    /// the CPU's local time.
+    /// Returns the time at which `cpu` will have reduced its debt to 0. In an event handler, this
+    /// is the local time of the CPU: the time at which the handler's next instruction would run on
+    /// a real CPU.
     pub(crate) fn local_time(&self, cpu: CpuId) -> u64 {
         let rq = &self.rqs[cpu];
         (rq.clock + rq.debt).max(self.now)
     }
 
-    /// Returns how long after the entry into the kernel a local time is, in ns. Detail records
-    /// contain this number.
+    /// Converts a local time to the number of ns since the current handler began. Some trace
+    /// records contain this number.
     pub(crate) fn after(&self, local: u64) -> u32 {
         local.saturating_sub(self.now).min(u64::from(u32::MAX)) as u32
     }
@@ -98,8 +101,9 @@ impl Machine {
         self.spec.topology.distance(a.nr(), b.nr())
     }
 
-    /// Sends a reschedule IPI. The sender is charged for it. The IPI arrives after the latency of
-    /// the distance, plus the exit latency if the target is idle.
+    /// Sends a reschedule IPI and charges the sender for it. The latency of the IPI depends on the
+    /// distance to the target. If the target is idle, the time to leave idle is added to the
+    /// latency.
     pub(crate) fn send_ipi(&mut self, target: CpuId) {
         let from = self.this_cpu;
         self.charge(from, u64::from(self.spec.costs.ipi_send_ns));

@@ -1,48 +1,50 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The event queue, ordered by (time, sequence number).
+//! The queue of pending events, ordered by time and then by sequence number.
 //!
-//! Except for a CPU's step, an event is never removed before its time. An event that may become
-//! obsolete has a generation number; its handler ignores the event if the owner's number has
-//! changed.
+//! Events are not removed before their time. Instead, an event that may become obsolete has a
+//! generation number. Its handler ignores the event if the number has changed. The exception is the
+//! step event of a CPU, which can be moved and removed (see `step`).
 
 use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::step::Steps;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// An event that is due at some time.
+/// An event that will be handled at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The running task of the CPU has finished its current work. If the CPU was charged since the
-    /// step was armed, the step has to be armed again.
+    /// The running task of the CPU has finished its current work. If more work was charged to the
+    /// CPU after the event had been scheduled, the event is scheduled again.
     Step { cpu: CpuId },
-    /// A reschedule IPI arrives.
+    /// A reschedule IPI arrives at the CPU.
     Resched { cpu: CpuId },
-    /// The scheduler tick.
+    /// A scheduler tick of the CPU is due.
     Tick { cpu: CpuId, generation: u32 },
-    /// High-resolution tick: the slice of the running fair task ends.
+    /// The high-resolution tick of the CPU is due, because the slice of the running fair task ends.
     Hrtick { cpu: CpuId },
-    /// A cgroup's cpu.max period ends.
+    /// A period of a cgroup's limit (cpu.max) ends.
     CfsPeriod { group: u32, generation: u32 },
-    /// A CPU's unused cpu.max runtime is returned to its cgroup, for other CPUs.
+    /// Runtime that CPUs returned to the pool of a cgroup (cpu.max) is distributed to its throttled
+    /// queues.
     CfsSlack { group: u32, generation: u32 },
-    /// A sleeping task's timer or I/O completes on the CPU it slept on.
+    /// A timer or I/O of a sleeping task completes.
     Wake { task: TaskId, generation: u32 },
     /// A task of the workload is created.
     Spawn { index: u32, parent: TaskId, thread: bool },
-    /// A BPF timer fires; `timer` is an index into the machine's timer table.
+    /// A BPF timer fires. `timer` is its index in the machine's table of timers.
     BpfTimer { timer: u32, generation: u32 },
-    /// The sched_ext watchdog checks for stalled tasks.
+    /// The sched_ext watchdog looks for tasks that have not run for too long.
     Watchdog,
-    /// A disturbance of the workload takes place; `index` is its index in the workload.
+    /// A disturbance of the workload takes place, such as an interrupt or a change of a cgroup.
+    /// `index` is its index in the workload's list.
     Disturb { index: u32 },
     /// A CPU goes online or offline.
     Hotplug { cpu: CpuId, online: bool },
-    /// Nohz idle balancing and other periodic work of the fair class.
+    /// An IPI arrives that asks the CPU to do nohz idle balancing or to start the stopper.
     NohzBalance { cpu: CpuId },
     /// The timer of a CPU's deadline server fires.
     DlServer { cpu: CpuId },
-    /// Deferred sched_ext work on a CPU (irq_work, deferred local DSQ moves).
+    /// Deferred sched_ext work of the CPU is due (irq_work, moves to local DSQs).
     ExtDeferred { cpu: CpuId },
 }
 
@@ -56,7 +58,7 @@ impl Event {
     }
 }
 
-/// Sort key of an event: the time in the high 64 bits, the sequence number in the low ones.
+/// Sort key of an event. The high 64 bits are the time, the low 64 bits are the sequence number.
 type Key = u128;
 
 fn key(time: u64, sequence: u64) -> Key {
@@ -67,18 +69,19 @@ fn key(time: u64, sequence: u64) -> Key {
 struct Entry {
     key: Key,
     event: Event,
-    /// Index of the next entry of the same bucket, or of the next free entry.
+    /// Index of the next entry in the list of the same bucket, or in the list of free entries.
     next: u32,
 }
 
-/// Returns the number of the bucket that contains the time of a key.
+/// Returns the number of the bucket that the time in `key` belongs to.
 #[inline]
 fn bucket(key: Key) -> u64 {
     (key >> 64) as u64 >> SHIFT
 }
 
 impl Ord for Entry {
-    // BinaryHeap's maximum is on top, so the order is reversed: the earliest event must be on top.
+    // The order is reversed because the top of a BinaryHeap is its maximum, and the earliest event
+    // must be on top.
     #[inline]
     fn cmp(&self, other: &Entry) -> Ordering {
         other.key.cmp(&self.key)
@@ -97,32 +100,33 @@ impl PartialOrd for Entry {
     }
 }
 
-/// log2 of a bucket's width in ns: 2^9 ns. Buckets are so narrow that few events have to be sorted
-/// at a time.
+/// log2 of the width of a bucket in ns. A bucket is 2^9 = 512 ns wide, so few events have to be
+/// sorted at a time.
 const SHIFT: u32 = 9;
-/// Number of buckets, which cover the next 33 ms. Most events are due within that time; pushing one
-/// takes constant time.
+/// Number of buckets. Together they cover the next 33 ms. Most events are due within this time and
+/// are inserted in constant time.
 const BUCKETS: usize = 65536;
-/// The end of a bucket's list.
+/// Marks the end of a bucket's list.
 const NIL: u32 = u32::MAX;
 
-/// The queue of pending events. Near events lie unsorted in buckets by time, and a bucket is sorted
-/// when its time comes. Far events wait in a heap.
+/// The queue of pending events. Events in the near future are in buckets by time and are not sorted
+/// within a bucket. A bucket is sorted when its time comes. All later events are in a heap.
 pub struct EventQueue {
-    /// Events of bucket number `base`, the latest first.
+    /// Events of bucket number `base`, latest first.
     current: Vec<Entry>,
-    /// Events pushed since `base` became current that belong into that bucket or an earlier one.
+    /// Events of bucket `base` or an earlier bucket that were added after `base` had become the
+    /// current bucket.
     early: BinaryHeap<Entry>,
     base: u64,
-    /// First entry of each bucket's list. Bucket n, for n in base+1 .. base+BUCKETS, has index n %
-    /// BUCKETS.
+    /// First entry of each bucket's list. Buckets `base + 1` to `base + BUCKETS - 1` are stored
+    /// here; bucket n has the index n % BUCKETS.
     buckets: Box<[u32]>,
     occupied: Occupied,
-    /// Entries of all buckets' lists.
+    /// Entries of the lists of all buckets.
     entries: Vec<Entry>,
-    /// First free entry, or NIL.
+    /// First free entry, or NIL if there is none.
     free: u32,
-    /// Events beyond the last bucket.
+    /// Events that are later than the last bucket.
     far: BinaryHeap<Entry>,
     steps: Steps,
     sequence: u64,
@@ -130,7 +134,8 @@ pub struct EventQueue {
     wakers: u64,
 }
 
-/// Bitmap of the buckets that are not empty, and a bitmap of its words that are not 0.
+/// Bitmap of the buckets that are not empty, and a second bitmap of those words of the first one
+/// that are not 0.
 struct Occupied {
     words: [u64; BUCKETS / 64],
     summary: [u64; BUCKETS / 64 / 64],
@@ -152,14 +157,14 @@ impl Occupied {
         }
     }
 
-    /// Returns the first non-empty bucket at or after `start`, wrapping around.
+    /// Returns the first bucket at or after `start` that is not empty. The search wraps around.
     #[inline]
     fn first_from(&self, start: usize) -> Option<usize> {
         let here = self.words[start / 64] >> (start % 64);
         if here != 0 {
             return Some(start + here.trailing_zeros() as usize);
         }
-        // Checks the words after it, and finally the lower bits of its own word.
+        // Tests the following words, and finally the lower bits of the first word.
         let after = start / 64 + 1;
         for step in 0..=self.summary.len() {
             let at = (after / 64 + step) % self.summary.len();
@@ -207,7 +212,7 @@ impl EventQueue {
     #[inline]
     fn insert(&mut self, key: Key, event: Event) {
         let number = bucket(key);
-        // The event belongs to bucket `base`, to an earlier one, or beyond the last bucket.
+        // The event belongs to bucket `base`, to an earlier bucket, or after the last bucket.
         if number.wrapping_sub(self.base + 1) >= BUCKETS as u64 - 1 {
             return self.push_outside_buckets(key, event);
         }
@@ -228,7 +233,7 @@ impl EventQueue {
         };
     }
 
-    /// Stores an event that belongs into none of the buckets.
+    /// Stores an event that belongs to none of the buckets in the table.
     #[inline(never)]
     fn push_outside_buckets(&mut self, key: Key, event: Event) {
         let entry = Entry { key, event, next: NIL };
@@ -239,14 +244,15 @@ impl EventQueue {
         }
     }
 
-    /// Returns the number of the first non-empty bucket after `base`.
+    /// Returns the number of the first bucket after `base` that is not empty.
     fn next_bucket(&self) -> Option<u64> {
         let start = (self.base as usize + 1) % BUCKETS;
         let found = self.occupied.first_from(start)?;
         Some(self.base + 1 + (found.wrapping_sub(start) % BUCKETS) as u64)
     }
 
-    /// Makes the earliest pending events current.
+    /// Makes the next bucket with events the current bucket, including events of the heap that
+    /// belong to it.
     fn refill(&mut self) {
         let near = self.next_bucket();
         let far = self.far.peek().map(|entry| bucket(entry.key));
@@ -263,11 +269,12 @@ impl EventQueue {
                 self.current.push(*entry);
                 slot = entry.next;
                 if slot == NIL {
-                    // Frees the bucket's entire list at once.
+                    // Adds all entries of the bucket's list to the free entries at once.
                     entry.next = std::mem::replace(&mut self.free, first);
                 }
             }
-            // `Entry`'s order is reversed for BinaryHeap, so the earliest event ends up last.
+            // The order of `Entry` is reversed for BinaryHeap, so the earliest event is the last
+            // one.
             self.current.sort_unstable();
         }
         while self
@@ -280,8 +287,8 @@ impl EventQueue {
         }
     }
 
-    /// Removes and returns the next event and its time if it is due by `until`. A step stays armed;
-    /// its handler re-arms or disarms it.
+    /// Removes and returns the next event and its time, if it is due at `until` or earlier. A step
+    /// event is not removed. Its handler schedules it again or removes it.
     #[inline]
     pub fn pop(&mut self, until: u64) -> Option<(u64, Event)> {
         if self.current.is_empty() && self.early.is_empty() {
@@ -315,7 +322,7 @@ impl EventQueue {
         Some((time, event))
     }
 
-    /// Returns the two events that will probably be due next, for prefetching.
+    /// Returns the two events that will probably be handled next. They are used for prefetching.
     #[inline]
     pub fn likely(&self) -> [Option<Event>; 2] {
         let event = |entry: &Entry| entry.event;
@@ -326,13 +333,13 @@ impl EventQueue {
         }
     }
 
-    /// Returns a CPU with a step that will probably be due soon, other than the first one's.
+    /// Returns the CPU whose step event will probably be handled next but one.
     #[inline]
     pub fn likely_step(&self) -> Option<CpuId> {
         self.steps.runner_up()
     }
 
-    /// Arms the step of a CPU, or moves it to another time.
+    /// Schedules the step event of a CPU. If it is already scheduled, moves it to the new time.
     #[inline]
     pub fn arm_step(&mut self, cpu: CpuId, time: u64) {
         self.sequence += 1;
@@ -353,7 +360,7 @@ impl EventQueue {
             && self.steps.first().is_none()
     }
 
-    /// Returns whether no pending event can make a sleeping task runnable.
+    /// Returns whether none of the pending events can make a task runnable.
     #[inline]
     pub fn no_event_wakes(&self) -> bool {
         self.wakers == 0
@@ -386,7 +393,8 @@ mod tests {
         let mut expected = std::collections::BTreeMap::new();
         let mut now = 0;
         for sequence in 0..200_000u32 {
-            // Near events, some of them in the current bucket or an earlier one, and far events.
+            // The distances include events in the current bucket, in an earlier bucket, in later
+            // buckets and in the heap.
             let ahead = [0, 300, 50_000, 3_000_000, 500_000_000, 30_000_000_000][rng.below(6) as usize];
             let time = now + rng.below(ahead + 1);
             queue.push(time, Event::Resched { cpu: cpu_id(sequence) });

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The numbers of tasks.
+//! The types of the numbers that identify tasks and CPUs.
 
 use super::table::id;
 use std::fmt;
 
 id! {
-    /// Number of a CPU of the machine.
+    /// The number of a CPU of the machine.
     CpuId
 }
 
 id! {
-    /// A task's slot. Slots are used again after exit; pids are not.
+    /// The slot of a task, which is its index in the table of tasks. Slots are reused after a task
+    /// exits, pids are not.
     TaskId
 }
 
-/// The task that runs on a CPU which has nothing else to run. It is in no table.
+/// The idle task, which runs if a CPU has no other task to run. It is in no table.
 pub const IDLE: TaskId = TaskId(u32::MAX);
 
 impl TaskId {
-    /// Number of the slot, for what is kept by slot elsewhere.
+    /// Returns the slot as a plain number, for use as an index in other tables.
     #[inline(always)]
     pub fn slot(self) -> u32 {
         self.0
@@ -29,7 +30,7 @@ impl CpuId {
     /// CPU 0, which every machine has.
     pub const BOOT: CpuId = CpuId(0);
 
-    /// Returns the plain number, for records, policies and messages.
+    /// Returns the number as an integer, for trace records, policies and messages.
     #[inline(always)]
     pub fn nr(self) -> u32 {
         self.0

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Acquires and releases the simulated spinlocks of [`timeline`](super::timeline) and charges their costs.
+//! Acquires and releases simulated spinlocks and charges CPUs for the time that this takes. The
+//! locks are in [`timeline`](super::timeline). The local time of a CPU is the current time plus the
+//! work (debt) that was charged to the CPU.
 
 use super::table::Id;
 use super::timeline::*;
@@ -7,20 +9,23 @@ use crate::machine::Machine;
 use trace::Event;
 
 impl Machine {
-    /// Acquires a lock for the CPU whose code is running. Charges the acquisition and the wait, if any.
+    /// Acquires a lock for the current CPU. Charges the CPU for the acquisition and for the time it
+    /// waits.
     #[inline]
     pub(crate) fn lock(&mut self, id: LockId) {
         let _ = self.lock_held(id);
     }
 
-    /// Acquires a lock as [`Machine::lock`] does. [`Machine::release`] releases it without a look-up by id.
+    /// Acquires a lock like [`Machine::lock`]. The result is passed to [`Machine::release`], which
+    /// needs no search for the lock.
     #[inline]
     pub(crate) fn lock_held(&mut self, id: LockId) -> HeldLock {
         let index = self.locks.find(id, self.this_cpu);
         self.reacquire(index)
     }
 
-    /// Acquires a lock whose index is known from an earlier acquisition. Skips the look-up by id.
+    /// Acquires a lock like [`Machine::lock_held`]. The index is known from an earlier acquisition,
+    /// so the lock need not be searched for.
     #[inline]
     pub(crate) fn reacquire(&mut self, index: LockIndex) -> HeldLock {
         self.acquire(index);
@@ -86,14 +91,14 @@ impl Machine {
         self.trace(cpu, Event::LockWait { lock, after, ns });
     }
 
-    /// Releases a lock at the local time of the CPU whose code is running.
+    /// Releases a lock at the local time of the current CPU.
     #[inline]
     pub(crate) fn unlock(&mut self, id: LockId) {
         let index = self.locks.find(id, self.this_cpu);
         self.release(HeldLock(index));
     }
 
-    /// Releases a lock as [`Machine::unlock`] does, without a look-up by id.
+    /// Releases a lock like [`Machine::unlock`], without a search for the lock.
     pub(crate) fn release(&mut self, HeldLock(index): HeldLock) {
         let local = self.local_time(self.this_cpu);
         let lock = &mut self.locks.all[index];
@@ -106,7 +111,8 @@ impl Machine {
 }
 
 impl Machine {
-    /// Returns the name of a lock for reports. The name of a bpf_spin_lock has the map that contains it and the offset.
+    /// Returns the name of a lock for reports. The name of a bpf_spin_lock consists of its map and
+    /// its offset there.
     pub fn lock_name(&self, id: LockId) -> String {
         match id {
             LockId::Bpf(address) => {
@@ -138,7 +144,8 @@ mod tests {
     use machine::{ByDistance, MachineSpec};
     use workload::Workload;
 
-    /// Returns a machine of four CPUs on which handing over a lock costs 10 ns and everything else is free.
+    /// Returns a machine with four CPUs. Handing a lock to another CPU takes 10 ns, and all other
+    /// work takes no time.
     fn machine() -> Machine {
         let mut spec = MachineSpec::smp(4).free();
         spec.costs.lock_handover = ByDistance {
@@ -150,7 +157,8 @@ mod tests {
 
     const LOCK: LockId = LockId::Bpf(0x40);
 
-    /// Makes a CPU whose local time is `debt` ns ahead hold the lock for `hold` ns. Returns how long it waited.
+    /// Makes a CPU hold the lock for `hold` ns. The local time of the CPU is `debt` ns ahead.
+    /// Returns the time that the CPU waited for the lock.
     fn hold(m: &mut Machine, cpu: CpuId, debt: u64, hold: u64) -> u64 {
         m.this_cpu = cpu;
         m.rqs[cpu].debt = debt;
@@ -169,7 +177,8 @@ mod tests {
     fn waiters_acquire_in_the_order_of_arrival() {
         let mut m = machine();
         assert_eq!(hold(&mut m, cpu_id(0), 0, 100), 0);
-        // CPU 0 holds the lock until 100, CPU 1 until 160 including the hand-over, then CPU 2.
+        // CPU 0 holds the lock until 100. CPU 1 then holds it until 160, including 10 ns for the
+        // hand-over. CPU 2 follows.
         assert_eq!(hold(&mut m, cpu_id(1), 40, 50), 60 + 10);
         assert_eq!(hold(&mut m, cpu_id(2), 50, 50), 110 + 10);
         assert_eq!(hold(&mut m, cpu_id(3), 1000, 50), 0, "the lock is free at 1000");
@@ -187,7 +196,8 @@ mod tests {
     fn a_cpu_that_arrives_in_the_gap_does_not_wait_for_later_holders() {
         let mut m = machine();
         hold(&mut m, cpu_id(0), 0, 100);
-        // CPU 1 acquires the lock at 500 of its local time, although its step runs before those of CPUs 2 and 3.
+        // CPU 1 acquires the lock at its local time 500, although its code is executed before that
+        // of CPUs 2 and 3.
         assert_eq!(hold(&mut m, cpu_id(1), 500, 100), 0);
         assert_eq!(hold(&mut m, cpu_id(2), 200, 50), 0, "the lock is free from 100 to 500");
         assert_eq!(
@@ -196,7 +206,8 @@ mod tests {
             "CPU 2 holds it from 200 to 250"
         );
         assert_eq!(stat(&m).contended, 1);
-        // CPU 2 still holds the lock when CPU 1 begins, so a CPU that waits for CPU 1 waits longer.
+        // CPU 2 still holds the lock when CPU 1 acquires it. This delays CPU 1, and so a CPU that
+        // waits for CPU 1 waits longer.
         assert_eq!(hold(&mut m, cpu_id(2), 480, 50), 0);
         assert_eq!(hold(&mut m, cpu_id(0), 550, 10), 50 + 30 + 10);
     }

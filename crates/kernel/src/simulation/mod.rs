@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Time, order and cost: the event queue, charging, contended locks, random numbers.
+//! Time, order of events and cost: the event queue, charging of CPUs, locks and random numbers.
 
 pub mod chance;
 pub mod cost;

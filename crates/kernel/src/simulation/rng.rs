@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The machine's only random generator: xoshiro256**, seeded by SplitMix64 (Blackman and Vigna,
-//! 2018).
+//! The machine's random generator: xoshiro256**, seeded by SplitMix64 (Blackman and Vigna, 2018).
 
 #[derive(Clone, Debug)]
 pub struct Rng {
@@ -32,7 +31,8 @@ impl Rng {
         result
     }
 
-    /// Returns a uniform number in `0..bound`; `bound` must not be 0.
+    /// Returns a random number that is uniformly distributed from 0 to `bound - 1`. `bound` must
+    /// not be 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }

@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The time at which each CPU's running task finishes its current work (its step).
+//! The step events of the CPUs. A CPU's step is the time at which its running task finishes its
+//! current work.
 //!
-//! Steps are the most frequent events, and a step moves whenever its CPU is charged. So they are
-//! not in the event queue: each CPU has a leaf in a tournament tree, and the step at the root is
-//! due first.
+//! Steps are the most frequent events, and a step is moved to a later time whenever work is charged
+//! to its CPU. Therefore they are not in the event queue but in a tournament tree, which has a leaf
+//! for each CPU. The earliest step is at the root.
 
 use super::id::CpuId;
 use super::table::{Id, Table};
 
-/// The time in ns, shifted left by CPU_BITS, plus the CPU. Of two steps at the same time, the one
-/// with the lower CPU comes first.
+/// Sort key of a step: the time in ns << CPU_BITS, plus the number of the CPU. If two steps have
+/// the same time, the lower CPU is first.
 type Key = u64;
 const NEVER: Key = Key::MAX;
 const CPU_BITS: u32 = 16;
 const LAST: u64 = (1 << (64 - CPU_BITS)) - 2;
 
-/// The tournament tree.
+/// The tournament tree of all steps.
 pub struct Steps {
-    /// A complete tree in which each node has four children. A node contains the smallest key of
-    /// each child, and a child is a node or a CPU. Node n has the children 4n + 1 to 4n + 4; the
-    /// CPUs follow after the last node.
+    /// A complete tree in which each node has four children. A child is another node or a CPU. A
+    /// node contains the smallest key of each of its children. The children of node n have the
+    /// numbers 4n + 1 to 4n + 4. The numbers of the CPUs follow after the last node.
     nodes: Vec<[Key; 4]>,
     /// The smallest key of the tree.
     first: Key,
-    /// Sequence number of each CPU's step, which orders it among other events at the same time.
+    /// Sequence number of each CPU's step. It determines the order among all events at the same
+    /// time.
     sequences: Table<CpuId, u64>,
 }
 
@@ -42,8 +44,8 @@ impl Steps {
         }
     }
 
-    /// Arms the step of `cpu`, or moves it to `time`. Times beyond three days (2^48 ns) are clamped
-    /// to that.
+    /// Schedules the step of `cpu` or moves it to the time `time`. Times later than three days
+    /// (2^48 ns) are set to three days.
     #[inline]
     pub fn arm(&mut self, cpu: CpuId, time: u64, sequence: u64) {
         let time = time.min(LAST);
@@ -63,8 +65,8 @@ impl Steps {
 
     #[inline]
     fn set(&mut self, cpu: CpuId, mut key: Key) {
-        // `at` indexes child slots: those of node n are 4n to 4n + 3, and node n itself is in slot
-        // n - 1.
+        // `at` is the index of a child slot. Node n has the slots 4n to 4n + 3, and is itself the
+        // child in slot n - 1.
         let mut at = self.nodes.len() - 1 + cpu.index();
         loop {
             let parent = at / 4;
@@ -83,15 +85,15 @@ impl Steps {
         }
     }
 
-    /// Returns the time of the earliest step and its CPU.
+    /// Returns the time of the earliest step and the CPU to which it belongs.
     #[inline]
     pub fn first(&self) -> Option<(u64, CpuId)> {
         let key = self.first;
         (key != NEVER).then(|| (key >> CPU_BITS, cpu_of_key(key)))
     }
 
-    /// Returns the CPU with the step that lost to the earliest one at the root. It is often the
-    /// second earliest.
+    /// Returns the CPU whose step has the second smallest key at the root. This is often the second
+    /// earliest step.
     #[inline]
     pub fn runner_up(&self) -> Option<CpuId> {
         let root = self.nodes[0];
@@ -100,7 +102,8 @@ impl Steps {
     }
 }
 
-/// Returns the CPU of a step's key. Keys are built from CPUs of the machine ([`Steps::arm`]).
+/// Returns the CPU in a step's key. It exists, because all keys are built from CPUs of the machine
+/// ([`Steps::arm`]).
 fn cpu_of_key(key: Key) -> CpuId {
     CpuId::new(key as usize & ((1 << CPU_BITS) - 1))
 }

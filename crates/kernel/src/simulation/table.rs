@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A table whose items have numbers of a type of their own: tasks, DSQs.
+//! A table whose items are identified by a special type of number, for example tasks by
+//! [`TaskId`](super::id::TaskId).
 //!
-//! Only the machine makes such numbers, and only for items that it has. A number that a policy or a workload names is checked
-//! where it comes in ([`Table::id`]). Programs cannot store to the memory from which the simulator reads numbers back
-//! ([`bpf::memory::Region::may_store`]). So looking an item up by its number is not checked in release builds: it is what the
-//! simulation does most, and checks cost 5 % to 7 % of the instructions of a run. Builds with debug assertions, all tests among
-//! them, check it. Looking up by a plain `usize` is always checked.
+//! Only the machine creates such numbers, and only for items that exist. A number from a policy or
+//! a workload is checked when it is converted ([`Table::id`]). Programs cannot write to the memory
+//! from which the simulator reads these numbers ([`bpf::memory::Region::may_store`]). Therefore
+//! release builds do not check the number when an item is accessed. Accesses are very frequent, and
+//! checks would cost 5 % to 7 % of the instructions of a run. Builds with debug assertions, and
+//! thus all tests, do check it. An access with a plain `usize` is always checked.
 
 use bpf::memory::want_huge_pages;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Index, IndexMut};
 
-/// The number of an item in a table.
+/// The number that identifies an item of a table.
 pub trait Id: Copy + Eq {
     fn new(index: usize) -> Self;
     fn index(self) -> usize;
 }
 
-/// Declares a number of items of a table.
+/// Declares a type for the numbers of a table's items.
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -46,7 +48,7 @@ pub struct Table<I, T> {
 }
 
 impl<I, T> Table<I, T> {
-    /// With room for `nr` items, which many of will be used.
+    /// Creates a table with memory for `nr` items, most of which will probably be used.
     pub fn with_capacity(nr: usize) -> Table<I, T> {
         let items: Vec<T> = Vec::with_capacity(nr);
         want_huge_pages(items.as_ptr().cast(), nr * size_of::<T>());
@@ -66,13 +68,13 @@ impl<I, T> Table<I, T> {
 }
 
 impl<I: Id, T> Table<I, T> {
-    /// Adds an item and returns its number.
+    /// Adds an item. Returns its number.
     pub fn push(&mut self, item: T) -> I {
         self.items.push(item);
         I::new(self.items.len() - 1)
     }
 
-    /// Returns the number of the item at `index`, if there is one.
+    /// Returns the number of the item at `index`, or `None` if there is no such item.
     #[inline]
     pub fn id(&self, index: usize) -> Option<I> {
         (index < self.items.len()).then(|| I::new(index))
@@ -133,7 +135,8 @@ impl<I: Id, T> Index<I> for Table<I, T> {
     fn index(&self, id: I) -> &T {
         let index = id.index();
         debug_assert!(index < self.items.len(), "{index} of {}", self.items.len());
-        // SAFETY: see above.
+        // SAFETY: numbers exist only for items of the table, see the comment at the top of this
+        // file.
         unsafe { self.items.get_unchecked(index) }
     }
 }
@@ -143,7 +146,8 @@ impl<I: Id, T> IndexMut<I> for Table<I, T> {
     fn index_mut(&mut self, id: I) -> &mut T {
         let index = id.index();
         debug_assert!(index < self.items.len(), "{index} of {}", self.items.len());
-        // SAFETY: see above.
+        // SAFETY: numbers exist only for items of the table, see the comment at the top of this
+        // file.
         unsafe { self.items.get_unchecked_mut(index) }
     }
 }

@@ -1,38 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Simulated spinlocks and the time that CPUs spend waiting for them.
+//! Simulated spinlocks, and the time that CPUs wait for them.
 //!
-//! The simulator runs a critical section as one step and learns its length only when the section ends. A lock therefore stores a
-//! timeline instead of an owner: the intervals, in the local time of the CPUs, during which it was held. A CPU that requests a
-//! held lock is charged the wait until the last holder's release, plus the cost of handing the lock over.
+//! The simulator executes a critical section at once. Its length is known only when it ends.
+//! Therefore a lock does not store its owner but a timeline: the intervals during which it was
+//! held, in the local times of the CPUs. The local time of a CPU is the current time plus the time
+//! of the kernel work that was charged to the CPU. If a CPU requests a lock that is held, the CPU
+//! is charged with the time until the last holder releases it, plus the time to hand the lock over.
 //!
-//! Simulated steps do not run in the order of local time. CPU 1 may request the lock at t = 100 in an earlier step, and CPU 2 at
-//! t = 40 in a later one:
+//! Critical sections are not executed in the order of local time. For example, CPU 1 may request
+//! the lock at the local time t = 100, and an event that is handled later may request it on CPU 2
+//! at t = 40:
 //!
 //! ```text
-//! CPU 1             |---held---|          recorded first
-//! CPU 2   |-held-|                        arrives second, but fits into the gap before
+//! CPU 1             |---held---|          executed first
+//! CPU 2   |-held-|                        executed second, but fits into the gap before
 //!       40      70  100       130
 //! ```
 //!
-//! The timeline keeps one such gap, before the current busy interval. A CPU that arrives in the gap acquires the lock there. If its
-//! critical section is longer than the gap, every later holder and waiter is delayed by the excess.
+//! The timeline stores one such gap, which is before the current busy interval. A CPU that requests
+//! the lock in the gap acquires it there. If its critical section is longer than the gap, all later
+//! holders and waiters are delayed by the excess.
 
 use crate::simulation::id::CpuId;
 use crate::simulation::table::{Id, Table, id};
 use std::collections::BTreeMap;
 
-/// Identity of a lock.
+/// Identifies a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LockId {
     /// Lock of a runqueue.
     Rq(CpuId),
-    /// Lock of a DSQ. A slot of the table of DSQs is reused after a DSQ is destroyed; the id tells the two apart.
+    /// Lock of a DSQ. `slot` is its index in the table of DSQs, which may be reused after a DSQ is
+    /// destroyed. `id` distinguishes the old DSQ from the new one.
     Dsq { slot: u32, id: u64 },
-    /// bpf_spin_lock at an address of the region.
+    /// A bpf_spin_lock at this address of the region, the memory that BPF programs can access.
     Bpf(u64),
 }
 
-/// Statistics of one lock, as /proc/lock_stat has them.
+/// Statistics of one lock, similar to those in /proc/lock_stat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LockStat {
     pub acquisitions: u64,
@@ -47,19 +52,20 @@ id! {
     LockIndex
 }
 
-/// Busy intervals of one lock. All times are in ns of the holding CPU's local time.
+/// The timeline of a lock. All times are local times of the CPUs that held the lock, ns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timeline {
     pub(super) id: LockId,
     /// End of the last critical section.
     pub(super) free_at: u64,
-    /// Start of the busy interval that ends at `free_at`.
+    /// Start of the busy interval that ends at `free_at`. During a busy interval the lock is never
+    /// free.
     pub(super) busy_from: u64,
-    /// End of the busy interval before `busy_from`. The gap between the two can be used.
+    /// End of the previous busy interval. The gap from here to `busy_from` can still be used.
     pub(super) previous_free_at: u64,
-    /// Start of a critical section inside the gap while one is in progress, else NEVER.
+    /// Start of the critical section that is being executed in the gap, or NEVER.
     pub(super) gap_acquired_at: u64,
-    /// Start of the current critical section.
+    /// Start of the critical section that is being executed outside of the gap.
     pub(super) acquired_at: u64,
     pub(super) last_holder: CpuId,
     pub(super) stat: LockStat,
@@ -70,15 +76,15 @@ pub(super) struct Timeline {
 pub struct Locks {
     /// Runqueue locks come first, in the order of their CPUs.
     pub(super) all: Table<LockIndex, Timeline>,
-    /// Locks of DSQs, by slot.
+    /// Locks of DSQs, indexed by the slot of the DSQ.
     pub(super) dsqs: Vec<Option<LockIndex>>,
-    /// Locks of type bpf_spin_lock, by address.
+    /// Locks of the type bpf_spin_lock, by address.
     pub(super) bpf: BTreeMap<u64, LockIndex>,
 }
 
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// A lock that the running CPU holds.
+/// A lock that the current CPU holds.
 #[must_use]
 pub(crate) struct HeldLock(pub(super) LockIndex);
 
@@ -102,7 +108,8 @@ impl Locks {
         }
     }
 
-    /// Returns the index of a lock. A lock that was never acquired before is created with `cpu` as its last holder.
+    /// Returns the index of a lock. If it has never been acquired, creates it with `cpu` as its
+    /// last holder.
     #[inline(always)]
     pub(super) fn find(&mut self, id: LockId, cpu: CpuId) -> LockIndex {
         match id {
@@ -140,12 +147,12 @@ impl Locks {
         index
     }
 
-    /// Returns whether the bpf_spin_lock at this address was acquired before.
+    /// Returns whether the bpf_spin_lock at this address has ever been acquired.
     pub(crate) fn knows_bpf(&self, address: u64) -> bool {
         self.bpf.contains_key(&address)
     }
 
-    /// Iterates over the locks with their statistics, in the order of [`LockIndex`].
+    /// Returns the statistics of all locks, in the order of [`LockIndex`].
     pub fn stats(&self) -> impl Iterator<Item = (LockId, LockStat)> + '_ {
         self.all.iter().map(|lock| (lock.id, lock.stat))
     }
@@ -165,7 +172,8 @@ impl Timeline {
         }
     }
 
-    /// Ends the critical section inside the gap. Its part beyond the gap delays the end of the busy interval.
+    /// Ends the critical section that is in the gap. The part that exceeds the gap delays the end
+    /// of the busy interval.
     #[cold]
     pub(super) fn release_in_gap(&mut self, at: u64) {
         let acquired_at = std::mem::replace(&mut self.gap_acquired_at, NEVER);
@@ -178,7 +186,7 @@ impl Timeline {
     pub(super) fn acquire(&mut self, cpu: CpuId, at: u64) {
         self.last_holder = cpu;
         self.acquired_at = at;
-        // The end is not known yet; `release` sets it.
+        // The end of the critical section is not known yet. `release` sets it.
         self.free_at = at;
     }
 }

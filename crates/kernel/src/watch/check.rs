@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! State and updates of the checks that always run.
+//! Checks that are made in every run.
 //!
-//! [`Checks`] measures work conservation: `idle_while_waiting_ns` is the CPU time that was idle
-//! while a task allowed on that CPU waited. [`Machine::verify`](crate::Machine::verify) checks that
-//! every CPU's time is accounted for to the nanosecond and that every runnable task is on exactly
-//! one queue.
+//! [`Checks`] measures whether the scheduler is work-conserving. `idle_while_waiting_ns` is the
+//! time during which a CPU was idle although a task waited that may run on this CPU.
+//! [`Machine::verify`](crate::Machine::verify) verifies that the time of every CPU is completely
+//! accounted for and that every runnable task is on exactly one queue.
 
 use crate::hardware::cpuset::CpuSet;
 use crate::simulation::id::CpuId;
 
-/// Number of a set of allowed CPUs. 0 is all CPUs, 1 + cpu is a single CPU, and larger numbers are
-/// other sets in the order of their first use.
+/// Number that identifies a set of allowed CPUs: 0 for all CPUs, `1 + cpu` for a single CPU. Other
+/// sets get larger numbers in the order in which they are first used.
 pub type AffinityGroup = u32;
 
 pub const ALL_CPUS: AffinityGroup = 0;
@@ -19,20 +19,20 @@ pub const ALL_CPUS: AffinityGroup = 0;
 #[derive(Default)]
 pub struct Checks {
     pub(super) nr_cpus: u32,
-    /// Number of runnable tasks that do not run, by affinity group.
+    /// Number of waiting tasks (runnable, but not running) in each affinity group.
     pub(super) waiting: Vec<u64>,
-    /// CPUs of the groups after those of single CPUs.
+    /// The sets of CPUs of those groups that have several CPUs but not all.
     pub(super) sets: Vec<CpuSet>,
-    /// Indexes into `sets` of the groups that have waiting tasks.
+    /// Indexes in `sets` of the groups that have waiting tasks.
     pub(super) sets_waiting: Vec<u32>,
-    /// Number of idle CPUs for which a task waits that may run only there.
+    /// Number of idle CPUs for which a pinned task waits: a task that may run only there.
     pub(super) idle_and_bound: u64,
     /// Whether each CPU is idle.
     pub(super) idle: Vec<bool>,
     pub(super) nr_idle: u64,
     /// Time of the last update.
     pub(super) last: u64,
-    /// Idle CPUs for which an allowed task waited, integrated over time, ns.
+    /// Sum of the times during which an idle CPU could have run a waiting task, over all CPUs, ns.
     pub idle_while_waiting_ns: u64,
 }
 
@@ -47,7 +47,7 @@ impl Checks {
         }
     }
 
-    /// Returns the group of a set of allowed CPUs.
+    /// Returns the affinity group of a set of allowed CPUs.
     pub(crate) fn group(&mut self, cpus: &CpuSet) -> AffinityGroup {
         match cpus.weight() {
             n if n == self.nr_cpus => ALL_CPUS,
@@ -64,7 +64,7 @@ impl Checks {
         }
     }
 
-    /// Accounts for the time until `now`.
+    /// Accounts the time since the last update until `now`.
     #[inline]
     pub(super) fn advance(&mut self, now: u64) {
         if self.nr_idle > 0 && now > self.last {
@@ -73,7 +73,7 @@ impl Checks {
         self.last = now;
     }
 
-    /// Adds `elapsed` ns for each idle CPU that could run a waiting task.
+    /// Adds `elapsed` ns for each idle CPU that could have run a waiting task.
     pub(super) fn add_idle(&mut self, elapsed: u64) {
         let mut usable = self.waiting[0] + self.idle_and_bound;
         for &at in &self.sets_waiting {
@@ -86,7 +86,7 @@ impl Checks {
         self.idle_while_waiting_ns += elapsed * usable.min(self.nr_idle);
     }
 
-    /// Counts a waiting task of the group.
+    /// Counts a task of the group that begins to wait.
     #[inline]
     pub(super) fn wait(&mut self, group: AffinityGroup) {
         self.waiting[group as usize] += 1;
@@ -95,7 +95,7 @@ impl Checks {
         }
     }
 
-    /// Updates the counters after a task of a group other than ALL_CPUS began to wait.
+    /// Updates the counters after a task that may not use all CPUs has begun to wait.
     pub(super) fn wait_bound(&mut self, group: AffinityGroup) {
         let waiting = &self.waiting[group as usize];
         if group > self.nr_cpus && *waiting == 1 {
@@ -105,7 +105,7 @@ impl Checks {
         }
     }
 
-    /// Removes a waiting task of the group.
+    /// Counts a task of the group that stops waiting.
     #[inline]
     pub(super) fn unwait(&mut self, group: AffinityGroup) {
         self.waiting[group as usize] -= 1;
@@ -114,7 +114,7 @@ impl Checks {
         }
     }
 
-    /// Updates the counters after a task of a group other than ALL_CPUS stopped waiting.
+    /// Updates the counters after a task that may not use all CPUs has stopped waiting.
     pub(super) fn unwait_bound(&mut self, group: AffinityGroup) {
         let waiting = &self.waiting[group as usize];
         if group > self.nr_cpus && *waiting == 0 {
@@ -125,21 +125,22 @@ impl Checks {
         }
     }
 
-    /// Counts a task that became runnable.
+    /// Handles a task that became runnable and begins to wait.
     #[inline]
     pub(super) fn queued(&mut self, now: u64, group: AffinityGroup) {
         self.advance(now);
         self.wait(group);
     }
 
-    /// Removes a waiting task that left its queue without running.
+    /// Handles a waiting task that left its queue without running.
     pub(super) fn dequeued(&mut self, now: u64, group: AffinityGroup) {
         self.advance(now);
         self.unwait(group);
     }
 
-    /// Counts a context switch. `prev_waits` is the group of the previous task if it is still
-    /// runnable; `next` is the group of the next task, `None` if the CPU goes idle.
+    /// Handles a context switch. `prev_waits` is the affinity group of the previous task if it is
+    /// still runnable. `next` is the affinity group of the next task, or `None` if the CPU becomes
+    /// idle.
     #[inline]
     pub(super) fn switched(
         &mut self,
@@ -174,7 +175,7 @@ impl Checks {
         }
     }
 
-    /// Counts hotplug of a CPU. An offline CPU is not idle.
+    /// Handles CPU hotplug. An offline CPU does not count as idle.
     pub(super) fn online(&mut self, now: u64, cpu: CpuId, online: bool) {
         self.advance(now);
         self.set_idle(cpu, online);
@@ -199,8 +200,8 @@ mod tests {
         let mut checks = Checks::new(4);
         let bound = checks.group(&CpuSet::from_cpus(4, &[2]));
         let pair = checks.group(&CpuSet::from_cpus(4, &[0, 1]));
-        // CPUs 2 and 3 run a task; CPUs 0 and 1 are idle. A task that may run only on CPU 2 cannot
-        // use them.
+        // CPUs 2 and 3 each run a task. CPUs 0 and 1 are idle, but the waiting task may run only on
+        // CPU 2.
         checks.queued(0, 0);
         checks.switched(0, cpu_id(2), None, Some(0));
         checks.queued(0, 0);
@@ -208,13 +209,13 @@ mod tests {
         checks.queued(0, bound);
         checks.finish(100);
         assert_eq!(checks.idle_while_waiting_ns, 0);
-        // Three tasks that may use CPUs 0 and 1 wait, so two CPUs are wasted.
+        // Three tasks wait that may run only on CPUs 0 and 1, so both idle CPUs count.
         for _ in 0..3 {
             checks.queued(100, pair);
         }
         checks.finish(110);
         assert_eq!(checks.idle_while_waiting_ns, 20);
-        // CPU 2 goes idle while its task waits.
+        // CPU 2 becomes idle although a task waits that may run there.
         checks.switched(110, cpu_id(2), None, None);
         checks.finish(111);
         assert_eq!(checks.idle_while_waiting_ns, 23);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Records decisions when they are made (see [`decision`](super::decision)).
+//! Functions that record scheduling decisions when they are made (see
+//! [`decision`](super::decision)).
 
 use super::decision::*;
 use crate::machine::Machine;
@@ -7,8 +8,8 @@ use crate::policy::callbacks::Op;
 use crate::simulation::id::{IDLE, TaskId};
 
 impl Machine {
-    /// Marks the start of a handler that may make a decision. Keeps a snapshot if the wanted
-    /// decision is near.
+    /// Called at the start of a handler that may make a decision. Takes a snapshot of the machine
+    /// if the decision that the user asked for may follow.
     #[inline]
     pub(crate) fn note_decision_handler(&mut self, handler: Handler, task: TaskId) {
         if self.decisions.on {
@@ -18,7 +19,8 @@ impl Machine {
 
     #[cold]
     fn keep_state(&mut self, handler: Handler, task: TaskId) {
-        // A callback that returns without calling anything is attributed to its first instruction.
+        // If a callback returns without calling any function, the decision is attributed to its
+        // first instruction.
         if handler == Handler::SelectCpu && self.ext.has_policy() {
             let vm = self.ext.vm();
             let function = self.ext.ops().function(Op::SelectCpu);
@@ -33,7 +35,7 @@ impl Machine {
         }
     }
 
-    /// Records a decision. If a callback is running, it made the decision.
+    /// Records a decision. If a callback is running, the decision is attributed to it.
     #[inline]
     pub(crate) fn record_decision(&mut self, what: impl FnOnce(&Machine) -> DecisionKind) {
         if self.decisions.on {
@@ -41,8 +43,8 @@ impl Machine {
         }
     }
 
-    /// Records a decision made by the return value of the callback `op`; `None` if no callback was
-    /// called.
+    /// Records a decision that was made by the return value of the callback `op`. `op` is `None` if
+    /// no callback was called.
     #[inline]
     pub(crate) fn record_decision_by(&mut self, op: Option<Op>, what: impl FnOnce(&Machine) -> DecisionKind) {
         if self.decisions.on {
@@ -70,7 +72,7 @@ impl Machine {
                 }
                 (DecisionKind::Cpu { .. }, _) | (_, Some(Op::SelectCpu)) => Handler::SelectCpu,
                 (_, Some(Op::Enqueue)) => Handler::Enqueue,
-                // For any other callback, the snapshot is taken now.
+                // The decision was made in another callback, so the snapshot is taken now.
                 _ => {
                     self.decisions.seen = Some(self.snapshot(IDLE));
                     return;
@@ -81,7 +83,8 @@ impl Machine {
         }
     }
 
-    /// Returns the source of a decision: "function (file:line: source text)".
+    /// Returns the source code that made a decision, in the form "function (file:line: source
+    /// text)".
     pub fn place(&self, decision: &Decision) -> Option<String> {
         let (_, pc) = decision.by?;
         self.ext.last_vm().map(|vm| vm.code().describe_caller(pc))

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Record of every scheduling decision, used to find where two runs diverge. Recording does not
-//! change the run.
+//! A log of all scheduling decisions, which is used to find the first difference between two runs.
+//! Recording does not affect the run.
 //!
-//! A decision is a choice that another policy could have made differently: the CPU for a woken
-//! task; the DSQ, slice and position with which a task is inserted; the task that a CPU takes from
-//! a DSQ; the task that it runs next; a kick. Decisions have no cost. Each one contains the
-//! callback and the instruction that made it. For one decision, requested by number, the machine
-//! also keeps a snapshot of the state when its handler started.
+//! A decision is something that another policy (BPF scheduler) could have done differently. There
+//! are five kinds:
 //!
-//! Not recorded: direct writes to a task's fields (`slice = 0` in ops.tick()). Their effect is
-//! visible in the task that runs next.
+//! - The CPU for a woken task is chosen.
+//! - A task is inserted into a DSQ, with a slice and a position.
+//! - A CPU takes a task from a DSQ.
+//! - A CPU switches to another task.
+//! - A CPU is kicked.
+//!
+//! Each entry contains the callback and the instruction that made the decision. For one decision,
+//! which the user selects by its number, the machine also takes a snapshot of its state at the
+//! start of the handler that made the decision.
+//!
+//! Direct writes to fields of a task are not recorded, for example `slice = 0` in ops.tick(). Their
+//! effect is visible in the task that runs next.
 
 use crate::policy::callbacks::Op;
 use crate::policy::layout::enums::{
@@ -20,14 +27,15 @@ pub use snapshot::{CpuState, Queue, Snapshot, TaskState};
 mod capture;
 mod snapshot;
 
-/// A decision's kind and values. Tasks are identified by pid.
+/// The kind of a decision and its values. Tasks are identified by their pids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecisionKind {
-    /// A woken or new task was assigned to `cpu`.
+    /// `cpu` was chosen for a woken or new task.
     Cpu { pid: u32, prev_cpu: u32, cpu: u32 },
-    /// Insertion of a task by scx_bpf_dsq_insert() or a related kfunc. `slice` is the argument (0
-    /// keeps the task's remaining slice). `vtime` is `None` for a FIFO insertion. `flags` contains
-    /// the SCX_ENQ_* bits for the position in the queue and for preemption.
+    /// A task was inserted into a DSQ by scx_bpf_dsq_insert() or a related kfunc. `slice` is the
+    /// argument of the call; 0 keeps the remaining slice. `vtime` is `None` for an insertion in
+    /// FIFO order. `flags` contains the SCX_ENQ_* flags that affect the position in the queue or
+    /// request preemption.
     Insert {
         pid: u32,
         dsq: Target,
@@ -35,22 +43,23 @@ pub enum DecisionKind {
         vtime: Option<u64>,
         flags: u64,
     },
-    /// `cpu` took the task from a DSQ.
+    /// `cpu` took the task from a DSQ, to run it later.
     Take { pid: u32, dsq: u64, cpu: u32 },
     /// `cpu` switched from task `prev` to task `pid`.
     Run { pid: u32, prev: u32 },
-    /// scx_bpf_kick_cpu() with SCX_KICK_* flags.
+    /// A CPU was kicked by scx_bpf_kick_cpu() with SCX_KICK_* flags.
     Kick { target: u32, flags: u64 },
 }
 
-/// The destination of an insertion.
+/// The DSQ into which a task is inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Local DSQ of the task's CPU, or of the CPU that ops.select_cpu() is about to choose.
+    /// The local DSQ of the task's CPU. In ops.select_cpu(), the local DSQ of the CPU that the
+    /// callback is about to return.
     Local,
     /// Local DSQ of another CPU.
     LocalOn(u32),
-    /// User DSQ with this id, or SCX_DSQ_GLOBAL.
+    /// SCX_DSQ_GLOBAL, or a DSQ that the policy created with this id.
     Dsq(u64),
 }
 
@@ -63,11 +72,12 @@ pub struct Decision {
     /// CPU that executed the code.
     pub cpu: u32,
     pub what: DecisionKind,
-    /// Callback and its latest call instruction; `None` if the kernel decided by itself.
+    /// Callback that made the decision, and the index of its most recent call instruction. `None`
+    /// if the kernel decided without the policy.
     pub by: Option<(Op, usize)>,
 }
 
-/// Kernel code that makes decisions.
+/// Kinds of event handlers and callbacks that can make decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Handler {
     SelectCpu,
@@ -75,29 +85,29 @@ pub(crate) enum Handler {
     Schedule,
 }
 
-/// Snapshots are kept from this many decisions before the wanted one. Handlers nest, and one
-/// handler can make several decisions.
+/// Snapshots are taken from this number of decisions before the selected decision on. This is
+/// necessary because handlers can be nested and one handler can make several decisions.
 pub(super) const EARLY: u64 = 16;
 
 #[derive(Debug, Default)]
 pub struct Decisions {
     /// Whether decisions are recorded.
     pub on: bool,
-    /// Decisions since the vector was last emptied.
+    /// Decisions that have been recorded since the caller last took them.
     pub recorded: Vec<Decision>,
-    /// Number of the decision for which a snapshot is to be kept.
+    /// Number of the decision for which a snapshot is taken.
     pub wanted: Option<u64>,
-    /// Snapshot at the start of the handler that made the wanted decision.
+    /// Snapshot of the state at the start of the handler that made the decision `wanted`.
     pub seen: Option<Snapshot>,
     /// Number of decisions so far.
     pub(super) nr: u64,
-    /// Latest snapshot of each [`Handler`].
+    /// Most recent snapshot for each kind of [`Handler`].
     pub(super) latest: [Option<Snapshot>; 3],
 }
 
 impl DecisionKind {
-    /// Returns the decision for an insertion into DSQ `id`. SCX_DSQ_LOCAL stands for the local DSQ of
-    /// CPU `home`.
+    /// Returns the decision to insert a task into the DSQ with this id. If the id is SCX_DSQ_LOCAL,
+    /// the DSQ is the local DSQ of CPU `home`.
     pub(crate) fn insert(
         pid: u32,
         (id, home): (u64, u32),

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Detects violations of three invariants, without affecting the run.
+//! Detects violations of three invariants without affecting the run:
 //!
-//! 1. No CPU idles longer than a bound while a task that may run there waits.
-//! 2. No task waits longer than a bound.
+//! 1. No CPU is idle for longer than a bound while a task waits that may run on this CPU.
+//! 2. No task waits for a CPU for longer than a bound.
 //! 3. No task runs on a CPU that it may not use.
 //!
-//! An idle CPU and a waiting task form an episode that lasts as long as both conditions hold. The
-//! bound has to allow for the policy's reaction time and the IPI latency, which are part of an
-//! episode. Tasks of all classes count.
+//! For the first invariant, an idle CPU and a waiting task form an episode. It lasts as long as the
+//! CPU is idle and the task waits. The bound must be long enough for the reaction of the policy
+//! (BPF scheduler) and for the latency of an IPI, because an episode includes both. The invariants
+//! apply to tasks of all classes.
 
 use super::violation::*;
 use crate::machine::Machine;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 impl Invariants {
-    /// Returns the state for a machine that has not run yet, in which all CPUs are idle.
+    /// Returns the initial state, for a machine that has not run yet and whose CPUs are all idle.
     pub fn new(nr_cpus: u32, idle_bound_ns: u64, starvation_bound_ns: u64) -> Invariants {
         Invariants {
             idle_bound_ns,
@@ -24,7 +25,8 @@ impl Invariants {
         }
     }
 
-    /// Ends the episode of a waiting task and an idle CPU, and adds a violation if it was too long.
+    /// Ends the episode of a waiting task and an idle CPU. Records a violation if the episode was
+    /// longer than the bound.
     fn idled(&mut self, m: &Machine, task: TaskId, cpu: CpuId) {
         let (Some(idle), Some(waiting)) = (self.idle_since[cpu.index()], self.waiting.get(&task)) else {
             return;
@@ -35,14 +37,14 @@ impl Invariants {
         }
     }
 
-    /// Ends the episodes of a task with all idle CPUs.
+    /// Ends the episodes that a task has with all idle CPUs.
     fn idled_anywhere(&mut self, m: &Machine, task: TaskId) {
         for cpu in m.cpus() {
             self.idled(m, task, cpu);
         }
     }
 
-    /// Ends the wait of a task, and adds a violation if it was too long.
+    /// Ends the wait of a task. Records a violation if the wait was longer than the bound.
     fn waits_no_more(&mut self, m: &Machine, task: TaskId) {
         self.idled_anywhere(m, task);
         let Some(waiting) = self.waiting.remove(&task) else {
@@ -53,7 +55,7 @@ impl Invariants {
         }
     }
 
-    /// Handles a CPU that goes idle or stops idling.
+    /// Handles a CPU that becomes idle or stops being idle.
     fn set_idle(&mut self, m: &Machine, cpu: CpuId, idle: bool) {
         if idle == self.idle_since[cpu.index()].is_some() {
             return;
@@ -82,13 +84,13 @@ fn violation(m: &Machine, task: TaskId, from: u64, cpu: Option<CpuId>) -> Violat
 }
 
 impl Machine {
-    /// Starts watching the invariants. The machine must not have run yet.
+    /// Starts checking the invariants. The machine must not have run yet.
     pub fn watch(&mut self, idle_bound_ns: u64, starvation_bound_ns: u64) {
         let invariants = Invariants::new(self.nr_cpus(), idle_bound_ns, starvation_bound_ns);
         self.invariants = Some(Box::new(invariants));
     }
 
-    /// Calls `watch` with the invariants, if they are watched.
+    /// Calls `watch` with the state of the invariants, if they are checked.
     #[cold]
     fn watching(&mut self, watch: impl FnOnce(&mut Invariants, &Machine)) {
         if let Some(mut invariants) = self.invariants.take() {
@@ -97,7 +99,7 @@ impl Machine {
         }
     }
 
-    /// Handles a task that became runnable. A task that already waits continues its wait.
+    /// Handles a task that became runnable. If the task is already waiting, its wait continues.
     #[inline]
     pub(super) fn watch_queued(&mut self, task: TaskId) {
         if self.invariants.is_some() {
@@ -112,12 +114,13 @@ impl Machine {
         }
     }
 
-    /// Ends the wait of a task, because its cgroup has used up its runtime.
+    /// Ends the wait of a task that is throttled because its cgroup has used up its CPU time.
     pub(super) fn watch_throttled(&mut self, task: TaskId) {
         self.watching(|watch, m| watch.waits_no_more(m, task));
     }
 
-    /// Handles a switch of `cpu` from `prev`, which may continue to wait, to `next`.
+    /// Handles a switch of `cpu` from `prev` to `next`. `prev` may still be runnable and begin to
+    /// wait.
     #[inline]
     pub(super) fn watch_switch(&mut self, cpu: CpuId, prev: TaskId, next: TaskId) {
         if self.invariants.is_some() {
@@ -136,7 +139,7 @@ impl Machine {
         }
     }
 
-    /// Ends a task's episodes before its set of allowed CPUs changes.
+    /// Ends all episodes of a task, because its set of allowed CPUs is about to change.
     pub(super) fn watch_affinity(&mut self, task: TaskId) {
         self.watching(|watch, m| {
             watch.idled_anywhere(m, task);
@@ -146,7 +149,7 @@ impl Machine {
         });
     }
 
-    /// Handles a CPU that came online and is idle, or that goes offline.
+    /// Handles a CPU that has come online and is idle, or that goes offline.
     pub(super) fn watch_online(&mut self, cpu: CpuId, online: bool) {
         self.watching(|watch, m| watch.set_idle(m, cpu, online));
     }
@@ -168,9 +171,9 @@ mod tests {
 
     #[test]
     fn an_idle_cpu_beside_a_waiting_task_is_a_violation_unless_affinity_forbids_it() {
-        // Two hogs on CPU 0, while CPU 1 idles. All classes would move a task that may run on CPU
-        // 1. So the test extends the task's mask directly, while the kernel still counts the
-        // previous number of allowed CPUs.
+        // Two tasks that never sleep are on CPU 0, and CPU 1 is idle. Any class would move a task
+        // that may run on CPU 1. To prevent this, the test extends the task's mask directly. The
+        // kernel still uses the old number of allowed CPUs.
         let watched = |lift: bool| {
             let mut bed = Bed::default();
             bed.pinned(0, hog());
@@ -215,8 +218,8 @@ mod tests {
         let mut m = bed.machine(free(spec(1, 1, 2, 1)));
         m.watch(SECOND, SECOND);
         m.advance(10 * MS, &mut Vec::new());
-        // Changes the task's affinity without the kernel; the task still runs on the CPU where it
-        // was.
+        // Changes the task's affinity without informing the kernel, so the task continues to run on
+        // its old CPU.
         let task = &mut m.tasks[nth(0)];
         task.affinity = m.checks.group(&crate::hardware::cpuset::CpuSet::from_cpus(2, &[1]));
         task.cpus = crate::hardware::cpuset::CpuSet::from_cpus(2, &[1]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Describes the tasks that wait for a CPU and their queues. This is the evidence against a policy
-//! that loses tasks.
+//! Descriptions of the tasks that wait for a CPU and of the queues on which they wait. They show
+//! whether a policy (BPF scheduler) has lost tasks.
 
 use super::waiting::*;
 use crate::machine::Machine;
@@ -11,8 +11,7 @@ use crate::sched::ext::entity::OpsState;
 use crate::simulation::id::TaskId;
 
 impl Machine {
-    /// Returns the tasks that wait for a CPU, longest wait first. Tasks of a throttled cgroup are
-    /// not included.
+    /// Returns the tasks that wait for a CPU, longest wait first. Throttled tasks are left out.
     pub(crate) fn waiting_tasks(&self) -> Vec<WaitingTask> {
         let ids = self.tasks.ids();
         let mut waiting: Vec<TaskId> = ids

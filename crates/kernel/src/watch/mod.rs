@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Checks, invariants, recorded decisions and waiting tasks. Nothing in this directory affects the
-//! run.
+//! Checks, invariants, records of decisions, and descriptions of waiting tasks. The code in this
+//! directory never affects a run.
 
 pub mod check;
 pub mod decide;

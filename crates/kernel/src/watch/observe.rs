@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reports each change of a task's or CPU's state to everything that watches the machine.
+//! Passes each change of the state of a task or a CPU to all code that watches the machine.
 //!
-//! Checks, invariants, decisions and the record of a switch are updated here and nowhere else. So
-//! code in `sched` cannot update one of them and forget another.
+//! The checks, the invariants, the log of decisions and the trace record of a switch are updated
+//! only here. Therefore the code in `sched` cannot update one of them and forget another.
 
 use super::check::AffinityGroup;
 use super::decision::DecisionKind;
@@ -10,35 +10,36 @@ use crate::machine::Machine;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use trace::{Event, TaskState};
 
-/// A change of state.
+/// A change of the state of a task or a CPU.
 pub(crate) enum Transition {
-    /// A task became runnable and waits.
+    /// A task became runnable and waits for a CPU.
     Queued { task: TaskId },
     /// A waiting task left its queue without running.
     Dequeued { task: TaskId },
-    /// A waiting task left its queue because its cgroup has used up its runtime.
+    /// A waiting task left its queue because its cgroup has used up its CPU time (cpu.max).
     Throttled { task: TaskId },
-    /// A CPU switched from task `prev`, which is now in state `prev_state`, to `next`.
+    /// A CPU switched from task `prev` to task `next`. `prev` is now in the state `prev_state`.
     Switched {
         cpu: CpuId,
         prev: TaskId,
         prev_state: TaskState,
         next: TaskId,
     },
-    /// The task's set of allowed CPUs is about to change to that of `group`.
+    /// The task's set of allowed CPUs is about to change to the set of the affinity group `group`.
     AffinityChanges { task: TaskId, group: AffinityGroup },
     /// A CPU came online and is idle.
     Online { cpu: CpuId },
-    /// A CPU starts to go offline; its tasks still have to leave.
+    /// A CPU begins to go offline. Its tasks have not been moved away yet.
     GoesOffline { cpu: CpuId },
-    /// A CPU is offline, and no task is left on it.
+    /// A CPU is offline, and all tasks have been moved away.
     Offline { cpu: CpuId },
     /// The run is over.
     End,
 }
 
 impl Machine {
-    /// Reports a change of state. Inlined, so that each caller contains only its own match arm.
+    /// Passes a change of state to everything that watches the machine. This function is inlined,
+    /// so that each caller contains only the code for its own kind of change.
     #[inline(always)]
     pub(crate) fn observe(&mut self, transition: Transition) {
         let now = self.now;

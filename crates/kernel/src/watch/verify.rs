@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Verification of the machine's bookkeeping.
+//! Verification that the data structures of the machine are consistent.
 
 use crate::machine::Machine;
 use crate::sched::class::Class;
@@ -9,10 +9,11 @@ use crate::sched::task::State;
 use crate::simulation::id::{IDLE, TaskId};
 
 impl Machine {
-    /// Verifies the machine's bookkeeping: task states, queues, counters and time.
+    /// Verifies that task states, queues, counters and accounted times are consistent.
     ///
     /// # Panics
-    /// If it is inconsistent. This is always a bug of the simulator, whatever the policy did.
+    /// If any of them is not. This is always a bug of the simulator, regardless of what the policy
+    /// did.
     pub fn verify(&self) {
         let mut running = vec![0; self.rqs.len()];
         let mut waiting = 0;
@@ -47,8 +48,8 @@ impl Machine {
         self.verify_fair();
     }
 
-    /// Verifies that a waiting task is in exactly one of these: its class's queue, a DSQ, the tasks
-    /// that wait for their cgroup's runtime, or the policy's own queues.
+    /// Verifies that a waiting task is in exactly one place: on a queue of its class, on a DSQ,
+    /// among the throttled tasks, or in the custody of the policy.
     fn verify_queued(&self, id: TaskId) {
         let task = &self.tasks[id];
         let queues = [

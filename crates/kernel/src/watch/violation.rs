@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     pub from: u64,
-    /// End of the violation, or of the run.
+    /// Time at which the violation ended, or the end of the run.
     pub until: u64,
     pub pid: u32,
     pub comm: String,
-    /// CPU that idled, or that the task may not use.
+    /// CPU that was idle, or CPU that the task was not allowed to use.
     pub cpu: Option<u32>,
 }
 
@@ -29,18 +29,18 @@ pub struct Tally {
 /// A task that waits for a CPU.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
-    /// Start of the wait.
+    /// Time at which the wait began.
     pub(super) since: u64,
-    /// Start of the wait with the current set of allowed CPUs.
+    /// Time since which the task has waited with its current set of allowed CPUs.
     pub(super) allowed_since: u64,
 }
 
-/// State of the watched invariants.
+/// State of the invariants that are checked.
 #[derive(Debug, Default)]
 pub struct Invariants {
     pub(super) idle_bound_ns: u64,
     pub(super) starvation_bound_ns: u64,
-    /// Time since which each CPU idles.
+    /// For each CPU, the time at which it became idle, or `None` if it is busy.
     pub(super) idle_since: Vec<Option<u64>>,
     pub(super) waiting: BTreeMap<TaskId, Waiting>,
     pub idle_while_waiting: Tally,

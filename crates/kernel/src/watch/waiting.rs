@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A task that waits at the end of a run.
+//! Data about a task that waits for a CPU when the run ends.
 
 /// A runnable task that waits for a CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitingTask {
     pub pid: u32,
     pub comm: String,
-    /// Start of the wait, ns since the run's start.
+    /// Time at which the wait began, ns since the start of the run.
     pub since_ns: u64,
-    /// Description of the queue that contains the task; only for the longest waits.
+    /// Description of the queue that contains the task. It is present only for the tasks that have
+    /// waited longest.
     pub kept: Option<String>,
 }
 
-/// Number of waits that get a description.
+/// Number of waiting tasks that get a description of their queue.
 pub(super) const DESCRIBED: usize = 3;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Policies that try to use up the host's time or stack. Each ends within its budget, with the same
-//! message in both engines.
+//! Policies (BPF schedulers) that try to use up the computing time or the stack of the host. Each
+//! of them ends when it reaches a limit. Its message is the same in the JIT and in the interpreter.
 
 use crate::policies;
 use crate::support::*;
@@ -10,7 +10,8 @@ use kernel::Machine;
 use kernel::load::{LoadError, load};
 use profile::Profile;
 
-/// Loads a variant of the policy. Returns the warnings and the message with which ops.init() ended.
+/// Loads a variant of the policy `attack`. Returns the warnings, and the message with which
+/// ops.init() ended.
 fn attack(variant: &str, engine: Engine, checked: bool) -> (Vec<String>, String) {
     let object = Object::open(&policies::compile("attack", &[variant])).expect("a BPF object");
     let tasks = Tasks::default().add("t", vec![run_ms(1)]);
@@ -28,7 +29,7 @@ fn an_endless_policy_ends_with_a_policy_error() {
     for variant in ["TREE", "STRSPN", "PROBE_READ", "SNPRINTF"] {
         let [compiled, interpreted] = [Engine::Jit, Engine::Interpreter].map(|engine| attack(variant, engine, false).1);
         assert!(
-            compiled.contains("more than 100000000 BPF instructions in one call"),
+            compiled.contains("one call executed more than 100000000 BPF instructions"),
             "{variant}: {compiled}"
         );
         assert_eq!(compiled, interpreted, "{variant}");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Checks that each function that a policy could call is modelled or listed in docs/surface.md.
+//! Checks that each function that a policy (BPF scheduler) can call is either modelled or listed in
+//! docs/surface.md.
 
 use kernel::kfuncs;
 use machine::Costs;
@@ -10,7 +11,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect(path)
 }
 
-/// Returns the names in a list file.
+/// Returns the names in a file with one name on each line.
 fn names(file: &str) -> BTreeSet<String> {
     let text = match file {
         "not_modelled.txt" => read("src/policy/release/not_modelled.txt"),

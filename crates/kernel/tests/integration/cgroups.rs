@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Changes of cgroups while tasks run: the callbacks and tracepoints that policies see, and the
-//! CPUs on which tasks run.
+//! Changes of cgroups while tasks run. The tests check which callbacks and tracepoints a policy
+//! (BPF scheduler) sees, and on which CPUs tasks run.
 
 use crate::policies::Run;
 use crate::support::*;
@@ -8,8 +8,8 @@ use kernel::Machine;
 use trace::{Event, Record};
 use workload::{Action, Cgroup, Disturbance, Op, Policy};
 
-/// Returns a machine with the cgroups 1 "/a" and 2 "/a/b" (ids 2 and 3), and with an action at each
-/// of the given times in ms.
+/// Returns a machine with the cgroups 1 "/a" and 2 "/a/b", whose ids are 2 and 3. `actions`
+/// contains changes of cgroups and their times in ms.
 fn machine(cpus: u32, tasks: Tasks, actions: &[(u64, Action)]) -> Machine {
     let mut workload = tasks.workload;
     workload.cgroups = ["/", "/a", "/a/b"]
@@ -116,7 +116,7 @@ fn a_policy_sees_every_cgroup_event() {
             "tp mkdir 2",
         ]
     );
-    // The policy's storage for the removed cgroup was freed.
+    // The policy's BPF local storage for the removed cgroup has been freed.
     assert_eq!(run.var("nr_kept"), 0);
 }
 
@@ -153,7 +153,7 @@ fn fair_tasks_keep_their_groups_shares_and_limits() {
         .with_all(|task| task.cpus = Some(vec![u32::from(task.policy == Policy::Ext { nice: 0 })]));
     let actions = [
         (0, Action::Weight { cgroup: 1, weight: 300 }),
-        // 5 of 50 ms, plus a burst of 2.5 ms in the first period.
+        // The limit is 5 ms in each period of 50 ms, plus a burst of 2.5 ms in the first period.
         (800, max(Some(5000))),
     ];
     let mut run = Run::new(machine(2, tasks, &actions), "count", &["FLAGS=SCX_OPS_SWITCH_PARTIAL"]);
@@ -214,14 +214,14 @@ fn failed_cgroup_operations_change_nothing_and_are_reported() {
             "cgroup /a: cpu.weight = 5 at 8000 us failed (-22)",
         ]
     );
-    // The policy rejects the cgroup with ENOMEM, so it does not exist.
+    // ops.cgroup_init() fails with ENOMEM, so the cgroup does not exist afterwards.
     assert_eq!(
         refused(&["REFUSE_MKDIR"])[1],
         "cgroup /a: mkdir at 2000 us failed (-12)"
     );
 }
 
-/// Returns the CPUs that switched to a task between two times in ms.
+/// Returns the CPUs on which a task started to run between two times in ms.
 fn cpus_used_by(records: &[Record], pid: u32, from: u64, to: u64) -> Vec<u32> {
     let there = records.iter().filter(|r| (from * MS..to * MS).contains(&r.time));
     let mut cpus: Vec<u32> = there
@@ -285,11 +285,12 @@ fn tasks_run_on_the_cpus_of_their_cpuset() {
         within(1, 1, 40, &[0, 1, 2, 3]);
         within(1, 41, 60, &[2, 3]);
         within(1, 61, 80, &[3]);
-        // CPU 0 is not in the parent's cpuset, so all CPUs of the parent apply.
+        // CPU 0 is not in the parent's cpuset, so the child's cpuset is ineffective. All CPUs of
+        // the parent apply.
         within(1, 81, 100, &[2, 3]);
         within(2, 1, 20, &[1, 2]);
         within(2, 21, 100, &[2]);
-        // The task's own affinity applies again.
+        // The cpusets no longer restrict the task, so its own affinity applies again.
         within(2, 101, 130, &[1, 2]);
         within(3, 21, 100, &[2, 3]);
     }
@@ -337,7 +338,7 @@ fn a_policy_can_read_cpusets() {
                 "cgroup 2 had c",
                 "cgroup 1 in 0: f, effective 7",
                 "cgroup 2 in 1: a, effective 2",
-                // None of its CPUs is left, so the CPUs of its parent apply.
+                // None of the CPUs of this cpuset is left, so the CPUs of its parent apply.
                 "cgroup 3 in 2: 8, effective 2",
                 "joined 1: f, effective 7",
                 "init 2: 0, effective 7",
@@ -345,7 +346,7 @@ fn a_policy_can_read_cpusets() {
                 "cgroup 4294967298 in 1: 1, effective 1",
             ]
         );
-        // CONFIG_NR_CPUS / 8, because masks are accessed through pointers.
+        // The size is CONFIG_NR_CPUS / 8, because masks are accessed through pointers.
         assert_eq!(run.var("cpumask_bytes"), 1024);
         assert_eq!((run.var("pointers"), run.var("arrays")), (1, 0));
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Pipes, sockets and local TCP connections: waiting readers and writers, and the cost of messages.
-//! Kernel work has no cost, except for the part under test.
+//! Pipes, sockets and local TCP connections ("channels"). The tests check when readers and writers
+//! wait, and what messages cost. All costs of kernel work are zero, except for the cost that is
+//! tested.
 
 use crate::support::*;
 use kernel::Ended;
@@ -26,8 +27,8 @@ fn a_full_pipe_blocks_its_writer_and_an_empty_one_its_reader() {
         );
     let (records, ended) = run(2, tasks);
     assert_eq!(starts(&records, 2)[..2], [0, 2]);
-    // The third message fits only after the reader, woken by the first one, has run. The fourth
-    // waits for the second read.
+    // The first message wakes the reader. The third message fits into the pipe only after the
+    // reader has run. The fourth message waits for the reader's second read.
     assert_eq!(starts(&records, 1), [0, 2, 2, 5]);
     assert_eq!(ended, Ended::AllExited);
 }
@@ -51,7 +52,7 @@ fn a_socket_wakes_all_its_writers_when_a_quarter_is_left() {
             [vec![run_ms(1)], read(), read(), read(), read(), read(), read()].concat(),
         );
     let (records, ended) = run(4, tasks);
-    // The reader reads at 2, 3 and 4 ms. After the third read, one of four messages is left.
+    // The reader reads at 2, 3 and 4 ms. After the third read, one of the four messages is left.
     assert_eq!((starts(&records, 2), starts(&records, 3)), (vec![0, 4], vec![0, 4]));
     assert_eq!(ended, Ended::AllExited);
 }
@@ -75,7 +76,8 @@ fn a_message_from_another_cpu_costs_cache_line_transfers() {
         let (_, records, _) = draw(spec, tasks, END, MS);
         stop_ns(&records, 2) - MS
     };
-    // The cache lines of the channel, the message's data, and its sk_buff or pipe_buffer.
+    // Cache lines are transferred for the channel, for the data of the message, and for its sk_buff
+    // or pipe_buffer.
     assert_eq!(ns(Channel::Socket, 100, 1), 10_000);
     assert_eq!(ns(Channel::Pipe, 100, 1), 4_000);
     assert_eq!(ns(Channel::Pipe, 10, 1), 3_000);
@@ -100,13 +102,13 @@ fn tcp_sends_one_message_at_once_and_holds_the_next_until_it_is_acknowledged() {
         let (_, records, _) = draw(spec, tasks, END, MS);
         stop_ns(&records, 1).max(stop_ns(&records, 2))
     };
-    // The first message is sent alone. The later ones are sent together when it is acknowledged;
-    // another acknowledgement follows.
+    // The first message is sent alone. The later messages are sent together when the first one is
+    // acknowledged. Another acknowledgement follows.
     assert_eq!(
         [1, 2, 5].map(|messages| ns(Channel::Tcp, 100, messages)),
         [15_000, 30_000, 30_000]
     );
-    // A full segment is sent at once: two messages of 8 KiB.
+    // A full segment, which has two messages of 8 KiB, is sent immediately.
     assert_eq!(
         [3, 4, 5].map(|messages| ns(Channel::Tcp, 8192, messages)),
         [25_000, 40_000, 35_000]
@@ -116,7 +118,8 @@ fn tcp_sends_one_message_at_once_and_holds_the_next_until_it_is_acknowledged() {
 
 #[test]
 fn tcp_writers_and_readers_use_different_cache_lines() {
-    // Two CPUs write, one after the other. A reader on the first CPU reads when both have finished.
+    // Two CPUs write, one after the other. When both have finished, a reader on the first CPU
+    // reads.
     let ns = |kind| {
         let channel = Resource::Channel {
             name: "c".into(),
@@ -137,8 +140,8 @@ fn tcp_writers_and_readers_use_different_cache_lines() {
         let (_, records, _) = draw(spec, tasks, END, MS);
         (stop_ns(&records, 2) - MS, stop_ns(&records, 3) - 2 * MS)
     };
-    // The second writer fetches the cache line of the writers' end, which the reader does not need.
-    // A Unix socket has only one.
+    // The second writer fetches the cache line of the writers' end. The reader does not need this
+    // cache line. A Unix socket has only one end, so its reader fetches the cache line as well.
     assert_eq!((ns(Channel::Tcp), ns(Channel::Socket)), ((1000, 0), (1000, 1000)));
 }
 
@@ -160,7 +163,7 @@ fn a_second_tcp_writer_sleeps_until_the_first_has_finished() {
         let (_, records, _) = draw(spec, tasks, END, MS);
         [1, 2].map(|pid| (starts(&records, pid), stop_ns(&records, pid)))
     };
-    // Both tasks write at 0. The second one sleeps until 1 ms, so its CPU is free until then.
+    // Both tasks write at 0 ms. The second task sleeps until 1 ms, so its CPU is free until then.
     assert_eq!(stops(Channel::Tcp), [(vec![0], MS), (vec![0, 1], 2 * MS)]);
     assert_eq!(stops(Channel::Socket), [(vec![0], MS), (vec![0], MS)]);
 }
@@ -181,7 +184,7 @@ fn tcp_wakes_all_its_writers_when_a_third_is_free() {
         .add("reader", (0..8).flat_map(|_| read()).chain([Op::Recv(0)]).collect())
         .with(|task| task.start_ns = MS);
     let (records, _) = run(3, tasks);
-    // The reader reads at 2 and 3 ms. After the second read, four of six messages are left.
+    // The reader reads at 2 and 3 ms. After the second read, four of the six messages are left.
     assert_eq!(starts(&records, 2), [0, 3]);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The cost of memory: cache lines that move between CPUs, and footprints that are reloaded into
-//! caches.
+//! The cost of memory accesses: cache lines that move between CPUs, and footprints (working sets of
+//! tasks) that are loaded into caches again.
 
 use crate::policies::Run;
 use crate::support::*;
@@ -12,8 +12,8 @@ use workload::{Dist, Op, Policy, TaskSpec};
 
 const FOOTPRINT: u64 = 512 << 10;
 
-/// Returns a machine with two nodes of one LLC with two cores each. Only caches cost time; a
-/// private cache has 1 MiB.
+/// Returns a machine with two nodes. Each node has one LLC and two cores. Only cache accesses take
+/// time. Each private cache has 1 MiB.
 fn caches() -> MachineSpec {
     let mut spec = MachineSpec::regular(2, 1, 2, 1).free();
     spec.costs.reload_llc_ps = 100;
@@ -22,7 +22,7 @@ fn caches() -> MachineSpec {
     spec
 }
 
-/// Returns a change of a task: it has a footprint of `bytes` and runs on CPU 0.
+/// Returns a function that changes a task: the task gets a footprint of `bytes` and runs on CPU 0.
 fn touching(bytes: u64) -> impl FnOnce(&mut TaskSpec) {
     move |task| {
         task.footprint_bytes = bytes;
@@ -30,8 +30,9 @@ fn touching(bytes: u64) -> impl FnOnce(&mut TaskSpec) {
     }
 }
 
-/// Returns the reload time of a task with [`FOOTPRINT`] that sleeps on CPU 0 and then continues on
-/// CPU `target_cpu`. Meanwhile another task with `other` bytes runs on CPU 0.
+/// Returns the reload time of a task with the footprint [`FOOTPRINT`]. The task sleeps on CPU 0 and
+/// then continues on CPU `target_cpu`. While it sleeps, another task with a footprint of `other`
+/// bytes runs on CPU 0.
 fn reload(spec: MachineSpec, target_cpu: u32, other: u64) -> u64 {
     let sleeper = vec![
         run_ms(1),
@@ -54,14 +55,14 @@ fn reload(spec: MachineSpec, target_cpu: u32, other: u64) -> u64 {
 #[test]
 fn a_task_reloads_nothing_from_an_undisturbed_cache() {
     assert_eq!(reload(caches(), 0, 0), 0);
-    // Both footprints fit into the cache.
+    // The footprints of both tasks fit into the cache together.
     assert_eq!(reload(caches(), 0, FOOTPRINT), 0);
 }
 
 #[test]
 fn displaced_bytes_are_reloaded_from_the_next_cache() {
     let spec = caches();
-    // 640 KiB in a cache of 1 MiB displace a quarter of the footprint.
+    // A footprint of 640 KiB in a cache of 1 MiB displaces a quarter of the other footprint.
     assert_eq!(reload(spec.clone(), 0, 640 << 10), (FOOTPRINT / 4) / 10);
     assert_eq!(reload(spec, 0, 8 << 20), FOOTPRINT / 10);
 }
@@ -69,7 +70,8 @@ fn displaced_bytes_are_reloaded_from_the_next_cache() {
 #[test]
 fn another_core_reloads_from_the_llc_and_another_node_from_remote_memory() {
     let spec = caches();
-    // The task wakes on CPU 0, where its footprint still is, and continues on another CPU.
+    // The task wakes on CPU 0, whose cache still contains its footprint, and continues on another
+    // CPU.
     assert_eq!(reload(spec.clone(), 1, 0), FOOTPRINT / 10);
     assert_eq!(reload(spec.clone(), 2, 0), FOOTPRINT * 3);
     let mut flat = spec;
@@ -92,8 +94,8 @@ fn reloading_is_time_without_progress() {
     assert_eq!(heavy, (light.0 + FOOTPRINT * 3, FOOTPRINT * 3));
 }
 
-/// If a reload is interrupted and the task soon continues, the reload continues as well and is not
-/// charged again.
+/// If a reload is interrupted and the task soon continues to run, the rest of the reload follows.
+/// It does not start again.
 #[test]
 fn an_interrupted_reload_is_not_charged_twice() {
     let mover = vec![run_ms(1), Op::SetAffinity(Some(vec![2])), run_ms(5)];
@@ -113,7 +115,7 @@ fn an_interrupted_reload_is_not_charged_twice() {
     assert!(off < 10, "{} ns instead of {}", machine.reload_ns(), FOOTPRINT * 3);
 }
 
-/// A balancer that moves a task at exec does so before the new program has accessed memory.
+/// If load balancing moves a task at exec, it does so before the new program has accessed memory.
 #[test]
 fn memory_is_placed_where_a_task_runs_after_exec() {
     let moved = |then: Vec<Op>| {
@@ -136,7 +138,7 @@ fn memory_is_placed_where_a_task_runs_after_exec() {
     );
 }
 
-/// CPUs 0 and 1 are on node 0, CPUs 2 and 3 on node 1. Each CPU has its own LLC.
+/// CPUs 0 and 1 are on node 0, and CPUs 2 and 3 are on node 1. Each CPU has its own LLC.
 #[test]
 fn shared_cache_lines_come_from_the_kernels_node() {
     let mut spec = MachineSpec::regular(2, 2, 1, 1).free();
@@ -145,7 +147,7 @@ fn shared_cache_lines_come_from_the_kernels_node() {
         remote: 1000,
         ..ByDistance::default()
     };
-    // The cache line is written by CPU 3, read by CPU 2, then by the others.
+    // CPU 3 writes the cache line. CPU 2 reads it first, and then the other CPUs.
     let reads = |spec: &MachineSpec| {
         let machine = Machine::new(spec.clone(), Default::default(), 1).expect("a machine");
         let (lines, addr) = (machine.region.lines(), machine.region.alloc(64).expect("memory"));
@@ -172,8 +174,8 @@ fn naps() -> Vec<Op> {
     ]
 }
 
-/// Returns the number of cache-line transfers and the overhead on a machine on which only cache
-/// lines cost time.
+/// Returns the number of cache-line transfers and the overhead in ns. On the machine, only
+/// transfers of cache lines take time.
 fn line_transfers(cpus: u32, defines: &[&str]) -> (u64, u64) {
     let mut spec = free(cpus);
     spec.costs.cache_line = ByDistance {
@@ -196,7 +198,7 @@ fn a_single_cpu_transfers_no_cache_lines() {
 #[test]
 fn separate_cache_lines_are_cheaper_than_a_shared_one() {
     let (dense, sparse) = (line_transfers(8, &["DENSE"]), line_transfers(8, &[]));
-    // Tasks move between CPUs in both cases.
+    // Tasks move between CPUs in both cases, so cache lines are transferred.
     assert!(sparse.0 > 1000, "{sparse:?}");
     assert!(
         dense.0 * 4 > sparse.0 * 5 && dense.1 * 4 > sparse.1 * 5,
@@ -204,9 +206,11 @@ fn separate_cache_lines_are_cheaper_than_a_shared_one() {
     );
 }
 
-/// Returns the transfers to the only CPU, and the policy's `nr_seen`. The L2 has room for the cache
-/// lines of `room` tasks, which are at addresses that are multiples of 8 KiB. One cache line from
-/// another CPU costs 100 ns, two of one task cost `two_ns`.
+/// Returns the cache-line transfers to the only CPU, and the policy's counter `nr_seen`.
+///
+/// The addresses of the tasks are multiples of 8 KiB, so their cache lines compete for the same
+/// sets of the L2. The L2 has room for the cache lines of `room` tasks. Fetching a cache line from
+/// another CPU takes 100 ns. Fetching both cache lines of a task takes `two_ns`.
 fn task_line_transfers(room: u64, two_ns: u32) -> (Transfers, u64) {
     let mut spec = free(1);
     let by_distance = |node| ByDistance {
@@ -233,16 +237,16 @@ fn task_structs_compete_for_sets_of_the_l2() {
     let ((few, seen), (many, _)) = (task_line_transfers(8, 200), task_line_transfers(64, 200));
     assert_eq!(few.ns, few.count * 160, "32 bytes at 5 ns");
     assert!(many.count < 32, "each cache line is fetched once: {many:?}");
-    // The nth dispatch adds n to nr_seen for each of 16 tasks, so nr_seen is about 8 * n * n. None of
-    // the 16 cache lines is still in the L2 at the next dispatch.
+    // The nth dispatch adds n to nr_seen for each of the 16 tasks, so nr_seen = 16 * n * (n + 1) /
+    // 2, or about 8 * n * n. None of the 16 cache lines is still in the L2 at the next dispatch.
     let dispatches = (seen / 8).isqrt();
     assert!(dispatches > 100 && few.count >= 16 * dispatches, "{few:?}");
 }
 
 #[test]
 fn the_second_cache_line_of_a_task_struct_is_fetched_in_parallel() {
-    // All transfers cost 160 ns, except for the second cache line of the task that sleeps and
-    // wakes, which costs 40 % of that.
+    // Each transfer takes 160 ns. The exception is the second cache line of the task that sleeps
+    // and wakes up, which takes 40 % of that time.
     let (two, _) = task_line_transfers(64, 140);
     assert_eq!(two.ns, two.count * 160 - 96);
 }
@@ -251,7 +255,7 @@ fn the_second_cache_line_of_a_task_struct_is_fetched_in_parallel() {
 fn a_policys_lock_has_the_name_of_its_map_and_statistics() {
     let tasks = (0..24).fold(Tasks::default(), |tasks, i| tasks.add(&format!("nap{i}"), naps()));
     let mut spec = costly(8);
-    // Instructions are so expensive that the critical section is long.
+    // Each instruction takes long, so that the critical section is long.
     spec.costs.bpf_insn_ps = 100_000;
     let machine = Machine::new(spec, tasks.workload, 1).expect("a machine");
     let mut run = Run::new(machine, "locks", &[]);
@@ -264,6 +268,6 @@ fn a_policys_lock_has_the_name_of_its_map_and_statistics() {
         stat.contended > 0 && stat.wait_ns > 0 && stat.wait_max_ns <= stat.wait_ns,
         "{stat:?}"
     );
-    // The critical section has several instructions of 100 ns each.
+    // The critical section consists of several instructions that take 100 ns each.
     assert!(stat.held_ns >= stat.acquisitions * 400, "{stat:?}");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Disturbances that delay tasks: interrupts, realtime and deadline tasks, and CPUs that a policy
-//! slows down.
+//! Disturbances that delay tasks: interrupts, real-time and deadline tasks, and CPUs that a policy
+//! (BPF scheduler) slows down.
 
 use crate::policies::Run;
 use crate::support::*;
@@ -9,7 +9,7 @@ use machine::MachineSpec;
 use trace::Record;
 use workload::{Action, Disturbance, Policy, Workload};
 
-/// Returns a task that runs for 10 ms on CPU 0.
+/// Returns a task that needs 10 ms of CPU time on CPU 0.
 fn worker() -> Tasks {
     Tasks::default()
         .add("worker", vec![run_ms(10)])
@@ -28,7 +28,7 @@ fn irq(at: u64, cpu: u32, ns: u64, period_ns: u64, count: Option<u64>) -> Distur
     }
 }
 
-/// Runs for 100 ms without a policy.
+/// Runs the workload for 100 ms without a policy, so that the fair class schedules its tasks.
 fn run_fair(spec: MachineSpec, workload: Workload) -> (Machine, Vec<Record>) {
     let mut machine = Machine::new(spec, workload, 1).expect("a machine");
     let mut records = Vec::new();
@@ -80,7 +80,7 @@ fn interrupts_delay_the_running_task() {
     assert_eq!((stop_ns(&records, 1), machine.rqs[1].time.overhead_ns), (10 * MS, 0));
 }
 
-/// Returns a workload of one task with disturbances in the workload format.
+/// Returns a workload with one task and with disturbances, which are given in the workload format.
 fn read(disturbances: &str) -> Workload {
     let text = format!(
         r#"{{"tasks": {{"worker": {{"loop": 1, "cpus": [0], "run": 10000}}}}, "disturbances": [{disturbances}]}}"#
@@ -96,7 +96,7 @@ fn realtime_and_deadline_tasks_take_cpus_from_a_policy() {
         let mut run = Run::new(machine, "perf", &[]);
         run.run(100 * MS).assert_alive();
         assert_eq!(stop_ns(&run.records, 1), 12 * MS, "{kind}");
-        // The third time, the task only exits.
+        // When the task starts for the third time, it only exits.
         assert_eq!(starts(&run.records, 2), [2, 6, 10], "{kind}");
         let counts = run.image.get(&run.machine.region, "nr_released").expect("an array");
         counts.replace(' ', "")
@@ -111,15 +111,16 @@ fn a_deadline_task_preempts_every_realtime_task() {
     workload.tasks[0].policy = Policy::Fifo { rt_priority: 99 };
     let (_, records) = run_fair(free(1), workload);
     assert_eq!((starts(&records, 2), stop_ns(&records, 1)), (vec![2, 6, 10], 12 * MS));
-    // A realtime task of the same priority would have waited.
+    // The worker has the highest real-time priority. A real-time task of the same priority would
+    // have to wait for it.
     let mut workload = read(r#"{"at": 2000, "fifo": [0], "priority": 99, "length": 1000, "period": 4000, "count": 2}"#);
     workload.tasks[0].policy = Policy::Fifo { rt_priority: 99 };
     let (_, records) = run_fair(free(1), workload);
     assert_eq!((starts(&records, 2)[0], stop_ns(&records, 1)), (10, 10 * MS));
 }
 
-/// Returns when a task of 10 ms ends on CPU 0, in us. The CPU has this capacity, and its lowest
-/// performance level is `min`.
+/// Returns the time at which a task of 10 ms on CPU 0 ends, in us. The CPU has the capacity
+/// `capacity`. Its lowest performance level is `min`.
 fn end_us(capacity: u32, min: u32, defines: &[&str]) -> u64 {
     let mut spec = free(2);
     spec.cpuperf_min = min;
@@ -141,16 +142,17 @@ fn end_us(capacity: u32, min: u32, defines: &[&str]) -> u64 {
 #[test]
 fn a_cpu_runs_at_the_policys_performance_target() {
     assert_eq!(end_us(1024, 256, &[]), 10_000);
-    // The frequency is 1.25 times the target: 640 of 1024.
+    // The performance level is 1.25 times the target: 1.25 * 512 = 640 of 1024.
     assert_eq!(end_us(1024, 256, &["TARGET=512"]), 16_000);
     assert_eq!(end_us(1024, 256, &["TARGET=820"]), 10_000);
     assert_eq!(end_us(1024, 256, &["TARGET=0"]), 40_000);
-    // If the frequency is fixed, the target has no effect.
+    // The lowest performance level is full speed, so the target has no effect.
     assert_eq!(end_us(1024, 1024, &["TARGET=0"]), 10_000);
-    // The target is relative to the CPU's own capacity, which is half here.
+    // The target is relative to the CPU's own capacity, which is 512 here.
     assert_eq!(end_us(512, 256, &[]), 20_000);
     assert_eq!(end_us(512, 256, &["TARGET=512"]), 32_000);
-    // Five ticks of 1 ms at a quarter of the speed, then full speed.
+    // The CPU runs at a quarter of its speed for five ticks of 1 ms. After that it runs at full
+    // speed.
     assert_eq!(end_us(1024, 256, &["TARGET=0", "RAISED=1024"]), 5_000 + 8_750);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Policies that identify CPUs by cid.
+//! Policies (BPF schedulers) that identify CPUs by cid. A cid is a topological CPU number: the CPUs
+//! of a core have consecutive cids.
 
 use crate::policies::{Run, compile};
 use crate::support::*;
@@ -22,7 +23,7 @@ fn sleeper() -> Vec<Op> {
     ]
 }
 
-/// Returns a machine with four CPUs: CPUs 0 and 2 form one core, CPUs 1 and 3 the other.
+/// Returns a machine with four CPUs. CPUs 0 and 2 are one core, CPUs 1 and 3 the other.
 fn machine() -> Machine {
     let mut spec = free(4);
     for (cpu, info) in spec.topology.cpus.iter_mut().enumerate() {
@@ -37,7 +38,7 @@ fn machine() -> Machine {
     Machine::new(spec, tasks.workload, 1).expect("a machine")
 }
 
-/// Returns a run of the `cid` policy after 50 ms.
+/// Loads the policy `cid` and returns its run after 50 ms.
 fn started(defines: &[&str]) -> Run {
     let mut machine = machine();
     machine.advance(MS / 2, &mut Vec::new());
@@ -51,7 +52,7 @@ fn started(defines: &[&str]) -> Run {
 fn siblings_have_adjacent_cids() {
     let run = started(&[]);
     assert_eq!((run.var("wrong_dispatch"), run.var("wrong_task")), (0, 0));
-    // CPU 2 has cid 1 and CPU 1 has cid 2. The mask contains both.
+    // CPU 2 has cid 1 and CPU 1 has cid 2. The affinity mask contains both cids.
     assert_eq!(
         (run.var("mask_bits"), run.var("mask_cids"), run.var("mask_words")),
         (0b0110, 4, 2)
@@ -70,7 +71,7 @@ fn init_can_assign_cids() {
         (run.var("wrong_dispatch"), run.var("wrong_task"), run.var("cpu_of_0")),
         (0, 0, 3)
     );
-    // CPUs 1 and 2 have the cids 2 and 1. The task on CPU 3 is on cid 0.
+    // The policy gave CPUs 1 and 2 the cids 2 and 1. The task that is pinned to CPU 3 is on cid 0.
     assert_eq!(run.var("mask_bits"), 0b0110);
     assert!(run.var("dispatched[0]") > 10 && run.var("dispatched[1]") > 10);
     assert_eq!(
@@ -101,7 +102,8 @@ fn invalid_cids_end_the_policy_with_the_kernels_message() {
 #[test]
 fn kfuncs_with_cpu_numbers_are_rejected() {
     let object = Object::parse(&std::fs::read(compile("cid", &["CPU_ONLY"])).unwrap(), "cid.bpf.o").unwrap();
-    let error = check(&machine(), &object, &Profile::default(), Engine::default()).expect_err("it is refused");
+    let error =
+        check(&machine(), &object, &Profile::default(), Engine::default()).expect_err("the policy must be rejected");
     assert!(
         error
             .to_string()

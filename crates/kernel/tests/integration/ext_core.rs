@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Loading a policy, the order of its callbacks, and unloading it.
+//! Tests of loading and unloading a policy (BPF scheduler) and of the order of its callbacks.
 
 use crate::policies::Run;
 use crate::support::*;
@@ -14,7 +14,7 @@ fn loopers(n: u32, run: u64, sleep: u64) -> Tasks {
     })
 }
 
-/// Returns a program that alternates between running and sleeping (in ns).
+/// Returns a program that alternates between running for `run` ns and sleeping for `sleep` ns.
 fn looper(run: u64, sleep: u64) -> Vec<Op> {
     vec![
         Op::Run(Dist::Fixed(run)),
@@ -68,7 +68,8 @@ fn callbacks_come_in_pairs() {
     let queued = run.machine.tasks.iter().filter(|task| task.on_rq).count() as u64;
     assert_eq!(get("nr_runnable"), get("nr_quiescent") + queued);
     let idle = run.machine.rqs.iter().filter(|rq| rq.idle()).count() as u64;
-    // Both CPUs were idle when the policy was loaded.
+    // Both CPUs were idle when the policy was loaded, so the callback for entering idle was not
+    // called for them.
     assert_eq!(get("nr_from_idle"), get("nr_to_idle") + 2 - idle);
     assert!(get("nr_select_cpu") > 1000 && get("nr_enqueue") >= get("nr_select_cpu") && get("nr_tick") > 100);
     assert_eq!(
@@ -135,7 +136,7 @@ fn partial_switch_takes_sched_ext_tasks_only() {
     run.run(20 * MS).assert_alive();
     let classes: Vec<Class> = run.machine.tasks.iter().map(|task| task.class).collect();
     assert_eq!(classes, [Class::Ext, Class::Fair, Class::Fair]);
-    // ops.init_task() is called for all tasks, ops.enable() for one.
+    // ops.init_task() is called for all tasks, but ops.enable() only for the task with SCHED_EXT.
     assert_eq!((run.var("nr_init_task"), run.var("nr_enable")), (3, 1));
 }
 
@@ -158,7 +159,8 @@ fn enable_and_disable_follow_a_tasks_class() {
         ),
         (1, 2, 2, 1)
     );
-    // ops.enable() is called twice, and the nice value changes to 10 once.
+    // ops.enable() is followed by ops.set_weight() twice. The third call is for the change of the
+    // nice value to 10.
     assert_eq!((get("nr_set_weight"), get("last_weight")), (3, 11));
 }
 
@@ -181,8 +183,9 @@ fn dead_tasks_are_disabled_and_exited() {
 
 #[test]
 fn every_callback_can_end_the_policy() {
-    // The policy numbers its callbacks: select_cpu, enqueue, dispatch, tick, runnable, running,
-    // stopping, quiescent, init_task, enable, init, update_idle, set_weight.
+    // The policy ends itself in one of its callbacks, which it numbers in this order: select_cpu,
+    // enqueue, dispatch, tick, runnable, running, stopping, quiescent, init_task, enable, init,
+    // update_idle, set_weight.
     for at in 1..=13_u64 {
         let tasks = loopers(3, 1500 * US, 2500 * US);
         let mut machine = machine(2, tasks);
@@ -236,7 +239,7 @@ fn slices_end_at_a_tick() {
     let tasks = Tasks::default().add("a", hog()).add("b", hog());
     let mut run = Run::new(machine(1, tasks), "count", &[]);
     run.run(1000 * MS).assert_alive();
-    // Two tasks alternate with slices of 20 ms, rounded to a tick.
+    // The two tasks run in turn. Their slices of 20 ms are rounded to a tick.
     assert!((45..=51).contains(&run.var("nr_running")), "{}", run.var("nr_running"));
     let used: Vec<u64> = run
         .machine

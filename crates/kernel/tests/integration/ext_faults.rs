@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Policy errors end the policy with the kernel's message, and the fair class takes over.
+//! Tests of policy errors. An error ends the policy with the kernel's message, and the fair class
+//! schedules its tasks afterwards.
 
 use crate::policies::Run;
 use crate::support::*;
@@ -22,7 +23,7 @@ fn machine(cpus: u32, n: u32) -> Machine {
     Machine::new(costly(cpus), tasks.workload, 1).expect("a machine")
 }
 
-/// Runs a policy that must fail and checks that the tasks continue without it.
+/// Runs a policy that must fail. Checks that the tasks continue to run without it.
 fn fails(machine: Machine, name: &str, defines: &[&str]) -> Exit {
     let mut run = Run::new(machine, name, defines);
     run.run(3000 * MS);
@@ -39,7 +40,7 @@ fn fails(machine: Machine, name: &str, defines: &[&str]) -> Exit {
     run.exit().clone()
 }
 
-/// Returns the message of the runtime error with which a policy ends.
+/// Runs a policy until it ends with a runtime error. Returns the error message.
 fn error(name: &str, defines: &[&str]) -> String {
     let exit = fails(machine(2, 5), name, defines);
     assert_eq!(
@@ -115,7 +116,7 @@ fn a_lost_task_is_found_by_the_watchdog() {
 
 #[test]
 fn tasks_are_dispatched_only_to_allowed_cpus() {
-    // Tasks without affinity may run on any CPU, and outdated pids are skipped.
+    // Tasks without affinity may run on any CPU. Pids of tasks that have exited are skipped.
     for defines in [["ON=cpu"], ["ON=(u32)p->pid%2"], ["ON=!cpu"], ["STALE"]] {
         let mut run = Run::new(machine(2, 5), "hoard", &defines);
         run.run(300 * MS).assert_alive();
@@ -198,7 +199,7 @@ fn faults_end_the_policy_with_a_named_error() {
 #[test]
 fn a_policy_that_fails_to_load_leaves_the_machine_usable() {
     let refused = |machine: &mut Machine, name: &str, defines: &[&str]| {
-        let exit = Run::load(machine, name, defines).expect_err("it must not load");
+        let exit = Run::load(machine, name, defines).expect_err("the policy must not load");
         assert_eq!(machine.ext.state, EnableState::Disabled);
         exit.message
     };
@@ -224,7 +225,7 @@ fn a_policy_that_fails_to_load_leaves_the_machine_usable() {
         refused(&mut fresh, "count", &["TIMEOUT_MS=30001"]),
         "ops.timeout_ms 30001 is more than 30000 (-7)"
     );
-    // A policy can still be loaded after these failures.
+    // After these failures, a policy can still be loaded into the same machine.
     let mut run = Run::new(fresh, "count", &[]);
     run.run(50 * MS).assert_alive();
 }

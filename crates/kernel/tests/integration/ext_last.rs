@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The last runnable task of a CPU, which is enqueued again when its slice ends, and callbacks' use
-//! of a task pointer that may be NULL.
+//! Tests of two details of sched_ext: the only runnable task of a CPU is enqueued again when its
+//! slice ends (SCX_OPS_ENQ_LAST), and callbacks must test arguments that may be NULL.
 
 use crate::policies::{Run, compile};
 use crate::support::*;
@@ -17,7 +17,7 @@ fn a_kick_under_the_cpus_own_runqueue_lock_is_not_lost() {
     let mut run = Run::new(machine, "last", &[]);
     run.run(100 * MS);
     run.assert_alive();
-    // The slice ends at every other tick.
+    // The slice of the task ends at every other tick.
     assert!(run.var("nr_last") > 40, "{}", run.var("nr_last"));
     let used = run.machine.tasks[0].sum_exec_runtime;
     assert!(used > 95 * MS, "{used}");
@@ -31,7 +31,7 @@ fn arguments_that_may_be_null_must_be_tested() {
         let object = Object::parse(&bytes, "last.bpf.o").unwrap();
         check(&machine, &object, &Profile::default(), Engine::default()).map(drop)
     };
-    let message = verdict(&["USES"]).expect_err("it is refused").to_string();
+    let message = verdict(&["USES"]).expect_err("the policy must be rejected").to_string();
     assert!(
         message.contains("ops.dispatch(): R") && message.contains("invalid mem access 'trusted_ptr_or_null_'"),
         "{message}"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Local DSQs: preemption, SCX_ENQ_IMMED and re-enqueueing; and bypass mode.
+//! Tests of local DSQs (preemption, SCX_ENQ_IMMED and re-enqueueing) and of bypass mode.
 
 use crate::policies::Run;
 use crate::support::*;
@@ -30,7 +30,7 @@ fn waker() -> Vec<Op> {
     ]
 }
 
-/// Returns a run of the `local` policy after 300 ms.
+/// Loads the policy `local` and returns its run after 300 ms.
 fn start(cpus: u32, tasks: Tasks, defines: &[&str]) -> Run {
     let machine = Machine::new(costly(cpus), tasks.workload, 1).expect("a machine");
     let mut run = Run::new(machine, "local", defines);
@@ -38,7 +38,7 @@ fn start(cpus: u32, tasks: Tasks, defines: &[&str]) -> Run {
     run
 }
 
-/// Returns the length of each wait of `pid` after a wake-up, in ns.
+/// Returns how long a task waited for a CPU after each of its wake-ups, in ns.
 fn waits(run: &Run, pid: u32) -> Vec<u64> {
     let mut woken = None;
     let mut waits = Vec::new();
@@ -114,8 +114,8 @@ fn requested_reenqueueing_happens_after_the_callback() {
     assert!(run.var("nr_came_back") >= 2, "{}", run.var("nr_came_back"));
 }
 
-/// From the error until the fair class takes over, the tasks run round robin with short slices and
-/// without the policy.
+/// When a policy ends, its tasks run in bypass mode until the fair class takes over: they run in
+/// turn with short slices, and the policy is not called.
 #[test]
 fn an_ending_policy_is_bypassed() {
     let tasks = Tasks::default().add("a", hog()).add("b", hog()).add("c", hog());

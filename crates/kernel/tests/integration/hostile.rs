@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A hostile policy in the sanitizer. Whichever functions it calls with whichever arguments, the
-//! run ends with a named error or continues. Both engines behave the same, and memory that does not
-//! belong to the policy is unchanged.
+//! Hostile policies (BPF schedulers), with the sanitizer (`--check`) and without it. They call
+//! arbitrary functions with arbitrary arguments or write to arbitrary memory. In all cases the run
+//! either continues or ends with an error that names its cause. The JIT and the interpreter behave
+//! the same. Memory that does not belong to the policy is not changed.
 mod calls;
 
 use crate::policies;
@@ -18,10 +19,10 @@ use std::collections::BTreeMap;
 use trace::Record;
 use workload::Op;
 
-/// Number of seeds. The fuzz target `calls` tries more.
+/// Number of seeds that the test tries. The fuzz target `calls` tries more.
 const SEEDS: u64 = 200;
 
-/// Prints the seed and the engine on a panic.
+/// Prints the seed and the engine (JIT or interpreter) if the test panics.
 struct Seed(u64, Engine);
 
 impl Drop for Seed {
@@ -32,7 +33,7 @@ impl Drop for Seed {
     }
 }
 
-/// Runs a hostile policy. Returns the message with which it ends, and the records.
+/// Runs a hostile policy. Returns the message with which it ends, and the trace records.
 fn run(object: &Object, seed: u64, engine: Engine) -> (String, Vec<Record>) {
     let _seed = Seed(seed, engine);
     let tasks = (0..4).fold(Tasks::default(), |tasks, i| {
@@ -45,7 +46,8 @@ fn run(object: &Object, seed: u64, engine: Engine) -> (String, Vec<Record>) {
     let put = |image: &mut _| calls::put(image, &table, &mut Draw::new(seed, &[]));
     let (image, policy) = match open_changed(&m, object, &profile, engine, put) {
         Ok(opened) => opened,
-        // The load-time checks reject some programs, as the verifier would.
+        // Some programs are rejected when they are loaded. The kernel's verifier would reject them
+        // as well.
         Err(error) => return (error.to_string(), Vec::new()),
     };
     let constants = image
@@ -65,7 +67,7 @@ fn run(object: &Object, seed: u64, engine: Engine) -> (String, Vec<Record>) {
     m.verify();
     assert_eq!(m.region.bytes(constants.0, constants.1).expect("constants"), before);
     let exit = refused.as_deref().or(m.ext.exit.as_ref());
-    let message = exit.map_or("it goes on".to_string(), |exit| {
+    let message = exit.map_or("the run continues".to_string(), |exit| {
         let by_itself = matches!(exit.kind, Kind::None | Kind::Unreg | Kind::UnregBpf);
         assert!(by_itself || !exit.message.is_empty(), "{exit}");
         exit.message.clone()
@@ -87,14 +89,14 @@ fn a_hostile_policy_does_no_harm() {
         let kind = message.split(": ").nth(1).unwrap_or("").to_string();
         *ends.entry(kind).or_default() += 1;
     }
-    // The random calls reach the checks they are meant for.
+    // The random calls must reach the checks that they are meant to reach.
     for check in ["bad-pointer", "not-a-reference", "special-field", "stack-out-of-bounds"] {
         assert!(ends.contains_key(check), "nothing ended with {check}: {ends:#?}");
     }
 }
 
-/// Runs the policy `tamper` with a statement without the sanitizer. Returns the message with which
-/// it ends.
+/// Runs the policy `tamper`, which executes the given statement, without the sanitizer. Returns the
+/// message with which the policy ends.
 fn tamper(statement: &str, engine: Engine) -> String {
     let path = policies::compile("tamper", &[&format!("STORE={statement}")]);
     let bytes = std::fs::read(&path).expect("an object");
@@ -112,13 +114,13 @@ fn tamper(statement: &str, engine: Engine) -> String {
     m.ext
         .exit
         .as_ref()
-        .map_or("it goes on".to_string(), |exit| exit.message.clone())
+        .map_or("the run continues".to_string(), |exit| exit.message.clone())
 }
 
 #[test]
 fn a_store_to_the_kernels_memory_ends_the_policy_and_names_the_field() {
     let allowed = "a policy may store only to scx.slice, scx.dsq_vtime and scx.disallow";
-    let reads = "a policy may only read it";
+    let reads = "a policy may only read this object";
     for (statement, size, field, object, rule) in [
         ("p->scx.flags=0xffffffff", 4, "scx.flags", "task_struct", allowed),
         ("p->scx.weight=0", 4, "scx.weight", "task_struct", allowed),
@@ -165,15 +167,18 @@ fn a_store_to_the_kernels_memory_ends_the_policy_and_names_the_field() {
 #[test]
 fn allowed_stores_succeed() {
     for engine in [Engine::Jit, Engine::Interpreter] {
-        assert_eq!(tamper("p->scx.slice=cell", engine), "it goes on");
-        assert_eq!(tamper("scx->dsq_vtime=~0ULL", engine), "it goes on");
-        assert_eq!(tamper("scx->slice=1000000", engine), "it goes on");
-        assert_eq!(tamper("p->scx.disallow=false", engine), "it goes on");
-        assert_eq!(tamper("*(volatile u32*)&p->scx.slice=4000000", engine), "it goes on");
+        assert_eq!(tamper("p->scx.slice=cell", engine), "the run continues");
+        assert_eq!(tamper("scx->dsq_vtime=~0ULL", engine), "the run continues");
+        assert_eq!(tamper("scx->slice=1000000", engine), "the run continues");
+        assert_eq!(tamper("p->scx.disallow=false", engine), "the run continues");
+        assert_eq!(
+            tamper("*(volatile u32*)&p->scx.slice=4000000", engine),
+            "the run continues"
+        );
     }
 }
 
-/// Returns the message with which the policy `hog` ends in 8 MiB of memory.
+/// Runs the policy `hog` with a memory limit of 8 MiB. Returns the message with which it ends.
 fn hog(kind: &str, engine: Engine) -> String {
     let path = policies::compile("hog", &[kind]);
     let bytes = std::fs::read(&path).expect("an object");
@@ -182,7 +187,7 @@ fn hog(kind: &str, engine: Engine) -> String {
     let mut m = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
     m.set_memory_limit(8 << 20);
     match kernel::load::load(&mut m, &object, &Profile::default(), engine) {
-        Ok(_) => "it goes on".to_string(),
+        Ok(_) => "the run continues".to_string(),
         Err(LoadError::Refused(exit)) => {
             m.run(10 * MS, &mut Vec::<Record>::new());
             exit.message.clone()
@@ -218,7 +223,8 @@ fn exhausted_memory_ends_the_policy_and_names_the_largest_user() {
     }
 }
 
-/// The machines exist at the same time, so their memory is at different host addresses.
+/// The three machines exist at the same time, so their memory is at different addresses of the
+/// host.
 #[test]
 fn a_policy_sees_the_same_addresses_in_every_machine() {
     let path = policies::compile(
@@ -282,14 +288,15 @@ fn a_run_with_unlimited_time_ends_with_its_tasks() {
     assert_eq!(m.nr_alive, 0);
 }
 
-/// How `search` ends on a machine with `cpus` CPUs, and how often it has called its function until then.
+/// Runs the policy `search`, which calls a function in an endless loop, on a machine with `cpus`
+/// CPUs. Returns the message with which the policy ends, and how often it has called the function.
 fn search(function: &str, cpus: u32, engine: Engine) -> (String, u64) {
     let path = policies::compile("search", &[function]);
     let bytes = std::fs::read(&path).expect("an object");
     let object = Object::parse(&bytes, "search.bpf.o").expect("a BPF object");
     let tasks = Tasks::default().add("t", vec![run_ms(1)]);
     let mut m = Machine::new(costly(cpus), tasks.workload, 1).expect("a machine");
-    let image = kernel::load::load(&mut m, &object, &Profile::default(), engine).expect("it loads");
+    let image = kernel::load::load(&mut m, &object, &Profile::default(), engine).expect("the policy loads");
     m.run(MS, &mut Vec::<Record>::new());
     m.verify();
     let calls = image.get(&m.region, "nr_calls").expect("a counter");
@@ -299,7 +306,8 @@ fn search(function: &str, cpus: u32, engine: Engine) -> (String, u64) {
 
 #[test]
 fn the_budget_pays_for_searches_of_the_kernel() {
-    // Work in instructions that a call must count as, beside the loop's own.
+    // `work` is the number of instructions that each call must be charged, in addition to the
+    // instructions of the loop.
     for (function, cpus, work) in [
         ("PICK_IDLE", 8192, 8192 / 64),
         ("ONLINE_MASK", 8192, 8192 / 64),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPU hotplug and loading of policies while tasks exist: the effect on tasks and their affinity.
+//! Tests of CPU hotplug and of loading policies (BPF schedulers) while tasks exist. They check the
+//! effects on the tasks and their affinity.
 
 use crate::policies::Run;
 use crate::support::{MS, Tasks, free, run_ms, sleep_ms};
@@ -9,7 +10,7 @@ use kernel::ext::EnableState;
 use trace::{Event, Record};
 use workload::Op;
 
-/// Returns the CPUs that switched to a task, in order, with the time in ms.
+/// Returns the CPUs on which a task started to run, each with the time in ms.
 fn switches_to(records: &[Record], pid: u32) -> Vec<(u64, u32)> {
     let to = |record: &Record| matches!(record.event, Event::Switch { next, .. } if next == pid);
     let switches = records.iter().filter(|record| to(record));
@@ -18,7 +19,7 @@ fn switches_to(records: &[Record], pid: u32) -> Vec<(u64, u32)> {
 
 #[test]
 fn a_task_whose_cpus_are_all_offline_may_run_anywhere_from_then_on() {
-    // The task is queued when its CPU goes offline, or asleep.
+    // When its CPU goes offline, the task is queued in the first case and asleep in the second.
     for ops in [vec![run_ms(20)], vec![run_ms(1), sleep_ms(10), run_ms(10)]] {
         let tasks = Tasks::default()
             .add("hog", vec![run_ms(40)])

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Records carry the local time of their CPU: wake-up latency contains the work of the handlers
-//! between the wake-up and the switch.
+//! Trace records contain the local time of their CPU. The local time is ahead of the time of the
+//! current event by the cost of the kernel work since the event began. Therefore a wake-up latency
+//! includes the work of the handlers between the wake-up and the switch to the task.
 
 use crate::support::*;
 use kernel::Machine;
 use machine::MachineSpec;
 use trace::{Event, Record};
 
-/// Returns the local times at which a task was about to be woken, and at which it was switched in.
+/// Returns, for each wake-up of a task, the local time at the start of the wake-up and the local
+/// time at which the task was switched in.
 fn wakeups(records: &[Record], task: u32) -> Vec<(u64, u64)> {
     let mut woken_at = None;
     let mut wakeups = Vec::new();

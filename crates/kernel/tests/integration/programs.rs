@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Steps of task programs have their effects in the right order and at the right time. Kernel work
-//! has no cost here and each task has its own CPU, so times are exact.
+//! Tests of the steps of task programs: each step must have its effects in the right order and at
+//! the right time. Kernel work has no cost here and each task has its own CPU, so all times are
+//! exact.
 
 use crate::support::*;
 use kernel::Ended;
@@ -14,7 +15,7 @@ fn mutex() -> Resource {
     }
 }
 
-/// Returns the Done records of a task: time in ms, count, and response time in ms.
+/// Returns the Done records of a task. Each has a time in ms, a count, and a response time in ms.
 fn done(records: &[Record], pid: u32) -> Vec<(u64, u32, u64)> {
     let done = |r: &Record| match r.event {
         Event::Done {
@@ -110,7 +111,7 @@ fn waiting_on_a_condition_releases_and_reacquires_the_mutex() {
                 Op::Unlock(0),
             ],
         )
-        // Signals at 2 ms and holds the mutex until 5 ms.
+        // This task signals at 2 ms and holds the mutex until 5 ms.
         .add(
             "signals",
             vec![
@@ -123,7 +124,8 @@ fn waiting_on_a_condition_releases_and_reacquires_the_mutex() {
             ],
         );
     let (records, ended) = run(2, tasks);
-    // Woken by the signal at 2 ms, the task finds the mutex locked and sleeps until 5 ms.
+    // The task is woken by the signal at 2 ms. The mutex is locked then, so the task sleeps until 5
+    // ms.
     assert_eq!(starts(&records, 1), [0, 2, 5]);
     assert_eq!(stops(&records, 1).last(), Some(&(6, TaskState::Dead)));
     assert_eq!(ended, Ended::AllExited);
@@ -163,7 +165,8 @@ fn sync_signals_and_waits_in_one() {
         .add("a", side(vec![]))
         .add("b", side(vec![run_ms(1)]));
     let (records, ended) = run(2, tasks);
-    // b signals a at 1 ms and waits. a works until 3 ms and signals b, and so on.
+    // Task b signals task a at 1 ms and waits. Task a works until 3 ms, signals task b and waits,
+    // and so on.
     assert_eq!(starts(&records, 1), [0, 1, 5]);
     assert_eq!(starts(&records, 2), [0, 3, 7]);
     assert_eq!(ended, Ended::AllExited);
@@ -233,10 +236,10 @@ fn only_absolute_timers_catch_up_with_missed_expiries() {
         ];
         starts(&run(1, Tasks::default().add("a", late)).0, 1)
     };
-    // The first expiry is at 10 ms. At 35 ms the expiries at 20 and 30 ms have passed. An absolute
-    // timer catches up with both, and the next expiry is at 40 ms.
+    // The first expiry is at 10 ms. At 35 ms, the expiries at 20 and 30 ms have already passed. An
+    // absolute timer does not wait for these two, so its next expiry is at 40 ms.
     assert_eq!(start_times(true), [0, 10, 40]);
-    // A relative timer starts again at 35 ms.
+    // A relative timer starts again at 35 ms, so its next expiry is at 45 ms.
     assert_eq!(start_times(false), [0, 10, 45, 55]);
 }
 
@@ -247,7 +250,8 @@ fn timer_intervals_do_not_depend_on_the_work_in_between() {
         length: Dist::Trace(vec![10 * MS]),
     };
     let ops = vec![next(), run_ms(3), next(), run_ms(12), next(), run_ms(1), next()];
-    // Expiries at 10, 20, 30 (missed, the task continues at 32) and 40 ms.
+    // The expiries are at 10, 20, 30 and 40 ms. The expiry at 30 ms is missed, because the task
+    // works until 32 ms.
     let (records, _) = run(1, Tasks::default().add("a", ops));
     assert_eq!(starts(&records, 1), [0, 10, 20, 40]);
     assert_eq!(stops(&records, 1)[2].0, 33);
@@ -255,7 +259,7 @@ fn timer_intervals_do_not_depend_on_the_work_in_between() {
 
 #[test]
 fn response_times_count_from_the_wakeup_if_asked_to() {
-    // Both tasks wake at 10 ms, and the second one waits for the first.
+    // Both tasks wake up at 10 ms. The second task waits for the first one.
     let ops = || vec![sleep_ms(10), Op::BeginWoken, run_ms(2), Op::Done { count: 1 }];
     let fifo = |task: &mut workload::TaskSpec| task.policy = Policy::Fifo { rt_priority: 1 };
     let tasks = Tasks::default().add("a", ops()).with(fifo).add("b", ops()).with(fifo);
@@ -322,7 +326,7 @@ fn a_child_inherits_the_location_of_its_parents_memory() {
         let (_, records, _) = draw(spec, tasks, END, MS);
         stop_ns(&records, 2) / MS
     };
-    // At 1000 ns per byte, 4000 bytes take 4 ms.
+    // At 1000 ns per byte, the reload of 4000 bytes takes 4 ms.
     assert_eq!((child_ms(0, 8000), child_ms(1, 8000)), (2, 6));
     assert_eq!(child_ms(1, 0), 2);
 }
@@ -376,7 +380,7 @@ fn waiting_for_fewer_children_ends_when_any_child_exits() {
         fork(1),
         fork(2),
         fork(3),
-        Op::WaitChild { left: 3 }, // there are never more than three children
+        Op::WaitChild { left: 3 }, // A task never has more than three children.
         run_ms(1),
         Op::WaitChild { left: 1 },
         run_ms(1),

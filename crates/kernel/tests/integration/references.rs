@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! References to kernel objects that a policy holds, including those in map values and in allocated
-//! objects.
+//! Tests of references to kernel objects that a policy (BPF scheduler) holds. This includes
+//! references in map values and in allocated objects.
 
 use crate::policies::Run;
 use crate::support::*;
 use kernel::Machine;
 use workload::{Action, Cgroup, Disturbance};
 
-/// Runs five tasks on two CPUs until all sleep, with or without the sanitizer. Returns the number
-/// of references that the policy then holds to tasks, or to their cgroup if `cgroup`, and the
-/// numbers of stored and dropped references.
+/// Runs five tasks on two CPUs until all of them sleep. Returns three numbers: the references that
+/// the policy then holds, the stored references, and the dropped references. The references are to
+/// tasks, or to the tasks' cgroup if `cgroup` is set. `checked` turns the sanitizer (`--check`) on.
 fn references_at_the_end(defines: &str, cgroup: bool, checked: bool) -> (usize, u64, u64) {
     let tasks = (0..5).fold(Tasks::default(), |tasks, i| {
         tasks.add(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One object on every Linux release: which symbols it finds, whether it runs the same, and which
-//! errors name missing symbols.
+//! Loads one object on every Linux release. The tests check which symbols the object finds, that
+//! its schedule is the same, and that errors name the missing symbols.
 
 use crate::policies::{Run, compile};
 use crate::support::*;
@@ -12,7 +12,7 @@ use kernel::release::{RELEASES, Release};
 use profile::Profile;
 use std::path::Path;
 
-/// Returns a machine with six tasks whose kernel is this release.
+/// Returns a machine with six tasks. Its kernel is the given Linux release.
 fn machine(release: &str) -> Machine {
     let mut tasks = Tasks::default();
     for task in 0..6 {
@@ -23,7 +23,7 @@ fn machine(release: &str) -> Machine {
     machine
 }
 
-/// Loads an object. Returns its warnings, or the error message.
+/// Loads an object. Returns the warnings or the error message.
 fn try_load(machine: &mut Machine, path: &Path) -> Result<Vec<String>, String> {
     let object = Object::parse(&std::fs::read(path).unwrap(), "release.bpf.o").expect("an object");
     match load(machine, &object, &Profile::default(), Engine::default()) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Rules of the sanitizer. For each rule, a program in `policies/rules_*.bpf.c` breaks it and must
-//! end with the message in its source; other programs keep the rules and must run to the end. The
-//! command's negative tests have complete policies that break a rule.
+//! Tests of the sanitizer's rules. The files `policies/rules_*.bpf.c` contain small programs. A
+//! program that breaks a rule must end with the message that is in its source. A program that keeps
+//! the rules must run to its end. The negative tests of the command `windtunnel` have complete
+//! policies that break a rule.
 
 use crate::policies;
 use crate::policies::corpus::{Case, FILES, WITHIN, cases};
@@ -15,8 +16,8 @@ use kernel::tracepoint::run_syscall_program;
 use profile::Profile;
 use std::path::Path;
 
-/// Returns the fault message with which a program ends, or an empty text. A syscall program gets 20
-/// bytes of input, other programs a task and memory.
+/// Returns the fault message with which a program ends, or an empty text. Programs of type syscall
+/// get 20 bytes of input. Other programs get a task and memory.
 fn end(object: &Object, name: &str, engine: Engine) -> String {
     let tasks = Tasks::default().add("t", vec![run_ms(1)]);
     let mut m = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
@@ -63,7 +64,8 @@ fn end(object: &Object, name: &str, engine: Engine) -> String {
     }
 }
 
-/// Deletes the element of the hash from user space and creates it again, which reuses its memory.
+/// Deletes the element of the map `hash` from user space and creates it again. The new element has
+/// the same memory.
 fn recreate_element(m: &Machine) {
     let hash = m.ext.vm().map_by_name("hash").expect("a map");
     let (key, value) = (1u32.to_le_bytes(), vec![0; hash.def().value_size as usize]);
@@ -71,7 +73,7 @@ fn recreate_element(m: &Machine) {
     assert_eq!(hash.update(&m.region, &key, &value, 0, 0), Ok(0));
 }
 
-/// Returns a message for each program in a source file that does not end as expected.
+/// Returns a message for each program of a source file that does not end as expected.
 fn unexpected_ends(file: &str) -> Vec<String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/policies/{file}.bpf.c"));
     let source = std::fs::read_to_string(source).expect("a source");
@@ -95,8 +97,8 @@ fn unexpected_ends(file: &str) -> Vec<String> {
     wrong
 }
 
-/// All programs are in one test. Parallel tests would have regions at different addresses, which
-/// the messages contain.
+/// All programs are in one test, because messages contain addresses. Tests that run in parallel
+/// would have their regions (the memory for BPF) at different addresses.
 #[test]
 fn each_program_ends_as_its_source_declares() {
     let mut wrong: Vec<String> = FILES.into_iter().flat_map(unexpected_ends).collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The machine as seen by policies: fields of kernel objects, permissions and errors of kfuncs,
-//! timers, tracepoints, and programs called from user space.
+//! Tests of what policies (BPF schedulers) can see of the machine: fields of kernel objects,
+//! permissions and errors of kfuncs, timers, tracepoints, and programs that user space calls.
 
 use crate::policies::{Run, compile};
 use crate::support::*;
@@ -11,7 +11,7 @@ use kernel::load::{LoadError, load};
 use profile::{Group, Profile, Run as RunProgram, Setting};
 use workload::{Cgroup, Dist, Op, Policy, Resource};
 
-/// Returns a program that alternates between running and sleeping (in ns).
+/// Returns a program that alternates between running for `run` ns and sleeping for `sleep` ns.
 fn sleeper(run: u64, sleep: u64) -> Vec<Op> {
     vec![
         Op::Run(Dist::Fixed(run)),
@@ -62,7 +62,7 @@ fn every_field_has_the_kernels_value() {
         ("policy", 0),
         ("load", 335 << 10),
         ("state", 0),
-        // As in the kernel, rq->curr is updated after ops.running().
+        // As in the kernel, rq->curr is updated only after the call of ops.running().
         ("on_cpu", 0),
         ("rq_curr_pid", 0),
         ("on_cpu_at_end", 1),
@@ -97,11 +97,12 @@ fn every_field_has_the_kernels_value() {
     ] {
         assert_eq!(var(name), value, "{name}");
     }
-    // The task runs at 2, 4, 6, 8 and 10 ms. At the fifth start it has used 4 ms and slept four
-    // times.
+    // The task runs at 2, 4, 6, 8 and 10 ms. When it starts for the fifth time, it has run for 4 ms
+    // and slept four times.
     assert_eq!((var("runtime"), var("utime"), var("nvcsw")), (4 * MS, 4 * MS, 4));
     assert_eq!(var("runtime_at_end"), 5 * MS);
-    // The task never waited. Nothing ran before it, so clock_pelt has the value from idle time.
+    // The task has never waited for a CPU. The CPU was idle before, so clock_pelt has the value
+    // that was set while it was idle.
     assert_eq!((var("pcount"), var("run_delay")), (4, 0));
     assert_eq!(
         (var("clock_pelt"), var("pelt_ran"), var("lost_idle_time")),
@@ -112,7 +113,7 @@ fn every_field_has_the_kernels_value() {
         (10 * MS, 10 * MS, 10 * MS)
     );
     assert!([1, 3].contains(&var("cpu")) && var("cpu") == var("rq_cpu"));
-    // sched_ext's weight, on the scale of cpu.weight, for nice 5.
+    // The weight for nice 5 on the scale of cpu.weight, which sched_ext uses.
     assert_eq!(var("weight"), 33);
     assert!(var("slice") > 0);
 }
@@ -125,8 +126,8 @@ fn waiting_for_a_cpu_counts_as_run_delay() {
     let mut run = Run::new(machine(1, tasks), "fields", &[]);
     run.run(50 * MS);
     run.assert_alive();
-    // Except for the first time, the task finds the CPU used by the other task, which runs for 3 ms
-    // at a time.
+    // At its first start the task does not wait. Each time after that, the CPU is used by the other
+    // task, which runs for 3 ms at a time.
     let (times, delay) = (run.var("pcount"), run.var("run_delay"));
     assert!(
         times > 5 && delay > times * MS && delay <= times * 3 * MS,
@@ -134,7 +135,8 @@ fn waiting_for_a_cpu_counts_as_run_delay() {
     );
 }
 
-/// Returns the error message with which the policy `misuse` ends for a call.
+/// Runs the policy `misuse`, which makes the call in `defines`. Returns the error message with
+/// which it ends.
 fn misuse(defines: &[&str]) -> String {
     let mut machine = machine(2, Tasks::default().add("task", sleeper(MS, MS)));
     let defines: Vec<&str> = defines.iter().copied().chain(["WARN"]).collect();
@@ -219,7 +221,7 @@ fn misused_kfuncs_end_the_policy_with_the_kernels_message() {
         "called on a task not being operated on",
     );
     check(&["CALL=scx_bpf_task_set_slice((void*)64,1)"], "0x40 is not a task");
-    // Calls that only some callbacks may make.
+    // These calls are allowed only in some callbacks.
     check(&["CALL=scx_bpf_create_dsq(1,-1)"], "scx_bpf_create_dsq");
     check(
         &["CALL=scx_bpf_dsq_insert(p,SCX_DSQ_GLOBAL,0,0)"],
@@ -301,7 +303,7 @@ const NAMES: [&str; 14] = [
     "on_demand",
 ];
 
-/// Returns the entries of the policy's log: event and pid.
+/// Returns the entries of the log that the policy writes. Each consists of an event and a pid.
 fn log(run: &Run) -> Vec<String> {
     let entry = |i| {
         let event = run.var(&format!("log_what[{i}]"));
@@ -310,7 +312,8 @@ fn log(run: &Run) -> Vec<String> {
     (0..run.var("nr_logged")).map(entry).collect()
 }
 
-/// Loads the policy `trace` with a profile; returns the run and the warnings.
+/// Loads the policy `trace` with a profile, the description of its user-space part. Returns the run
+/// and the warnings.
 fn traced(tasks: Tasks, profile: &Profile) -> (Run, Vec<String>) {
     let mut machine = machine(2, tasks);
     let bytes = std::fs::read(compile("trace", &[])).unwrap();
@@ -423,7 +426,7 @@ fn a_profile_replaces_the_user_space_part() {
     assert_eq!(run.machine.ext.ops().flags, 4);
     run.run(5 * MS);
     assert!(log(&run).contains(&"on_demand 1".to_string()));
-    // A program that returns an error stops the loading.
+    // If a program returns an error, the policy is not loaded.
     let refused = Profile {
         run: vec![RunProgram {
             program: "enable_primary_cpu".into(),
@@ -434,14 +437,14 @@ fn a_profile_replaces_the_user_space_part() {
     };
     let mut machine = machine(2, Tasks::default().add("task", sleeper(MS, MS)));
     let object = Object::parse(&std::fs::read(compile("trace", &["REFUSED"])).unwrap(), "trace.bpf.o").unwrap();
-    let error = load(&mut machine, &object, &refused, Engine::default()).expect_err("it is refused");
+    let error = load(&mut machine, &object, &refused, Engine::default()).expect_err("the policy must be rejected");
     assert!(
         matches!(&error, LoadError::Input(text) if text.contains("enable_primary_cpu returned -22")),
         "{error}"
     );
 }
 
-/// Returns a machine with two nodes; each node has two CPUs and one LLC.
+/// Returns a machine with two nodes. Each node has one LLC with two CPUs.
 fn two_nodes() -> machine::MachineSpec {
     let mut spec = free(4);
     for (cpu, info) in spec.topology.cpus.iter_mut().enumerate() {
@@ -461,8 +464,8 @@ fn kfuncs_return_cgroups_tasks_and_cpus() {
             weight: 100,
         })
         .into();
-    // Task 1 ends early. Tasks 2 and 3 are threads of one process. The later tasks start one by
-    // one.
+    // Task 1 ends early. Tasks 2 and 3 are threads of one process. The later tasks start one after
+    // another.
     tasks = tasks.add("short", vec![Op::Sleep(Dist::Fixed(2 * MS))]);
     tasks = tasks.add("thread", sleeper(MS, MS)).with(|task| task.process = 7);
     tasks = tasks
@@ -482,13 +485,13 @@ fn kfuncs_return_cgroups_tasks_and_cpus() {
         ("up", 321),
         ("children", 3),
         ("bad_order", u64::MAX),
-        // Includes init_task, which is the idle task of CPU 0.
+        // One of the four is init_task, which is the idle task of CPU 0.
         ("threads", 4),
         ("thread_pids", 123),
         ("leaders", 3),
         ("leader_pids", 12),
         ("of_process", 2),
-        // Only the threads from the given task on.
+        // Only the threads that follow the given task in its process are counted.
         ("of_process_rest", 1),
         ("no_task", -22i64 as u64),
         ("no_order", -22i64 as u64),
@@ -516,8 +519,8 @@ fn kfuncs_return_cgroups_tasks_and_cpus() {
             .cpuperf_target,
         512
     );
-    // The first task has exited, but the policy references its task_struct, so no other task gets
-    // it.
+    // The first task has exited. The policy still holds a reference to its task_struct, so no other
+    // task gets this task_struct.
     run.run(25 * MS);
     run.assert_alive();
     let held = run.var("held_addr");

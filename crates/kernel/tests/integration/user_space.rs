@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Steps of a profile after the object was loaded: setting map entries, running programs and
-//! storing into memory that they return, before and after the policy is enabled.
+//! Tests of a profile, the file that describes the steps of a policy's user-space part after the
+//! object was loaded. The steps set map entries, run programs, and store values into memory that
+//! programs return. They are performed before or after the policy is enabled.
 
 use crate::policies::{Run, compile};
 use crate::support::*;
@@ -44,7 +45,7 @@ fn load_with(profile: &Profile) -> Result<Run, String> {
     }
 }
 
-/// Returns settings of all map entries that the policy reads.
+/// Returns settings for all map entries that the policy reads.
 fn map_settings() -> Vec<Setting> {
     [
         ("places[cpu].node", "node"),
@@ -56,7 +57,7 @@ fn map_settings() -> Vec<Setting> {
     .into()
 }
 
-/// Returns a run of a program without arguments.
+/// Returns a step that runs a program without arguments.
 fn program(name: &str) -> RunProgram {
     RunProgram {
         program: name.into(),
@@ -124,8 +125,8 @@ fn programs_pass_on_results_and_run_before_and_after_enabling() {
         (run.var("masks[0]"), run.var("masks[1]"), run.var("masks_given")),
         (0b11, 0b1100, 2)
     );
-    // series[2] is 2 + third, where third is sizeof(struct place) / 4 = 3. The last digit 1 means
-    // that the address is the returned one.
+    // series[2] is 2 + third, where third = sizeof(struct place) / 4 = 3. The last digit of the
+    // result is 1 if the program got the address that the first program had returned.
     assert_eq!(
         (run.var("kept[0]"), run.var("kept[1]"), run.var("kept[2]")),
         (5001, 5001, 0)
@@ -142,7 +143,7 @@ fn programs_pass_on_results_and_run_before_and_after_enabling() {
 fn errors_name_the_part_of_a_profile_that_does_not_fit() {
     let check = |profile: Profile, expect: &str| {
         let Err(message) = load_with(&profile) else {
-            panic!("it loads: {expect}");
+            panic!("the policy loads, but this error was expected: {expect}");
         };
         assert!(message.contains(expect), "{message}");
     };
@@ -153,9 +154,9 @@ fn errors_name_the_part_of_a_profile_that_does_not_fit() {
     check(map("nowhere[0]"), "there is no map nowhere");
     check(map("places"), "expected MAP[KEY]");
     check(map("places[0].nobody"), "no member \"nobody\"");
-    check(map("own[0].node"), "a per-CPU map: expected MAP[KEY][cpu]");
+    check(map("own[0].node"), "the map is a per-CPU map: expected MAP[KEY][cpu]");
     check(map("own[7][0].node"), "an entry cannot be created (-7)");
-    check(map("distances[0, 0, 0]"), "a key has 8 bytes, not 6");
+    check(map("distances[0, 0, 0]"), "a key has 8 bytes, but 6 bytes were given");
     let run = |run: RunProgram| Profile {
         run: vec![run],
         ..Profile::default()
@@ -169,7 +170,7 @@ fn errors_name_the_part_of_a_profile_that_does_not_fit() {
         on: "nr_cpus".into(),
         ..program("look")
     };
-    check(run(on), "there is no CPU 4");
+    check(run(on), "the machine has no CPU 4");
     let elsewhere = RunProgram {
         memory: vec![Setting::new("16", "1")],
         ..RunProgram {

@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compares the sanitizer with the verifier of a real kernel. `verdicts.tsv` contains that kernel's
-//! verdict on every test program of the sanitizer; `PARTS=verifier make live-test` writes it. This
-//! test needs no kernel. It compares the expected results of the programs with that file, and the
-//! table in docs/sanitizer.md with both.
+//! Compares the sanitizer with the verifier of a real kernel. The file `verdicts.tsv` contains the
+//! verdict of that kernel on each test program of the sanitizer. The command `PARTS=verifier make
+//! live-test` writes the file. This test itself needs no such kernel. It compares the expected
+//! results of the programs with the file, and the table in docs/sanitizer.md with both.
 
 use crate::policies::corpus::{FILES, WITHIN, cases};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// The sanitizer's verdict on a program.
+/// Verdict of the sanitizer on a program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
-    /// The run ends without a finding.
+    /// The run ends without a finding of the sanitizer.
     Silent,
     /// The run ends with a finding of the sanitizer.
     Reports,
-    /// The run ends with an error of sched_ext, with or without the sanitizer.
+    /// The run ends with an error of sched_ext that does not come from the sanitizer.
     Ends,
 }
 
-/// A test program and its expected result.
+/// A test program and its expected result with the sanitizer.
 struct Program {
     object: String,
     name: String,
-    /// Name of the check that reports the program, or that its expected message starts with.
+    /// Name of the rule that the program breaks, or the beginning of that name.
     rule: String,
     sanitizer: Verdict,
 }
 
-/// Programs on which the sanitizer and the verifier differ, grouped by reason. The list is part of
-/// docs/sanitizer.md.
+/// Programs for which the results of the sanitizer and the verifier differ, grouped by the reason.
+/// The reasons are part of docs/sanitizer.md.
 const DIFFERENCES: [(&str, &[&str]); 10] = [
     (
         "The kernel keeps the memory of a deleted element or per-CPU object until the end of an \
@@ -93,7 +93,7 @@ const DIFFERENCES: [(&str, &[&str]); 10] = [
     ),
 ];
 
-/// Programs that cannot be given to a kernel, and the reasons.
+/// Programs that cannot be tested on a real kernel, each with the reason.
 const NOT_TESTED: [(&str, &str); 2] = [
     ("stores_to_a_uptr", "the kernel allows a uptr only in task storage"),
     ("arena_in_pieces", "it reaches a limit of the host and breaks no rule"),
@@ -108,19 +108,19 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Returns the name of the check at the beginning of a message.
+/// Returns the name of the rule at the beginning of a message.
 fn rule_name(message: &str) -> Option<&str> {
     let (rule, _) = message.split_once(": ")?;
     let is_name = |c: char| c.is_ascii_lowercase() || c == '-';
     rule.chars().all(is_name).then_some(rule)
 }
 
-/// Returns a program with the result that its expected message stands for.
+/// Returns a program. Its result with the sanitizer is derived from the expected message.
 fn program(object: String, name: String, expected: &str) -> Program {
     let (rule, sanitizer) = match (expected, rule_name(expected)) {
         ("", _) => ("", Verdict::Silent),
         (_, Some(rule)) => (rule, Verdict::Reports),
-        // A prefix such as `use-after-` stands for several checks.
+        // A prefix such as `use-after-` stands for several rules.
         (expected, None) if expected.ends_with('-') => (expected, Verdict::Reports),
         (_, None) => ("", Verdict::Ends),
     };
@@ -132,7 +132,7 @@ fn program(object: String, name: String, expected: &str) -> Program {
     }
 }
 
-/// Returns every test program of the sanitizer.
+/// Returns all test programs of the sanitizer.
 fn programs() -> Vec<Program> {
     let mut programs = Vec::new();
     for file in FILES {
@@ -158,7 +158,9 @@ fn programs() -> Vec<Program> {
     names.sort();
     for file in names.iter().filter(|name| name.ends_with(".bpf.c")) {
         let source = read(&negative.join(file));
-        let expected = source.lines().find_map(|line| line.strip_prefix(" * with --check: "));
+        let expected = source
+            .lines()
+            .find_map(|line| line.strip_prefix(" * expected message with --check: "));
         let object = format!("{}.o", file.trim_end_matches(".c"));
         programs.push(program(
             object,
@@ -169,7 +171,8 @@ fn programs() -> Vec<Program> {
     programs
 }
 
-/// Returns the kernel's version, and for each object and program whether the kernel accepted it.
+/// Returns the version of the kernel, and for each object and program whether the kernel accepted
+/// it.
 fn verdicts() -> (String, BTreeMap<(String, String), bool>) {
     let text = read(&crate_path("tests/verdicts.tsv"));
     let kernel = text
@@ -189,7 +192,8 @@ fn verdicts() -> (String, BTreeMap<(String, String), bool>) {
     (kernel.to_string(), text.lines().skip(1).map(verdict).collect())
 }
 
-/// Returns the name of a program for display. A complete policy has the name of its object.
+/// Returns the name under which a program is displayed. For a complete policy, this is the name of
+/// its object.
 fn display_name(program: &Program) -> &str {
     match program.name.as_str() {
         "-" => program.object.trim_end_matches(".bpf.o"),
@@ -298,7 +302,7 @@ fn table() -> String {
     text
 }
 
-/// Appends a list item, wrapped at 100 columns.
+/// Appends a list item to `text` and wraps it at 100 columns.
 fn wrap(text: &mut String, item: &str) {
     let mut column = 0;
     for word in item.split(' ') {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * attack: tries to use up the host's time or stack in ops.init(). A definition chooses how:
+ * attack: a policy that tries to use up the computing time or the stack of the host in ops.init().
+ * One of these definitions selects the method:
+ *
  * TREE        a tree of 2^40 function calls
- * LARGE       a function of more instructions than the JIT compiles
- * STRSPN      string searches that cost 65535 steps each
+ * LARGE       a function with more instructions than the JIT compiles
+ * STRSPN      string searches, each of which takes 65535 steps
  * PROBE_READ  many large copies
- * SNPRINTF    formats with huge field widths
+ * SNPRINTF    formats with very large field widths
  */
 #include "scx.h"
 
@@ -22,7 +24,7 @@ char other[65536];
 #define REPEAT_1000(code) REPEAT_10(REPEAT_10(REPEAT_10(code)))
 
 #ifdef TREE
-/* Each function calls the next one twice, which results in 2^40 calls without a loop. */
+/* Each function calls the next one twice, so there are 2^40 calls without any loop. */
 #define LEVEL(n, next) static __attribute__((noinline)) int f##n(int x) { return next(x + 1) + next(x + 2); }
 static __attribute__((noinline)) int leaf(int x)
 {

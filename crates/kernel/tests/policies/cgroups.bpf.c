@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * cgroups: prints one line for each callback and tracepoint about cgroups, with the ids of cgroups
- * and the pids of tasks.
+ * cgroups: a policy that prints one line for each callback and each tracepoint about cgroups. The
+ * lines contain the ids of cgroups and the pids of tasks. Definitions:
+ *
  * REFUSE_MKDIR     rejects cgroups that are created after the first task has run
  * REFUSE_MOVE=pid  rejects moves of the task with this pid
  */

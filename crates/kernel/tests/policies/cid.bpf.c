@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * cid: identifies CPUs by cid. Inserts each task into the local DSQ of its cid, and counts
- * callbacks with wrong arguments.
+ * cid: a policy that identifies CPUs by cid (topological CPU number). It inserts each task into the
+ * local DSQ of the task's cid, and counts calls of callbacks with wrong arguments. Definitions:
+ *
  * REVERSE   ops.init() numbers the CPUs in reverse order
- * TWICE     ops.init() assigns one cid to two CPUs
+ * TWICE     ops.init() assigns the same cid to two CPUs
  * RANGE     ops.init() assigns a cid that is out of range
- * BAD       ops.select_cid() returns 99
- * NO_ARENA  has no arena
- * CPU_ONLY  calls a kfunc that takes a CPU number
+ * BAD       ops.select_cid() returns 99, which is not a cid
+ * NO_ARENA  the policy has no arena
+ * CPU_ONLY  the policy calls a kfunc that takes a CPU number
  */
 #include "scx.h"
 
@@ -109,7 +110,7 @@ s32 SCX_OP_SLEEPABLE(cid_init)
 	for (int i = 0; i < 7; i++)
 		places[i] = ((s32 *)&topo)[i];
 #ifndef NO_ARENA
-	/* References the arena; the kernel requires the policy to have one. */
+	/* The code must use the arena, because the kernel requires that the policy has one. */
 	arena_addr = (u64)&arena;
 #endif
 	return 0;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * count: implements every callback and counts the calls. Schedules all tasks on one FIFO DSQ.
+ * count: a policy that defines every callback and counts the calls. It schedules all tasks on one
+ * FIFO DSQ. Definitions:
+ *
  * FLAGS=x        value of ops.flags
- * EXIT_AT=n      ends the policy in the nth kind of callback, with exit code n
+ * EXIT_AT=n      the nth kind of callback ends the policy, with the exit code n
  * TIMEOUT_MS=n   value of ops.timeout_ms
- * LOSE           inserts no task
- * HOTPLUG        has ops.cpu_online() and ops.cpu_offline()
+ * LOSE           the policy inserts no task into a DSQ
+ * HOTPLUG        the policy has ops.cpu_online() and ops.cpu_offline()
  */
 #include "scx.h"
 
@@ -59,7 +61,7 @@ void SCX_OP(count_enqueue, struct task_struct *p, u64 enq_flags)
 #ifndef LOSE
 	scx_bpf_dsq_insert(p, QUEUE, SCX_SLICE_DFL, enq_flags);
 #endif
-	/* Without a kick the CPU would go idle. */
+	/* Without this kick, the CPU would become idle. */
 	if (enq_flags & SCX_ENQ_LAST)
 		scx_bpf_kick_cpu(scx_bpf_task_cpu(p), 0);
 }

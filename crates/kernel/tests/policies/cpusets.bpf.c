@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * cpusets: prints the cpusets of cgroups, as a policy that gives each cgroup its own CPUs would
- * read them:
+ * cpusets: a policy that prints the cpusets of cgroups. It reads them like a policy that gives each
+ * cgroup its own CPUs:
+ *
  * - before a cpuset is written, the old CPUs of cgroup 2
- * - after it was written, cpuset.cpus and cpuset.cpus.effective of every cgroup, starting with the root
- * - the cpuset of a cgroup that is created, and of a cgroup that a task joins
+ * - after a cpuset was written, cpuset.cpus and cpuset.cpus.effective of every cgroup, starting
+ *   with the root
+ * - the cpuset of a cgroup that is created, and the cpuset of a cgroup that a task joins
  */
 #include "scx.h"
 
@@ -32,7 +34,10 @@ struct cpuset {
 	cpumask_var_t cpus_allowed;
 	cpumask_var_t effective_cpus;
 };
-/* The type in kernels with CONFIG_CPUMASK_OFFSTACK=n, where masks are not allocated separately. */
+/*
+ * The type of a mask in kernels with CONFIG_CPUMASK_OFFSTACK=n, which do not allocate masks
+ * separately.
+ */
 struct cpumask___local {
 };
 typedef struct cpumask___local cpumask_var_t___array[1];
@@ -71,7 +76,7 @@ u64 cpumask_bytes, pointers, arrays;
 		bpf_trace_vprintk(___format, sizeof(___format), ___data, sizeof(___data));          \
 	})
 
-/* Copies all words of a mask. Returns the first word, or -1 if another word is not 0. */
+/* Copies all words of a mask. Returns the first word. Returns -1 if any other word is not 0. */
 static u64 read(u32 to, cpumask_var_t from)
 {
 	struct mask *mask = bpf_map_lookup_elem(&masks, &to);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Iteration over cgroups in one of the orders of bpf_iter_css. */
+/* Iteration over cgroups in each of the orders that bpf_iter_css supports. */
 #pragma once
 #include "scx.h"
 
@@ -18,8 +18,8 @@ struct cgroup_subsys_state *bpf_iter_css_next(struct bpf_iter_css *it) __ksym;
 void bpf_iter_css_destroy(struct bpf_iter_css *it) __ksym;
 
 /*
- * Returns a number whose decimal digits are the ids of the visited cgroups, or all ones if the
- * order is invalid.
+ * Iterates over cgroups. Returns a number whose decimal digits are the ids of the cgroups in the
+ * order in which they were visited. Returns -1 if `order` is invalid.
  */
 static __always_inline u64 walk(struct cgroup *from, unsigned int order)
 {

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * faulty: programs that a verifier or sched_ext rejects. One of:
- * WILD           stores to an invalid address in ops.running()
- * NULL_STORE     stores through NULL in ops.running()
- * ENDLESS        loops forever in ops.running()
- * WRONG_PLACE    calls scx_bpf_dsq_insert() in ops.running()
+ * faulty: policies that the kernel's verifier or sched_ext would reject or end. One of these
+ * definitions selects the error:
+ *
+ * WILD           ops.running() stores to an invalid address
+ * NULL_STORE     ops.running() stores through a NULL pointer
+ * ENDLESS        ops.running() loops forever
+ * WRONG_PLACE    ops.running() calls scx_bpf_dsq_insert(), which is not allowed there
  * INIT_FAILS     ops.init() returns an error
  * INIT_NONSENSE  ops.init() returns a number that is not an errno
  * TASK_FAILS     ops.init_task() returns an error
- * FORK_FAILS     ops.init_task() returns an error for tasks whose name starts with u
- * CREATE_TWICE   creates a DSQ twice
- * DISALLOW       sets scx.disallow of tasks
- * ERROR          calls scx_bpf_error() in ops.running()
- * DESTROY        destroys a DSQ that contains tasks
+ * FORK_FAILS     ops.init_task() returns an error for tasks whose name begins with u
+ * CREATE_TWICE   the policy creates a DSQ twice
+ * DISALLOW       ops.init_task() sets scx.disallow of all tasks
+ * ERROR          ops.running() calls scx_bpf_error()
+ * DESTROY        the policy destroys a DSQ that contains tasks
  */
 #include "scx.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * fields: whenever a task whose name starts with "w" runs, reads all fields that the simulated
- * kernel has.
+ * fields: a policy that reads all fields of the simulated kernel's objects. It does so whenever a
+ * task runs whose name begins with "w".
  */
 #include "scx.h"
 
@@ -178,7 +178,7 @@ void SCX_OP(fields_running, struct task_struct *p)
 	missing = exists(f->se.avg.util_avg) | exists(f->signal) << 1 | exists(rq->nr_switches) << 2;
 }
 
-/* The task becomes rq->curr only after ops.running(), so some fields are read here. */
+/* Some fields are read here, because the task becomes rq->curr only after ops.running(). */
 void SCX_OP(fields_stopping, struct task_struct *p, bool runnable)
 {
 	struct rq___full *rq = (void *)scx_bpf_cpu_rq(scx_bpf_task_cpu(p));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * held_cgroup: references the cgroup with id 2 from its creation until RELEASE_AT, and stores a
- * number for each cgroup in cgroup storage. Whenever a task runs, records which data of the
- * referenced cgroup is accessible.
+ * held_cgroup: a policy that holds a reference to the cgroup with id 2 from its creation until
+ * RELEASE_AT. It also stores a number for each cgroup in BPF cgroup storage. Whenever a task runs,
+ * the policy records which data of the referenced cgroup it can access.
  */
 #include "css.h"
 
@@ -39,16 +39,17 @@ struct storage {
 } numbers SEC(".maps"), others SEC(".maps");
 
 /*
- * About the referenced cgroup: its id, its stored number, the root's id, whether the running task
- * is in it, and whether the task's cgroup has the same address.
+ * Data that the policy reads about the referenced cgroup: the cgroup's id, the number stored for
+ * it, the id of its root, whether the running task is in it, and whether the task's cgroup has the
+ * same address.
  */
 u64 held_id, held_number, held_root, has_task, same_place;
-/* Results of the iterators. */
+/* Results of the iterators over cgroups. */
 u64 pre, post, below, own;
 u64 nr_exits;
 /*
- * Number of removed cgroups whose stored number was accessible in ops.cgroup_exit(), and that could
- * get new storage there.
+ * Two counters of removed cgroups in ops.cgroup_exit(): those whose stored number could be read
+ * there, and those that could get new storage there.
  */
 u64 dying_number, dying_other;
 
@@ -79,7 +80,7 @@ s32 SCX_OP_SLEEPABLE(held_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_in
 	return 0;
 }
 
-/* The kernel holds its own reference until this callback returns. */
+/* Until this callback returns, the kernel itself holds a reference to the cgroup. */
 void SCX_OP_SLEEPABLE(held_cgroup_exit, struct cgroup *cgrp)
 {
 	struct cgroup *mine = bpf_cgroup_acquire(cgrp);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * held_task: references the task with pid 1 from its first run until RELEASE_AT, and stores a
- * number for it in task storage. Whenever another task runs, records which data of the
- * referenced task is accessible. After the release it does the same with only the task's address.
+ * held_task: a policy that holds a reference to the task with pid 1 from its first run until
+ * RELEASE_AT. It also stores a number for this task in BPF task storage. Whenever another task
+ * runs, the policy records which data of the referenced task it can access. After the release it
+ * does the same, but has only the task's address.
  */
 #include "scx.h"
 
@@ -56,7 +57,7 @@ void SCX_OP(held_running, struct task_struct *p)
 			bpf_task_release(task);
 		return;
 	}
-	/* A new task at the same address must not inherit the storage. */
+	/* A new task at the same address must not get the storage of the old task. */
 	if ((u64)p == address)
 		of_new += number ? 1 : 100;
 	task = bpf_kptr_xchg(&held->task, NULL);

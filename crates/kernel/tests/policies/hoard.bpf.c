@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hoard: stores pids in its own queue and dispatches tasks from there, including outdated pids. One
- * of:
+ * hoard: a policy that stores the pids of waiting tasks in a queue of its own and dispatches tasks
+ * from there. One of:
+ *
  * ON=expression  inserts into the local DSQ of this CPU; the expression may use p and cpu
- * OVERFLOW       inserts more tasks than the dispatch buffer holds
- * UNDERFLOW      cancels an insertion that does not exist
- * STALE          stores every pid twice, so that the second dispatch finds no waiting task
+ * OVERFLOW       inserts more tasks than the dispatch buffer can hold
+ * UNDERFLOW      cancels an insertion although there is none
+ * STALE          stores every pid twice; at the second dispatch the task is no longer waiting
  */
 #include "scx.h"
 

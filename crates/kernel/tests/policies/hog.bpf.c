@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hog: allocates more and more of one kind of memory. One of:
- * OBJECTS, LIST, ELEMENTS, ARENA, QUEUE, RECORDS, DSQS, LOCKS, TIMERS, STARTS, LINES, MASKS.
+ * hog: a policy that allocates more and more memory. One of these definitions selects the kind of
+ * memory: OBJECTS, LIST, ELEMENTS, ARENA, QUEUE, RECORDS, DSQS, LOCKS, TIMERS, STARTS, LINES,
+ * MASKS.
  */
 #include "scx.h"
 

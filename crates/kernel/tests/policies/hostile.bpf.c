@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hostile: has objects that a hostile policy could misuse: maps of all kinds, special fields in
- * their values, allocated types, and callback functions. The test replaces the code of the
- * callbacks by random calls.
+ * hostile: a policy with objects that could be misused: maps of all kinds, special fields in map
+ * values, allocated types, and callback functions. The test replaces the code of the callbacks by
+ * random calls.
  */
 #include "scx.h"
 
@@ -106,7 +106,7 @@ __attribute__((noinline)) static int on_timer(void *map, u32 *key, struct value 
 	return 0;
 }
 
-/* The loader finds the allocated types and the maps in the code that uses them. */
+/* Uses the allocated types and the maps, because the loader finds only those that the code uses. */
 __noinline int uses(struct value *value)
 {
 	struct node *node = bpf_obj_new_impl(__builtin_btf_type_id(*(struct node *)0, 0), NULL);

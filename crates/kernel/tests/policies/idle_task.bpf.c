@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * idle_task: FIFO scheduling; in addition, calls kfuncs with an idle task that are meant for tasks
- * of the policy.
+ * idle_task: a policy with FIFO scheduling that passes an idle task to kfuncs which are meant for
+ * tasks of the policy.
  */
 #include "scx.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * kick: FIFO scheduling with kicks. One of:
- * CYCLE    each task that starts to run kicks the next CPU and waits for it
- * PREEMPT  a waking task preempts the running one, whose slice never ends
- * BOTH     kicks with SCX_KICK_IDLE and SCX_KICK_PREEMPT
+ * kick: a policy with FIFO scheduling that kicks CPUs. One of:
+ *
+ * CYCLE    each task that starts to run kicks the next CPU and waits until it has rescheduled
+ * PREEMPT  a woken task preempts the running task, whose slice never ends
+ * BOTH     kicks with SCX_KICK_IDLE and SCX_KICK_PREEMPT at the same time
  * BAD      kicks a CPU that does not exist
  */
 #include "scx.h"
@@ -16,7 +17,10 @@ void SCX_OP(kick_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	scx_bpf_dsq_insert(p, 1, SCX_SLICE_INF, enq_flags);
 #if defined(PREEMPT)
-	/* enq_flags is 0 for a task that has just been preempted; it must not preempt in turn. */
+	/*
+	 * For a task that has just been preempted, enq_flags is 0. This task must not preempt the
+	 * other one.
+	 */
 	if (enq_flags)
 		scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);
 #elif defined(BOTH)

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * kptrs: stores a reference to each running task, or with CGROUP to its cgroup, and drops it when
- * the task stops. One of:
+ * kptrs: a policy that stores a reference to each running task in a map, and drops it when the task
+ * stops. With CGROUP, the reference is to the task's cgroup. One of these definitions selects how
+ * the reference is dropped:
+ *
  * DELETE    the map element is deleted
  * UPDATE    the map element is updated
- * EXCHANGE  the reference is taken out with bpf_kptr_xchg() and released
- * EVICT     an LRU map with one element evicts it when the next one is added
- * OBJECT    the deleted element contains an object with the reference
- * TREE      the deleted element contains an object with a tree; a node of the tree has the reference
- * LIST      the deleted element contains an object with a list; its two nodes have references
+ * EXCHANGE  bpf_kptr_xchg() returns the reference, which is then released
+ * EVICT     the map is an LRU map with one element, which is evicted when another is added
+ * OBJECT    the deleted element contains an object that has the reference
+ * TREE      the deleted element contains an object with a tree, whose node has the reference
+ * LIST      the deleted element contains an object with a list, whose two nodes have references
  *
  * With DROP, the object is not stored in a map but dropped directly. With NESTED, the object is
  * stored in another object, which is dropped.

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * last: schedules all tasks on one DSQ. The last runnable task of a CPU is enqueued there as well
- * when its slice ends. Its CPU is then kicked with SCX_KICK_IDLE while its runqueue lock is held.
+ * last: a policy that schedules all tasks on one DSQ. When the slice of the only runnable task of a
+ * CPU ends, that task is also enqueued on this DSQ. The policy then kicks the CPU with
+ * SCX_KICK_IDLE while the CPU's runqueue lock is held. Definitions:
+ *
  * USES   ops.dispatch() uses `prev` without a test for NULL
- * TESTS  ops.dispatch() tests `prev` first
+ * TESTS  ops.dispatch() tests `prev` for NULL before it uses it
  */
 #include "scx.h"
 

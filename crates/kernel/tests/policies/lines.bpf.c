@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * lines: schedules all tasks on one DSQ. Each CPU has a word with the pid of its running task,
- * which is set and cleared at every switch.
- * (default)  each CPU's word is in a cache line of its own
- * DENSE      the words of eight CPUs share a cache line
- * TASKS      each dispatch writes to 16 objects that represent task_structs
+ * lines: a policy that schedules all tasks on one DSQ. Each CPU has a word that contains the pid of
+ * its running task. The word is written at every switch. Definitions:
+ *
+ * (default)  the word of each CPU is in a separate cache line
+ * DENSE      the words of eight CPUs are in the same cache line
+ * TASKS      each dispatch writes to 16 objects that stand for task_structs
  */
 #include "scx.h"
 

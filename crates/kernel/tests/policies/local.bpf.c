@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * local: inserts tasks into local DSQs. Re-enqueued tasks are inserted into another DSQ. One of:
+ * local: a policy that inserts tasks into local DSQs. Tasks that are enqueued again are inserted
+ * into another DSQ. One of:
+ *
  * IMMED    inserts with SCX_ENQ_IMMED: the task runs immediately or is enqueued again
- * PREEMPT  woken tasks preempt the running one
- * RELEASE  re-enqueues waiting tasks when a realtime task takes the CPU
- * REENQ    re-enqueues waiting tasks at each tick
+ * PREEMPT  a woken task preempts the running task
+ * RELEASE  re-enqueues the waiting tasks when a real-time task takes the CPU
+ * REENQ    re-enqueues the waiting tasks at each tick
  */
 #include "scx.h"
 

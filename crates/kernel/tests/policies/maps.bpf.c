@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * maps: one test program for each kind of map. It returns 0 or the number of the source line whose
- * check fails.
+ * maps: test programs for all kinds of maps. Each program returns 0, or the number of the source
+ * line with the check that failed.
  */
 #include "syscalls.h"
 
@@ -96,7 +96,7 @@ SEC("syscall") int test_percpu_hash(void *ctx)
 	CHECK(bpf_map_update_elem(&percpu_hash, &key, &value, 3) == -EINVAL);
 	mine = bpf_map_lookup_elem(&percpu_hash, &key);
 	CHECK(mine && mine->first == 1 && mine->second == 2);
-	/* The values of a new element for other CPUs are zero. */
+	/* A new element has been written only for this CPU. Its values for other CPUs are zero. */
 	other = lookup_percpu_elem(&percpu_hash, &key, 1);
 	CHECK(other && other != mine && !other->first && !other->second);
 	CHECK(lookup_percpu_elem(&percpu_hash, &key, 0) == mine);
@@ -117,7 +117,9 @@ SEC("syscall") int test_lru_hash(void *ctx)
 		CHECK(bpf_map_update_elem(&lru_hash, &key, &value, BPF_NOEXIST) == 0);
 	key = 1;
 	CHECK(bpf_map_lookup_elem(&lru_hash, &key));
-	/* Key 2 is the least recently used one. */
+	/*
+	 * The element with key 2 is the one that was used least recently, so it has been evicted.
+	 */
 	key = 4;
 	CHECK(bpf_map_update_elem(&lru_hash, &key, &value, BPF_EXIST) == -ENOENT);
 	CHECK(bpf_map_update_elem(&lru_hash, &key, &value, BPF_ANY) == 0);
@@ -161,7 +163,7 @@ SEC("syscall") int test_hash(void *ctx)
 	value = 6;
 	CHECK(bpf_map_update_elem(&hash, &b, &value, BPF_ANY) == 0);
 	CHECK(bpf_map_update_elem(&hash, &c, &value, BPF_ANY) == -E2BIG);
-	/* A full map still accepts updates of existing elements. */
+	/* In a full map, existing elements can still be updated. */
 	CHECK(bpf_map_update_elem(&hash, &b, &value, BPF_EXIST) == 0);
 	CHECK(for_each_map_elem(&hash, sum, &total, 0) == 2 && total == 311);
 	CHECK(for_each_map_elem(&hash, sum, &total, 1) == -EINVAL);
@@ -182,7 +184,7 @@ SEC("syscall") int test_locked(void *ctx)
 	*(volatile u32 *)&value = 5;
 	CHECK(bpf_map_update_elem(&locked, &key, &value, BPF_F_LOCK | BPF_NOEXIST) == 0);
 	there = bpf_map_lookup_elem(&locked, &key);
-	/* BPF_F_LOCK must not copy the lock. */
+	/* An update with BPF_F_LOCK must not overwrite the lock. */
 	CHECK(there && there->value == 7 && !*(volatile u32 *)there);
 	return 0;
 }
@@ -197,7 +199,10 @@ SEC("syscall") int test_arrays(void *ctx)
 	key = 2;
 	CHECK(bpf_map_update_elem(&array, &key, &value, BPF_NOEXIST) == -EEXIST);
 	CHECK(bpf_map_update_elem(&array, &key, &value, BPF_EXIST) == 0);
-	/* The array has no lock, so BPF_F_LOCK is invalid, but the element is checked first. */
+	/*
+	 * BPF_F_LOCK is invalid because the array has no lock. The existence of the element is
+	 * checked first.
+	 */
 	CHECK(bpf_map_update_elem(&array, &key, &value, BPF_F_LOCK) == -EINVAL);
 	CHECK(bpf_map_update_elem(&array, &key, &value, BPF_F_LOCK | BPF_NOEXIST) == -EEXIST);
 	key = 3;
@@ -328,8 +333,8 @@ struct keeps {
 MAP(keeps, 1, 2, u32, struct keeps);
 
 /*
- * Only the sanitizer detects the wrong type of the kptr. The reference is dropped according to the
- * object's own type.
+ * A kptr with the wrong type is detected only by the sanitizer. The reference is dropped according
+ * to the actual type of the object.
  */
 SEC("syscall") int test_wrong_kptr(void *ctx)
 {
@@ -363,8 +368,8 @@ SEC("syscall") int test_ringbuf(void *ctx)
 	ringbuf_discard(record, 0);
 	CHECK(ringbuf_query(&ring, RB_AVAIL_DATA) == 32);
 	/*
-	 * 254 more records of 16 bytes would fill the buffer completely, but the last byte must
-	 * stay free.
+	 * 254 more records of 16 bytes would fill the buffer completely, but its last byte must
+	 * remain free.
 	 */
 	for (i = 0; i < 253; i++) {
 		last = ringbuf_reserve(&ring, 8, 0);
@@ -395,7 +400,7 @@ SEC("syscall") int test_events(void *ctx)
 {
 	u64 data = 1, value[3] = { 1, 1, 1 };
 
-	/* The array has one entry per CPU. */
+	/* The perf event array has one entry for each CPU, and all of them are empty. */
 	CHECK(perf_event_output(ctx, &events, BPF_F_CURRENT_CPU, &data, sizeof(data)) == -ENOENT);
 	CHECK(perf_event_output(ctx, &events, 1, &data, sizeof(data)) == -ENOENT);
 	CHECK(perf_event_output(ctx, &events, 2, &data, sizeof(data)) == -E2BIG);
@@ -440,7 +445,7 @@ SEC("syscall") int test_arena(void *ctx)
 	CHECK(!bpf_arena_alloc_pages(&arena, NULL, 1, 1, 0) && !bpf_arena_alloc_pages(&arena, NULL, 1, -2, 0));
 	CHECK(!bpf_arena_alloc_pages(&arena, NULL, 0, -1, 0) && !bpf_arena_alloc_pages(&arena, NULL, 5, -1, 0));
 	CHECK(!bpf_arena_alloc_pages(&arena, NULL, 1, -1, 1) && !bpf_arena_alloc_pages(&arena, (void *)8, 1, -1, 0));
-	/* All pages except for the one that contains address 0. */
+	/* Frees all pages except for the one that contains address 0. */
 	CHECK(bpf_arena_alloc_pages(&arena, NULL, 3, 0, 0));
 	bpf_arena_free_pages(&arena, NULL, 4);
 	CHECK(!bpf_arena_alloc_pages(&arena, NULL, 1, -1, 0));

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* misuse: makes the call given by -DCALL=... in ops.running(), or in ops.init() with -DIN_INIT. */
+/*
+ * misuse: a policy that makes the call in -DCALL=... in ops.running(), or with -DIN_INIT in
+ * ops.init().
+ */
 #include "scx.h"
 
 char _license[] SEC("license") = "GPL";

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* objects: allocated objects, timers and printing, and the effect of map updates on them. */
+/*
+ * objects: test programs for allocated objects, timers and printing, and for the effects of map
+ * updates.
+ */
 #include "syscalls.h"
 
 static void *(*const kptr_xchg)(void *place, void *value) = (void *)194;
@@ -42,7 +45,7 @@ SEC("syscall") int test_dynptrs(void *ctx)
 	CHECK(dynptr_from_mem(&dynptr_memory, sizeof(dynptr_memory), 1, &some) == -EINVAL);
 	CHECK(dynptr_from_mem(&dynptr_memory, sizeof(dynptr_memory), 0, &some) == 0);
 	CHECK(ringbuf_reserve_dynptr(&ring, 8, 1, &none) == -EINVAL);
-	/* The offset is checked before the flags. */
+	/* The offset is checked before the flags, so the first call fails because of its offset. */
 	CHECK(dynptr_write(&some, 16, &value, 8, 1) == -E2BIG && dynptr_write(&some, 8, &value, 8, 1) == -EINVAL);
 	CHECK(dynptr_write(&some, 8, &value, 8, 0) == 0 && dynptr_memory.second == 7);
 	CHECK(dynptr_write(&none, 0, &value, 8, 0) == -EINVAL);
@@ -103,7 +106,7 @@ struct bpf_list_node *bpf_list_pop_front(struct bpf_list_head *head) __ksym;
 SEC(".data.list") struct bpf_spin_lock list_lock;
 SEC(".data.list") struct bpf_list_head list __attribute__((btf_decl_tag("contains:shared:node")));
 
-/* A node that cannot be added is released. */
+/* If a node cannot be added to a list, it is released. */
 SEC("syscall") int test_refused_node(void *ctx)
 {
 	struct shared *a = bpf_obj_new_impl(__builtin_btf_type_id(*(struct shared *)0, 0), NULL), *again;
@@ -131,8 +134,8 @@ struct holder {
 };
 
 /*
- * Dropping an object releases the nodes of its list. Other references stay valid, and the node can
- * be added to another list.
+ * If an object is dropped, the nodes of its list are released. Other references to a node remain
+ * valid, and the node can be added to another list.
  */
 SEC("syscall") int test_dropped_list(void *ctx)
 {
@@ -170,8 +173,8 @@ static int on_time(void *map, u32 *key, struct timed *value)
 }
 
 /*
- * An update cancels the timer. The reference stays in an element of an array and is dropped with an
- * element of a hash.
+ * An update cancels the timer in the element. A reference in an element of an array remains there.
+ * A reference in an element of a hash is dropped.
  */
 static __always_inline int update_ends(void *map, bool stays)
 {
@@ -287,7 +290,10 @@ SEC("syscall") int test_strings(void *ctx)
 	CHECK(bpf_strspn(mixed, set) == 5 && bpf_strcspn(mixed, none) == 12 && bpf_strcspn(mixed, set) == 0);
 	CHECK(bpf_strnstr(mixed, "Sched", 11) == -ENOENT && bpf_strnstr(mixed, "Sched", 12) == 7);
 	CHECK(bpf_strcasestr(mixed, part) == 7 && bpf_strcasestr(mixed, none) == -ENOENT);
-	/* Addresses outside the kernel's range, and an address in it without memory. */
+	/*
+	 * The first addresses are outside of the kernel's address range. The last one is inside,
+	 * but there is no memory.
+	 */
 	CHECK(bpf_strcasecmp((char *)8, small) == -34 && bpf_strnchr(NULL, 0, 0) == -34);
 	CHECK(bpf_strcasecmp((char *)-4096UL, small) == -14 && bpf_strncasecmp((char *)-4096UL, small, 0) == 0);
 	CHECK(bpf_strrchr(mixed, 'e' + 256) == -ENOENT);

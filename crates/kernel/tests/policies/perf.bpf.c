@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * perf: sets a CPU's performance target when a task starts to run there, and counts why CPUs were
- * released.
- * TARGET=n   the target
- * RAISED=n   the target from the fifth tick on
- * WRONG_CPU  sets the target of another CPU while holding the runqueue lock of its own
+ * perf: a policy that sets the performance target of a CPU when a task starts to run there. It also
+ * counts the reasons for which CPUs were taken by other classes. Definitions:
+ *
+ * TARGET=n   the performance target
+ * RAISED=n   the performance target from the fifth tick on
+ * WRONG_CPU  sets the target of another CPU than the one whose runqueue is locked
  * TOO_MUCH   sets a target above the maximum
  */
 #include "scx.h"

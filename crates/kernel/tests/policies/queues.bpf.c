@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * queues: iterates over DSQs and moves tasks from them. Tasks are inserted into a vtime DSQ, so
- * that higher pids come first. Each dispatch iterates over the DSQ, checks the order, peeks,
- * counts, and moves the task with the highest vtime to the local DSQ.
+ * queues: a policy that iterates over a DSQ and moves tasks from it. The DSQ is in vtime order, and
+ * tasks with higher pids come first. At each dispatch the policy iterates over the DSQ, checks the
+ * order, peeks, counts the tasks, and moves the task with the highest vtime to the local DSQ.
+ * Definitions:
+ *
  * PEEK_BUILTIN  peeks at a built-in DSQ
  * PEEK_GONE     peeks at a DSQ that does not exist
  */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * release: runs on every Linux with sched_ext, thanks to weak symbols and CO-RE. Schedules tasks on
- * one vtime DSQ and records which kfuncs, fields and enumerators the kernel has.
- * STRONG     references scx_bpf_cpu_curr() as a symbol that is not weak
- * BANDWIDTH  sets ops.cgroup_set_bandwidth()
- * UNHEARD    sets a callback that no kernel has
+ * release: a policy that runs on every Linux release with sched_ext, because it uses weak symbols
+ * and CO-RE. It schedules all tasks on one DSQ in vtime order, and records which kfuncs, fields and
+ * enumerators the kernel has. Definitions:
+ *
+ * STRONG     uses scx_bpf_cpu_curr() as a symbol that is not weak
+ * BANDWIDTH  defines ops.cgroup_set_bandwidth()
+ * UNHEARD    defines a callback that no kernel has
  * FLAGS=x    value of ops.flags
  */
 #include "scx.h"

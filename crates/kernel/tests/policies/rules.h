@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Common definitions for the test programs of the sanitizer's rules.
+ * Common definitions for the programs that test the rules of the sanitizer. The sanitizer
+ * (`--check`) enforces the rules of the kernel's verifier at run time.
  *
- * BREAKS(name, message) defines a program that breaks a rule and ends with the message; KEEPS(name)
- * defines one that keeps all rules. Programs that may sleep have the suffix _SLEEPABLE.
+ * - BREAKS(name, message) defines a program that breaks a rule and must end with the message.
+ * - KEEPS(name) defines a program that keeps all rules and must not be reported.
+ * - The suffix _SLEEPABLE is for programs that may sleep.
+ * - The suffix _INPUT is for programs that user space calls with 20 bytes of input.
  *
- * The arguments of a program are a task, the address of `given`, and the address of kernel memory
- * that contains the task's address. `given` contains the task's address and the distance between
- * two task_structs. Programs with the suffix _INPUT are called from user space with 20 bytes of
- * input. Before each program, the test runs `faults`.
+ * All other programs have three arguments: a task, the address of `given`, and the address of
+ * kernel memory that contains the task's address. `given` is a global array that contains the
+ * task's address and the distance between two task_structs. Before each program, the test runs the
+ * program `faults`.
  */
 #pragma once
 #include "scx.h"
@@ -16,9 +19,9 @@
 char _license[] SEC("license") = "GPL";
 
 /*
- * With VERDICTS, each program is a callback of its own sched_ext_ops, so that
- * scripts/live/verdicts.c can pass it to the verifier of a real kernel. The first argument of these
- * callbacks is a task.
+ * With VERDICTS, each program is a callback of a separate sched_ext_ops. scripts/live/verdicts.c
+ * can then pass it to the verifier of a real kernel. The first argument of these callbacks is a
+ * task.
  */
 #ifdef VERDICTS
 #define CALLBACK(callback, section, program)                                            \
@@ -134,7 +137,7 @@ struct value {
 	struct cgroup __kptr *cgrp;
 	struct task_struct __kptr_untrusted *stale;
 #ifndef VERDICTS
-	/* The kernel allows a uptr only in task storage. */
+	/* A field of type uptr is allowed by the kernel only in BPF task storage. */
 	struct plain __uptr *user;
 #endif
 	u64 number;
@@ -160,7 +163,10 @@ struct {
 SEC(".data.given") u64 given[4];
 const volatile u64 constant = 7;
 
-/* fresh() creates element 1 of the hash again and returns it; delete() deletes it. */
+/*
+ * fresh() replaces element 1 of the map `hash` and returns its address. delete() deletes this
+ * element.
+ */
 #define fresh()                                                         \
 	({                                                              \
 		u32 ___key = 1;                                         \
@@ -174,7 +180,10 @@ const volatile u64 constant = 7;
 		bpf_map_delete_elem(&hash, &___key);                    \
 	})
 
-/* Returns element 1 of the hash with a reference to a task in it, or NULL. */
+/*
+ * Stores a reference to a task in element 1 of the map `hash`. Returns the element, or NULL on
+ * failure.
+ */
 static __always_inline struct value *keeping(struct task_struct *task)
 {
 	struct value *value = fresh();
@@ -193,8 +202,8 @@ static long (*const bpf_for_each_map_elem)(void *map, void *callback, void *ctx,
 static long (*const bpf_loop)(u32 nr, void *callback, void *ctx, u64 flags) = (void *)181;
 
 /*
- * Returns an address that is `offset` bytes below the top of the stack, where nothing else is
- * stored.
+ * Returns the address that is `offset` bytes below the top of the stack. Nothing else is stored
+ * there.
  */
 #define in_stack(offset)                                                \
 	({                                                              \
@@ -216,8 +225,8 @@ static __attribute__((noinline)) long faults_too(void *map, u32 *key, struct val
 }
 
 /*
- * Faults in a callback while it holds objects of all kinds. The next program must not be affected
- * by them.
+ * Causes a fault in a callback while the program holds objects of all kinds. This must not affect
+ * the program that runs next.
  */
 SEC("?tp_btf/rule") u64 faults(u64 *ctx)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Rules of the sanitizer about arguments and results of functions, and about callbacks. See
- * rules.h.
+ * Tests of the sanitizer's rules about the arguments and results of functions and about callbacks.
+ * See rules.h.
  */
 #include "rules.h"
 
@@ -26,7 +26,7 @@ struct {
 	__type(value, u64);
 } storage SEC(".maps");
 
-/* Arguments of functions. */
+/* Arguments of functions */
 
 BREAKS(is_given_a_place_beyond_the_stack, "stack-out-of-bounds: store of 16 bytes")
 {
@@ -59,8 +59,8 @@ BREAKS(is_given_a_value_beyond_the_stack, "stack-out-of-bounds: load of")
 }
 
 /*
- * A bpf_cpumask contains only numbers, so it may be part of the program's own memory. Its size is
- * that of a kernel for 8192 CPUs: 1024 bytes and one word.
+ * A bpf_cpumask contains only numbers, so it may be part of the program's own memory. It has the
+ * size of a mask in a kernel for 8192 CPUs: 1024 bytes and one word.
  */
 #define MASK_WORDS 129
 private(B) u64 masks[2 * MASK_WORDS];
@@ -133,7 +133,7 @@ BREAKS(locks_twice, "deadlock: bpf_spin_lock of the lock that is already held")
 	return 0;
 }
 
-/* Kernel objects. */
+/* Kernel objects */
 
 struct task_struct___mask {
 	cpumask_t cpus_mask;
@@ -264,7 +264,7 @@ KEEPS(reads_masks)
 	return 0;
 }
 
-/* Results of functions. */
+/* Results of functions */
 
 BREAKS(far_from_null, "untested: arithmetic on a pointer that may be NULL")
 {
@@ -349,7 +349,7 @@ KEEPS(looks_at_an_element_made_again)
 	return 0;
 }
 
-/* Iterators and dynptrs. */
+/* Iterators and dynptrs */
 
 KEEPS(reads_of_what_was_not_made)
 {
@@ -359,7 +359,7 @@ KEEPS(reads_of_what_was_not_made)
 
 	if (!value)
 		return 0;
-	/* The flags are invalid, so the dynptr does not refer to anything. */
+	/* The flags are invalid, so the dynptr refers to no memory. */
 	bpf_dynptr_from_mem(&value->number, 8, 1, &ptr);
 	delete();
 	bpf_dynptr_read(&word, 8, &ptr, 0, 0);
@@ -419,7 +419,7 @@ KEEPS(submits_one_of_two_records)
 	return 0;
 }
 
-/* Callbacks. */
+/* Callbacks */
 
 static __attribute__((noinline)) long reads_its_word(u64 index, u64 *word)
 {
@@ -439,7 +439,7 @@ BREAKS(hands_on_a_number, "bad-pointer: load of 8 bytes")
 {
 	u64 number = ctx[0];
 
-	/* The sanitizer no longer treats this as a pointer. */
+	/* After this calculation, the sanitizer no longer treats the number as a pointer. */
 	number = (number ^ 1) ^ (u64)load(u8, &constant) / 7;
 	bpf_loop(1, reads_its_word, (void *)number, 0);
 	return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Rules of the sanitizer about held objects: references, lists and trees, locks and critical
- * sections, iterators and dynptrs. See rules.h.
+ * Tests of the sanitizer's rules about objects that a program holds: references, lists and trees,
+ * locks and critical sections, iterators and dynptrs. See rules.h.
  */
 #include "rules.h"
 
@@ -15,7 +15,7 @@ private(A) struct bpf_list_head notes __contains(note, node);
 private(A) struct bpf_rb_root leaves __contains(leaf, node);
 private(B) struct bpf_spin_lock other_lock;
 
-/* A map value with references. */
+/* A map value with fields for references. */
 struct keep {
 	struct plain __kptr *plain;
 	struct plain __attribute__((btf_type_tag("percpu_kptr"))) *all;
@@ -50,7 +50,7 @@ static bool less(struct bpf_rb_node *a, const struct bpf_rb_node *b)
 	return false;
 }
 
-/* References. */
+/* References */
 
 BREAKS(exchanges_what_is_not_its_own, "not-a-reference: bpf_kptr_xchg of")
 {
@@ -224,7 +224,9 @@ KEEP_AS(all, percpu_objects())
 			drop;                                   \
 	})
 
-/* In the second iteration, the exchange returns the object stored in the first one. */
+/*
+ * In the second iteration, the exchange returns the object that was stored in the first iteration.
+ */
 KEEPS(keeps_each_kind_in_its_field)
 {
 	struct keep *kept = keep();
@@ -260,7 +262,7 @@ KEEPS(throws_without_one)
 	return 0;
 }
 
-/* Lists and trees. */
+/* Lists and trees */
 
 BREAKS(pushes_twice, "not-a-reference: bpf_list_push_back_impl of a struct note")
 {
@@ -343,7 +345,7 @@ KEEPS(looks_at_what_it_pushed_before_it_unlocks)
 	return 0;
 }
 
-/* Locks and critical sections. */
+/* Locks and critical sections */
 
 BREAKS(unlocks_another_lock, "unbalanced-lock: bpf_spin_unlock of a lock that is not the one locked last")
 {
@@ -434,7 +436,7 @@ KEEPS_SLEEPABLE(ends_an_inner_rcu_section)
 	return 0;
 }
 
-/* Iterators and dynptrs. */
+/* Iterators and dynptrs */
 
 BREAKS(leaks_bits, "leak: leaks_bits returns without ending what an iterator's _new() created")
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Rules of the sanitizer about input from user space, the ends of kernel objects, and saved
- * interrupt flags. See rules.h.
+ * Tests of the sanitizer's rules about input from user space, about the ends of kernel objects, and
+ * about saved interrupt flags. See rules.h.
  */
 #include "rules.h"
 
@@ -29,7 +29,7 @@ struct {
 		(struct guarded *)bpf_map_lookup_elem(&guarded, &___key); \
 	})
 
-/* Input from user space. */
+/* Input from user space */
 
 KEEPS_INPUT(changes_its_input)
 {
@@ -77,8 +77,9 @@ BREAKS_INPUT(needs_rcu_on_input, "rcu: scx_bpf_cpu_curr needs bpf_rcu_read_lock"
 }
 
 /*
- * The ends of kernel objects. `given[1]` is the distance between task_structs. The sanitizer,
- * unlike the kernel, does not notice that an offset loaded from the stack is variable.
+ * The ends of kernel objects. `given[1]` contains the distance between two task_structs. If a
+ * program loads an offset from the stack, the kernel's verifier notices that the offset is
+ * variable. The sanitizer does not.
  */
 static __always_inline u64 task_stride(void)
 {
@@ -135,7 +136,7 @@ BREAKS(stores_across_the_end_of_a_slice, "read-only: store of 8 bytes")
 	return 0;
 }
 
-/* Saved interrupt flags. */
+/* Saved interrupt flags */
 
 KEEPS(restores_interrupts_in_order)
 {
@@ -210,7 +211,7 @@ BREAKS(restores_what_no_lock_saved, "bad-pointer: bpf_local_irq_restore expects 
 
 	if (!value || bpf_res_spin_lock_irqsave(&value->lock, &flags))
 		return 0;
-	/* The lock is already held, so this fails. */
+	/* The lock is already held, so this call fails and does not save any flags. */
 	bpf_res_spin_lock_irqsave(&value->lock, &again);
 	bpf_res_spin_unlock_irqrestore(&value->lock, &flags);
 	bpf_local_irq_restore(&again);

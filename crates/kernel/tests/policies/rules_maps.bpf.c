@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Rules of the sanitizer about per-CPU objects and maps of maps. See rules.h. */
+/* Tests of the sanitizer's rules about per-CPU objects and maps of maps. See rules.h. */
 #include "rules.h"
 
 static void *(*const bpf_map_lookup_percpu_elem)(void *map, const void *key, u32 cpu) = (void *)195;
@@ -45,7 +45,7 @@ struct {
 	__array(values, struct inner_hash);
 } hash_of_maps SEC(".maps") = { .values = { [1] = &two } };
 
-/* Per-CPU objects and values. */
+/* Per-CPU objects and values */
 
 KEEPS(changes_copies_of_an_object)
 {
@@ -209,7 +209,7 @@ BREAKS(key_of_a_percpu_map_beyond_the_stack, "stack-out-of-bounds: load of 4 byt
 	return 0;
 }
 
-/* Maps of maps. */
+/* Maps of maps */
 
 KEEPS(changes_a_value_of_an_inner_map)
 {

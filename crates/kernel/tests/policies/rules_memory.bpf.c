@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Rules of the sanitizer about memory: bounds, read-only memory, pointers, and special fields. See
- * rules.h.
+ * Tests of the sanitizer's rules about memory: bounds, read-only memory, pointers, and special
+ * fields. See rules.h.
  */
 #include "rules.h"
 
-/* Bounds and read-only memory. */
+/* Bounds and read-only memory */
 
 BREAKS(behind_an_object, "out-of-bounds: load of 8 bytes")
 {
@@ -109,7 +109,7 @@ BREAKS(reads_where_nothing_is, "bad-pointer: load of 8 bytes")
 	return load(u64, bpf_rdonly_cast((void *)0x100000000000, 0));
 }
 
-/* Pointers from arguments, from memory and from computations. */
+/* Pointers from arguments, from memory and from calculations */
 
 BREAKS(stores_through_a_pointer_in_the_arguments, "read-only: store of 8 bytes")
 {
@@ -203,8 +203,9 @@ BREAKS(reads_what_is_gone_long_since, "use-after-free: load of 8 bytes")
 		return 0;
 	delete();
 	/*
-	 * Creates and deletes more elements than the sanitizer's quarantine holds, so that the first
-	 * element's memory is known as that of other elements.
+	 * The sanitizer keeps deleted elements in a quarantine for a while. This loop creates and
+	 * deletes more elements than fit into it. The memory of the first element is then known as
+	 * the memory of later elements.
 	 */
 	for (int i = 0; i < 4096; i++) {
 		fresh();
@@ -217,7 +218,7 @@ BREAKS(reads_what_is_gone_long_since, "use-after-free: load of 8 bytes")
 	return load(u64, &value->number);
 }
 
-/* Special fields. */
+/* Special fields */
 
 BREAKS(stores_to_a_lock_in_an_element, "special-field: store of 4 bytes")
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Rules of the sanitizer about objects that own others or have several owners, and about arenas.
- * See rules.h.
+ * Tests of the sanitizer's rules about objects that own other objects, about objects with several
+ * owners, and about arenas. See rules.h.
  */
 #include "rules.h"
 
@@ -16,7 +16,7 @@ struct chest {
 	struct counts __percpu_kptr *counts;
 };
 
-/* Objects that own other objects. */
+/* Objects that own other objects */
 
 BREAKS(reads_what_a_dropped_object_owned, "use-after-free: load of 8 bytes")
 {
@@ -131,7 +131,7 @@ BREAKS(exchanges_a_kptr_of_a_dropped_object, "use-after-release: passed to bpf_k
 	return 0;
 }
 
-/* Objects with several references. */
+/* Objects with several references */
 
 struct bpf_refcount {
 	u32 __opaque[1];
@@ -202,7 +202,7 @@ BREAKS(counts_references_itself, "special-field: store of 4 bytes")
 
 /*
  * Adds an object to the list of a new shelf and drops the shelf. Other references to the object
- * stay valid.
+ * remain valid.
  */
 static __always_inline void shelve_and_drop(struct shared *shared)
 {
@@ -245,7 +245,7 @@ BREAKS(drops_what_was_in_the_list_of_a_dropped_object, "use-after-")
 	return 0;
 }
 
-/* Arenas. */
+/* Arenas */
 
 #define __arena __attribute__((address_space(1)))
 
@@ -259,8 +259,8 @@ void __arena *bpf_arena_alloc_pages(void *map, void __arena *at, u32 pages, int 
 void bpf_arena_free_pages(void *map, void __arena *at, u32 pages) __ksym;
 
 /*
- * Stores through the pointer that the function returned, and through a pointer that the program
- * cast.
+ * Stores through two pointers to the arena: the pointer that the function has returned, and a
+ * pointer that the program has cast.
  */
 KEEPS(stores_to_its_pages)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Rules of the sanitizer about values: uninitialised registers, untested pointers, offsets,
- * alignment. See rules.h.
+ * Tests of the sanitizer's rules about values: uninitialized registers, untested pointers, offsets,
+ * and alignment. See rules.h.
  */
 #include "rules.h"
 
@@ -15,7 +15,7 @@ struct {
 	__type(value, struct value);
 } other_hash SEC(".maps");
 
-/* Registers. */
+/* Registers */
 
 BREAKS(reads_a_register_without_a_value, "uninitialised: r9 is read")
 {
@@ -119,8 +119,8 @@ KEEPS(reads_registers_that_it_set)
 }
 
 /*
- * If the branch were taken, r9 would have no value. The verifier knows the constant and does not
- * follow that path.
+ * If the program took the branch, r9 would have no value. The verifier knows that the value in the
+ * condition is constant, and does not follow that path.
  */
 KEEPS(reads_a_register_that_is_set_on_the_path_taken)
 {
@@ -130,7 +130,7 @@ KEEPS(reads_a_register_that_is_set_on_the_path_taken)
 	return value;
 }
 
-/* Locks. */
+/* Locks */
 
 BREAKS(holds_two_locks, "call-under-lock: bpf_spin_lock called while a lock is held")
 {
@@ -150,7 +150,7 @@ KEEPS(holds_one_lock_after_the_other)
 	return 0;
 }
 
-/* Timers. */
+/* Timers */
 
 BREAKS(names_another_map_for_its_timer, "bad-pointer: bpf_timer_init of a timer in map hash names map other_hash")
 {
@@ -170,7 +170,7 @@ KEEPS(names_the_map_of_its_timer)
 	return 0;
 }
 
-/* Results of callbacks. */
+/* Results of callbacks */
 
 static __attribute__((noinline)) long returns_7(u64 index, void *ctx)
 {
@@ -208,7 +208,7 @@ KEEPS(its_callback_ends_the_loop)
 	return count;
 }
 
-/* Elements of iterators. */
+/* Elements of iterators */
 
 BREAKS(reads_a_number_after_its_iterator_ended, "use-after-free: load of 4 bytes")
 {
@@ -259,7 +259,7 @@ KEEPS(reads_numbers_before_their_iterator_ends)
 	return sum;
 }
 
-/* Pointers that may be NULL. */
+/* Pointers that may be NULL */
 
 BREAKS(adds_to_a_value_before_the_test, "untested: arithmetic on a pointer that may be NULL")
 {
@@ -317,7 +317,9 @@ BREAKS(tests_another_value, "untested: load of 8 bytes")
 	return other ? load(u64, &value->number) : 0;
 }
 
-/* A test of one copy counts for all copies, in registers and on the stack. */
+/*
+ * If one copy of the pointer is tested, all copies in registers and on the stack count as tested.
+ */
 KEEPS(tests_a_copy_of_a_value)
 {
 	struct value *value = fresh(), *copy = value, *second;
@@ -344,8 +346,8 @@ KEEPS(adds_to_a_value_after_the_test)
 }
 
 /*
- * Newer kernels need no test if they know that the index is valid. The sanitizer never requires a
- * test for an element of an array.
+ * Newer kernels require no test if they know that the index is valid. The sanitizer never requires
+ * a test for an element of an array.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -361,7 +363,7 @@ KEEPS(reads_a_known_element_without_a_test)
 	return load(u64, bpf_map_lookup_elem(&numbers, &key));
 }
 
-/* Offsets. */
+/* Offsets */
 
 BREAKS(reads_a_task_at_a_variable_offset, "variable-offset: load of 4 bytes")
 {
@@ -398,7 +400,7 @@ KEEPS(probes_a_task_at_a_variable_offset)
 	return word;
 }
 
-/* Alignment. */
+/* Alignment */
 
 BREAKS(adds_atomically_across_words, "misaligned: atomic access of 8 bytes")
 {

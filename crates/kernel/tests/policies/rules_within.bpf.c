@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A program that runs within another one. ops.dispatch() moves a task to its CPU, which runs the
- * program on sched_migrate_task. Meanwhile the callback holds an object of each kind. These objects
- * must not be attributed to the nested program, and the objects held by that program must not be
- * attributed to the callback.
+ * Tests of the sanitizer with a program that runs within another one. The outer program is
+ * ops.dispatch(), which moves a task to its CPU. The move hits the tracepoint sched_migrate_task,
+ * to which the nested program is attached.
  *
- * Each definition makes one of the programs break a rule; without a definition both keep the rules.
+ * While the nested program runs, the outer program holds an object of each kind. The sanitizer must
+ * not attribute these objects to the nested program. It must not attribute the objects of the
+ * nested program to the outer program either.
+ *
+ * Each definition makes one of the two programs break a rule. Without a definition, both programs
+ * keep all rules.
  */
 #include "scx.h"
 
@@ -56,7 +60,7 @@ static __always_inline u64 *element(void)
 	return bpf_map_lookup_elem(&hash, &key);
 }
 
-/* Uses nearly as much stack as one call may use. */
+/* Uses nearly as much stack as one call is allowed to use. */
 static __noinline int use_stack(void)
 {
 	char room[200] = {};
@@ -144,14 +148,17 @@ void SCX_OP(within_dispatch, s32 cpu, struct task_struct *prev)
 #endif
 	bpf_dynptr_read(&read, sizeof(read), &ptr, 0, 0);
 	if (read != 7 || load(u64, place) != 7 || load(char, at))
-		scx_bpf_error("its stack has changed");
+		scx_bpf_error("the stack of within_dispatch has changed");
 	if (value)
 		load(u64, value) = 1;
 	if (held && !KEPT)
 		bpf_task_release(held);
 }
 
-/* Checks that a struct passed by the kernel belongs to the kernel and that its end is checked. */
+/*
+ * Checks that a struct from the kernel belongs to the kernel, and that accesses after its end are
+ * detected.
+ */
 s32 SCX_OP_SLEEPABLE(within_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct cgroup *held = bpf_cgroup_acquire(args->cgroup);
@@ -164,11 +171,11 @@ s32 SCX_OP_SLEEPABLE(within_init_task, struct task_struct *p, struct scx_init_ta
 	return 0;
 }
 
-/* The struct has one byte. The memory behind it must not contain data of earlier calls. */
+/* The struct has one byte. The memory after it must not contain data of earlier calls. */
 void SCX_OP(within_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
 	if (load(u64, (void *)args + 8))
-		scx_bpf_error("something was left behind");
+		scx_bpf_error("the memory after the struct contains old data");
 }
 
 s32 SCX_OP_SLEEPABLE(within_init)

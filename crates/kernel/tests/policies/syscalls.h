@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Definitions for test programs that user space calls. Each returns 0 or the number of the source
- * line whose check fails.
+ * Definitions for test programs that user space calls. Each program returns 0, or the number of the
+ * source line with the check that failed.
  */
 #pragma once
 #include "scx.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * timer: a timer that restarts itself every ms, one with an absolute time, and one that is
- * cancelled.
+ * timer: a policy that starts BPF timers. One timer restarts itself every ms, one has an absolute
+ * expiry time, and others are cancelled.
  */
 #include "scx.h"
 
@@ -20,8 +20,9 @@ struct {
 int bpf_timer_cancel_async(struct bpf_timer *timer) __ksym;
 
 /*
- * Results of cancelling a callback's own timer, a timer without callback, and a timer while
- * interrupts are off; each also with the asynchronous variant.
+ * Results of cancelling a timer with bpf_timer_cancel() and with the asynchronous variant. The
+ * timers are, in this order: the one whose callback is running, one without a callback, and one
+ * while interrupts are disabled.
  */
 s64 own, own_async, ended, ended_async, under_lock, under_lock_async, started_again;
 u64 periodic, absolute_at, cancelled, was_pending, first_at, last_at, key_seen, timer_cpu;

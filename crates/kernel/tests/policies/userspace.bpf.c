@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * userspace: needs everything that a profile can do after loading: map entries, memory, programs
- * before and after enabling.
+ * userspace: a policy that needs all steps that a profile can describe. A profile is a file that
+ * describes what a policy's user-space part does after loading: setting map entries, writing to
+ * memory, and running programs before and after the policy is enabled.
  */
 #include "scx.h"
 
@@ -50,7 +51,7 @@ struct mask_arg {
 	u64 mask;
 };
 
-/* Returns the address of a word for the profile to fill. */
+/* Returns the address of a word that the profile then sets. */
 SEC("syscall")
 int give(struct mask_arg *arg)
 {
@@ -64,7 +65,7 @@ struct keep_arg {
 	s32 series[3];
 };
 
-/* Receives the address again after the word was filled. */
+/* Gets the same address again after the profile has set the word. */
 SEC("syscall")
 int keep(struct keep_arg *arg)
 {
@@ -72,7 +73,7 @@ int keep(struct keep_arg *arg)
 	return 0;
 }
 
-/* Copies the values in the maps to globals. */
+/* Copies values from the maps to global variables. */
 SEC("syscall")
 int look(void *unused)
 {
@@ -97,7 +98,9 @@ int look(void *unused)
 	return 0;
 }
 
-/* Stands for a program that must run on a certain CPU, for example to start a timer there. */
+/*
+ * Stands for a program that must run on a certain CPU, for example because it starts a timer there.
+ */
 SEC("syscall")
 int start(struct mask_arg *arg)
 {

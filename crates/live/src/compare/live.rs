@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The live side of a comparison: executes and records a workload, and counts its tasks' events
-//! like those of a simulated run.
+//! The live side of `live compare`: executes and records a workload on this machine. The events of
+//! the workload's tasks are counted like those of a simulated run.
 
 use crate::record::{self, Recorded, Recorder};
 use crate::run::{self, Executed};
@@ -12,12 +12,13 @@ use workload::Workload;
 
 /// Executes the workload twice and returns the result with warnings for the user.
 ///
-/// The first execution gives score, throughput, response times and duration. The second is recorded
-/// and gives everything else; recording slows every switch. Without tracefs, the missing figures
-/// come from /proc.
+/// The first execution is not recorded, because recording makes every context switch slower. It
+/// measures the score, the throughput, the response times and the duration. The second execution is
+/// recorded and gives all other figures. Without tracefs there is no recording, and the switch
+/// counts come from /proc.
 ///
 /// # Errors
-/// If the workload cannot be executed, or too much of the recording was lost.
+/// The workload cannot be executed, or too much of the recording was lost.
 pub fn run(workload: &Workload, limit: u64, seed: u64, recorded: bool) -> Result<(RunResult, Vec<String>), Error> {
     let (mut result, mut notes) = run::execute(workload.clone(), Some(limit), seed)?;
     if !recorded {
@@ -74,8 +75,8 @@ fn record_run(workload: &Workload, limit: u64, seed: u64, notes: &mut Vec<String
     }))
 }
 
-/// Selects the events of the workload's tasks between its start and end. Time of other tasks
-/// becomes idle time.
+/// Selects the events of the workload's tasks between the start and the end of the workload. When a
+/// CPU runs another program's task, it counts as idle.
 fn own(recorded: Recorded, log: Vec<Record>, begun: u64, length: u64) -> Vec<Record> {
     let start = recorded.recording.start;
     let pids: BTreeSet<u32> = log

@@ -20,7 +20,7 @@ use windtunnel::scenario::Scenario;
 use windtunnel::search;
 use windtunnel::{errln, out};
 
-/// Run time on either side of a workload that has no end of its own.
+/// Time limit for a workload that defines no length of its own, on both sides.
 const DEFAULT_NS: u64 = 5_000_000_000;
 
 #[derive(clap::Args)]

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The comparison's table: figures of both sides and the simulation's error, as text or as Markdown
-//! rows.
+//! The table of a comparison. It shows the figures of both sides and the error of the simulation,
+//! as text or as Markdown rows.
 
 use report::fit::{Grid, Surface};
 use report::{FIGURES, RunResult};
 use trace::escape;
 
-/// A figure of both sides.
+/// A figure, with its simulated and its live value.
 pub struct Row {
     name: String,
     simulated: Option<f64>,
@@ -14,14 +14,14 @@ pub struct Row {
 }
 
 impl Row {
-    /// Returns the simulation's error in percent of the live figure.
+    /// Returns the simulation's error, in percent of the live value.
     fn error(&self) -> Option<f64> {
         let (simulated, live) = (self.simulated?, self.live?);
         (live != 0.0).then(|| 100.0 * (simulated - live) / live)
     }
 }
 
-/// Returns the figures that at least one side has.
+/// Returns the figures for which at least one side has a value.
 pub fn rows(simulated: &RunResult, live: &RunResult) -> Vec<Row> {
     let rows = FIGURES.iter().filter_map(|figure| {
         let shown = figure.live?;
@@ -127,7 +127,7 @@ mod tests {
         assert!(line("migrations").ends_with("0.000 4.000 -100.0 %"), "{text}");
         assert!(line("wake-up latency p50").ends_with("- 2.500 -"), "{text}");
         assert!(!text.contains("response"), "{text}");
-        // On a narrow terminal, the error column is dropped first.
+        // On a narrow terminal, the column with the error is left out first.
         let narrow = Surface {
             terminal: true,
             width: Some(52),

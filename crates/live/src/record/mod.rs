@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `live record`: records this machine's scheduler events into a trace file.
 //!
-//! The file works with the same reports, drawings and replays as the trace of a simulated run. If a
-//! workload runs meanwhile, the trace also has its operations, response times and phases.
+//! The commands that read the trace of a simulated run can also read this file, for example
+//! reports, drawings and replays. If a workload runs during the recording, the file also contains
+//! its operations, response times and phases.
 
 mod tracefs;
 
@@ -21,7 +22,7 @@ use windtunnel::error::Error;
 use windtunnel::search;
 use windtunnel::{errln, outln};
 
-/// Interval between two looks at the buffers.
+/// Interval between two readings of the kernel's buffers.
 const POLL: Duration = Duration::from_millis(20);
 
 #[derive(clap::Args)]
@@ -43,10 +44,11 @@ pub struct Args {
     program: Vec<String>,
 }
 
-/// Default buffer size of each CPU in KiB. It holds tens of thousands of events.
+/// Default size of each CPU's buffer in KiB. A buffer of this size holds tens of thousands of
+/// events.
 pub const BUFFER_KIB: u64 = 4096;
 
-/// Program that runs while the machine is recorded.
+/// The program that is executed during the recording.
 enum Program {
     Nothing,
     Workload(Box<workload::Workload>),
@@ -56,7 +58,7 @@ enum Program {
 impl Args {
     pub fn run(self) -> Result<ExitCode, Error> {
         let program = parse_program(&self.program)?;
-        // Everything that can be refused is checked before recording starts.
+        // Everything that can be refused is checked before the recording starts.
         destination::check([self.output.as_path()])?;
         let (places, hz) = places()?;
         let policy = kernel::scheduler();
@@ -132,11 +134,11 @@ impl Args {
                 self.buffer * 4
             );
         }
-        outln!("  look at it: windtunnel report {output}; replay it: windtunnel run eevdf --workload {output}");
+        outln!("  to see it: windtunnel report {output}; to replay it: windtunnel run eevdf --workload {output}");
         Ok(code)
     }
 
-    /// Records until Ctrl-C, the end of the time, or the end of the child.
+    /// Records until Ctrl-C, until the time of `--for` has passed, or until the child has ended.
     fn wait(&self, recorder: &mut Recorder, mut child: Option<&mut Child>) -> Result<(), Error> {
         let begun = Instant::now();
         loop {
@@ -152,7 +154,7 @@ impl Args {
             }
             if over || stop::requested() {
                 if let Some(child) = &mut child {
-                    // SAFETY: signals a child that has not been waited for.
+                    // SAFETY: the signal is sent to a child that has not been waited for.
                     unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
                     let _ = child.wait();
                 }
@@ -164,8 +166,8 @@ impl Args {
     }
 }
 
-/// Interprets the words after `--`. A single word that names a workload is one; anything else is a
-/// command.
+/// Interprets the words after `--`. If there is a single word and it names a workload, it is the
+/// workload. Otherwise the words are a command.
 fn parse_program(words: &[String]) -> Result<Program, Error> {
     let [word, rest @ ..] = words else {
         return Ok(Program::Nothing);
@@ -175,7 +177,8 @@ fn parse_program(words: &[String]) -> Result<Program, Error> {
         let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
         match workload::load(word, &folders) {
             Ok(workload) => return Ok(Program::Workload(Box::new(workload))),
-            // A word with parameters is meant as a workload, so its error is reported.
+            // A word with parameters is probably meant as a workload, so the error in the workload
+            // is reported.
             Err(error) if word.contains([':', '{']) => return Err(error),
             Err(_) => {}
         }
@@ -183,10 +186,11 @@ fn parse_program(words: &[String]) -> Result<Program, Error> {
     Ok(Program::Command(words.to_vec()))
 }
 
-/// Returns the core, cache and node of each CPU of this machine, and its ticks per second.
+/// Returns the position of each CPU of this machine (core, cache and node), and the number of ticks
+/// per second.
 ///
 /// # Errors
-/// If /sys does not describe this machine.
+/// /sys does not describe this machine.
 pub fn places() -> Result<(Vec<CpuPosition>, u32), Error> {
     let host = machine::load("host", &[])?;
     let place = |cpu: &machine::Cpu| CpuPosition {
@@ -197,10 +201,12 @@ pub fn places() -> Result<(Vec<CpuPosition>, u32), Error> {
     Ok((host.topology.cpus.iter().map(place).collect(), host.hz))
 }
 
-/// Merges the kernel's records with those of a workload, in order of time from 0.
+/// Merges the records of the kernel with those of a workload, in order of time. The times start
+/// from 0.
 ///
-/// The workload's records use the clock on which the recording began at `start`. Creation and exit
-/// come from the kernel; a workload's record of a new task only renames the task.
+/// `start` is the time of the recording's start on the clock of the workload's records. The
+/// kernel's records say when a task is created and exits. The workload's record of a new task only
+/// changes the name of the task.
 pub fn merged(mut records: Vec<Record>, start: u64, own: Vec<Record>) -> Vec<Record> {
     let own = own.into_iter().filter_map(|record| {
         let event = match record.event {
@@ -212,7 +218,7 @@ pub fn merged(mut records: Vec<Record>, start: u64, own: Vec<Record>) -> Vec<Rec
         Some(Record { time, event, ..record })
     });
     records.extend(own);
-    // The sort is stable: at equal times the kernel's records come first.
+    // The sort is stable, so at equal times the kernel's records come first.
     records.sort_by_key(|record| record.time);
     records
 }

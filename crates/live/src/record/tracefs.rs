@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reads the kernel's scheduler events through tracefs.
 //!
-//! A recording uses its own tracefs instance, so its buffers and settings affect nothing else.
-//! Dropping the recorder removes the instance. Neither sched_ext nor BPF is needed.
+//! A recording uses a tracefs instance of its own, so its buffers and settings do not affect other
+//! users of tracefs. Dropping the recorder removes the instance. A recording needs neither
+//! sched_ext nor BPF.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read};
@@ -14,16 +15,17 @@ use windtunnel::error::Error;
 
 const MOUNT_POINTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const PREFIX: &str = "windtunnel-";
-/// Percentage of a full buffer at which it is read. Reading more often would disturb the recording.
+/// A buffer is read when it is this full, in percent. Reading more often would disturb the recorded
+/// machine.
 const PERCENT: u32 = 50;
-/// Maximum number of recorded bytes in memory.
+/// Maximum number of recorded bytes that are kept in memory.
 const MAX_BYTES: usize = 1 << 30;
 
 /// A recording in progress.
 pub struct Recorder {
     folder: PathBuf,
     page: usize,
-    /// Raw trace pipes with their CPU numbers.
+    /// The `trace_pipe_raw` files with their CPU numbers.
     pipes: Vec<(u32, File)>,
     ring: Ring,
 }
@@ -31,7 +33,7 @@ pub struct Recorder {
 /// A finished recording.
 pub struct Recorded {
     pub recording: Recording,
-    /// Number of events for which the kernel had no room.
+    /// Number of events that the kernel dropped because a buffer was full.
     pub lost: u64,
 }
 
@@ -39,14 +41,14 @@ impl Recorder {
     /// Starts recording with a buffer of `buffer_kib` KiB for each CPU.
     ///
     /// # Errors
-    /// If tracefs is missing, the privilege is missing, or this kernel lacks an event.
+    /// tracefs is missing, this process lacks the privilege, or this kernel lacks an event.
     pub fn start(buffer_kib: u64) -> Result<Recorder, Error> {
         let tracefs = mount_point()?;
         let instances = tracefs.join("instances");
         remove_orphans(&instances);
         let folder = instances.join(format!("{PREFIX}{}", std::process::id()));
         fs::create_dir(&folder).map_err(|error| refused(&folder, &error))?;
-        // From here on, dropping the recorder removes the directory.
+        // From here on, dropping the recorder removes the directory of the instance.
         let mut recorder = Recorder {
             folder,
             page: 0,
@@ -62,10 +64,10 @@ impl Recorder {
         self.page = page_size(&header).ok_or_else(|| Error::new("tracefs does not report the size of its pages"))?;
         self.ring = Ring::new(self.page);
         self.write("tracing_on", "0")?;
-        // The clock that workloads use for their own log.
+        // Workloads use the same clock for their own log.
         self.write("trace_clock", "mono")?;
         self.write("buffer_size_kb", &buffer_kib.to_string())?;
-        // Older kernels lack this file and wake readers earlier.
+        // Older kernels lack this file and wake up readers earlier.
         let _ = self.write("buffer_percent", &PERCENT.to_string());
         for event in EVENTS {
             let format = read(&tracefs.join(format!("events/sched/{event}/format")))?;
@@ -90,7 +92,7 @@ impl Recorder {
         self.write("tracing_on", "1")
     }
 
-    /// Records the names of all existing tasks, because later events identify them by pid alone.
+    /// Records the names of all existing tasks. Later events identify these tasks by pid alone.
     fn name_tasks(&mut self) {
         for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
             for task in fs::read_dir(process.path().join("task"))
@@ -107,11 +109,11 @@ impl Recorder {
         }
     }
 
-    /// Reads the buffers that are half full. It must be called often and takes a few microseconds
-    /// if no buffer is.
+    /// Reads the buffers that are at least half full. This function must be called often. It takes
+    /// a few microseconds if there is nothing to read.
     ///
     /// # Errors
-    /// If the kernel's pages cannot be read, or the recording exceeds the memory limit.
+    /// A page of a buffer cannot be read, or the recording exceeds the memory limit.
     pub fn drain(&mut self) -> Result<(), Error> {
         let mut polled: Vec<libc::pollfd> = self
             .pipes
@@ -122,7 +124,7 @@ impl Recorder {
                 revents: 0,
             })
             .collect();
-        // SAFETY: the length is that of the array, and the call does not wait.
+        // SAFETY: the length is that of the array. The call does not wait.
         let ready = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, 0) };
         if ready <= 0 {
             return Ok(());
@@ -139,8 +141,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Reads whole pages of a CPU's buffer. `all`: read to the end, which is safe only after
-    /// tracing has stopped.
+    /// Reads whole pages of a CPU's buffer. If `all` is set, reads to the end, which is safe only
+    /// after tracing has stopped.
     fn read_pipe(&mut self, index: usize, all: bool) -> Result<(), Error> {
         let (cpu, pipe) = &mut self.pipes[index];
         let mut page = vec![0; self.page];
@@ -152,8 +154,8 @@ impl Recorder {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(Error::new(format!("trace_pipe_raw of CPU {cpu}: {error}"))),
             }
-            // A page that is not nearly full is still being written; reading on would race with the
-            // writer.
+            // The kernel is still writing to a page that is not nearly full. Reading further would
+            // race with these writes.
             let used = u16::from_le_bytes([page[8], page[9]]);
             if !all && usize::from(used) < self.page * 3 / 4 {
                 break;
@@ -165,7 +167,7 @@ impl Recorder {
     /// Stops the recording and reads the remaining events.
     ///
     /// # Errors
-    /// If nothing was recorded, or too many events were lost.
+    /// Nothing was recorded, or too many events were lost.
     pub fn stop(mut self) -> Result<Recorded, Error> {
         self.write("tracing_on", "0")?;
         for index in 0..self.pipes.len() {
@@ -199,7 +201,7 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        // An instance with open files cannot be removed.
+        // An instance cannot be removed while one of its files is open.
         self.pipes.clear();
         let _ = fs::remove_dir(&self.folder);
     }
@@ -208,7 +210,7 @@ impl Drop for Recorder {
 /// Returns the directory where tracefs is mounted.
 ///
 /// # Errors
-/// If tracefs is not mounted, or this user cannot use it.
+/// tracefs is not mounted, or this user may not use it.
 pub fn mount_point() -> Result<PathBuf, Error> {
     let mut paths = MOUNT_POINTS.iter().map(PathBuf::from);
     paths.find(|path| path.join("instances").is_dir()).ok_or_else(|| {
@@ -217,7 +219,7 @@ pub fn mount_point() -> Result<PathBuf, Error> {
     })
 }
 
-/// Removes instances whose process no longer exists because it was killed.
+/// Removes the instances of processes that were killed and could not remove them.
 fn remove_orphans(instances: &Path) {
     for entry in fs::read_dir(instances).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -228,8 +230,8 @@ fn remove_orphans(instances: &Path) {
     }
 }
 
-/// Reads a tracefs file with a single read, because the kernel returns only the first piece of some
-/// files.
+/// Reads a tracefs file with a single system call. If some files were read in several parts, the
+/// kernel would return only the first part.
 fn read(path: &Path) -> Result<String, Error> {
     let mut bytes = vec![0; 1 << 16];
     let length = File::open(path).and_then(|mut file| file.read(&mut bytes));
@@ -245,8 +247,8 @@ fn refused(path: &Path, error: &std::io::Error) -> Error {
     }
 }
 
-/// Parses a line like "field: char data; offset:16; size:4080; signed:0;", with tabs between the
-/// parts.
+/// Parses the size in a line like "field: char data; offset:16; size:4080; signed:0;". The parts of
+/// the line are separated by tabs.
 fn page_size(header: &str) -> Option<usize> {
     let data = header.lines().find(|line| line.contains("char data;"))?;
     let number = |key: &str| {

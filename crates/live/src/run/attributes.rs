@@ -15,8 +15,8 @@ pub fn rename(comm: &str) {
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
-/// Restricts a thread to `cpus` and returns whether the kernel accepted; `tid` 0 is the calling
-/// thread.
+/// Restricts a thread to `cpus`. Returns whether the kernel accepted the request. A `tid` of 0
+/// means the calling thread.
 pub fn set_affinity(tid: i32, cpus: &[u32]) -> bool {
     // SAFETY: a CPU set is plain data, and CPU_SET ignores CPUs beyond its end.
     unsafe {
@@ -48,10 +48,11 @@ pub fn set_policy(policy: Policy) -> Result<(), Request> {
         Policy::Normal { nice } => (libc::SCHED_OTHER, nice, 0),
         Policy::Batch { nice } => (libc::SCHED_BATCH, nice, 0),
         Policy::Idle => (libc::SCHED_IDLE, 0, 0),
-        // The closest class that needs no admission control.
+        // SCHED_DEADLINE needs admission control. SCHED_FIFO with the highest priority is the
+        // closest class that does not.
         Policy::Deadline => (libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 0, 99),
         Policy::Ext { nice } => (SCHED_EXT, nice, 0),
-        // Children start as SCHED_OTHER and request their own policy.
+        // The flag lets child processes start as SCHED_OTHER. They then request their own policy.
         Policy::Fifo { rt_priority } => (libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 0, rt_priority),
         Policy::RoundRobin { rt_priority } => (libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, 0, rt_priority),
     };
@@ -67,8 +68,8 @@ pub fn set_policy(policy: Policy) -> Result<(), Request> {
     }
 }
 
-/// Sets the calling thread's class (SCHED_OTHER, ...) and real-time priority. Returns whether the
-/// kernel accepted.
+/// Sets the scheduling class of the calling thread (SCHED_OTHER, ...) and its real-time priority.
+/// Returns whether the kernel accepted the request.
 pub fn set_class(class: i32, priority: u32) -> bool {
     let parameters = libc::sched_param {
         sched_priority: priority as i32,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The workload's cgroups, created below a cgroup of this process and removed afterwards.
+//! Creates the cgroups of a workload below a cgroup of this process, and removes them afterwards.
 //!
-//! With cgroup version 2 the cgroups are threaded. Version 1 is used where its hierarchy has the
-//! cpu controller.
+//! In cgroup version 2 the created cgroups are threaded. Version 1 is used if only a version 1
+//! hierarchy has the cpu controller.
 
 use std::fs;
 use std::io;
@@ -11,15 +11,15 @@ use std::thread;
 use std::time::Duration;
 use workload::Cgroup;
 
-/// The created cgroups; dropping it removes them.
+/// The cgroups that were created. Dropping this value removes them.
 pub struct Cgroups {
-    /// Directory of the cgroup that stands for the workload's root cgroup.
+    /// Directory of the cgroup that represents the workload's root cgroup.
     folder: PathBuf,
     /// All created directories, parents before children.
     made: Vec<PathBuf>,
 }
 
-/// Mount point of the cgroup file system that has the cpu controller, by version.
+/// The mounted cgroup hierarchy that has the cpu controller: its version and its mount point.
 enum Hierarchy {
     V1(PathBuf),
     V2(PathBuf),
@@ -29,7 +29,7 @@ impl Cgroups {
     /// Creates the workload's cgroups with their weights.
     ///
     /// # Errors
-    /// A message that says why the cgroups are left out and how to get them.
+    /// A message that says why there are no cgroups, and how the user can get them.
     pub fn make(cgroups: &[Cgroup]) -> Result<Cgroups, String> {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let hierarchy = find(&mounts, |path| {
@@ -78,7 +78,7 @@ impl Cgroups {
                 }
                 Hierarchy::V2(_) if path == self.folder => {}
                 Hierarchy::V2(_) => {
-                    // Only threaded cgroups can divide the threads of one process.
+                    // Only threaded cgroups can separate the threads of one process.
                     write(path.join("cgroup.type"), "threaded")?;
                     if let Some(parent) = path.parent() {
                         write(parent.join("cgroup.subtree_control"), "+cpu")?;
@@ -100,7 +100,7 @@ impl Cgroups {
 impl Drop for Cgroups {
     fn drop(&mut self) {
         for path in self.made.iter().rev() {
-            // Tasks that are still exiting keep the cgroup busy for a moment.
+            // While tasks are still exiting, the cgroup is busy and cannot be removed.
             for _ in 0..100 {
                 match fs::remove_dir(path) {
                     Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
@@ -113,8 +113,8 @@ impl Drop for Cgroups {
     }
 }
 
-/// Moves the calling process below the root cgroup. Version 2 requires this before its threads can
-/// enter threaded cgroups.
+/// Moves the calling process to a cgroup below the root. Version 2 requires this before the threads
+/// of the process can enter threaded cgroups.
 pub fn enter_process(folder: &str) -> io::Result<()> {
     let folder = Path::new(folder);
     fs::write(folder.join("cgroup.procs"), "0")

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Pipes and sockets, opened before the workload's processes are forked. All processes inherit the
-//! descriptors, also across exec.
+//! The pipes and sockets of a workload. They are opened before the workload's processes are forked,
+//! so that all processes inherit the descriptors, even across exec.
 
 use std::io;
 use workload::{Channel, Op, Resource, Workload};
 
-/// The two descriptors of a channel.
+/// The two file descriptors of a channel.
 #[derive(Clone, Copy)]
 pub struct Ends {
     read: i32,
     write: i32,
-    /// Length in bytes of every message, or 0 if lengths differ and the kernel keeps message
-    /// boundaries.
+    /// Length of each message in bytes. 0 if messages have different lengths. In this case the
+    /// kernel keeps the boundaries between messages.
     message: u32,
     is_socket: bool,
 }
@@ -20,7 +20,7 @@ pub struct Ends {
 pub enum ReadResult {
     /// Number of bytes that were read.
     Data(usize),
-    /// The channel is empty: the reader has to wait.
+    /// The channel is empty, so the reader has to wait.
     WouldBlock,
 }
 
@@ -28,7 +28,7 @@ impl Ends {
     /// Opens the channel `id` of the workload.
     ///
     /// # Errors
-    /// If the kernel cannot create such a channel.
+    /// The kernel cannot create such a channel.
     pub fn open(workload: &Workload, id: u32, kind: Channel, capacity: u64) -> io::Result<Ends> {
         let message = uniform(workload, id);
         let size = capacity.clamp(4096, 1 << 20) as i32;
@@ -45,7 +45,7 @@ impl Ends {
         })
     }
 
-    /// Writes a message; waits while the channel is full.
+    /// Writes a message. Waits while the channel is full.
     pub fn send(&self, bytes: u32, buffer: &mut Vec<u8>) {
         buffer.resize(buffer.len().max(bytes as usize), 0);
         let mut sent = 0;
@@ -59,7 +59,7 @@ impl Ends {
         }
     }
 
-    /// Returns the number of bytes to request when reading a message.
+    /// Returns the number of bytes to read in order to receive a message.
     pub fn wanted(&self) -> usize {
         match self.message {
             0 => 65536,
@@ -87,7 +87,8 @@ impl Ends {
         }
     }
 
-    /// Reads the rest of a message after `received` bytes; waits until it is complete.
+    /// Reads the rest of a message, of which `received` bytes have been read. Waits until the
+    /// message is complete.
     pub fn receive(&self, mut received: usize, buffer: &mut [u8]) {
         while received < buffer.len() && (received == 0 || self.message > 0) {
             let rest = &mut buffer[received..];
@@ -101,7 +102,7 @@ impl Ends {
     }
 }
 
-/// Returns the length in bytes of all messages to a channel if they have the same length.
+/// Returns the length in bytes of the channel's messages, if all of them have the same length.
 fn uniform(workload: &Workload, id: u32) -> Option<u32> {
     let ops = workload.programs.iter().flat_map(|program| &program.ops);
     let mut sizes = ops.filter_map(|op| match op {
@@ -165,7 +166,7 @@ fn tcp(message: Option<u32>) -> io::Result<(i32, i32)> {
     Ok((read, write))
 }
 
-/// Raises the limit of open files to two for each channel plus a reserve.
+/// Raises the limit of open files. Each channel needs two files, and a reserve is added.
 pub fn allow_files(workload: &Workload) {
     let channels = workload
         .resources
@@ -173,7 +174,7 @@ pub fn allow_files(workload: &Workload) {
         .filter(|resource| matches!(resource, Resource::Channel { .. }))
         .count();
     let wanted = 2 * channels as u64 + 64;
-    // SAFETY: a valid place to read and write.
+    // SAFETY: the pointer is valid for reading and writing.
     unsafe {
         let mut limit = std::mem::zeroed();
         libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit);

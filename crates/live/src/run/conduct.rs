@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Executes a workload on this machine.
 //!
-//! Each process of the workload becomes a process, and each task a thread. They start together, are
-//! observed, and are killed when the time is over.
+//! Each process of the workload becomes a process of this machine, and each task becomes a thread.
+//! All tasks start together and are observed while they run. They are killed when the time limit
+//! has passed.
 
 use super::attributes::{affinity, set_affinity, set_class};
 use super::cgroup::{self, Cgroups};
@@ -21,36 +22,38 @@ use trace::Record;
 use windtunnel::error::Error;
 use workload::Workload;
 
-/// Run time of a workload that has no end of its own.
+/// Time limit for a workload that defines no length of its own.
 const DEFAULT_NS: u64 = 10_000_000_000;
-/// Interval between two checks whether the workload has ended. The tasks' log has the exact time.
+/// Interval between two checks whether the workload has ended. The exact end is in the log that the
+/// tasks write.
 const END_POLL: Duration = Duration::from_millis(5);
-/// Interval between two calls of the caller's other work.
+/// Interval between two calls of `meanwhile`, the work that the caller does during the execution.
 const OTHER_WORK: Duration = Duration::from_millis(1);
-/// Interval between two samples of the tasks' CPUs.
+/// Interval between two samples of which CPUs the tasks run or wait on.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Options of an execution.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Run time in ns; `None`: the workload's own.
+    /// Time limit in ns. `None` means the workload's own length.
     pub for_ns: Option<u64>,
     pub seed: u64,
-    /// CPUs of this machine that serve as the workload's CPUs 0, 1, ...; empty: all available CPUs.
+    /// CPUs of this machine that are used as the workload's CPUs 0, 1, and so on. An empty list
+    /// means all available CPUs.
     pub cpus: Vec<u32>,
-    /// Whether to sample every 10 ms which tasks run or wait on each CPU.
+    /// Whether to sample every 10 ms on which CPUs tasks run or wait.
     pub watch: bool,
 }
 
 /// Result of an execution.
 pub struct Executed {
     pub result: RunResult,
-    /// Records that the tasks logged, such as creation, requests done and exit, in order of time
-    /// since `begun`.
+    /// Records that the tasks logged, for example of creation, finished requests and exit. They are
+    /// in order of time, in ns since `begun`.
     pub log: Vec<Record>,
-    /// Start time, ns of CLOCK_MONOTONIC.
+    /// Time of the start, in ns of CLOCK_MONOTONIC.
     pub begun: u64,
-    /// CPU time in ns by pid.
+    /// CPU time of each task in ns, by pid.
     pub cpu_ns: BTreeMap<u32, u64>,
     pub looks: Vec<LoadSample>,
     /// Warnings for the user.
@@ -62,17 +65,17 @@ pub(super) struct Ended {
     pub at_ns: u64,
     /// Whether all tasks have exited.
     pub completed: bool,
-    /// The machine's CPU times at the start and at the end.
+    /// CPU times of the whole machine, at the start and at the end.
     pub machine: (MachineCounts, MachineCounts),
-    /// The kernel's counts for tasks that were still alive, by thread id.
+    /// The kernel's counters of the tasks that had not exited, by thread id.
     pub alive: BTreeMap<u32, TaskCounters>,
 }
 
 /// Executes a workload. Calls `meanwhile` about once a millisecond, if there is one.
 ///
 /// # Errors
-/// If the workload would change this machine, names CPUs that are not available, or the kernel
-/// refuses a resource that it needs.
+/// The workload would change this machine or names CPUs that are not available, or the kernel
+/// refuses a resource that the workload needs.
 pub fn conduct(
     workload: Workload,
     options: &Options,
@@ -114,7 +117,7 @@ pub fn conduct(
     });
     stop::install_handlers();
     let mut processes = Processes::start(&world, &spawned)?;
-    // Keep this process off the workload's CPUs if other CPUs are available.
+    // If there are other CPUs, this process keeps off those of the workload.
     let others: Vec<u32> = machine
         .iter()
         .copied()
@@ -124,7 +127,8 @@ pub fn conduct(
         set_affinity(0, &others);
     }
     let mut watch = options.watch.then(|| Watch::new(&world.cpus));
-    // The caller's other work must not preempt the workload, so it runs without raised priority.
+    // `meanwhile` must not preempt the workload. The priority of this process is therefore raised
+    // only if there is no such work.
     let raised_priority = meanwhile.is_none().then(RaisedPriority::raise).flatten();
 
     let before = machine_counts();
@@ -167,7 +171,7 @@ pub fn conduct(
     Ok(executed)
 }
 
-/// The workload's processes; dropping it kills them.
+/// The processes of the workload. Dropping this value kills them.
 struct Processes {
     /// Pids of the processes that have not ended.
     leaders: BTreeSet<i32>,
@@ -196,7 +200,7 @@ impl Processes {
                 }
                 0 => {
                     lead(world, &own);
-                    // SAFETY: ends the child without running the parent's exit handlers.
+                    // SAFETY: this ends the child without running the parent's exit handlers.
                     unsafe { libc::_exit(0) }
                 }
                 pid => {
@@ -213,10 +217,11 @@ impl Processes {
         self.leaders.is_empty()
     }
 
-    /// Stops all processes, so that their counters no longer change.
+    /// Stops all processes, so that their counters no longer change while they are read.
     fn stop(&self) {
         for &pid in &self.leaders {
-            // SAFETY: signals the process group of a child that has not been waited for.
+            // SAFETY: the signal is sent to the process group of a child that has not been waited
+            // for.
             unsafe { libc::kill(-pid, libc::SIGSTOP) };
         }
     }
@@ -235,18 +240,20 @@ impl Processes {
 impl Drop for Processes {
     fn drop(&mut self) {
         for &pid in &self.leaders {
-            // SAFETY: signals the process group of a child that has not been waited for.
+            // SAFETY: the signal is sent to the process group of a child that has not been waited
+            // for.
             unsafe { libc::kill(-pid, libc::SIGKILL) };
         }
         self.collect(0);
     }
 }
 
-/// Executes the tasks of one process, each in a thread. A single task runs in the process's first
-/// thread.
+/// Executes the tasks of one process, each in a thread. If there is only one task, the process's
+/// first thread executes it.
 fn lead(world: &Arc<World>, own: &[u32]) {
-    // SAFETY: these calls only change this process. Its own group lets its children be killed with
-    // it, signals have their default effect again, and timers are as precise as possible.
+    // SAFETY: these calls change only this process. It gets its own process group, so that its
+    // children are killed with it. Signals have their default effect again. Timers are as precise
+    // as possible.
     unsafe {
         libc::setpgid(0, 0);
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
@@ -256,8 +263,8 @@ fn lead(world: &Arc<World>, own: &[u32]) {
         }
     }
     if let Some(folder) = &world.cgroups {
-        // If this process may not enter the cgroup, its threads may not either, and they record the
-        // refusal.
+        // If this process may not enter the cgroup, its threads may not either. The threads record
+        // the refusal.
         let _ = cgroup::enter_process(folder);
     }
     if let [only] = own {
@@ -282,8 +289,8 @@ fn lead(world: &Arc<World>, own: &[u32]) {
     }
 }
 
-/// Raised real-time priority of this process, so that it can observe a busy workload. Dropping it
-/// restores the default.
+/// The raised real-time priority of this process. This process needs the priority in order to
+/// observe a workload that keeps all CPUs busy. Dropping this value restores the default priority.
 struct RaisedPriority;
 
 impl RaisedPriority {

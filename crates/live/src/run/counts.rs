@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kernel's counters of a task, read by the task itself when it ends or from outside while it
-//! lives.
+//! Reads the kernel's counters of a task. A task reads its own counters when it ends. For a task
+//! that is still alive, this process reads them.
 
 use super::shared::read_clock;
 use report::TaskCounters;
 use std::fs;
 
-/// Returns the calling thread's counters, without those that only /proc has.
+/// Returns the calling thread's counters. Counters that only /proc contains are missing.
 pub fn own() -> TaskCounters {
     // SAFETY: `usage` is valid for writing.
     let usage = unsafe {
@@ -22,8 +22,8 @@ pub fn own() -> TaskCounters {
     }
 }
 
-/// Returns the counters of a thread, named by its id or as `thread-self`, or `None` if it has
-/// exited.
+/// Returns the counters of a thread, or `None` if it has exited. The thread is named by its id or
+/// as `thread-self`.
 pub fn thread(id: &str) -> Option<TaskCounters> {
     let read = |name: &str| fs::read_to_string(format!("/proc/{id}/{name}")).ok();
     Some(parse(

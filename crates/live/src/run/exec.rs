@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The exec operation of a workload's tasks.
+//! The exec operation, with which a workload's task replaces the program of its process.
 //!
-//! The task's process executes this program again, which continues with the task's next operation.
-//! This costs as much as executing a dynamically linked program of a few MB and loading the
-//! workload again. If the process has other threads, exec would end them, so the task only takes
-//! the new name.
+//! To do so, the process executes this program again, which continues with the task's next
+//! operation. This costs as much as executing a dynamically linked program of a few MB and loading
+//! the workload again. If the process has other threads, exec would end them. In this case the task
+//! only takes the new name.
 
 use super::execute::{Task, World};
 use super::shared::Shared;
@@ -14,10 +14,10 @@ use std::ffi::CString;
 use std::sync::Arc;
 use workload::Workload;
 
-/// Command-line word that precedes a serialized [`Continuation`].
+/// Word on the command line that precedes the serialized [`Continuation`].
 pub const WORD: &str = "resume-after-exec";
 
-/// State of a task that survives exec.
+/// The state of a task that is passed across exec.
 #[derive(Serialize, Deserialize)]
 struct Continuation {
     workload: String,
@@ -38,16 +38,16 @@ struct Continuation {
     chance: u64,
 }
 
-/// Returns whether the program can load the same workload again after exec, as it can with
-/// generators.
+/// Returns whether the program can load the same workload again after exec. This is possible if a
+/// generator made the workload.
 pub fn can_read_again(workload: &Workload) -> bool {
     let execs = |program: &workload::Program| program.ops.iter().any(|op| matches!(op, workload::Op::Exec { .. }));
     workload.programs.iter().any(execs) && workload::load(&workload.name, &[]).is_ok_and(|again| again == *workload)
 }
 
 impl Task<'_> {
-    /// Executes this program under the name `comm` and continues at operation `pc`. Returns only if
-    /// exec fails.
+    /// Executes this program under the name `comm`, which then continues at operation `pc`. Returns
+    /// only if exec fails.
     pub(super) fn exec(&mut self, comm: &str, pc: usize) {
         let world = self.world;
         let state = Continuation {
@@ -78,7 +78,7 @@ impl Task<'_> {
     }
 }
 
-/// Continues a task after exec until it ends.
+/// Continues a task after exec, until the task ends.
 pub fn resume(text: &str) {
     let Ok(state) = serde_json::from_str::<Continuation>(text) else {
         return;

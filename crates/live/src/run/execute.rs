@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Execution of a task's program, operation by operation, in a thread of this process.
+//! Executes the program of a task, operation by operation, in a thread of this process.
 
 use super::attributes::{rename, set_affinity, set_policy};
 use super::cgroup;
@@ -18,18 +18,19 @@ use std::thread;
 use std::time::Duration;
 use workload::{Dist, Op, TaskSpec, Workload};
 
-/// Iterations of the compute loop between two reads of the CPU clock.
+/// Number of iterations of the compute loop between two readings of the CPU clock.
 const ROUNDS: u64 = 2_000;
 
-/// Data that all tasks share.
+/// Data that all tasks of the workload share.
 pub struct World {
     pub workload: Workload,
     pub shared: Shared,
-    /// Iterations of the compute loop per 1024 ns of CPU time.
+    /// Number of iterations of the compute loop in 1024 ns of CPU time.
     pub rounds_per_1024_ns: u64,
-    /// This machine's CPUs that serve as the workload's CPUs, in the workload's order.
+    /// CPUs of this machine that are used as the workload's CPUs, in the order of the workload's
+    /// CPUs.
     pub cpus: Vec<u32>,
-    /// Directory of the workload's root cgroup.
+    /// Directory of the cgroup that represents the workload's root cgroup.
     pub cgroups: Option<String>,
     pub seed: u64,
     /// Whether the workload can be loaded again after exec.
@@ -37,8 +38,8 @@ pub struct World {
 }
 
 impl World {
-    /// Returns this machine's CPUs for a set of the workload's, or `None` if a CPU of the set is
-    /// missing.
+    /// Returns the CPUs of this machine for a set of the workload's CPUs. Returns `None` if this
+    /// machine has no CPU for one of them.
     fn allowed(&self, cpus: Option<&[u32]>) -> Option<Vec<u32>> {
         match cpus {
             Some(cpus) => cpus.iter().map(|&cpu| self.cpus.get(cpu as usize).copied()).collect(),
@@ -47,7 +48,7 @@ impl World {
     }
 }
 
-/// Computes for the given number of iterations.
+/// Executes this number of iterations of the compute loop.
 pub fn compute(rounds: u64) {
     let mut x = black_box(1_u64);
     for _ in 0..rounds {
@@ -55,8 +56,8 @@ pub fn compute(rounds: u64) {
     }
 }
 
-/// Measures the iterations in 1024 ns of CPU time. The fastest of 20 attempts counts because
-/// interruptions only slow the loop down.
+/// Returns the number of iterations of the compute loop in 1024 ns of CPU time. Interruptions can
+/// only slow the loop down, so the fastest of 20 attempts is used.
 pub fn calibrate() -> u64 {
     let rounds = 200_000;
     let fastest = (0..20).map(|_| {
@@ -67,10 +68,10 @@ pub fn calibrate() -> u64 {
     rounds * 1024 / fastest.min().unwrap_or(1)
 }
 
-/// Executes a task that exists from the start of the workload, in the calling thread, until it
-/// ends.
+/// Executes a task that exists from the start of the workload. The calling thread executes it until
+/// it ends.
 ///
-/// `alone`: whether the thread is the only one of its process.
+/// `alone` says whether the thread is the only one of its process.
 pub fn start(world: &Arc<World>, index: u32, alone: bool) {
     let spec = &world.workload.tasks[index as usize];
     let mut task = Task::new(world, index, 0, alone);
@@ -99,7 +100,7 @@ fn forked(world: &Arc<World>, index: u32, created: u64, alone: bool) {
 pub(super) struct Task<'w> {
     pub world: &'w Arc<World>,
     pub id: TaskId,
-    /// Creation time, ns of CLOCK_MONOTONIC like all times here.
+    /// Time of creation in ns of CLOCK_MONOTONIC. All times in this struct use this clock.
     pub created: u64,
     pub woken: u64,
     pub began: Option<u64>,
@@ -107,7 +108,7 @@ pub(super) struct Task<'w> {
     pub timers: BTreeMap<u32, u64>,
     pub traces: BTreeMap<u32, u64>,
     pub rng: Rng,
-    /// Number of child processes that have not been waited for.
+    /// Number of child processes for which the task has not waited yet.
     pub processes: u32,
     threads: u32,
     alone: bool,
@@ -120,7 +121,7 @@ impl<'w> Task<'w> {
     pub fn new(world: &'w Arc<World>, index: u32, created: u64, alone: bool) -> Task<'w> {
         let program = world.workload.tasks[index as usize].program;
         let spawned = world.workload.tasks[index as usize].spawn;
-        // Tasks that exist from the start draw the same random numbers in every run.
+        // The random numbers of tasks that exist from the start are the same in every run.
         let stream = if spawned {
             u64::from(index)
         } else {
@@ -159,14 +160,14 @@ impl<'w> Task<'w> {
         self.go(&world.workload.programs[spec.program as usize].ops, 0);
     }
 
-    /// Executes the program from operation `pc` to the end, then waits for the children and logs
+    /// Executes the program from operation `pc` to its end. Then waits for the children and logs
     /// the exit.
     pub fn go(&mut self, ops: &[Op], pc: usize) {
         self.follow(ops, pc);
         self.wait_children(0);
         let counts = match self.world.workload.tasks[self.id.task as usize].spawn {
             true => counts::thread("thread-self").unwrap_or_default(),
-            // Reading /proc would make short lives noticeably longer.
+            // Reading /proc takes so long that a short-lived task would live noticeably longer.
             false => counts::own(),
         };
         self.world.shared.log_exit(self.id, &counts);
@@ -252,7 +253,8 @@ impl<'w> Task<'w> {
         draw(dist, &mut self.rng, self.traces.entry(at).or_insert(0))
     }
 
-    /// Notes that the task runs again; `woken` is the wake-up time if the task had to wait.
+    /// Notes that the task runs again after an operation. If the task had to wait, `woken` is the
+    /// time of its wake-up.
     fn waited(&mut self, woken: Option<u64>) {
         let now = clock();
         self.woken = woken.unwrap_or(now);
@@ -267,7 +269,7 @@ impl<'w> Task<'w> {
             tv_sec: (at / 1_000_000_000) as libc::time_t,
             tv_nsec: (at % 1_000_000_000) as libc::c_long,
         };
-        // SAFETY: `time` is a valid time.
+        // SAFETY: `time` contains a valid time.
         unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &time, std::ptr::null_mut()) };
         self.waited(waits.then_some(at));
     }
@@ -286,7 +288,7 @@ impl<'w> Task<'w> {
         if self.file.is_none() {
             let path = std::env::temp_dir().join(format!("windtunnel-live-{}", self.id.tid));
             self.file = File::create(&path).ok();
-            // The file stays usable through its descriptor.
+            // The file can still be used through its descriptor.
             let _ = std::fs::remove_file(path);
         }
         self.buffer.resize(self.buffer.len().max(bytes), 0);
@@ -314,11 +316,12 @@ impl<'w> Task<'w> {
             }
             return;
         }
-        // SAFETY: the child uses only this thread's state and shared memory, and ends with _exit.
+        // SAFETY: the child uses only the state of this thread and shared memory, and ends with
+        // _exit.
         match unsafe { libc::fork() } {
             0 => {
                 forked(&world, task, created, true);
-                // SAFETY: ends the child without running the parent's exit handlers.
+                // SAFETY: this ends the child without running the parent's exit handlers.
                 unsafe { libc::_exit(0) }
             }
             -1 => self.world.shared.refused(Request::Process),
@@ -335,7 +338,8 @@ impl<'w> Task<'w> {
                 self.threads -= 1;
                 continue;
             }
-            // Waits only for this thread's children; other threads wait for theirs.
+            // The flag restricts the wait to children of this thread. Other threads wait for
+            // theirs.
             let flags = libc::__WNOTHREAD | if self.threads > 0 { libc::WNOHANG } else { 0 };
             // SAFETY: a null pointer means that no status is requested.
             match unsafe { libc::waitpid(-1, std::ptr::null_mut(), flags) } {
@@ -357,7 +361,8 @@ impl<'w> Task<'w> {
     }
 
     fn allow(&self, cpus: Option<&[u32]>) {
-        // If the workload names a missing CPU, the empty set makes the kernel refuse the request.
+        // If the workload names a CPU that this machine does not have, the set is empty. The kernel
+        // then refuses the request.
         let allowed = self.world.allowed(cpus).unwrap_or_default();
         if !set_affinity(0, &allowed) {
             self.world.shared.refused(Request::Affinity);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `live run`: executes a workload on this machine under its current scheduler.
 //!
-//! Results have the simulator's units and JSON keys. Figures that need a trace of every switch
-//! (callbacks, locks, overhead) are absent.
+//! The results have the same units and JSON keys as those of the simulator. Figures that need a
+//! record of every switch are missing, for example callbacks, locks and overhead.
 
 mod attributes;
 mod cgroup;
@@ -51,14 +51,14 @@ pub struct Args {
     json: Option<PathBuf>,
 }
 
-/// CPUs named by `--cpus`.
+/// The CPUs that `--cpus` names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuList(pub Vec<u32>);
 
 /// Parses a list of CPUs such as 0,2 or 4-7.
 ///
 /// # Errors
-/// If the text is no list of CPUs.
+/// The text is not a list of CPUs.
 pub fn cpu_list(text: &str) -> Result<CpuList, String> {
     let list = cpu_list::parse(text, libc::CPU_SETSIZE as u32);
     list.map(CpuList)
@@ -86,7 +86,8 @@ impl Args {
     }
 }
 
-/// Writes JSON to `path` and calls `print`; with standard output as `path`, writes only the JSON.
+/// Writes JSON to `path` and calls `print`. If `path` is standard output, `print` is not called, so
+/// that only JSON is written there.
 pub fn write_json<T: serde::Serialize>(path: Option<&Path>, value: &T, print: impl FnOnce()) -> Result<(), Error> {
     let json = serde_json::to_string_pretty(value).map_err(|error| Error::new(error.to_string()))?;
     match path {
@@ -100,11 +101,11 @@ pub fn write_json<T: serde::Serialize>(path: Option<&Path>, value: &T, print: im
     Ok(())
 }
 
-/// Returns the result as JSON without the fields that only the simulator measures. A 0 there would
-/// look like a measurement.
+/// Returns the result as JSON, without the fields that only the simulator measures. If they were 0,
+/// they would look like measured values.
 ///
 /// # Errors
-/// If the result cannot be converted.
+/// The result cannot be converted to JSON.
 fn measured(result: &RunResult) -> Result<serde_json::Value, Error> {
     let mut json = serde_json::to_value(result).map_err(|error| Error::new(error.to_string()))?;
     if let Some(fields) = json.as_object_mut() {
@@ -113,7 +114,7 @@ fn measured(result: &RunResult) -> Result<serde_json::Value, Error> {
         }
     }
     for task in json["tasks"].as_array_mut().into_iter().flatten() {
-        // A task whose wake-ups could not be timed has no latency.
+        // If the wake-ups of a task could not be timed, its latency is left out.
         if task["wakeup_latency_p99_ns"] == 0
             && let Some(fields) = task.as_object_mut()
         {
@@ -123,7 +124,7 @@ fn measured(result: &RunResult) -> Result<serde_json::Value, Error> {
     Ok(json)
 }
 
-/// Executes a workload on all CPUs. Returns the result and warnings for the user.
+/// Executes a workload on all CPUs. Returns the result, and warnings for the user.
 pub fn execute(
     workload: workload::Workload,
     for_ns: Option<u64>,
@@ -181,12 +182,15 @@ fn print(r: &RunResult) {
     times("response", r.response_ns, "ms", 1e6);
     times("wake-up latency", r.wakeup_latency_ns, "us", 1e3);
     outln!(
-        "  context switches  {}, preemptions {}, migrations {} (of its tasks)",
+        "  context switches  {}, preemptions {}, migrations {} (of the workload's tasks)",
         r.context_switches,
         r.preemptions,
         r.migrations
     );
-    outln!("  busy              {:.1} % of its CPUs (by its tasks)", r.busy_percent);
+    outln!(
+        "  busy              {:.1} % of its CPUs (by the workload's tasks)",
+        r.busy_percent
+    );
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Converts the log of an executed workload into a result with the simulator's fields.
+//! Converts the log of an executed workload into a result like those of the simulator.
 
 use super::conduct::{Ended, Executed};
 use super::execute::World;
@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use trace::{CpuPosition, Event, Record, Sink};
 use workload::{Op, Policy};
 
-/// Share of the machine used by other programs, in percent, that causes a warning.
+/// If other programs use more than this share of the machine, the user gets a warning. In percent.
 const OTHERS_PERCENT: u64 = 5;
 
-/// Returns the ids of tasks that have not exited.
+/// Returns the ids of the tasks that have not exited.
 pub fn alive(shared: &Shared) -> BTreeSet<u32> {
     let mut alive = BTreeSet::new();
     for (kind, entry) in shared.entries(0) {
@@ -26,8 +26,8 @@ pub fn alive(shared: &Shared) -> BTreeSet<u32> {
     alive
 }
 
-/// Builds the result from the log and the measurements at the end; the load samples are added by
-/// the caller.
+/// Computes the result from the log and from the measurements at the end. The caller adds the load
+/// samples.
 pub fn executed(world: &World, ended: &Ended) -> Executed {
     let places = vec![CpuPosition::default(); world.cpus.len()];
     let mut summary = Summary::new(&places);
@@ -37,13 +37,14 @@ pub fn executed(world: &World, ended: &Ended) -> Executed {
     let mut last = 0;
     let in_time = |entry: &Entry| ended.completed || entry.time <= ended.at_ns;
     let entries = world.shared.entries(0).filter(|(kind, entry)| match kind {
-        // A task's counters count even if it exited just after the time was over.
+        // The counters of a task are used even if it exited just after the time limit.
         Kind::Exit | Kind::Waited | Kind::Before | Kind::BeforeWaited => true,
         _ => in_time(entry),
     });
     let mut entries: Vec<_> = entries.collect();
     entries.sort_by_key(|(kind, entry)| match kind {
-        // Response times start at the task's creation, so the task is recorded as created then.
+        // A response time starts when the task is created, so the record of the new task has this
+        // time.
         Kind::New => entry.a,
         _ => entry.time,
     });
@@ -123,7 +124,8 @@ pub fn executed(world: &World, ended: &Ended) -> Executed {
     for (pid, latency_ns) in world.shared.wakeups() {
         summary.add_wakeup(pid, latency_ns);
     }
-    // The end of all tasks is noticed only at the next poll, so the last log entry gives the time.
+    // The log is more exact than the measured end, because the end of the last task is noticed only
+    // at the next check.
     let at_ns = if ended.completed && last > 0 { last } else { ended.at_ns };
     let mut result = summary.result(Run {
         policy: running::scheduler(),
@@ -150,7 +152,7 @@ pub fn executed(world: &World, ended: &Ended) -> Executed {
     }
 }
 
-/// Returns the counts since `before`.
+/// Returns how much the counters have grown since `before`.
 fn since(counted: &TaskCounters, before: &TaskCounters) -> TaskCounters {
     TaskCounters {
         cpu_ns: counted.cpu_ns.saturating_sub(before.cpu_ns),
@@ -162,7 +164,7 @@ fn since(counted: &TaskCounters, before: &TaskCounters) -> TaskCounters {
     }
 }
 
-/// Returns the kernel's priority number, in which 120 is nice 0.
+/// Returns the priority as a number of the kernel, in which 120 is nice 0.
 fn prio(policy: Policy) -> i32 {
     match policy {
         Policy::Normal { nice } | Policy::Batch { nice } | Policy::Ext { nice } => 120 + nice,
@@ -172,13 +174,13 @@ fn prio(policy: Policy) -> i32 {
     }
 }
 
-/// Returns a warning if other programs used the machine too.
+/// Returns a warning if other programs also used the machine.
 fn others(counts: &BTreeMap<u32, TaskCounters>, ended: &Ended) -> Option<String> {
     let (before, after) = ended.machine;
     let whole = after.total.saturating_sub(before.total);
     let busy = after.busy.saturating_sub(before.busy);
     let own_ns: u64 = counts.values().map(|task| task.cpu_ns).sum();
-    // The kernel counts both totals in ticks of 10 ms.
+    // The kernel counts both CPU times in units of 10 ms.
     let others = busy.saturating_sub(own_ns / 10_000_000);
     let percent = (100 * others).checked_div(whole)?;
     (percent >= OTHERS_PERCENT && whole >= 20).then(|| {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Counts of requests that the kernel refused. The tasks continue without them, and the user gets a
-//! warning.
+//! Counts the requests that the kernel refused. The tasks continue without them, and the user gets
+//! a warning.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// A request to the kernel that can be refused.
+/// A request of a task that the kernel may refuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     Affinity,
@@ -16,7 +16,7 @@ pub enum Request {
     Thread,
     File,
     Cgroup,
-    /// Refused if the process has other threads.
+    /// A task may not exec if its process has other threads.
     Exec,
 }
 
@@ -24,7 +24,7 @@ const REQUESTS: [(Request, &str, &str); 9] = [
     (
         Request::Affinity,
         "affinity",
-        "it names CPUs that this machine, or --cpus, does not have",
+        "the workload names CPUs that this machine or --cpus does not have",
     ),
     (Request::Nice, "nice value", "run as root"),
     (
@@ -48,7 +48,7 @@ const REQUESTS: [(Request, &str, &str); 9] = [
     (
         Request::Exec,
         "exec",
-        "the process has other threads, which it would end, or the workload cannot be read again; the task only took its new name",
+        "exec would end the other threads of the process, or the workload cannot be loaded again; the task only took the new name",
     ),
 ];
 
@@ -59,7 +59,7 @@ struct Count {
     errno: AtomicU32,
 }
 
-/// Counts by request, in memory that all processes share.
+/// Number of refusals of each request, in memory that all processes share.
 #[repr(C)]
 #[derive(Default)]
 pub struct Refusals {
@@ -67,7 +67,7 @@ pub struct Refusals {
 }
 
 impl Refusals {
-    /// Counts a refusal, with the calling thread's current errno as the reason.
+    /// Counts a refusal. The reason is the current errno of the calling thread.
     pub fn add(&self, request: Request) {
         let errno = io::Error::last_os_error().raw_os_error().unwrap_or(0);
         let count = &self.counts[request as usize];

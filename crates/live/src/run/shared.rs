@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Memory that all processes of a workload share, also across exec.
+//! The memory that all processes of a workload share. It is kept across exec.
 //!
-//! It contains the locks and channels that the tasks wait for, the log of their operations, the
-//! latencies of their wake-ups, and the gate at which they start together.
+//! It contains the locks and channels for which the tasks wait, the log of their operations, the
+//! latencies of their wake-ups, and a gate. Tasks wait at the gate until all of them are ready, so
+//! that they start together.
 
 use super::refusal::{Refusals, Request};
 use super::sync::{Object, Objects};
@@ -14,34 +15,34 @@ use std::time::Duration;
 use windtunnel::error::Error;
 use workload::Workload;
 
-/// Capacity of the log; memory is allocated as entries are written. Operations beyond it are
-/// counted, but have no response times.
+/// Maximum number of log entries. Memory is allocated only when entries are written. Further
+/// operations are counted, but their response times are unknown.
 const ENTRIES: usize = 4 << 20;
-/// Number of most recent wake-ups whose latency is kept.
+/// Number of wake-ups whose latency is kept. Later wake-ups replace the oldest.
 const WAKEUPS: usize = 8 << 20;
-/// Low bits of a sample that hold the latency. The bits above hold the thread id, which the kernel
-/// keeps below 2^22.
+/// Number of low bits of a sample that contain the latency. The higher bits contain the thread id,
+/// which is below 2^22 in Linux.
 const LATENCY_BITS: u32 = 42;
 
-/// Kind of a log entry; the comments say what `a` and `b` mean.
+/// Kind of a log entry. The comments describe the entry's values `a` and `b`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `a` operations were finished with response time `b` ns.
     Done = 1,
     /// Phase `a` began.
     Phase,
-    /// The task began; it was created `a` ns after the start.
+    /// The task began to run. It was created `a` ns after the start of the workload.
     New,
-    /// The task exited after `a` ns of CPU time. `b` counts its context switches: involuntary ones
-    /// in the upper 32 bits, voluntary ones in the lower.
+    /// The task exited and had used `a` ns of CPU time. `b` contains two counters: involuntary
+    /// context switches in the upper 32 bits, voluntary ones in the lower.
     Exit,
-    /// Precedes `Exit`. The task was runnable without a CPU for `a` ns. `b` counts its waits in the
-    /// upper 32 bits and its migrations in the lower.
+    /// Precedes `Exit`. The task waited for a CPU for `a` ns in total. `b` contains two counters:
+    /// these waits in the upper 32 bits, migrations in the lower.
     Waited,
-    /// The task executes the program that its operation `a` names.
+    /// The task executes the program that is named by its operation number `a`.
     Exec,
-    /// Counters like `Exit`, taken when the workload started. They are subtracted because the
-    /// kernel counts from the thread's creation.
+    /// The counters of `Exit` at the start of the workload. The kernel counts from the creation of
+    /// the thread, so these values are subtracted from the later ones.
     Before,
     BeforeWaited,
 }
@@ -59,7 +60,7 @@ pub struct Entry {
     /// Index into the workload's tasks.
     pub task: u32,
     pub tid: u32,
-    /// Time since the start, ns.
+    /// Time since the start of the workload, in ns.
     pub time: u64,
     pub a: u64,
     pub b: u64,
@@ -67,24 +68,24 @@ pub struct Entry {
 
 #[repr(C)]
 struct Head {
-    /// Start time, ns of CLOCK_MONOTONIC.
+    /// Time of the start of the workload, in ns of CLOCK_MONOTONIC.
     begun: AtomicU64,
     /// Number of tasks that wait at the gate.
     ready: AtomicU32,
-    /// Futex: 1 if the gate is open.
+    /// A futex. It is 1 if the gate is open.
     gate: AtomicU32,
     entries: AtomicU64,
     wakeups: AtomicU64,
-    /// Number of tasks created so far.
+    /// Number of tasks that have been created.
     births: AtomicU64,
-    /// Number of operations that did not fit into the log.
+    /// Number of operations that were not logged because the log was full.
     lost: AtomicU64,
     refusals: Refusals,
 }
 
-/// Pointers into the shared memory. Forked processes share it.
+/// Pointers to the shared memory. Forked processes share it.
 pub struct Shared {
-    /// Descriptor of the memory, which a program uses after exec.
+    /// File descriptor of the memory. After exec, a program maps the memory again with it.
     pub fd: i32,
     head: *mut Head,
     pub objects: Objects,
@@ -92,17 +93,17 @@ pub struct Shared {
     wakeups: *mut AtomicU64,
 }
 
-// SAFETY: the memory behind the pointers holds only atomics and pthread objects, and stays mapped
+// SAFETY: the memory behind the pointers contains only atomics and pthread objects. It is mapped
 // until the process ends.
 unsafe impl Send for Shared {}
 unsafe impl std::marker::Sync for Shared {}
 
-/// Returns ns of CLOCK_MONOTONIC.
+/// Returns the time of CLOCK_MONOTONIC in ns.
 pub fn clock() -> u64 {
     read_clock(libc::CLOCK_MONOTONIC)
 }
 
-/// Returns ns of the clock `id`.
+/// Returns the time of the clock `id` in ns.
 pub fn read_clock(id: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is valid for writing.
@@ -116,10 +117,10 @@ pub fn gettid() -> u32 {
 }
 
 impl Shared {
-    /// Creates the memory and the workload's locks and channels in it.
+    /// Creates the shared memory and, in it, the locks and channels of the workload.
     ///
     /// # Errors
-    /// If the kernel refuses a resource that the workload needs.
+    /// The kernel refuses a resource that the workload needs.
     pub fn new(workload: &Workload) -> Result<Shared, Error> {
         super::channel::allow_files(workload);
         // SAFETY: the name is NUL-terminated.
@@ -129,10 +130,10 @@ impl Shared {
         Ok(shared)
     }
 
-    /// Maps the memory behind a descriptor.
+    /// Maps the memory to which a descriptor refers.
     ///
     /// # Errors
-    /// If the memory cannot be mapped.
+    /// The memory cannot be mapped.
     pub fn attach(fd: i32, workload: &Workload) -> Result<Shared, Error> {
         let objects = size_of::<Head>().next_multiple_of(64);
         let entries = (objects + workload.resources.len() * size_of::<Object>()).next_multiple_of(4096);
@@ -140,8 +141,8 @@ impl Shared {
         let length = wakeups + WAKEUPS * size_of::<AtomicU64>();
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
-        // SAFETY: creates a new mapping of a file that ftruncate makes long enough. New bytes read
-        // as zero.
+        // SAFETY: this creates a new mapping of a file, which ftruncate has made long enough. New
+        // bytes are 0.
         let memory = unsafe {
             if libc::ftruncate(fd, length as i64) != 0 {
                 return Err(Error::new(format!(
@@ -171,21 +172,23 @@ impl Shared {
     }
 
     fn head(&self) -> &Head {
-        // SAFETY: mapped in `attach`; all fields are atomics.
+        // SAFETY: `attach` has mapped the memory, and all fields are atomics.
         unsafe { &*self.head }
     }
 
-    /// Returns ns since the start, or 0 before it.
+    /// Returns the time since the start of the workload in ns, or 0 before the start.
     pub fn now(&self) -> u64 {
         self.since_start(clock())
     }
 
-    /// Returns the start time, ns of CLOCK_MONOTONIC, or 0 before it.
+    /// Returns the time of the start of the workload in ns of CLOCK_MONOTONIC, or 0 before the
+    /// start.
     pub fn begun(&self) -> u64 {
         self.head().begun.load(Ordering::Acquire)
     }
 
-    /// Converts a time of CLOCK_MONOTONIC to ns since the start; 0 before it.
+    /// Converts a time of CLOCK_MONOTONIC to ns since the start of the workload. Before the start,
+    /// returns 0.
     pub fn since_start(&self, time: u64) -> u64 {
         match self.begun() {
             0 => 0,
@@ -193,7 +196,8 @@ impl Shared {
         }
     }
 
-    /// Waits until all tasks are ready and the gate is opened. Returns the start time.
+    /// Waits at the gate until all tasks are ready and the gate opens. Returns the time of the
+    /// start.
     pub fn wait_at_gate(&self) -> u64 {
         let head = self.head();
         head.ready.fetch_add(1, Ordering::AcqRel);
@@ -213,7 +217,8 @@ impl Shared {
         self.begun()
     }
 
-    /// Waits until `tasks` tasks are ready or `alive` returns false, then starts the workload.
+    /// Waits until `tasks` tasks are at the gate, or until `alive` returns false. Then opens the
+    /// gate, which starts the workload.
     pub fn open_gate(&self, tasks: u32, mut alive: impl FnMut() -> bool) {
         let head = self.head();
         while head.ready.load(Ordering::Acquire) < tasks && alive() {
@@ -225,12 +230,12 @@ impl Shared {
         unsafe { libc::syscall(libc::SYS_futex, &raw const head.gate, libc::FUTEX_WAKE, i32::MAX) };
     }
 
-    /// Counts a task as ready although it could not be started, so that the gate opens.
+    /// Counts a task as ready that could not be started. Otherwise the gate would never open.
     pub fn missing_at_gate(&self) {
         self.head().ready.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Counts a new task and returns how many were created before.
+    /// Counts a new task. Returns the number of tasks that were created before it.
     pub fn birth(&self) -> u64 {
         self.head().births.fetch_add(1, Ordering::Relaxed)
     }
@@ -243,7 +248,8 @@ impl Shared {
             }
             return;
         }
-        // SAFETY: no other thread has this index, and readers wait until `kind` is stored.
+        // SAFETY: no other thread uses this index, and readers do not read the entry before `kind`
+        // is stored.
         unsafe {
             let entry = self.entries.add(index);
             (*entry).task = id.task;
@@ -255,12 +261,12 @@ impl Shared {
         }
     }
 
-    /// Logs a task's exit with its total counters.
+    /// Logs the exit of a task, with the final values of its counters.
     pub fn log_exit(&self, id: TaskId, counts: &TaskCounters) {
         self.log_counts(id, counts, Kind::Waited, Kind::Exit);
     }
 
-    /// Logs the counters that a task has before the workload starts.
+    /// Logs the values that a task's counters have before the workload starts.
     pub fn log_before(&self, id: TaskId, counts: &TaskCounters) {
         self.log_counts(id, counts, Kind::BeforeWaited, Kind::Before);
     }
@@ -272,12 +278,12 @@ impl Shared {
         self.log(used, id, counts.cpu_ns, counts.involuntary << 32 | counts.voluntary);
     }
 
-    /// Records that a task runs again `latency_ns` after it was woken.
+    /// Records a wake-up latency: the task runs again `latency_ns` after it was woken.
     pub fn woken(&self, id: TaskId, latency_ns: u64) {
         let index = self.head().wakeups.fetch_add(1, Ordering::Relaxed) as usize;
         let sample = u64::from(id.tid) << LATENCY_BITS | latency_ns.min((1 << LATENCY_BITS) - 1);
-        // SAFETY: the index is inside the mapping. When the buffer wraps around, a sample is
-        // overwritten as a whole.
+        // SAFETY: the index is inside the mapping. A later wake-up overwrites the sample as a
+        // whole.
         unsafe { (*self.wakeups.add(index % WAKEUPS)).store(sample, Ordering::Relaxed) };
     }
 
@@ -285,7 +291,8 @@ impl Shared {
         self.head().refusals.add(request);
     }
 
-    /// Returns one line for each kind of refusal and for lost operations.
+    /// Returns one line for each kind of refused request, and one for operations that were not
+    /// logged.
     pub fn complaints(&self) -> Vec<String> {
         let mut lines = self.head().refusals.messages();
         let lost = self.head().lost.load(Ordering::Relaxed);
@@ -297,11 +304,11 @@ impl Shared {
         lines
     }
 
-    /// Returns the log entries from an index on, without entries that a killed process left
-    /// incomplete.
+    /// Returns the log entries from the index `from` on. Entries are left out if a process was
+    /// killed while writing them.
     pub fn entries(&self, from: usize) -> impl Iterator<Item = (Kind, &Entry)> {
         (from..self.logged()).filter_map(|index| {
-            // SAFETY: the index is below the mapping's end.
+            // SAFETY: the index is inside the mapping.
             let entry = unsafe { &*self.entries.add(index) };
             let kind = match entry.kind.load(Ordering::Acquire) {
                 1 => Kind::Done,
@@ -318,16 +325,16 @@ impl Shared {
         })
     }
 
-    /// Returns the number of entries that were begun.
+    /// Returns the number of log entries, including those that are not completely written.
     pub fn logged(&self) -> usize {
         (self.head().entries.load(Ordering::Acquire) as usize).min(ENTRIES)
     }
 
-    /// Returns the wake-up latencies in ns, each with the woken task's thread id.
+    /// Returns wake-up latencies in ns, with the thread id of the woken task.
     pub fn wakeups(&self) -> impl Iterator<Item = (u32, u64)> {
         let count = (self.head().wakeups.load(Ordering::Acquire) as usize).min(WAKEUPS);
         (0..count).map(|index| {
-            // SAFETY: the index is below the mapping's end.
+            // SAFETY: the index is inside the mapping.
             let sample = unsafe { (*self.wakeups.add(index)).load(Ordering::Relaxed) };
             ((sample >> LATENCY_BITS) as u32, sample & ((1 << LATENCY_BITS) - 1))
         })

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Locks, conditions, barriers, semaphores and channels in memory that all processes share.
+//! Locks, condition variables, barriers, semaphores and channels in memory that all processes
+//! share.
 //!
-//! Each object has the time of its last wake-up, so wake-up latencies can be measured without a
-//! trace. A latency starts just before the call that wakes (write, sem_post, unlock, ...) and ends
-//! when the woken task returns from its own call. For sleeps and timers it starts at the expiry.
+//! Each object stores the time of its last wake-up. Wake-up latencies can therefore be measured
+//! without a trace. A latency starts just before the call that wakes the task (write, sem_post,
+//! unlock, ...). It ends when the call of the woken task returns. For sleeps and timers, the
+//! latency starts when the timer expires.
 //!
-//! A latency is recorded only if the task tried first and found that it has to wait. If several
-//! tasks wait for the same pipe or semaphore at once, some wake-ups are not recorded. Waits for
-//! room in a pipe and for children are never recorded.
+//! A latency is recorded only if the task first tried the operation and found that it has to wait.
+//! Some wake-ups are not recorded if several tasks wait for the same pipe or semaphore at the same
+//! time. Waits for room in a pipe and waits for children are never recorded.
 
 use super::channel::{Ends, ReadResult};
 use super::shared::clock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use workload::{Op, Resource, Workload};
 
-/// Value of `woken_at` while a task waits for a channel or semaphore and has not been woken.
+/// Value of `woken_at` while a task waits for a channel or semaphore and has not been woken yet.
 const WAITING: u64 = 1;
 
 #[repr(C)]
@@ -26,7 +28,7 @@ union Sync {
     ends: Option<Ends>,
 }
 
-/// A resource of a workload.
+/// A resource of a workload, for which tasks can wait.
 #[repr(C)]
 pub struct Object {
     sync: Sync,
@@ -40,15 +42,16 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Uses zeroed memory that has room for the workload's resources.
+    /// Creates the resources in zeroed memory at `first`. The memory must have room for all
+    /// resources of the workload.
     pub fn at(first: *mut Object) -> Objects {
         Objects { first }
     }
 
-    /// Initialises every resource.
+    /// Initialises all resources.
     ///
     /// # Errors
-    /// The channel that the kernel could not create.
+    /// The kernel could not create a channel. The message names it.
     pub fn init(self, workload: &Workload) -> Result<(), String> {
         for (id, resource) in workload.resources.iter().enumerate() {
             let id = id as u32;
@@ -66,22 +69,22 @@ impl Objects {
     }
 
     fn object(self, id: u32) -> *mut Object {
-        // SAFETY: ids of a checked workload are below the number of resources.
+        // SAFETY: `id` is below the number of resources, because the workload has been checked.
         unsafe { self.first.add(id as usize) }
     }
 
     fn sync<T>(self, id: u32) -> *mut T {
-        // SAFETY: all members of the union start at its address.
+        // SAFETY: all members of the union have the union's address.
         unsafe { (&raw mut (*self.object(id)).sync).cast() }
     }
 
     fn woken_at(self, id: u32) -> &'static AtomicU64 {
-        // SAFETY: the mapping stays until the process ends.
+        // SAFETY: the memory is mapped until the process ends.
         unsafe { &(*self.object(id)).woken_at }
     }
 
-    /// Notes that the waiter of a channel or semaphore is about to be woken. Only the first call
-    /// after it began to wait counts.
+    /// Stores the time at which the waiter of a channel or semaphore is woken. If there are several
+    /// wake-ups during one wait, the first one counts.
     fn wake_one(self, id: u32) {
         let woken_at = self.woken_at(id);
         if woken_at.load(Ordering::Acquire) == WAITING {
@@ -89,7 +92,7 @@ impl Objects {
         }
     }
 
-    /// Waits for a channel or semaphore. Returns the time of the wake-up, if one was noted.
+    /// Waits for a channel or semaphore. Returns the time of the wake-up, if there was one.
     fn wait_one(self, id: u32, wait: impl FnOnce()) -> Option<u64> {
         let begun = clock();
         self.woken_at(id).store(WAITING, Ordering::Release);
@@ -98,13 +101,13 @@ impl Objects {
         (at >= begun).then_some(at)
     }
 
-    /// Waits for objects that several tasks can wait for. Returns the time of the last wake-up
-    /// call, if it came during the wait.
+    /// Waits for objects for which several tasks can wait at the same time. Returns the time of the
+    /// last call that woke waiters, if this call came during the wait.
     fn wait_all(self, ids: &[u32], wait: impl FnOnce() -> libc::c_int) -> Option<u64> {
         let begun = clock();
         let status = wait();
         let at = ids.iter().map(|&id| self.woken_at(id).load(Ordering::Acquire)).max();
-        // The last task to arrive at a barrier does not wait.
+        // The last task that arrives at a barrier does not wait.
         at.filter(|&at| at >= begun && status != libc::PTHREAD_BARRIER_SERIAL_THREAD)
     }
 
@@ -112,11 +115,11 @@ impl Objects {
         self.woken_at(id).store(clock(), Ordering::Release);
     }
 
-    /// Executes an operation on a lock, condition, barrier or semaphore. Returns the time of the
-    /// wake-up if the task waited.
+    /// Executes an operation on a lock, condition variable, barrier or semaphore. If the task
+    /// waited, returns the time of its wake-up.
     pub fn step(self, op: &Op) -> Option<u64> {
-        // SAFETY: each object was initialised, process-shared, as the type that the workload gives
-        // it.
+        // SAFETY: each object was initialised with the type that the workload defines, and as
+        // shared between processes.
         unsafe {
             match *op {
                 Op::Lock(id) => {
@@ -171,10 +174,10 @@ impl Objects {
     }
 
     fn cond_wait(self, cond: u32, mutex: u32) -> Option<u64> {
-        // Waiting releases the mutex. After the signal, the task may have to wait for the mutex
-        // again.
+        // To wait for the condition, the task releases the mutex. After the signal, it may have to
+        // wait for the mutex again.
         self.wake_all(mutex);
-        // SAFETY: as of `step`.
+        // SAFETY: see `step`.
         self.wait_all(&[cond, mutex], || unsafe {
             libc::pthread_cond_wait(self.sync(cond), self.sync(mutex))
         })
@@ -182,12 +185,12 @@ impl Objects {
 
     fn post(self, id: u32) {
         self.wake_one(id);
-        // SAFETY: as of `step`.
+        // SAFETY: see `step`.
         unsafe { libc::sem_post(self.sync(id)) };
     }
 
     fn ends(self, id: u32) -> Option<Ends> {
-        // SAFETY: `init` stored the channel's ends, and they never change.
+        // SAFETY: `init` stored the descriptors of the channel, and they never change.
         unsafe { (*self.object(id)).sync.ends }
     }
 
@@ -199,7 +202,7 @@ impl Objects {
         }
     }
 
-    /// Reads a message. Returns the time of the wake-up if the task waited.
+    /// Reads a message. If the task waited, returns the time of its wake-up.
     pub fn receive(self, channel: u32, buffer: &mut Vec<u8>) -> Option<u64> {
         let ends = self.ends(channel)?;
         buffer.resize(buffer.len().max(ends.wanted()), 0);
@@ -216,7 +219,7 @@ impl Objects {
 
 fn init(sync: &mut Sync, resource: &Resource) {
     let shared = libc::PTHREAD_PROCESS_SHARED;
-    // SAFETY: the memory is zeroed, has the right size and alignment, and is not in use yet.
+    // SAFETY: the memory is zeroed, has the right size and alignment, and is not used yet.
     unsafe {
         match resource {
             Resource::Mutex {

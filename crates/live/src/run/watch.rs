@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Samples of the number of tasks that run or wait on each CPU, taken from /proc while a workload
-//! runs.
+//! Samples how many tasks run or wait on each CPU while a workload runs. The numbers come from
+//! /proc.
 
 use super::shared::{Kind, Shared};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Time since the start in ns, and the number of runnable tasks on each of the workload's CPUs.
+/// A sample: the time since the start in ns, and the number of runnable tasks on each CPU of the
+/// workload.
 pub type LoadSample = (u64, Vec<u32>);
 
-/// Sampler that reads /proc/PID/stat of the workload's tasks.
+/// Takes the samples. It reads /proc/PID/stat of each task of the workload.
 pub struct Watch {
     cpus: Vec<u32>,
-    /// Number of log entries read so far.
+    /// Number of log entries that have been read. The log shows which tasks exist.
     read: usize,
     tasks: BTreeMap<u32, File>,
     pub looks: Vec<LoadSample>,
@@ -60,7 +61,7 @@ impl Watch {
     }
 }
 
-/// Returns the CPU that a task runs or waits on, if the task is runnable.
+/// Returns the CPU on which a task runs or waits, or `None` if the task is not runnable.
 fn runnable_on(stat: &str) -> Option<u32> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut words = after_name.split_whitespace();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Runs the command in one test at a time, because some workloads have real-time tasks that leave
-//! others no CPU time.
+//! Runs the command so that only one test uses it at a time. Some workloads have real-time tasks,
+//! which would leave no CPU time for other tests.
 
 use report::RunResult;
 use std::fs::File;
 use std::process::Command;
 
-/// Locks a file until the result is dropped. A file lock also excludes other processes that run
-/// these tests.
+/// Locks a file until the returned value is dropped. The lock also excludes other processes that
+/// execute these tests.
 pub fn alone() -> File {
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("alone");
     let file = File::create(path).expect("a file to lock");
@@ -30,7 +30,7 @@ pub fn status_and_text(args: &[&str]) -> (i32, String) {
     (output.status.code().unwrap_or(-1), text)
 }
 
-/// Returns the result of `live run`.
+/// Returns the result that `live run` writes as JSON.
 pub fn run(args: &[&str]) -> RunResult {
     let _alone = alone();
     let output = command(&["run"]).args(args).args(["--json", "-"]).output();

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Executes every workload that the simulator accepts for a moment: each generator with its
-//! defaults, each file of the repository, and rt-app's own examples where they are installed.
+//! Executes for a moment every workload that the simulator accepts: each generator with its
+//! defaults, each file of the repository, and rt-app's own examples if they are installed.
 
 use crate::alone::run;
 use report::RunResult;
 use std::path::{Path, PathBuf};
 
-/// Checks that tasks existed and were switched to.
+/// Checks that the run had tasks and that CPUs switched to them.
 fn did_something(name: &str, r: &RunResult) {
     assert!(r.context_switches > 0 && r.tasks_total > 0, "{name}: {r:?}");
-    // Stopping all tasks takes a moment, which can be longer than the run on a busy host.
+    // It takes a moment to stop all tasks. On a busy host, this can take longer than the run.
     assert!(r.busy_percent <= 400.0, "{name}: {}", r.busy_percent);
 }
 
@@ -21,7 +21,8 @@ fn every_generator_and_every_file_runs() {
     assert!(!files.is_empty());
     for name in names.chain(files.into_iter().map(|(name, _)| name)) {
         let workload = workload::load(&name, &[&folder]).expect("a workload");
-        // A workload with disturbances is refused because it would change the host.
+        // A workload with disturbances (such as CPU hotplug) is refused, because it would change
+        // the host.
         if workload.disturbances.is_empty() {
             did_something(&name, &run(&[&name, "--for", "30ms"]));
         }
@@ -43,8 +44,8 @@ fn rt_apps_own_examples_run() {
         }
     }
     for file in files {
-        // Files in merge/ are fragments in the language before rt-app 1.0, to be merged by a
-        // script.
+        // The files in merge/ are in the language of rt-app before version 1.0. They are fragments,
+        // which a script merges.
         if !file.contains("/merge/") {
             did_something(&file, &run(&[&file, "--for", "30ms"]));
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of `windtunnel-live` on the host that load no policy.
+//! Tests of `windtunnel-live` that run on the host. They do not load a policy.
 
 mod alone;
 mod compare;

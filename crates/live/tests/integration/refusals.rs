@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of refusals that happen on any kernel. No policy is loaded; `make live-test` covers
+//! Tests of refusals that occur on every kernel. No policy is loaded. `make live-test` tests
 //! loading in a virtual machine.
 
 use std::path::Path;

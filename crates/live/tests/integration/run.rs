@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Executes workloads on the host. Operations are counted exactly. Times have only lower bounds
-//! because other programs may use the host.
+//! Executes workloads on the host. The tests check the exact number of operations. They check only
+//! lower bounds of times, because other programs may use the host.
 
 use crate::alone::{alone, command, run, status_and_text};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ fn all_messages_arrive_between_threads_and_between_processes() {
 
 #[test]
 fn a_computation_takes_at_least_its_time() {
-    // Each round is 20 ms of work, and takes longer if the host is busy.
+    // Each round computes for 20 ms. It takes longer if the host is busy.
     let r = run(&["closed:n=1,compute=20ms,rounds=5,duration=30s"]);
     assert!(r.response_ns.p50 > 15_000_000, "{:?}", r.response_ns);
     assert_eq!(r.throughput.operations, 5);
@@ -32,8 +32,8 @@ fn each_task_has_its_own_counters() {
     let r = run(&["closed:n=3,compute=10ms,think=1ms,rounds=6,duration=30s"]);
     assert_eq!(r.tasks_total, 3);
     for task in &r.tasks {
-        // Each task starts with a wake-up and sleeps after each round, unless other tasks delay it
-        // for longer than the sleep.
+        // Each task starts with a wake-up. After each round it sleeps, unless other tasks delay it
+        // for longer than the sleep would take.
         assert!(task.switches >= 3, "{task:?}");
         assert!(task.cpu_ns > 40_000_000, "{task:?}");
         assert!(task.waits > 0, "{task:?}");
@@ -49,7 +49,7 @@ fn each_task_has_its_own_counters() {
 
 #[test]
 fn wake_up_latencies_are_measured() {
-    // The latency of a sleep starts at the timer's expiry.
+    // The latency of a sleep starts when the timer expires.
     let r = run(&["closed:n=1,compute=1ms,think=5ms,rounds=10,duration=30s"]);
     assert!(
         (8..=10).contains(&r.wakeup_latency_ns.count),
@@ -58,7 +58,8 @@ fn wake_up_latencies_are_measured() {
     );
     assert!(r.wakeup_latency_ns.p50 > 500, "{:?}", r.wakeup_latency_ns);
     assert!(r.tasks[0].wakeup_latency_p99_ns > 0);
-    // The latency of a message starts at the write. A reader that finds a message was not woken.
+    // The latency of a message starts with the write. A reader that finds a message does not wait,
+    // so it is not woken.
     let r = run(&["lat_ctx:processes=2,rounds=200"]);
     let passes = r.throughput.operations;
     let woken = r.wakeup_latency_ns;
@@ -67,7 +68,7 @@ fn wake_up_latencies_are_measured() {
         "{passes}: {woken:?}"
     );
     assert!(woken.p50 > 200, "{woken:?}");
-    // A task that never waits is never woken.
+    // These tasks never wait, so they are never woken.
     let r = run(&["closed:n=2,compute=1ms,rounds=5,duration=30s"]);
     assert_eq!(r.wakeup_latency_ns.count, 0);
 }
@@ -147,7 +148,7 @@ fn commands() -> Vec<String> {
         .collect()
 }
 
-/// Returns the cgroup directories that the process `pid` of this command created.
+/// Returns the cgroup directories that the command's process `pid` has created.
 fn cgroups(pid: u32) -> Vec<PathBuf> {
     let folders = [
         "/sys/fs/cgroup",
@@ -207,7 +208,7 @@ fn a_workload_without_an_end_is_ended_with_all_its_processes() {
     assert!(r.simulated_ns >= 1_500_000_000);
     assert!(r.throughput.operations > 0);
     assert!(!r.tasks.is_empty());
-    // Another test may run this workload at the same time, with tasks of the same names.
+    // Another test might run this workload at the same time. Its tasks would have the same names.
     let _alone = alone();
     let listed = std::process::Command::new("ps")
         .args(["-eLo", "comm"])

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Executes experiments on the host, too short for meaningful figures. The tests check that
-//! measured, published and simulated figures are all present.
+//! Executes experiments on the host for a time that is too short for meaningful figures. The tests
+//! check that measured, published and simulated figures are present.
 
 use crate::alone::{alone, command, status_and_text};
 use serde_json::Value;
 
-/// Runs `live study` and returns its results.
+/// Runs `live study` and returns the results.
 fn study(args: &[&str]) -> Vec<Value> {
     let _alone = alone();
     let output = command(&["study"]).args(args).args(["--json", "-"]).output();
@@ -35,7 +35,7 @@ fn seven_tasks_are_counted_on_two_cpus() {
     };
     let value = |result, os, metric| cell(result, &[("os", os), ("metric", metric)], "value");
     let loads = ["load_cpu0", "load_cpu1"].map(|metric| value(live, "linux", metric)["measured"].as_f64());
-    // All seven tasks compute without a pause.
+    // All seven tasks compute without pauses.
     assert_eq!(loads[0].zip(loads[1]).map(|(a, b)| a + b), Some(7.0), "{loads:?}");
     assert_eq!(value(live, "linux", "load_cpu0")["published"], 4.0);
     assert_eq!(value(live, "windows", "load_cpu0")["published"], 6.0);
@@ -63,7 +63,8 @@ fn seven_tasks_are_counted_on_two_cpus() {
 fn priorities_and_arrivals_need_one_cpu() {
     let short = ["--with", "minutes=0.003", "--cpus", "0"];
     let priorities = &study(&[&["smp/priorities"][..], &short].concat())[0];
-    // Each nice value of the two systems is one run; 0 is shared.
+    // There is one run for each nice value of the two systems. Both have the nice value 0, so they
+    // share this run.
     assert_eq!(priorities["runs"], 9);
     let low = cell(
         priorities,
@@ -73,7 +74,7 @@ fn priorities_and_arrivals_need_one_cpu() {
     assert_eq!(low["published"], 1.8);
     assert!(low["measured"].is_number(), "{low}");
     let server = &study(&["smp/single-server", "--with", "jobs=7", "--cpus", "0"])[0];
-    // All disciplines share one run because this machine has one scheduler.
+    // The disciplines FCFS and PS share one run, because this machine has only one scheduler.
     assert_eq!(server["runs"], 1);
     for policy in ["FCFS", "PS"] {
         let mean = cell(server, &[("policy", policy)], "mean_response_ms");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of everything that `--machine` accepts, and of the errors for invalid descriptions.
+//! Tests of all kinds of descriptions that `--machine` accepts, and of the errors for invalid ones.
 
 use machine::{MachineSpec, define, load};
 use std::path::{Path, PathBuf};

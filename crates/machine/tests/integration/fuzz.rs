@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests with damaged descriptions: XML files, machine files and synthetic strings are truncated
-//! and mutated with fixed seeds. The parsers read or refuse them, but never panic. MACHINE_FUZZ=N
-//! runs N rounds per input.
+//! and mutated with fixed seeds. The parsers may accept or refuse a damaged description, but must
+//! not panic. MACHINE_FUZZ=N runs N rounds per input.
 
 use machine::load;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Golden tests of the named machines as `machine list` and `machine show` print them, and of the
-//! page of costs.
+//! Compares the output of `machine list` and `machine show` for the named machines, and
+//! docs/costs.md, with committed files.
 
 use machine::costs::CONSTANTS;
 use machine::{Distance, define, list, load, show};

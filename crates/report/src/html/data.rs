@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The data that the page's scripts draw, as JSON.
+//! The data that the page's scripts draw. The page contains it as JSON.
+//!
+//! The timeline consists of segments, intervals in which a CPU ran one task. Runqueue lengths are
+//! means over bins, intervals of equal length.
 
 use super::Run;
 use super::moves::Cell;
@@ -9,8 +12,8 @@ use crate::jain;
 use serde::Serialize;
 use std::cmp::Reverse;
 
-/// Maximum number of CPU shares per priority on a page. If there are more tasks, evenly spaced ones
-/// are chosen.
+/// Maximum number of CPU shares for each priority on a page. If there are more tasks, some at equal
+/// distances are chosen.
 const SHARES: usize = 400;
 
 /// The data of all runs on a page.
@@ -26,36 +29,36 @@ pub struct RunData<'a> {
     end: u64,
     /// Core, LLC and node of each CPU.
     places: Vec<[u32; 3]>,
-    /// Packed JSON with pid, name and CPU time in ns of each task. Task 0 is the idle task, 1
-    /// stands for an offline CPU.
+    /// For each task, its pid, name and CPU time in ns, as packed JSON. Task 0 is the idle task.
+    /// Task 1 stands for an offline CPU.
     tasks: String,
     timeline: Timeline,
     queues: Queues,
     migrations: Vec<Cell>,
-    /// Histogram of wake-up latencies: middle and count of each bucket.
+    /// Histogram of wake-up latencies: the middle and the count of each bucket.
     wakeup: Vec<(u64, u64)>,
-    /// The slowest wake-ups: latency, time at which it ended, CPU and task. The slowest is the
-    /// first.
+    /// The slowest wake-ups, slowest first. Each entry has the latency, the time at which the task
+    /// got a CPU, the CPU and the task.
     slowest: Vec<(u64, u64, u32, u32)>,
     response: Vec<(u64, u64)>,
     predicted: &'a [super::Predicted],
 }
 
-/// Segments of [`super::timeline::Timeline`], packed.
+/// The packed segments of [`super::timeline::Timeline`] (intervals in which a CPU ran one task).
 #[derive(Serialize)]
 struct Timeline {
     quantum: u64,
     segments: String,
 }
 
-/// Runqueue lengths in bins of `width` ns.
+/// Runqueue lengths in intervals (bins) of `width` ns.
 #[derive(Serialize)]
 struct Queues {
     width: u64,
     bins: usize,
     means: String,
-    /// For each bin with balancing: its index, runs of load balancing, tasks that these moved, and
-    /// all migrations of runnable tasks.
+    /// For each bin in which tasks were moved: its index, the number of runs of load balancing, the
+    /// number of tasks that these runs moved, and the number of all migrations of runnable tasks.
     balance: Vec<(usize, u64, u64, u64)>,
 }
 
@@ -98,14 +101,14 @@ pub struct Callback {
     pub name: String,
     pub count: u64,
     pub total: u64,
-    /// Instructions per call. The percentiles are unknown if calls were counted but not traced.
+    /// Instructions per call. The percentiles are not known if calls were counted but not traced.
     pub mean: u64,
     pub p50: Option<u64>,
     pub p99: Option<u64>,
     pub max: u64,
 }
 
-/// Returns the callbacks that were called, the one with the most instructions first.
+/// Returns the callbacks that were called. The callback with the most instructions is the first.
 pub fn callbacks(run: &Run) -> Vec<Callback> {
     let traced = run.scan.callbacks.iter().enumerate();
     let mut callbacks: Vec<Callback> = traced
@@ -144,17 +147,17 @@ pub struct Class {
     pub prio: i32,
     pub tasks: usize,
     pub jain: f64,
-    /// CPU shares in ppm, in ascending order; at most [`SHARES`] of them.
+    /// CPU shares in ppm, in ascending order. There are at most [`SHARES`].
     pub shares: Vec<u64>,
 }
 
-/// Returns the fairness of each priority with several always runnable tasks.
+/// Returns the fairness among the always runnable tasks of each priority that has several of them.
 pub fn classes(scan: &Scan) -> Vec<Class> {
     let class = |(prio, shares): &(i32, Vec<u64>)| {
         let mut sorted = shares.clone();
         sorted.sort_unstable();
         let step = sorted.len().div_ceil(SHARES).max(1);
-        // The largest share is kept even if the steps skip it.
+        // The largest share is shown even if the steps skip it.
         let best = sorted.last().copied();
         let mut shown: Vec<u64> = sorted.iter().copied().step_by(step).collect();
         shown.pop();

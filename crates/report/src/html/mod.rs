@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A self-contained HTML page that shows runs side by side and needs no network.
+//! Writes an HTML page that shows runs side by side. The page is a single file and needs no
+//! network.
 //!
-//! [`Scan`] collects what a page shows while a run produces records; its memory is bounded.
-//! [`page`] writes the page. Text and tables are written here and need no scripts. Drawings are
-//! made in the browser by the scripts in `app/`, from the JSON of `data`. Line plots use uPlot
-//! (`vendor/`).
+//! [`Scan`] collects the data of a page while a run produces records, in a limited amount of
+//! memory. [`page`] writes the page. Text and tables are written here and need no scripts. The
+//! scripts in `app/` draw everything else in the browser, from the JSON of `data`. Line plots use
+//! the library uPlot (`vendor/`).
 
 mod data;
 mod moves;
@@ -25,12 +26,12 @@ use serde::Serialize;
 /// A run to show on a page.
 pub struct Run {
     pub result: RunResult,
-    /// Collected data of the same run, finished.
+    /// Data that was collected during the same run. Its `finish` has been called.
     pub scan: Scan,
     pub predicted: Vec<Predicted>,
 }
 
-/// A response time that theory predicts.
+/// A response time that queueing theory predicts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Predicted {
     pub ns: u64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Counts of migrations by CPUs, reason and distance.
+//! Counts migrations by pair of CPUs, by reason and by distance.
 
 use serde::Serialize;
 use trace::{CpuPosition, MigrateReason};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Packing of numbers for the page: varints, compressed with deflate, in base64. Browsers have
-//! functions to unpack them.
+//! Packs numbers for the page: as varints, compressed with deflate, in base64. Browsers have
+//! functions to unpack this.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

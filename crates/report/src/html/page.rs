@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The page: a single HTML file that contains its data, styles and scripts.
+//! Writes the page: a single HTML file that contains its data, styles and scripts.
 
 use super::data::{self, Data};
 use super::tables::{self, chip, micro};
@@ -8,7 +8,7 @@ use super::{Predicted, Run};
 use crate::units;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// Number of distinct colours for runs. Further runs repeat them.
+/// Number of distinct colours for runs. If there are more runs, the colours repeat.
 pub const COLOURS: usize = 8;
 
 const STYLE: [&str; 2] = [include_str!("vendor/uPlot.min.css"), include_str!("app/style.css")];
@@ -29,8 +29,8 @@ struct Section {
     body: Markup,
 }
 
-/// Returns the page that shows these runs. There must be at least one; the first one determines the
-/// title.
+/// Returns the page that shows these runs. There must be at least one run. The first run determines
+/// the title.
 pub fn page(runs: &[Run]) -> String {
     let labels = labels(runs);
     let verdict = verdict(runs, &labels);
@@ -74,7 +74,8 @@ pub fn page(runs: &[Run]) -> String {
     document(&title, &body)
 }
 
-/// Returns a page in the same style without scripts. `sections` follow a title and a line of facts.
+/// Returns a page in the same style, but without scripts. `facts` is a line below the title.
+/// `sections` follow it.
 pub fn plain(title: &str, facts: &str, sections: &Markup) -> String {
     let body = html! {
         nav.bar aria-label="Page" { span.brand { (mark()) span { "windtunnel" } } }
@@ -101,8 +102,8 @@ fn document(title: &str, body: &Markup) -> String {
     markup.into_string()
 }
 
-/// Returns a label for each run: the policy's name, plus its settings or a number if names are
-/// equal.
+/// Returns a label for each run: the policy's name. If several runs have the same name, settings or
+/// a number are added.
 fn labels(runs: &[Run]) -> Vec<String> {
     let names: Vec<&str> = runs.iter().map(|run| run.result.policy.as_str()).collect();
     let alone = |i: usize| names.iter().filter(|name| **name == names[i]).count() == 1;
@@ -147,7 +148,7 @@ fn title(runs: &[Run]) -> String {
     }
 }
 
-/// Returns a line of facts that hold for all runs.
+/// Returns a line with the properties that all runs have in common.
 fn common_properties(runs: &[Run]) -> String {
     let Some(first) = runs.first() else {
         return String::new();
@@ -178,8 +179,8 @@ fn common_properties(runs: &[Run]) -> String {
     micro(&parts.join(" · "))
 }
 
-/// The navigation bar: links to sections, buttons that show or hide runs, and the choice of
-/// colours.
+/// Returns the navigation bar. It has links to sections, buttons that show or hide runs, and a
+/// button for the colour theme.
 fn bar(sections: &[Section], labels: &[String]) -> Markup {
     html! {
         nav.bar aria-label="Page" {
@@ -234,14 +235,14 @@ fn sections(runs: &[Run], labels: &[String]) -> Vec<Section> {
         id: "timeline",
         head: "Timeline",
         about: "The task that ran on each CPU. When zoomed out, the filled height of a row is the share of time that the CPU was busy. \
-                When zoomed in, every task's turn is visible. Drag to move; use Ctrl and the mouse wheel, or + and −, to zoom; \
-                drag with Shift to zoom into a part. All charts over time show the same window of time.",
+                When zoomed in, every task's turn is visible. Drag to move. Use Ctrl and the mouse wheel, or + and −, to zoom. \
+                Drag with Shift to zoom into a part. All charts over time show the same window of time.",
         body: html! { div #tl-tools {} (figure_per_run("tl")) },
     }];
     sections.push(Section {
         id: "queues",
         head: "Runqueues",
-        about: "Number of tasks that run or wait on each CPU. The spread is the standard deviation over the CPUs; it is 0 if all \
+        about: "Number of tasks that run or wait on each CPU. The spread is the standard deviation over the CPUs. It is 0 if all \
                 CPUs have equally many tasks.",
         body: html! {
             div.pair {
@@ -263,7 +264,7 @@ fn sections(runs: &[Run], labels: &[String]) -> Vec<Section> {
         id: "latency",
         head: "Wake-up latency",
         about: "Time from the wake-up of a task until it runs. The chart shows the share of wake-ups that took longer than a given time, \
-                so that even one in a million is visible, or the share that took at most that time.",
+                where even one in a million is visible. It can also show the share that took at most that time.",
         body: html! { div #latency-tools {} figure { div.plot data-plot="latency" {} } div #slowest {} },
     });
     if runs.iter().any(|run| run.result.response_ns.count > 0) {
@@ -315,7 +316,7 @@ fn predictions(runs: &[Run]) -> Markup {
     }
 }
 
-/// The inputs of each run, with which it can be repeated.
+/// Returns a table with the inputs of each run, from which the run can be repeated.
 fn inputs(runs: &[Run], labels: &[String]) -> Markup {
     html! {
         h2 { "Inputs" }

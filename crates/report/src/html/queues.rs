@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Runqueue lengths over time: each CPU's mean length in bins of equal width. When there are too
-//! many bins, their width is doubled. Each bin also counts load balancing.
+//! Runqueue lengths over time: the mean length for each CPU in each bin. Bins are intervals of
+//! equal length. If there are too many bins, their length is doubled. Load balancing is also
+//! counted for each bin.
 
 use super::pack;
 
-/// Width of the first bins in ns.
+/// Length of the bins at the beginning in ns.
 const LEAST_NS: u64 = 1 << 10;
-/// Maximum number of means, over all CPUs, that a page contains for a run.
+/// Maximum number of means, over all CPUs together, that a page contains for a run.
 const MEANS: usize = 1 << 16;
 
 /// Load balancing within one bin.
@@ -16,8 +17,8 @@ pub struct Balance {
     pub runs: u64,
     /// Number of tasks that these runs moved.
     pub moved: u64,
-    /// Migrations of runnable tasks, whether by load balancing or by a policy. Wake-ups, forks and
-    /// execs are not counted.
+    /// Number of migrations of runnable tasks, by load balancing or by a policy. Migrations at
+    /// wake-up, fork and exec are not counted.
     pub pulled: u64,
 }
 
@@ -29,7 +30,7 @@ pub struct Queues {
     width_ns: u64,
     length: Vec<u32>,
     since: Vec<u64>,
-    /// Sum of tasks times ns, indexed by bin and CPU.
+    /// Sum of (number of tasks × time in ns), indexed by bin and CPU.
     integral: Vec<u64>,
     balance: Vec<Balance>,
     end: u64,
@@ -74,13 +75,14 @@ impl Queues {
         self.balance(now).pulled += 1;
     }
 
-    /// Ends the run. Everything is counted up to `end`.
+    /// Ends the run. All times are counted up to `end`.
     pub fn finish(&mut self, end: u64) {
-        // The queue of a CPU that was always idle has not allocated any bins yet.
+        // A CPU that was always idle has not caused any bins to be created, so they are created
+        // here.
         self.widen_to(end);
         (0..self.nr_cpus).for_each(|cpu| self.account(cpu, end));
         self.end = end;
-        // Events at exactly the end belong to the last bin.
+        // Events at exactly the end of the run belong to the last bin.
         let bins = self.bins();
         if let Some(beyond) = self.balance.get(bins).copied() {
             let last = &mut self.balance[bins.saturating_sub(1)];
@@ -104,7 +106,7 @@ impl Queues {
         &self.balance
     }
 
-    /// Returns the mean length in a bin, in hundredths of a task.
+    /// Returns the mean runqueue length in a bin, in hundredths of a task.
     pub fn mean_centi(&self, cpu: usize, bin: usize) -> u64 {
         let begin = bin as u64 * self.width_ns;
         let width = self.width_ns.min(self.end.saturating_sub(begin)).max(1);
@@ -112,8 +114,8 @@ impl Queues {
         u64::try_from((integral * 100 + u128::from(width / 2)) / u128::from(width)).unwrap_or(u64::MAX)
     }
 
-    /// Returns the means for the page: for each CPU the means of all bins in hundredths, each as
-    /// the difference from the previous one.
+    /// Returns the packed means for the page: the means of all bins of each CPU, in hundredths of a
+    /// task. Each is stored as the difference from the mean before.
     pub fn packed(&self) -> String {
         let mut bytes = Vec::new();
         for cpu in 0..self.nr_cpus {
@@ -136,7 +138,7 @@ impl Queues {
         &mut self.balance[bin]
     }
 
-    /// Updates a CPU's sums up to `now`.
+    /// Updates the sums of a CPU up to the time `now`.
     #[inline]
     fn account(&mut self, cpu: usize, now: u64) {
         let (since, length) = (self.since[cpu], u64::from(self.length[cpu]));
@@ -159,7 +161,7 @@ impl Queues {
         }
     }
 
-    /// Makes the bins wide enough for a time.
+    /// Makes the bins so long that a time lies in one of them.
     #[inline]
     fn widen_to(&mut self, now: u64) {
         while now / self.width_ns >= self.most_bins as u64 {
@@ -167,7 +169,7 @@ impl Queues {
         }
     }
 
-    /// Doubles the width of the bins.
+    /// Doubles the length of the bins.
     #[cold]
     fn double_width(&mut self) {
         self.width_ns *= 2;

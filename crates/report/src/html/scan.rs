@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The sink that collects the contents of a page from a run's records. Memory is one entry per
-//! task, plus parts of bounded size.
+//! The sink (consumer of records) that collects the contents of a page during a run. It needs
+//! memory for one entry per task, plus parts of limited size.
 
 use super::moves::Moves;
 use super::queues::Queues;
@@ -14,7 +14,7 @@ use trace::{ByNumber, Event, Header, MigrateReason, Record, Sink, TaskState};
 /// Number of slowest wake-ups to keep.
 const SLOWEST: usize = 10;
 
-/// A task in the timeline, from its creation to its exit.
+/// A task as the timeline shows it, from its creation to its exit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Named {
     pub pid: u32,
@@ -22,7 +22,7 @@ pub(super) struct Named {
     pub cpu_ns: u64,
 }
 
-/// A wake-up. Wake-ups are ordered by the time the task waited.
+/// A wake-up. Wake-ups are ordered by their latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Wakeup {
     pub latency: u64,
@@ -33,7 +33,7 @@ pub(super) struct Wakeup {
     pub task: u32,
 }
 
-/// Instructions of one callback of the policy.
+/// Number of instructions that one callback of the policy executed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Callback {
     pub insns: Histogram<3>,
@@ -43,19 +43,19 @@ pub(super) struct Callback {
 /// A task that has not exited.
 #[derive(Clone, Debug, Default)]
 struct Live {
-    /// Index into [`Scan::named`]; 0 if the task has no entry yet.
+    /// Index into [`Scan::named`], or 0 if the task has no entry yet.
     named: u32,
     task: Task,
-    /// CPU with the task on its runqueue, if `queued`.
+    /// CPU whose runqueue contains the task, if `queued` is set.
     cpu: u32,
     queued: bool,
 }
 
-/// Sink that collects the records of a run for [`super::page`]. CPU numbers in records must be
-/// below the header's number of CPUs.
+/// The sink that collects the data of a run for [`super::page`]. CPU numbers in records must be
+/// less than the header's number of CPUs.
 pub struct Scan {
     pub(super) header: Header,
-    /// The running task of each CPU, and since when it runs.
+    /// The running task of each CPU, and the time since when it runs.
     on: Vec<(u32, u64)>,
     live: ByNumber<Live>,
     pub(super) named: Vec<Named>,
@@ -72,8 +72,8 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Returns an empty scan. `segments` is the maximum length of the timeline, which bounds the
-    /// size of the page: a million take about 5 MB.
+    /// Returns an empty scan. `segments` is the maximum number of segments in the timeline. It
+    /// limits the size of the page, because a million segments take about 5 MB.
     pub fn new(header: &Header, segments: usize) -> Scan {
         let nr_cpus = header.cpus.len();
         let placeholder = |comm: &str| Named {
@@ -85,7 +85,7 @@ impl Scan {
             header: header.clone(),
             on: vec![(0, 0); nr_cpus],
             live: ByNumber::new(),
-            // The order is that of the constants IDLE and OFFLINE.
+            // These entries have the indices IDLE and OFFLINE.
             named: vec![placeholder("idle"), placeholder("offline")],
             timeline: Timeline::new(nr_cpus, segments),
             queues: Queues::new(nr_cpus),
@@ -99,7 +99,7 @@ impl Scan {
         }
     }
 
-    /// Ends the run. Tasks that run or wait are counted up to `end`.
+    /// Ends the run. Tasks that are running or waiting are counted up to `end`.
     pub fn finish(&mut self, end: u64) {
         self.end = end;
         for cpu in 0..self.on.len() {
@@ -122,7 +122,7 @@ impl Scan {
         self.shares = crate::jain::shares(&tasks, end).into_iter().collect();
     }
 
-    /// Returns a task, and creates it if no record introduced it.
+    /// Returns a task. Creates the task if no record has introduced it.
     fn entry(&mut self, pid: u32) -> &mut Live {
         let live = self.live.entry(pid);
         if live.named == 0 {
@@ -145,10 +145,10 @@ impl Scan {
         *sum = sum.saturating_add(ns);
     }
 
-    /// Creates a task, or updates one that is already known.
+    /// Creates a task, or updates a task that already exists.
     fn create(&mut self, pid: u32, prio: i32, comm: &str) {
         let live = self.live.entry(pid);
-        // A pid that is used again is a new task.
+        // If a pid is used again, it belongs to a new task.
         if live.task.exited {
             *live = Live::default();
         }
@@ -158,7 +158,7 @@ impl Scan {
         comm.clone_into(&mut self.named[named].comm);
     }
 
-    /// Changes whether a task is queued and on which CPU.
+    /// Changes whether a task is on a runqueue, and on which CPU.
     fn queue(&mut self, pid: u32, now: u64, cpu: u32, queued: bool) {
         let live = self.live.entry(pid);
         let (old_cpu, was_queued) = (live.cpu, live.queued);
@@ -174,7 +174,7 @@ impl Scan {
         }
     }
 
-    /// Counts a wake-up that ended because the task got a CPU.
+    /// Counts a wake-up at the time when the task gets a CPU.
     fn add_wakeup(&mut self, latency: u64, time: u64, cpu: u32, task: u32) {
         self.wakeup.add(latency);
         let wakeup = Wakeup {
@@ -261,7 +261,8 @@ impl Scan {
                 let live = self.entry(pid);
                 live.task.exited = true;
                 let cpu = live.cpu;
-                // A running task exits before its last switch, which removes it from the queue.
+                // A running task exits before the switch away from it, and that switch removes it
+                // from the runqueue.
                 if live.task.state != RunState::OnCpu {
                     self.queue(pid, time, cpu, false);
                 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The page's tables, and the drawings that need no scripts.
+//! The tables of the page, and the drawings that need no scripts.
 
 use super::Run;
 use super::data::{Callback, callbacks, class_name, classes};
@@ -18,12 +18,12 @@ pub fn chip(index: usize, label: &str) -> Markup {
     html! { span.chip style={ "--c:var(--run-" (index % super::page::COLOURS) ")" } { i {} (label) } }
 }
 
-/// Replaces `us` in times by the page's `µs`.
+/// Replaces `us` in times by `µs`, as the page writes it.
 pub fn micro(text: &str) -> String {
     text.replace(" us", " µs")
 }
 
-/// Returns the summary: one row for each run, with remarks from the verdict.
+/// Returns the summary table. It has one row for each run, with remarks from the verdict.
 pub fn summary(runs: &[Run], labels: &[String], verdict: &Verdict) -> Markup {
     let results: Vec<_> = runs.iter().map(|run| run.result.clone()).collect();
     let columns = columns(&results);
@@ -80,7 +80,7 @@ fn bar(value: f64, most: f64, index: usize) -> Markup {
     html! { span.bar style={ "--w:" (format!("{width:.1}%")) ";--c:var(--run-" (colour) ")" } {} }
 }
 
-/// Returns the difference of a value from the best one.
+/// Returns by how much a value differs from the best one, as text.
 fn off(value: f64, best: Option<f64>, better: Option<Better>) -> Option<String> {
     let best = best.filter(|&best| best != value && best > 0.0)?;
     let percent = 100.0 * (value / best - 1.0);
@@ -124,15 +124,15 @@ fn number(n: u64) -> Markup {
     html! { td.n { @if n == 0 { span.none { "0" } } @else { (units::count(n)) } } }
 }
 
-/// Returns the tables of fairness, one per priority. Each row has a strip with a mark for each task
-/// at its share of a CPU.
+/// Returns the tables of fairness, one for each priority. Each row has a strip. A mark on the strip
+/// shows the share of a CPU that one task got.
 pub fn fairness(runs: &[Run], labels: &[String]) -> Markup {
     let classes: Vec<_> = runs.iter().map(|run| classes(&run.scan)).collect();
     let mut prios: Vec<i32> = classes.iter().flatten().map(|class| class.prio).collect();
     prios.sort_unstable();
     prios.dedup();
     let most = classes.iter().flatten().flat_map(|class| class.shares.last()).max();
-    // The axis ends at the next multiple of a tenth of a CPU.
+    // The axis ends at the next tenth of a CPU.
     let axis = (most.copied().unwrap_or(0).div_ceil(100_000)).max(1) as f64 * 100_000.0;
     let x = |share: u64| format!("{:.2}", 1000.0 * share as f64 / axis);
     let percent = |share: u64| format!("{:.1} %", share as f64 / 1e4);
@@ -169,8 +169,8 @@ pub fn fairness(runs: &[Run], labels: &[String]) -> Markup {
     }
 }
 
-/// Returns the table of callbacks. Each row has a line from the median to the maximum number of
-/// instructions, on a logarithmic axis.
+/// Returns the table of callbacks. Each row has a line on a logarithmic axis, from the median to
+/// the maximum number of instructions.
 pub fn callback_costs(runs: &[Run], labels: &[String]) -> Markup {
     let costs: Vec<Vec<Callback>> = runs.iter().map(callbacks).collect();
     let most = costs.iter().flatten().map(|c| c.max).max().unwrap_or(1).max(10);
@@ -227,7 +227,7 @@ fn known(n: Option<u64>) -> String {
     n.map_or_else(|| "–".to_owned(), units::count)
 }
 
-/// Returns the table of the locks with the longest total waits.
+/// Returns the table of locks. The lock with the longest total wait is the first.
 pub fn locks(runs: &[Run], labels: &[String]) -> Markup {
     let waited = |run: &Run| run.result.locks.iter().any(|lock| lock.wait_ns > 0);
     if !runs.iter().any(waited) {

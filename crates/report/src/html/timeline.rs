@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The timeline: which task ran on each CPU at which time. Its memory, and therefore the size of
-//! the page, is bounded.
+//! The timeline: which task ran on each CPU at which time. Its memory is limited, and therefore
+//! also the size of the page.
 //!
-//! A turn is the time between two switches of a CPU. While their number is within the budget, each
-//! turn is a segment of its own. Beyond that, turns shorter than a quantum are merged with their
-//! neighbours, and the quantum grows by a quarter until the segments fit. A long run is therefore
-//! shown with less detail, but without gaps.
+//! A turn is the time between two switches of a CPU. At first, each turn becomes a segment: an
+//! interval of the timeline. When the number of segments reaches its limit (the budget), turns that
+//! are shorter than a quantum are merged with their neighbours. The quantum grows by a quarter
+//! until the segments fit. A long run is therefore shown with less detail, but without gaps.
 //!
 //! A merged segment stores how long the CPU was busy, the number of turns, and the task with the
-//! longest of them.
+//! longest turn.
 
 use super::pack;
 
-/// Indices that stand for no task.
+/// Indices for tasks that are not real tasks: the CPU was idle or offline.
 pub const IDLE: u32 = 0;
 pub const OFFLINE: u32 = 1;
 
-/// The first quantum in ns.
+/// The quantum in ns when segments are merged for the first time.
 const LEAST_QUANTUM_NS: u64 = 1_000;
 
-/// A part of a CPU's time, from the end of the previous segment to `end`.
+/// A segment: a part of a CPU's time, from the end of the previous segment to `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     pub end: u64,
     pub task: u32,
-    /// Number of turns in the segment; more than 1 if it was merged.
+    /// Number of turns in the segment. It is greater than 1 if the segment was merged.
     pub turns: u32,
     pub busy_ns: u64,
 }
 
-/// Segments of one CPU, and the task that runs now.
+/// The segments of one CPU, and the task that runs on it now.
 #[derive(Clone, Debug)]
 struct Row {
     segments: Vec<Segment>,
@@ -42,13 +42,13 @@ pub struct Timeline {
     rows: Vec<Row>,
     count: usize,
     budget: usize,
-    /// Segments shorter than this are merged; 0 means that none are.
+    /// Segments shorter than this are merged. 0 means that no segments are merged.
     quantum_ns: u64,
 }
 
 impl Timeline {
-    /// Returns the timeline of a machine with idle CPUs. It will have at most about
-    /// `budget` segments.
+    /// Returns the timeline of a machine whose CPUs are idle. It will have at most about `budget`
+    /// segments.
     pub fn new(nr_cpus: usize, budget: usize) -> Timeline {
         let row = Row {
             segments: Vec::new(),
@@ -63,7 +63,7 @@ impl Timeline {
         }
     }
 
-    /// Starts a turn of `task` on a CPU.
+    /// Starts a turn: `task` runs on a CPU from now on.
     #[inline]
     pub fn switch(&mut self, cpu: usize, now: u64, task: u32) {
         let row = &mut self.rows[cpu];
@@ -88,7 +88,8 @@ impl Timeline {
             let task = self.rows[cpu].task;
             self.switch(cpu, end, task);
         }
-        // Merges the newest turns, so that the whole run has the same level of detail.
+        // The newest turns are not merged yet. Merges them, so that the whole run has the same
+        // level of detail.
         if self.quantum_ns > 0 {
             self.merge();
         }
@@ -100,8 +101,8 @@ impl Timeline {
         if self.quantum_ns > 0 {
             self.merge();
         }
-        // The second condition ends the loop if even merging everything does not suffice, because
-        // every CPU keeps a segment.
+        // Every CPU keeps at least one segment, so merging may not suffice. In this case the second
+        // condition ends the loop.
         while self.count > self.budget / 4 * 3 && self.quantum_ns < u64::MAX / 4 {
             self.quantum_ns = (self.quantum_ns / 4 * 5).max(LEAST_QUANTUM_NS);
             self.merge();
@@ -114,9 +115,13 @@ impl Timeline {
         self.count = self.rows.iter().map(|row| row.segments.len()).sum();
     }
 
-    /// Returns the timeline for the page. For each CPU it contains the number of segments, then
-    /// each segment's length (times 2, plus 1 if merged) and task, and for merged segments the
-    /// number of turns and the busy share in 255ths. The last is a byte, all others are varints.
+    /// Returns the packed timeline for the page. It contains the number of segments of each CPU,
+    /// and for each segment:
+    ///
+    /// - `2 * length`, plus 1 if the segment was merged, and the task;
+    /// - for merged segments also the number of turns, and the busy share in 255ths as one byte.
+    ///
+    /// All other numbers are varints.
     pub fn packed(&self) -> String {
         let mut bytes = Vec::new();
         for row in &self.rows {
@@ -214,8 +219,8 @@ impl Row {
 mod tests {
     use super::*;
 
-    /// Returns a timeline with turns of 100 ns by tasks 2 and 3, every third one idle, then a turn
-    /// of 1 ms.
+    /// Returns a timeline with turns of 100 ns by tasks 2 and 3. Every third turn is idle. The last
+    /// turn takes 1 ms.
     fn run(budget: usize) -> Timeline {
         let mut timeline = Timeline::new(2, budget);
         for turn in 0..3_000u64 {
@@ -251,7 +256,7 @@ mod tests {
         let segments = &coarse.rows[0].segments;
         assert_eq!(segments.last().map(|segment| segment.end), Some(2_000_000));
         assert_eq!(segments.iter().map(|segment| segment.turns).sum::<u32>(), 3_002);
-        // A long turn is not merged.
+        // A long turn is never merged.
         assert!(segments.contains(&turn(300_000, 1_300_000, 9)));
         let merged = segments[0];
         assert!(merged.turns > 1 && merged.task != IDLE && merged.busy_ns < merged.end);

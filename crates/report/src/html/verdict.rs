@@ -2,8 +2,8 @@
 //! The verdict: the most important results in words. It says which run was best and by how much,
 //! and what went wrong.
 //!
-//! Scores are compared only if machine and workload are equal. One run per policy cannot separate
-//! small differences from chance. Runs that differ by less than [`LEVEL_PERCENT`] are therefore
+//! Scores are compared only if the machine and the workload are equal. With one run per policy,
+//! small differences may be chance. Runs that differ by less than [`LEVEL_PERCENT`] are therefore
 //! called equal, and the page recommends several seeds.
 
 use super::Run;
@@ -14,19 +14,20 @@ use crate::score::Better;
 use crate::table::{Column, columns};
 use crate::units;
 
-/// Difference in percent below which scores are called equal.
+/// If two scores differ by less than this percentage, they are called equal.
 const LEVEL_PERCENT: f64 = 1.0;
-/// Idle CPU time while tasks waited, in percent of all CPU time, from which a run gets a remark.
+/// If CPUs are idle while tasks wait for at least this percentage of all CPU time, the run gets a
+/// remark.
 const IDLE_PERCENT: f64 = 1.0;
-/// Idle CPU time while tasks waited, in percent, from which it is also reported as a problem.
+/// From this percentage on, idle CPU time while tasks wait is also reported as a problem.
 const WASTE_PERCENT: f64 = 5.0;
-/// Overhead in percent from which a run gets a remark.
+/// From this overhead in percent on, a run gets a remark.
 const OVERHEAD_PERCENT: f64 = 5.0;
-/// Overhead in percent from which it is also reported in a sentence.
+/// From this overhead in percent on, a sentence also reports it.
 const COSTLY_PERCENT: f64 = 15.0;
-/// Ratio to the best p99 wake-up latency from which a run gets a remark.
+/// If p99 wake-up latency / best p99 wake-up latency is at least this, the run gets a remark.
 const SLOWER: f64 = 1.5;
-/// Jain's index below which a run is called unfair.
+/// If Jain's fairness index is less than this, the run is called unfair.
 const UNEVEN: f64 = 0.95;
 
 /// Kind of a remark.
@@ -37,7 +38,7 @@ pub enum Kind {
     Note,
 }
 
-/// A short remark in a run's row.
+/// A short remark in the row of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tag {
     pub kind: Kind,
@@ -54,7 +55,7 @@ pub struct Verdict {
     pub caveat: String,
 }
 
-/// Returns the verdict on these runs. `labels` are their names.
+/// Returns the verdict on these runs. `labels` are the names of the runs.
 pub fn verdict(runs: &[Run], labels: &[String]) -> Verdict {
     let results: Vec<RunResult> = runs.iter().map(|run| run.result.clone()).collect();
     let columns = columns(&results);
@@ -98,7 +99,7 @@ fn describe_single_run(result: &RunResult, score: &Column, label: &str) -> Strin
     }
 }
 
-/// Formats a run's score with its unit, or returns `None` if it has none.
+/// Formats a run's score with its unit. Returns `None` if the run has no score.
 fn score_text(score: &Column, result: &RunResult) -> Option<String> {
     let text = (score.text)(score.value(result)?);
     Some(match score.head.rsplit_once('\n') {
@@ -108,7 +109,7 @@ fn score_text(score: &Column, result: &RunResult) -> Option<String> {
     })
 }
 
-/// Returns a column's heading on one line.
+/// Returns the heading of a column on one line.
 pub fn heading(head: &str) -> String {
     head.replace("-\n", "").replace('\n', " ")
 }
@@ -182,7 +183,7 @@ fn score_or_empty(score: &Column, result: &RunResult) -> String {
     score_text(score, result).unwrap_or_default()
 }
 
-/// Returns by how many percent the larger of two values exceeds the smaller.
+/// Returns by how many percent the larger of two values exceeds the smaller one.
 fn percent_apart(a: f64, b: f64) -> f64 {
     100.0 * (a.max(b) / a.min(b).max(1e-9) - 1.0)
 }
@@ -319,7 +320,7 @@ fn waste(results: &[RunResult], labels: &[String], verdict: &mut Verdict) {
             .map(|(idle, label)| format!("{label} {idle:.0} %"))
             .collect();
         verdict.points.push(format!(
-            "CPUs were idle while tasks that could have run there waited, in percent of all CPU time: {}.",
+            "CPUs were idle while tasks waited that could have run there. Idle time in percent of all CPU time: {}.",
             shares.join(", ")
         ));
     }
@@ -337,7 +338,7 @@ fn fairness(runs: &[Run], labels: &[String], verdict: &mut Verdict) {
             });
             let (least, most) = (class.shares.first(), class.shares.last());
             verdict.points.push(format!(
-                "{} is unfair: of {} always runnable tasks at {class_name}, one got {:.1} % of a CPU, another {:.1} %.",
+                "{} is unfair: among {} always runnable tasks at {class_name}, one got {:.1} % of a CPU and another {:.1} %.",
                 labels[i],
                 class.tasks,
                 least.copied().unwrap_or(0) as f64 / 1e4,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Golden tests of tables, details and JSON results.
+//! Tests that compare tables, details and JSON results with committed texts.
 
 use report::{Better, ExitRecord, LostTasks, Run, RunResult, Status, Summary, details, table};
 use trace::event::MigrateReason;
 use trace::{CpuPosition, Event, Hash, Record, Sink, TaskState};
 
-/// Returns the result of a run in which 40 tasks take turns on CPUs 0 to 2, each woken `latency` ns
-/// before it runs, and two others share CPU 3.
+/// Returns the result of a run. 40 tasks run in turn on CPUs 0 to 2. Each of them is woken
+/// `latency` ns before it runs. Two other tasks share CPU 3.
 fn run(policy: &str, latency: u64) -> RunResult {
     let positions: Vec<CpuPosition> = (0..4)
         .map(|i| CpuPosition {
@@ -226,7 +226,8 @@ fn the_comparison_matches_golden() {
         }),
         ..run("scx_new", 100)
     };
-    // This run has the best latency, but only because it lost tasks.
+    // This run has the best latency, but only because it lost tasks, so it must not be marked as
+    // best.
     let loses = RunResult {
         lost_tasks: Some(LostTasks {
             count: 3,
@@ -249,7 +250,7 @@ fn the_comparison_matches_golden() {
     golden::check!("table-terminal.txt", &table(&results, true));
 }
 
-/// Inputs that differ between results are printed in the rows.
+/// Inputs that differ between results must be printed in the rows.
 #[test]
 fn different_inputs_are_in_the_rows() {
     let other = RunResult {
@@ -260,8 +261,8 @@ fn different_inputs_are_in_the_rows() {
     golden::check!("table-inputs.txt", &table(&[run("eevdf", 1_100), other], false));
 }
 
-/// Scores are printed in the workload's unit. If the units differ, the table has operations per
-/// second instead.
+/// Scores must be printed in the workload's unit. If the units differ, the table must show
+/// operations per second instead.
 #[test]
 fn scores_are_in_the_workload_s_unit() {
     let result = |policy: &str, score, unit: &str, latency| RunResult {
@@ -319,7 +320,7 @@ fn json_matches_golden_and_is_read_back() {
     let text = serde_json::to_string_pretty(&results).unwrap() + "\n";
     golden::check!("results.json", &text);
     assert_eq!(serde_json::from_str::<Vec<RunResult>>(&text).unwrap(), results);
-    // Scripts rely on these keys.
+    // Scripts rely on these keys, so none may disappear.
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     for key in [
         "policy",

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of each figure of a result. Each uses a few records for which the result can be computed
-//! by hand.
+//! Tests of each figure of a result. Each test uses a few records, from which the expected value
+//! can be computed by hand.
 
 use TaskState::{Dead, Interruptible, Running};
 use report::{Run, RunResult, Summary};
 use trace::event::MigrateReason;
 use trace::{CpuPosition, Event, Record, Sink, TaskState};
 
-/// Returns 8 CPUs with two threads per core. CPUs 0-3 are node 0 and share an LLC. CPUs 4-7 are
-/// node 1, with an LLC per core.
+/// Returns the positions of 8 CPUs with two CPUs per core. CPUs 0-3 are node 0 and share an LLC.
+/// CPUs 4-7 are node 1 and have an LLC for each core.
 fn positions() -> Vec<CpuPosition> {
     (0..8)
         .map(|i| CpuPosition {
@@ -91,7 +91,7 @@ fn switches_to_idle_count_and_switches_to_the_same_task_do_not() {
 
 #[test]
 fn busy_time_includes_tasks_that_still_run() {
-    // CPU 0 is busy in 10..30 and 50..100, CPU 1 in 0..100. That is 170 of 8 x 100.
+    // CPU 0 is busy from 10 to 30 and from 50 to 100, CPU 1 from 0 to 100. This is 170 of 8 * 100.
     let records = [
         switch(0, 1, 0, Running, 6),
         switch(10, 0, 0, Running, 5),
@@ -111,7 +111,7 @@ fn offline_time_is_not_cpu_time() {
     let mut records = vec![switch(0, 7, 0, Running, 5)];
     records.extend((0..7).map(|cpu| at(0, cpu, Event::Hotplug { online: false })));
     records.push(at(50, 0, Event::Hotplug { online: true }));
-    // One CPU is online for 100 and one for 50. The busy time is 100.
+    // One CPU is online for 100 ns and one for 50 ns. The busy time is 100 ns.
     assert_eq!(result(100, &records).busy_percent, 66.667);
 }
 
@@ -132,11 +132,11 @@ fn latency_begins_at_waking_or_else_at_wakeup() {
     let records = [
         waking(10, 5),
         wakeup(12, 5),
-        switch(40, 0, 0, Running, 5), // 30
-        wakeup(45, 5),                // already awake, so no wait begins
+        switch(40, 0, 0, Running, 5), // latency 40 - 10
+        wakeup(45, 5),                // the task is awake, so no wait begins
         switch(50, 0, 5, Interruptible, 0),
         wakeup(60, 5),
-        switch(67, 0, 0, Running, 5), // 7
+        switch(67, 0, 0, Running, 5), // latency 67 - 60
     ];
     let r = result(100, &records);
     let p = r.wakeup_latency_ns;
@@ -153,8 +153,8 @@ fn latency_is_a_difference_of_local_times() {
     let after = |after, record| Record { after, ..record };
     let records = [
         after(3, waking(10, 5)),
-        after(8, switch(10, 0, 0, Running, 5)),       // 18 - 13
-        after(2, switch(50, 0, 5, Interruptible, 0)), // ran from 18 to 52
+        after(8, switch(10, 0, 0, Running, 5)),       // latency 18 - 13
+        after(2, switch(50, 0, 5, Interruptible, 0)), // the task ran from 18 to 52
     ];
     let r = result(100, &records);
     assert_eq!((r.wakeup_latency_ns.max, r.tasks[0].cpu_ns), (5, 34));
@@ -166,7 +166,7 @@ fn a_preempted_task_waits_without_a_wakeup() {
         wakeup(0, 5),
         switch(0, 0, 0, Running, 5),
         switch(10, 0, 5, Running, 6),
-        wakeup(15, 5), // still runnable, so no wait begins
+        wakeup(15, 5), // the task is still runnable, so no wait begins
         switch(30, 0, 6, Running, 5),
     ];
     let r = result(100, &records);
@@ -176,7 +176,7 @@ fn a_preempted_task_waits_without_a_wakeup() {
     );
     let five = r.tasks.iter().find(|t| t.pid == 5).unwrap();
     assert_eq!((five.wait_ns, five.preemptions, five.cpu_ns), (20, 1, 80));
-    // Task 6 loses the CPU at 30 and waits until the end.
+    // Task 6 loses the CPU at time 30 and waits until the end.
     let six = r.tasks.iter().find(|t| t.pid == 6).unwrap();
     assert_eq!((six.wait_ns, six.waits), (70, 1));
 }
@@ -346,7 +346,7 @@ fn fairness_compares_always_runnable_tasks() {
             },
         ),
         switch(750, 0, 5, Running, 6),
-        // Task 7 sleeps, so it is not compared.
+        // Task 7 sleeps, so it is not always runnable and must not be compared.
         switch(0, 1, 0, Running, 7),
         switch(10, 1, 7, Interruptible, 0),
     ];
@@ -406,7 +406,7 @@ fn only_the_tasks_with_the_most_cpu_time_are_listed() {
     );
 }
 
-/// The sizes of batches do not change the result.
+/// The sizes of batches must not change the result.
 #[test]
 fn batch_sizes_do_not_change_the_result() {
     let records = [

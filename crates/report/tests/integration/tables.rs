@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Golden tests of the tables that imitate perf and the kernel. The run is small enough to verify
-//! its numbers by hand.
+//! Tests that compare the tables in the format of perf and the kernel with committed texts. The run
+//! is so small that the numbers can be checked by hand.
 
 use report::{Latency, Schedstat, Timehist};
 use trace::event::MigrateReason;
@@ -33,14 +33,14 @@ fn records() -> Vec<Record> {
         (1200, 0, wakeup(12, 2, true)),
         (1225, 2, switch(0, Running, 12)),
         (1300, 2, switch(12, Interruptible, 0)),
-        // Task 11 is woken on a CPU of the same LLC. The 7 us between waking and wakeup count for
-        // perf, but not for the kernel.
+        // Task 11 is woken on a CPU of the same LLC. perf counts the 7 us between waking and
+        // wakeup, but the kernel does not.
         (2000, 0, waking(11, 10)),
         (2007, 0, wakeup(11, 1, false)),
         (2010, 1, switch(0, Running, 11)),
         (2400, 1, switch(11, Interruptible, 0)),
-        // An interrupt wakes task 12 on the interrupted CPU. It waits 300 us there, is migrated,
-        // and waits another 200 us.
+        // An interrupt wakes task 12 on the interrupted CPU. The task waits there for 300 us, is
+        // migrated, and waits for another 200 us.
         (3000, 0, waking(12, 0)),
         (3000, 0, wakeup(12, 0, false)),
         (

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Export to the text format of ftrace.
+//! Exports records in the text format of ftrace.
 //!
-//! The text is what tracefs' `trace` file and `trace-cmd report -R` print; [`crate::recording`]
-//! reads it. It contains sched_switch, sched_waking, sched_wakeup, sched_wakeup_new,
-//! sched_migrate_task, sched_process_fork, sched_process_exit, task_rename and bpf_trace_printk.
+//! The text is in the format that tracefs' `trace` file and `trace-cmd report -R` print.
+//! [`crate::recording`] can read it. It contains these events:
+//!
+//! - sched_switch, sched_waking, sched_wakeup, sched_wakeup_new, sched_migrate_task;
+//! - sched_process_fork, sched_process_exit, task_rename, bpf_trace_printk.
+//!
 //! Other records have no scheduler tracepoint and are left out.
 //!
 //! Times have nine digits after the point. Each event is one line, because control characters in
@@ -28,8 +31,8 @@ const HEADER: &str = "\
 #              | |         |   |||||     |         |
 ";
 
-/// Writes the records as ftrace's text. After an I/O error it writes nothing more, and
-/// [`Ftrace::finish`] returns the error.
+/// Writes the records as ftrace's text. After an I/O error it writes nothing more.
+/// [`Ftrace::finish`] then returns the error.
 pub struct Ftrace<W: Write> {
     output: Output<W>,
     follow: Follow,
@@ -66,8 +69,9 @@ impl<W: Write> Ftrace<W> {
         format!("{prefix}comm={comm} {prefix}pid={pid} {prefix}prio={prio}")
     }
 
-    /// Returns the name and the fields of the tracepoint for a record, or `None` if it has none.
-    /// Must be called before the record updates `follow`.
+    /// Returns the name and the fields of the tracepoint for a record, or `None` if there is no
+    /// such tracepoint. Must be called before the record is added to `follow`, because the fields
+    /// describe the state before the event.
     fn format_event(&mut self, record: &Record) -> Option<(&'static str, String)> {
         Some(match record.event {
             Event::Switch { prev, prev_state, next } => {
@@ -127,7 +131,7 @@ impl<W: Write> Ftrace<W> {
             0 => "<idle>",
             _ => &self.follow.task(current).comm,
         });
-        // Without a waker, the wake-up was done by an interrupt handler.
+        // If there is no waker, an interrupt handler has woken the task.
         let interrupt = if matches!(event, Event::Waking { waker: 0, .. }) {
             'h'
         } else {

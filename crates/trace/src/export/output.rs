@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A buffered writer for exports. It keeps the first I/O error instead of returning it at once.
+//! A buffered writer for exports. It keeps the first I/O error and returns it at the end.
 
 use std::io::{self, Write};
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Spans of time during which a CPU executes a callback or waits for a lock. They are nested like a
-//! call stack.
+//! Restores the order of the time spans during which a CPU executes a callback or waits for a lock.
 //!
-//! A record of a callback is made when the callback returns, so nested callbacks are recorded
-//! before the callback that contains them. All records carry the time at which the kernel was
-//! entered. This module restores the order in which the spans began.
+//! Spans are nested like a call stack. A callback is recorded when it returns, so nested callbacks
+//! are recorded before the callback that contains them. In addition, all records carry the time at
+//! which the kernel was entered, not the time at which the span began. This module computes when
+//! each span began and ended.
 
 use crate::event::{Event, Record};
 use std::cmp::Reverse;
@@ -29,18 +29,18 @@ struct Span {
     kind: SpanKind,
 }
 
-/// Collects the spans of one kernel entry and sorts them.
+/// Collects the spans of one entry into the kernel and sorts them.
 #[derive(Default)]
 pub(super) struct Spans {
     time: u64,
     pending: Vec<Span>,
-    /// End of the last span on each CPU.
+    /// Time at which the last span ends, for each CPU.
     busy_until: Vec<u64>,
 }
 
 impl Spans {
-    /// Adds a record. When a kernel entry is complete, calls `emit` with (time, CPU, edge) for each
-    /// of its spans. Times of one CPU never go back.
+    /// Adds a record. When all records of a kernel entry were added, calls `emit` with (time, CPU,
+    /// edge) for the begin and the end of each span. The times of one CPU never decrease.
     pub fn add(&mut self, record: &Record, emit: &mut dyn FnMut(u64, u32, Edge)) {
         let (after, ns, kind) = match record.event {
             Event::Callback { op, insns, after, ns } => (after, u64::from(ns), SpanKind::Callback { op, insns }),
@@ -60,11 +60,11 @@ impl Spans {
         });
     }
 
-    /// Emits the edges of the collected spans.
+    /// Emits the begin and the end of each collected span.
     pub fn finish(&mut self, emit: &mut dyn FnMut(u64, u32, Edge)) {
         let mut spans = std::mem::take(&mut self.pending);
-        // Records decide the order of spans with equal times: a later record contains an earlier
-        // one.
+        // If spans have equal times, the order of the records decides: a later record contains an
+        // earlier one.
         spans.reverse();
         spans.sort_by_key(|span| (span.cpu, span.begin, Reverse(span.end)));
         let mut open: Vec<u64> = Vec::new();
@@ -119,7 +119,7 @@ mod tests {
             (100, 0, callback(1, 15, 50)),
             (100, 1, callback(3, 5, 0)),
             (100, 0, callback(4, 65, 5)),
-            (120, 0, callback(5, 10, 60)), // the CPU was busy until 170
+            (120, 0, callback(5, 10, 60)), // begins while the CPU is busy until 170
         ] {
             spans.add(
                 &Record {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Parser for one line of a recording.
+//! Parses one line of a recording (the text that perf, trace-cmd or tracefs prints).
 //!
 //! ```text
 //! perf script       comm  pid [001] 1234.567890: sched:sched_switch: prev_comm=a prev_pid=1 prev_prio=120 ...
@@ -8,17 +8,17 @@
 //! tracefs           comm-pid (tgid) [001] d..2. 1234.567890: sched_switch: prev_comm=a prev_pid=1 ...
 //! ```
 //!
-//! Names may contain blanks and brackets. So where it matters, the parser searches for numbers from
-//! the end of the line.
+//! Task names may contain blanks and brackets. Where this matters, the parser therefore searches
+//! for numbers from the end of the line.
 
 use crate::event::TaskState;
 
-/// A task as it occurs in a line. `prio` is missing in some events.
+/// A task as a line describes it. `prio` is missing in some events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task<'a> {
     pub pid: u32,
     pub comm: &'a str,
-    /// The kernel's 0..139.
+    /// The kernel's priority from 0 to 139.
     pub prio: Option<i32>,
 }
 
@@ -28,8 +28,8 @@ pub struct Line<'a> {
     /// Time in ns.
     pub time: u64,
     pub cpu: u32,
-    /// The task that runs on the CPU; pid 0 is the idle task. It is unknown for some exiting tasks
-    /// that perf records.
+    /// The task that is running on the CPU. Pid 0 is the idle task. The task is unknown for some
+    /// events of exiting tasks that perf records.
     pub task: Option<Task<'a>>,
     /// Whether the event's flags say that it occurred in an interrupt.
     pub in_interrupt: bool,
@@ -64,7 +64,7 @@ pub enum LineEvent<'a> {
         file: &'a str,
     },
     Exit,
-    /// A handler of an interrupt, softirq or timer begins or ends.
+    /// The handler of an interrupt, softirq or timer begins or ends.
     Handler {
         begins: bool,
     },
@@ -72,7 +72,7 @@ pub enum LineEvent<'a> {
 }
 
 impl<'a> LineEvent<'a> {
-    /// Returns the task that the event is about, if it is not the running one.
+    /// Returns the task to which the event applies, if it is not the running task.
     pub fn task(&self) -> Option<&Task<'a>> {
         match self {
             LineEvent::Switch { next, .. } => Some(next),
@@ -85,10 +85,10 @@ impl<'a> LineEvent<'a> {
     }
 }
 
-/// Meaning of a line of text.
+/// The meaning of a line of text.
 pub enum Parsed<'a> {
     Event(Line<'a>),
-    /// A report of the tool that events were lost.
+    /// A message of the tool that events were lost.
     Lost,
     /// A line without an event: a header, a comment, or part of a call chain.
     Nothing,
@@ -97,7 +97,7 @@ pub enum Parsed<'a> {
 /// Parses a line.
 ///
 /// # Errors
-/// Returns what is missing for the line to be an event.
+/// Returns what was expected in the line and what was found.
 pub fn parse(text: &str) -> Result<Parsed<'_>, String> {
     let text = text.trim_end();
     let begin = text.trim_start();
@@ -161,7 +161,7 @@ pub fn parse(text: &str) -> Result<Parsed<'_>, String> {
     Ok(Parsed::Event(line))
 }
 
-/// Returns whether a line belongs to a call chain, which begins with an address.
+/// Returns whether a line belongs to a call chain. Such a line begins with an address.
 fn is_call(text: &str) -> bool {
     let first = text.split_whitespace().next().unwrap_or("");
     first.len() >= 6 && first.bytes().all(|b| b.is_ascii_hexdigit()) && text.ends_with(')')
@@ -187,8 +187,8 @@ fn split_at_cpu(text: &str) -> Option<(&str, u32, &str)> {
     None
 }
 
-/// Splits a line after the time. Returns the flags (empty if there are none), the time in ns, and
-/// the text after it.
+/// Splits a line after the time. Returns the flags (an empty text if there are none), the time in
+/// ns, and the text after the time.
 fn split_at_time(text: &str) -> Option<(&str, u64, &str)> {
     let mut rest = text.trim_start();
     let mut flags = "";
@@ -222,8 +222,8 @@ fn number<N: std::str::FromStr>(text: &str) -> Option<N> {
     digits.then(|| text.parse().ok()).flatten()
 }
 
-/// Returns whether an event marks the begin (`_entry`) or end (`_exit`) of a handler that runs in
-/// an interrupt.
+/// Returns whether an event marks the begin (`_entry`) or the end (`_exit`) of a handler that runs
+/// in an interrupt.
 fn handler(event: &str, end: &str) -> bool {
     let event = event.rsplit(':').next().unwrap_or(event);
     let kinds = [
@@ -236,8 +236,8 @@ fn handler(event: &str, end: &str) -> bool {
     event.strip_suffix(end).is_some_and(|kind| kinds.contains(&kind))
 }
 
-/// Returns whether the flags of an event say that it occurred in a hard or soft interrupt. The
-/// third flag contains that, as in "d..h2".
+/// Returns whether the flags of an event say that it occurred in a hard or soft interrupt. This is
+/// the third flag, for example the `h` in "d..h2".
 fn in_interrupt(flags: &str) -> bool {
     flags.len() >= 4 && matches!(flags.as_bytes()[2], b'h' | b's' | b'H' | b'Z' | b'z')
 }
@@ -274,7 +274,7 @@ fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
 }
 
 /// Parses "NAME:7 [120]", the form that libtraceevent prints. Returns the task and the text after
-/// it.
+/// the bracket.
 fn pretty(text: &str) -> Option<(Task<'_>, &str)> {
     let (bracket, prio, after) = text.match_indices(" [").find_map(|(at, _)| {
         let (prio, after) = text[at + 2..].split_once(']')?;

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Recordings of real machines, converted into records.
+//! Reads recordings of real machines and converts them into records.
 //!
-//! A recording is either the text that `perf script`, `trace-cmd report` or tracefs' `trace` file
-//! prints, or the pages of the kernel's ring buffers ([`Ring`]). It must contain sched_switch and
-//! at least one of sched_waking and sched_wakeup. The reader also uses sched_wakeup_new,
-//! sched_migrate_task, sched_process_fork, sched_process_exec and sched_process_exit, and ignores
-//! all other events.
+//! A recording has one of two forms. It is either text that `perf script`, `trace-cmd report` or
+//! tracefs' `trace` file prints, or the pages of the kernel's ring buffers ([`Ring`]). It must
+//! contain sched_switch and at least one of sched_waking and sched_wakeup. The reader also uses
+//! sched_wakeup_new, sched_migrate_task, sched_process_fork, sched_process_exec and
+//! sched_process_exit, and ignores all other events.
 //!
-//! Time 0 is the time of the first event. Facts that are missing in the recording are inferred:
+//! Time 0 is the time of the first event. Information that is missing in the recording is inferred:
 //!
 //! - A task without a fork event existed from the start.
-//! - The task that runs on a CPU at the CPU's first event has run there since the start, or since
-//!   its last event on another CPU.
+//! - A task that runs on a CPU at the CPU's first event has run there since the start. If the task
+//!   had an earlier event on another CPU, it has run here since that event.
 //! - A missing switch is assumed to have happened at the CPU's next event.
 //!
-//! A wake-up by an interrupt handler has no waker. ftrace marks such wake-ups. For perf, they are
-//! recognized only if the begin and end of handlers were recorded as well (irq:*,
-//! irq_vectors:local_timer_*, timer:hrtimer_expire_*).
+//! A wake-up by an interrupt handler has no waker. ftrace marks such wake-ups. In perf's
+//! recordings, they are recognized only if the begin and the end of handlers were recorded as well
+//! (irq:*, irq_vectors:local_timer_*, timer:hrtimer_expire_*).
 
 mod line;
 mod ring;
@@ -32,7 +32,7 @@ use std::fmt;
 pub struct Recording {
     /// Records in order of time.
     pub records: Vec<Record>,
-    /// Time of the first event on the recorder's clock in ns.
+    /// Time of the first event in ns, on the clock of the recording machine.
     pub start: u64,
     pub switches: u32,
     /// Number of switches that must have happened but are not in the recording, plus the number of
@@ -43,7 +43,7 @@ pub struct Recording {
 /// Reason why a recording cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordingError {
-    /// Line number, starting at 1; 0 if the recording is not a text.
+    /// Line number, starting at 1. 0 if the recording is not a text.
     pub line: u32,
     pub message: String,
     pub hint: &'static str,
@@ -65,13 +65,13 @@ const FORMAT_HINT: &str =
 const LOST_HINT: &str = "record all CPUs (-a) with larger buffers (perf record -m 16M, trace-cmd record -b 100000)";
 /// Maximum number of characters in a task's name.
 const COMM_LEN: usize = 15;
-/// Number of switches among which one may be missing.
+/// Number of switches of which at most one may be missing.
 const SWITCHES_PER_MISSING: u32 = 10;
 
 /// Reads the text of a recording.
 ///
 /// # Errors
-/// Fails on a line that is no event, on a text without events, and if too many switches are
+/// Fails on a line that is not an event, on a text without events, and if too many switches are
 /// missing.
 pub fn read(text: &str) -> Result<Recording, RecordingError> {
     let mut lines = Vec::new();
@@ -99,13 +99,13 @@ struct Builder {
     records: Vec<Record>,
     switches: u32,
     missing: u32,
-    /// CPUs that have events.
+    /// CPUs that have at least one event.
     cpus: BTreeSet<u32>,
     /// Pid of the running task of each CPU.
     running: BTreeMap<u32, u32>,
     alive: BTreeSet<u32>,
     asleep: BTreeSet<u32>,
-    /// Tasks that are being woken: after sched_waking and before they are queued on a CPU.
+    /// Tasks that are being woken: sched_waking was recorded, but they are not yet queued on a CPU.
     waking: BTreeSet<u32>,
     /// Number of interrupt handlers that are running, by CPU.
     handlers: BTreeMap<u32, u32>,
@@ -116,7 +116,7 @@ struct Builder {
 impl Builder {
     /// Converts all lines. The lines of each CPU must be in order.
     fn build(mut self, mut lines: Vec<Line>) -> Result<Recording, RecordingError> {
-        // The tools merge the CPUs' recordings, but not exactly in order.
+        // The tools merge the recordings of the CPUs, but not always in the order of time.
         lines.sort_by_key(|line| line.time);
         let Some(start) = lines.first().map(|line| line.time) else {
             return Err(RecordingError {
@@ -158,7 +158,8 @@ impl Builder {
     }
 
     /// Determines the state at time 0. Returns the task that runs on each CPU before the CPU's
-    /// first event, as (index of the line before which it starts, time, CPU, pid), sorted.
+    /// first event. Each entry is (index of the line before which the task starts, time, CPU, pid).
+    /// The entries are sorted.
     fn initial_tasks(&mut self, lines: &[Line]) -> Vec<(usize, u64, u32, u32)> {
         let mut last_seen: BTreeMap<u32, (usize, u64)> = BTreeMap::new();
         let mut forked = BTreeSet::new();
@@ -167,7 +168,7 @@ impl Builder {
         for (index, line) in lines.iter().enumerate() {
             if let Some(task) = &line.task {
                 first.entry(line.cpu).or_insert_with(|| {
-                    // The task starts here after its last event on another CPU.
+                    // The task has run on this CPU since its last event on another CPU.
                     let seen = last_seen.get(&task.pid).filter(|_| task.pid != 0);
                     let (from, since) = seen.map_or((0, 0), |&(at, time)| (at + 1, time + 1));
                     (from, since.min(line.time), line.cpu, task.pid)
@@ -220,7 +221,7 @@ impl Builder {
         });
     }
 
-    /// Records a new task, unless it exists already.
+    /// Records a new task, unless the task already exists.
     fn create(&mut self, time: u64, cpu: u32, task: &Task, parent: u32) {
         let pid = task.pid;
         if pid == 0 || !self.alive.insert(pid) {
@@ -236,8 +237,8 @@ impl Builder {
         self.add_record(time, cpu, new);
     }
 
-    /// Adds a switch to `next` at `time` if another task was running, because the real switch is
-    /// missing.
+    /// Adds a switch to `next` at `time` if the recording says that another task was running. The
+    /// real switch is missing in this case.
     fn infer_switch(&mut self, time: u64, cpu: u32, next: u32) {
         let running = self.running.insert(cpu, next).unwrap_or(0);
         if running != next {
@@ -257,7 +258,8 @@ impl Builder {
         match &line.event {
             LineEvent::Switch { prev_state, next } => {
                 self.switches += 1;
-                // A handler never switches tasks. If one seems to be running, its end is missing.
+                // A handler never switches tasks. If a handler still seems to be running, its end
+                // is missing.
                 self.handlers.remove(&cpu);
                 self.leave_other_cpus(time, cpu, next.pid);
                 self.running.insert(cpu, next.pid);
@@ -269,7 +271,7 @@ impl Builder {
                 }
                 self.switch(time, cpu, current, *prev_state, next.pid);
             }
-            // Only the first of sched_waking and sched_wakeup produces a Waking record.
+            // Either sched_waking or sched_wakeup produces a Waking record, whichever comes first.
             LineEvent::Wakeup { task, waking, target } => {
                 if self.asleep.remove(&task.pid) {
                     self.waking.insert(task.pid);
@@ -313,8 +315,8 @@ impl Builder {
         }
     }
 
-    /// Records that a task was queued. A target CPU without any events is replaced by the current
-    /// CPU.
+    /// Records that a task was put on a CPU's runqueue. If the target CPU has no events, the
+    /// current CPU is used instead.
     fn queued(&mut self, time: u64, cpu: u32, pid: u32, target: Option<u32>, new: bool) {
         let target = target.filter(|target| self.cpus.contains(target)).unwrap_or(cpu);
         self.add_record(time, cpu, Event::Wakeup { pid, target, new });
@@ -328,7 +330,7 @@ impl Builder {
         }
     }
 
-    /// Ends the task's time on other CPUs, because it now runs on `cpu`.
+    /// Ends a task's time on other CPUs, because the task now runs on `cpu`.
     fn leave_other_cpus(&mut self, time: u64, cpu: u32, pid: u32) {
         let others = self.running.iter();
         let other = others.filter(|&(&other, &task)| task == pid && other != cpu && pid != 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reader of the kernel's ring buffer pages (`trace_pipe_raw`). Their times have nanoseconds.
+//! Reads pages of the kernel's ring buffer (`trace_pipe_raw`). Their times are in nanoseconds.
 //!
 //! ```text
 //! page:   time of the first event (u64) | bytes in use, flags above (u64) | events ...
@@ -14,7 +14,7 @@ use super::{Builder, Recording, RecordingError};
 use crate::event::TaskState;
 use std::collections::BTreeMap;
 
-/// The events that are read, by their names in tracefs' group `sched`.
+/// The events that are read: their names in the group `sched` of tracefs.
 pub const EVENTS: [&str; 8] = [
     "sched_switch",
     "sched_waking",
@@ -27,7 +27,7 @@ pub const EVENTS: [&str; 8] = [
 ];
 
 const HEADER: usize = 16;
-/// Mask of the bits that hold a page's length. Flags are above them.
+/// Mask of the bits that contain the length of a page's data. Flags are above these bits.
 const LENGTH: u64 = 0x000f_ffff;
 const MISSED: u64 = 1 << 31;
 /// Type of padding and of discarded events. The next two types change the current time.
@@ -49,11 +49,11 @@ struct Format {
 struct Field {
     offset: usize,
     size: usize,
-    /// Whether the field contains the offset and the size of its bytes instead of the bytes.
+    /// Whether the field contains the offset and the size of the data instead of the data.
     indirect: bool,
 }
 
-/// Contents of a ring buffer: the kernel's descriptions of events, and the recorded pages.
+/// The contents of a ring buffer: the kernel's descriptions of events, and the recorded pages.
 #[derive(Default)]
 pub struct Ring {
     formats: BTreeMap<u16, Format>,
@@ -75,7 +75,7 @@ impl Ring {
     /// Adds the text of the `format` file of one of [`EVENTS`].
     ///
     /// # Errors
-    /// Fails if the text is no description of that event.
+    /// Fails if the text does not describe that event.
     pub fn describe(&mut self, event: &str, text: &str) -> Result<(), String> {
         let unknown = || format!("{event}: the kernel's description of this event cannot be read");
         let event = EVENTS.iter().position(|known| *known == event).ok_or_else(unknown)?;
@@ -110,7 +110,7 @@ impl Ring {
         self.names.insert(pid, comm.to_owned());
     }
 
-    /// Adds whole pages of a CPU. Pages of one CPU must be added in order.
+    /// Adds whole pages of a CPU. The pages of one CPU must be added in their order.
     pub fn take(&mut self, cpu: u32, pages: &[u8]) {
         self.pages.entry(cpu).or_default().extend_from_slice(pages);
     }
@@ -173,7 +173,8 @@ impl Ring {
             let next_length = usize::try_from(next).unwrap_or(usize::MAX);
             at += 4;
             let length = match kind {
-                // Either the rest of the page is unused, or an event was discarded.
+                // If the time difference is 0, the rest of the page is unused. Otherwise an event
+                // was discarded.
                 PADDING if delta == 0 => break,
                 PADDING => {
                     at = at.saturating_add(next_length);
@@ -185,8 +186,8 @@ impl Ring {
                     continue;
                 }
                 TIME_STAMP => {
-                    // The topmost bits of the time are not stored, so they are kept from the
-                    // current time.
+                    // The topmost bits of the time are not stored in this event. They are taken
+                    // from the current time.
                     time = (time & 0xf800_0000_0000_0000) | (next << 27) | delta;
                     at += 4;
                     continue;
@@ -311,8 +312,8 @@ fn number<const N: usize>(data: &[u8], at: usize) -> Option<u64> {
     Some(bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))
 }
 
-/// Converts the state bits of the tracepoint. The bit for a preempted task is above the bits
-/// examined here.
+/// Converts the state bits of the tracepoint. Only the lowest 8 bits are examined. The bit for a
+/// preempted task is above them.
 fn state(bits: i64) -> TaskState {
     match bits & 0xff {
         0 => TaskState::Running,

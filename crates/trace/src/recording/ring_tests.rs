@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of reading ring buffer pages. The pages are built by hand in the kernel's format.
+//! Tests of reading ring buffer pages. The tests build the pages in the kernel's format.
 
 use super::*;
 use crate::event::TaskState::{Interruptible, Running};
@@ -118,12 +118,12 @@ fn events(ring: &Ring) -> Vec<(u64, u32, Event)> {
 fn times_have_nanoseconds_and_wakeups_by_interrupts_have_no_waker() {
     let mut ring = ring();
     let mut bytes = event(5, &switch(("swapper/0", 0), 0, ("a", 1)));
-    // A pause that needs more than 27 bits: (3 << 27) + 7.
+    // A pause of (3 << 27) + 7 ns, which needs more than 27 bits.
     bytes.extend((7_u32 << 5 | 30).to_le_bytes());
     bytes.extend(3_u32.to_le_bytes());
     bytes.extend(event(1, &waking(1, 0x01, "b", 2)));
     bytes.extend(event(1, &waking(1, 0x09, "c", 3)));
-    // A discarded event. The time it contains is not added.
+    // A discarded event. The time in it must not be added.
     bytes.extend((9_u32 << 5 | 29).to_le_bytes());
     bytes.extend(8_u32.to_le_bytes());
     bytes.extend([0; 4]);

@@ -210,8 +210,8 @@ fn a_few_switches_may_be_missing() {
             there + &format!("b 2 [000] 1.{round:02}0001: sched_switch: b:2 [120] R ==> a:1 [120]\n")
         })
         .collect();
-    // First, task b appears on a's CPU. Then c appears on another CPU than before. perf no longer
-    // knows the pid of d.
+    // First, the switch to task b is missing on a's CPU. Then task c appears on another CPU than
+    // before. At last, perf no longer knows the pid of task d.
     let gaps = "\
 b 2 [000] 2.000007: sched_switch: b:2 [120] S ==> c:3 [120]
 c 3 [001] 2.000009: sched_switch: c:3 [120] S ==> d:4 [120]
@@ -238,7 +238,7 @@ c 3 [001] 2.000009: sched_switch: c:3 [120] S ==> d:4 [120]
     assert_eq!(late, want);
 }
 
-/// A damaged text is either read or refused. It never makes the reader panic.
+/// Damages texts at random. Each must be either read or refused, without a panic.
 #[test]
 fn damaged_texts_never_panic() {
     let mut state = 1_u64;

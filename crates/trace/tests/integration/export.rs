@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of the exporters: golden texts of a small run, and reading an export back.
+//! Tests of the exporters: comparison with golden texts, and reading an exported text back.
 
 use trace::event::MigrateReason;
 use trace::export::Ftrace;
@@ -117,8 +117,8 @@ fn ftrace_text_matches_golden() {
     golden::check!("ftrace.txt", &ftrace(&records()));
 }
 
-/// The exported text can be read as a recording, and exporting that recording again yields the same
-/// records.
+/// Reads the exported text as a recording and exports this recording again. Both recordings must
+/// have the same records.
 #[test]
 fn ftrace_text_is_read_back_as_a_recording() {
     let text = ftrace(&records());
@@ -146,7 +146,7 @@ fn ftrace_text_is_read_back_as_a_recording() {
     assert_eq!(again.records, recording.records);
 }
 
-/// An I/O error is returned at the end, and nothing is written after it.
+/// A sink that fails must return the error at the end and write nothing after it.
 #[test]
 fn io_errors_are_returned_at_the_end() {
     #[derive(Debug)]
@@ -173,7 +173,7 @@ fn io_errors_are_returned_at_the_end() {
     assert_eq!(perfetto.finish(0).unwrap_err().kind(), error);
 }
 
-/// Task names with newlines and terminal controls do not add lines to the text.
+/// Task names that contain newlines and terminal controls must not add lines to the text.
 #[test]
 fn every_ftrace_event_is_one_line_despite_hostile_names() {
     let hostile = "x\n  evil-9\x1b[2J\u{9b}2J";

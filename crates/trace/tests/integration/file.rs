@@ -117,7 +117,8 @@ fn the_result_of_a_run_is_read_back() {
     );
 }
 
-/// Every truncated file is reported as such, with the offset of the cut.
+/// Cuts a file at every byte. The reader must report that the file is truncated, with the offset of
+/// the cut.
 #[test]
 fn truncated_files_are_reported_with_the_offset() {
     let (bytes, _) = write(&records(200));
@@ -177,7 +178,8 @@ fn invalid_blocks_with_valid_checksums_are_errors() {
         file.extend((block.len() as u32).to_le_bytes());
         file.extend(Hash::checksum(&block).to_le_bytes());
         file.extend(&block);
-        // The file has no end, so reading must fail. The test checks that it fails without a panic.
+        // The file has no end, so an error is certain. The test checks that the reader does not
+        // panic.
         let error = read(&file).unwrap_err();
         assert!(!matches!(error, ReadError::Io { .. } | ReadError::NotATrace), "{error}");
     }
@@ -271,7 +273,8 @@ fn write_errors_are_returned_at_the_end() {
     }
 }
 
-/// Blocks are written when they are full, so the buffer does not grow with the trace.
+/// Checks that blocks are written when they are full, so that the buffer does not grow with the
+/// trace.
 #[test]
 fn the_buffer_is_bounded() {
     let mut full = Full {
@@ -287,7 +290,7 @@ fn the_buffer_is_bounded() {
     assert!(full.largest < 70_000, "largest write {}", full.largest);
 }
 
-/// A reader that returns one byte at a time and an interruption before each byte.
+/// A reader that returns one byte at a time and an interruption error before each byte.
 struct Slow<'a>(&'a [u8], bool);
 
 impl Read for Slow<'_> {
@@ -311,7 +314,7 @@ fn short_and_interrupted_reads_work() {
     assert_eq!(read, records);
 }
 
-/// A record that no reader would accept is not written.
+/// A record that no reader would accept must not be written.
 #[test]
 fn a_too_long_record_is_an_error() {
     let text = "x".repeat(17 << 20);

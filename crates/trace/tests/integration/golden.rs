@@ -46,17 +46,17 @@ fn cpus_beyond_the_drawing_are_ignored() {
     assert_eq!(draw(options(), 1, 10_000, &more), draw(options(), 1, 10_000, &known));
 }
 
-/// Two CPUs and three tasks: cells shared by several tasks, an idle time shorter than a step,
-/// hotplug, and the list.
+/// Draws two CPUs and three tasks. Several tasks share a cell, an idle time is shorter than a step,
+/// a CPU goes offline, and the switches are listed.
 #[test]
 fn few_tasks_are_drawn_as_letters() {
     let mut records = vec![task(3, "worker-0"), task(4, "worker-1"), task(9, "init")];
     records.extend([
         switch(0, 0, 0, 3),
         switch(2_000, 1, 0, 4),
-        switch(6_400, 0, 3, 9), // worker-0 has 40 % of the column
+        switch(6_400, 0, 3, 9), // worker-0 uses 40 % of the column
         switch(9_000, 0, 9, 3),
-        switch(11_100, 1, 4, 0), // idle for only a tenth of a step
+        switch(11_100, 1, 4, 0), // the CPU is idle for only a tenth of a step
         switch(11_200, 1, 0, 4),
         switch(15_000, 1, 4, 0),
         Record {
@@ -83,8 +83,8 @@ fn few_tasks_are_drawn_as_letters() {
     golden::check!("draw-letters.txt", &draw(options, 2, 36_000, &records));
 }
 
-/// The window begins and ends while tasks run. The drawing is wider than a line, so it continues in
-/// several bands.
+/// The window begins and ends while tasks are running. The drawing is wider than a line, so it
+/// continues in several bands.
 #[test]
 fn a_wide_window_is_drawn_in_bands() {
     let records = [
@@ -102,7 +102,7 @@ fn a_wide_window_is_drawn_in_bands() {
     golden::check!("draw-bands.txt", &draw(options, 1, 1_000_000, &records));
 }
 
-/// 32 CPUs and 300 tasks that take turns.
+/// Draws 32 CPUs and 300 tasks that run in turn.
 #[test]
 fn many_tasks_are_drawn_with_numbered_labels() {
     let mut records: Vec<Record> = (0..300)
@@ -135,7 +135,7 @@ fn many_tasks_are_drawn_with_numbered_labels() {
     );
 }
 
-/// The bytes of a trace file. They may change only if the version of the format changes.
+/// Checks the bytes of a trace file. They may change only if the version of the format changes.
 #[test]
 fn the_bytes_of_a_file_match_golden() {
     let header = Header {

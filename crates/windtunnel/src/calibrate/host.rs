@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The host's CPUs: which ones this process may use, the distances between them, and pinning.
+//! The CPUs of the host: which ones this process may use, how far apart they are, and how a thread
+//! is pinned to one.
 
 use crate::error::Error;
 use input::cpu_list;
@@ -9,13 +10,14 @@ use std::time::Instant;
 /// A CPU of the host.
 #[derive(Clone, Copy, Debug)]
 pub struct Cpu {
-    /// Number in the machine file, which leaves out offline CPUs.
+    /// Number of the CPU in the machine file. The machine file numbers only online CPUs, without
+    /// gaps.
     pub number: u32,
-    /// Number on the host.
+    /// Number of the CPU in the host's kernel.
     os: usize,
 }
 
-/// The CPU that measures, and one partner CPU at each distance from it.
+/// The CPU on which the measurements run, and one partner CPU at each distance from it.
 pub struct Pairs {
     pub first: Cpu,
     /// Partners, indexed by `Distance`. `None` if no usable CPU is that far away.
@@ -53,7 +55,8 @@ impl Pairs {
         })
     }
 
-    /// Calls `measure` with the first CPU and each partner. Returns the results by distance.
+    /// Calls `measure` once for each partner, with the first CPU and the partner. Returns the
+    /// results by distance.
     pub fn map(&self, mut measure: impl FnMut(Cpu, Cpu) -> Result<f64, Error>) -> Result<[Option<f64>; 5], Error> {
         let mut values = [None; 5];
         for (value, other) in values.iter_mut().zip(self.others) {
@@ -81,8 +84,8 @@ fn allowed() -> Result<Vec<usize>, Error> {
         .collect())
 }
 
-/// Returns the host's online CPUs in ascending order, or CPUs 0 to 1023 if sysfs does not list
-/// them.
+/// Returns the host's online CPUs in ascending order. If sysfs does not list them, returns CPUs 0
+/// to 1023.
 fn online() -> Vec<usize> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_else(|_| "0-1023".into());
     let cpus = cpu_list::parse(text.trim(), machine::MAX_CPUS).unwrap_or_default();
@@ -100,13 +103,13 @@ pub fn pin(cpu: Cpu) -> Result<(), Error> {
     if ok { Ok(()) } else { Err(failed("sched_setaffinity")) }
 }
 
-/// Returns an error for a system call that has just failed, from errno.
+/// Returns an error that names the failed system call and describes the current errno.
 pub fn failed(call: &str) -> Error {
     Error::new(format!("{call}: {}", std::io::Error::last_os_error()))
 }
 
-/// Runs `batch` several times and returns the least time per operation, in ns. `batch` returns the
-/// number of operations that it did.
+/// Runs `batch` several times and returns the time per operation of the fastest batch, in ns.
+/// `batch` returns the number of operations that it executed.
 pub fn least(batches: u32, mut batch: impl FnMut() -> u64) -> f64 {
     let once = |_| {
         let started = Instant::now();

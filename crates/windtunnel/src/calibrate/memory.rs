@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Measures the costs of cache line transfers, lock hand-overs and cache reloads.
+//! Measures what it costs to transfer a cache line, to hand over a lock, and to reload a cache.
 
 use super::host::{Cpu, Pairs, least, pin};
 use super::{Constant, by_distance, cache_sizes, ps};
@@ -11,18 +11,20 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 const BATCHES: u32 = 20;
 const ROUNDS: u64 = 2_000;
 const LINE: usize = 64;
-/// Number of polls after which a CPU stops waiting for its partner, which may not be running.
+/// Number of polls after which a CPU stops waiting for its partner, because the partner may not be
+/// running.
 const PATIENCE: u32 = 10_000_000;
-/// Largest amount of memory that is read to empty the caches, in bytes.
+/// Maximum amount of memory that is read in order to evict all other data from the caches, in
+/// bytes.
 const SWEEP_MAX: usize = 256 << 20;
 
-/// A counter on cache lines of its own, at a distance from others that defeats the adjacent-line
-/// prefetcher.
+/// A counter that shares its cache line with no other data. The alignment of 256 bytes also keeps
+/// it apart from data that the adjacent-line prefetcher would fetch with it.
 #[repr(align(256))]
 #[derive(Default)]
 struct Alone(AtomicU64);
 
-/// A ticket lock, which serves waiters in the order of arrival.
+/// A ticket lock: waiters acquire it in the order of their arrival.
 #[derive(Default)]
 struct Ticket {
     next: Alone,
@@ -30,7 +32,7 @@ struct Ticket {
 }
 
 impl Ticket {
-    /// Acquires the lock and returns the ticket.
+    /// Acquires the lock and returns the ticket of the caller.
     fn lock(&self) -> u64 {
         let ticket = self.next.0.fetch_add(1, Relaxed);
         while self.serving.0.load(Acquire) != ticket {
@@ -39,7 +41,8 @@ impl Ticket {
         ticket
     }
 
-    /// Spins until another CPU waits for the lock. The caller holds the lock with this ticket.
+    /// Spins until another CPU waits for the lock. The caller holds the lock and passes its own
+    /// ticket.
     fn wait_for_waiter(&self, ticket: u64) {
         let mut patience = PATIENCE;
         while self.next.0.load(Relaxed) == ticket + 1 && patience > 0 {
@@ -53,10 +56,11 @@ impl Ticket {
     }
 }
 
-/// Runs `body(0)` and `body(1)` on two CPUs at the same time, in several batches. Returns the least
-/// time per operation, in ns. `operations` counts the operations of both sides in one batch.
+/// Runs `body(0)` on one CPU and `body(1)` on the other at the same time, in several batches.
+/// `operations` is the number of operations in one batch, of both CPUs together. Returns the time
+/// per operation of the fastest batch, in ns.
 fn run_together(here: Cpu, there: Cpu, operations: u64, body: impl Fn(u64) + Sync) -> Result<f64, Error> {
-    // Number of the batch that each side has started.
+    // Number of the latest batch that each CPU has started.
     let begun = [Alone::default(), Alone::default()];
     let meet = |side: usize, batch: u64| {
         begun[side].0.store(batch, Release);
@@ -94,8 +98,8 @@ fn run_together(here: Cpu, there: Cpu, operations: u64, body: impl Fn(u64) + Syn
     })
 }
 
-/// Returns the time to transfer a cache line between two CPUs, in ns. Both CPUs increment one
-/// counter in turn.
+/// Returns the time to transfer a cache line between two CPUs, in ns. The two CPUs take turns in
+/// incrementing one counter.
 fn transfer(here: Cpu, there: Cpu) -> Result<f64, Error> {
     let number = Alone::default();
     run_together(here, there, 2 * ROUNDS, |side| {
@@ -110,8 +114,8 @@ fn transfer(here: Cpu, there: Cpu) -> Result<f64, Error> {
     })
 }
 
-/// Returns the time to hand a lock over to a waiter on another CPU, in ns. The transfer of the
-/// cache line with which the waiter takes its ticket is subtracted.
+/// Returns the time to hand over a lock to a waiter on another CPU, in ns. To take a ticket, the
+/// waiter transfers a cache line. The time of this transfer is subtracted.
 fn hand_over(here: Cpu, there: Cpu) -> Result<f64, Error> {
     let lock = Ticket::default();
     let round = run_together(here, there, 2 * ROUNDS, |_| {
@@ -151,7 +155,7 @@ pub(super) fn measure_transfers(pairs: &Pairs) -> Result<Vec<Constant>, Error> {
         by_distance(
             "cache_line",
             transfer,
-            "measured: one transfer of a cache line that two CPUs write in turn",
+            "measured: one transfer of a cache line that two CPUs write alternately",
         ),
         by_distance(
             "lock_handover",
@@ -166,15 +170,16 @@ pub(super) fn measure_transfers(pairs: &Pairs) -> Result<Vec<Constant>, Error> {
     ])
 }
 
-/// Memory that is read one cache line at a time, in scattered chunks of four cache lines. To a
-/// prefetcher this looks like a task's working set.
+/// Memory that is read one cache line at a time, in scattered chunks of four cache lines. The
+/// prefetcher of the CPU can predict these accesses about as well as those to a task's working set.
 struct Memory {
     words: Vec<u64>,
     chunks: Vec<u32>,
 }
 
 impl Memory {
-    /// Allocates the memory. The calling thread touches it first, which places it on its NUMA node.
+    /// Allocates the memory. The calling thread writes it first, so the kernel places it on this
+    /// thread's NUMA node.
     fn new(bytes: usize) -> Memory {
         let nr = (bytes / (4 * LINE)).max(1);
         let mut chunks: Vec<u32> = (0..input::index(nr)).collect();
@@ -207,7 +212,7 @@ impl Memory {
     }
 }
 
-/// Returns the time per byte of reading `memory` just after `other`, in ns.
+/// Returns the time per byte of reading `memory` just after reading `other`, in ns.
 fn read_after(memory: &Memory, other: &Memory) -> f64 {
     (0..5)
         .map(|_| {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Measures the host and writes a machine file with its cost constants.
 //!
-//! Everything is measured from user space, without privileges, by threads and processes that are
-//! pinned to CPUs. Other load on the host can only slow a measurement down, so each result is the
-//! least of several short batches.
+//! All measurements run in user space, without privileges, in threads and processes that are pinned
+//! to CPUs. Other load on the host can only make a measurement slower. Each measurement therefore
+//! runs several short batches and uses the fastest one.
 //!
 //! Some costs cannot be measured separately, for example schedule() and the rest of a context
-//! switch. These are divided in the proportions of the default table, and their source text says
-//! so. A cost that cannot be measured at all is left out of the file and keeps its default.
+//! switch. In this case the measured sum is divided in the proportions of the default cost table,
+//! and the `source` text in the file says so. If a cost cannot be measured at all, the file omits
+//! it, so that it keeps its default.
 
 mod host;
 mod memory;
@@ -18,15 +19,15 @@ use host::Pairs;
 use machine::{ByDistance, Costs, Definition, Topology};
 use std::fmt::Write;
 
-/// An entry of the file's cost table.
+/// An entry of the machine file's cost table.
 struct Constant {
     name: &'static str,
     value: String,
     source: String,
 }
 
-/// Measures this host and returns the text of its machine file. `report` is called with the subject
-/// of each measurement before it starts.
+/// Measures this host and returns the text of its machine file. Before each measurement, `report`
+/// is called with a description of the measured costs.
 ///
 /// # Errors
 /// The host's topology cannot be read, or this process may use none of its CPUs.
@@ -70,7 +71,7 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", plain.replace('\\', r"\\").replace('"', "\\\""))
 }
 
-/// Returns a constant in ns, at least 1.
+/// Converts `ns` to a constant in whole ns, at least 1.
 fn ns(name: &'static str, ns: f64, source: impl Into<String>) -> Constant {
     Constant {
         name,
@@ -79,7 +80,7 @@ fn ns(name: &'static str, ns: f64, source: impl Into<String>) -> Constant {
     }
 }
 
-/// Returns a constant in ps, at least 1. The argument is in ns.
+/// Converts `ns` to a constant in ps, at least 1.
 fn ps(name: &'static str, ns: f64, source: impl Into<String>) -> Constant {
     Constant {
         name,
@@ -92,8 +93,8 @@ fn whole(value: f64) -> u64 {
     report::rounded(value.clamp(1.0, f64::from(u32::MAX)))
 }
 
-/// Returns a constant with one value for each distance, nearest first. A distance that does not
-/// occur on this machine gets the value of the next nearer one.
+/// Returns a constant with one value for each distance, nearest first. If no two CPUs of this
+/// machine have a certain distance, the value of the next shorter distance is used.
 fn by_distance(name: &'static str, measured: [Option<f64>; 5], source: &str) -> Constant {
     let first = measured.iter().flatten().next().copied().unwrap_or(0.0);
     let mut last = first;
@@ -122,8 +123,8 @@ fn by_distance(name: &'static str, measured: [Option<f64>; 5], source: &str) -> 
     }
 }
 
-/// Returns the shares of wake-up, schedule() and the switch itself in a context switch, according
-/// to the default table.
+/// Returns which fractions of a context switch are the wake-up, schedule() and the switch itself,
+/// according to the default cost table.
 fn shares() -> (f64, f64, f64) {
     let Costs {
         wakeup_ns,

@@ -9,7 +9,8 @@ use std::hint::black_box;
 
 const BATCHES: u32 = 20;
 
-/// BPF instructions per round of the measured loop, which looks through entries like a policy's.
+/// Number of BPF instructions to which one round of the measured loop corresponds. The loop
+/// searches an array, as many policies do.
 const ROUND: u64 = 8;
 
 pub(super) fn measure_instructions(pairs: &Pairs) -> Result<Vec<Constant>, Error> {
@@ -21,7 +22,8 @@ pub(super) fn measure_instructions(pairs: &Pairs) -> Result<Vec<Constant>, Error
     let insn = least(BATCHES, || {
         let mut best = 0;
         for i in 0..100_000_usize {
-            // The next index depends on the entry found, so that the CPU cannot overlap the rounds.
+            // The next index depends on the entry found, so that the CPU cannot execute two rounds
+            // at the same time.
             let entry = black_box(entries[(i + input::to_usize(best)) & 4095]);
             if entry & 3 != 0 {
                 best = (best ^ entry).wrapping_add(1);
@@ -44,7 +46,7 @@ pub(super) fn measure_instructions(pairs: &Pairs) -> Result<Vec<Constant>, Error
         ps(
             "bpf_insn",
             insn,
-            "measured: a loop over entries, counted as 8 BPF instructions per round",
+            "measured: a loop that searches an array, counted as 8 BPF instructions per round",
         ),
         ns("syscall", syscall, "measured: getppid"),
     ])
@@ -75,7 +77,7 @@ impl Pipe {
         unsafe { libc::write(self.write, [0_u8].as_ptr().cast(), 1) == 1 }
     }
 
-    /// Reads one byte. Returns false at the end of the data.
+    /// Reads one byte. Returns false at the end of file.
     fn take(&self) -> bool {
         let mut byte = [0_u8];
         // SAFETY: `byte` has room for one byte.
@@ -93,8 +95,8 @@ impl Drop for Pipe {
     }
 }
 
-/// Returns the time to pass one byte through a pipe from one process to the other, in ns. The two
-/// processes run on these CPUs and pass the byte to and fro.
+/// Returns the time to pass one byte through a pipe from one process to another, in ns. Each
+/// process runs on one of the two CPUs, and they pass the byte back and forth.
 fn pass(here: Cpu, there: Cpu) -> Result<f64, Error> {
     let (to, from) = (Pipe::new()?, Pipe::new()?);
     pin(here)?;
@@ -103,8 +105,8 @@ fn pass(here: Cpu, there: Cpu) -> Result<f64, Error> {
     match child {
         -1 => return Err(failed("fork")),
         0 => {
-            // SAFETY: the child closes its copy of the pipe's writing end, because its reads would
-            // never end otherwise. It drops nothing of the parent's.
+            // SAFETY: the child closes its copy of the pipe's write end, because its reads would
+            // otherwise never return end of file. It runs no destructor of the parent's objects.
             unsafe {
                 libc::close(to.write);
                 let pinned = pin(there).is_ok();
@@ -134,8 +136,8 @@ fn reap(child: i32) {
     unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
 }
 
-/// Forks a child that runs `body` and exits. Returns the time until fork returns and the time until
-/// the child is reaped, in ns.
+/// Forks a child that runs `body` and exits. Returns two times in ns: until fork returns, and until
+/// the child has been reaped.
 fn child(body: impl Fn()) -> Result<(f64, f64), Error> {
     let mut forked = f64::INFINITY;
     let mut failure = None;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `windtunnel check` links and compiles objects and lists what they use that is not modelled.
+//! `windtunnel check` links and compiles objects. It lists the fields and functions that an object
+//! uses and the simulator does not model.
 
 use clap::Args as ClapArgs;
 use kernel::release::Release;

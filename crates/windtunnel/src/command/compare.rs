@@ -50,7 +50,8 @@ pub struct Args {
     b: String,
     #[command(flatten)]
     inputs: Inputs,
-    /// Number of pairs of runs; the first pair has the seed --seed, each further pair the next seed
+    /// Number of pairs of runs. The first pair has the seed of --seed, and each further pair has
+    /// the next seed
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     runs: u64,
     /// Number of runs at the same time [default: number of CPUs]

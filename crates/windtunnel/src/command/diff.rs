@@ -41,7 +41,7 @@ pub struct Args {
     /// Kinds of decisions to compare [default: all; cpu and run if one side is eevdf]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "KINDS")]
     only: Vec<KindArg>,
-    /// Simulated time to draw around the first difference; 0s draws nothing
+    /// Length of the drawing around the first difference, in simulated time. 0s draws nothing
     #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "10ms")]
     window: u64,
     /// Let the kernel, the policies and caches cost no time, so that only decisions can differ

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Documents that are made from the command's own table of options: reference pages, man pages and shell completions.
+//! Generates documents from the command-line options: reference pages, man pages and shell
+//! completions.
 
 use clap::{Arg, Args as ClapArgs, Command, CommandFactory};
 use clap_complete::Shell;
@@ -111,13 +112,13 @@ fn section(command: &Command, heading: &str, text: &mut String) {
     }
 }
 
-/// Breaks a text into lines of at most 98 columns, as pages of the documentation have them.
+/// Breaks a text into lines of at most 98 columns, like the other pages of the documentation.
 fn wrapped(text: &str) -> String {
     let mut lines = String::new();
     let mut column = 0;
     for word in text.split(' ') {
         let width = word.chars().count();
-        // The last word is followed by a full stop.
+        // The full stop that follows the last word needs one more column.
         let separator = if column + width > 96 { "\n" } else { " " };
         column = if separator == "\n" { width } else { column + 1 + width };
         lines += if lines.is_empty() { "" } else { separator };

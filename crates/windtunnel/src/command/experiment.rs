@@ -43,7 +43,7 @@ pub struct Args {
     /// Write the tables to FILE as Markdown, or as an HTML page if its name ends in .html
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Write measured.csv and the comparison in the README of each experiment
+    /// Write the results to measured.csv and to the README of each experiment
     #[arg(long, conflicts_with_all = ["seeds", "with"])]
     update: bool,
     /// Run every case with the seeds 1 to N instead of the seeds of the definition

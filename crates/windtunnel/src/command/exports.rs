@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Command-line arguments that write traces for other tools.
+//! Command-line options that write a trace in the format of another tool.
 
 use clap::Args as ClapArgs;
 use std::convert::Infallible;
@@ -15,7 +15,7 @@ pub struct ExportArgs {
     /// Write the scheduler's events as ftrace prints them to FILE
     #[arg(long, value_name = "FILE")]
     ftrace: Option<PathBuf>,
-    /// Removed option. Its error message names the replacement
+    /// The option `--chrome`, which no longer exists. Its error message names the replacement
     #[arg(long = "chrome", value_name = "FILE", hide = true, value_parser = reject_chrome)]
     _chrome: Option<Infallible>,
 }
@@ -34,7 +34,8 @@ impl ExportArgs {
         paths.map(PathBuf::as_path).any(destination::is_stdout)
     }
 
-    /// Returns the files that the run `name` writes, if the command runs `runs` scenarios.
+    /// Returns the files to write for the run `name`, if the command runs `runs` scenarios in
+    /// total.
     pub fn for_run(&self, name: &str, runs: usize) -> Exports {
         let output = |path: &Option<PathBuf>| path.as_ref().map(|path| run_path(path, name, runs));
         Exports {
@@ -44,7 +45,7 @@ impl ExportArgs {
     }
 }
 
-/// Makes names unique for use in file names: the second `fifo` becomes `fifo-2`.
+/// Makes names unique, so that they can be used in file names: the second `fifo` becomes `fifo-2`.
 pub fn distinct_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for name in names {
@@ -57,8 +58,8 @@ pub fn distinct_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     found
 }
 
-/// Returns the output file of the run `name`: `out.wtt` becomes `out.fifo.wtt` if there are several
-/// runs. All runs share a device or a pipe.
+/// Returns the output file of the run `name`. With several runs, each run has its own file:
+/// `out.wtt` becomes `out.fifo.wtt`. If `path` is a device or a pipe, all runs write to it.
 pub fn run_path(path: &Path, name: &str, runs: usize) -> PathBuf {
     if runs == 1 || destination::is_special(path) {
         return path.to_owned();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Arguments that all commands which run policies share: machine, workload, seed, parameters.
+//! Options that all commands which run policies have in common: machine, workload, seed,
+//! parameters.
 
 use bpf::engine::Engine;
 use bpf::memory::DEFAULT_LIMIT;
@@ -15,7 +16,7 @@ use windtunnel::scenario::Scenario;
 use windtunnel::search;
 use windtunnel::size;
 
-/// Names of the two sides of a comparison, as in `--set A:NAME=VALUE`.
+/// Names of the two policies of a comparison, as in `--set A:NAME=VALUE`.
 pub const SIDES: [&str; 2] = ["A", "B"];
 
 #[derive(ClapArgs)]
@@ -39,26 +40,26 @@ pub struct Inputs {
     /// POLICY:NAME=VALUE in one. `compare` and `diff` also accept A:NAME=VALUE and B:NAME=VALUE
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
-    /// Profile with the settings that the policy's user-space part would make (profiles/README.md)
-    /// [default: profiles/NAME.toml of the policy's name, if it exists]
+    /// Profile, which replaces the policy's user-space part (profiles/README.md) [default:
+    /// profiles/NAME.toml for the policy NAME, if it exists]
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
     /// Take a CPU offline or bring it back online: CPU:off@TIME or CPU:on@TIME
     #[arg(long, value_name = "CPU:off@TIME")]
     hotplug: Vec<String>,
-    /// Linux release that objects are loaded for, 6.12 to 7.2: decides which functions, callbacks
-    /// and fields they find. Scheduling always behaves as in 7.2
+    /// Linux release for which objects are loaded, 6.12 to 7.2. It determines which functions,
+    /// callbacks and fields exist. Scheduling always behaves as in 7.2
     #[arg(long, value_name = "RELEASE", default_value_t)]
     kernel: Release,
-    /// When a policy fails, let the fair class schedule the rest of the run; results cover the
-    /// whole run
+    /// After a policy has failed, let the fair class schedule the rest of the run. The results then
+    /// cover the whole run
     #[arg(long)]
     after_failure: bool,
-    /// Memory that one run may use on this host, for example 512M; a policy that needs more ends
+    /// Memory that one run may use on this host, for example 512M. A policy that needs more ends
     /// with an error
     #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = size::parse)]
     memory: u64,
-    /// How the policy's code is executed; the results are the same
+    /// How to execute the policy's code, which does not change the results
     #[arg(long, value_enum, default_value_t)]
     engine: EngineArg,
 }
@@ -85,8 +86,8 @@ impl EngineArg {
 }
 
 impl Inputs {
-    /// Returns one scenario for each policy. `--set` finds the policies by their names and by
-    /// `sides`.
+    /// Returns one scenario for each policy. A `--set` option can name a policy by its own name or
+    /// by its entry in `sides`.
     pub fn scenarios(&self, policies: &[Policy], sides: &[&str]) -> Result<Vec<Scenario>, Error> {
         let machine = machine::load(&self.machine, &paths(&search::folders("machines")))?;
         let workload = workload::load(&self.workload, &paths(&search::folders("workloads")))?;
@@ -116,7 +117,8 @@ impl Inputs {
         Ok(policies.iter().zip(settings).map(scenario).collect())
     }
 
-    /// Returns the command line that repeats these runs, with the main defaults written out.
+    /// Returns the command line that repeats these runs. It contains the most important defaults
+    /// explicitly.
     pub fn command(&self, command: &str, policies: &[String]) -> String {
         let mut words = vec![format!("windtunnel {command}")];
         words.extend(policies.iter().map(|policy| quote(policy)));
@@ -148,8 +150,8 @@ impl Inputs {
         words.join(" ")
     }
 
-    /// Returns the command line that runs one policy up to `to` and draws the window from `from`
-    /// (ns).
+    /// Returns the command line that runs one policy up to time `to` and draws the schedule from
+    /// `from` to `to` (in ns).
     pub fn window_command(&self, policy: &str, settings: &[(String, String)], from: u64, to: u64) -> String {
         let inputs = Inputs {
             machine: self.machine.clone(),
@@ -164,7 +166,8 @@ impl Inputs {
         format!("{} --draw {window}", inputs.command("run", &[policy.to_owned()]))
     }
 
-    /// Assigns every `--set` to policies. A name without a policy applies to all that have it.
+    /// Determines which policies each `--set` applies to. A parameter without a policy's name is
+    /// set in all policies that have it.
     fn settings(&self, policies: &[Policy], sides: &[&str]) -> Result<Vec<Vec<(String, String)>>, Error> {
         let mut settings = vec![Vec::new(); policies.len()];
         for setting in &self.set {
@@ -179,8 +182,8 @@ impl Inputs {
             for (index, known) in policies.iter().enumerate() {
                 let chosen = match policy {
                     Some(policy) => known.name() == policy || sides.get(index) == Some(&policy),
-                    // With one policy, the error about an unknown parameter comes later and lists
-                    // the known ones.
+                    // If there is only one policy, an unknown parameter is reported later, by an
+                    // error that also lists the known ones.
                     None => policies.len() == 1 || load::has_parameter(known, name)?,
                 };
                 if chosen {
@@ -210,8 +213,8 @@ fn paths(folders: &[PathBuf]) -> Vec<&Path> {
     folders.iter().map(PathBuf::as_path).collect()
 }
 
-/// Quotes a word for a shell. Control characters are written as `$'\x1b'`, which bash and zsh
-/// decode.
+/// Quotes a word for a shell. Control characters are written in the form `$'\x1b'`, which bash and
+/// zsh decode.
 pub fn quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

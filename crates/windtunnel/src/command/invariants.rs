@@ -29,7 +29,7 @@ pub struct Args {
     policies: Vec<String>,
     #[command(flatten)]
     inputs: Inputs,
-    /// Longest time that a CPU may idle while a task that may run there waits
+    /// Longest time that a CPU may idle while a task waits that may run there
     #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "1ms")]
     idle: u64,
     /// Longest time that a task may wait for a CPU

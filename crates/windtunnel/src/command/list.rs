@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The `list` and `show` commands of policies, machines and workloads, and `machine calibrate`.
+//! The commands `list` and `show` for policies, machines and workloads, and `machine calibrate`.
 
 use clap::Subcommand;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `windtunnel live` starts the separate command `windtunnel-live`.
 //!
-//! A separate command keeps libbpf out of the simulator.
+//! `windtunnel-live` is a separate program so that the simulator does not depend on libbpf.
 
 use clap::Args as ClapArgs;
 use std::ffi::OsString;
@@ -24,7 +24,7 @@ impl Args {
     }
 }
 
-/// Replaces this process with `windtunnel-live`, called with these arguments.
+/// Replaces this process with `windtunnel-live` and passes these arguments to it.
 ///
 /// # Errors
 /// The command cannot be executed, for example because it is not built.

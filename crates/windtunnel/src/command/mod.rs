@@ -57,7 +57,7 @@ enum Action {
     Top(Box<top::Args>),
     /// Check that objects load, and list what they use that is not modelled
     Check(check::Args),
-    /// Run a file of tests: the objects to load, the actions on them, and what must hold
+    /// Run a suite: a file of test cases for policies
     Suite(suite::Args),
     /// List the built policies, or describe one
     #[command(subcommand)]
@@ -103,7 +103,7 @@ impl Command {
     }
 }
 
-/// Adds to every panic's message that it is a bug of the simulator, and the command that repeats
+/// Makes every panic report that it is a bug of the simulator, and print the command that repeats
 /// it.
 pub fn report_panics() {
     let default_hook = std::panic::take_hook();

@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use std::time::Instant;
 
 /// Shows a progress bar if `work` takes longer than half a second. `work` calls its argument with
-/// the completed share, 0 to 1000.
+/// the progress, from 0 to 1000.
 pub fn with_progress<T>(name: &str, work: impl FnOnce(&mut dyn FnMut(u64)) -> T) -> T {
     if !std::io::stderr().is_terminal() {
         return work(&mut |_| {});
@@ -30,7 +30,7 @@ pub fn with_progress<T>(name: &str, work: impl FnOnce(&mut dyn FnMut(u64)) -> T)
     result
 }
 
-/// Returns a progress bar for many runs, hidden if standard error is not a terminal.
+/// Returns a progress bar for a series of runs. It is hidden if standard error is not a terminal.
 pub fn bar(name: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();

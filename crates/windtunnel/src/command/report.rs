@@ -40,7 +40,7 @@ pub struct Args {
     /// fairness, costs
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Time slice of a round-robin policy; the page then shows the response times that theory
+    /// Time slice of a round-robin policy. The page then also shows the response times that theory
     /// predicts for a closed workload
     #[arg(long, value_name = "TIME", value_parser = duration::parse, requires = "output")]
     timeslice: Option<u64>,
@@ -89,7 +89,8 @@ impl Args {
         Ok(ExitCode::from(if done.errors.is_empty() { 0 } else { 2 }))
     }
 
-    /// Reads one trace, and writes its files and tables unless a signal interrupts it.
+    /// Reads one trace, and writes its files and tables. If a signal interrupts the reading,
+    /// nothing is written.
     fn report_one(
         &self,
         path: &Path,
@@ -136,7 +137,7 @@ impl Args {
     }
 }
 
-/// Results of the traces that were read so far.
+/// The traces that have been read so far, and the errors that occurred.
 #[derive(Default)]
 struct Collected {
     results: Vec<RunResult>,
@@ -170,7 +171,7 @@ impl Tables {
         }
     }
 
-    /// Prints the rest of the tables of a trace that ended at `end` (ns).
+    /// Prints the tables that need the whole trace. The trace ended at `end` (ns).
     fn finish(self, end: u64) -> Result<(), Error> {
         if let Some(timehist) = self.timehist {
             timehist

@@ -34,7 +34,8 @@ pub struct Args {
     /// Write the results as JSON to FILE (- for standard output), one object for each policy
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a trace of all events to FILE; with several policies, one file each (FILE.POLICY)
+    /// Write a trace of all events to FILE. With several policies, each has a file of its own:
+    /// out.wtt becomes out.fifo.wtt
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     #[command(flatten)]
@@ -89,7 +90,8 @@ impl Args {
         }))
     }
 
-    /// Runs one scenario and writes its files. An interrupted run writes none.
+    /// Runs one scenario and writes its files. If a signal interrupts the run, no files are
+    /// written.
     fn run_one(&self, scenario: &Scenario, exports: &Exports, runs: usize, done: &mut Collected) -> Result<(), Error> {
         let name = scenario.policy.name();
         let mut exporting = exports.start(&scenario.header())?;
@@ -162,7 +164,8 @@ impl Args {
         Ok(Some(options))
     }
 
-    /// Prints and writes the results. Errors of writing are added to `done.errors`.
+    /// Prints and writes the results. If a file cannot be written, the error is added to
+    /// `done.errors`.
     fn print(&self, done: &mut Collected, left_out: &[String]) {
         let outcomes = &done.outcomes;
         let mut results: Vec<RunResult> = outcomes.iter().map(|outcome| outcome.result.clone()).collect();
@@ -239,14 +242,15 @@ impl Args {
         }
     }
 
-    /// Returns whether a machine-readable file goes to standard output, so that nothing else may.
+    /// Returns whether a file with machine-readable content is written to standard output. In this
+    /// case nothing else may be printed there.
     fn has_stdout(&self) -> bool {
         let paths = [&self.json, &self.trace, &self.html].into_iter().flatten();
         paths.map(PathBuf::as_path).any(destination::is_stdout) || self.exports.has_stdout()
     }
 }
 
-/// Results of the policies that were run so far.
+/// The policies that have been run so far, and the errors that occurred.
 #[derive(Default)]
 struct Collected {
     outcomes: Vec<Outcome>,
@@ -256,7 +260,7 @@ struct Collected {
     errors: Vec<Error>,
 }
 
-/// Reports which runs a signal interrupted and which were not started.
+/// Reports which runs were interrupted by a signal and which runs were not started.
 fn note_interruption(results: &[RunResult], left_out: &[String], quiet: bool) {
     let mut parts = Vec::new();
     for result in results.iter().filter(|result| result.interrupted) {

@@ -42,7 +42,7 @@ impl Args {
         };
         let only = self.only.unwrap_or_default();
         let cases = suite.cases.iter().filter(|case| case.object.contains(&only));
-        // An object passes if all its cases do.
+        // An object passes if all its cases pass.
         let mut objects_passed: BTreeMap<&str, bool> = BTreeMap::new();
         interrupt::listen();
         let mut not_run = 0;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Conditions of `--fail-if`: `METRIC OPERATOR AMOUNT`, a change from A to B.
+//! The conditions of `compare --fail-if`, for example `p99_wakeup > +5%`.
+//!
+//! A condition describes how much a metric changes from policy A to policy B:
 //!
 //! ```text
 //! condition = metric ( ">" | ">=" | "<" | "<=" ) amount
@@ -8,14 +10,14 @@
 //!
 //! | amount | meaning |
 //! |---|---|
-//! | `+5%` | relative change in per cent of A |
+//! | `+5%` | relative change, in percent of A's value |
 //! | `1.5x` | ratio B / A |
-//! | `+20us` | difference of a metric that is a time |
-//! | `+1pp` | difference of a percentage, in percentage points |
-//! | `+1000` | difference of a count or score |
+//! | `+20us` | difference B - A, for a metric that is a time |
+//! | `+1pp` | difference B - A in percentage points, for a metric that is a percentage |
+//! | `+1000` | difference B - A, for a metric that is a count or a score |
 //!
-//! A condition holds if the whole 95 % confidence interval of the change is beyond the amount.
-//! Noise alone does not make it hold.
+//! A condition holds only if the whole 95 % confidence interval of the change satisfies it. Random
+//! variation between the seeds therefore rarely makes a condition hold.
 
 use super::effect::{Effect, Interval};
 use super::metric::{self, Metric};
@@ -48,7 +50,7 @@ pub struct Condition {
     text: String,
 }
 
-/// Parser position in the text, which error messages show.
+/// The text that is parsed and the position of the parser in it. Error messages show both.
 struct Reader<'a> {
     text: &'a str,
     at: usize,
@@ -81,7 +83,7 @@ impl Condition {
     /// Parses a condition.
     ///
     /// # Errors
-    /// The position of the error in the text, and what is expected there.
+    /// An error that shows the position in the text and what is expected there.
     pub fn parse(text: &str) -> Result<Condition, Error> {
         let mut reader = Reader { text, at: 0 };
         reader.skip_blanks();
@@ -128,8 +130,8 @@ impl Condition {
         })
     }
 
-    /// Returns whether the condition holds for the whole confidence interval, or for the value if
-    /// there is only one pair.
+    /// Returns whether the whole confidence interval satisfies the condition. With a single pair of
+    /// runs there is no interval, so the value itself is compared.
     pub fn holds(&self, effect: &Effect) -> bool {
         let beyond = |interval: &Interval, amount: f64| {
             let (low, high) = interval.ends();
@@ -227,7 +229,7 @@ mod tests {
         ] {
             assert_eq!(holds(condition, &steady), expected, "{condition}");
         }
-        // The mean is similar, but the interval includes smaller changes.
+        // The mean exceeds the limit, but the confidence interval includes smaller changes.
         assert!(!holds(
             "p99_wakeup > +5%",
             &[(100.0, 80.0), (100.0, 150.0), (100.0, 105.0)]
@@ -235,7 +237,7 @@ mod tests {
         // A single pair has no interval, so its value is compared.
         assert!(holds("overhead > +1pp", &[(1.0, 2.5)]) && !holds("overhead > +2pp", &[(1.0, 2.5)]));
         assert!(holds("score < -10%", &[(10.0, 8.0)]) && holds("switches > +1000", &[(0.0, 1001.0)]));
-        // From 0, the ratio is infinite.
+        // If A's value is 0, the ratio is infinite.
         assert!(holds("idle_while_waiting > +500%", &[(0.0, 1.0), (0.0, 1.1)]));
     }
 

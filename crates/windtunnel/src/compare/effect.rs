@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How a metric of B differs from that of A, over pairs of runs with the same seed.
+//! Computes how much a metric changes from policy A to policy B, over pairs of runs. Both runs of a
+//! pair have the same seed.
 //!
-//! Pairing removes what a seed does to both sides. Ratios of positive values are averaged as
-//! logarithms, so that doubling and halving have the same weight. If a value is 0, there is no
-//! logarithm, and the mean difference is divided by the mean of A instead.
+//! Comparing within pairs cancels the influence that a seed has on both policies. If all values are
+//! positive, the logarithms of the ratios B / A are averaged, so that doubling and halving have the
+//! same weight. If a value is 0, its logarithm does not exist. The mean difference is then divided
+//! by the mean of A instead.
 
 use crate::experiment::statistics::{Estimate, estimate, mean};
 
-/// A value with its 95 % confidence interval, or `None` if there is only one pair.
+/// A value with its 95 % confidence interval. With a single pair of runs, `bounds` is `None`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     pub value: f64,
     pub bounds: Option<(f64, f64)>,
 }
 
-/// Effect of B against A on one metric.
+/// The change of one metric from A to B.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Effect {
     pub a: Estimate,
@@ -25,7 +27,7 @@ pub struct Effect {
     pub ratio: Interval,
 }
 
-/// Conclusion from the confidence interval.
+/// Conclusion about a metric, which follows from the confidence interval of its change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conclusion {
     /// B is larger than A.
@@ -34,9 +36,9 @@ pub enum Conclusion {
     Less,
     /// A and B are equal in every pair.
     Equal,
-    /// The interval includes an increase and a decrease.
+    /// The confidence interval contains 0, so the direction of the change is not known.
     Unclear,
-    /// A single pair has no confidence interval.
+    /// There is only one pair of runs, and therefore no confidence interval.
     OnePair,
 }
 
@@ -59,14 +61,14 @@ impl Interval {
         }
     }
 
-    /// Returns the bounds of the interval, or the value twice if there is no interval.
+    /// Returns the bounds of the interval. Without an interval, returns the value as both bounds.
     pub fn ends(&self) -> (f64, f64) {
         self.bounds.unwrap_or((self.value, self.value))
     }
 }
 
 impl Effect {
-    /// Returns the effect over pairs (A, B), or `None` if there are no pairs.
+    /// Computes the effect from pairs of values (A, B). Returns `None` if there are no pairs.
     pub fn from_pairs(pairs: &[(f64, f64)]) -> Option<Effect> {
         let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
         let differences: Vec<f64> = pairs.iter().map(|(a, b)| b - a).collect();
@@ -98,7 +100,7 @@ impl Effect {
         match self.difference.bounds {
             _ if self.difference.value == 0.0 && self.difference.ends() == (0.0, 0.0) => Conclusion::Equal,
             None => Conclusion::OnePair,
-            // Metrics that vary by factors are judged better by their ratio.
+            // For metrics that vary by factors, the ratio is a better test than the difference.
             Some(_) if self.ratio.ends().0 > 1.0 => Conclusion::More,
             Some(_) if self.ratio.ends().1 < 1.0 => Conclusion::Less,
             Some(_) => Conclusion::Unclear,
@@ -116,14 +118,15 @@ mod tests {
 
     #[test]
     fn pairing_reveals_effects_smaller_than_the_noise() {
-        // The seeds vary by a factor of 10 and the policies by 1 %. The sides overlap, but no pair
-        // does.
+        // The values differ by a factor of 10 between the seeds, but only by 1 % between the
+        // policies. B is larger than A in every pair, although the ranges of A and B overlap.
         let pairs = [(100.0, 101.1), (200.0, 202.0), (1000.0, 1009.0), (500.0, 505.0)];
         let effect = Effect::from_pairs(&pairs).expect("pairs");
         assert_eq!(effect.conclusion(), Conclusion::More);
         let (low, high) = effect.ratio.ends();
         assert!(low > 1.008 && high < 1.012 && (effect.ratio.value - 1.01).abs() < 1e-3);
-        // Without pairing there is no conclusion: the intervals are wider than the difference.
+        // Without pairs there is no conclusion: the confidence intervals of A and B are much wider
+        // than the difference.
         assert!(effect.a.half_width.expect("four") > 50.0 * effect.difference.value);
     }
 

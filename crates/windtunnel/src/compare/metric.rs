@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Metrics by which policies are compared: the figures of a result that have a name for `compare`.
+//! The metrics that `compare` compares. They are those figures of a run's result that have a name
+//! for comparisons.
 
 use input::suggest;
 use report::{FIGURES, Figure, RunResult, Unit};
 
-/// A figure of a result with its name in comparisons.
+/// A figure of a run's result, with the name that it has in comparisons.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Metric {
     pub name: &'static str,
@@ -25,7 +26,8 @@ pub fn names(separator: &str) -> String {
 }
 
 impl Metric {
-    /// Returns the value of a run. `None` if the run has none or its policy failed.
+    /// Returns the value of the metric in a run. Returns `None` if the run has no such value or its
+    /// policy failed.
     pub fn value(&self, result: &RunResult) -> Option<f64> {
         match result.failed() {
             true => None,
@@ -36,7 +38,8 @@ impl Metric {
     /// Finds a metric by name.
     ///
     /// # Errors
-    /// A hint: the metric with the most similar name, or the names of all metrics.
+    /// A hint for the user: the metric with the most similar name, or else the names of all
+    /// metrics.
     pub fn find(name: &str) -> Result<Metric, String> {
         if let Some(metric) = metrics().find(|metric| metric.name == name) {
             return Ok(metric);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compares two policies over many seeds.
+//! Compares two policies, A and B, over many seeds.
 //!
-//! For each seed, both policies run the same workload. This gives one pair of values for each
-//! metric. The pairs of all seeds give the effect of B against A with a confidence interval.
+//! For each seed, both policies run the same workload, so each metric has a pair of values for each
+//! seed. From these pairs, [`effect`] computes the change from A to B with its confidence interval.
+//! [`verdict()`] states the result in words.
 
 pub mod condition;
 pub mod effect;
@@ -22,7 +23,7 @@ use metric::{Metric, metrics};
 use report::{Better, RunResult, Unit};
 use std::num::NonZero;
 
-/// A metric with the effect of B against A.
+/// A metric and its change from A to B.
 #[derive(Clone, Debug)]
 pub struct Compared {
     pub metric: Metric,
@@ -39,14 +40,15 @@ pub struct Comparison {
     pub workload: String,
     /// Seeds of the complete pairs of runs.
     pub seeds: Vec<u64>,
-    /// Requested pairs of runs. There are fewer seeds if a signal ended the comparison.
+    /// Number of requested pairs of runs. `seeds` has fewer entries if a signal ended the
+    /// comparison.
     pub planned: usize,
     pub score_unit: String,
     pub score_better: Better,
     pub metrics: Vec<Compared>,
     /// Failures of A's and B's policy, one text for each failed run.
     pub failures: [Vec<String>; 2],
-    /// Runs in which A's and B's policy seems to have lost tasks, one text for each run.
+    /// Runs in which the policy of A or B probably lost tasks, one text for each run.
     pub lost: [Vec<String>; 2],
 }
 
@@ -68,18 +70,19 @@ impl Comparison {
     }
 }
 
-/// Runs both sides with every seed.
+/// Runs both policies with every seed.
 ///
 /// # Errors
-/// User errors, or a signal before the first pair was complete. Failures of a policy are in
-/// [`Comparison::failures`].
+/// User errors, or a signal before the first pair was complete. A policy that fails is not an
+/// error: see [`Comparison::failures`].
 pub fn run(
     sides: &[Scenario; 2],
     seeds: &[u64],
     threads: Option<NonZero<usize>>,
     progress: &Progress,
 ) -> Result<Comparison, Error> {
-    // The two runs of a pair are adjacent because they take about the same time.
+    // The two runs of a pair take about the same time. They are adjacent in the list, so that they
+    // also finish at about the same time.
     let jobs: Vec<(u64, &Scenario)> = seeds
         .iter()
         .flat_map(|&seed| sides.iter().map(move |side| (seed, side)))
@@ -111,7 +114,7 @@ fn complete_pairs(seeds: &[u64], results: &[Option<RunResult>]) -> (Vec<u64>, Ve
     (done, complete)
 }
 
-/// Computes the comparison. `results` contains the results of A and B for each seed in turn.
+/// Computes the comparison. `results` contains two results for each seed: first A's, then B's.
 fn compared(names: [String; 2], seeds: &[u64], results: &[RunResult]) -> Comparison {
     let pairs: Vec<[&RunResult; 2]> = results.chunks_exact(2).map(|pair| [&pair[0], &pair[1]]).collect();
     let value = |metric: &Metric| -> Option<Vec<(f64, f64)>> {
@@ -148,8 +151,8 @@ fn compared(names: [String; 2], seeds: &[u64], results: &[RunResult]) -> Compari
     }
 }
 
-/// Returns names that distinguish the sides: the policies' names if they differ, else their
-/// settings, else the paths of the objects, else the letters A and B.
+/// Returns a name for each side so that the names differ. Uses the first of these that differs: the
+/// policies' names, their settings, the paths of the objects, the letters A and B.
 pub fn names(sides: &[Scenario; 2]) -> [String; 2] {
     let settings = |side: &Scenario| {
         let other = if std::ptr::eq(side, &raw const sides[0]) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A comparison as a table and as JSON.
+//! Formats a comparison as a table and as JSON.
 
 use super::effect::{Conclusion, Effect};
 use super::metric::Metric;
@@ -11,8 +11,8 @@ use report::{Better, Unit};
 use serde_json::{Value, json};
 use trace::escape;
 
-/// Returns a table with one row for each metric that the runs have. It is Markdown unless it is for
-/// a terminal.
+/// Returns a table with one row for each metric that the runs have, as text for a terminal, or else
+/// as Markdown.
 pub fn table(c: &Comparison, surface: impl Into<Surface>) -> String {
     let surface = surface.into();
     let [a, b] = &c.names;
@@ -67,7 +67,7 @@ fn row(c: &Comparison, metric: &Metric, effect: &Effect) -> [String; 6] {
     ]
 }
 
-/// Returns the conclusion in one word. `None` if there is no clear difference.
+/// Returns the conclusion in one word, or `None` if the change is not significant.
 fn conclusion_word(c: &Comparison, metric: &Metric, effect: &Effect) -> Option<&'static str> {
     let more = match effect.conclusion() {
         Conclusion::More => true,
@@ -83,7 +83,7 @@ fn conclusion_word(c: &Comparison, metric: &Metric, effect: &Effect) -> Option<&
     })
 }
 
-/// Returns the comparison as JSON, and whether each condition holds. Infinite ratios are null.
+/// Returns the comparison and the value of each condition as JSON. Infinite ratios become null.
 pub fn json(c: &Comparison, conditions: &[(Condition, Option<bool>)]) -> Value {
     let side = |estimate: Estimate| json!({ "mean": estimate.mean, "half_width": estimate.half_width });
     let percent = |ratio: f64| (ratio - 1.0) * 100.0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The verdict of a comparison in a few sentences.
+//! Writes the verdict of a comparison in a few sentences.
 
 use super::Comparison;
 use super::effect::{Conclusion, Effect};
@@ -7,15 +7,15 @@ use super::metric::Metric;
 use report::{Better, Unit};
 use trace::escape;
 
-/// Smaller relative effects are only in the table, not in the verdict.
+/// Minimum relative change that the verdict mentions. The table also shows smaller changes.
 const WORTH_WORDS: f64 = 0.01;
-/// Larger ratios are printed as "over 10000x", because their digits mean nothing.
+/// Larger ratios are printed as "over 10000x", because their exact value has no meaning.
 const LARGE: f64 = 10_000.0;
-/// Ratio from which on effects are printed as a factor instead of a percentage.
+/// Minimum ratio that is printed as a factor. Smaller ratios are printed as a percentage.
 const FACTOR: f64 = 2.0;
 
-/// Returns the verdict: failures, the change of the score, and other metrics that became better or
-/// worse.
+/// Returns the verdict: the failures, the change of the score, and the other metrics that improved
+/// or worsened.
 pub fn verdict(c: &Comparison) -> String {
     let mut lines = Vec::new();
     for side in [0, 1] {
@@ -57,7 +57,8 @@ fn joined(lines: &[String]) -> String {
     lines.iter().map(|line| escape::line(line) + "\n").collect()
 }
 
-/// Returns whether the seeds have no effect: there are several pairs, and no metric varies.
+/// Returns whether the seed does not influence the runs: there are several pairs, and every metric
+/// has the same value in all of them.
 fn seeds_have_no_effect(c: &Comparison) -> bool {
     let fixed = |effect: &Effect| effect.a.half_width == Some(0.0) && effect.b.half_width == Some(0.0);
     c.seeds.len() > 1 && c.metrics.iter().filter_map(|known| known.effect.as_ref()).all(fixed)
@@ -85,7 +86,8 @@ fn describe_score(c: &Comparison) -> String {
             )
         }
         conclusion => {
-            // A score that is a time is reported as more or less time, not as speed.
+            // If the score is a time, the sentence says "more time" or "less time" instead of
+            // "slower" or "faster".
             let words = match (c.score_better, effect.ratio.value > 1.0) {
                 (Better::Higher, true) => ["faster", "as fast as"],
                 (Better::Higher, false) => ["slower", "as fast as"],
@@ -156,7 +158,7 @@ fn interval(effect: &Effect) -> String {
     if low == high {
         return String::new();
     }
-    // The interval has the same direction as the percentage before it.
+    // The interval is printed with the same sign as the percentage before it.
     let (low, high) = if ratio > 1.0 {
         (low - 1.0, high - 1.0)
     } else {
@@ -165,7 +167,7 @@ fn interval(effect: &Effect) -> String {
     format!(" (95 % CI {:.1} to {:.1} %)", low * 100.0, high * 100.0)
 }
 
-/// Formats a ratio as a change with a sign.
+/// Formats a ratio as a signed change.
 pub(super) fn change(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
     if !ratio.is_finite() {

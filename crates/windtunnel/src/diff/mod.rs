@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Finds the first scheduling decision at which two runs differ, and what each policy saw.
 //!
-//! Both runs advance side by side, and only their decisions are compared ([`streams`]). Nothing is
-//! recorded, because runs are deterministic: for the report, both runs are repeated up to the
-//! difference and the state of the machine is captured there.
+//! Both runs advance alternately, and [`streams`] compares their decisions. The state of the
+//! machines is not recorded. Runs are deterministic, so both runs are repeated up to the
+//! difference, and the state at that time is captured.
 
 mod present;
 pub mod streams;
@@ -25,11 +25,12 @@ use std::collections::BTreeMap;
 use streams::{Kind, Mismatch, Streams};
 use trace::{DrawOptions, Tee};
 
-/// Simulated time by which each side advances in turn, at first, in ns.
+/// Simulated time in ns by which one run advances before the other one advances, at first.
 const PIECE_NS: u64 = 1_000_000;
-/// Approximate number of decisions in a piece. The length of the pieces is adapted to it.
+/// Approximate number of decisions that one run makes before the other run advances. The simulated
+/// time by which a run advances is adapted to this number.
 const DECISIONS: usize = 20_000;
-/// Number of earlier decisions about the same CPU or task that are reported.
+/// Number of earlier decisions about the same CPU or task that the report contains.
 const BEFORE: usize = 6;
 /// Number of columns of a drawing.
 const COLUMNS: u64 = 80;
@@ -37,30 +38,31 @@ const COLUMNS: u64 = 80;
 /// Options of a comparison of decisions.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Kinds of decisions to compare. If one side has no policy, only kinds that every scheduler
-    /// makes count.
+    /// Kinds of decisions to compare. If one side is eevdf, only the kinds that every scheduler
+    /// makes are compared.
     pub kinds: Vec<Kind>,
-    /// Simulated time around the difference that is drawn, in ns. 0 draws nothing.
+    /// Length of the drawing around the difference, in ns of simulated time. 0 draws nothing.
     pub window_ns: u64,
 }
 
-/// A decision with its source line.
+/// A decision with the source line of the policy that made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocatedDecision {
     pub decision: Decision,
     pub source_line: Option<String>,
 }
 
-/// Decision and state of run A or B at a difference.
+/// Decision and machine state of one run at a difference.
 #[derive(Clone, Debug)]
 pub struct Side {
     /// The decision, or `None` if this side made no matching decision.
     pub decision: Option<LocatedDecision>,
-    /// If the decision is to run a task: the insertion or move that brought the task to the CPU.
+    /// How the task came to the CPU, if the decision is to run a task: the latest insertion into a
+    /// DSQ or move to another DSQ.
     pub came: Option<LocatedDecision>,
-    /// State of the machine when the callback that decided began.
+    /// State of the machine when the callback that made the decision began.
     pub seen: Snapshot,
-    /// Latest earlier decisions about the same CPU or task.
+    /// The latest earlier decisions about the same CPU or task.
     pub before: Vec<LocatedDecision>,
     pub drawing: Option<String>,
 }
@@ -82,13 +84,14 @@ pub struct Diff {
     pub lag: u64,
     /// End of each run, in ns.
     pub ended: [u64; 2],
-    /// How each side's policy failed, if it did. Decisions after a failure are not compared.
+    /// For each side, how its policy failed, if it did. Decisions after the failure are not
+    /// compared.
     pub failures: [Option<String>; 2],
     /// Whether a signal ended the comparison before a difference was found.
     pub interrupted: bool,
     pub first: Option<Divergence>,
-    /// The first difference that moves a task to another CPU or runs another task, if it is later
-    /// than `first`.
+    /// The first difference that moves a task to another CPU or runs another task. `None` if there
+    /// is none, or if it is `first` itself.
     pub effect: Option<Divergence>,
 }
 
@@ -99,8 +102,8 @@ impl Diff {
     }
 }
 
-/// Runs both sides until a difference is certain. `progress` is called with the completed share, 0
-/// to 1000.
+/// Advances both runs until the first difference is certain. `progress` is called with the
+/// progress, from 0 to 1000.
 ///
 /// # Errors
 /// User errors in a scenario.
@@ -148,7 +151,8 @@ pub fn run(sides: &[Scenario; 2], options: &Options, progress: &mut dyn FnMut(u6
         let until = running[0].until().max(running[1].until());
         progress(at.min(until) / (until / 1000).max(1));
     }
-    // A failed policy ends its run. Decisions of the other run after that are no difference.
+    // A policy that fails ends its run. What the other run decides after that time is not a
+    // difference.
     let failed = running.iter().filter(|side| side.failed());
     let clocks = match failed.map(Running::clock).min() {
         Some(at) => [at, at],
@@ -157,7 +161,8 @@ pub fn run(sides: &[Scenario; 2], options: &Options, progress: &mut dyn FnMut(u6
     let ended = [running[0].machine.now, running[1].machine.now];
     let failures = [running[0].failure(), running[1].failure()];
     drop(running);
-    // The counterpart of a side's last decision may come after the end of the other side.
+    // Just before the end of the runs, the other run may merely be late: its matching decision may
+    // come after its end.
     let first = first.or_else(|| all.first_at_end(clocks).filter(|_| !interrupted));
     let (same, lag) = all.equal_before(first.as_ref());
     let effect = effect
@@ -175,7 +180,7 @@ pub fn run(sides: &[Scenario; 2], options: &Options, progress: &mut dyn FnMut(u6
     })
 }
 
-/// Repeats both runs up to the difference and captures their states.
+/// Repeats both runs up to the difference and captures the states of the machines.
 fn inspect(sides: &[Scenario; 2], mismatch: &Mismatch, options: &Options) -> Result<Divergence, Error> {
     let [a, b] = sides;
     let jobs = [
@@ -211,11 +216,12 @@ fn side(
     let mut running = scenario.start()?;
     running.machine.decisions.on = true;
     running.machine.decisions.wanted = own.map(|own| own.number);
-    // Latest insertion or move of each task, and the latest decisions about the same CPU or task.
+    // The latest insertion or move of each task, and the latest decisions about the same CPU or
+    // task.
     let mut came: BTreeMap<u32, Decision> = BTreeMap::new();
     let mut before: Vec<Decision> = Vec::new();
     let about = own.or(other);
-    // Events at time 0 are part of the first step.
+    // Events at time 0 belong to the first step.
     let (mut at, end) = (0, time.max(1));
     while at < end && !running.ended() {
         at = (at + PIECE_NS).min(end);
@@ -268,7 +274,7 @@ fn side(
     Ok(side)
 }
 
-/// Returns the task that a decision is about.
+/// Returns the task that a decision is about, if it is about a task.
 fn subject(what: &DecisionKind) -> Option<u32> {
     match *what {
         DecisionKind::Cpu { pid, .. }

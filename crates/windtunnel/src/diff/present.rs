@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The first difference between two runs as text and as JSON.
+//! Formats the first difference between two runs as text and as JSON.
 
 use super::{Diff, Divergence, LocatedDecision, Side};
 use crate::duration;
@@ -16,8 +16,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use trace::escape;
 
-/// Maximum numbers of tasks, tasks in a queue, queues and CPUs that are listed. The rest is
-/// counted.
+/// Maximum numbers of tasks, tasks in a queue, queues and CPUs that are listed. Of the rest, only
+/// the number is printed.
 const TASKS: usize = 12;
 const IN_QUEUE: usize = 8;
 const QUEUES: usize = 16;
@@ -28,7 +28,7 @@ fn format_time(ns: u64) -> String {
     format!("{}.{:06} ms", ns / 1_000_000, ns % 1_000_000)
 }
 
-/// Returns the result of a comparison as text for a surface.
+/// Returns the result of a comparison as text.
 pub fn text(diff: &Diff, surface: impl Into<Surface>) -> String {
     let surface = surface.into();
     let [a, b] = &diff.names;
@@ -99,7 +99,7 @@ fn append_divergence(diff: &Diff, it: &Divergence, surface: Surface, out: &mut S
             None => {
                 let _ = writeln!(
                     out,
-                    "{letter} {name}: makes no such decision up to {}",
+                    "{letter} {name}: makes no matching decision up to {}",
                     format_time(it.time)
                 );
             }
@@ -147,7 +147,7 @@ fn append_divergence(diff: &Diff, it: &Divergence, surface: Surface, out: &mut S
     }
 }
 
-/// Returns whether two states are equal, apart from the time and waiting times.
+/// Returns whether two states are equal if times and waiting times are ignored.
 fn are_equal(a: &Snapshot, b: &Snapshot) -> bool {
     let timeless = |seen: &Snapshot| {
         let mut seen = seen.clone();
@@ -251,7 +251,7 @@ fn format_slice(slice: u64) -> String {
     }
 }
 
-/// Names the callback that decided and its source line.
+/// Names the callback that made the decision, and its source line.
 fn describe_origin(located: &LocatedDecision) -> String {
     let Some((op, _)) = located.decision.by else {
         return match located.decision.what {
@@ -271,7 +271,7 @@ fn describe_origin(located: &LocatedDecision) -> String {
     }
 }
 
-/// Lists the alternatives that the decision had.
+/// Lists the alternatives between which the decision chose.
 fn list_candidates(side: &Side) -> Option<String> {
     let (seen, decision) = (&side.seen, side.decision.as_ref()?.decision);
     let waiting_on = |cpu: u32| {
@@ -325,7 +325,7 @@ fn list_names(pids: &[u32], most: usize, name: impl Fn(u32) -> String) -> String
     names.join(", ")
 }
 
-/// Formats sorted numbers as format_ranges: `0-3, 7`.
+/// Formats ascending numbers as ranges: `0-3, 7`.
 pub(crate) fn format_ranges(numbers: &[u32]) -> String {
     let mut parts: Vec<(u32, u32)> = Vec::new();
     for &number in numbers {
@@ -401,8 +401,8 @@ fn append_state(side: &Side, surface: Surface, out: &mut String) {
     append_tasks(side, surface, out);
 }
 
-/// Appends a table of tasks: first those that the decision is about, then waiting tasks, longest
-/// wait first.
+/// Appends a table of tasks. The tasks that the decision is about come first. The waiting tasks
+/// follow, those with the longest wait first.
 fn append_tasks(side: &Side, surface: Surface, out: &mut String) {
     let seen = &side.seen;
     let about: Vec<u32> = match side.decision.as_ref().map(|located| located.decision.what) {

@@ -2,28 +2,29 @@
 //! Finds the first difference between the decisions of two runs. The runs may make the same
 //! decisions at different times.
 //!
-//! Decisions are divided into streams: decisions about one task, tasks that one CPU runs, and kicks
-//! of one CPU. Within a stream the order of decisions is compared. The order of decisions in
-//! different streams depends on nanoseconds and is ignored.
+//! The decisions of a run are divided into streams. There is a stream for the decisions about each
+//! task, one for the tasks that each CPU runs, and one for the kicks of each CPU. The order of
+//! decisions is compared only within a stream. The order between streams depends on differences of
+//! a few nanoseconds and is ignored.
 //!
 //! ```text
 //! run 0, CPU 3:   A    B    C
 //! run 1, CPU 3:    A     B      D      differs at the third decision
 //! ```
 //!
-//! Two runs differ at the earliest decision that is not the next one in the same stream of the
-//! other run. A decision also differs if the other run has not made it although its clock is far
-//! past it.
+//! In each stream, the n-th decision of one run is compared with the n-th decision of the other
+//! run. The earliest decision that has no equal counterpart is the first difference. A decision
+//! also counts as a difference if the other run has not made it long after that time.
 
 use kernel::decision::{Decision, DecisionKind};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Delay in ns after which a decision without a counterpart counts as missing. [`LAGS`] times the
-/// largest delay seen so far is added.
+/// A decision counts as missing in the other run if that run has not made it after this time, in
+/// ns. [`LAGS`] times the largest delay between equal decisions is added.
 const PATIENCE_NS: u64 = 20_000_000;
 const LAGS: u64 = 4;
 
-/// Key of a stream: a task's pid, or a CPU with the tasks that it runs or its kicks.
+/// Key of a stream: a task, the tasks that a CPU runs, or the kicks of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stream {
     Task(u32),
@@ -47,7 +48,8 @@ pub enum Kind {
 
 impl Kind {
     pub const ALL: [Kind; 5] = [Kind::Cpu, Kind::Insert, Kind::Take, Kind::Run, Kind::Kick];
-    /// Kinds that every scheduling class makes and that affect where and when tasks run.
+    /// Kinds of decisions that every scheduling class makes, and that affect where and when tasks
+    /// run.
     pub const EFFECTS: [Kind; 2] = [Kind::Cpu, Kind::Run];
 
     pub fn from_decision(what: &DecisionKind) -> Kind {
@@ -61,7 +63,7 @@ impl Kind {
     }
 }
 
-/// A decision that differs between the runs. `None` if one side did not make it.
+/// A pair of decisions that differ between the runs. `None` if one run did not make the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mismatch {
     /// Time of the earlier of the two decisions, in ns.
@@ -70,7 +72,8 @@ pub struct Mismatch {
 }
 
 impl Mismatch {
-    /// Sort key. Among differences at the same time, the one that was decided first comes first.
+    /// Sort key: the time. Differences at the same time are sorted by the numbers of their
+    /// decisions.
     fn order(&self) -> (u64, Option<u64>, Option<u64>) {
         let numbers = self.sides.iter().flatten().map(|decision| decision.number);
         (self.time, numbers.clone().min(), numbers.max())
@@ -81,17 +84,20 @@ impl Mismatch {
 #[derive(Debug, Default)]
 pub struct Streams {
     kinds: Vec<Kind>,
-    /// Decisions without a counterpart yet. In each stream, at most one side has any.
+    /// Decisions whose counterpart in the other run is not known yet. In each stream, at most one
+    /// of the two runs has such decisions.
     pending: [BTreeMap<Stream, VecDeque<Decision>>; 2],
     /// Streams in which a difference was found. Later decisions in them are ignored.
     mismatched: BTreeSet<Stream>,
     first: Option<Mismatch>,
     /// Largest difference between the times of equal decisions, in ns.
     lag: u64,
-    /// Time differences of equal decisions that may prove to be after the first difference. The
-    /// keys are the earlier time and the number of A's decision.
+    /// Time differences between equal decisions. They are kept here as long as an earlier first
+    /// difference may still be found. The keys are the earlier time of the two and the number of
+    /// A's decision.
     recent: BTreeMap<(u64, u64), u64>,
-    /// Number of equal decisions that left `recent`, and their largest time difference.
+    /// Number of equal decisions that were removed from `recent`, and their largest time difference
+    /// in ns.
     settled: (u64, u64),
 }
 
@@ -103,7 +109,7 @@ impl Streams {
         }
     }
 
-    /// Adds a decision of side 0 or 1. The decisions of a side are added in their order.
+    /// Adds a decision of run 0 or 1. The decisions of each run must be added in their order.
     pub fn take(&mut self, side: usize, decision: &Decision) {
         if !self.kinds.contains(&Kind::from_decision(&decision.what)) {
             return;
@@ -148,9 +154,9 @@ impl Streams {
         }
     }
 
-    /// Returns the first difference if it is certain, that is, if no earlier one can follow.
-    /// `clocks` are the times that the sides have reached, or the end of time for a side that has
-    /// ended by itself.
+    /// Returns the first difference as soon as it is certain that no earlier one can follow.
+    /// `clocks` contains the time that each run has reached. A run that has ended by itself is at
+    /// the end of time.
     pub fn first_certain(&mut self, clocks: [u64; 2]) -> Option<Mismatch> {
         let patience = PATIENCE_NS.saturating_add(LAGS.saturating_mul(self.lag));
         for side in [0, 1] {
@@ -176,15 +182,16 @@ impl Streams {
         self.first.filter(|first| first.time <= sure)
     }
 
-    /// Returns the number of equal decisions before a difference, or of all equal decisions, and
-    /// the largest difference between their times in ns.
+    /// Returns two figures about the equal decisions before a difference: their number, and the
+    /// largest difference between their times in ns. Without a difference, all equal decisions
+    /// count.
     pub fn equal_before(&self, mismatch: Option<&Mismatch>) -> (u64, u64) {
         let end = mismatch.map(|mismatch| (mismatch.time, mismatch.sides[0].map_or(0, |a| a.number)));
         let recent = self.recent.range(..end.unwrap_or((u64::MAX, u64::MAX)));
         recent.fold(self.settled, |(count, most), (_, &lag)| (count + 1, most.max(lag)))
     }
 
-    /// Returns the first difference after both sides have ended at these times.
+    /// Returns the first difference. Both runs have ended, at the times `clocks`.
     pub fn first_at_end(&mut self, clocks: [u64; 2]) -> Option<Mismatch> {
         let _ = self.first_certain(clocks);
         self.first
@@ -254,7 +261,7 @@ mod tests {
             streams.take(0, &run(2 * turn, 1000 * turn, 0, turn as u32));
             streams.take(0, &run(2 * turn + 1, 1000 * turn + 1, 1, turn as u32));
         }
-        // B is slower, and its CPUs decide in the other order.
+        // The CPUs of B decide later and in the opposite order.
         for turn in 0..100 {
             streams.take(1, &run(2 * turn, 1010 * turn, 1, turn as u32));
             streams.take(1, &run(2 * turn + 1, 1010 * turn + 5, 0, turn as u32));
@@ -269,7 +276,7 @@ mod tests {
         for decision in [run(0, 10, 0, 1), run(1, 50, 0, 2), run(2, 60, 1, 7)] {
             streams.take(0, &decision);
         }
-        // CPU 1 differs at 60 and is added first. CPU 0 differs at 50.
+        // CPU 1 differs at time 60 and is added first. CPU 0 differs at time 50.
         for decision in [run(0, 11, 0, 1), run(1, 61, 1, 8), run(2, 70, 0, 3)] {
             streams.take(1, &decision);
         }
@@ -293,7 +300,7 @@ mod tests {
             .first_certain([90_000_000, 95_000_000])
             .expect("no counterpart follows");
         assert_eq!((mismatch.time, mismatch.sides[0]), (1000, None));
-        // The counterpart of a decision shortly before the end may come after the end.
+        // The counterpart of a decision just before the end may come after the end.
         let mut streams = Streams::new(&Kind::ALL);
         streams.take(0, &run(0, 99_999_000, 0, 1));
         assert_eq!(streams.first_at_end([100_000_000; 2]), None);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Expands an experiment's definition into cases. Each case has runs and table rows.
+//! Expands an experiment's definition into cases. A case is a run together with the table rows that
+//! show its values.
 //!
 //! For example, `keys = { rooms = [10, 20], policy = ["dss", "o1"] }` makes four cases. In the
-//! texts of each case, `{rooms}` and `{policy}` stand for its values.
+//! texts of each case, `{rooms}` and `{policy}` are replaced by its values.
 
 use super::definition::{Definition, Named, Row, Run, text};
 use super::equation;
@@ -18,7 +19,7 @@ use toml::{Spanned, Value};
 /// Maximum number of numbers in a range `{ from, to, step }`.
 const MAX_RANGE: usize = 10_000;
 
-/// Everything that a run depends on, except for its seed.
+/// Everything that the result of a run depends on, except for the seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunSpec {
     pub policy: String,
@@ -30,18 +31,19 @@ pub struct RunSpec {
     pub hz: Option<u32>,
 }
 
-/// A run, the run it is compared with, and the rows that show them.
+/// A run, its baseline (the run with which it is compared), and the table rows that show the
+/// results.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub run: RunSpec,
     pub baseline: Option<RunSpec>,
     pub seeds: u64,
     pub rows: Vec<CaseRow>,
-    /// Byte offset in the definition, for error messages.
+    /// Byte offset of the case in the definition, for error messages.
     pub at: usize,
 }
 
-/// A row of the table. With `each_run`, there is one row for each seed.
+/// A row of the table. If the definition has `each_run`, there is one row for each seed.
 #[derive(Clone, Debug)]
 pub struct CaseRow {
     pub keys: BTreeMap<String, String>,
@@ -49,7 +51,7 @@ pub struct CaseRow {
     pub expected: BTreeMap<String, f64>,
 }
 
-/// An expanded experiment, ready to be run.
+/// An experiment whose definition is expanded into cases, ready to be executed.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub columns: Vec<String>,
@@ -60,8 +62,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns the plan with `policy` without settings in every run, on the unmodified machine
-    /// `machine`.
+    /// Returns a plan in which every run uses the policy `policy` without settings. The machine is
+    /// `machine`, without changed costs or tick rate.
     #[must_use]
     pub fn with_policy(mut self, policy: &str, machine: &str) -> Plan {
         for case in &mut self.cases {
@@ -81,20 +83,21 @@ impl Plan {
     }
 }
 
-/// Values that `{name}` stands for, by name.
+/// The names that can be used as `{name}` in a text, with their values.
 type Scope = BTreeMap<String, String>;
 
-/// State of expanding a definition.
+/// State of the expansion of a definition.
 struct Planner<'a> {
     source: &'a Source,
     definition: &'a Definition,
     with: Named,
     measured: Vec<String>,
-    /// Keys and variables that occur as `{name}` in some text.
+    /// Keys and variables that have been used as `{name}` in a text.
     used: RefCell<BTreeSet<String>>,
 }
 
-/// Expands a definition. `with` changes values of variables of the `[run]` table.
+/// Expands a definition. `with` contains variables of the `[run]` table and the values that the
+/// user gives them.
 ///
 /// # Errors
 /// An error in the definition, with its position.
@@ -169,8 +172,8 @@ impl Planner<'_> {
                 true => run.clone(),
                 false => merge(run, case),
             };
-            // Without cases, the run table is the only case. Its variables are in `self.with`, with
-            // the user's changes.
+            // Without a [[case]], the `[run]` table is the only case. `self.with` contains its
+            // variables, with the values that the user gives them.
             let own = if self.definition.cases.is_empty() {
                 &Named::new()
             } else {
@@ -203,7 +206,8 @@ impl Planner<'_> {
                         "[baseline] must not have keys, each, expected or seeds: it uses those of its case",
                     ));
                 }
-                // The baseline has a different policy, so the case's settings do not apply to it.
+                // The baseline can have another policy, so the settings of the case do not apply to
+                // it.
                 let mut base = table.clone();
                 base.set = self.definition.run.get_ref().set.clone();
                 Some(self.run(at, &merge(&base, own), scope)?)
@@ -278,7 +282,8 @@ impl Planner<'_> {
         })
     }
 
-    /// Parses `"name"` or `{ measure = "name", argument = ... }`. `kind` is the key of the name.
+    /// Parses `"name"` or `{ measure = "name", argument = ... }`. `kind` is the key that contains
+    /// the name, here `measure`.
     fn call(&self, value: &Spanned<Value>, kind: &str, scope: &Scope) -> Result<(String, Arguments), Error> {
         let at = value.span().start;
         let (name, arguments) = match value.get_ref() {
@@ -344,7 +349,8 @@ impl Planner<'_> {
     }
 
     /// Returns the scopes for all combinations of the keys' values, in the order of the columns. If
-    /// `each` has tables, every combination is repeated with the values of each table.
+    /// `each` contains tables, each combination is repeated once for each of these tables, with the
+    /// values in the table.
     fn expand(&self, at: usize, outer: &Scope, keys: &Named, each: &[Named]) -> Result<Vec<Scope>, Error> {
         let columns = self.definition.columns.get_ref();
         let column_index = |name: &str| {
@@ -392,8 +398,8 @@ impl Planner<'_> {
             .collect()
     }
 
-    /// Returns the values of a list, the numbers of a range `{ from, to, step }`, or a single
-    /// value.
+    /// Returns the alternatives that a value describes: the elements of a list, the numbers of a
+    /// range `{ from, to, step }`, or the value itself.
     fn alternatives(&self, at: usize, value: &Value) -> Result<Vec<String>, Error> {
         match value {
             Value::Array(values) => values.iter().map(|value| self.text(at, value)).collect(),
@@ -429,7 +435,7 @@ impl Planner<'_> {
         })
     }
 
-    /// Replaces each `{name}` in a text with its value.
+    /// Replaces each `{name}` in a text by its value.
     fn fill(&self, at: usize, template: &str, scope: &Scope) -> Result<String, Error> {
         let mut text = String::new();
         let mut rest = template;
@@ -453,7 +459,7 @@ impl Planner<'_> {
     }
 
     /// Checks that every row has a value in every key column, and that no two rows have the same
-    /// keys.
+    /// values in all key columns.
     fn check_keys(&self, cases: &[Case]) -> Result<(), Error> {
         let each_run = self.definition.each_run.as_ref();
         for case in cases {
@@ -487,7 +493,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Checks that every variable is a column or used in a text. An unused variable is a mistake.
+    /// Checks that every variable is a column or is used in a text. An unused variable is an error.
     fn check_used(&self) -> Result<(), Error> {
         let columns = self.definition.columns.get_ref();
         let used = self.used.borrow();
@@ -528,7 +534,8 @@ fn cloned((name, value): (&String, &String)) -> (String, String) {
     (name.clone(), value.clone())
 }
 
-/// Returns `over`, with the values of `under` for everything that `over` does not set.
+/// Merges two tables. The result has the values of `over`, and those of `under` where `over` has
+/// none.
 fn merge(under: &Run, over: &Run) -> Run {
     let named = |under: &Named, over: &Named| -> Named {
         let pairs = under.iter().chain(over);

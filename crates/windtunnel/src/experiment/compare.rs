@@ -10,7 +10,7 @@ use crate::error::Error;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Smallest published effect whose sign is compared, in percentage points.
+/// Minimum published effect in percentage points. The signs of smaller effects are not compared.
 pub const SIGN_FROM_POINTS: f64 = 3.0;
 
 /// Measured and published values of an experiment.
@@ -21,7 +21,7 @@ pub struct Comparison {
     pub question: String,
     pub source: String,
     pub scale: Option<String>,
-    /// Heading of the values that are compared with: `published`, or `theory` if nothing was
+    /// Heading of the column of reference values: `published`, or `theory` if nothing was
     /// published.
     pub reference: &'static str,
     /// Columns that identify a row.
@@ -35,7 +35,7 @@ pub struct Comparison {
     /// Number of planned runs. It is larger than `runs` if a signal interrupted the experiment.
     pub planned: usize,
     pub wall: Duration,
-    /// Notes for the user, for example published rows that are not measured.
+    /// Notes for the user, for example about published rows that were not measured.
     pub notes: Vec<String>,
 }
 
@@ -54,34 +54,35 @@ pub struct Row {
 pub struct Compared {
     pub published: Option<f64>,
     pub measured: Cell,
-    /// Difference between measured and published value: in percentage points in a relative column,
-    /// else in percent of the published value.
+    /// Difference between the measured and the reference value. In a column of relative changes it
+    /// is in percentage points, else in percent of the reference value.
     pub difference: Option<f64>,
 }
 
-/// Agreement of one column.
+/// How well the measured values of a column agree with the published ones.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Agreement {
     pub column: String,
-    /// Whether the values are relative changes. They are compared in percentage points, not in
-    /// percent.
+    /// Whether the values are relative changes. Their differences are in percentage points instead
+    /// of percent.
     pub relative: bool,
     /// Number of cells with a published and a measured value.
     pub cells: usize,
-    /// Number of cells in a relative column whose published value is large enough to have a sign.
+    /// Number of cells whose sign is compared: those of a relative column with a published value of
+    /// at least [`SIGN_FROM_POINTS`].
     pub signed: usize,
-    /// Number of these cells in which the measured value has the same sign.
+    /// Number of these cells in which the measured value has the same sign as the published one.
     pub right_sign: usize,
     pub spearman: Option<f64>,
-    /// Median of the absolute differences, in points or percent.
+    /// Median of the absolute differences, in percentage points or percent.
     pub median_error: Option<f64>,
     pub largest_error: Option<f64>,
 }
 
-/// Combines measured with published values.
+/// Combines the measured values with the published ones.
 ///
 /// # Errors
-/// published.csv cannot be read, or it has other columns than the definition.
+/// published.csv cannot be read, or its columns differ from those of the definition.
 pub fn compare(experiment: &Experiment, plan: &Plan, measured: Measured) -> Result<Comparison, Error> {
     let published = experiment.published(plan)?;
     let keys: Vec<String> = plan
@@ -144,7 +145,7 @@ pub fn compare(experiment: &Experiment, plan: &Plan, measured: Measured) -> Resu
 }
 
 impl Plan {
-    /// Returns whether a column shows relative changes.
+    /// Returns whether the values of a column are relative changes.
     pub fn is_relative(&self, column: &str) -> bool {
         let rows = self.cases.iter().flat_map(|case| &case.rows);
         let quantities = rows.filter_map(|row| row.values.get(column));
@@ -154,7 +155,8 @@ impl Plan {
 }
 
 impl Comparison {
-    /// Returns the comparison with the measured values of `other` in place of the published ones.
+    /// Returns the comparison with other reference values: the measured values of `other` instead
+    /// of the published ones.
     #[must_use]
     pub fn with_reference(mut self, other: &Comparison, reference: &'static str) -> Comparison {
         let cells = self.rows.iter_mut().flat_map(|row| row.cells.iter_mut());
@@ -192,8 +194,8 @@ impl Comparison {
         cells.filter(|cell| cell.measured.is_err()).count()
     }
 
-    /// Returns the largest half width of a confidence interval, in percent of the value. Only cells
-    /// with a published value count.
+    /// Returns the largest half width of a confidence interval, in percent of the measured value.
+    /// Cells without a published value are ignored.
     pub fn widest_percent(&self) -> Option<f64> {
         let cells = self.rows.iter().flat_map(|row| row.cells.iter().flatten());
         let compared = cells.filter(|cell| cell.published.is_some());
@@ -203,8 +205,8 @@ impl Comparison {
     }
 }
 
-/// Returns the difference. `None` if 0 was published and the measured value is not 0, because no
-/// percentage describes that.
+/// Returns the difference between a measured and a published value. If 0 was published and the
+/// measured value is not 0, the difference in percent is infinite, and the result is `None`.
 fn difference(published: f64, measured: f64, relative: bool) -> Option<f64> {
     match relative {
         true => Some(measured - published),
@@ -213,14 +215,15 @@ fn difference(published: f64, measured: f64, relative: bool) -> Option<f64> {
     }
 }
 
-/// Returns whether keys are equal as texts or as numbers, for example 4 and 4.0.
+/// Returns whether two lists of keys are equal. Keys that are numbers are compared as numbers, so 4
+/// equals 4.0.
 fn same(a: &[String], b: &[String]) -> bool {
     let number = |text: &str| text.parse::<f64>().ok();
     let equal = |(a, b): (&String, &String)| a == b || number(a).is_some_and(|a| number(b) == Some(a));
     a.iter().zip(b).all(equal)
 }
 
-/// Returns the agreement of pairs (published, measured), or `None` without pairs.
+/// Returns how well pairs (published, measured) agree, or `None` if there are none.
 pub fn agreement(column: &str, relative: bool, pairs: &[(f64, f64)]) -> Option<Agreement> {
     if pairs.is_empty() {
         return None;
@@ -258,9 +261,9 @@ mod tests {
         let pairs = [(10.0, 5.0), (-10.0, -1.0), (-20.0, 4.0), (2.0, -1.0), (3.0, 0.5)];
         let found = agreement("gain", true, &pairs).expect("pairs");
         assert_eq!((found.cells, found.signed, found.right_sign), (5, 4, 3));
-        // Errors: 5, 9, 24, 3, 2.5.
+        // The differences are 5, 9, 24, 3 and 2.5.
         assert_eq!((found.median_error, found.largest_error), (Some(5.0), Some(24.0)));
-        // Ranks 5 2 1 3 4 against 5 1.5 4 1.5 3.
+        // The published values have the ranks 5 2 1 3 4, the measured ones 5 1.5 4 1.5 3.
         let d: [f64; 5] = [0.0, 0.5, 3.0, 1.5, 1.0];
         let rough = 1.0 - 6.0 * d.iter().map(|d| d * d).sum::<f64>() / 120.0;
         assert!((found.spearman.expect("five") - rough).abs() < 0.02);
@@ -274,7 +277,7 @@ mod tests {
             (0, Some(5.0), Some(1.0))
         );
         assert_eq!(agreement("time_s", false, &[]), None);
-        // A published value of 0.
+        // The published value is 0.
         assert_eq!(difference(0.0, 0.0, false), Some(0.0));
         assert_eq!(difference(0.0, 2.0, false), None);
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The format of `experiment.toml`, as it is written. [`cases`](super::cases) expands it.
-//! experiments/README.md documents it for users.
+//! The format of `experiment.toml`, the definition of an experiment. experiments/README.md
+//! describes the format for users, and [`cases`](super::cases) expands a definition into runs.
 
 use input::{Error, Source};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::{Spanned, Value};
 
-/// Keys or variables of the definition, by name.
+/// Keys or variables of the definition, with their values.
 pub type Named = BTreeMap<String, Value>;
 
 /// Returns a value as text, or `None` for lists and tables.
@@ -21,20 +21,20 @@ pub fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// The whole file.
+/// The whole file `experiment.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
     pub title: String,
     pub source: String,
     pub question: String,
-    /// Differences in scale from the source, and why they do not change the effect.
+    /// How the runs are smaller than those of the source, and why this does not change the effect.
     pub scale: Option<String>,
-    /// Columns of measured.csv. Columns in `values` or a row's `values` are measured. The others
-    /// identify a row.
+    /// Columns of measured.csv. The columns that `values` names, here or in a `[[row]]`, contain
+    /// measured values. The other columns identify the row.
     pub columns: Spanned<Vec<String>>,
-    /// A column with the seed. Each run of a case then has its own row, instead of an average over
-    /// the seeds.
+    /// The column that contains the seed, if each run of a case has its own row. Without it, a row
+    /// shows averages over the seeds.
     pub each_run: Option<Spanned<String>>,
     #[serde(default)]
     pub values: BTreeMap<String, Spanned<Value>>,
@@ -42,17 +42,17 @@ pub struct Definition {
     pub run: Spanned<Run>,
     /// Changes for runs on a real machine (`windtunnel live study`).
     pub live: Option<Live>,
-    /// Settings of the run that `relative_percent` and `speedup_percent` compare a case with. The
-    /// other settings are those of the case.
+    /// Settings in which the baseline differs from the case. The measures `relative_percent` and
+    /// `speedup_percent` compare a case with its baseline.
     pub baseline: Option<Spanned<Run>>,
     #[serde(default, rename = "case")]
     pub cases: Vec<Spanned<Run>>,
-    /// Rows of each case. Without this table, a case has one row.
+    /// Table rows of each case. Without a `[[row]]`, a case has one row.
     #[serde(default, rename = "row")]
     pub rows: Vec<Spanned<Row>>,
 }
 
-/// Settings of one or more runs. In a text, `{name}` stands for the value of a key or variable.
+/// Settings of one or more runs. In a text, `{name}` is replaced by the value of a key or variable.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
@@ -65,36 +65,36 @@ pub struct Run {
     /// Simulated time (`--for`).
     #[serde(rename = "for")]
     pub for_time: Option<String>,
-    /// Number of seeds. The seeds are 1 to this number.
+    /// Number of seeds. The runs have the seeds 1, 2, ... up to this number.
     pub seeds: Option<u64>,
-    /// Whether the kernel's work takes time. Default: true.
+    /// Whether the kernel's work takes simulated time. True by default.
     pub costs: Option<bool>,
-    /// Ticks per second, instead of the machine's.
+    /// Ticks per second. By default, the machine defines them.
     pub hz: Option<u32>,
-    /// Variables, which a user may change with `--with`.
+    /// Variables, which the user can change with `--with`.
     #[serde(default)]
     pub with: Named,
-    /// Keys and variables. A list makes one case for each value.
+    /// Keys and variables. A list makes one case for each of its values.
     #[serde(default)]
     pub keys: Named,
-    /// Tables of keys and variables that vary together. Each table makes one case.
+    /// Tables of keys and variables whose values belong together. Each table makes one case.
     #[serde(default)]
     pub each: Vec<Named>,
-    /// Values from theory by measured column.
+    /// Values that theory predicts, by measured column.
     #[serde(default)]
     pub expected: BTreeMap<String, Spanned<Value>>,
 }
 
-/// Changes for runs on a real machine, where simulated seconds are real ones.
+/// Changes for runs on a real machine. There, a simulated second takes a second of real time.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Live {
-    /// Values of variables that replace those of `[run]`.
+    /// Variables of `[run]`, with their values on a real machine.
     #[serde(default)]
     pub with: Named,
 }
 
-/// A table row of each case.
+/// A table row that each case has.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
@@ -102,7 +102,7 @@ pub struct Row {
     pub keys: Named,
     #[serde(default)]
     pub each: Vec<Named>,
-    /// Restricts the row to cases with these keys.
+    /// The row exists only in cases that have these keys.
     #[serde(default)]
     pub when: Named,
     #[serde(default)]
@@ -111,7 +111,7 @@ pub struct Row {
     pub expected: BTreeMap<String, Spanned<Value>>,
 }
 
-/// Largest definition that is read, in bytes.
+/// Maximum size of a definition, in bytes.
 pub const MAX_BYTES: u64 = 8 << 20;
 
 impl Definition {

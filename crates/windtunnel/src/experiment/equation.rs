@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Equations of queueing theory for the mean response times of open systems with Poisson arrivals,
-//! in ms.
+//! Equations of queueing theory: mean response times of open systems with Poisson arrivals, in ms.
 //!
 //! Source: Kleinrock, "Queueing Systems", volumes 1 (1975) and 2 (1976): the Pollaczek-Khinchine
 //! formula, the Erlang C formula, and the fact that processor sharing depends only on the mean of
@@ -54,14 +53,15 @@ pub fn solve(name: &str, arguments: &Arguments) -> Result<f64, String> {
     Ok(equation(interarrival, service, servers, cv2))
 }
 
-/// Returns S + rho S (1 + c^2) / (2 (1 - rho)).
+/// Returns `S + rho S (1 + c^2) / (2 (1 - rho))`. S is the mean service time, rho the load, and c^2
+/// the squared coefficient of variation of the service time.
 fn mg1_fcfs(interarrival: f64, service: f64, _: f64, cv2: f64) -> f64 {
     let load = service / interarrival;
     service + load * service * (1.0 + cv2) / (2.0 * (1.0 - load))
 }
 
-/// Returns S + C(c, a) S / (c - a), where a = S / interarrival. Erlang's C is computed from
-/// Erlang's B.
+/// Returns `S + C(c, a) S / (c - a)`. S is the mean service time, c the number of servers, and a =
+/// S / interarrival time. Erlang's C is computed from Erlang's B.
 fn mmc_fcfs(interarrival: f64, service: f64, servers: f64, _: f64) -> f64 {
     let offered = service / interarrival;
     let numbers = (1..).map(f64::from).take_while(|&n| n <= servers);

@@ -17,8 +17,8 @@ impl Experiment {
     /// Returns the rows of published.csv, or none if there is no such file.
     ///
     /// # Errors
-    /// The file is not valid CSV, has other columns than the definition, or has a value that is not
-    /// a number.
+    /// The file is not valid CSV, its columns differ from those of the definition, or a value is
+    /// not a number.
     pub fn published(&self, plan: &Plan) -> Result<Vec<Published>, Error> {
         let path = self.folder.join("published.csv");
         if !path.is_file() {
@@ -66,8 +66,8 @@ impl Experiment {
         self.folder.join("measured.csv")
     }
 
-    /// Writes measured.csv, and the agreement into the README if it has markers for it. Returns the
-    /// paths of the files written.
+    /// Writes measured.csv. If the README has markers for it, also writes the agreement with the
+    /// published values there. Returns the paths of the files that were written.
     ///
     /// # Errors
     /// A file cannot be written.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Repeats published experiments and compares the results with the published figures.
 //!
-//! The directory `experiments/[GROUP/]NAME/` contains
-//! - `experiment.toml`, the definition ([`definition`]), which [`cases`] expands into runs and
-//!   table rows,
-//! - `published.csv`, if there are published figures,
-//! - `measured.csv`, which `experiment run --update` writes,
+//! The directory `experiments/[GROUP/]NAME/` contains these files:
+//! - `experiment.toml`: the definition ([`definition`]). [`cases`] expands it into runs and table
+//!   rows.
+//! - `published.csv`: the published figures, if there are any.
+//! - `measured.csv`: the measured figures. `experiment run --update` writes this file.
 //! - `README.md`.
 //!
-//! The runs are ordinary scenarios. [`measure`] lists the quantities that can be measured in them.
+//! The runs are ordinary scenarios. [`measure`] lists the quantities that can be measured in a run.
 
 pub mod cases;
 pub mod compare;
@@ -34,7 +34,7 @@ use definition::{Definition, MAX_BYTES};
 use input::{Source, suggest};
 use std::path::{Path, PathBuf};
 
-/// A definition with its name and directory.
+/// An experiment: its definition, with its name and directory.
 #[derive(Debug)]
 pub struct Experiment {
     /// Name as in `experiment list`: `group/name` or `name`.
@@ -103,7 +103,8 @@ impl Experiment {
         })
     }
 
-    /// Expands the definition into runs and rows. `with` changes values of variables.
+    /// Expands the definition into runs and rows. `with` contains variables and the values that the
+    /// user gives them.
     ///
     /// # Errors
     /// An error in the definition, with its position.
@@ -111,8 +112,8 @@ impl Experiment {
         cases::plan(&self.source, &self.definition, with)
     }
 
-    /// Expands the definition for a real machine. Variables have the values of `[live]`, unless
-    /// `with` changes them.
+    /// Expands the definition for runs on a real machine. The table `[live]` of the definition
+    /// replaces values of variables, and `with` replaces values of both.
     ///
     /// # Errors
     /// As [`Experiment::plan`].
@@ -126,13 +127,14 @@ impl Experiment {
     /// Runs the experiment in the simulator and compares the results with the published ones.
     ///
     /// # Errors
-    /// Errors in the definition or in published.csv. A policy that fails leaves cells without
-    /// values.
+    /// The definition or published.csv contains an error. A policy that fails is no error: its
+    /// cells have no values.
     pub fn run(&self, options: &Options, progress: &crate::parallel::Progress) -> Result<Comparison, Error> {
         self.run_plan(&self.plan(&options.with)?, options, progress, &run::simulate)
     }
 
-    /// Runs a plan with `execute` and compares the results with the published ones.
+    /// Executes the runs of a plan with `execute`, and compares the results with the published
+    /// ones.
     ///
     /// # Errors
     /// As [`Experiment::run`], and the errors of `execute`.
@@ -143,7 +145,7 @@ impl Experiment {
         progress: &crate::parallel::Progress,
         execute: &run::Execute,
     ) -> Result<Comparison, Error> {
-        // An error in published.csv is reported before the runs, not after.
+        // An error in published.csv is reported before the runs instead of after them.
         self.published(plan)?;
         let measured = plan.run(self, options, progress, execute)?;
         compare::compare(self, plan, measured)

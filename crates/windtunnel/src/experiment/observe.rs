@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Collects what measures need from a run: its result, and data from its records.
+//! Collects from a run the data that measures need: the result of the run, and data from its
+//! records.
 
 use report::RunResult;
 use std::collections::BTreeMap;
 use trace::{Event, Record, Sink, TaskState};
 
-/// Queue lengths are recorded for this number of remaining tasks and fewer.
+/// Queue lengths are recorded from the time when only this number of tasks has not exited.
 pub const MAX_LEFT: usize = 100;
 
-/// A finished run, with all data that measures need.
+/// A finished run, with all the data that measures need.
 #[derive(Debug, Default)]
 pub struct Observed {
     pub result: RunResult,
     pub trail: Trail,
-    /// Values of the policy's globals by time of the reading (`None`: at the end) and name.
+    /// Values of the policy's global variables. The keys are the time at which the variable was
+    /// read (`None` means the end of the run) and its name.
     pub globals: BTreeMap<(Option<u64>, String), f64>,
 }
 
@@ -23,62 +25,64 @@ pub struct Response {
     pub pid: u32,
     /// Simulated time at which the request was completed.
     pub end_ns: u64,
-    /// Time from the request to the response.
+    /// Time from the request to its completion.
     pub ns: u64,
 }
 
-/// Data that is collected about one task.
+/// Data about one task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObservedTask {
-    /// Index into [`Trail::names`].
+    /// Index of the task's name in [`Trail::names`].
     name: u32,
     pub born_ns: u64,
     pub cpu_ns: u64,
-    /// CPU of the queue on which the task is or was last.
+    /// CPU of the queue that contains the task, or contained it last.
     cpu: u32,
     runnable: bool,
     /// Whether the task has completed a request or exited.
     finished: bool,
 }
 
-/// Data that is collected from a run's records.
+/// Data that is collected from the records of a run.
 #[derive(Debug, Default)]
 pub struct Trail {
     /// End of the run.
     pub end_ns: u64,
     pub responses: Vec<Response>,
     tasks: Vec<Option<ObservedTask>>,
-    /// Names of tasks at creation.
+    /// Names that the tasks had when they were created.
     names: Vec<String>,
-    /// Pid of the task on each CPU, and the time of the switch to it in ns.
+    /// For each CPU, the pid of the running task and the time when it was switched in, in ns.
     running: Vec<(u32, u64)>,
     /// Number of tasks that run or wait on each CPU.
     queued: Vec<u32>,
-    /// Times at which to record queue lengths, in descending order.
+    /// Times at which queue lengths are recorded, in descending order.
     sample_times: Vec<u64>,
-    /// Queue lengths of the CPUs by time.
+    /// Queue lengths of all CPUs, by the time at which they were recorded.
     lengths: BTreeMap<u64, Vec<u32>>,
-    /// Queue lengths by the number of tasks left, just before the next task exited.
+    /// Queue lengths of all CPUs by the number of tasks that had not exited, just before one more
+    /// task exited.
     left: BTreeMap<usize, Vec<u32>>,
     alive: usize,
-    /// Number of switches from a task.
+    /// Number of switches away from a task.
     pub switches_from_task: u64,
-    /// Number of switches to idle.
+    /// Number of switches to the idle task.
     pub switches_to_idle: u64,
-    /// For each name: the number of tasks that have neither completed a request nor exited, the
-    /// time integral of this number in task ns, and the time up to which it is computed.
+    /// For each task name, three values: the number of unfinished tasks, the integral of this
+    /// number over time (in ns), and the time up to which the integral is computed. An unfinished
+    /// task has neither completed a request nor exited.
     census: Vec<(u64, u128, u64)>,
-    /// Number of tasks created with each name.
+    /// For each task name, the number of tasks that were created with it.
     created: Vec<u64>,
 }
 
 impl Trail {
-    /// Creates the collector for a machine. `sample_times` are the times at which to record queue
-    /// lengths, in ns.
+    /// Creates a collector for a machine with `nr_cpus` CPUs. Queue lengths will be recorded at the
+    /// times `sample_times`, in ns.
     pub fn new(nr_cpus: u32, mut sample_times: Vec<u64>) -> Trail {
         sample_times.sort_unstable();
         sample_times.dedup();
-        // Times are removed from the end.
+        // The earliest time is the last element, so that it can be popped.
         sample_times.reverse();
         Trail {
             running: vec![(0, 0); nr_cpus as usize],
@@ -88,7 +92,8 @@ impl Trail {
         }
     }
 
-    /// Ends the collection. Running tasks have run until `end_ns`.
+    /// Ends the collection at `end_ns`. Tasks that are still running count as having run until
+    /// then.
     pub fn finish(&mut self, end_ns: u64) {
         self.record_lengths(end_ns + 1);
         self.end_ns = end_ns;
@@ -102,8 +107,8 @@ impl Trail {
         }
     }
 
-    /// Adds data of a real machine, which has no record of every switch: queue lengths by time, and
-    /// CPU times by pid.
+    /// Adds the data of a run on a real machine, which has no record of every switch. `lengths`
+    /// contains queue lengths by time, and `cpu_ns` the CPU times by pid.
     pub fn add_counters(&mut self, lengths: BTreeMap<u64, Vec<u32>>, cpu_ns: &BTreeMap<u32, u64>) {
         self.lengths = lengths;
         for (&pid, &ns) in cpu_ns {
@@ -113,7 +118,7 @@ impl Trail {
         }
     }
 
-    /// Returns the tasks whose name at creation begins with `prefix`, with their pids.
+    /// Returns the tasks whose name began with `prefix` when they were created, with their pids.
     pub fn named<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (u32, &'a ObservedTask)> {
         let tasks = (0..).zip(&self.tasks);
         tasks
@@ -121,8 +126,8 @@ impl Trail {
             .filter(move |(_, task)| self.names[task.name as usize].starts_with(prefix))
     }
 
-    /// Returns the response times of tasks whose name begins with `prefix`, in ms. Responses that
-    /// ended before `after_ns` are left out.
+    /// Returns the response times in ms of the tasks whose name begins with `prefix`. Responses
+    /// that ended before `after_ns` are left out.
     pub fn responses_ms(&self, prefix: &str, after_ns: u64) -> Vec<f64> {
         let wanted: Vec<bool> = self.names.iter().map(|name| name.starts_with(prefix)).collect();
         let responses = self.responses.iter().filter(|response| response.end_ns >= after_ns);
@@ -133,18 +138,19 @@ impl Trail {
         responses.map(|response| response.ns as f64 / 1e6).collect()
     }
 
-    /// Returns the queue lengths of the CPUs at one of the requested times.
+    /// Returns the queue lengths of all CPUs at one of the times in `sample_times`.
     pub fn lengths(&self, at_ns: u64) -> Option<&[u32]> {
         self.lengths.get(&at_ns).map(Vec::as_slice)
     }
 
-    /// Returns the queue lengths of the CPUs when `tasks` tasks were left, at most [`MAX_LEFT`].
+    /// Returns the queue lengths of all CPUs when only `tasks` tasks had not exited. `tasks` is at
+    /// most [`MAX_LEFT`].
     pub fn lengths_left(&self, tasks: usize) -> Option<&[u32]> {
         self.left.get(&tasks).map(Vec::as_slice)
     }
 
-    /// Returns the number of tasks that were created with a name with this prefix, and the time
-    /// integral of the number of unfinished ones, in task seconds.
+    /// Returns two values for the tasks whose name begins with `prefix`: how many were created, and
+    /// the integral of the number of unfinished ones over time, in seconds.
     pub fn census(&self, prefix: &str) -> (u64, f64) {
         let entries = self.names.iter().zip(self.created.iter().zip(&self.census));
         let entries = entries.filter(|(name, _)| name.starts_with(prefix));
@@ -199,7 +205,7 @@ impl Trail {
         self.census[name].0 += 1;
     }
 
-    /// Counts a task as finished, unless it already is.
+    /// Marks a task as finished, if it is not yet.
     fn leave(&mut self, pid: u32, now: u64) {
         let Some(task) = self.task(pid).filter(|task| !task.finished) else {
             return;
@@ -225,7 +231,7 @@ impl Trail {
     }
 }
 
-/// Updates the time integral of a number of tasks.
+/// Updates an entry of [`Trail::census`]: adds the time since the last update to the integral.
 fn settle((tasks, integral, since): &mut (u64, u128, u64), now: u64) {
     *integral += u128::from(*tasks) * u128::from(now - *since);
     *since = now;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The HTML page of experiments: published and measured values of each column on one axis, row by
-//! row.
+//! Writes the HTML page of experiments. Each row of a table shows the published and the measured
+//! value as two marks on one axis.
 
 use super::compare::{Compared, Comparison, Row};
 use super::present::{agreement, number};
 use maud::{Markup, html};
 use report::html::plain;
 
-/// Number of rows from which on a table is collapsed.
+/// Minimum number of rows of a table that the page shows collapsed.
 const FOLDED_FROM: usize = 48;
 
 /// Returns the page of these experiments.
@@ -87,8 +87,7 @@ fn table(c: &Comparison, column: &str, rows: &[(&Row, &Compared)]) -> Markup {
     }
 }
 
-/// Range of an axis: from the least to the greatest value of a column. It includes 0 if that is
-/// near.
+/// The range of an axis. It contains all values of a column, and 0 unless that is far from them.
 struct Axis {
     low: f64,
     high: f64,
@@ -161,7 +160,7 @@ mod tests {
             (axis.low, axis.high)
         };
         assert_eq!(ends(&[cell(Some(-3.0), 5.0, Some(2.0))]), (-3.0, 7.0));
-        // The axis starts at 0 unless that is far away.
+        // The axis starts at 0, unless 0 is far from all values.
         assert_eq!(ends(&[cell(Some(2.0), 5.0, None)]), (0.0, 5.0));
         assert_eq!(ends(&[cell(Some(90.0), 100.0, None)]), (90.0, 100.0));
         assert_eq!(ends(&[cell(None, 4.0, None)]), (4.0, 5.0));

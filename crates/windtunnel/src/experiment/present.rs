@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The results of experiments as tables and as JSON.
+//! Formats the results of experiments as tables and as JSON.
 
 use super::Experiment;
 use super::cases::Plan;
@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use trace::escape;
 
-/// Maximum number of columns. A wider table has one row for each value instead.
+/// Maximum number of columns. If a table would have more, it has one row for each value instead.
 const MOST_COLUMNS: usize = 14;
 
-/// Returns the table of an experiment with published, measured and difference side by side, and its
-/// agreement. It is Markdown unless it is for a terminal.
+/// Returns the table of an experiment, with published value, measured value and difference side by
+/// side, followed by the agreement. The table is text for a terminal, or else Markdown.
 pub fn table(comparison: &Comparison, surface: impl Into<Surface>) -> String {
     let (c, surface) = (comparison, surface.into());
     let mut head = format!("{}: {}\n{}\n", c.name, c.title, c.question);
@@ -27,7 +27,7 @@ pub fn table(comparison: &Comparison, surface: impl Into<Surface>) -> String {
             .iter()
             .map(|compared| if *compared { 3 } else { 1 })
             .sum::<usize>();
-    // If one line for each row is too wide, each value has its own line.
+    // If a table with one line for each row is too wide, each value has a line of its own.
     let wide = Some(grid(wide(c, &compared), surface)).filter(|grid| columns <= MOST_COLUMNS && grid.fits(surface));
     let grid = wide.unwrap_or_else(|| grid(long(c), surface));
     let mut rest = String::new();
@@ -54,10 +54,10 @@ pub fn table(comparison: &Comparison, surface: impl Into<Surface>) -> String {
     )
 }
 
-/// Headings, rows, and the number of key columns.
+/// The headings, the rows, and the number of columns that identify a row.
 type Layout = (Vec<String>, Vec<Vec<String>>, usize);
 
-/// Lays out one line for each row.
+/// Lays out the table with one line for each row.
 fn wide(c: &Comparison, compared: &[bool]) -> Layout {
     let mut head = c.keys.clone();
     for (column, compared) in c.values.iter().zip(compared) {
@@ -83,7 +83,7 @@ fn wide(c: &Comparison, compared: &[bool]) -> Layout {
     (head, c.rows.iter().map(row).collect(), c.keys.len())
 }
 
-/// Lays out one line for each value of each row.
+/// Lays out the table with one line for each value of each row.
 fn long(c: &Comparison) -> Layout {
     let mut head = c.keys.clone();
     head.extend(["quantity", c.reference, "measured", "off by"].map(String::from));
@@ -102,7 +102,7 @@ fn long(c: &Comparison) -> Layout {
     (head, c.rows.iter().flat_map(lines).collect(), c.keys.len() + 1)
 }
 
-/// Formats published value, measured value and difference of a cell.
+/// Formats the published value, the measured value and the difference of a cell.
 fn texts(cell: &Compared) -> [String; 3] {
     let measured = match &cell.measured {
         Err(_) => "-".into(),
@@ -119,7 +119,8 @@ fn texts(cell: &Compared) -> [String; 3] {
     ]
 }
 
-/// Returns one line with the agreement for each column that has published values.
+/// Returns one line for each column with published values. It says how well the measured values
+/// agree.
 pub fn agreement(c: &Comparison) -> String {
     let line = |a: &Agreement| {
         let unit = if a.relative { " points" } else { " %" };
@@ -145,7 +146,8 @@ pub fn agreement(c: &Comparison) -> String {
     }
 }
 
-/// Returns a table with one row for each experiment, which summarizes all of its columns.
+/// Returns a table with one row for each experiment. The row summarizes all columns of the
+/// experiment.
 pub fn summary(comparisons: &[Comparison], surface: impl Into<Surface>) -> String {
     let surface = surface.into();
     let head = [
@@ -290,7 +292,7 @@ fn is_relative(c: &Comparison, column: &str) -> bool {
     c.agreement.iter().any(|a| a.column == column && a.relative)
 }
 
-/// Builds a table. The last columns are left out first if the terminal is narrow.
+/// Builds a table. If the terminal is too narrow for it, the last columns are left out first.
 fn grid((head, rows, left): Layout, surface: Surface) -> Grid {
     // Markdown allows no line breaks in cells.
     let text = |text: &String| match surface.terminal {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Runs an experiment: executes each distinct run once, on several threads, and computes the rows.
+//! Executes the runs of an experiment on several threads and computes the table rows. Runs that
+//! occur in several cases are executed once.
 
 use super::Experiment;
 use super::cases::{Case, CaseRow, Plan, RunSpec};
@@ -20,18 +21,18 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use workload::Workload;
 
-/// Options of running an experiment.
+/// Options for the execution of an experiment.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Number of seeds, instead of the definition's.
+    /// Number of seeds that replaces the number in the definition.
     pub seeds: Option<u64>,
-    /// Number of runs at the same time. `None` means the number of CPUs.
+    /// Number of runs that are executed at the same time. `None` means the number of CPUs.
     pub threads: Option<NonZero<usize>>,
-    /// Names and values of changed variables.
+    /// Names and values of the variables that the user changes.
     pub with: Vec<(String, String)>,
 }
 
-/// A value, or the reason for a missing value.
+/// A value with its confidence interval, or the reason why there is no value.
 pub type Cell = Result<Estimate, String>;
 
 /// A measured row of the table.
@@ -39,22 +40,22 @@ pub type Cell = Result<Estimate, String>;
 pub struct MeasuredRow {
     pub keys: BTreeMap<String, String>,
     pub cells: BTreeMap<String, Cell>,
-    /// Values from theory.
+    /// Values that theory predicts.
     pub expected: BTreeMap<String, f64>,
 }
 
-/// Result of running all cases.
+/// Result of the execution of all cases.
 #[derive(Clone, Debug)]
 pub struct Measured {
     pub rows: Vec<MeasuredRow>,
-    /// Number of distinct runs that are complete.
+    /// Number of distinct runs that have been completed.
     pub runs: usize,
-    /// Number of distinct runs that were planned. It is larger than `runs` after an interruption.
+    /// Number of distinct runs that were planned. After an interruption it is larger than `runs`.
     pub planned: usize,
     pub wall: Duration,
 }
 
-/// A run with a seed, and the quantities to measure in it.
+/// A run with its seed, and the measures that need it.
 struct Job<'a> {
     spec: &'a RunSpec,
     seed: u64,
@@ -62,35 +63,37 @@ struct Job<'a> {
     at: usize,
 }
 
-/// Data that the measures of a run need beyond its result.
+/// Data that the measures of a run need in addition to the run's result.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// Globals of the policy to read, with the time of reading (`None`: at the end).
+    /// Global variables of the policy to read. The time is when to read them; `None` means the end
+    /// of the run.
     pub globals: Vec<(Option<u64>, String)>,
     /// Times at which to record queue lengths, in ns.
     pub sample_times: Vec<u64>,
 }
 
-/// Function that executes a run with a seed. It calls its last argument with the completed share, 0
-/// to
-/// 1000. It returns `None` if a signal ended the run.
+/// A function that executes a run with a seed. It calls its last argument with the progress, from 0
+/// to 1000. It returns `None` if a signal ended the run.
 ///
-/// [`simulate`] executes runs in the simulator, `windtunnel live study` on the host's kernel.
+/// [`simulate`] executes runs in the simulator. `windtunnel live study` executes them on the kernel
+/// of the host.
 pub type Execute<'a> =
     dyn Fn(&RunSpec, u64, &Wanted, &mut dyn FnMut(u64)) -> Result<Option<Observed>, Error> + Sync + 'a;
 
-/// Values of a job, in the order of its measures.
+/// Values that were measured in the run of a job, in the order of the job's measures.
 struct JobValues {
     values: Vec<Result<f64, String>>,
     better: Better,
 }
 
 impl Plan {
-    /// Executes all runs. `progress` is called with the completed and the total work, 1000 for each
-    /// run.
+    /// Executes all runs. `progress` is called with the completed work and the total work. Each run
+    /// counts as 1000.
     ///
     /// # Errors
-    /// Errors in the definition's inputs. A policy that fails leaves cells without values.
+    /// The definition names an input that does not exist. A policy that fails is no error: its
+    /// cells have no values.
     pub fn run(
         &self,
         experiment: &Experiment,
@@ -140,7 +143,7 @@ impl Plan {
     }
 }
 
-/// Adds a measure to the job of a run. Creates the job for its first measure.
+/// Adds a measure to the job of a run. If the run has no job yet, creates one.
 fn add_measure<'a>(jobs: &mut Vec<Job<'a>>, spec: &'a RunSpec, seed: u64, measure: &'a Measure, at: usize) {
     let known = jobs.iter_mut().find(|job| job.seed == seed && job.spec == spec);
     match known {
@@ -193,7 +196,7 @@ impl Job<'_> {
 /// Executes a run in the simulator.
 ///
 /// # Errors
-/// There is no such policy, machine, workload or global.
+/// The policy, machine, workload or global variable does not exist.
 pub fn simulate(
     spec: &RunSpec,
     seed: u64,
@@ -230,7 +233,7 @@ impl RunSpec {
     /// Returns the scenario of the run.
     ///
     /// # Errors
-    /// There is no such policy, machine or workload.
+    /// The policy, machine or workload does not exist.
     pub fn scenario(&self, seed: u64) -> Result<Scenario, Error> {
         Ok(Scenario {
             profile: None,
@@ -251,10 +254,10 @@ impl RunSpec {
         })
     }
 
-    /// Returns the machine of the run, with its changed costs and tick rate.
+    /// Returns the machine of the run, with the costs and the tick rate that the definition sets.
     ///
     /// # Errors
-    /// There is no such machine.
+    /// The machine does not exist.
     pub fn machine(&self) -> Result<MachineSpec, Error> {
         let folders = search::folders("machines");
         let folders: Vec<&Path> = folders.iter().map(std::path::PathBuf::as_path).collect();
@@ -269,7 +272,7 @@ impl RunSpec {
     /// Returns the workload of the run.
     ///
     /// # Errors
-    /// There is no such workload.
+    /// The workload does not exist.
     pub fn workload(&self) -> Result<Workload, Error> {
         let folders = search::folders("workloads");
         let folders: Vec<&Path> = folders.iter().map(std::path::PathBuf::as_path).collect();
@@ -299,21 +302,21 @@ impl RunSpec {
     }
 }
 
-/// Results of all jobs.
+/// The results of all jobs.
 struct Results<'a> {
     jobs: &'a [Job<'a>],
-    /// `None` if a signal came before the run was complete.
+    /// The values of each job. `None` if a signal came before the run was complete.
     done: Vec<Option<JobValues>>,
 }
 
-/// Reason for a missing value after an interruption.
+/// The reason that is given for values that are missing because of an interruption.
 const INTERRUPTED: &str = "interrupted";
 
 impl Results<'_> {
     fn row(&self, case: &Case, row: &CaseRow, seeds: &[u64]) -> MeasuredRow {
         let cell = |(column, quantity): (&String, &Quantity)| {
             let cell = self.cell(case, quantity, seeds);
-            // An interruption is reported once for the whole experiment, not in each cell.
+            // An interruption is reported once for the whole experiment instead of in each cell.
             let is_known = cell.as_ref().err().is_none_or(|reason| reason != INTERRUPTED);
             is_known.then(|| (column.clone(), cell))
         };

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Statistics for comparisons: means, confidence intervals, medians and rank correlation.
 
-/// A mean with the half width of its 95 % confidence interval, or `None` if there are fewer than
-/// two values.
+/// A mean and the half width of its 95 % confidence interval. Fewer than two values have no
+/// interval, so the half width is `None`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     pub mean: f64,
     pub half_width: Option<f64>,
 }
 
-/// Returns the mean of independent values with Student's confidence interval. `None` without
-/// values.
+/// Returns the mean of independent values with a confidence interval from Student's t distribution.
+/// Returns `None` if there are no values.
 pub fn estimate(values: &[f64]) -> Option<Estimate> {
     let half_width = deviation(values).map(|s| student(values.len() - 1) * s / (values.len() as f64).sqrt());
     Some(Estimate {
@@ -23,7 +23,7 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Returns the sample standard deviation. `None` with fewer than two values.
+/// Returns the sample standard deviation, or `None` if there are fewer than two values.
 pub fn deviation(values: &[f64]) -> Option<f64> {
     let mean = mean(values)?;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
@@ -41,8 +41,8 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// Returns Spearman's rank correlation. Equal values share their mean rank. `None` if there are
-/// fewer than three pairs or all values of one side are equal.
+/// Returns Spearman's rank correlation. Equal values share their mean rank. Returns `None` if there
+/// are fewer than three pairs, or if all values of one side are equal.
 pub fn spearman(pairs: &[(f64, f64)]) -> Option<f64> {
     if pairs.len() < 3 {
         return None;
@@ -71,8 +71,8 @@ pub fn student(degrees_of_freedom: usize) -> f64 {
         2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
     ];
     let df = degrees_of_freedom.max(1);
-    // Beyond the table: first terms of the expansion around the normal quantile, exact to three
-    // decimals.
+    // For more degrees of freedom, uses the first terms of the series expansion around the quantile
+    // of the normal distribution. The result is exact to three decimals.
     let (z, n): (f64, f64) = (1.959_964, df as f64);
     let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * n * n);
     let beyond = z + (z.powi(3) + z) / (4.0 * n) + second;
@@ -87,7 +87,7 @@ mod tests {
     fn intervals_follow_students_distribution() {
         let four = estimate(&[1.0, 2.0, 3.0, 4.0]).expect("values");
         assert_eq!(four.mean, 2.5);
-        // s = 1.29099, t(3) = 3.182.
+        // The sample deviation s is 1.29099, and the quantile for 3 degrees of freedom is 3.182.
         assert!((four.half_width.expect("four values") - 3.182 * 1.290_994 / 2.0).abs() < 1e-5);
         assert_eq!(estimate(&[7.0]).expect("a value").half_width, None);
         assert_eq!(estimate(&[]), None);

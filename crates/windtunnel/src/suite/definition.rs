@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The file format of a suite.
+//! The file format of suites, for example:
 //!
 //! ```toml
 //! [workloads]                       # rt-app files by name
@@ -11,7 +11,7 @@
 //! [[case]]
 //! object = "exit"                   # NAME.bpf.o in the directory of objects
 //! about = "a policy can end itself in every callback"
-//! weaker = "the original runs for a minute"  # checks that it omits
+//! weaker = "the original runs for a minute"  # how the case checks less than the original
 //! machine = "core:4 pu:1"           # as in `run --machine`
 //! workload = "busy"
 //! profile = { set = { exit_point = 2 } }  # as in profiles/
@@ -57,7 +57,7 @@ pub struct Case {
     pub(super) steps: Vec<(String, Step)>,
 }
 
-/// A suite's file as it is written.
+/// The content of a suite file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SuiteFile {
@@ -85,7 +85,7 @@ impl Suite {
     /// Reads a suite.
     ///
     /// # Errors
-    /// The file cannot be read, or the position at which it is not a valid suite.
+    /// The file cannot be read, or it is not a valid suite. The error shows the position.
     pub fn read(path: &Path) -> Result<Suite, Error> {
         Suite::parse(&Source::read(path, MAX_BYTES)?)
     }

@@ -18,12 +18,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use trace::Tee;
 
-/// Simulated time after a hotplug event in which a policy can end, in ns.
+/// Simulated time for which the machine runs after a hotplug event, in ns. A policy that the event
+/// ends is disabled in this time.
 const HOTPLUG_NS: u64 = 1_000_000;
 
 impl Case {
-    /// Executes the steps of the case with its object from the directory `objects`. All steps
-    /// together may simulate `max_ns`.
+    /// Executes the steps of the case. The object is read from the directory `objects`. The steps
+    /// together may take `max_ns` of simulated time.
     ///
     /// # Errors
     /// The step that failed, with the actual value or state.
@@ -59,20 +60,20 @@ impl Case {
 /// State of a case between two steps.
 struct Running<'a> {
     case: &'a Case,
-    /// Object with the settings of `set`.
+    /// The object, with the values of the `set` steps.
     object: Object,
     profile: Profile,
     machine: Machine,
-    /// Image of the latest open or load.
+    /// The linked object of the latest `open` or `load` step.
     image: Option<Image>,
     engine: Engine,
-    /// Limit of the simulated time of the case, in ns.
+    /// Maximum simulated time of the case, in ns.
     max_ns: u64,
-    /// Simulated time that is left, in ns.
+    /// Simulated time that the remaining steps may take, in ns.
     left_ns: u64,
-    /// Values of globals at the latest `remember`.
+    /// Values of globals at the latest `remember` step.
     since: BTreeMap<String, i128>,
-    /// CPU time of tasks at the latest `remember`, in ns.
+    /// CPU time of tasks at the latest `remember` step, in ns.
     cpu_since: BTreeMap<u32, u64>,
 }
 
@@ -173,8 +174,8 @@ impl Running<'_> {
         let image = self.image.as_ref().expect("open() sets the image");
         match load::attach(&mut self.machine, image, policy, &self.profile) {
             Ok(()) => Ok(()),
-            // The policy ended itself while it was enabled. The kernel reports that only after a
-            // successful load.
+            // The policy ended itself while it was being enabled. In the kernel, loading succeeds
+            // in this case, and the exit is reported afterwards.
             Err(LoadError::Refused(_)) if self.machine.ext.exit.is_some() => Ok(()),
             Err(error) => Err(error.to_string()),
         }
@@ -217,7 +218,7 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Runs the machine for `ns`.
+    /// Runs the machine for `ns` of simulated time.
     ///
     /// # Errors
     /// The time limit of the case would be exceeded.
@@ -240,8 +241,8 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Returns the policy's exit record in parentheses, for use at the end of an error message.
-    /// Returns an empty text if no policy has ended.
+    /// Returns the exit record of the policy in parentheses, to be appended to an error message. If
+    /// no policy has ended, the text is empty.
     fn exit_text(&self) -> String {
         match &self.machine.ext.exit {
             Some(exit) => format!(
@@ -307,8 +308,8 @@ impl Running<'_> {
         }
     }
 
-    /// Returns pid and CPU time of the live tasks with the name `comm`, or `comm-0`, `comm-1` and
-    /// so on.
+    /// Returns the pid and the CPU time of each live task that is called `comm`, `comm-0`, `comm-1`
+    /// and so on.
     fn tasks<'a>(&'a self, comm: &'a str) -> impl Iterator<Item = (u32, u64)> + 'a {
         let called = move |name: &str| {
             let rest = name.strip_prefix(comm);
@@ -351,7 +352,7 @@ impl Running<'_> {
     }
 }
 
-/// Returns why an object was refused before any of it ran.
+/// Returns the reason why an object was refused before any of its code ran.
 ///
 /// # Errors
 /// The policy failed later, while it was being enabled.
@@ -365,14 +366,14 @@ fn refusal(error: LoadError) -> Result<String, String> {
     }
 }
 
-/// Returns the addresses of the sections with writable globals, in order.
+/// Returns the addresses of the sections that contain writable globals, in order.
 fn live_addresses(image: &Image) -> Vec<u64> {
     let live = image.sections.iter().filter(|section| section.live);
     live.map(|section| section.addr).collect()
 }
 
-/// Returns the bytes of the sections with writable globals. Fields that belong to the kernel
-/// (locks, timers, kptrs) are 0.
+/// Returns the contents of the sections that contain writable globals. Fields that belong to the
+/// kernel (locks, timers, kptrs) are set to 0.
 fn live_bytes(machine: &Machine, image: &Image) -> Vec<Vec<u8>> {
     let live = image.sections.iter().filter(|section| section.live);
     live.map(|section| {

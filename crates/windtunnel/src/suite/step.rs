@@ -1,30 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The steps of a case. Each step is one string.
+//! The steps of a suite's test case. A step is a string such as `run 1s`.
 //!
 //! | step | action or condition |
 //! |---|---|
-//! | `reopen` | starts again with the unchanged object; every case starts like this |
-//! | `set NAME VALUE` | sets a global: any global before the load, only a writable one afterwards |
+//! | `reopen` | starts again with the unchanged object. Every case starts with this step |
+//! | `set NAME VALUE` | sets a global. After the load, it must be a writable one |
 //! | `ops MEMBER VALUE` | sets a constant of the callback table for later loads |
 //! | `open` | links and compiles the object without loading it |
 //! | `refused TEXT` | requires that loading fails with a message that contains TEXT |
-//! | `load` | loads the policy, which may end itself; globals keep earlier values |
-//! | `program NAME ARG...` | runs a program of type syscall; `pid:NAME` is a task's pid |
+//! | `load` | loads the policy. Globals keep their values. The policy may end itself |
+//! | `program NAME ARG...` | runs a program of type syscall; argument `pid:TASK`: a task's pid |
 //! | `run TIME` | runs the machine |
-//! | `hammer TASK EVERY TIME CPUS` | for TIME, changes a task's affinity every EVERY |
+//! | `hammer TASK EVERY TIME CPUS` | for TIME, changes a task's affinity at intervals of EVERY |
 //! | `offline CPU`, `online CPU` | takes a CPU offline or online at once |
 //! | `unload` | unloads the policy |
 //! | `loaded` | requires that the policy is enabled |
 //! | `exit KIND [code N] [message TEXT]` | requires that the policy has ended like this |
-//! | `remember` | stores the values from which `+NAME` and `cpu:TASK` count |
+//! | `remember` | stores the current values. `+NAME` and `cpu:TASK` count from them |
 //! | `expect A OP B` | compares two values with one of `== != < <= > >=` |
 //!
-//! `hammer` takes the tasks named TASK in turn and binds each to a single CPU, which cycles through
-//! the first CPUS.
+//! `hammer` changes the affinity of the tasks named TASK in turn. Each time, it binds the next task
+//! to the next one of the first CPUS CPUs.
 //!
-//! A value is a product of numbers, facts and enumerators as in profiles, globals (`NAME`),
-//! increases of globals (`+NAME`), and CPU times in ns of the tasks TASK or TASK-0, TASK-1, ...
-//! (`cpu:TASK`).
+//! A value is a product of these factors:
+//! - a number,
+//! - a property of the machine or an enumerator of the kernel, as in profiles,
+//! - a global (`NAME`),
+//! - the increase of a global (`+NAME`),
+//! - the CPU time in ns of the tasks TASK, TASK-0, TASK-1, ... (`cpu:TASK`).
 
 use crate::duration;
 

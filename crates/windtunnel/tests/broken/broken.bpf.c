@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A FIFO policy with defects that macros (-D) select. ../integration/broken.rs lists the variants and the
- * expected output of the command.
+ * A FIFO policy with defects, which macros (-D) select. ../integration/broken.rs lists the variants
+ * and the output that the command must print for each.
  */
 #include "../../../../policies/include/hotplug.h"
 
@@ -22,7 +22,10 @@ char _license[] SEC("license") = "GPL";
 #endif
 
 const volatile u32 nr_cpu_ids = 1;
-/* Uses nr_cpu_ids, so that it stays in the object and a missing profile is noticed. */
+/*
+ * ops.init() stores nr_cpu_ids here, so that the compiler keeps nr_cpu_ids in the object. Without a
+ * profile that sets nr_cpu_ids, the command must print a warning.
+ */
 u32 seen_cpus;
 u64 nr_enqueued;
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of what each command reports about broken policies.
 //!
-//! A refused policy has no figures. A policy that ended has figures up to its end. A policy that
-//! loses tasks is never marked as the best. The policies are variants of `broken/broken.bpf.c`.
+//! A policy that the kernel refuses has no figures. A policy that ends early has figures up to its
+//! end. A policy that loses tasks is never marked as the best. The policies of these tests are
+//! variants of `broken/broken.bpf.c`.
 
 use crate::support::{Ran, variant, windtunnel};
 use serde_json::Value;
@@ -22,7 +23,7 @@ fn broken(name: &str, defines: &[&str]) -> String {
     path.to_str().expect("a path").to_owned()
 }
 
-/// Runs the policy beside eevdf under the workload of these tests.
+/// Runs the policy and eevdf under the workload of these tests.
 fn run(object: &str, more: &[&str]) -> Ran {
     windtunnel(&[&["run", "eevdf", object], LOAD.as_slice(), more].concat())
 }
@@ -34,7 +35,7 @@ fn json(command: &str, args: &[&str]) -> (i32, Value) {
     (ran.status, value)
 }
 
-/// Returns the cells of a policy's row in a table.
+/// Returns the cells in a policy's row of a table.
 fn row(table: &str, policy: &str) -> Vec<String> {
     let row = table.lines().find(|line| line.contains(&format!(" {policy} ")));
     let row = row.unwrap_or_else(|| panic!("no row of {policy}: {table}"));
@@ -44,7 +45,8 @@ fn row(table: &str, policy: &str) -> Vec<String> {
         .collect()
 }
 
-/// Variants that the kernel refuses: name, macros, additional arguments, and part of the reason.
+/// Variants that the kernel refuses. Each has a name, macros, additional arguments for the command,
+/// and a part of the reason for the refusal.
 const REFUSED: &[(&str, &[&str], &[&str], &str)] = &[
     (
         "flags",
@@ -78,7 +80,7 @@ const REFUSED: &[(&str, &[&str], &[&str], &str)] = &[
         &[],
         "ops.dispatch_max_batch 2147483649 is too large (-7)",
     ),
-    // A tracing program in a refused object must not run either.
+    // If an object is refused, its tracing programs must not run either.
     ("tracing", &["TRACING", "FLAGS=(1ULL<<40)"], &[], "ops.flags has bits"),
     (
         "license",
@@ -111,7 +113,7 @@ fn refused_policies_have_no_figures() {
         let cells = row(&ran.stdout, &policy);
         assert!(cells[1..].iter().all(|cell| cell == "-"), "{name}: {cells:?}");
         assert!(ran.stdout.contains("refused"), "{name}: {}", ran.stdout);
-        // The other policy ran, and only it has a trace hash.
+        // The other policy has run. Only that policy has a trace hash.
         assert!(row(&ran.stdout, "eevdf")[1..].iter().any(|cell| cell != "-"));
         assert_eq!(ran.stdout.matches("trace hash").count(), 1, "{name}: {}", ran.stdout);
         let results: Value = {
@@ -249,11 +251,11 @@ fn a_policy_that_loses_tasks_is_never_the_best() {
             _ => "on DSQ 0x0, 0 of ",
         };
         assert!(kept.starts_with(expected), "{name}: {kept}");
-        // The latency includes the waits of lost tasks so far.
+        // The wake-up latency of a lost task is at least the time that it has waited.
         let max = results[0]["wakeup_latency_ns"]["max"].as_u64();
         assert!(max >= longest.map(|ns| ns / 2), "{name}: {max:?}");
     }
-    // A policy that keeps all its tasks has no such line.
+    // If a policy keeps all its tasks, no line reports lost tasks.
     let ran = run(&broken("sound", &[]), &[]);
     assert!(ran.status == 0 && !ran.stdout.contains("lost"), "{}", ran.stdout);
 }

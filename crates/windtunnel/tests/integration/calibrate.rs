@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Test of `machine calibrate`: it writes a machine file with measured costs, and that machine can
-//! be simulated.
+//! Tests `machine calibrate`. The command must write a machine file with measured costs, and this
+//! machine must be usable in a simulation.
 
 use crate::support::windtunnel;
 

@@ -165,7 +165,7 @@ fn user_errors_name_the_input_and_a_next_step() {
         (&["run", &fifo, "--set", "slice_ns=-1"], &["slice_ns", "-1"]),
         (
             &["run", &fifo, "--set", "slice_ns=5"],
-            &["slice_ns", "100000..1000000000 ns"],
+            &["slice_ns", "100000 to 1000000000 ns"],
         ),
         (&["run", &fifo, "--set", "slice_ns"], &["NAME=VALUE"]),
         (&["run", "eevdf", "--set", "slice_ns=1"], &["eevdf"]),
@@ -244,7 +244,7 @@ fn a_drawing_ends_with_the_run() {
         ran.stdout
     };
     assert_eq!(window("5ms-30ms"), window("5ms-10ms"));
-    // The length of this run is known only when its tasks have exited.
+    // The length of this run is not known before its last task has exited.
     let load = "hackbench:groups=1,fds=2,loops=2";
     let ran = windtunnel(&["run", "eevdf", "-m", "up", "-w", load, "--draw", "20s-30s"]);
     assert_eq!(ran.status, 0, "{}", ran.stderr);
@@ -287,7 +287,7 @@ fn a_kfunc_missing_in_the_chosen_release_is_reported() {
         let more = ["--for", "20ms", "--json", "-", "--kernel", kernel];
         fixed.into_iter().chain(more).collect::<Vec<_>>()
     };
-    // fifo uses interfaces of Linux 7.2.
+    // The policy fifo uses functions that exist only in later releases of Linux.
     let old = windtunnel(&args("6.18"));
     assert_eq!(old.status, 1);
     let err = &old.stderr;
@@ -307,7 +307,11 @@ fn a_kfunc_missing_in_the_chosen_release_is_reported() {
     );
     let wrong = windtunnel(&args("6.11"));
     assert_eq!(wrong.status, 2);
-    assert!(wrong.stderr.contains("there is no Linux 6.11 here, only 6.12, 6.13"));
+    assert!(
+        wrong
+            .stderr
+            .contains("Linux 6.11 is not supported: choose one of 6.12, 6.13")
+    );
 }
 
 #[test]
@@ -358,8 +362,8 @@ fn a_trace_records_hotplug_and_the_reload_of_a_policy() {
     assert_eq!(ran, 0, "a task ran on an offline CPU");
     assert_eq!(loads(&records), [(0, true)]);
     assert!(found[0]["exit"].is_null(), "{}", found[0]["exit"]);
-    // odd has no callbacks for hotplug. The kernel ends it, and it is loaded again ten ticks of 10
-    // ms later.
+    // odd has no callbacks for hotplug, so the kernel ends it. It is loaded again after ten ticks
+    // of 10 ms.
     let odd = path("crates/windtunnel/tests/policies/odd.bpf.c");
     let args = [
         &[odd.as_str()],
@@ -374,7 +378,7 @@ fn a_trace_records_hotplug_and_the_reload_of_a_policy() {
     assert!(found[0]["exit"].is_null(), "{}", found[0]["exit"]);
 }
 
-/// Returns the times in ms at which a policy was loaded (true) or unloaded (false).
+/// Returns the times in ms at which policies were loaded (true) or unloaded (false).
 fn loads(records: &[trace::Record]) -> Vec<(u64, bool)> {
     let loads = records.iter().filter_map(|record| match record.event {
         trace::Event::Policy { loaded } => Some((record.time / 1_000_000, loaded)),

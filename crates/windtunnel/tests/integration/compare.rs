@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of `windtunnel compare`: verdict, JSON and exit status, as a scheduler's CI uses them.
+//! Tests `windtunnel compare` as the CI of a scheduler would use it: the verdict, the JSON and the
+//! exit status.
 
 use crate::support::{object, windtunnel};
 
@@ -34,7 +35,7 @@ fn a_condition_that_holds_fails_the_comparison() {
     ] {
         assert!(ran.stdout.contains(part), "no '{part}' in:\n{}", ran.stdout);
     }
-    // A policy compared with itself shows no difference, and no condition fails.
+    // If a policy is compared with itself, there is no difference, and no condition holds.
     let ran = windtunnel(&[&["compare", &fifo, &fifo], &WORKLOAD[..], &["--fail-if", "score > 0%"]].concat());
     assert_eq!(ran.status, 0, "{}{}", ran.stdout, ran.stderr);
     assert!(
@@ -43,7 +44,7 @@ fn a_condition_that_holds_fails_the_comparison() {
         "{}",
         ran.stdout
     );
-    // A parameter set for one side only distinguishes the two sides.
+    // If a parameter is set for one side only, the names of the sides show the parameter.
     let ran = windtunnel(&[&["compare", &fifo, &fifo], &WORKLOAD[..], &slow].concat());
     assert!(
         ran.status == 0 && ran.stdout.contains("B: fifo slice_ns=100000"),

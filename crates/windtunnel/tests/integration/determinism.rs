@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests that the same inputs give the same trace hash: in two runs, with either engine, in debug
-//! and release builds, and as in the committed file.
+//! Tests that the same inputs give the same trace hash: when a run is repeated, on either engine,
+//! and in debug and release builds. Some hashes must also equal those in the committed file.
 //!
-//! The environment variable WINDTUNNEL names another build of the command, which must give the same
-//! hashes; scripts/test.sh sets it to the release build. The policies are compiled during the test,
-//! so a compiler other than Debian 12's clang-19 may give other hashes.
+//! The environment variable WINDTUNNEL is the path of another build of the command, which must give
+//! the same hashes. scripts/test.sh sets it to the release build. The policies are compiled during
+//! the test. A compiler other than Debian 12's clang-19 may therefore give other hashes.
 
 use crate::support::{object, results, results_from, root};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Policy, machine, workload, length and seed of each case.
+/// Policy, machine, workload, length and seed of each run.
 const CASES: &[(&str, &str, &str, &str, &str)] = &[
     ("percpu", "numa32", "mixed.json", "200ms", "2"),
     ("fifo", "hybrid", "locks.json", "300ms", "1"),
@@ -26,9 +26,9 @@ const CASES: &[(&str, &str, &str, &str, &str)] = &[
     ("fifo", "node:2 core:2 pu:2", "pingpong.json", "100ms", "1"),
 ];
 
-/// Number of cases, from the first, whose hashes are committed. They cover several nodes, cores of
-/// two kinds with locks, and the fair class. The drawings of schedules.rs test where tasks run,
-/// because their differences can be read.
+/// Number of runs whose hashes are committed, counted from the first. These runs cover several
+/// nodes, cores of two kinds with locks, and the fair class. The drawings of schedules.rs test
+/// which task runs where, because a difference between drawings is readable.
 const COMMITTED: usize = 3;
 
 fn hash(command: &Path, policy: &str, case: &(&str, &str, &str, &str, &str), engine: &str) -> String {

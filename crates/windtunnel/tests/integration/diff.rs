@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of `windtunnel diff`: it finds a single different decision with its time, CPU and source
-//! line.
+//! Tests `windtunnel diff`. It must find a single different decision, with its time, its CPU and
+//! its source line.
 
 use crate::support::{object, root, windtunnel};
 use serde_json::Value;
@@ -19,7 +19,7 @@ fn diff(a: &str, b: &str, more: &[&str]) -> (i32, Value) {
     (ran.status, json)
 }
 
-/// Returns the position, such as `odd.bpf.c:27:`, of the source line with this comment.
+/// Returns the position of the source line with this comment, for example `odd.bpf.c:27:`.
 fn line(comment: &str) -> String {
     let text = std::fs::read_to_string(root().join(ODD)).expect("the source");
     let found = text.lines().position(|line| line.contains(&format!("/* {comment} */")));
@@ -30,7 +30,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// Time in ns from which on odd.bpf.c makes one choice differently.
+/// Time in ns from which on odd.bpf.c makes one decision differently.
 const FROM: u64 = 20_000_000;
 
 #[test]
@@ -55,8 +55,8 @@ fn the_first_different_decision_is_found_with_time_cpu_and_source_line() {
             ("3", "slice 3ms", Some("as always"), "at the head", Some("at the head")),
             ("4", "", None, "kicks CPU 1 preempting", Some("a kick")),
         ] {
-            // Side A has the odd choice too, but much later. Until then both sides do the same at
-            // the same times.
+            // Side A also makes a different decision, but much later. Until then, both sides make
+            // the same decisions at the same times.
             let settings = [format!("kind={kind}"), format!("B:from_ns={FROM}")];
             let mut more = vec!["--engine", engine, "--window", "0s", "--set", "A:from_ns=1000000000000"];
             more.extend(settings.iter().flat_map(|setting| ["--set", setting]));
@@ -78,7 +78,8 @@ fn the_first_different_decision_is_found_with_time_cpu_and_source_line() {
                     "{kind}: {decided} is not at {position}"
                 );
             }
-            // The decisions have the same CPU and time because nothing differed before.
+            // The two decisions have the same CPU and the same time, because nothing differed
+            // before.
             if !a.is_null() {
                 assert_eq!((&a["time_ns"], &a["cpu"]), (&b["time_ns"], &b["cpu"]));
                 assert_eq!(first["a"]["tasks"], first["b"]["tasks"]);
@@ -94,7 +95,7 @@ fn the_first_different_decision_is_found_with_time_cpu_and_source_line() {
 fn with_only_run_the_effect_of_a_decision_is_found_instead() {
     let odd = path(ODD);
     let set = ["--set", "B:kind=3", "--set", "from_ns=20000000", "--window", "4ms"];
-    // Two or three tasks on each CPU are always runnable.
+    // Each CPU always has two or three runnable tasks.
     let hogs = [
         "diff",
         &odd,
@@ -113,7 +114,7 @@ fn with_only_run_the_effect_of_a_decision_is_found_instead() {
     let (_, all) = diff(&[]);
     let (status, run) = diff(&["--only", "run"]);
     assert_eq!(status, 1);
-    // The task that was put at the head of the queue runs earlier than in the other run.
+    // The task that was inserted at the head of the queue runs earlier than in the other run.
     let (insertion, effect) = (all["first"]["time_ns"].as_u64(), run["first"]["time_ns"].as_u64());
     assert!(insertion < effect, "{insertion:?} {effect:?}");
     assert_eq!(all["effect"], run["first"]);
@@ -121,7 +122,7 @@ fn with_only_run_the_effect_of_a_decision_is_found_instead() {
         text(&run["first"]["b"]["came"]["decision"]).contains("at the head"),
         "{run}"
     );
-    // The text report has drawings of both runs.
+    // The text output contains drawings of both runs.
     let ran = windtunnel(&[&hogs[..], &set[..]].concat());
     for part in [
         "ops.enqueue() in odd_enqueue (odd.bpf.c:",
@@ -141,7 +142,7 @@ fn with_only_run_the_effect_of_a_decision_is_found_instead() {
 
 #[test]
 fn runs_with_other_costs_but_equal_decisions_do_not_differ() {
-    // Both sides make the same choices, but side B executes more instructions.
+    // Both sides make the same decisions, but side B executes more instructions for them.
     let (odd, fifo) = (path(ODD), path("policies/fifo.bpf.c"));
     let (status, found) = diff(&odd, &odd, &["--set", "B:kind=1", "--set", "B:from_ns=1000000000000"]);
     assert_eq!((status, &found["first"]), (0, &Value::Null));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of experiments: valid and invalid definitions, and comparison with a baseline and with
-//! published figures.
+//! Tests of experiments: valid and invalid definitions, the comparison with a baseline, and the
+//! comparison with published figures.
 
 use crate::support;
 use crate::support::{Ran, windtunnel};
 use std::path::PathBuf;
 use windtunnel::experiment::Experiment;
 
-/// Creates an experiment's directory with the given files.
+/// Creates the directory of an experiment, with the given files.
 fn folder(name: &str, files: &[(&str, &str)]) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
         .join("experiments")
@@ -33,7 +33,7 @@ fn json(folder: &std::path::Path, more: &[&str]) -> serde_json::Value {
 
 const HEAD: &str = "title = 't'\nsource = 's'\nquestion = 'q'\n";
 
-/// Two tasks of 2 ms each take 4 ms on one CPU and 2 ms on two.
+/// Two tasks that compute for 2 ms each take 4 ms on one CPU and 2 ms on two CPUs.
 const SPEEDUP: &str = r#"
 columns = ["cpus", "hogs", "time_s", "speedup_percent"]
 [values]
@@ -74,8 +74,8 @@ fn every_case_is_compared_with_its_baseline() {
     assert!((measured(2) - 100.0).abs() < 1.0, "{}", measured(2));
     assert_eq!(speedup(2)["published"], 110.0);
     assert!((speedup(2)["difference"].as_f64().expect("a number") + 10.0).abs() < 1.0);
-    // The cases on one CPU are the baseline's: 2 CPU counts, 2 numbers of tasks and 2 seeds are 8
-    // runs, not 16.
+    // There are 2 CPU counts, 2 numbers of tasks and 2 seeds. The runs on one CPU are also the
+    // baseline of the others, so there are 8 runs instead of 16.
     assert_eq!(found["runs"], 8);
     let agreement = found["agreement"].as_array().expect("columns");
     let column_agreement = |column: &str| agreement.iter().find(|a| a["column"] == column).expect("a column");
@@ -309,7 +309,7 @@ fn unknown_experiments_and_variables_are_refused() {
     assert_eq!(rows[1]["values"]["queued"]["measured"].as_f64().expect("a number"), 2.0);
 }
 
-/// Checks that every definition of the repository and its published.csv can be read.
+/// Tests that every definition of the repository and its published.csv can be read.
 #[test]
 fn the_definitions_of_the_repository_can_be_read() {
     let ran = windtunnel(&["experiment", "list"]);
@@ -350,7 +350,7 @@ fn a_live_plan_has_the_variables_of_its_table_and_no_policy_of_the_definition() 
     assert!(error.to_string().contains("no such variable"), "{error}");
 }
 
-/// Copies an experiment of the repository, with the policy compiled by this test.
+/// Copies an experiment of the repository. The copy uses the policy that this test has compiled.
 fn copy_with_compiled_policy(name: &str, policy: &str) -> PathBuf {
     let path = support::root().join("experiments").join(name).join("experiment.toml");
     let text = std::fs::read_to_string(path).expect("a definition");
@@ -365,7 +365,7 @@ fn copy_with_compiled_policy(name: &str, policy: &str) -> PathBuf {
     )
 }
 
-/// Returns for each row its keys and the published and measured values of a column.
+/// Returns the keys of each row, and the published and the measured value of a column.
 fn rows(found: &serde_json::Value, column: &str) -> Vec<(String, Option<f64>, f64)> {
     let rows = found[0]["rows"].as_array().expect("rows");
     let row = |row: &serde_json::Value| {
@@ -379,8 +379,8 @@ fn rows(found: &serde_json::Value, column: &str) -> Vec<(String, Option<f64>, f6
     rows.iter().map(row).collect()
 }
 
-/// Runs a hundredth of the jobs, so the bound is wide. `experiment run theory` runs all and is
-/// accurate to 1 %.
+/// The test runs a hundredth of the jobs, so the allowed difference is large. `experiment run
+/// theory` runs all jobs, and its results are within 1 % of theory.
 #[test]
 fn mean_response_times_are_near_theory_with_few_jobs() {
     let found = json(
@@ -401,7 +401,8 @@ fn mean_response_times_are_near_theory_with_few_jobs() {
     }
 }
 
-/// The experiment uses theory as a control variate, so few jobs are enough.
+/// The experiment uses theory as a control variate, which removes most of the random variation. Few
+/// jobs are therefore enough.
 #[test]
 fn a_single_server_near_saturation_is_within_one_percent() {
     let found = json(
@@ -425,8 +426,9 @@ fn a_single_server_near_saturation_is_within_one_percent() {
     assert!(mean("10") > mean("5") && mean("5") > mean("1") && mean("1") > mean("0.1"));
 }
 
-/// Checks Little's law L = lambda W under every policy. The number of jobs comes from the times of
-/// events, the response times from the jobs' own records.
+/// Tests Little's law under every policy: L = lambda W. L is the mean number of jobs, lambda the
+/// arrival rate, and W the mean response time. L is computed from the times of events, and W from
+/// the jobs' own records.
 #[test]
 fn littles_law_holds_under_every_policy() {
     let policies = support::policies();
@@ -473,7 +475,7 @@ fn an_experiment_that_fails_does_not_keep_others_from_running() {
         "{}",
         ran.stdout
     );
-    // A definition that cannot be read is refused before anything runs.
+    // If a definition cannot be read, the command fails before it runs anything.
     let ran = windtunnel(&["experiment", "run", &name(&good), &name(&bad)]);
     assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of `windtunnel invariants`: a violation is found at its time, drawn, and drawn again by
-//! the printed command.
+//! Tests `windtunnel invariants`. It must find a violation at the right time and draw it. The
+//! command that it prints must draw the same.
 
 use crate::support::{object, windtunnel};
 
-/// Four tasks start on CPU 0 of four CPUs, and the policy `odd` leaves them there.
+/// On a machine with four CPUs, four tasks start on CPU 0. The policy `odd` leaves them there.
 const CROWD: [&str; 6] = [
     "-m",
     "smp4",
@@ -30,8 +30,8 @@ fn tasks_waiting_beside_idle_cpus_break_work_conservation_and_starvation() {
         let all = found[0]["invariants"].as_array().expect("invariants");
         all.iter().find(|one| one["invariant"] == name).expect(name).clone()
     };
-    // The second task waits from the start until the first tick at 10 ms, while other CPUs idle.
-    // The fourth task waits for three such intervals.
+    // The second task waits from the start until the first tick, at 10 ms, while other CPUs idle.
+    // The fourth task waits three times as long.
     let idle = result("work conservation");
     assert_eq!(
         (idle["first"]["from_ns"].as_u64(), idle["first"]["pid"].as_u64()),
@@ -46,7 +46,7 @@ fn tasks_waiting_beside_idle_cpus_break_work_conservation_and_starvation() {
     assert_eq!(starved["first"]["pid"].as_u64(), Some(4), "{starved}");
     assert!((29_500_000..30_500_000).contains(&ns(&starved["first"])), "{starved}");
     assert_eq!(result("affinity")["violations"].as_u64(), Some(0));
-    // The printed command draws the same picture.
+    // The printed command must draw the same picture.
     let command = idle["command"].as_str().expect("a command");
     let words: Vec<&str> = command.split(' ').skip(1).collect();
     let again = windtunnel(&words);

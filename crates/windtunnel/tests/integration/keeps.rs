@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests that finished results are never lost: with full disks, closed pipes, signals and paths
-//! that cannot be written.
+//! Tests that complete results are never lost. The tests use full disks, closed pipes, signals and
+//! paths that cannot be written.
 
 use crate::support::{object, root, windtunnel};
 use std::fs::File;
@@ -42,7 +42,7 @@ fn start(args: &[&str]) -> Child {
 }
 
 fn send(child: &Child, signal: i32) {
-    // SAFETY: signals a child that has not been waited for.
+    // SAFETY: the signal is sent to a child that has not been waited for.
     unsafe { libc::kill(child.id() as i32, signal) };
 }
 
@@ -59,7 +59,7 @@ fn text(output: &Output) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
 }
 
-/// Arguments of a run that takes hours and is interrupted by the tests.
+/// Arguments of a run that would take hours. The tests interrupt it.
 const ENDLESS: [&str; 6] = [
     "--machine",
     "smp4",
@@ -77,7 +77,7 @@ fn a_path_that_cannot_be_written_fails_before_the_run() {
     std::fs::write(folder.join("file"), "kept").expect("written");
     let below = below.display().to_string();
     for option in ["--json", "--trace", "--html", "--details", "--perfetto", "--ftrace"] {
-        // The run itself would take hours.
+        // The command must fail before the run, because the run would take hours.
         let ran = windtunnel(&[&["run", &fifo, option, &below][..], &ENDLESS].concat());
         assert_eq!(ran.status, 2, "{option}");
         assert!(
@@ -142,7 +142,7 @@ fn a_full_output_does_not_lose_the_other_results() {
         assert_eq!(results.len(), 2, "{option}");
         std::fs::remove_file(&json).expect("removed");
     }
-    // With a full standard output, the command does not panic and still writes the file.
+    // If standard output is full, the command must not panic, and must still write the file.
     let full = || File::options().write(true).open("/dev/full").expect("the device");
     let output = command(&args).stdout(full()).output().expect("the command");
     let (_, err) = text(&output);
@@ -152,7 +152,7 @@ fn a_full_output_does_not_lose_the_other_results() {
         "windtunnel: standard output: No space left on device (os error 28)\n"
     );
     assert!(Path::new(&json).exists());
-    // With a full standard error, it does not panic either.
+    // If standard error is full, the command must not panic either.
     for args in [
         &["run", "nosuch"][..],
         &["policy", "list"],
@@ -198,7 +198,7 @@ fn every_command_handles_a_full_or_closed_output() {
             err.contains("standard output: No space left on device"),
             "{args:?}: {err}"
         );
-        // After the reader has closed the pipe, the command ends like a program killed by SIGPIPE
+        // If the reader has closed the pipe, the command ends like a program that SIGPIPE kills,
         // and prints nothing.
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
@@ -279,7 +279,7 @@ fn an_interrupted_run_keeps_the_results_of_finished_policies() {
             (results.len(), results[0].policy.as_str(), results[0].interrupted),
             (1, "eevdf", false)
         );
-        // Only complete files remain, and no temporary ones.
+        // Only complete files may remain, and no temporary file.
         assert_eq!(
             names(&folder),
             ["out.eevdf.perfetto", "out.eevdf.wtt", "out.html", "out.json"]
@@ -300,7 +300,7 @@ fn a_second_signal_ends_the_command_at_once_without_leftover_files() {
     .concat();
     let child = start(&args);
     wait_for("temporary file", || !names(&folder).is_empty());
-    // Both signals arrive before the command checks for the first.
+    // The command receives both signals before it checks for the first one.
     send(&child, libc::SIGTERM);
     send(&child, libc::SIGINT);
     let output = child.wait_with_output().expect("the command");

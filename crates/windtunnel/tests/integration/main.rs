@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of the windtunnel command and of every policy in the repository.
+//! Tests of the command `windtunnel` and of all policies of the repository.
 
 mod broken;
 mod calibrate;

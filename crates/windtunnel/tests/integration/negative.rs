@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests that the sanitizer catches each deliberately broken policy of `negative/` with the check
-//! that the policy's header names.
+//! Tests that the sanitizer finds the violation in each policy of `negative/`. Each of these
+//! policies breaks one rule deliberately.
 //!
-//! The header also says how the policy ends without the sanitizer, which shows what only `--check`
-//! finds. With `--check`, the exit record names the source line marked `here`, and both engines
-//! give the same record.
+//! The header comment of a policy says how its run must end with the sanitizer and without it. The
+//! difference shows what only `--check` finds. With `--check`, the exit record must name the source
+//! line that is marked `violation`, and both engines must give the same record.
 
 use crate::support;
 use crate::support::{object, results, root};
@@ -13,13 +13,13 @@ use std::path::Path;
 
 const FOLDER: &str = "crates/windtunnel/tests/negative";
 
-/// Expectations in a policy's header comment.
+/// Expectations, from the header comment of a policy.
 struct Header {
     source: String,
     check: String,
     without: String,
     kind: String,
-    /// Number of the source line marked `here`.
+    /// Number of the source line that is marked `violation`.
     line: Option<usize>,
 }
 
@@ -31,12 +31,14 @@ fn header(name: &str) -> Header {
         line.map(str::to_owned)
     };
     Header {
-        check: field("with --check").unwrap_or_else(|| panic!("{name}: its header says no check")),
-        without: field("without").unwrap_or_else(|| panic!("{name}: its header says nothing of without")),
-        kind: field("kind").unwrap_or_else(|| "SCX_EXIT_ERROR_CHECK".to_owned()),
+        check: field("expected message with --check")
+            .unwrap_or_else(|| panic!("{name}: no 'expected message with --check' in the header")),
+        without: field("expected message without --check")
+            .unwrap_or_else(|| panic!("{name}: no 'expected message without --check' in the header")),
+        kind: field("expected exit kind").unwrap_or_else(|| "SCX_EXIT_ERROR_CHECK".to_owned()),
         line: source
             .lines()
-            .position(|line| line.contains("/* here */"))
+            .position(|line| line.contains("/* violation */"))
             .map(|at| at + 1),
         source: name.to_owned(),
     }
@@ -58,7 +60,10 @@ fn caught(header: &Header) -> Result<(), String> {
     let message_has = |exit: &Value, part: &str| exit["message"].as_str().is_some_and(|message| message.contains(part));
     let exit = &records[0];
     if exit["kind"] != header.kind.as_str() || !message_has(exit, &header.check) {
-        return Err(format!("{name}: not caught by \"{}\": {exit:#}", header.check));
+        return Err(format!(
+            "{name}: expected \"{}\" with --check, found: {exit:#}",
+            header.check
+        ));
     }
     if records[0] != records[1] {
         return Err(format!("{name}: the engines differ: {:#} {:#}", records[0], records[1]));
@@ -71,13 +76,13 @@ fn caught(header: &Header) -> Result<(), String> {
     }
     let without = run(name, &[])["exit"].take();
     let as_promised = match header.without.as_str() {
-        "nothing" => without.is_null(),
+        "none" => without.is_null(),
         part => message_has(&without, part),
     };
     match as_promised {
         true => Ok(()),
         false => Err(format!(
-            "{name}: without --check not \"{}\": {without:#}",
+            "{name}: expected \"{}\" without --check, found: {without:#}",
             header.without
         )),
     }

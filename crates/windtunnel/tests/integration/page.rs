@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of the HTML reports that the command writes for trace files and runs. The report crate
-//! tests how the page works.
+//! Tests of the HTML pages that the command writes for runs and trace files. How a page behaves in
+//! a browser is tested by the report crate.
 
 use crate::support::{object, windtunnel};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ fn text(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Checks that a run and its trace file give the same page.
+/// Tests that a run and its trace file give the same page.
 #[test]
 fn a_run_and_its_trace_give_the_same_page() {
     let folder = folder("page");

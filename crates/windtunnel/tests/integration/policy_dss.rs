@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of dss and dss25: goodness, quanta and their recalculation, and wake-up placement as in
-//! Linux 2.4 and 2.5.2-pre.
+//! Tests of dss and dss25, the default schedulers of Linux 2.4 and 2.5.2-pre. Each task has a
+//! number of ticks (its quantum). When all runnable tasks have spent theirs, the quanta are
+//! recalculated. `goodness` determines which task runs next. The tests also check on which CPU a
+//! woken task is placed. A hog is a task that computes without pauses.
 
 use crate::support::policy::*;
 use workload::{Action, Disturbance, Op, Policy};
@@ -27,8 +29,8 @@ fn a_quantum_is_six_ticks() {
         let ran = run.tasks(Tasks::default().add_many(2, "hog", &hog())).for_ms(3000);
         let stints = ran.stints();
         near(length(&stints[0]), 6 * tick * MS, MS);
-        // The hog that spends its quantum last also runs next, because its last CPU and its memory
-        // map count in its favour.
+        // The hog that spends its quantum last also runs next. Its goodness is higher, because this
+        // CPU ran it last and its memory map is in use.
         for stint in &stints[2..stints.len() - 1] {
             near(length(stint), 2 * 6 * tick * MS, 2 * MS);
         }
@@ -46,7 +48,7 @@ fn counters_are_recalculated_when_all_are_spent() {
 
 #[test]
 fn a_late_tick_does_not_shorten_other_ticks() {
-    // An interrupt delays the timer tick until shortly before the next tick.
+    // An interrupt delays the timer tick until shortly before the following tick.
     let late = Disturbance {
         at_ns: 59 * MS,
         action: Action::Irq {
@@ -68,7 +70,7 @@ fn a_late_tick_does_not_shorten_other_ticks() {
 
 #[test]
 fn a_tick_is_charged_to_the_task_that_runs_at_that_moment() {
-    // This task computes for 6 of every 10 ms, but never when the timer ticks.
+    // This task computes for 6 ms of every 10 ms, but never at the time of a tick.
     let between = forever(vec![
         Op::Timer {
             timer: 0,
@@ -85,7 +87,7 @@ fn a_tick_is_charged_to_the_task_that_runs_at_that_moment() {
         .tasks(tasks.add("hog", hog()))
         .for_ms(6000);
     near(ran.cpu_ns("between"), 3600 * MS, 60 * MS);
-    // The hog pays for all ticks, six for each recalculation.
+    // All ticks are charged to the hog, six for each recalculation.
     near(ran.counter("nr_recalculations"), 100, 3);
 }
 
@@ -114,14 +116,15 @@ fn a_sleeper_gathers_almost_twice_its_ticks() {
         .into_iter()
         .find(|s| s.comm == "sleeper" && s.from > 2000 * MS);
     let after = after.expect("it wakes");
-    // The sleeper preempts at once and has 11 ticks.
+    // The sleeper preempts the hog at once, and has 11 ticks.
     near(after.from, 3001 * MS, MS);
     near(length(&after), 110 * MS, 6 * MS);
 }
 
 #[test]
 fn with_equal_goodness_the_first_task_in_the_queue_runs() {
-    // Woken and new tasks enter the queue at the front, tasks with spent quanta at the back.
+    // Woken and new tasks enter the queue at the front. Tasks that have spent their quanta enter it
+    // at the back.
     let tasks = Tasks::default().add("a", hog()).add("b", hog()).add("c", hog());
     let ran = Run::new("dss").tasks(tasks).for_ms(1000);
     let order: String = ran.stints().iter().map(|stint| stint.comm.as_str()).collect();
@@ -165,11 +168,12 @@ fn fork_halves_the_remaining_ticks_and_exit_returns_them() {
     let parent = first(child(hog()).add("parent", vec![fork.clone(), run(500 * MS)]), "parent");
     near(length(&parent), 30 * MS, 6 * MS);
     let parent_and_child = || child(hog()).add("parent", vec![fork.clone(), run(500 * MS)]);
-    // Its three ticks are spent last, so it continues with six new ones.
+    // The child is the last to spend its three ticks, so it continues with six new ones.
     near(length(&first(parent_and_child(), "child")), 90 * MS, 6 * MS);
     let waits = vec![fork.clone(), Op::WaitChildren, run(500 * MS)];
     let tasks = child(vec![run(MS)]).add("parent", waits).add("hog", hog());
-    // It keeps all its six ticks and, as the last to spend them, gets six new ones.
+    // The parent keeps all its six ticks. It is the last to spend them, so it continues with six
+    // new ones.
     near(length(&first(tasks, "parent")), 120 * MS, 6 * MS);
 }
 
@@ -179,7 +183,7 @@ fn a_woken_task_takes_its_last_cpu_if_that_is_idle() {
         tasks.add(&format!("t{i}"), forever(vec![run(MS), sleep((3 + i) * MS)]))
     });
     let ran = Run::new("dss").machine(free(8)).tasks(tasks).for_ms(200);
-    // No other CPU is interrupted for it.
+    // No other CPU is interrupted because of the wake-up.
     let ipi = |record: &&trace::Record| record.time > 20 * MS && matches!(record.event, trace::Event::Ipi { .. });
     assert_eq!(ran.records.iter().find(ipi), None);
     for task in ["t0", "t1", "t2"] {
@@ -244,7 +248,7 @@ fn a_task_that_yields_runs_last() {
     let stints = ran.stints();
     near(stints.len() as u64, 200, 4);
     assert!(stints.windows(2).all(|pair| pair[0].pid != pair[1].pid));
-    // A single task continues to run when it yields.
+    // If there is no other task, a task that yields continues to run.
     let ran = Run::new("dss").tasks(Tasks::default().add("y", yields)).for_ms(20);
     assert_eq!(ran.stints().len(), 1);
 }
@@ -277,16 +281,16 @@ fn dss25_a_yield_uses_up_the_ticks() {
         let tasks = Tasks::default().add_many(3, "y", &forever(vec![run(MS), Op::Yield]));
         Run::new(policy).tasks(tasks).for_ms(1000).counter("nr_recalculations")
     };
-    // The counters are recalculated once for each round of yields, instead of once in 180 ms of
-    // ticks.
+    // The counters are recalculated once for each round of yields. Without yields, a recalculation
+    // would follow after 180 ms of ticks.
     near(recalculations("dss25"), 333, 3);
     near(recalculations("dss"), 5, 1);
 }
 
 #[test]
 fn dss25_examining_a_task_reads_two_cache_lines() {
-    // 400 tasks exceed the L2 cache. Transferred cache lines and examined tasks are counted in the
-    // second second.
+    // The data of 400 tasks do not fit in the L2 cache. The test counts the transferred cache lines
+    // and the examined tasks between 1 s and 2 s.
     let lines_percent = |policy| {
         let run = |ms| {
             let run = Run::new(policy).on("smp1");

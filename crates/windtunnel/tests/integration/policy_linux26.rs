@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of linux26: the heuristics of Linux 2.6.22 on top of the arrays of the O(1) scheduler.
+//! Tests of linux26. This policy has the active and expired arrays of the O(1) scheduler, and the
+//! heuristics of Linux 2.6.22 for interactive tasks. A task that sleeps earns credit. The credit
+//! gives it a bonus of up to 10 levels of priority. A hog is a task that computes without pauses.
 
 use crate::support::policy::*;
 use kernel::ext::Op as Callback;
@@ -18,8 +20,8 @@ fn on(cpu: u32) -> impl Fn(&mut TaskSpec) {
     move |task| task.cpus = Some(vec![cpu])
 }
 
-/// Returns a run without initial sleep credit, in which computing tasks count as hogs from the
-/// start.
+/// Returns a run in which tasks start without sleep credit. Tasks that compute are therefore
+/// treated as hogs from the start.
 fn linux26() -> Run {
     Run::new("linux26").set("initial_sleep_ns", 0)
 }
@@ -44,7 +46,7 @@ fn timeslices_follow_the_static_priority() {
 
 #[test]
 fn sleep_credit_jumps_at_about_12_percent_of_sleep() {
-    // The task is alone on the CPU.
+    // The task has a CPU of its own.
     let bonus = |percent: u64| {
         let ops = forever(vec![run(20 * MS), sleep(20 * MS * percent / 100)]);
         let settings = [("max_sleep_ns", 100 * MS), ("initial_sleep_ns", 100 * MS)];
@@ -56,8 +58,9 @@ fn sleep_credit_jumps_at_about_12_percent_of_sleep() {
 
 #[test]
 fn waiting_after_a_wake_up_counts_as_sleep() {
-    // The task hardly sleeps and waits for the rest of a hog's timeslices, nearly 100 ms each. Each
-    // wait earns a level of bonus if an interrupt woke the task, and 30 % of a level if a task did.
+    // The task hardly sleeps. After each wake-up it waits for the rest of a hog's timeslice, nearly
+    // 100 ms. If an interrupt woke the task, each wait earns a level of bonus. If another task woke
+    // it, each wait earns 30 % of a level.
     let semaphore = |name: &str| Resource::Semaphore {
         name: name.into(),
         value: 0,
@@ -81,7 +84,8 @@ fn waiting_after_a_wake_up_counts_as_sleep() {
 
 #[test]
 fn a_child_starts_with_whole_levels_of_its_parents_bonus() {
-    // A shell's child has 9 levels of bonus out of 10, its child 8, and so on.
+    // A shell has a bonus of 10 levels. Its child starts with 9 levels, the child of this child
+    // with 8, and so on.
     let bonus = |generations: usize| {
         let mut tasks = Tasks::default();
         for child in 1..generations {
@@ -103,9 +107,10 @@ fn a_child_starts_with_whole_levels_of_its_parents_bonus() {
 
 #[test]
 fn credit_is_worth_five_levels_either_way() {
-    // The hog is five levels below its static priority. A single sleep longer than
-    // INTERACTIVE_SLEEP earns no more credit than being interactive needs, but many short ones fill
-    // the credit. The task then preempts at once even at nice 9, but not at nice 10.
+    // The hog's priority is five levels below its static priority. A single sleep that is longer
+    // than INTERACTIVE_SLEEP earns only as much credit as makes a task interactive. Many short
+    // sleeps fill the credit. With full credit, the task preempts the hog at once even at nice 9,
+    // but not at nice 10.
     let late = |level: i32| {
         let ops = forever(vec![run(MS), sleep(50 * MS)]);
         let tasks = Tasks::default().add("hog", hog()).add("task", ops).with(nice(level));
@@ -128,8 +133,9 @@ fn credit_is_worth_five_levels_either_way() {
 
 #[test]
 fn a_long_sleep_earns_no_more_than_it_takes_to_be_interactive() {
-    // The hog is at level 25. With the credit of INTERACTIVE_SLEEP, the task is at level 24 with
-    // nice 8 and at 25 with nice 9. With full credit it would be at 24 with nice 9 too.
+    // The hog is at level 25. With the credit that INTERACTIVE_SLEEP earns, the task is at level 24
+    // at nice 8, and at level 25 at nice 9. With full credit, it would be at level 24 at nice 9
+    // too.
     let wait = |level: i32| {
         let tasks = Tasks::default()
             .add("hog", hog())
@@ -144,7 +150,7 @@ fn a_long_sleep_earns_no_more_than_it_takes_to_be_interactive() {
 
 #[test]
 fn interactive_tasks_expire_if_an_expired_task_has_a_better_nice_value() {
-    // The interactive task has a worse static priority than a hog in the expired array.
+    // The interactive task has a worse static priority than the hog in the expired array.
     let run = |level: i32| {
         let ops = forever(vec![run(20 * MS), sleep(10 * MS)]);
         let tasks = Tasks::default()
@@ -174,7 +180,8 @@ fn a_synchronous_wake_up_does_not_preempt_the_waker() {
     };
     let tasks = Tasks::default()
         .resources(vec![channel])
-        // The reader has a better nice value, so any other wake-up would preempt.
+        // The reader has a better nice value. A wake-up that is not synchronous would therefore
+        // preempt the writer.
         .add("reader", forever(vec![Op::Recv(0)]))
         .with(nice(-5))
         .add(
@@ -204,7 +211,7 @@ fn a_synchronous_wake_up_does_not_preempt_the_waker() {
 fn interactive_tasks_stay_active_until_the_expired_ones_starve() {
     let run = |settings: &[(&str, u64)]| {
         let ops = forever(vec![run(20 * MS), sleep(10 * MS)]);
-        // The hogs have spent their credit when the other tasks start; one of them waits in the
+        // When the other tasks start, the hogs have spent their credit. One hog waits in the
         // expired array.
         let tasks = Tasks::default()
             .add_many(3, "task", &ops)
@@ -240,8 +247,8 @@ fn seven_tasks_on_one_of_two_cpus_spread_to_four_and_three() {
     let mut loads = cpus.map(|pids| pids.len());
     loads.sort_unstable();
     assert_eq!(loads, [3, 4]);
-    // At loads of 3 and 4, a response takes two and a half timeslices: 650 or 850 ms, and up to L -
-    // 1 more slices.
+    // If 3 or 4 tasks share a CPU, a response takes two and a half timeslices, 650 or 850 ms. It
+    // may take up to L - 1 timeslices more, where L is the number of tasks.
     let responses = ran.responses("closed");
     let late = &responses[responses.len() / 2..];
     let mean = late.iter().sum::<u64>() / late.len() as u64;
@@ -262,15 +269,15 @@ fn balancing_intervals_double_while_the_load_is_balanced() {
             .for_ms(10_000)
             .counter("nr_balanced")
     };
-    // On two CPUs the intervals are 64, 128 and then always 256 ms. With the other settings they
-    // are always 64 or 16 ms.
+    // On two CPUs, the intervals are 64 ms, then 128 ms, and from then on 256 ms. With each of the
+    // other settings, the interval is always the same: 64 ms or 16 ms.
     assert!(balanced(&[]).abs_diff(80) <= 6, "{}", balanced(&[]));
     assert!(balanced(&[("max_interval_ns", MS)]).abs_diff(312) <= 10);
     assert!(balanced(&[("max_interval_ns", MS), ("busy_factor", 16)]).abs_diff(1250) <= 40);
 }
 
-/// Returns the number of pulls within two seconds between two busy CPUs with the given numbers of
-/// hogs.
+/// Runs the given numbers of hogs on two CPUs for two seconds. Returns how many tasks the balancing
+/// between the two busy CPUs pulled.
 fn busy_pulls(first: u32, second: u32, settings: &[(&str, u64)]) -> u64 {
     let tasks = Tasks::default()
         .add_many(first, "hog", &hog())
@@ -293,7 +300,7 @@ fn warm_tasks_stay_until_balancing_has_failed() {
     let run = |settings: &[(&str, u64)]| {
         let tasks = Tasks::default()
             .add_many(4, "warm", &hog())
-            // Nice 19 has timeslices of 5 ms.
+            // Tasks of nice 19 have timeslices of 5 ms.
             .with_all(nice(19))
             .with_all(at(0))
             .add("hog", hog())
@@ -307,7 +314,7 @@ fn warm_tasks_stay_until_balancing_has_failed() {
     assert!(patient.counter("nr_failed") > 5 && patient.counter("nr_busy_pulls") == 0);
 }
 
-/// Setting under which no CPU balances periodically.
+/// A setting with which CPUs never balance periodically.
 const NEVER: (&str, u64) = ("min_interval_ns", 100_000 * MS);
 
 #[test]
@@ -327,7 +334,7 @@ fn cpus_about_to_idle_pull() {
     assert_eq!((moved(1), moved(0)), (Some(50_300 * US), None));
 }
 
-/// Returns the time in ms at which CPU 1 runs its first task.
+/// Returns the time in ms at which CPU 1 begins to run its first task.
 fn first_pull(run: Run, until_ms: u64) -> Option<u64> {
     let run = run.machine(free(2)).set("fork_balance", 0).set("cache_hot_ns", 0);
     let ran = run.for_ms(until_ms);
@@ -350,8 +357,8 @@ fn idle_cpus_balance_at_intervals() {
 
 #[test]
 fn balancing_intervals_grow_while_all_tasks_are_bound() {
-    // At 900 ms two tasks arrive that may migrate. If only bound tasks existed until then, attempts
-    // are up to 512 ms apart.
+    // At 900 ms, two tasks arrive that may migrate. If all earlier tasks are bound to their CPU,
+    // the attempts to balance are up to 512 ms apart.
     let first = |bound: u32| {
         let tasks = Tasks::default()
             .add_many(bound, "bound", &hog())
@@ -370,7 +377,7 @@ fn balancing_intervals_grow_while_all_tasks_are_bound() {
 
 #[test]
 fn a_running_task_is_pulled_if_no_waiting_task_can_be() {
-    // The running task may migrate; the waiting tasks may not.
+    // The running task may migrate. The waiting tasks are bound to their CPU.
     let tasks = Tasks::default()
         .add("runs", hog())
         .with(at(0))
@@ -389,7 +396,8 @@ fn a_running_task_is_pulled_if_no_waiting_task_can_be() {
 
 #[test]
 fn interactive_tasks_of_a_level_take_turns_within_a_timeslice() {
-    // With 9 of 10 levels of credit, a turn is 5 ms. It doubles with each level lost.
+    // A turn of a task with a bonus of 9 levels is 5 ms long. With each level less, a turn is twice
+    // as long.
     let stints = |settings: &[(&str, u64)]| {
         let tasks = Tasks::default().add_many(2, "task", &hog());
         let ran = set(Run::new("linux26"), settings).tasks(tasks).for_ms(300);
@@ -403,14 +411,14 @@ fn interactive_tasks_of_a_level_take_turns_within_a_timeslice() {
 
 #[test]
 fn tasks_count_as_interactive_longer_on_a_cpu_with_more_tasks() {
-    // A task that starts with nine levels of credit is no longer interactive after running for 1.5
-    // s.
+    // A task starts with a bonus of nine levels. After it has run for 1.5 s, it is no longer
+    // interactive.
     let turns = |n: u32, ms: u64| {
         let workload = generated(&format!("closed:n={n},compute=250ms,start_cpu=0"));
         let run = Run::new("linux26").machine(free(2)).workload(workload);
         run.for_ms(ms).counter("nr_turns")
     };
-    // The first case has at most two tasks on a CPU, the second four.
+    // In the first case, a CPU has at most two tasks. In the second case, it has four.
     for (n, s) in [(3, 3), (7, 6)] {
         let until = |tenths: u64| turns(n, s * 1000 + tenths * 100 - 500);
         assert!(until(0) < until(4), "{n}");
@@ -420,7 +428,8 @@ fn tasks_count_as_interactive_longer_on_a_cpu_with_more_tasks() {
 
 #[test]
 fn a_busy_cpu_that_idles_for_a_moment_pulls_nothing() {
-    // Averages over ticks: this CPU nearly always has one task, the other always two.
+    // On average over the ticks, this CPU nearly always has one task, and the other CPU always has
+    // two.
     let pulls = |task: Vec<Op>| {
         let tasks = Tasks::default()
             .add_many(2, "far", &hog())
@@ -510,7 +519,7 @@ fn a_woken_task_goes_to_its_previous_cpu_an_idle_one_or_the_wakers_cpu() {
         .tasks(hog_there)
         .for_ms(100);
     assert_eq!(ran.wakeup_latency("sleeper").0, 0);
-    // No CPU idles, so the task goes to the waker's CPU, which has less to do.
+    // No CPU idles. The task goes to the waker's CPU, which has less load.
     let affine = |wake_affine: u64| {
         let semaphore = Resource::Semaphore {
             name: "s".into(),

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of o1: each mechanism of the O(1) scheduler.
+//! Tests of the mechanisms of o1, the O(1) scheduler of January 2002. Tasks that have used up their
+//! timeslice wait in the expired array. When the active array is empty, the arrays swap. A hog is a
+//! task that computes without pauses.
 
 use crate::support::policy::*;
 use kernel::ext::Op as Callback;
@@ -29,7 +31,8 @@ fn expired_tasks_wait_for_the_arrays_to_swap() {
     assert!(order.starts_with("abcabcabc"), "{order}");
     for (comm, ms) in [("a", 189), ("b", 152), ("c", 77)] {
         let stints = ran.stints();
-        // The first stint is shorter because later tasks preempt a new task.
+        // The first stint (time on a CPU without a break) is shorter, because later tasks preempt a
+        // new task.
         let stint = stints
             .iter()
             .filter(|stint| stint.comm == comm)
@@ -44,7 +47,7 @@ fn expired_tasks_wait_for_the_arrays_to_swap() {
     );
 }
 
-/// Returns the mean and the largest number of instructions of a callback.
+/// Returns the mean and the maximum number of instructions of a callback.
 fn insns(ran: &Observed, callback: Callback) -> (u64, u64) {
     let called = &ran.machine.ext.called[callback as usize];
     (called.insns / called.count.max(1), called.insns_max)
@@ -54,7 +57,7 @@ fn insns(ran: &Observed, callback: Callback) -> (u64, u64) {
 fn decisions_do_not_depend_on_the_number_of_tasks() {
     let run = |n: u32| {
         let ops = forever(vec![run(50 * US), sleep(1500 * US)]);
-        // Half of the tasks compute, so that queues are long. All nice levels occur.
+        // Half of the tasks compute, so that queues are long. The tasks have all nice values.
         let mut tasks = Tasks::default();
         for i in 0..n {
             let ops = if i % 2 == 0 { ops.clone() } else { hog() };
@@ -79,7 +82,8 @@ fn decisions_do_not_depend_on_the_number_of_tasks() {
     }
 }
 
-/// Returns the longest wait of a task that computes for 1 ms in 20 beside a hog.
+/// Returns the maximum wait of a task that runs beside a hog. The task computes for 1 ms in every
+/// 20 ms.
 fn wait_beside_hog(set: &[(&str, u64)], waker: i32) -> u64 {
     wait_beside_hogs(1, set, waker)
 }
@@ -110,7 +114,8 @@ fn wait_beside_hogs(hogs: u32, set: &[(&str, u64)], waker: i32) -> u64 {
     waits.max().expect("a wake-up")
 }
 
-/// Returns a loop that runs and sleeps, for a program in which one operation precedes it.
+/// Returns a program that repeats running and sleeping. The loop starts at the program's second
+/// operation.
 fn forever_from(run_ms: u64, sleep_ms: u64) -> Vec<Op> {
     vec![
         run(run_ms * MS),
@@ -125,12 +130,12 @@ fn forever_from(run_ms: u64, sleep_ms: u64) -> Vec<Op> {
 
 #[test]
 fn a_hog_is_punished_within_a_limit() {
-    // With equal nice values, the hog's penalty lets the other task in at once. Without the
-    // penalty, it waits for the hog's timeslice to end.
+    // The tasks have equal nice values. Because of the hog's penalty, the other task runs at once
+    // when it wakes up. Without the penalty, it waits until the hog's timeslice ends.
     assert!(wait_beside_hog(&[], 0) < MS);
     assert!(wait_beside_hog(&[("max_penalty", 0)], 0) > 50 * MS);
-    // The penalty is at most a third of the levels. With a penalty of nine, a task of nice 5
-    // preempts the hog and one of nice 12 does not.
+    // The penalty is at most a third of the levels. If the hog's penalty is nine levels, a task of
+    // nice 5 preempts the hog, and a task of nice 12 does not.
     assert!(wait_beside_hog(&[], 12) < MS);
     assert!(wait_beside_hog(&[("max_penalty", 9)], 5) < MS);
     assert!(wait_beside_hog(&[("max_penalty", 9)], 12) > 50 * MS);
@@ -138,8 +143,8 @@ fn a_hog_is_punished_within_a_limit() {
 
 #[test]
 fn waiting_counts_as_demand_for_the_cpu() {
-    // Each of the nine hogs uses little more than its fair share, but requests the whole CPU, so a
-    // task of nice 5 preempts.
+    // Each of the nine hogs uses little more than its fair share, but requests the whole CPU. The
+    // hogs therefore have a penalty, and a task of nice 5 preempts them.
     assert!(wait_beside_hogs(9, &[], 5) < MS);
 }
 
@@ -150,7 +155,8 @@ fn cpu_use_long_ago_is_forgotten() {
         let ran = Run::new("o1").tasks(tasks).set("ring_period_ns", 100 * MS).for_ms(3000);
         ran.counter("nr_penalised")
     };
-    // The task wakes up after the remembered periods in one case, and within them in the other.
+    // In one case, the remembered periods have passed when the task wakes up. In the other case,
+    // they have not.
     assert!(ran(100) > ran(800), "{} {}", ran(100), ran(800));
 }
 
@@ -166,7 +172,7 @@ fn batch_tasks_have_the_lowest_level_and_long_turns() {
     );
     let alone = Run::new("o1").tasks(batch(2)).for_ms(4000).stints();
     assert!(alone[2].to - alone[2].from >= 400 * MS, "{:?}", alone[2]);
-    // A batch task that wakes up waits for its turn, even if its level is higher.
+    // If a batch task wakes up, it waits for its turn, even if its level is higher.
     let ops = forever(vec![run(MS), sleep(7 * MS)]);
     let wakers = batch(1).add("waker", ops).with(nice(18));
     let ran = Run::new("o1").set("batch_nice", 15).tasks(wakers).for_ms(2000);
@@ -201,7 +207,8 @@ fn a_child_runs_first_where_its_parent_runs() {
     assert_eq!(shape, [("parent", 0), ("child", 0)]);
     assert_eq!((stints[0].to, stints[1].from), (5 * MS, 5 * MS));
     assert_eq!(ran.counter("nr_child_first"), 1);
-    // Otherwise a child is placed like any other task: on the idle CPU, beside its parent.
+    // Without this setting, a child is placed like any other woken task: on the idle CPU instead of
+    // the parent's.
     assert_eq!(run(0).cpus("child"), [1].into());
 }
 
@@ -236,7 +243,8 @@ fn pinned_tasks_stay_on_their_cpu() {
 
 #[test]
 fn idle_cpus_look_for_work_at_each_tick() {
-    // All CPUs idle when the tasks arrive on the first CPU; only the timer makes the others look.
+    // When the tasks arrive on the first CPU, all other CPUs idle. Only the timer makes these CPUs
+    // look for tasks.
     let late = |task: &mut TaskSpec| (task.start_cpu, task.start_ns) = (Some(0), 10 * MS + 100 * US);
     let tasks = Tasks::default().add_many(2, "hog", &hog()).with_all(late);
     let run = Run::new("o1").machine(free(2)).set("idle_interval_ns", MS);
@@ -251,9 +259,10 @@ fn idle_cpus_pull_from_the_longest_queue() {
         .with_all(|task| task.start_cpu = Some(0));
     let ran = Run::new("o1").machine(costly(4)).tasks(tasks).for_ms(100);
     assert_eq!(ran.counter("nr_idle_pulls"), 3);
-    // All CPUs have work within a few ticks.
+    // After a few ticks, all CPUs have tasks.
     assert!(ran.machine.checks.idle_while_waiting_ns < 3 * 3 * MS);
-    // A CPU whose task exits pulls at once, without waiting for the timer.
+    // If the last task of a CPU exits, the CPU pulls a task at once. It does not wait for the
+    // timer.
     let tasks = Tasks::default()
         .add("short", vec![run(1300 * US)])
         .with(|task| task.start_cpu = Some(1))
@@ -286,7 +295,8 @@ fn busy_cpus_pull_when_a_queue_is_a_quarter_longer() {
     };
     let ran = run(&[]);
     assert_eq!(ran.counter("nr_busy_pulls"), 3);
-    // Four tasks on each CPU give equal shares, but not before the first quarter of a second.
+    // The shares are equal when each CPU has four tasks. That is the case only after the first
+    // quarter of a second.
     let share = ran.cpu_ns_between("other", 500 * MS, 2000 * MS);
     assert!(share.abs_diff(375 * MS) < 100 * MS, "{share}");
     let pulled = ran.records.iter().find_map(|record| match record.event {
@@ -320,7 +330,8 @@ fn a_waking_task_prefers_its_last_cpu_then_an_idle_one() {
     };
     let ran = Run::new("o1").machine(free(4)).tasks(tasks()).for_ms(100);
     assert_eq!(ran.cpus("sleeper"), [3].into());
-    // A pinned hog takes that CPU, and the sleeper does not wait for it.
+    // A pinned hog occupies that CPU. The sleeper goes to another CPU instead of waiting for the
+    // hog.
     let with_hog = tasks()
         .add("hog", hog())
         .with(on(&[3]))
@@ -345,7 +356,7 @@ fn yielding_scales_with_cpus() {
 
 #[test]
 fn chat_is_fastest_as_batch_work() {
-    // The result of a single run varies by a tenth in either direction.
+    // The result of a single run differs from the mean by up to a tenth.
     let chat_us = |policy: &str, nice: u32| -> u64 {
         let workload = generated(&format!("chat:rooms=10,messages=60,nice={nice}"));
         let time = |seed| {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of p9: levels that follow from CPU use, with one queue for all CPUs.
+//! Tests of p9. A task's level follows from its CPU use: less use means a higher level. All CPUs
+//! share one queue. A hog is a task that computes without pauses, and a napper sleeps most of the
+//! time.
 
 use crate::support::policy::*;
 use workload::Policy;
@@ -15,19 +17,19 @@ fn hogs_and_a_napper(gain_ns: u64) -> Observed {
 #[test]
 fn a_task_that_uses_little_does_not_wait_for_hogs() {
     let ran = hogs_and_a_napper(SECOND);
-    // During the first quanta, the use of all tasks is still unknown.
+    // During the first quanta, the CPU use of all tasks is still unknown.
     let (longest, _) = ran.wakeup_latency_after("nap", 500 * MS);
     assert!(longest < 10 * US, "{longest}");
     assert!(ran.counter("nr_preempted") > 50);
-    // CPU use counts too little to change levels, so tasks take turns of a quantum.
+    // With this setting, CPU use does not change levels. The tasks take turns of a quantum.
     let (_, mean) = hogs_and_a_napper(1000 * SECOND).wakeup_latency_after("nap", 500 * MS);
     assert!(mean > 10 * MS, "{mean}");
 }
 
 #[test]
 fn a_tick_ends_the_turn_of_a_lower_level() {
-    // The napper sleeps on CPU 0, whose interrupt wakes it, and may run only on CPU 1, which
-    // notices it at a tick.
+    // The napper sleeps on CPU 0, which handles the interrupt that wakes it. It may run only on CPU
+    // 1. CPU 1 notices the napper at a tick.
     let body = vec![
         workload::Op::SetAffinity(Some(vec![1])),
         run(500 * US),
@@ -45,7 +47,7 @@ fn a_tick_ends_the_turn_of_a_lower_level() {
         ran.cpu_ns_between("nap", SECOND, 2 * SECOND)
     };
     assert!(run(0) > 20 * MS);
-    // The napper migrates all the time, and CPU 1 prefers its own hog for a while.
+    // The napper migrates all the time. For a while, CPU 1 prefers the hog that it ran last.
     assert!(run(100 * MS) < 10 * MS, "{}", run(100 * MS));
 }
 
@@ -72,8 +74,8 @@ fn an_idle_cpu_takes_any_task_and_a_busy_one_prefers_its_own() {
             cpus.len(),
         )
     };
-    // A single task runs on whichever of the two CPUs sees it first. Among many tasks, a CPU mostly
-    // takes those it ran before.
+    // A single task runs on whichever of the two CPUs finds it first. If there are many tasks, a
+    // CPU mostly takes tasks that it has run before.
     let ((alone, n), (crowded, m)) = (stays(1), stays(8));
     assert!(n > 100 && (35..65).contains(&alone), "{alone} % of {n}");
     assert!(m > 20 && crowded > 80, "{crowded} % of {m}");
@@ -94,7 +96,7 @@ fn hogs_have_equal_shares() {
 #[test]
 fn equals_take_turns_of_a_quantum() {
     let tasks = Tasks::default().add_many(2, "hog", &hog());
-    // CPU use counts too little to change levels.
+    // With this setting, CPU use does not change levels.
     let ran = Run::new("p9")
         .set("quantum_ns", 20 * MS)
         .set("gain_ns", 1000 * SECOND)
@@ -152,7 +154,7 @@ fn a_process_runs_only_on_allowed_cpus() {
 
 #[test]
 fn the_end_of_a_quantum_does_not_let_a_lower_level_run() {
-    // CPU use counts too little to change levels.
+    // With this setting, CPU use does not change levels.
     let tasks = Tasks::default().add("low", hog()).add("high", hog()).with(|task| {
         task.policy = workload::Policy::Normal { nice: -10 };
     });

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of pls: it makes the decisions of dss while examining fewer tasks.
+//! Tests of pls. It must make the same decisions as dss, which chooses the waiting task with the
+//! highest goodness. dss examines all waiting tasks. pls sorts them into levels of goodness, and
+//! examines only the levels whose tasks could be chosen.
 
 use crate::support::policy::*;
 use workload::{Dist, Op, Policy};
 
-/// Generates tasks of all kinds from a seed.
+/// Generates tasks of all kinds. The seed determines them.
 fn random(seed: u64, cpus: u32) -> Tasks {
     let mut state = seed;
     let mut below = |n: u64| {
@@ -55,7 +57,7 @@ fn pls_makes_the_same_decisions_as_dss() {
 
 #[test]
 fn a_choice_stops_where_no_lower_level_can_win() {
-    // A hundred tasks have much lower goodness than two tasks that yield to each other.
+    // A hundred tasks have much lower goodness than two other tasks, which yield to each other.
     let tasks = || {
         let yields = forever(vec![run(MS), Op::Yield]);
         let tasks = Tasks::default().add_many(100, "low", &hog());
@@ -81,7 +83,7 @@ fn a_recalculation_sorts_the_queue_again() {
     let ran = Run::new("pls")
         .tasks(Tasks::default().add_many(5, "hog", &hog()))
         .for_ms(3000);
-    // The four waiting tasks move up from the lowest level at each recalculation.
+    // At each recalculation, the four waiting tasks move up from the lowest level.
     let (sorted, recalculations) = (ran.counter("nr_sorted"), ran.counter("nr_recalculations"));
     assert!(recalculations >= 9);
     assert_eq!(sorted, 4 * recalculations);
@@ -89,7 +91,8 @@ fn a_recalculation_sorts_the_queue_again() {
 
 #[test]
 fn with_many_levels_pls_executes_fewer_instructions_than_dss() {
-    // Tasks of all nice values come and go. Returns the mean number of instructions of a choice.
+    // Tasks of all nice values arrive and sleep. Returns the mean number of instructions of a
+    // decision which task runs next.
     let insns = |policy: &str, spread: bool| {
         let cycle = forever(vec![run(MS), sleep(3 * MS)]);
         let tasks = (0..60).fold(Tasks::default(), |tasks, i| {
@@ -106,7 +109,7 @@ fn with_many_levels_pls_executes_fewer_instructions_than_dss() {
     };
     let (dss, pls) = (insns("dss", true), insns("pls", true));
     assert!(pls * 2 < dss, "spread: dss {dss}, pls {pls}");
-    // If all tasks are alike, there is nothing to leave out.
+    // If all tasks have the same level, pls must examine all of them, as dss does.
     let (dss, pls) = (insns("dss", false), insns("pls", false));
     assert!(pls < dss * 3, "alike: dss {dss}, pls {pls}");
 }

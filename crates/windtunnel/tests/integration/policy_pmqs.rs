@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of mqs and pmqs: goodness on per-CPU queues, pools, placement at wake-up and exec, and the
-//! balancers.
+//! Tests of mqs and pmqs. Both have a queue for each CPU, and choose tasks by their goodness, a
+//! figure of Linux 2.4. Each task has a counter of remaining ticks (its quantum). When all runnable
+//! tasks of a queue have used up theirs, all counters are recalculated. pmqs divides the CPUs into
+//! pools. A hog is a task that computes without pauses. The tests also check where tasks are placed
+//! at wake-up and exec, and the load balancers.
 
 use crate::support::policy::*;
 use std::collections::BTreeSet;
@@ -17,12 +20,12 @@ fn near(measured: u64, expected: u64, within: u64) {
     );
 }
 
-/// Adds a task that stays on one CPU.
+/// Adds a task that may run only on one CPU.
 fn pinned(tasks: Tasks, comm: &str, cpu: u32, ops: Vec<Op>) -> Tasks {
     tasks.add(comm, ops).with(|task| task.cpus = Some(vec![cpu]))
 }
 
-/// Adds `n` hogs that start on `cpu` a millisecond after the pinned tasks.
+/// Adds `n` hogs, which start on `cpu` a millisecond after the pinned tasks.
 fn hogs_on(tasks: Tasks, n: u32, cpu: u32) -> Tasks {
     (0..n).fold(tasks, |tasks, i| {
         tasks.add(&format!("hog{i}"), hog()).with(|task| {
@@ -32,7 +35,8 @@ fn hogs_on(tasks: Tasks, n: u32, cpu: u32) -> Tasks {
     })
 }
 
-/// Pins a hog of nice 19 to each CPU. No CPU idles, and any other task is better than its hog.
+/// Adds a pinned hog of nice 19 on each CPU. No CPU idles, and any other task is preferred to the
+/// hogs.
 fn low_hogs(cpus: u32) -> Tasks {
     (0..cpus).fold(Tasks::default(), |tasks, cpu| {
         pinned(tasks, "low", cpu, hog()).with(|task| task.policy = nice(19))
@@ -55,7 +59,7 @@ fn each_queue_is_scheduled_as_by_dss() {
             .with(|task| task.policy = nice(19));
         let ran = Run::new(policy).tasks(tasks).for_ms(3500);
         near(ran.cpu_ns_between("a", 0, 3000 * MS), 3000 * MS * 6 / 7, 120 * MS);
-        // Recalculations reach sleeping tasks too: this one has 11 ticks.
+        // A recalculation also gives ticks to sleeping tasks. This task has 11 ticks.
         let after = ran
             .stints()
             .into_iter()
@@ -71,7 +75,7 @@ fn better_tasks_of_other_queues_are_taken() {
     let tasks = || hogs_on(low_hogs(2), 4, 0);
     let ran = Run::new("mqs").machine(free(2)).tasks(tasks()).for_ms(3000);
     assert!(ran.counter("nr_remote") > 0);
-    // The decisions are nearly those of dss.
+    // The decisions are almost the same as those of dss.
     let dss = Run::new("dss").machine(free(2)).tasks(tasks()).for_ms(3000);
     near(ran.cpu_ns("low"), dss.cpu_ns("low"), 100 * MS);
     near(ran.cpu_ns("hog0"), dss.cpu_ns("hog0"), 150 * MS);
@@ -82,7 +86,7 @@ fn better_tasks_of_other_queues_are_taken() {
 
 #[test]
 fn a_queue_whose_best_task_cannot_move_is_skipped_for_the_next_best() {
-    // The best task waits on CPU 1 and may not leave it.
+    // The best task waits on CPU 1 and may not leave this CPU.
     let tasks = pinned(Tasks::default(), "low", 0, hog()).with(|task| task.policy = nice(19));
     let best = |task: &mut workload::TaskSpec| task.policy = nice(-20);
     let tasks = pinned(tasks, "best", 1, hog()).with(best);
@@ -102,7 +106,7 @@ fn a_locked_queue_is_skipped() {
         assert!(ran.counter("nr_remote") > 0);
         ran.counter("nr_busy")
     };
-    // If scans take no time, no CPU meets a held lock.
+    // If the search of queues takes no time, no CPU finds a queue locked.
     assert_eq!(busy(Run::new("mqs").machine(free(16))), 0);
     assert!(busy(Run::new("mqs").on("numa16")) > 0);
 }
@@ -158,8 +162,8 @@ fn wake_ups_look_for_idle_cpus_in_their_pool_first() {
         assert_eq!((cpus.len(), cpus[0]), (2, 0));
         cpus[1]
     };
-    // mqs takes the CPU that has been idle longest. pmqs takes any idle CPU of its own pool, then
-    // any other.
+    // mqs chooses the CPU that has been idle longest. pmqs chooses any idle CPU of the task's pool.
+    // If there is none, it chooses any other idle CPU.
     assert_eq!(second_cpu("mqs", None, None), 3);
     assert_eq!(second_cpu("pmqs", Some(4), None), 1);
     assert_eq!(second_cpu("pmqs", Some(2), None), 1);
@@ -174,7 +178,7 @@ fn a_woken_task_takes_its_last_cpu_if_that_is_idle() {
         });
         let ran = Run::new(policy).machine(free(8)).tasks(tasks).for_ms(200);
         assert!((0..3).all(|i| ran.cpus(&format!("t{i}")).len() == 1));
-        // The task was placed there at wake-up, not taken from another queue.
+        // The task was placed on this CPU at wake-up. The CPU did not take it from another queue.
         assert_eq!(ran.counter("nr_remote"), 0);
     }
 }
@@ -240,9 +244,9 @@ fn exec_moves_a_task_to_the_shortest_queue() {
     assert_eq!(placed(1), (4, [2, 2, 2]));
 }
 
-/// Runs a balancer every 20 ms, before any quantum ends. `free_tasks` and `fixed` (pinned) are the
-/// numbers of tasks on each CPU. Returns the number of moved tasks, and of those moved to another
-/// pool.
+/// Runs a balancer every 20 ms, before any quantum ends. `free_tasks` and `fixed` contain the
+/// number of unpinned and pinned tasks on each CPU. Returns the number of moved tasks, and how many
+/// of these moved to another pool.
 fn balanced(settings: &[(&str, u32)], free_tasks: &[u32], fixed: &[u32]) -> (u64, u64) {
     let mut tasks = Tasks::default();
     for (cpu, &n) in fixed.iter().enumerate() {
@@ -259,7 +263,7 @@ fn balanced(settings: &[(&str, u32)], free_tasks: &[u32], fixed: &[u32]) -> (u64
     }
     let ran = run.tasks(tasks).for_ms(50);
     assert_eq!(ran.counter("nr_balancings"), 2);
-    // The trace has the same number of moved tasks as the balancer's own counters.
+    // The trace and the balancer's own counters must have the same number of moved tasks.
     let moved_in_trace = ran.records.iter().map(|record| match record.event {
         trace::Event::Balance { moved } => u64::from(moved),
         _ => 0,
@@ -271,25 +275,25 @@ fn balanced(settings: &[(&str, u32)], free_tasks: &[u32], fixed: &[u32]) -> (u64
 #[test]
 fn lbc_balances_all_queues_inside_pools_first() {
     let lbc = ("balancer", 2);
-    // Queues of 7 and 1 become 4 and 4, with any pools.
+    // Queues with 7 and 1 tasks become queues with 4 and 4 tasks, however the pools are divided.
     assert_eq!(balanced(&[lbc, ("poolsize", 1)], &[6, 0], &[1, 1]), (3, 3));
     assert_eq!(balanced(&[lbc, ("poolsize", 2)], &[6, 0], &[1, 1]), (3, 0));
-    // Queues 6 2 | 6 2 are balanced without moves between pools. 8 3 | 2 3 need one move inside a
-    // pool and three between pools.
+    // The queue lengths 6 2 | 6 2 (pools separated by `|`) are balanced without moves between
+    // pools. The lengths 8 3 | 2 3 need one move inside a pool and three moves between pools.
     assert_eq!(balanced(&[lbc, ("poolsize", 2)], &[5, 0, 5, 0], &[1, 2, 1, 2]), (4, 0));
     assert_eq!(balanced(&[lbc, ("poolsize", 2)], &[7, 0, 0, 0], &[1, 3, 2, 3]), (4, 3));
-    // A difference of one is as even as possible.
+    // Lengths that differ by one cannot be balanced better.
     assert_eq!(balanced(&[lbc, ("poolsize", 1)], &[3, 0], &[1, 3]), (0, 0));
 }
 
 #[test]
 fn lbp_leaves_differences_within_its_tolerance_and_within_a_pool() {
     let lbp = |x, poolsize| [("balancer", 3), ("tolerance", x), ("poolsize", poolsize)];
-    // Lengths of 6 and 4 are 20 % off the average.
+    // The lengths 6 and 4 differ from the average by 20 %.
     assert_eq!(balanced(&lbp(10, 1), &[5, 0], &[1, 4]), (1, 1));
     assert_eq!(balanced(&lbp(19, 1), &[5, 0], &[1, 4]), (1, 1));
     assert_eq!(balanced(&lbp(20, 1), &[5, 0], &[1, 4]), (0, 0));
-    // Lengths of 9 and 1 become 7 and 3, which are 40 % off.
+    // The lengths 9 and 1 become 7 and 3, which differ from the average by 40 %.
     assert_eq!(balanced(&lbp(45, 1), &[8, 0], &[1, 1]), (2, 2));
     assert_eq!(balanced(&lbp(10, 2), &[5, 0], &[1, 4]), (0, 0));
     assert_eq!(balanced(&[("balancer", 2), ("poolsize", 2)], &[5, 0], &[1, 4]), (1, 0));
@@ -328,7 +332,7 @@ fn interval_and_tolerance_can_change_while_it_runs() {
         .change(1150 * MS, "interval_ms", 100)
         .change(1900 * MS, "tolerance", 10);
     let ran = run.machine(free(2)).tasks(hogs_on(tasks, 5, 0)).for_ms(2450);
-    // The balancer runs at 600 and 1200 ms, then every 100 ms.
+    // The balancer runs at 600 ms and 1200 ms, then every 100 ms.
     assert_eq!(ran.counter("nr_balancings"), 14);
     assert_eq!(ran.counter("nr_balanced"), 1);
     assert!(
@@ -348,16 +352,17 @@ fn a_recalculation_updates_the_goodness_that_other_cpus_see() {
         .with(later)
         .with(|task| task.policy = nice(19));
     let ran = Run::new("mqs").machine(free(2)).tasks(tasks).for_ms(120);
-    // When "low" has used its tick, the counters are recalculated, and CPU 0 sees at once what
-    // waits on CPU 1.
+    // When "low" has used up its tick, the counters are recalculated. CPU 0 then notices at once
+    // the task that waits on CPU 1.
     let taken = ran.stints().into_iter().find(|s| s.comm == "spent" && s.cpu == 0);
     assert!(taken.as_ref().is_some_and(|s| s.from < 70 * MS), "{taken:?}");
 }
 
 #[test]
 fn a_pool_with_few_tasks_does_not_starve_the_others() {
-    // The hog of CPU 0 has a high nice value. It spends its single tick alone and recalculates all
-    // counters each time, so no turn on CPU 1 ends.
+    // The hog of CPU 0 has a high nice value, so its quantum is a single tick. It is alone, so all
+    // counters are recalculated after each of its ticks. Without a limit on waits, no turn on CPU 1
+    // would ever end.
     let run = |max_wait_ms: u32| {
         let tasks = pinned(Tasks::default(), "alone", 0, hog()).with(|task| task.policy = nice(19));
         let tasks = (0..4).fold(tasks, |tasks, i| pinned(tasks, &format!("hog{i}"), 1, hog()));
@@ -375,7 +380,7 @@ fn a_pool_with_few_tasks_does_not_starve_the_others() {
         "{longest} {:?}",
         least(&ran)
     );
-    // The task that runs next has the turn length of its nice value.
+    // The task that runs next runs for the quantum of its nice value.
     let turns = ran
         .stints()
         .into_iter()
@@ -385,9 +390,10 @@ fn a_pool_with_few_tasks_does_not_starve_the_others() {
 
 #[test]
 fn the_overdue_task_that_waited_longest_runs_first() {
-    // Woken tasks enter CPU 1's queue at the front, and each waits longer than max_wait_ms. The hog
-    // of CPU 0 recalculates all counters at each tick, so only overdue tasks end turns on CPU 1.
-    // "kthread" stands for a kernel thread that is bound to its CPU.
+    // Woken tasks enter the queue of CPU 1 at the front, and each task waits for longer than
+    // max_wait_ms. The hog of CPU 0 makes all counters be recalculated at each tick. A turn on CPU
+    // 1 therefore ends only if a task is overdue. "kthread" represents a kernel thread, which is
+    // bound to its CPU.
     let task = |tasks: Tasks, comm: String, ops: Vec<Op>| pinned(tasks, &comm, 1, ops);
     let tasks = pinned(Tasks::default(), "alone", 0, hog()).with(|task| task.policy = nice(19));
     let tasks = (0..3).fold(tasks, |tasks, i| task(tasks, format!("hog{i}"), hog()));
@@ -397,8 +403,8 @@ fn the_overdue_task_that_waited_longest_runs_first() {
     let ran = Run::new("pmqs").set("poolsize", 1).set("max_wait_ms", 20);
     let ran = ran.machine(free(2)).tasks(tasks).for_ms(10_000);
     assert!(ran.counter("nr_overdue") > 100);
-    // A task waits for one turn of each of the nine others: 60 ms of a hog, 8 ms of a sleeper, each
-    // ended by a tick.
+    // A task waits for one turn of each of the nine other tasks. A tick ends the turn, so the turn
+    // of a hog takes 60 ms and that of a sleeper 8 ms.
     let bound = 20 * MS + 3 * 61 * MS + 6 * 9 * MS;
     for comm in ["hog", "busy", "kthread"] {
         let (longest, _) = ran.wakeup_latency(comm);
@@ -415,8 +421,8 @@ fn the_overdue_task_that_waited_longest_runs_first() {
 
 #[test]
 fn a_moved_task_has_the_affinity_bonus_of_its_new_cpu() {
-    // A task moved before any quantum ends precedes the waiting tasks of that queue because it is
-    // no worse than they are.
+    // Before any quantum ends, the balancer moves a task to another queue. The task is then not
+    // worse than the tasks that wait there, so it runs before them.
     let mut tasks = Tasks::default();
     for cpu in [0, 1, 1, 1] {
         tasks = pinned(tasks, "fixed", cpu, hog());
@@ -438,8 +444,8 @@ fn a_moved_task_has_the_affinity_bonus_of_its_new_cpu() {
 
 #[test]
 fn a_cpu_looks_again_at_a_locked_queue_before_it_idles() {
-    // CPUs 1 to 7 become idle at the same time. Seven tasks wait on CPU 0, and some CPUs find its
-    // lock held.
+    // CPUs 1 to 7 become idle at the same time. Seven tasks wait on CPU 0. Some CPUs find the queue
+    // of CPU 0 locked.
     let tasks = pinned(Tasks::default(), "hog", 0, hog());
     let tasks = (1..8).fold(tasks, |tasks, cpu| pinned(tasks, "short", cpu, vec![run(20 * MS)]));
     let ran = Run::new("mqs")
@@ -457,8 +463,8 @@ fn a_wake_up_that_finds_the_lowest_locked_preempts_the_next_lowest() {
         .fold(Tasks::default(), |tasks, (cpu, value)| {
             pinned(tasks, "hog", cpu, hog()).with(|task| task.policy = nice(value))
         });
-    // Two tasks wake on CPUs 0 and 1 so close together that one of them finds the lowest queue
-    // locked.
+    // Two tasks wake up on CPUs 0 and 1 almost at the same time. One of them finds the queue of the
+    // lowest task locked.
     let waking_after = |ns: u64| {
         let mut all = Tasks {
             workload: tasks.workload.clone(),
@@ -481,7 +487,7 @@ fn a_wake_up_that_finds_the_lowest_locked_preempts_the_next_lowest() {
 
 #[test]
 fn wake_ups_in_quick_succession_choose_the_same_idle_cpu() {
-    // A CPU counts as idle until the first task has arrived, as in Linux 2.4.
+    // A CPU counts as idle until the first task has arrived there, as in Linux 2.4.
     let semaphore = |name: &str| Resource::Semaphore {
         name: name.into(),
         value: 0,

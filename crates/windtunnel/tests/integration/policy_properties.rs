@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Properties that every policy must have, tested over random workloads and machines.
+//! Tests properties that every policy must have, with random workloads and machines.
 //!
-//! No task is lost, affinity is respected across changes, the policy does not fail, and a run can
-//! be repeated. No task waits longer than the policy's parameters allow, and nice values have the
-//! promised effect.
+//! - The policy does not fail, and a run can be repeated.
+//! - No task is lost.
+//! - Affinity is respected, even when it changes.
+//! - No task waits longer than the policy's parameters allow.
+//! - Nice values have the promised effect.
 //!
-//! Cases are generated from a seed and shrink when they fail. POLICY_CASES=N tries N cases for each
-//! policy, POLICY_SEED=N other cases, and POLICY=NAME a single policy.
+//! Cases are generated from a seed. If a case fails, the test searches for a smaller case that
+//! fails. POLICY_CASES=N tests N cases of each policy, POLICY_SEED=N selects other cases, and
+//! POLICY=NAME selects a single policy.
 
 mod case;
 mod hogs;
@@ -20,17 +23,17 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::collections::BTreeMap;
 use trace::{Event, Hash};
 
-/// Time in ms over which waits are measured. It exceeds every bound except those of 2.6.22 and
-/// windows.
+/// Simulated time in which waits are measured, in ms. It exceeds the bounds of all policies except
+/// linux26 and windows.
 const WAITS_MS: u64 = 8000;
-/// Time in ms over which CPU shares are measured.
+/// Simulated time in which CPU shares are measured, in ms.
 const SHARES_MS: u64 = 8000;
 
 fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |value| value.parse().expect(variable))
 }
 
-/// A policy with its record, or the kernel's fair class.
+/// A policy with its record in policies/policies.toml, or the kernel's fair class.
 pub struct Tested {
     name: String,
     pub promise: Promise,
@@ -38,7 +41,7 @@ pub struct Tested {
 }
 
 impl Tested {
-    /// Returns a run of the policy on one CPU without costs.
+    /// Returns a run of the policy on one CPU. The work of the kernel and the policy takes no time.
     pub fn run(&self) -> Run {
         match self.promise {
             Promise::FairClass => Run::fair(),
@@ -47,7 +50,7 @@ impl Tested {
     }
 }
 
-/// Returns all policies that have a record, and the fair class.
+/// Returns all policies that have a record in policies/policies.toml, and the fair class.
 fn policies() -> Vec<Tested> {
     let records = records().into_iter().map(|(name, record)| Tested {
         name,
@@ -64,7 +67,7 @@ fn policies() -> Vec<Tested> {
     records.chain([fair]).filter(wanted).collect()
 }
 
-/// Tries cases under every policy and panics at the first failure.
+/// Tests cases under every policy. Panics at the first failure.
 fn for_all<C: std::fmt::Debug>(default_cases: u64, strategy: impl Strategy<Value = C>, check: impl Fn(&Tested, &C)) {
     for policy in policies() {
         if let Err(error) = try_cases(&policy, default_cases, 4000, &strategy, &check) {
@@ -73,8 +76,8 @@ fn for_all<C: std::fmt::Debug>(default_cases: u64, strategy: impl Strategy<Value
     }
 }
 
-/// Tries cases under a policy. After a failure, makes up to `shrink` attempts to find a smaller
-/// failing case.
+/// Tests cases under one policy. After a failure, makes up to `shrink` attempts to find a smaller
+/// case that fails.
 fn try_cases<C: std::fmt::Debug>(
     policy: &Tested,
     default_cases: u64,
@@ -99,7 +102,7 @@ fn try_cases<C: std::fmt::Debug>(
     result.map_err(|error| format!("POLICY_SEED={seed}: {error}"))
 }
 
-/// Checks that all created tasks have exited, and that each has done its work.
+/// Checks that all created tasks have exited, and that each task has done its work.
 fn check_no_task_is_lost(case: &Case, ran: &Observed) {
     let mut alive = BTreeMap::new();
     for record in &ran.records {
@@ -116,18 +119,18 @@ fn check_no_task_is_lost(case: &Case, ran: &Observed) {
     }
 }
 
-/// Affinity of a task during a run.
+/// Affinity masks of a task during a run.
 struct AllowedCpus {
     masks: Vec<Mask>,
     /// Index of the current mask.
     at: usize,
-    /// Whether no CPU of the mask was online, so that the kernel allowed the task all CPUs.
+    /// Whether no CPU of the mask was online. In this case the kernel allows the task all CPUs.
     broken: bool,
 }
 
 impl AllowedCpus {
     /// Returns whether the task may run on a CPU. A new mask takes effect shortly before the record
-    /// of the change, so the next mask counts too.
+    /// of the change. The next mask is therefore allowed too.
     fn allows(&self, case: &Case, cpu: u32) -> bool {
         let in_mask = |at: usize| {
             let mask = self.masks.get(at);
@@ -137,7 +140,7 @@ impl AllowedCpus {
     }
 }
 
-/// Checks that tasks run only on online CPUs that their affinity allows.
+/// Checks that tasks run only on CPUs that are online and in their affinity masks.
 fn check_affinity(case: &Case, ran: &Observed) {
     let mut allowed: BTreeMap<u32, AllowedCpus> = BTreeMap::new();
     let mut online = vec![true; case.nr_cpus() as usize];
@@ -211,7 +214,7 @@ fn no_task_is_lost_or_misplaced_during_hotplug() {
     });
 }
 
-/// A CPU that has gone offline looks idle, but no task may be sent to it.
+/// A CPU that has gone offline looks idle, but no task may be sent there.
 #[test]
 fn no_task_is_sent_to_an_offline_cpu() {
     let pools: &[_] = &[("poolsize", 1), ("balancer", 2), ("interval_ms", 50)];
@@ -301,8 +304,8 @@ fn a_policy_that_never_kicks_idle_cpus_is_caught() {
     assert!(error.contains("ns idle while a task waits"), "{error}");
 }
 
-/// Number of cases that finds a policy which seldom leaves a task beside an idle CPU. A policy that
-/// never kicks fails in a quarter of the cases.
+/// Number of cases that is sufficient to find a policy which seldom lets a task wait while a CPU
+/// idles. A policy that never kicks fails in a quarter of the cases.
 const IDLE_CASES: u64 = 24;
 
 fn idle_cases() -> impl Strategy<Value = Case> {
@@ -312,12 +315,12 @@ fn idle_cases() -> impl Strategy<Value = Case> {
 fn check_no_cpu_idles(policy: &Tested, case: &Case) {
     let mut case = case.clone();
     case.load_us = 0;
-    // When a task yields, Linux 2.4 does not look for another CPU for it.
+    // In Linux 2.4, a task that yields is not moved to another CPU.
     let steps = case.tasks.iter_mut().map(|task| &mut task.steps);
     steps.for_each(|steps| steps.retain(|step| !matches!(step, Step::Yield)));
     let ran = case.run(policy);
-    // A CPU may notice each wake-up and each switch late: an IPI and leaving idle take at most 2
-    // us.
+    // A CPU may notice each wake-up and each switch late. An IPI and leaving the idle state take at
+    // most 2 us together.
     let late = ran.records.iter().filter(|record| {
         let event = &record.event;
         matches!(event, Event::Wakeup { .. } | Event::Switch { .. } | Event::Phase { .. })

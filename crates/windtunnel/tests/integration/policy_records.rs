@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests that every policy is complete: its header says what it is good and bad for,
-//! policies/policies.toml says how it is tested, and the table of policies/README.md lists it.
-//! `UPDATE_GOLDEN=1 cargo test -p windtunnel policy_records` writes the tables.
+//! Tests that every policy is complete. Its header must say for which workloads it is good and bad,
+//! policies/policies.toml must say how it is tested, and the table in policies/README.md must list
+//! it. `UPDATE_GOLDEN=1 cargo test -p windtunnel policy_records` writes the tables.
 
 use crate::support::records::{FILE, Record, records};
 use crate::support::{self, policy::free};
@@ -47,7 +47,7 @@ fn source(name: &str) -> String {
     format!("policies/{name}.bpf.c")
 }
 
-/// Returns a policy's counters: globals whose name starts with nr_.
+/// Returns the names of a policy's counters. A counter is a global whose name begins with nr_.
 fn counters(object: &Object) -> Vec<&str> {
     let names = object.variables().iter().filter(|variable| variable.live);
     let names = names.map(|variable| variable.name.as_str());
@@ -76,8 +76,8 @@ fn header_lacks(name: &str) -> Vec<String> {
     missing
 }
 
-/// Returns a message if the policy lacks hotplug callbacks. Without them the kernel ends a policy
-/// at each hotplug event.
+/// Returns a message if the policy has no hotplug callbacks. Without them, the kernel ends the
+/// policy at each hotplug event.
 fn ops_lack(name: &str, object: &Object) -> Option<String> {
     let machine = Machine::new(free(1), Workload::default(), 1).expect("a machine");
     let mut object = object.clone();
@@ -104,7 +104,7 @@ fn no_record(name: &str, object: &Object) -> String {
     )
 }
 
-/// Returns the names that a record uses but its policy does not have.
+/// Returns a message for each name that the record uses and the policy does not have.
 fn record_lacks(name: &str, record: &Record, object: &Object) -> Vec<String> {
     let known: BTreeSet<&str> = object
         .variables()
@@ -135,8 +135,8 @@ fn policy_table(names: &[String]) -> String {
     table
 }
 
-/// Formats the table of policies/include: the first sentence of each header, and the policies that
-/// include it.
+/// Formats the table of the headers in policies/include. For each header, it contains the first
+/// sentence of the header's comment, and the policies that include the header.
 fn header_table(names: &[String]) -> String {
     let mut users: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for entry in std::fs::read_dir("policies/include").expect("headers").flatten() {
@@ -167,7 +167,7 @@ fn header_table(names: &[String]) -> String {
     table
 }
 
-/// Adds the headers that a file includes, directly or indirectly.
+/// Adds the headers that a file includes directly, and those that they include.
 fn include(file: &Path, included: &mut BTreeSet<String>) {
     let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     for line in text.lines() {

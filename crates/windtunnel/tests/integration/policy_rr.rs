@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of rr against theory: round robin, first come first served (FCFS) and processor sharing
-//! (PS).
+//! Tests of the policy rr (round robin). They compare response times with the theory of round
+//! robin, of first come first served (FCFS), and of processor sharing (PS).
 
 use crate::support::policy::*;
 
-/// Returns the mean response time of `jobs` jobs in an open system with a load of `permille`, in
-/// per mille of a job's work.
+/// Returns the mean response time of `jobs` jobs in an open system. `permille` is the load in per
+/// mille. The result is in per mille of the mean work of a job.
 fn mean_response(slice_ns: u64, cpus: u32, service: &str, permille: u64, jobs: u64) -> u64 {
     let work = 8 * MS;
     let gap = work * 1000 / permille / u64::from(cpus);
     let open = format!("open:arrival=M,interarrival={gap}ns,service={service},work=8ms,number={jobs}");
     let mut machine = free(cpus);
-    // Slices end by timers, so ticks would only cost time here.
+    // The timeslices end by timers. More ticks would only cost time.
     machine.hz = 100;
     let ran = Run::new("rr")
         .set("slice_ns", slice_ns)
@@ -95,21 +95,22 @@ fn no_cpu_idles_while_a_task_waits() {
     assert!(waiting < 4 * MS, "{waiting}");
 }
 
-/// In theory, E[T] = S + load S / (2 (1 - load)), which is 3 S at a load of 0.8.
+/// In theory, E[T] = S + load S / (2 (1 - load)), where T is the response time and S the service
+/// time. At a load of 0.8, this is 3 S.
 #[test]
 fn m_d_1_first_come_first_served() {
     near(mean_response(0, 1, "D", 800, 40_000), 3000, 3);
 }
 
-/// In theory, E[T] = S / (1 - load) for any distribution: 2.5 S at a load of 0.6, where FCFS takes
-/// 1.75 S.
+/// In theory, E[T] = S / (1 - load) for any distribution of the service time. At a load of 0.6,
+/// this is 2.5 S. With FCFS, it would be 1.75 S.
 #[test]
 fn m_d_1_processor_sharing() {
     near(mean_response(100 * US, 1, "D", 600, 15_000), 2500, 3);
     near(mean_response(0, 1, "D", 600, 15_000), 1750, 3);
 }
 
-/// In theory, E[T] = S / (1 - load) for FCFS, round robin and PS alike: 2 S at a load of 0.5.
+/// In theory, E[T] = S / (1 - load) for FCFS, round robin and PS. At a load of 0.5, this is 2 S.
 #[test]
 fn m_m_1() {
     near(mean_response(0, 1, "M", 500, 30_000), 2000, 4);
@@ -117,14 +118,14 @@ fn m_m_1() {
     near(mean_response(500 * US, 1, "M", 500, 20_000), 2000, 4);
 }
 
-/// M/M/4 at a load of 0.8: by Erlang C a job waits with probability 0.596, so E[T] = S (1 + 0.596 /
-/// 0.8) = 1.745 S.
+/// The system is M/M/4 at a load of 0.8. According to Erlang C, a job waits with a probability of
+/// 0.596. Therefore E[T] = S (1 + 0.596 / 0.8) = 1.745 S.
 #[test]
 fn m_m_4_with_one_queue() {
     near(mean_response(0, 4, "M", 800, 40_000), 1745, 4);
 }
 
-/// If jobs are shorter than a timeslice, round robin equals FCFS.
+/// If every job is shorter than a timeslice, round robin is the same as FCFS.
 #[test]
 fn short_jobs_never_see_the_timeslice() {
     let fcfs = mean_response(0, 1, "D", 800, 3_000);

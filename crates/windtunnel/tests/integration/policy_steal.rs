@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of steal: the bitmap of overloaded CPUs, the CPU from which an idle CPU steals, and the
-//! other load balancing.
+//! Tests of steal: the bitmap of overloaded CPUs, the choice of the CPU from which an idle CPU
+//! steals a task, and the other load balancing. A hog is a task that computes without pauses.
 
 use crate::support::policy::*;
 use machine::MachineSpec;
@@ -9,9 +9,9 @@ use workload::{Channel, Op, Policy, Resource};
 
 const NEVER: u64 = 10_000_000_000;
 
-/// Returns a run with hogs named after the CPU they start on. `crowd` gives CPUs and their numbers
-/// of hogs. CPU `idle` is busy for 10 ms and then idles; all other CPUs stay busy. Only stealing
-/// balances the load.
+/// Returns a run in which hogs are named after the CPU where they start. `crowd` contains CPUs and
+/// their numbers of hogs. The CPU `idle` is busy for 10 ms and then idles. All other CPUs stay
+/// busy. Stealing is the only load balancing.
 fn crowd(machine: MachineSpec, crowd: &[(u32, u32)], idle: u32) -> Run {
     let mut tasks = Tasks::default();
     for cpu in 0..machine.topology.nr_cpus() {
@@ -29,7 +29,7 @@ fn crowd(machine: MachineSpec, crowd: &[(u32, u32)], idle: u32) -> Run {
     run.set("idle_balance", 0).set("balance_ns", NEVER)
 }
 
-/// Returns the first hog that ran on a CPU, and the time.
+/// Returns the first hog that ran on a CPU, and the time when it began to run.
 fn first_on(ran: &Observed, cpu: u32) -> Option<(String, u64)> {
     let stints = ran.stints();
     let first = stints.iter().find(|stint| stint.cpu == cpu && stint.comm != "blocker");
@@ -39,7 +39,7 @@ fn first_on(ran: &Observed, cpu: u32) -> Option<(String, u64)> {
 #[test]
 fn a_cpu_that_goes_idle_steals_what_runs_next() {
     let ran = crowd(free(2), &[(0, 3)], 1).for_ms(50);
-    // At 10 ms the third hog runs, and the first has waited longest.
+    // At 10 ms the third hog runs. The first hog has waited longest.
     assert_eq!(first_on(&ran, 1), Some(("hog0.0".into(), 10 * MS)));
     assert!(ran.counter("nr_stolen") >= 1);
     let ran = crowd(free(2), &[(0, 3)], 1).set("steal", 0).for_ms(50);
@@ -55,7 +55,7 @@ fn stealing_can_be_switched_on_while_running() {
 
 #[test]
 fn stealing_stays_within_the_llc_by_default() {
-    // The first machine has one node with two LLCs, the second two nodes with one LLC each.
+    // The first machine has one node with two LLCs. The second has two nodes with one LLC each.
     let (llcs, nodes) = (MachineSpec::regular(1, 2, 2, 1).free(), grouped(4, 2));
     let stole = |machine: &MachineSpec, switch: &str| {
         let run = crowd(machine.clone(), &[(0, 3)], 2);
@@ -129,15 +129,15 @@ fn idle_balancing_precedes_stealing() {
     let ran = crowd(free(2), &[(0, 3)], 1).set("idle_balance", 2).for_ms(15);
     assert_eq!((ran.counter("nr_pulled"), ran.counter("nr_stolen")), (1, 0));
     assert_eq!(first_on(&ran, 1).expect("one was pulled").1, 10 * MS);
-    // Tasks are pulled across LLCs too.
+    // Tasks are also pulled from CPUs of other LLCs.
     let ran = crowd(grouped(4, 2), &[(0, 3)], 2).set("idle_balance", 1).for_ms(50);
     assert!(ran.counter("nr_pulled") >= 1);
 }
 
 #[test]
 fn idle_balance_declines_when_idle_times_are_short() {
-    // The CPU idles for 100 us at a time, which is less than the assumed cost of a migration, while
-    // hogs wait elsewhere.
+    // The CPU repeatedly idles for 100 us, while hogs wait on other CPUs. The assumed cost of a
+    // migration is longer than 100 us.
     let pulls = |cost: u64| {
         let tasks = Tasks::default()
             .add_many(2, "hog", &hog())
@@ -149,10 +149,10 @@ fn idle_balance_declines_when_idle_times_are_short() {
         (ran.counter("nr_pulled"), ran.counter("nr_declined"))
     };
     let (pulled, declined) = pulls(500 * US);
-    // At first, the CPU is assumed to idle for long.
+    // At the start, the policy assumes that the CPU idles for a long time.
     assert!(pulled <= 1 && (pulled == 1 || declined > 200), "{pulled} {declined}");
     assert!(pulls(20 * US).0 >= 1);
-    // On a large machine, searching all CPUs takes longer than the idle times.
+    // On a large machine, the search of all CPUs takes longer than the CPU idles.
     let nap = forever(vec![run(20 * US), sleep(2 * US)]);
     let ran = Run::new("steal")
         .machine(costly(32))
@@ -198,7 +198,7 @@ fn a_wake_up_finds_an_idle_cpu_of_the_llc() {
     }
 }
 
-/// Returns the CPUs on which "nap" runs. It wakes beside a hog on CPU 0, and each of the first
+/// Returns the CPUs on which "nap" runs. It wakes up on CPU 0, where a hog runs. Each of the first
 /// `hogs` CPUs has a hog.
 fn nap_beside_hogs(machine: MachineSpec, hogs: u32, settings: &[(&str, u64)]) -> BTreeSet<u32> {
     let hogs = (0..hogs).fold(Tasks::default(), |tasks, cpu| {
@@ -222,7 +222,7 @@ fn nap_beside_hogs(machine: MachineSpec, hogs: u32, settings: &[(&str, u64)]) ->
 
 #[test]
 fn a_search_for_an_idle_cpu_is_as_short_as_idle_times() {
-    // The search examines at least four CPUs, which does not reach CPU 4.
+    // The search examines at least four CPUs, so it does not reach CPU 4.
     let short = ("migration_cost_ns", 1);
     assert_eq!(nap_beside_hogs(free(8), 4, &[short]), BTreeSet::from([0]));
     assert!(nap_beside_hogs(free(8), 4, &[]).contains(&4));
@@ -270,7 +270,8 @@ fn a_task_woken_by_a_message_goes_to_the_wakers_cpu_if_that_has_no_other_task() 
 
 #[test]
 fn a_moved_task_keeps_its_relative_virtual_time() {
-    // Virtual time passes faster on CPU 0, where one task runs, than on CPU 1, where five run.
+    // Virtual time passes faster on CPU 0, where one task runs, than on CPU 1, where five tasks
+    // run.
     let tasks = Tasks::default()
         .add(
             "mover",
@@ -311,7 +312,7 @@ fn shares_follow_weights() {
         .with(|task| task.policy = Policy::Normal { nice: 5 });
     let ran = Run::new("steal").tasks(tasks).for_ms(2000);
     let permille = ran.cpu_ns("light") / (2 * MS);
-    // The weights are 1024 and 335.
+    // The weights of the two tasks are 1024 and 335.
     assert!(permille.abs_diff(247) < 20, "{permille}");
 }
 

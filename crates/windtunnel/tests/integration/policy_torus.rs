@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of torus: balancing at fork, and pushes to neighbours. On 4 CPUs, CPU 0 has the neighbours
-//! 1 and 2, but not 3.
+//! Tests of torus. The CPUs form a torus, in which each CPU has neighbours. A CPU pushes tasks to
+//! its neighbours. A new task starts on the CPU of its creator or on one of the neighbours. In the
+//! torus of 4 CPUs, CPU 0 has the neighbours 1 and 2. A hog is a task that computes without pauses.
 
 use crate::support::policy::*;
 use std::collections::BTreeSet;
 use workload::Op;
 
-/// Returns a run with hogs "x1" and "x2" on CPU 0. The other CPUs are kept busy until the times in
-/// `busy` (0: always).
+/// Returns a run with the hogs "x1" and "x2" on CPU 0. The other CPUs are kept busy until the times
+/// in `busy`. A time of 0 means always.
 fn two_on_one_cpu(busy: [u64; 3]) -> Run {
     let mut tasks = Tasks::default();
     for (cpu, until) in (1..).zip(busy) {
@@ -55,7 +56,7 @@ fn nothing_is_pushed_beyond_neighbours() {
     for name in ["x1", "x2"] {
         assert_eq!(ran.cpus(name), BTreeSet::from([0]));
     }
-    // With three neighbours, CPU 3 is a neighbour too.
+    // If each CPU has three neighbours, CPU 3 is also a neighbour of CPU 0.
     let ran = two_on_one_cpu([0, 0, 10 * MS]).set("neighbours", 3).for_ms(300);
     assert_eq!(ran.counter("nr_pushed_idle"), 1);
 }
@@ -79,8 +80,8 @@ fn the_torus_is_as_square_as_possible_or_has_the_given_rows() {
             .for_ms(500)
             .cpus("t")
     };
-    // The torus has 3 rows of 4 CPUs. CPU 0 has neighbours 1 and 3 in its row, and 4 and 8 in its
-    // column.
+    // The torus has 3 rows of 4 CPUs. In its row, CPU 0 has the neighbours 1 and 3. In its column,
+    // it has the neighbours 4 and 8.
     assert_eq!(neighbours(0), BTreeSet::from([0, 1, 3, 4, 8]));
     assert_eq!(neighbours(2), BTreeSet::from([0, 1, 5, 6]));
     assert_eq!(neighbours(1), BTreeSet::from([0, 1, 11]));
@@ -111,7 +112,7 @@ fn pinned_processes_never_migrate() {
     assert_eq!(ran.counter("nr_pushed_idle") + ran.counter("nr_pushed_load"), 0);
 }
 
-/// Returns the CPU times of three hogs on two CPUs, and the number of pushes.
+/// Returns the CPU times of three hogs that run on two CPUs, and the number of pushes.
 fn three_on_two(margin: u32) -> (Vec<u64>, u64) {
     let tasks = Tasks::default().add_many(3, "hog", &hog());
     let run = Run::new("torus").machine(free(2)).set("margin", margin);
@@ -133,7 +134,7 @@ fn a_task_is_pushed_to_a_neighbour_with_lower_load() {
 
 #[test]
 fn an_idle_cpu_never_takes_tasks_from_others() {
-    // Two hogs wait on CPU 0, and no check comes, so the other CPUs stay idle.
+    // Two hogs are on CPU 0. No check happens during the run, so the other CPUs stay idle.
     let run = two_on_one_cpu([10 * MS, 10 * MS, 10 * MS]).set("check_period_ns", 1_000_000_000_u64);
     let ran = run.for_ms(300);
     assert!(ran.machine.rqs[1].time.idle_ns > 280 * MS);
@@ -150,7 +151,7 @@ fn a_task_that_uses_little_does_not_wait_for_hogs() {
 
 #[test]
 fn the_end_of_a_quantum_does_not_let_a_lower_level_run() {
-    // CPU use counts too little to change levels.
+    // With this setting, CPU use does not change levels.
     let tasks = Tasks::default().add("low", hog()).add("high", hog()).with(|task| {
         task.policy = workload::Policy::Normal { nice: -10 };
     });

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of windows: strict levels, boosts by cause and their decay, raising of starved threads,
-//! placement, and the choice of an idle CPU.
+//! Tests of windows, a policy with strict levels. A wake-up boosts a thread by some levels, which
+//! depend on the cause of the wake-up, and the boost decays. Threads that starve are raised. The
+//! tests also check where threads are placed, and which task an idle CPU takes. A hog is a task
+//! that computes without pauses.
 
 use crate::support::policy::*;
 use std::collections::BTreeSet;
@@ -8,7 +10,7 @@ use workload::{Channel, Op, Policy, Resource};
 
 const SECOND: u64 = 1000 * MS;
 
-/// Sets level 9, one above normal.
+/// Sets the nice value of level 9, which is one above the normal level.
 fn above(task: &mut workload::TaskSpec) {
     task.policy = Policy::Normal { nice: -3 };
 }
@@ -50,8 +52,8 @@ fn a_starving_thread_is_raised_every_four_seconds() {
 
 #[test]
 fn a_wait_costs_a_third_of_a_clock_interval() {
-    // Each round has 4 ms of work and a wait that costs 5.2 ms. The fourth wait ends a quantum of
-    // 31.25 ms and reduces a boost of 2 by one level.
+    // Each round consists of 4 ms of work and a wait. The wait costs 5.2 ms of the quantum, which
+    // is 31.25 ms long. The fourth wait ends the quantum and reduces a boost of 2 by one level.
     let decayed = |charge: u64| {
         let wake = Op::Send { channel: 0, bytes: 100 };
         let socket = Resource::Channel {
@@ -73,8 +75,8 @@ fn a_wait_costs_a_third_of_a_clock_interval() {
 
 #[test]
 fn an_ideal_processor_that_is_not_allowed_is_replaced() {
-    // Both threads were bound to CPU 0 at first. It is then their ideal processor, where they go
-    // whenever it idles, wherever they ran last.
+    // At first, both threads are bound to CPU 0, so CPU 0 becomes their ideal processor. Whenever
+    // it idles, the threads go there, wherever they ran last.
     let ops = |nap_ms: u64| {
         vec![
             Op::SetAffinity(Some(vec![1])),
@@ -125,14 +127,14 @@ fn tasks_that_the_kernel_queues_itself_are_not_preempted_by_a_higher_level() {
         .migration_disabled("bound1")
         .tasks(tasks)
         .for_ms(100);
-    // If each start of a bound task led to a preemption, they would take turns and make no
-    // progress.
+    // If the start of a bound task caused a preemption each time, the tasks would take turns and
+    // make no progress.
     assert!(ran.stints().len() < 20, "{} stints", ran.stints().len());
     assert!(ran.cpu_ns("high") > 4 * MS);
 }
 
-/// Returns the rounds that a thread of level 8 does in 2 s beside a hog of level 9. The thread
-/// waits by `wait` and is woken every 50 ms by `wake`.
+/// Returns how many rounds a thread of level 8 completes in 2 s beside a hog of level 9. The thread
+/// waits with the operation `wait`. The operation `wake` wakes it every 50 ms.
 fn boosted(wait: Op, wake: Option<Op>, settings: &[(&str, u32)]) -> (u64, Observed) {
     boosted_beside(-3, wait, wake, settings)
 }
@@ -194,7 +196,7 @@ fn data_in_a_pipe_boosts_by_two() {
 #[test]
 fn a_semaphore_boosts_by_one_to_an_equal_level() {
     let (rounds, ran) = boosted(Op::SemWait(0), Some(Op::SemPost(0)), &[]);
-    // The thread takes turns of a quantum with the computing thread.
+    // The thread and the computing thread take turns of a quantum.
     assert!((5..38).contains(&rounds), "{rounds}");
     assert!(ran.wakeup_latency_after("interactive", SECOND).1 > 10 * MS);
     assert!(boosted(Op::SemWait(0), Some(Op::SemPost(0)), &[("boost_event", 2)]).0 >= 38);
@@ -232,8 +234,8 @@ fn a_boost_decays_by_one_a_quantum() {
         .add("device", vec![sleep(10 * MS), Op::Send { channel: 0, bytes: 100 }])
         .with(|task| task.policy = Policy::Fifo { rt_priority: 50 });
     let ran = Run::new("windows").set("quantum_ns", 20 * MS).tasks(tasks).for_ms(1000);
-    // It runs for one quantum, less the cost of the wait, at level 10, and for one at level 9 in
-    // turns with the computing thread. At level 8 it does not run.
+    // The thread runs for one quantum at level 10, less the cost of the wait. Then it runs for one
+    // quantum at level 9, in turns with the computing thread. At level 8 it does not run.
     let used = ran.cpu_ns("boosted");
     assert!(used.abs_diff(35 * MS) <= 2 * MS, "{used}");
     assert_eq!(ran.counter("nr_decayed"), 2);
@@ -242,12 +244,14 @@ fn a_boost_decays_by_one_a_quantum() {
 #[test]
 fn boosts_are_limited_to_level_15() {
     let (wait, wake) = (Op::Recv(2), Op::Send { channel: 2, bytes: 100 });
-    // A thread waits for its turn beside a thread of level 15, because no boost exceeds that level.
+    // No boost exceeds level 15. Beside a computing thread of level 15, the boosted thread
+    // therefore waits for its turn.
     let (_, ran) = boosted_beside(-20, wait, Some(wake), &[("boost_network", 15)]);
     assert!(ran.wakeup_latency("interactive").0 > 100 * MS);
 }
 
-/// Returns the response times of 7 tasks of 250 ms on 2 CPUs, all started on the first CPU.
+/// Returns the response times of 7 tasks on 2 CPUs. Each request computes for 250 ms. All tasks
+/// start on the first CPU.
 fn seven(think: &str) -> Vec<u64> {
     let spec = format!("closed:n=7,compute=250ms,think={think},start_cpu=0,duration=30s");
     let run = Run::new("windows").set("quantum_ns", 31_250_000).machine(free(2));
@@ -267,8 +271,8 @@ fn thinking_spreads_tasks() {
     let times = seven("10ms");
     let mean = times.iter().sum::<u64>() / times.len() as u64 / MS;
     assert!((700..=900).contains(&mean), "{mean}");
-    // These tasks are bound to the first CPU at first, so it is the ideal processor of all. They
-    // migrate all the time.
+    // At first, these tasks are bound to the first CPU. It is therefore the ideal processor of all
+    // tasks, and they migrate all the time.
     let times = seven("10ms,bound=yes");
     let mean = times.iter().sum::<u64>() / times.len() as u64 / MS;
     assert!(mean.abs_diff(740) <= 30, "{mean}");

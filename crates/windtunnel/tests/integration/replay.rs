@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of replayed recordings: another scheduler changes when tasks run, never how much they
-//! compute.
+//! Tests the replay of recordings. Another scheduler may change when tasks run, but not how long
+//! they compute.
 
 use crate::support::policy::{Run, generated};
 use crate::support::{results, root, windtunnel};
@@ -12,7 +12,7 @@ use workload::Workload;
 
 const RECORDING: &str = "crates/windtunnel/tests/recordings/perf.txt";
 
-/// Returns each task's CPU time in ns, in order of creation.
+/// Returns the CPU time of each task in ns, in the order in which the tasks were created.
 fn work(records: &[Record]) -> Vec<u64> {
     let mut tasks: BTreeMap<u32, usize> = BTreeMap::new();
     let mut on: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
@@ -38,7 +38,7 @@ fn work(records: &[Record]) -> Vec<u64> {
     work
 }
 
-/// Replays on a machine whose kernel work takes no time, under a policy or the fair class.
+/// Replays a recording under a policy or the fair class. The work of the kernel takes no time.
 fn replay(workload: &Workload, policy: Option<&str>, cpus: u32) -> Vec<Record> {
     let machine = MachineSpec::smp(cpus).free();
     if let Some(policy) = policy {
@@ -51,7 +51,7 @@ fn replay(workload: &Workload, policy: Option<&str>, cpus: u32) -> Vec<Record> {
     records
 }
 
-/// Returns the CPU times by task name, because the order of creation may differ.
+/// Returns the CPU times by task name, because tasks may be created in another order.
 fn by_name(records: &[Record]) -> BTreeMap<String, Vec<u64>> {
     let mut names: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     let comms = records.iter().filter_map(|record| match &record.event {
@@ -69,7 +69,7 @@ fn by_name(records: &[Record]) -> BTreeMap<String, Vec<u64>> {
 fn each_thread_computes_as_long_as_recorded_under_any_scheduler() {
     let text = std::fs::read_to_string(root().join(RECORDING)).expect("the recording");
     let recorded = by_name(&trace::recording::read(&text).expect("a recording").records);
-    // Worked out by hand: the listener ran for 100, 100 and 1000 us.
+    // The expected times were computed by hand. The listener runs for 100 us, 100 us and 1000 us.
     assert_eq!(recorded["listener"], [1_200_000]);
     assert_eq!(recorded["worker 1"], [200_000 + 207_000]);
     assert_eq!(recorded["worker 2"], [405_000]);
@@ -91,8 +91,8 @@ fn each_thread_computes_as_long_as_recorded_under_any_scheduler() {
 fn fewer_cpus_make_a_replay_longer() {
     let workload = generated(&root().join(RECORDING).display().to_string());
     let end = |cpus| replay(&workload, Some("fifo"), cpus).last().expect("records").time;
-    // The recording took 2.11 ms on two CPUs, including wake-ups by the kernel. The tasks computed
-    // for 4.4 ms in total.
+    // The recording on two CPUs took 2.11 ms, including the time in which the kernel woke tasks.
+    // The tasks computed for 4.4 ms together.
     let (one, two) = (end(1), end(2));
     assert!((1_900_000..2_300_000).contains(&two), "{two}");
     assert!(one > two + 1_000_000, "{one} and {two}");

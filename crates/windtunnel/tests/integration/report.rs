@@ -4,12 +4,13 @@
 use crate::support::{object, windtunnel};
 use std::path::{Path, PathBuf};
 
-/// Returns the path of a file for these tests.
+/// Returns the path of a file that a test writes.
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// Runs a policy on a machine with two nodes. Returns the path of the trace and the run's output.
+/// Runs a policy on a machine with two nodes and writes a trace. Returns the path of the trace and
+/// the output of the run.
 fn traced(policy: &str, name: &str) -> (String, String) {
     let path = file(name).display().to_string();
     let policy = match policy {
@@ -33,7 +34,7 @@ fn traced(policy: &str, name: &str) -> (String, String) {
     (path, ran.stdout)
 }
 
-/// Returns the output of a report.
+/// Returns the output of `windtunnel report`.
 fn report(args: &[&str]) -> String {
     let ran = windtunnel(&[&["report"], args].concat());
     assert_eq!(ran.status, 0, "{}", ran.stderr);
@@ -113,7 +114,7 @@ fn a_run_and_a_report_export_the_same_files() {
         assert!(run.len() > 10_000);
         assert!(run == report, "the run's and the report's differ");
     }
-    // The ftrace text is a recording, so a report on it has the same switch count.
+    // The ftrace text is also a recording. A report on it must have the same number of switches.
     let switches = |table: &str| {
         let row = table
             .lines()
@@ -123,7 +124,7 @@ fn a_run_and_a_report_export_the_same_files() {
     let text = report(&[&run_files[1]]);
     assert!(switches(&text).is_some());
     assert_eq!(switches(&text), switches(&report(&[&trace])));
-    // The file contains the names of the detail records' tracks and slices as text.
+    // The names of tracks and slices are contained in the file as text.
     let perfetto = std::fs::read(&run_files[0]).expect("a file");
     for name in ["enqueue", "dispatch", "wait: rq", "local "] {
         let is_there = perfetto.windows(name.len()).any(|part| part == name.as_bytes());
@@ -150,7 +151,8 @@ fn the_tables_of_perf_and_the_kernel_agree() {
     assert!(timehist.starts_with("           time    cpu  task name"), "{timehist}");
     let schedstat = report(&[&path, "--schedstat"]);
     assert_eq!(schedstat.lines().filter(|line| line.starts_with("cpu")).count(), 16);
-    // The three tables count the same CPU times. timehist leaves out stints that had not ended.
+    // The three tables must have the same CPU time. timehist does not contain stints (times on a
+    // CPU without a break) that had not ended.
     let total = latency
         .lines()
         .find_map(|line| line.strip_prefix("  TOTAL:"))
@@ -182,7 +184,7 @@ fn the_tables_of_perf_and_the_kernel_agree() {
     );
 }
 
-/// Checks that the detail records do not contradict each other.
+/// Tests that the detail records of a trace do not contradict each other.
 #[test]
 fn details_are_consistent() {
     use std::collections::{BTreeMap, BTreeSet};
@@ -202,8 +204,7 @@ fn details_are_consistent() {
                 assert!(named.contains(&lock) && ns > 0, "lock {lock}");
                 waits += 1;
             }
-            // A CPU's callbacks are recorded in the order of their ends, and none ends before an
-            // earlier one.
+            // The callbacks of a CPU are recorded in the order in which they end.
             Event::Callback { after, ns, insns, .. } => {
                 let end = record.time + u64::from(after) + u64::from(ns);
                 let before = busy.insert(record.cpu, end).unwrap_or(0);

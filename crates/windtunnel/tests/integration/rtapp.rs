@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests that rt-app's own examples, installed by Debian's package, and the files in workloads/ can
-//! be run.
+//! Tests that two sets of rt-app files can be run: rt-app's own examples, which Debian's package
+//! installs, and the files in workloads/.
 
 use crate::support::{object, root, windtunnel};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn json_files(folder: &Path, found: &mut Vec<PathBuf>) {
         .collect();
     paths.sort();
     for path in paths {
-        // Files in merge/ are fragments in the grammar before rt-app 1.0.
+        // The files in merge/ are fragments. They use the grammar of rt-app before version 1.0.
         if path.is_dir() && !path.ends_with("merge") {
             json_files(&path, found);
         } else if path.extension().is_some_and(|ending| ending == "json") {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Golden schedules: drawings of which task runs on which CPU. A change of the schedule shows as a
-//! readable diff.
+//! Compares drawings of schedules with golden files. A drawing shows which task runs on which CPU,
+//! so a change of the schedule appears as a readable difference.
 
 use crate::support::{object, windtunnel};
 
 const CASES: &[(&str, &str, &str, &str, &str)] = &[
-    // Three tasks without pauses take turns on two CPUs, one slice each.
+    // Three tasks that never pause take turns on two CPUs. A turn is one slice.
     ("fifo-turns", "fifo", "core:2 pu:1", "closed:n=3,compute=1s", "0ms-60ms"),
-    // All tasks get equal CPU time although they sleep.
+    // All tasks get equal CPU time, although they sleep.
     (
         "vtime-sleepers",
         "vtime",
@@ -15,7 +15,7 @@ const CASES: &[(&str, &str, &str, &str, &str)] = &[
         "closed:n=4,compute=3ms,think=2ms",
         "0ms-60ms",
     ),
-    // Each CPU has its own queue. A CPU with an empty queue steals from the longest.
+    // Each CPU has its own queue. A CPU whose queue is empty steals a task from the longest queue.
     (
         "percpu-steal",
         "percpu",
@@ -23,7 +23,8 @@ const CASES: &[(&str, &str, &str, &str, &str)] = &[
         "closed:n=7,compute=8ms,think=2ms,start_cpu=0",
         "0ms-80ms",
     ),
-    // All tasks start on the first CPU. New-idle and periodic load balancing spread them.
+    // All tasks start on the first CPU. Load balancing spreads them, when a CPU becomes idle and
+    // periodically.
     (
         "eevdf-spread",
         "eevdf",
@@ -31,10 +32,10 @@ const CASES: &[(&str, &str, &str, &str, &str)] = &[
         "closed:n=6,compute=1s,start_cpu=0",
         "0ms-100ms",
     ),
-    // Groups: weight 300 with one task, weight 100 with three tasks, and a limit of 2 ms of CPU
-    // time in every 20 ms for two tasks.
+    // There are three groups. The first has weight 300 and one task. The second has weight 100 and
+    // three tasks. The third has two tasks and a limit of 2 ms of CPU time in every 20 ms.
     ("eevdf-groups", "eevdf", "core:1 pu:1", "groups.json", "0ms-80ms"),
-    // Real-time tasks precede all others.
+    // Real-time tasks run before all other tasks.
     ("fifo-rt", "fifo", "core:2 pu:1", "rt.json", "0ms-60ms"),
 ];
 
@@ -59,7 +60,7 @@ fn schedules_match_the_golden_drawings() {
             window,
         ]);
         assert_eq!(ran.status, 0, "{name}: {}", ran.stderr);
-        // The table starts after the drawing.
+        // The table of results follows the drawing.
         let drawing: String = ran
             .stdout
             .lines()

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of suites: the steps that a case can take, and the messages of steps that fail.
+//! Tests of suites: the steps that a case may have, and the messages about steps that fail.
 
 use crate::support::{object, windtunnel};
 use std::path::PathBuf;
 
-/// Runs a suite that has one case on fifo with these steps.
+/// Runs a suite with a single case. The case loads fifo and has these steps.
 fn case(name: &str, steps: &str) -> (i32, String) {
     case_with("policies/fifo.bpf.c", name, steps)
 }
@@ -103,8 +103,8 @@ fn a_failed_step_reports_what_it_found() {
 
 #[test]
 fn the_summary_names_weaker_and_omitted_tests() {
-    // The comment sign at the end of the steps removes the rest of the line, which would close the
-    // list again.
+    // `case` appends a `]` that ends the list of steps, but the list has ended already. The comment
+    // sign hides this `]`.
     let (status, text) = case("suite-weaker", "'load', 'unload']\nweaker = 'one CPU'\n#");
     let expect = "ok   fifo: first come\nweaker: fifo: one CPU\n1 of 1 objects pass, weaker than the original: 1\n";
     assert_eq!((status, text.as_str()), (0, expect));

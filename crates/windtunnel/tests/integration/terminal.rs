@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests that tables fit the terminal, colours follow the environment variables, and names cannot
-//! send control characters.
+//! Tests of the output on terminals: tables fit the width, environment variables control the
+//! colours, and names cannot send control characters.
 
 use crate::support::terminal::{on_terminal, without_colours};
 use crate::support::{object, windtunnel};
@@ -77,7 +77,7 @@ fn a_narrow_table_names_its_missing_columns_and_a_file_has_all() {
         "{narrow}"
     );
     assert!(narrow.contains("throughput") && narrow.contains('*'), "{narrow}");
-    // On a very narrow terminal each policy has a block of its own.
+    // On a very narrow terminal, each policy has its own block of lines instead of a column.
     let (_, block) = on_terminal(24, &[], &args);
     let block = without_colours(&block);
     assert!(
@@ -116,14 +116,14 @@ fn colours_follow_the_terminal() {
     );
 }
 
-/// A task name in JSON. It clears the screen in two ways, rings the bell, adds a line and reverses
-/// the text direction.
+/// The name of a task, in JSON. A terminal that received this name would clear the screen twice,
+/// ring the bell, begin a new line and reverse the direction of the text.
 const NAME: &str = r"x\u001b[2J\u009b\u0007\ny\u202e";
 /// [`NAME`] as the command prints it.
 const SHOWN: &str = r"x\x1b[2J\u{9b}\x07\ny\u{202e}";
 
-/// Writes a workload whose task names contain control characters or would end a script element in
-/// HTML.
+/// Writes a workload with hostile task names. Some contain control characters. Others would end a
+/// script element of an HTML page.
 fn hostile(folder: &Path) -> PathBuf {
     let task = r#""instance": 3, "run": 400, "sleep": 300"#;
     let tasks = format!(r#""{NAME}": {{ {task} }}, "</script><xss>": {{ {task} }}"#);
@@ -147,7 +147,7 @@ fn names_with_control_characters_are_printed_escaped() {
     let folder = folder("hostile");
     let workload = hostile(&folder).display().to_string();
     let fifo = path("policies/fifo.bpf.c");
-    // The policy's file name contains an escape sequence too.
+    // The file name of the policy also contains an escape sequence.
     let named = folder.join("fi\x1b[2J<xss>fo.bpf.o");
     std::fs::copy(&fifo, &named).expect("copied");
     let named = named.display().to_string();
@@ -192,12 +192,12 @@ fn names_with_control_characters_are_printed_escaped() {
             ran.stderr
         );
     }
-    // Every line of the file must be an event.
+    // Each line of the file must be an event.
     let text = std::fs::read_to_string(&ftrace).expect("ftrace");
     assert!(is_safe(&text) && text.contains(SHOWN), "{text}");
     let mut events = text.lines().filter(|line| !line.starts_with('#'));
     assert!(events.all(|line| line.contains("] d.")), "{text}");
-    // No name may end or start a script element, in the page's text or in its data.
+    // No name may begin or end a script element, neither in the text of the page nor in its data.
     let page = std::fs::read_to_string(&html).expect("a page");
     assert!(!page.contains("<xss>"), "a name is an element");
     assert!(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of `windtunnel top`: lines without a terminal, a full screen with one, and a restored
-//! terminal afterwards.
+//! Tests of `windtunnel top`. Without a terminal, it prints lines. On a terminal, it uses the full
+//! screen, and restores the terminal at the end.
 
 use crate::support::{object, root, windtunnel};
 use std::fs::File;
@@ -28,7 +28,7 @@ fn without_a_terminal_top_prints_a_line_for_each_interval() {
     assert_eq!(lines.len(), 5, "{}", ran.stdout);
     for (line, time) in lines[1..].iter().zip(["250.000", "500.000", "750.000", "1000.000"]) {
         let words: Vec<&str> = line.split_whitespace().collect();
-        // Eight tasks on four CPUs: half of them wait, and no CPU idles.
+        // There are eight tasks on four CPUs. Half of the tasks wait, and no CPU idles.
         assert_eq!((words[0], words[1], words[2]), (time, "8", "4"), "{line}");
         assert!(words[3].parse::<f64>().is_ok_and(|busy| busy > 99.0), "{line}");
         assert!(!line.contains('\u{1b}'), "{line:?}");
@@ -37,8 +37,8 @@ fn without_a_terminal_top_prints_a_line_for_each_interval() {
     assert!(ran.status == 2 && ran.stderr.contains("--speed"), "{}", ran.stderr);
 }
 
-/// Runs `top` on a terminal of 100 columns and 30 rows and types `typed`. Returns exit status and
-/// output.
+/// Runs `top` on a terminal of 100 columns and 30 rows, and sends the keys `typed` to it. Returns
+/// the exit status and the output.
 fn on_terminal(typed: &[u8]) -> (Option<i32>, String) {
     let (mut master, mut slave) = (0, 0);
     let size = libc::winsize {
@@ -47,7 +47,8 @@ fn on_terminal(typed: &[u8]) -> (Option<i32>, String) {
         ws_xpixel: 0,
         ws_ypixel: 0,
     };
-    // SAFETY: the pointers are to locals that outlive the call, or null where null is allowed.
+    // SAFETY: the pointers refer to local variables that live until the call returns, or they are
+    // null where that is allowed.
     let opened = unsafe {
         let (name, modes) = (std::ptr::null_mut(), std::ptr::null_mut());
         libc::openpty(
@@ -59,7 +60,7 @@ fn on_terminal(typed: &[u8]) -> (Option<i32>, String) {
         )
     };
     assert_eq!(opened, 0, "a terminal");
-    // SAFETY: both descriptors were just opened and have no other owner.
+    // SAFETY: both descriptors have just been opened, and nothing else owns them.
     let (mut master, slave) = unsafe { (File::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
     let terminal = || Stdio::from(slave.try_clone().expect("a descriptor"));
     let mut child = Command::new(env!("CARGO_BIN_EXE_windtunnel"))
@@ -80,7 +81,7 @@ fn on_terminal(typed: &[u8]) -> (Option<i32>, String) {
         .spawn()
         .expect("the command");
     drop(slave);
-    // The keys are typed once the screen is visible.
+    // The keys are sent when the screen is visible.
     let (mut shown, mut buffer, mut sent) = (Vec::new(), [0; 4096], false);
     while let Ok(n @ 1..) = master.read(&mut buffer) {
         shown.extend_from_slice(&buffer[..n]);
@@ -95,14 +96,15 @@ fn on_terminal(typed: &[u8]) -> (Option<i32>, String) {
 
 #[test]
 fn top_restores_the_terminal_at_the_end() {
-    // q and Ctrl-C. A terminal in raw mode passes Ctrl-C as a character.
+    // The keys are q and Ctrl-C. A terminal in raw mode passes Ctrl-C on as a character.
     for typed in [b"q".as_slice(), b" +\x03"] {
         let (status, shown) = on_terminal(typed);
         assert_eq!(status, Some(0), "{shown}");
         for part in ["eevdf on machine smp4", "8 tasks", "fair queue of CPU", "closed:"] {
             assert!(shown.contains(part), "no '{part}' in {shown:?}");
         }
-        // At the end, the alternate screen is left and the cursor is visible.
+        // At the end, the terminal must have left the alternate screen, and the cursor must be
+        // visible.
         let (enter, leave) = (shown.rfind("\u{1b}[?1049h"), shown.rfind("\u{1b}[?1049l"));
         assert!(enter.is_some() && enter < leave, "{shown:?}");
         assert!(shown.rfind("\u{1b}[?25l") < shown.rfind("\u{1b}[?25h"), "{shown:?}");

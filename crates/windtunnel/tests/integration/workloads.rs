@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests that each generator's workload ends, does exactly the expected operations and has a score.
+//! Tests that the workload of each generator ends, performs the expected number of operations, and
+//! has a score.
 
 use crate::support::{object, results};
 use serde_json::Value;
@@ -25,7 +26,8 @@ fn score(result: &Value) -> f64 {
     result["score"].as_f64().unwrap_or_else(|| panic!("no score: {result}"))
 }
 
-/// Checks the number of operations and the unit and direction of the score.
+/// Checks the number of operations, the unit of the score, and whether a higher or lower score is
+/// better.
 fn check(spec: &str, expected: u64, unit: &str, better: &str) {
     for result in results_under_two_policies(spec, "smp4") {
         let policy = &result["policy"];
@@ -40,7 +42,7 @@ fn check(spec: &str, expected: u64, unit: &str, better: &str) {
 fn finite_workloads_do_all_their_operations() {
     for (spec, expected, unit, better) in [
         ("chat:rooms=1,messages=10", 20 * 10 * 19, "messages/s", "higher"),
-        // Each buffer holds one message, so all tasks wait for each other.
+        // Each buffer has room for one message, so all tasks wait for each other.
         (
             "chat:rooms=2,messages=5,users=4,bytes=1k,buffer=1k",
             2 * 4 * 5 * 3,
@@ -83,7 +85,7 @@ fn workloads_with_a_duration_have_a_rate_as_score() {
     }
 }
 
-/// Returns all records of a run under eevdf.
+/// Returns all records of a run under the fair class.
 fn records(spec: &str) -> Vec<Record> {
     let name = spec.replace([':', '=', ','], "-") + ".wtt";
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -102,7 +104,7 @@ fn a_build_runs_at_most_its_number_of_jobs() {
             Event::TaskExit { .. } => -1,
             _ => continue,
         };
-        // The fourth task is make itself.
+        // The fourth task is the one that represents make.
         if alive == 1 + 3 {
             full_ns += record.time - since;
         }
@@ -136,7 +138,7 @@ fn writers_wait_for_room_in_small_buffers() {
         }
         waits
     };
-    // Each writer waits once, before all start.
+    // Each writer waits once, before the workload starts.
     assert!(waits("chat:rooms=1,messages=20") <= 20);
     assert!(waits("chat:rooms=1,messages=20,bytes=1k,buffer=2k") > 20 + 50);
 }
@@ -167,20 +169,20 @@ fn scores_follow_the_machine_and_the_work() {
     let parallel = "mkbench:builds=1,jobs=4,files=40,compute=10ms,link=0,footprint=0";
     pairs(scores(parallel, "smp4"), scores(serial, "smp4"), 2.0);
     let chat = "chat:rooms=1,messages=20";
-    // smp4 has four slow CPUs, up has one fast CPU.
+    // The machine smp4 has four slow CPUs, and up has one fast CPU.
     pairs(scores(chat, "up"), scores(chat, "smp4"), 1.2);
     let proc = |operation| scores(&format!("lat_proc:n=100,operation={operation}"), "smp4");
     pairs(proc("fork"), proc("exec"), 1.0);
     pairs(proc("exec"), proc("shell"), 1.5);
-    // Computing on 64 KB at 10 GB/s takes 6.5 us. On a CPU whose caches do not hold them, reloading
-    // at 0.25 GB/s is added.
+    // Each task computes on 64 KB, which takes 6.5 us at 10 GB/s. If the caches of the CPU do not
+    // contain the data, the time to reload them at 0.25 GB/s is added.
     let ring = |size_kb| scores(&format!("lat_ctx:processes=4,rounds=100,size_kb={size_kb}"), "smp4");
     for (empty, full) in ring(0).iter().zip(&ring(64)) {
         assert!((6.0..30.0).contains(&(full - empty)), "{empty} us and {full} us");
     }
 }
 
-/// Checks that the time a fork takes does not reduce the arrival rate.
+/// Tests that the arrival rate does not depend on how long a fork takes.
 #[test]
 fn open_arrivals_keep_their_rate() {
     for result in results_under_two_policies(

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * arena_in_pieces: allocates every other page of its arena. That needs more memory mappings than the host allows a
- * process (vm.max_map_count).
- * with --check: pages in too many separate ranges for this host
- * without: pages in too many separate ranges for this host
+ * arena_in_pieces: allocates every other page of its arena. The simulator then needs more memory
+ * mappings than the host allows a process to have (vm.max_map_count).
+ * expected message with --check: pages in too many separate ranges for this host
+ * expected message without --check: pages in too many separate ranges for this host
  */
 #include "base.h"
 
@@ -23,7 +23,7 @@ s32 SCX_OP_SLEEPABLE(bad_init)
 	u64 page;
 
 	for (page = 0; page < 1 << 20; page += 2)
-		bpf_arena_alloc_pages(&arena, (void __arena *)((1ULL << 44) + page * 4096), 1, -1, 0); /* here */
+		bpf_arena_alloc_pages(&arena, (void __arena *)((1ULL << 44) + page * 4096), 1, -1, 0); /* violation */
 	return scx_bpf_create_dsq(QUEUE, -1);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * arena_unallocated: stores to a page of its arena that it has not allocated.
- * with --check: arena-unallocated: store of 8 bytes
- * without: page 5 of the arena is not allocated
+ * expected message with --check: arena-unallocated: store of 8 bytes
+ * expected message without --check: page 5 of the arena is not allocated
  */
 #include "base.h"
 
@@ -21,7 +21,7 @@ void SCX_OP(bad_running, struct task_struct *p)
 	u64 page = (1ULL << 44) + 5 * 4096;
 
 	use(p);
-	*(volatile u64 __arena *)page = 1; /* here */
+	*(volatile u64 __arena *)page = 1; /* violation */
 }
 
 SCX_OPS(bad_ops, ENQUEUE, DISPATCH, INIT, .running = (void *)bad_running, .name = "bad");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * bad_cpu: ops.select_cpu() names a CPU that does not exist.
- * with --check: invalid CPU 4000 from ops.select_cpu()
- * without: invalid CPU 4000 from ops.select_cpu()
- * kind: SCX_EXIT_ERROR
+ * expected message with --check: invalid CPU 4000 from ops.select_cpu()
+ * expected message without --check: invalid CPU 4000 from ops.select_cpu()
+ * expected exit kind: SCX_EXIT_ERROR
  */
 #include "base.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Parts of a correct policy with one queue for all tasks. Each policy in this directory breaks one rule.
+ * Parts of a correct policy with one queue for all tasks. Each policy in this directory uses these
+ * parts and breaks one rule.
  *
- * The header comment of a policy says how it must end: "with --check:" and "without:" are followed by a part of the
- * exit record's message, or by "nothing" if the policy must not end.
- * With --check, the record must name the source line marked "here".
+ * The header comment of a policy says how its run must end, with the sanitizer (--check) and
+ * without it. An expected message is a part of the message in the exit record, or "none" if the policy must not end. With --check, the exit record must name the source line that is marked "violation".
  */
 #include "../../../../policies/include/scx.h"
 

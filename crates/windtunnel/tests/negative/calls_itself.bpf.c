@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * calls_itself: ops.running() calls a function with endless recursion.
- * with --check: stack-overflow: 9 nested functions
- * without: BPF stack overflow: calls nest too deep
+ * expected message with --check: stack-overflow: 9 nested functions
+ * expected message without --check: BPF stack overflow: calls are nested too deeply
  */
 #include "base.h"
 
@@ -10,7 +10,7 @@ static __noinline u64 again(u64 depth)
 {
 	volatile u64 kept = depth;
 
-	return depth == ~0ULL ? 0 : again(depth + 1) ^ kept; /* here */
+	return depth == ~0ULL ? 0 : again(depth + 1) ^ kept; /* violation */
 }
 
 void SCX_OP(bad_running, struct task_struct *p)

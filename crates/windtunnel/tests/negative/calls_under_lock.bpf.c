@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * calls_under_lock: calls a kfunc with a lock held.
- * with --check: call-under-lock: scx_bpf_kick_cpu called while a lock is held
- * without: nothing
+ * expected message with --check: call-under-lock: scx_bpf_kick_cpu called while a lock is held
+ * expected message without --check: none
  */
 #include "base.h"
 
@@ -26,7 +26,7 @@ void SCX_OP(bad_running, struct task_struct *p)
 	if (!g)
 		return;
 	bpf_spin_lock(&g->lock);
-	scx_bpf_kick_cpu(0, SCX_KICK_IDLE); /* here */
+	scx_bpf_kick_cpu(0, SCX_KICK_IDLE); /* violation */
 	bpf_spin_unlock(&g->lock);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * corrupts_list: writes into the head of its list.
- * with --check: special-field: store of 8 bytes
- * without: nothing
+ * expected message with --check: special-field: store of 8 bytes
+ * expected message without --check: none
  */
 #include "base.h"
 
@@ -27,7 +27,7 @@ void SCX_OP(bad_running, struct task_struct *p)
 	bpf_spin_unlock(&lock);
 
 	barrier_var(words);
-	words[1] = 0; /* here */
+	words[1] = 0; /* violation */
 }
 
 SCX_OPS(bad_ops, ENQUEUE, DISPATCH, INIT, .running = (void *)bad_running, .name = "bad");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * deadlock: acquires a lock that it already holds.
- * with --check: deadlock: bpf_spin_lock of the lock that is already held
- * without: is already held
+ * expected message with --check: deadlock: bpf_spin_lock of the lock that is already held
+ * expected message without --check: is already held
  */
 #include "base.h"
 
@@ -26,7 +26,7 @@ void SCX_OP(bad_running, struct task_struct *p)
 	if (!g)
 		return;
 	bpf_spin_lock(&g->lock);
-	bpf_spin_lock(&g->lock); /* here */
+	bpf_spin_lock(&g->lock); /* violation */
 	g->count++;
 	bpf_spin_unlock(&g->lock);
 	bpf_spin_unlock(&g->lock);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * dispatches_without_end: ops.dispatch() inserts more tasks than the dispatch buffer holds.
- * with --check: dispatch buffer overflow
- * without: dispatch buffer overflow
- * kind: SCX_EXIT_ERROR
+ * expected message with --check: dispatch buffer overflow
+ * expected message without --check: dispatch buffer overflow
+ * expected exit kind: SCX_EXIT_ERROR
  */
 #include "base.h"
 
@@ -16,7 +16,7 @@ void SCX_OP(bad_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	}
 	bpf_for(i, 0, 1000)
-		scx_bpf_dsq_insert(prev, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, 0); /* here */
+		scx_bpf_dsq_insert(prev, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, 0); /* violation */
 }
 
 SCX_OPS(bad_ops, ENQUEUE, .dispatch = (void *)bad_dispatch, INIT, .name = "bad");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * double_release: releases a task twice.
- * with --check: use-after-release: passed to bpf_task_release
- * without: released twice?
+ * expected message with --check: use-after-release: passed to bpf_task_release
+ * expected message without --check: released twice?
  */
 #include "base.h"
 
@@ -13,7 +13,7 @@ void SCX_OP(bad_running, struct task_struct *p)
 	if (!other)
 		return;
 	bpf_task_release(other);
-	bpf_task_release(other); /* here */
+	bpf_task_release(other); /* violation */
 }
 
 SCX_OPS(bad_ops, ENQUEUE, DISPATCH, INIT, .running = (void *)bad_running, .name = "bad");

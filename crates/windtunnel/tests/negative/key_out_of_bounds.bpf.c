@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * key_out_of_bounds: passes a helper fewer bytes of stack than the key has.
- * with --check: stack-out-of-bounds: load of 64 bytes
- * without: nothing
+ * key_out_of_bounds: passes a key on the stack that is smaller than the keys of the map.
+ * expected message with --check: stack-out-of-bounds: load of 64 bytes
+ * expected message without --check: none
  */
 #include "base.h"
 
@@ -21,7 +21,7 @@ void SCX_OP(bad_running, struct task_struct *p)
 {
 	u64 key = p->pid;
 
-	use(bpf_map_lookup_elem(&wide, &key)); /* here */
+	use(bpf_map_lookup_elem(&wide, &key)); /* violation */
 }
 
 SCX_OPS(bad_ops, ENQUEUE, DISPATCH, INIT, .running = (void *)bad_running, .name = "bad");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * leaks_iterator: starts an iterator over a DSQ and does not destroy it.
- * with --check: leak: bad_running returns without ending
- * without: more than 256 bpf_iter_scx_dsq at a time
+ * expected message with --check: leak: bad_running returns without ending
+ * expected message without --check: more than 256 bpf_iter_scx_dsq at a time
  */
 #include "base.h"
 
@@ -10,7 +10,7 @@ void SCX_OP(bad_running, struct task_struct *p)
 {
 	struct bpf_iter_scx_dsq it;
 
-	bpf_iter_scx_dsq_new(&it, QUEUE, 0); /* here */
+	bpf_iter_scx_dsq_new(&it, QUEUE, 0); /* violation */
 	use(bpf_iter_scx_dsq_next(&it));
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * leaks_mask: creates a CPU mask and does not release it.
- * with --check: leak: bad_running returns and has not released a bpf_cpumask
- * without: nothing
+ * expected message with --check: leak: bad_running returns and has not released a bpf_cpumask
+ * expected message without --check: none
  */
 #include "base.h"
 
 void SCX_OP(bad_running, struct task_struct *p)
 {
-	use(bpf_cpumask_create()); /* here */
+	use(bpf_cpumask_create()); /* violation */
 }
 
 SCX_OPS(bad_ops, ENQUEUE, DISPATCH, INIT, .running = (void *)bad_running, .name = "bad");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * leaks_object: allocates an object and does not release it.
- * with --check: leak: bad_running returns and has not released a struct note
- * without: nothing
+ * expected message with --check: leak: bad_running returns and has not released a struct note
+ * expected message without --check: none
  */
 #include "base.h"
 
@@ -12,7 +12,7 @@ struct note {
 
 void SCX_OP(bad_running, struct task_struct *p)
 {
-	struct note *note = bpf_obj_new(struct note); /* here */
+	struct note *note = bpf_obj_new(struct note); /* violation */
 
 	if (note)
 		note->pid = p->pid;

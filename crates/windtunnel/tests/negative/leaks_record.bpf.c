@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * leaks_record: reserves a ring buffer's record and neither submits nor discards it.
- * with --check: leak: bad_running returns and has not released a ring buffer's record
- * without: nothing
+ * expected message with --check: leak: bad_running returns and has not released a ring buffer's record
+ * expected message without --check: none
  */
 #include "base.h"
 
@@ -13,7 +13,7 @@ struct {
 
 void SCX_OP(bad_running, struct task_struct *p)
 {
-	u64 *record = bpf_ringbuf_reserve(&ring, sizeof(*record), 0); /* here */
+	u64 *record = bpf_ringbuf_reserve(&ring, sizeof(*record), 0); /* violation */
 
 	if (record)
 		*record = p->pid;

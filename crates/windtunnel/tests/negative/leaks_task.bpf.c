@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * leaks_task: looks a task up and does not release it.
- * with --check: leak: bad_running returns and has not released a reference to a task_struct
- * without: nothing
+ * expected message with --check: leak: bad_running returns and has not released a reference to a task_struct
+ * expected message without --check: none
  */
 #include "base.h"
 
 void SCX_OP(bad_running, struct task_struct *p)
 {
-	struct task_struct *other = bpf_task_from_pid(p->pid); /* here */
+	struct task_struct *other = bpf_task_from_pid(p->pid); /* violation */
 
 	if (other)
 		use(other->prio);

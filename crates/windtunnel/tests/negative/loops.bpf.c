@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * loops: ops.running() never returns.
- * with --check: an endless loop?
- * without: an endless loop?
- * kind: SCX_EXIT_ERROR
+ * expected message with --check: an endless loop?
+ * expected message without --check: an endless loop?
+ * expected exit kind: SCX_EXIT_ERROR
  */
 #include "base.h"
 
@@ -15,7 +15,7 @@ void SCX_OP(bad_running, struct task_struct *p)
 	if (looped)
 		return;
 	looped = true;
-	while (!*(volatile u64 *)&stop) /* here */
+	while (!*(volatile u64 *)&stop) /* violation */
 		;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * loses_task: ops.enqueue() inserts every eighth task into no DSQ.
- * with --check: failed to run for
- * without: failed to run for
- * kind: SCX_EXIT_ERROR_STALL
+ * expected message with --check: failed to run for
+ * expected message without --check: failed to run for
+ * expected exit kind: SCX_EXIT_ERROR_STALL
  */
 #include "base.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * missing_dsq: inserts into a DSQ that was never created.
- * with --check: non-existent DSQ 0x7
- * without: non-existent DSQ 0x7
- * kind: SCX_EXIT_ERROR
+ * expected message with --check: non-existent DSQ 0x7
+ * expected message without --check: non-existent DSQ 0x7
+ * expected exit kind: SCX_EXIT_ERROR
  */
 #include "base.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * null_dereference: stores through the result of a map look-up without testing it for NULL.
- * with --check: null-dereference: store of 8 bytes
- * without: store through a NULL pointer
+ * expected message with --check: null-dereference: store of 8 bytes
+ * expected message without --check: store through a NULL pointer
  */
 #include "base.h"
 
@@ -17,7 +17,7 @@ void SCX_OP(bad_running, struct task_struct *p)
 {
 	u32 key = 77;
 
-	*(volatile u64 *)bpf_map_lookup_elem(&counters, &key) = 1; /* here */
+	*(volatile u64 *)bpf_map_lookup_elem(&counters, &key) = 1; /* violation */
 }
 
 SCX_OPS(bad_ops, ENQUEUE, DISPATCH, INIT, .running = (void *)bad_running, .name = "bad");

@@ -2,8 +2,8 @@
 /*
  * null_load: loads through the result of a map look-up without testing it for NULL. Without --check
  * such a load returns 0, like a faulting load of BPF code in the kernel.
- * with --check: null-dereference: load of 8 bytes
- * without: nothing
+ * expected message with --check: null-dereference: load of 8 bytes
+ * expected message without --check: none
  */
 #include "base.h"
 
@@ -18,7 +18,7 @@ void SCX_OP(bad_running, struct task_struct *p)
 {
 	u32 key = 77;
 
-	use(*(volatile u64 *)bpf_map_lookup_elem(&counters, &key)); /* here */
+	use(*(volatile u64 *)bpf_map_lookup_elem(&counters, &key)); /* violation */
 }
 
 SCX_OPS(bad_ops, ENQUEUE, DISPATCH, INIT, .running = (void *)bad_running, .name = "bad");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * out_of_bounds: stores beyond the end of an array element, into the next element.
- * with --check: out-of-bounds: store of 8 bytes
- * without: nothing
+ * expected message with --check: out-of-bounds: store of 8 bytes
+ * expected message without --check: none
  */
 #include "base.h"
 
@@ -25,7 +25,7 @@ void SCX_OP(bad_running, struct task_struct *p)
 	if (!slots)
 		return;
 	barrier_var(at);
-	slots->slot[at] = p->pid; /* here */
+	slots->slot[at] = p->pid; /* violation */
 }
 
 SCX_OPS(bad_ops, ENQUEUE, DISPATCH, INIT, .running = (void *)bad_running, .name = "bad");

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * pointer_from_number: stores the address of a task in an integer and uses it as a pointer later.
- * with --check: bad-pointer: load of 4 bytes
- * without: nothing
+ * pointer_from_number: stores the address of a task in an integer, and later uses the integer as a
+ * pointer.
+ * expected message with --check: bad-pointer: load of 4 bytes
+ * expected message without --check: none
  */
 #include "base.h"
 
@@ -13,7 +14,7 @@ void SCX_OP(bad_running, struct task_struct *p)
 	struct task_struct *before = (void *)kept;
 
 	if (before)
-		use(*(volatile int *)&before->prio); /* here */
+		use(*(volatile int *)&before->prio); /* violation */
 	kept = (u64)p;
 }
 

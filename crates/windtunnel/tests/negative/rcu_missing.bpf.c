@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * rcu_missing: gets the task that runs on a CPU without an RCU section, in a program that may sleep.
- * with --check: rcu: scx_bpf_cpu_curr needs bpf_rcu_read_lock()
- * without: nothing
+ * rcu_missing: a program that may sleep gets the task that runs on a CPU, but not inside an RCU
+ * section.
+ * expected message with --check: rcu: scx_bpf_cpu_curr needs bpf_rcu_read_lock()
+ * expected message without --check: none
  */
 #include "base.h"
 
 s32 SCX_OP_SLEEPABLE(bad_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
-	use(scx_bpf_cpu_curr(0)); /* here */
+	use(scx_bpf_cpu_curr(0)); /* violation */
 	return 0;
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * releases_what_is_not_its_own: releases a task to which it has no reference of its own.
- * with --check: not-a-reference: bpf_task_release of a task_struct
- * without: released twice?
+ * expected message with --check: not-a-reference: bpf_task_release of a task_struct
+ * expected message without --check: released twice?
  */
 #include "base.h"
 
 void SCX_OP(bad_running, struct task_struct *p)
 {
-	bpf_task_release(p); /* here */
+	bpf_task_release(p); /* violation */
 }
 
 SCX_OPS(bad_ops, ENQUEUE, DISPATCH, INIT, .running = (void *)bad_running, .name = "bad");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * sleeps_in_rcu: calls a kfunc that may sleep within an RCU section.
- * with --check: sleep: scx_bpf_create_dsq may sleep and is called in an RCU section
- * without: nothing
+ * sleeps_in_rcu: calls, inside an RCU section, a kfunc that may sleep.
+ * expected message with --check: sleep: scx_bpf_create_dsq may sleep and is called in an RCU section
+ * expected message without --check: none
  */
 #include "base.h"
 
@@ -11,7 +11,7 @@ s32 SCX_OP_SLEEPABLE(bad_init)
 	s32 err;
 
 	bpf_rcu_read_lock();
-	err = scx_bpf_create_dsq(QUEUE, -1); /* here */
+	err = scx_bpf_create_dsq(QUEUE, -1); /* violation */
 	bpf_rcu_read_unlock();
 	return err;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * stack_out_of_bounds: stores beyond its stack frame.
- * with --check: stack-out-of-bounds: store of 8 bytes
- * without: nothing
+ * expected message with --check: stack-out-of-bounds: store of 8 bytes
+ * expected message without --check: none
  */
 #include "base.h"
 
@@ -12,7 +12,7 @@ void SCX_OP(bad_running, struct task_struct *p)
 	u64 at = p->pid | 64;
 
 	barrier_var(at);
-	words[at & 127] = 1; /* here */
+	words[at & 127] = 1; /* violation */
 	use(words[0]);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * stack_overflow: three nested functions use more stack than is available.
- * with --check: stack-overflow: 3 nested functions use
- * without: nothing
+ * expected message with --check: stack-overflow: 3 nested functions use
+ * expected message without --check: none
  */
 #include "base.h"
 
@@ -18,7 +18,7 @@ static __noinline u64 middle(u64 seed)
 {
 	volatile u64 big[40];
 
-	big[seed % 40] = inner(seed); /* here */
+	big[seed % 40] = inner(seed); /* violation */
 	return big[seed % 39];
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * unbalanced_lock: returns with its lock held.
- * with --check: unbalanced-lock: bad_running returns with a lock held
- * without: is already held
+ * expected message with --check: unbalanced-lock: bad_running returns with a lock held
+ * expected message without --check: is already held
  */
 #include "base.h"
 
@@ -25,7 +25,7 @@ void SCX_OP(bad_running, struct task_struct *p)
 
 	if (!g)
 		return;
-	bpf_spin_lock(&g->lock); /* here */
+	bpf_spin_lock(&g->lock); /* violation */
 	g->count++;
 }
 

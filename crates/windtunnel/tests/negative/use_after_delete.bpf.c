@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * use_after_delete: stores to the value of an element that it has deleted.
- * with --check: use-after-free: store of 8 bytes
- * without: nothing
+ * expected message with --check: use-after-free: store of 8 bytes
+ * expected message without --check: none
  */
 #include "base.h"
 
@@ -23,7 +23,7 @@ void SCX_OP(bad_running, struct task_struct *p)
 	if (!value)
 		return;
 	bpf_map_delete_elem(&counters, &key);
-	*(volatile u64 *)value = 1; /* here */
+	*(volatile u64 *)value = 1; /* violation */
 }
 
 SCX_OPS(bad_ops, ENQUEUE, DISPATCH, INIT, .running = (void *)bad_running, .name = "bad");

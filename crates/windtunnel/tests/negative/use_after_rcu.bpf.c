@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * use_after_rcu: uses an RCU pointer after its RCU section.
- * with --check: rcu: load of 4 bytes
- * without: nothing
+ * expected message with --check: rcu: load of 4 bytes
+ * expected message without --check: none
  */
 #include "base.h"
 
@@ -14,7 +14,7 @@ s32 SCX_OP_SLEEPABLE(bad_init_task, struct task_struct *p, struct scx_init_task_
 	curr = scx_bpf_cpu_curr(0);
 	bpf_rcu_read_unlock();
 	if (curr)
-		use(*(volatile int *)&curr->prio); /* here */
+		use(*(volatile int *)&curr->prio); /* violation */
 	return 0;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * use_after_release: reads a field of a task that it has released.
- * with --check: use-after-release: load of 4 bytes
- * without: nothing
+ * expected message with --check: use-after-release: load of 4 bytes
+ * expected message without --check: none
  */
 #include "base.h"
 
@@ -13,7 +13,7 @@ void SCX_OP(bad_running, struct task_struct *p)
 	if (!other)
 		return;
 	bpf_task_release(other);
-	use(*(volatile int *)&other->prio); /* here */
+	use(*(volatile int *)&other->prio); /* violation */
 }
 
 SCX_OPS(bad_ops, ENQUEUE, DISPATCH, INIT, .running = (void *)bad_running, .name = "bad");

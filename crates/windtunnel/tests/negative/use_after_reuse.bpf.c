@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * use_after_reuse: reads through a pointer to a deleted element whose memory has been reused.
- * with --check: use-after-free: load of 8 bytes
- * without: nothing
+ * expected message with --check: use-after-free: load of 8 bytes
+ * expected message without --check: none
  */
 #include "base.h"
 
@@ -24,7 +24,7 @@ void SCX_OP(bad_running, struct task_struct *p)
 		return;
 	bpf_map_delete_elem(&counters, &key);
 	bpf_map_update_elem(&counters, &other, &zero, BPF_ANY);
-	use(*(volatile u64 *)value); /* here */
+	use(*(volatile u64 *)value); /* violation */
 }
 
 SCX_OPS(bad_ops, ENQUEUE, DISPATCH, INIT, .running = (void *)bad_running, .name = "bad");

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * use_after_unlock: reads an object of a list after releasing the lock, when other CPUs may remove the object.
- * with --check: use-after-unlock: load of 8 bytes
- * without: nothing
+ * use_after_unlock: reads an object of a list after releasing the lock. From then on, other CPUs
+ * may remove the object.
+ * expected message with --check: use-after-unlock: load of 8 bytes
+ * expected message without --check: none
  */
 #include "base.h"
 
@@ -27,7 +28,7 @@ void SCX_OP(bad_running, struct task_struct *p)
 	first = bpf_list_front(&notes);
 	bpf_spin_unlock(&lock);
 	if (first)
-		use(*(volatile u64 *)&container_of(first, struct note, node)->pid); /* here */
+		use(*(volatile u64 *)&container_of(first, struct note, node)->pid); /* violation */
 }
 
 SCX_OPS(bad_ops, ENQUEUE, DISPATCH, INIT, .running = (void *)bad_running, .name = "bad");

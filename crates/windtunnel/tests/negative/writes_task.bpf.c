@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * writes_task: writes a field of task_struct that a policy may not change.
- * with --check: read-only: store of 4 bytes
- * without: which the kernel does not allow
+ * expected message with --check: read-only: store of 4 bytes
+ * expected message without --check: which the kernel does not allow
  */
 #include "base.h"
 
 void SCX_OP(bad_running, struct task_struct *p)
 {
-	*(volatile int *)&p->prio = 100; /* here */
+	*(volatile int *)&p->prio = 100; /* violation */
 }
 
 SCX_OPS(bad_ops, ENQUEUE, DISPATCH, INIT, .running = (void *)bad_running, .name = "bad");

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* endless: ops.dispatch() never returns. The instruction budget must end the policy. */
+/*
+ * endless: ops.dispatch() never returns. The limit of instructions per callback must end the policy.
+ */
 #include "../../../../policies/include/scx.h"
 
 char _license[] SEC("license") = "GPL";

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * never_kicks: fifo without the kick in ops.enqueue(). A task that is preempted, or whose affinity
- * changes, waits although a CPU is idle. The property tests must catch it.
+ * never_kicks: the policy fifo without the kick of an idle CPU in ops.enqueue(). After a preemption
+ * or a change of affinity, a task therefore waits although a CPU is idle. The property tests must
+ * notice this.
  */
 #include "../../../../policies/include/hotplug.h"
 

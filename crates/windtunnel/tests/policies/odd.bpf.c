@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* odd: one queue per CPU. A single decision after the time from_ns, of the chosen kind, differs from the rest. */
+/*
+ * odd: a policy that uses only the local DSQs of the CPUs. A single decision differs from all
+ * others. The parameter `kind` selects the kind of this decision, and `from_ns` the earliest time.
+ */
 #include "../../../../policies/include/scx.h"
 
 char _license[] SEC("license") = "GPL";

@@ -150,15 +150,15 @@ impl Parameter {
         }
     }
 
-    /// Returns a description of valid values for users: "a time such as 250ms or 20us, 0..=10s".
+    /// Returns a description of valid values for users: "a time such as 250ms or 20us, 0 to 10s".
     pub fn expected(&self) -> String {
         let (lo, hi) = self.range;
         match self.unit {
-            Unit::Count => format!("a number, {lo}..={hi}"),
-            Unit::Counts => format!("numbers such as 4/3, each {lo}..={hi}"),
-            Unit::Time => format!("a time such as 250ms or 20us, {lo}..={hi}"),
-            Unit::Times => format!("one or more times such as 1ms/2ms, each {lo}..={hi}"),
-            Unit::Bytes => format!("a number of bytes such as 100 or 64k, {lo}..={hi}"),
+            Unit::Count => format!("a number, {lo} to {hi}"),
+            Unit::Counts => format!("numbers such as 4/3, each {lo} to {hi}"),
+            Unit::Time => format!("a time such as 250ms or 20us, {lo} to {hi}"),
+            Unit::Times => format!("one or more times such as 1ms/2ms, each {lo} to {hi}"),
+            Unit::Bytes => format!("a number of bytes such as 100 or 64k, {lo} to {hi}"),
             Unit::Choice(words) => words.join("|"),
         }
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The generator `boost`: an interactive and a computing task on one CPU that receive requests at
-//! the same times. It measures which tasks a policy prefers after they have waited, and for which
-//! resource (Happe, Groenda, Reussner: Scheduling Policies in SMP Environments, 2008).
+//! the same times. It measures whether a policy prefers a task that has waited, depending on the
+//! resource for which it waited (Happe, Groenda, Reussner: Scheduling Policies in SMP Environments,
+//! 2008).
 //!
 //! The interactive task waits for its requests at a timer (resource `none`), at a semaphore that
 //! another task posts, or at a socket to which another task writes. It has the lower priority, so

@@ -7,8 +7,8 @@ use crate::program::{Channel, Resource};
 const PIPE_BYTES: u64 = 65_536;
 /// Default send buffer of a Unix socket (net.core.wmem_default).
 pub const SOCKET_BYTES: u64 = 212_992;
-/// Initial capacity of a loopback TCP connection in Linux 2.4: a send buffer of three segments of
-/// 16 KiB (tcp_fixup_sndbuf) and a window of two.
+/// Initial capacity of a loopback TCP connection in Linux 2.4: a send buffer of three segments
+/// (tcp_fixup_sndbuf) and a receive window of two segments, each of 16 KiB.
 pub const TCP_BYTES: u64 = 5 * 16_384;
 
 pub fn pipe(name: String) -> Resource {
@@ -19,9 +19,9 @@ pub fn pipe(name: String) -> Resource {
     }
 }
 
-/// Returns a Unix socket with a buffer of `memory` bytes for messages of `bytes`. Each message is
-/// charged its sk_buff (256 bytes), and its data with the shared info behind it (320 bytes) rounded
-/// up to a power of two. There is always room for one message.
+/// Returns a Unix socket with a buffer of `memory` bytes for messages of `bytes`. As in Linux, a
+/// message occupies 256 bytes for its sk_buff, plus the data and 320 bytes of shared info, rounded
+/// up to a power of two. There is always room for at least one message.
 pub fn unix(name: String, memory: u64, bytes: u64) -> Resource {
     let messages = memory / (256 + (bytes + 320).next_power_of_two());
     Resource::Channel {
@@ -32,7 +32,7 @@ pub fn unix(name: String, memory: u64, bytes: u64) -> Resource {
 }
 
 /// Returns one direction of a TCP connection within the host with room for `memory` bytes. Messages
-/// share segments, so only their data is charged.
+/// share segments, so a message occupies only the bytes of its data.
 pub fn tcp(name: String, memory: u64, bytes: u64) -> Resource {
     Resource::Channel {
         name,

@@ -12,8 +12,8 @@
 //! client-send --socket--> server-recv --semaphore--> server-send --sockets--> client-recv of the 19 other users
 //! ```
 //!
-//! So each receiving client has 19 writers. Buffers of sockets are finite, so writers also have to
-//! wait. Messages are counted when clients receive them.
+//! With 20 users in a room, each receiving client has 19 writers. Buffers of sockets are finite, so
+//! writers also have to wait. Messages are counted when clients receive them.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, channel, empty, task};
@@ -85,9 +85,9 @@ pub const GENERATOR: Generator = Generator {
     build,
 };
 
-/// Semaphore that starts the clients. The main thread posts it, and then each client thread that
-/// has acquired it. In Linux 2.4, a System V semaphore woke one sleeper, which woke the next one
-/// before it returned.
+/// Semaphore that starts the clients. The main thread posts it once. Each client thread that
+/// acquires it posts it again for the next one, because in Linux 2.4 a sleeper of a System V
+/// semaphore woke the next sleeper before it returned.
 const START: u32 = 0;
 /// Semaphore that counts the connections waiting to be accepted.
 const BACKLOG: u32 = 1;
@@ -98,7 +98,8 @@ const READY: u32 = 2;
 const CLIENT: u32 = 0;
 const SERVER: u32 = 1;
 
-/// Number of a user over all rooms. Its methods return the user's resources and tasks.
+/// A user, identified by its number over all rooms. The methods return the user's resources and
+/// tasks.
 struct User(u32);
 
 impl User {
@@ -118,8 +119,8 @@ impl User {
         self.to_server() + 2
     }
 
-    /// Returns a fork of the user's nth thread: client-send, client-recv, server-recv or
-    /// server-send. Their tasks follow the two main threads.
+    /// Returns a step that forks the user's nth thread: client-send, client-recv, server-recv or
+    /// server-send. In the list of tasks, the threads of the users follow the two main threads.
     fn thread(&self, nth: u32) -> Op {
         Op::Fork {
             task: 2 + self.0 * User::THREADS + nth,

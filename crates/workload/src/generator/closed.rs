@@ -2,10 +2,10 @@
 //! The generator `closed`: a closed system, in which a fixed number of tasks compute and think
 //! (sleep) in turn.
 //!
-//! With `start_cpu`, all tasks are created on one CPU. With `placement`, a given number is created
-//! on each CPU, such as 7/0 in the SMP study. The policy must then distribute them. `bound` models
-//! how this is done on a real system: a task starts with only one allowed CPU, and then allows
-//! itself all.
+//! With `start_cpu`, all tasks are created on one CPU. With `placement=7/0`, seven tasks are
+//! created on CPU 0 and none on CPU 1. The policy must then distribute them. `bound` models how a
+//! real system creates a task on a given CPU: the task is first bound to that CPU and, when it
+//! runs, sets its affinity to all CPUs.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, distribution, empty, task};

@@ -8,10 +8,10 @@ use crate::program::Dist;
 /// values used in turn.
 pub const KINDS: Unit = Unit::Choice(&["D", "M", "H2", "trace", "uniform", "pareto"]);
 
-/// Returns the distribution `kind`. Its mean is the parameter `mean`; for a trace, that parameter
-/// contains all values. `cv2` is the squared coefficient of variation of H2. `uniform` ranges from
-/// 0 to twice the mean. `pareto` is bounded and has shape 1.5; its mean would be exact without the
-/// bound.
+/// Returns the distribution `kind`. `mean` is the name of the parameter that contains its mean or,
+/// for a trace, all values. `cv2` is the squared coefficient of variation of H2. `uniform` ranges
+/// from 0 to twice the mean. `pareto` is bounded and has shape 1.5. Because of the bound, its mean
+/// is lower than the parameter.
 ///
 /// # Errors
 /// Fails if there are several values for anything but a trace.
@@ -39,7 +39,8 @@ pub fn dist(arguments: &Arguments, kind: &str, mean: &str, cv2: u64) -> Result<D
     })
 }
 
-/// Balanced means: each phase contributes half of the mean. p = (1 + sqrt((c - 1) / (c + 1))) / 2.
+/// Returns a mixture of two exponential distributions, each of which contributes half of the mean.
+/// The probability of the first one is p = (1 + sqrt((c - 1) / (c + 1))) / 2 for c = cv2.
 fn hyper_exponential(mean: u64, cv2: u64) -> Dist {
     let permille_a = 500 + (250_000 * (cv2 - 1) / (cv2 + 1)).isqrt();
     Dist::HyperExponential {

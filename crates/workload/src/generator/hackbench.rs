@@ -2,9 +2,9 @@
 //! The generator `hackbench`: groups of senders and receivers. Each sender writes to every receiver
 //! of its group.
 //!
-//! Each receiver has its own pipe or socket and reads everything that the senders write to it. All
-//! tasks wait for each other before they begin, as in the original. The time that a process needs
-//! until then is random.
+//! Each receiver has its own pipe or socket and reads everything that the senders write to it. As
+//! in the original, all tasks wait for each other before they begin to send. A process needs a
+//! random time to set itself up before that.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, channel, empty, task};

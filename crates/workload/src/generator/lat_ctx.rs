@@ -2,8 +2,9 @@
 //! The generator `lat_ctx`: processes in a ring of pipes that pass a token on, like lmbench's
 //! lat_ctx. A process that receives the token first works through its memory.
 //!
-//! The time per operation is that of passing the token once: a switch, a pipe and the memory.
-//! lmbench subtracts the time that pipe and memory take in a single process.
+//! The time per operation is the time of passing the token once. It consists of a switch, the use
+//! of a pipe and the work on memory. lmbench measures the latter two in a single process and
+//! subtracts them. This workload does not.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, channel, empty, task};

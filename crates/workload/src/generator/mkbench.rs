@@ -2,9 +2,9 @@
 //! The generator `mkbench`: parallel builds. Each is a `make -j jobs` over many source files,
 //! followed by a link.
 //!
-//! The make of a build forks compiles and waits for one to exit while `jobs` of them are running. A
-//! compile is forked as a shell, executes the compiler, reads sources, computes, writes its object
-//! and exits. Reading and computing alternate, so about builds x jobs tasks want a CPU.
+//! The make process of a build forks compiles. If `jobs` of them are running, it waits until one
+//! exits. A compile is forked as a shell, executes the compiler, reads sources, computes, writes
+//! its object and exits. Reading and computing alternate, so about builds x jobs tasks want a CPU.
 //!
 //! The lengths of compiles have a heavy tail (a bounded Pareto distribution with shape 1.5). Except
 //! for random differences of up to 10 %, they are equal in every build and run, because the source
@@ -81,7 +81,7 @@ const SHELL_NS: u64 = 300_000;
 const READ_BYTES: u64 = 65_536;
 const WRITE_BYTES: u64 = 131_072;
 
-/// Maximum number of compiles with different lengths. Further files repeat these lengths.
+/// Maximum number of different lengths of compiles. Further compiles repeat these lengths.
 const MAX_LENGTHS: u64 = 512;
 
 const LINK: u32 = 0;
@@ -131,9 +131,9 @@ fn make(jobs: u32, files: u64, lengths: u32) -> Program {
     program.finish()
 }
 
-/// Returns the lengths of `n` compiles: quantiles of the distribution at equal steps, ordered so
-/// that long and short ones are mixed. Without the cut-off at 20 times the mean, their mean is
-/// `mean`, three times the smallest value.
+/// Returns the lengths of `n` compiles: equally spaced quantiles of the distribution, ordered so
+/// that long and short ones are mixed. The smallest length is a third of `mean`. Without the
+/// cut-off at 20 times the mean, the mean of the lengths would be `mean`.
 fn lengths(n: u64, mean: u64) -> Vec<u64> {
     let quantile = |step: u64| {
         // The quantile is (1 - u)^(-2/3) for u = (step + 1/2) / n, here in millionths.
@@ -141,7 +141,8 @@ fn lengths(n: u64, mean: u64) -> Vec<u64> {
         let length = u128::from(mean / 3) * cube_root(ratio * ratio * 1_000_000) / 1_000_000;
         u64::try_from(length).unwrap_or(u64::MAX).clamp(1, (mean * 20).max(1))
     };
-    // Strides by the golden ratio visit all indices and spread neighbours evenly.
+    // Takes the quantiles with a stride near n / 1.618 (golden ratio), which visits all indices and
+    // separates neighbouring lengths.
     let mut stride = (n * 618 / 1000).max(1);
     while gcd(stride, n) != 1 {
         stride += 1;

@@ -2,9 +2,9 @@
 //! The generator `open`: an open system. Jobs arrive independently of the load; each computes for
 //! its service time and exits.
 //!
-//! Response times count from the arrival. A source with the highest real-time priority forks a
-//! thread for each job, so that arrivals depend as little as possible on the policy under test.
-//! Interarrival times count from arrival to arrival and do not include the cost of the fork.
+//! Response times count from the arrival. The task `arrivals`, which has the highest real-time
+//! priority, forks a thread for each job. Arrivals thus depend as little as possible on the policy
+//! under test. The time between two arrivals does not include the cost of the fork.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, distribution, empty, task};

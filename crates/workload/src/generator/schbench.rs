@@ -2,8 +2,8 @@
 //! The generator `schbench`: message threads that wake workers, like schbench. It measures how soon
 //! a woken worker runs.
 //!
-//! A worker reports that it is ready and waits. Its message thread wakes one worker for each
-//! report. A request is the work that the worker then does. After it, the worker sleeps for a short
+//! A worker reports to its message thread that it is ready, and waits. For each report, the message
+//! thread wakes one worker. The worker then computes, which is a request, and sleeps for a short
 //! time.
 
 use super::arguments::{Arguments, Parameter, Unit};

@@ -8,7 +8,7 @@ use crate::builder::Builder;
 use crate::program::{Op, Score, Workload};
 use input::Error;
 
-/// The generator under its name in the literature.
+/// The same generator under the name that the literature uses.
 pub const LOOP_YIELD: Generator = Generator {
     name: "loop_yield",
     ..GENERATOR

@@ -59,10 +59,11 @@ pub fn build(
         let error = Error::at(file.name, finding.message).hint(finding.hint);
         match finding.op {
             None => error,
-            // A step after the last one is the end of the task.
+            // An error at the end of the program has no step, so it gets the position of the task.
             Some((program, op)) => match positions.get(program) {
                 Some(positions) => error.position(*positions.get(op).unwrap_or(&tasks[program].at)),
-                // The error is in a program that a disturbance added.
+                // The error is in a program that was added for a disturbance, which has no
+                // position.
                 None => error,
             },
         }
@@ -91,8 +92,8 @@ fn stem(name: &str) -> &str {
     base.strip_suffix(".json").unwrap_or(base)
 }
 
-/// Replaces the tasks of the file that forks refer to by templates: copies that are not started on
-/// their own.
+/// Makes forks refer to templates. A template is a copy of a task of the file that is not created
+/// at the start.
 fn fork_templates(workload: &mut Workload, specs: Vec<TaskSpec>) {
     let forks = workload.programs.iter_mut().flat_map(|p| &mut p.ops);
     let mut templates: BTreeMap<u32, u32> = BTreeMap::new();
@@ -122,7 +123,7 @@ struct Programs<'a> {
     names: Vec<&'a str>,
     cgroups: Vec<Cgroup>,
     /// For each timer that is not private to a task, the tasks that use it (by index in the file)
-    /// and the positions.
+    /// and the positions of the uses.
     timer_users: BTreeMap<String, Vec<(usize, Position)>>,
     /// Whether rounds of loops count as operations, because the file has no `done` event.
     implicit_done: bool,
@@ -254,8 +255,8 @@ impl Programs<'_> {
         Ok((built, out.positions, spec))
     }
 
-    /// Returns the timers of a task: name, and whether it is absolute. One absolute use makes a
-    /// timer absolute.
+    /// Returns the name of each timer of a task, and whether it is absolute. A timer is absolute if
+    /// one of its uses has the mode "absolute".
     fn timers(&mut self, task: &Task, index: usize) -> Result<Vec<(String, bool)>, Error> {
         let mut timers: Vec<(String, bool)> = Vec::new();
         for (event, member) in task.phases.iter().flat_map(|phase| &phase.events) {
@@ -298,8 +299,8 @@ impl Programs<'_> {
         Ok(())
     }
 
-    /// Refuses a phase with a priority but no policy if the current policy differs between rounds
-    /// of the task.
+    /// Refuses a phase that has a priority but no policy, if the task can have different policies
+    /// when it reaches the phase.
     fn unambiguous(&self, task: &Task, phase: &Phase, current: Name) -> Result<(), Error> {
         let Some((_, priority)) = phase.set.sched.priority else {
             return Ok(());
@@ -341,8 +342,8 @@ impl Programs<'_> {
     }
 }
 
-/// Returns the footprint of a task: the bytes that its `mem` events write, at most the buffer's
-/// size, because they write to the buffer cyclically.
+/// Returns the footprint (working set) of a task: the bytes that its `mem` events write, but at
+/// most the size of the buffer, which they write cyclically.
 fn footprint(program: &Program, buffer: u64) -> u64 {
     let written = program.ops.iter().map(|op| match op {
         Op::Mem { bytes } => *bytes,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The section "disturbances", which is an extension of rt-app's format: an array of objects, each
-//! with the time "at" (in us) and what happens then.
+//! Reader of the section "disturbances", an extension of rt-app's format. The section is an array
+//! of objects. Each has a time "at" in us and the events that happen at that time.
 
 use super::file::{Fields, File, INT_MAX};
 use super::json::{Member, Value};
@@ -9,7 +9,7 @@ use crate::disturbance::{Action, Disturbance};
 use crate::program::{Cgroup, Dist, Op, Policy, TaskSpec, Workload};
 use input::{Error, Position};
 
-/// Keys that need a "taskgroup", in the order in which those of one object take effect.
+/// Keys that need a "taskgroup". If an object has several of them, they take effect in this order.
 const CGROUP_KEYS: [&str; 8] = [
     "mkdir",
     "weight",
@@ -48,8 +48,7 @@ const PERIOD_US: std::ops::RangeInclusive<i64> = 1_000..=1_000_000;
 
 /// Refuses to write workloads with disturbances, because rt-app's format has none.
 ///
-/// # Errors
-/// Fails if the workload has disturbances, or a task that stands for one.
+/// # Errors Fails if the workload has disturbances, or a task that a disturbance has added.
 pub fn refuse(workload: &Workload) -> Result<(), Error> {
     let deadline = workload.tasks.iter().any(|task| task.policy == Policy::Deadline);
     if deadline || !workload.disturbances.is_empty() {
@@ -125,7 +124,7 @@ fn read_actions(file: File, fields: &Fields, cgroups: &mut Vec<Cgroup>) -> Resul
     Ok(actions)
 }
 
-/// Repeated use of CPU time by interrupts or by tasks outside of the workload.
+/// Noise: repeated use of CPU time by interrupts or by tasks that are not part of the workload.
 struct Noise {
     kind: Kind,
     cpus: Vec<u32>,
@@ -138,11 +137,12 @@ struct Noise {
 /// Source of the noise.
 enum Kind {
     Irq,
-    /// A task with this policy on each CPU, and its name.
+    /// A task with this name and policy on each CPU.
     Task(&'static str, Policy),
 }
 
-/// Reads the noise of one object, if it has any.
+/// Reads the keys "irq", "fifo" and "deadline" of one object. Returns `None` if it has none of
+/// them.
 fn noise(file: File, item: &Member, fields: &Fields) -> Result<Option<Noise>, Error> {
     let named: Vec<&Member> = ["irq", "fifo", "deadline"]
         .iter()
@@ -172,7 +172,7 @@ fn noise(file: File, item: &Member, fields: &Fields) -> Result<Option<Noise>, Er
         None => {
             return Err(file
                 .error(item.at, "\"count\" needs a \"period\"")
-                .hint("add the time from one to the next, in us"));
+                .hint("add the time from one occurrence to the next, in us"));
         }
     };
     if length_ns == 0 || period_ns < length_ns {
@@ -208,8 +208,8 @@ impl Noise {
         }
     }
 
-    /// Adds a task for each CPU, in a process of its own. It computes for the length and sleeps for
-    /// the rest of the period.
+    /// Adds a task for each CPU, in a process of its own. The task computes for `length` and sleeps
+    /// for the rest of the period.
     fn add_tasks(&self, at_ns: u64, workload: &mut Workload) {
         let Kind::Task(name, policy) = self.kind else { return };
         for &cpu in &self.cpus {
@@ -430,7 +430,7 @@ mod tests {
             ("[{\"at\": 1, \"weight\": 5}]", "\"weight\" needs a \"taskgroup\""),
             (
                 "[{\"at\": 1, \"taskgroup\": \"/x\", \"weight\": 0}]",
-                "expected 1..=10000",
+                "expected 1 to 10000",
             ),
             (
                 "[{\"at\": 1, \"taskgroup\": \"/x\", \"max\": 5000, \"burst\": 6000}]",
@@ -438,7 +438,7 @@ mod tests {
             ),
             (
                 "[{\"at\": 1, \"taskgroup\": \"/x\", \"max\": 5000, \"period\": 2000000}]",
-                "expected 1000..=1000000",
+                "expected 1000 to 1000000",
             ),
             (
                 "[{\"at\": 1, \"taskgroup\": \"/\", \"weight\": 5}]",

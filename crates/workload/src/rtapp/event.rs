@@ -2,8 +2,9 @@
 //! The events of a phase.
 //!
 //! As in rt-app, a key is an event if it begins with the event's name, so `run0` and `run_heavy`
-//! are both `run`. `suspend` and `resume` work as in rt-app: they wait on and broadcast to the
-//! condition of that name, under the mutex of that name. A resume is lost if no task waits for it.
+//! are both `run`. `suspend` and `resume` work as in rt-app: `suspend` waits for the condition of
+//! that name, and `resume` broadcasts it, both under the mutex of that name. A resume is lost if no
+//! task waits for it.
 
 use super::file::{File, INT_MAX};
 use super::json::{Member, Value};
@@ -39,8 +40,8 @@ pub enum Event {
     Done,
 }
 
-/// Names of the events. A name must precede its own prefixes. Those from `sem_post` on are
-/// extensions of rt-app's format.
+/// Names of the events. A name must precede its own prefixes, because the first name that fits a
+/// key is used. The events from `sem_post` on are extensions of rt-app's format.
 const EVENTS: &[(&str, Event)] = &[
     ("runtime", Event::Runtime),
     ("run", Event::Run),
@@ -112,7 +113,7 @@ pub fn timer<'n>(file: File, member: &'n Member) -> Result<Timer<'n>, Error> {
     })
 }
 
-/// Everything that events can refer to.
+/// The parts of a file that events can refer to.
 pub struct Context<'a> {
     pub file: File<'a>,
     pub resources: &'a mut Resources,

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 /// The largest number in an rt-app file, because rt-app stores numbers as int.
 pub const INT_MAX: i64 = i32::MAX as i64;
 
-/// The file that is read. Creates the errors.
+/// The file that is read. Its methods read values and create errors.
 #[derive(Clone, Copy)]
 pub struct File<'a> {
     pub name: &'a str,
@@ -36,10 +36,10 @@ impl File<'_> {
             }
             Value::Int(value) => Err(self
                 .error(member.node.at, format!("\"{}\": {value} is out of range", member.key))
-                .hint(format!("expected {lo}..={hi}{unit}"))),
+                .hint(format!("expected {lo} to {hi}{unit}"))),
             _ => Err(self
                 .mismatch(member, "an integer")
-                .hint(format!("expected {lo}..={hi}{unit}, without quotes"))),
+                .hint(format!("expected {lo} to {hi}{unit}, without quotes"))),
         }
     }
 
@@ -110,7 +110,7 @@ impl File<'_> {
         Ok(fields)
     }
 
-    /// Adds a member to `seen`. Its key must not be there yet.
+    /// Adds a member to `seen`. Fails if `seen` already contains its key.
     pub fn once<'n>(&self, seen: &mut Vec<&'n Member>, member: &'n Member) -> Result<(), Error> {
         if let Some(first) = seen.iter().find(|m| m.key == member.key) {
             return Err(self
@@ -136,7 +136,7 @@ impl File<'_> {
                 _ => {
                     return Err(self
                         .error(item.at, format!("{} is not a CPU number", item.value.kind()))
-                        .hint("use CPU numbers of 0..=65535"));
+                        .hint("use CPU numbers from 0 to 65535"));
                 }
             }
         }
@@ -151,7 +151,7 @@ impl File<'_> {
     }
 }
 
-/// The members of an object, which are found by key.
+/// The members of an object, for look-up by key.
 pub struct Fields<'n> {
     pub at: Position,
     pub members: Vec<&'n Member>,
@@ -171,7 +171,7 @@ impl<'n> Fields<'n> {
     }
 }
 
-/// Wraps the root object into a member, so that it can be read like the others.
+/// Wraps the root object into a member, so that it can be read like a nested object.
 pub fn root(node: Node) -> Member {
     Member {
         at: node.at,

@@ -19,7 +19,8 @@ pub enum Value {
     Null,
     Bool(bool),
     Int(i64),
-    /// A number that rt-app does not use. It is kept for better messages.
+    /// A number with a fraction or exponent. rt-app does not use such numbers, but messages show
+    /// them.
     Float(String),
     String(String),
     Array(Vec<Node>),

@@ -2,14 +2,14 @@
 //! Workloads as rt-app files (rt-app 1.0; `fork`, `taskgroup` and `instance: 0` as in later
 //! versions).
 //!
-//! The files mean the same as in rt-app:
+//! Files have the same meaning as in rt-app:
 //!
 //! - All tasks are threads of one process.
 //! - A task executes its phases `loop` times, and each phase its events `loop` times. Without a
 //!   `loop`, a task is endless.
 //! - `run` is an amount of work, and `runtime` an amount of time.
 //! - A timer counts from the start of its task.
-//! - A key may be repeated or have a suffix (`run0`); all of its occurrences count, as with
+//! - A key may be repeated or have a suffix (`run0`). All its occurrences are used, as with
 //!   workgen.
 //! - A `resume` is lost if no task waits for it.
 //!
@@ -23,7 +23,8 @@
 //!   ({"ref", "bytes"}) and `recv`;
 //! - resources of type `semaphore` (with a start `value`), and the events `sem_post` and
 //!   `sem_wait`;
-//! - the events `begin` ("" or "arrival") and `done` (a count), which delimit requests;
+//! - the events `begin` ("" or "arrival") and `done` (a number of operations), which mark the begin
+//!   and end of requests;
 //! - the `footprint` of a task in bytes, which defaults to the bytes that its `mem` events write;
 //! - `disturbances` at the top level, which change the machine during the run.
 //!

@@ -17,8 +17,8 @@ pub enum Kind {
     Channel,
 }
 
-/// Types in the section "resources". rt-app creates its resources when they are referred to, so
-/// their declaration is optional. Pipes and sockets are an extension and must be declared.
+/// Types in the section "resources". rt-app creates its own resources at their first use, so
+/// declaring them is optional. Pipes and sockets are an extension and must be declared.
 const TYPES: &[&str] = &[
     "mutex",
     "wait",
@@ -126,7 +126,8 @@ impl Resources {
             match kind_name {
                 "mutex" => drop(self.get(Kind::Mutex, &member.key)),
                 "wait" => drop(self.get(Kind::Wait, &member.key)),
-                // Their users create these resources and are counted as a barrier's participants.
+                // These resources are created at their first use. A barrier's participants are the
+                // tasks that use it.
                 "barrier" | "timer" | "mem" | "iorun" => {}
                 "semaphore" => {
                     let start = value.map_or(Ok(0), |value| file.int(value, "", 0..=INT_MAX))?;

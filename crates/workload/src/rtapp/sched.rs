@@ -120,10 +120,10 @@ pub fn read<'n>(file: File, member: &'n Member, sched: &mut Sched<'n>) -> Result
     match member.key.as_str() {
         "policy" => sched.policy = Some(name(file, member)?),
         "priority" => {
-            let priority = file.int(member, " (nice -20..=19, real-time 1..=99)", -20..=99)?;
+            let priority = file.int(member, " (nice -20 to 19, real-time 1 to 99)", -20..=99)?;
             sched.priority = Some((priority, member));
         }
-        // Only values that do not clamp are accepted.
+        // Utilisation clamps are not modelled, so only values that have no effect are accepted.
         "util_min" | "util_max" => {
             let value: i64 = file.int(member, "", -1..=1024)?;
             let unclamped = if member.key == "util_min" { 0 } else { 1024 };

@@ -19,7 +19,7 @@ pub struct Task<'n> {
     pub delay_ns: u64,
     /// Number of rounds through all phases; `None` is endless.
     pub rounds: Option<u64>,
-    /// Working set in bytes; `None` means the bytes that its `mem` events write.
+    /// Working set in bytes. `None` means that it is the number of bytes that `mem` events write.
     pub footprint: Option<u64>,
     pub phases: Vec<Phase<'n>>,
     pub set: Settings<'n>,

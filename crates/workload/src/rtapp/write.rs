@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Conversion of workloads back into rt-app files, as far as the format can express them.
+//! Writes workloads as rt-app files. Fails for workloads that the format cannot express.
 //!
 //! Reading the written text yields the same tasks with the same behaviour. Only the name of the
 //! operations (`unit`) is lost. The extensions of the format (see the parent module) are used where
@@ -68,7 +68,7 @@ struct Group<'w> {
     name: String,
     spec: &'w TaskSpec,
     instances: u32,
-    /// Index in `Workload::tasks` if the task is a template for forks.
+    /// Index in `Workload::tasks` if the task is created by forks only.
     template: Option<u32>,
 }
 
@@ -96,8 +96,8 @@ fn groups(workload: &Workload) -> Result<Vec<Group<'_>>, Error> {
         };
         let is_equal = |group: &Group| started(group.spec) == started(spec);
         let last = groups.len().saturating_sub(1);
-        // The order of tasks determines their placement. Therefore only neighbours are grouped,
-        // except for templates.
+        // The order of tasks determines their placement. Therefore only neighbours in the list are
+        // grouped. Tasks that are created by forks may be anywhere.
         let known = groups
             .iter_mut()
             .enumerate()
@@ -115,8 +115,8 @@ fn groups(workload: &Workload) -> Result<Vec<Group<'_>>, Error> {
             }),
         }
     }
-    // Forks refer to tasks by name, and an object's name is its tasks' name. So names of forked
-    // tasks must be unique.
+    // In a file, a fork names its task, and the key of a task object is the name of its tasks.
+    // Names of forked tasks must therefore be unique.
     for group in groups.iter().filter(|group| group.template.is_some()) {
         if groups.iter().filter(|other| other.name == group.name).count() > 1 {
             return Err(Error::at(
@@ -129,7 +129,7 @@ fn groups(workload: &Workload) -> Result<Vec<Group<'_>>, Error> {
     Ok(groups)
 }
 
-/// The structure of a program: a prologue, then the phases, possibly within a loop.
+/// Structure of a program: an optional delay, then the phases, which may be within a loop.
 struct Shape {
     delay_us: u64,
     /// Index of the first step of the phases, and the index after the last.
@@ -184,8 +184,8 @@ impl Shape {
         .filter(|shape| shape.body.0 < shape.body.1)
     }
 
-    /// Returns how many `Done` steps follow from the structure and need not be written: one at the
-    /// end of each endless phase, or else one at the end of the whole program.
+    /// Returns how many `Done` steps need not be written, because the reader adds them: one at the
+    /// end of each endless phase or, if there is no such phase, one at the end of the program.
     fn implicit_dones(&self, program: &Program) -> usize {
         let ops = &program.ops;
         let phases = segments(ops, self.body.0, self.body.1);
@@ -204,7 +204,7 @@ impl Shape {
     }
 }
 
-/// Returns the index of the end of the loop that begins at `at`, if one does.
+/// Returns the index of the end of the loop that begins at `at`, or `None` if no loop begins there.
 fn loop_end(ops: &[Op], at: usize) -> Option<usize> {
     let Some(Op::LoopInit { counter }) = ops.get(at) else {
         return None;
@@ -399,7 +399,7 @@ impl Text<'_> {
             false => Err(self.unfit(group, &format!("the number {value}"))),
         };
         let name = |id: &ResourceId| quote(self.workload.resources[*id as usize].name());
-        // Three steps stand for a suspend or a resume.
+        // A suspend or a resume consists of three steps.
         if let [Op::Lock(m), between, Op::Unlock(n), ..] = ops
             && m == n
         {
@@ -479,9 +479,9 @@ fn is_setting(op: &Op) -> bool {
     )
 }
 
-/// Divides steps into phases. A phase consists of settings, followed either by a loop or by steps
-/// up to the next loop or setting. Returns (begin, end, rounds) of each. Steps that do not fit this
-/// structure are refused later.
+/// Divides the steps of a program into segments, which become phases. A segment consists of
+/// settings, followed either by a loop or by the steps up to the next loop or setting. Returns
+/// (begin, end, rounds) of each segment. Steps that do not fit this structure are refused later.
 fn segments(ops: &[Op], begin: usize, end: usize) -> Vec<(usize, usize, Option<u64>)> {
     let mut segments = Vec::new();
     let mut at = begin;
@@ -600,8 +600,8 @@ fn global(workload: &Workload, buffer: u64) -> Result<String, Error> {
     Ok(text)
 }
 
-/// Returns the size of the `mem` buffer, which all tasks share. If a task writes more bytes than its
-/// footprint, the footprint was limited by the buffer and equals its size.
+/// Returns the size of the `mem` buffer, which all tasks share. If a task writes more bytes than
+/// its footprint, the size of the buffer limited the footprint, so the two are equal.
 fn mem_buffer(workload: &Workload, groups: &[Group]) -> u64 {
     let cut = |group: &&Group| group.spec.footprint_bytes < written(workload, group);
     let cut = groups.iter().find(cut).map(|group| group.spec.footprint_bytes);

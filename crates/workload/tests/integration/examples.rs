@@ -26,7 +26,7 @@ fn read(path: &Path) -> Result<Workload, Error> {
     rtapp::read(&std::fs::read_to_string(path).unwrap(), &path.display().to_string())
 }
 
-/// Checks that a written workload has the same tasks when it is read.
+/// Checks that a workload has the same tasks after it was written to a file and read again.
 fn written_and_read(workload: &Workload) {
     let text = to_rtapp_json(workload).unwrap_or_else(|error| panic!("{error}"));
     let again = rtapp::read(&text, &workload.name).unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -34,8 +34,8 @@ fn written_and_read(workload: &Workload) {
     assert_eq!(to_rtapp_json(&again), Ok(text));
 }
 
-/// Returns whether a file is in the format before rt-app 1.0. Such files are fragments that are
-/// meant to be merged.
+/// Returns whether an example is in the format before rt-app 1.0. Such files are in the directory
+/// `merge`, because they are fragments of workloads.
 fn is_old_format(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str() == "merge")
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Machine code for calls: to helpers and kfuncs by address, to functions of the program directly,
-//! and to functions that raise faults.
+//! Emits machine code for calls. Helpers, kfuncs and functions that raise faults are called by
+//! address, functions of the program directly. The budget is the number of instructions that one
+//! call of a program may execute.
 
 use std::mem::offset_of;
 
@@ -16,7 +17,7 @@ use crate::engine::context::Entry;
 use crate::engine::raise;
 use crate::image::{CALL_FUNCTION, CALL_HELPER, Insn};
 
-/// Number of bpf_map_lookup_elem.
+/// Helper number of bpf_map_lookup_elem.
 const MAP_LOOKUP: i64 = 1;
 
 impl Translator<'_, '_> {
@@ -102,7 +103,7 @@ impl Translator<'_, '_> {
         Some(self.builder.ins().select(exists, value, none))
     }
 
-    /// Returns the value's constant, if it is one.
+    /// Returns the value as a number, if it is a constant.
     pub fn constant(&self, value: Value) -> Option<i64> {
         let dfg = &self.builder.func.dfg;
         match dfg.insts[dfg.value_def(dfg.resolve_aliases(value)).inst()?] {
@@ -114,7 +115,7 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// Clears r1 to r5, which a call clobbers.
+    /// Sets r1 to r5 to zero after a call.
     fn clobber(&mut self) {
         let zero = self.builder.ins().iconst(types::I64, 0);
         for register in 1..=5 {
@@ -129,7 +130,8 @@ impl Translator<'_, '_> {
         args
     }
 
-    /// Raises a fault unless the current context has one of these bits.
+    /// Raises a fault unless the current context has one of these bits, which means that it may
+    /// call the function.
     fn permit(&mut self, pc: usize, contexts: u32) {
         let current = self.load_field(types::I32, offset_of!(Context, contexts));
         let common = self.builder.ins().band_imm_s(current, i64::from(contexts));
@@ -140,7 +142,7 @@ impl Translator<'_, '_> {
         self.enter_block(next);
     }
 
-    /// Calls a Rust function with the context and these arguments.
+    /// Emits a call of a Rust function with the context and these arguments.
     pub fn call_entry(&mut self, entry: Entry, args: &[Value]) -> Value {
         let signature = self.builder.import_signature(signature(args.len()));
         let address = self.builder.ins().iconst(types::I64, entry as usize as i64);
@@ -149,7 +151,7 @@ impl Translator<'_, '_> {
         self.builder.inst_results(call)[0]
     }
 
-    /// Ends the block with a call that does not return.
+    /// Emits a call that raises a fault and does not return. Ends the block.
     pub fn fault(&mut self, pc: usize, why: Entry, args: &[Value]) {
         let at = self.builder.ins().iconst(types::I32, pc as i64);
         self.store_field(at, offset_of!(Context, pc));
@@ -157,8 +159,8 @@ impl Translator<'_, '_> {
         self.builder.ins().trap(TrapCode::unwrap_user(1));
     }
 
-    /// Continues in `next`, or raises a fault if the budget is used up. The variable for the
-    /// remaining budget must be up to date.
+    /// Emits a test of the budget: continues in `next`, or raises a fault if the budget is used up.
+    /// The variable for the remaining budget must be up to date.
     pub fn within_budget(&mut self, pc: usize, next: ir::Block) {
         let left = self.builder.use_var(self.left);
         let over = self.builder.ins().icmp_imm_s(IntCC::SignedLessThan, left, 0);

@@ -9,7 +9,7 @@ pub(crate) struct Compiled {
     pub range: std::ops::Range<u64>,
     /// Size of the largest machine frame in bytes.
     pub frame: u64,
-    /// Start address of each piece of machine code, ascending, with its BPF instruction. `None`
+    /// Start address of each range of machine code, ascending, with its BPF instruction. `None`
     /// marks code that the compiler added.
     pub(super) locations: Vec<(u64, Option<u32>)>,
     pub(super) module: Option<JITModule>,

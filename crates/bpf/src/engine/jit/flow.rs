@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Basic blocks of a BPF function and their dominator tree.
+//! Finds the basic blocks of a BPF function and their dominator tree.
 
 use crate::image::{Function, Insn};
 use crate::insn;
@@ -16,15 +16,15 @@ pub(super) struct Block {
     pub succs: Vec<usize>,
     /// Number of the block in a preorder walk of the dominator tree.
     enter: u32,
-    /// Largest such number in the block's subtree.
+    /// Largest number in a preorder walk of any block in this block's subtree.
     leave: u32,
 }
 
 /// The basic blocks of a function.
 pub(super) struct Flow {
-    /// All blocks, unreachable ones included, in the order of the code.
+    /// All blocks in the order of the code, including unreachable ones.
     pub blocks: Vec<Block>,
-    /// Reachable blocks, each after its dominators.
+    /// Reachable blocks, ordered so that each block follows its dominators.
     pub order: Vec<usize>,
 }
 
@@ -79,7 +79,7 @@ impl Flow {
         flow
     }
 
-    /// Returns the number of blocks that are the target of a backward jump.
+    /// Returns the number of loops: blocks that are the target of a backward jump.
     pub fn loops(&self) -> usize {
         let mut heads = vec![false; self.blocks.len()];
         for &from in &self.order {
@@ -96,8 +96,8 @@ impl Flow {
         a.enter <= b.enter && b.enter <= a.leave
     }
 
-    /// Computes immediate dominators by the iteration of Cooper, Harvey and Kennedy, and numbers
-    /// the tree that they form.
+    /// Computes immediate dominators with the iterative algorithm of Cooper, Harvey and Kennedy,
+    /// and numbers the blocks in a walk of the dominator tree.
     fn number_dominators(&mut self) {
         let mut rank = vec![usize::MAX; self.blocks.len()];
         for (n, &block) in self.order.iter().enumerate() {
@@ -122,7 +122,7 @@ impl Flow {
                         }
                         a
                     })
-                    .expect("a reachable block has a predecessor before it");
+                    .expect("a reachable block follows one of its predecessors");
                 changed |= idom[n] != new;
                 idom[n] = new;
             }

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Translation of one BPF function to Cranelift's intermediate representation.
+//! Translates one BPF function to Cranelift's intermediate representation.
+//!
+//! The budget is the number of instructions that one call of a program may execute. A trap is an
+//! instruction that the linker inserted for a reference to something that the simulator does not
+//! have. It raises a fault when it is executed.
 
 use std::mem::offset_of;
 
@@ -30,12 +34,12 @@ pub(super) struct Translator<'a, 'b> {
     pub block: usize,
     pub known: Known,
     pub context: Value,
-    /// Flags of accesses to program memory. They may trap, so the compiler must neither drop nor
-    /// move them.
+    /// Flags of accesses to program memory. Such accesses may trap, so the compiler must neither
+    /// drop nor move them.
     pub heap: MemFlagsData,
     /// Flags of accesses to fields of the context.
     pub fields: MemFlagsData,
-    /// Flags of accesses to the cache lines' words, which never trap.
+    /// Flags of accesses to the words of the cache model, which never trap.
     pub lines: MemFlagsData,
     /// Variables for r0 to r9.
     registers: Vec<Variable>,
@@ -43,16 +47,17 @@ pub(super) struct Translator<'a, 'b> {
     fp: Option<Value>,
     /// Variable for the remaining budget.
     pub left: Variable,
-    /// Number of translated instructions of the current block that are not yet subtracted from
+    /// Number of instructions of the current block that are translated, but not yet subtracted from
     /// `left`.
     uncounted: i64,
-    /// Variable for the iterations that `may_goto` has left.
+    /// Variable for the number of times that `may_goto` may still continue a loop.
     loops: Option<Variable>,
     blocks: Vec<ir::Block>,
-    /// Whether the function calls anything and must therefore store the next frame's pointer.
-    /// Always true with the sanitizer.
+    /// Whether the function calls anything. It must then store the next frame's pointer. Always
+    /// true with the sanitizer.
     calls: bool,
-    /// Provenances of the registers; `None` without the sanitizer.
+    /// Provenances of the registers (the objects to which they point), or `None` without the
+    /// sanitizer.
     pub provenances: Option<Provenances>,
 }
 
@@ -131,7 +136,8 @@ pub(super) fn translate(
     t.builder.ins().jump(first, &[]);
 
     // A block is sealed as soon as all its predecessors are translated. Registers then keep their
-    // SSA values across blocks, and with them the address checks already made.
+    // SSA values across blocks. An address check in one block thus serves the blocks that it
+    // dominates.
     let mut missing: Vec<usize> = flow.blocks.iter().map(|block| block.preds.len()).collect();
     missing[0] += 1;
     let mut arrived = |t: &mut Translator<'_, '_>, n: usize| {
@@ -158,7 +164,7 @@ impl Translator<'_, '_> {
     pub fn get(&mut self, register: u8) -> Value {
         match self.registers.get(usize::from(register)) {
             Some(&variable) => self.builder.use_var(variable),
-            None => self.fp.expect("the frame is set up where r10 is used"),
+            None => self.fp.expect("a function that uses r10 has set up its frame"),
         }
     }
 
@@ -178,7 +184,7 @@ impl Translator<'_, '_> {
         self.builder.seal_block(block);
     }
 
-    /// Returns the remaining budget after the instructions translated so far.
+    /// Returns the budget that remains after the instructions translated so far.
     pub fn counted(&mut self) -> Value {
         let left = self.builder.use_var(self.left);
         if self.uncounted == 0 {
@@ -190,7 +196,8 @@ impl Translator<'_, '_> {
         left
     }
 
-    /// Loads the frame pointer from the context and stores the next frame's pointer there.
+    /// Emits code that loads the frame pointer from the context and stores the next frame's pointer
+    /// there.
     fn frame(&mut self, index: usize, uses_fp: bool) {
         if !uses_fp && !self.calls {
             return;
@@ -255,7 +262,7 @@ impl Translator<'_, '_> {
                 self.write_back();
                 self.fault(pc, raise::trap, &[]);
                 // The instructions that follow cannot be executed, but the flow graph contains
-                // them.
+                // them, so they are translated into a block that is never entered.
                 let dead = self.builder.create_block();
                 self.enter_block(dead);
             }
@@ -295,7 +302,7 @@ impl Translator<'_, '_> {
         if i.off >= 0 {
             return self.branch(i, target);
         }
-        // A backward jump tests the budget, but only if it is taken.
+        // A backward jump tests the budget only if it is taken.
         let back = self.builder.create_block();
         self.branch(i, back);
         self.enter_block(back);
@@ -309,10 +316,12 @@ impl Translator<'_, '_> {
         }
         let next = self.blocks[self.block + 1];
         if i.op == insn::MAY_GOTO {
-            let variable = self.loops.expect("declared where may_goto is used");
+            let variable = self
+                .loops
+                .expect("a function that uses may_goto has declared its counter");
             let loops = self.builder.use_var(variable);
             let fewer = self.builder.ins().iadd_imm_s(loops, -1);
-            // A counter of 0 stays 0, so the jump is taken again the next time.
+            // A counter of 0 stays 0, so that may_goto also jumps the next time.
             let over = self.builder.ins().icmp_imm_s(IntCC::Equal, loops, 0);
             let fewer = self.builder.ins().select(over, loops, fewer);
             self.builder.def_var(variable, fewer);
@@ -362,7 +371,7 @@ impl Translator<'_, '_> {
         self.builder.ins().brif(condition, target, &[], next, &[]);
     }
 
-    /// Translates ALU and ALU64. Returns `false` if there is no such operation.
+    /// Translates ALU and ALU64. Returns `false` if the operation does not exist.
     fn alu(&mut self, i: &Insn, ty: Type) -> bool {
         let op = i.op & 0xf0;
         let register = i.op & insn::X != 0;
@@ -431,7 +440,7 @@ impl Translator<'_, '_> {
         self.builder.ins().sextend(to, low)
     }
 
-    /// Divides as BPF does: x / 0 is 0, x % 0 is x, and the smallest number divided by -1 is
+    /// Divides as BPF does: `x / 0` is 0, `x % 0` is `x`, and the smallest number divided by -1 is
     /// itself.
     fn divide(&mut self, i: &Insn, ty: Type, a: Value, b: Value) -> Value {
         let modulo = i.op & 0xf0 == alu::MOD;
@@ -461,8 +470,8 @@ impl Translator<'_, '_> {
         self.builder.ins().select(by_zero, otherwise, result)
     }
 
-    /// Converts a pointer into the arena to the kernel's address or the program's address. NULL
-    /// stays NULL.
+    /// Converts a pointer into the arena between the kernel's address and the program's address.
+    /// NULL stays NULL.
     fn cast(&mut self, i: &Insn, value: Value) -> Value {
         let base = if i.imm == insn::CAST_USER {
             self.cx.arena_user

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Machine code for loads and stores, and for the checks of their addresses.
+//! Emits machine code for loads and stores, and for the checks of their addresses.
 //!
-//! Only the base register is checked: one shift and one comparison show whether it points into the
-//! region. The 16-bit offset of the access can leave the region only into inaccessible margins. A
-//! load through a base below 64 KiB reads from the middle of an area of zeros, and all later loads
-//! through the same SSA value use that substitute base. One check is therefore enough for all
-//! loads, or all stores, that it dominates. Frame pointers and constants that point into the region
-//! need no check.
+//! Only the base register is checked. One shift and one comparison show whether the register points
+//! into the region, the memory that programs may access. The 16-bit offset of an access can leave
+//! the region only into inaccessible margins.
+//!
+//! A load through a base below 64 KiB (NULL plus an offset) must return zero. Such a load, and all
+//! later loads through the same SSA value, use another base instead, which points to the middle of
+//! an area of zeros. One check is therefore enough for all loads that it dominates. The same is
+//! true for stores. Frame pointers, and constants that point into the region, need no check.
 
 use std::collections::{HashMap, HashSet};
 use std::mem::offset_of;
@@ -23,16 +25,17 @@ use crate::insn::FRAME;
 use crate::insn::{self, atomic};
 use crate::memory::{NULL_LIMIT, OWN_SHIFT, REACH, SHIFT};
 
-/// Facts about the SSA values of one function.
+/// Properties of the SSA values of one function that are already known, so that no test is emitted
+/// again.
 #[derive(Default)]
 pub(super) struct Known {
-    /// Checked base values: for each, the block of the check and the base to use instead.
+    /// Base values that were checked. For each, the block of the check and the base to use instead.
     checked: HashMap<Value, Vec<(usize, Value)>>,
     /// Base values that were checked to point into the program's own, writable memory, with the
     /// blocks of the checks.
     own: HashMap<Value, Vec<usize>>,
-    /// Values that lie in the region without a check, each with its distance from a value that
-    /// certainly lies there.
+    /// Values that are known to lie in the region without a check, each with its distance from a
+    /// value that certainly lies there.
     inside: HashMap<Value, i64>,
     /// Values in `inside` that are addresses of kernel memory.
     kernel: HashSet<Value>,
@@ -40,12 +43,13 @@ pub(super) struct Known {
     stack: HashSet<Value>,
     /// Address of a callback's arguments, which lie on the BPF stack.
     arguments: Option<Value>,
-    /// Cache lines that this CPU's cache holds: for each, the block that fetched the line and
-    /// whether it may be stored to.
+    /// Cache lines that this CPU's cache holds. For each, the block that fetched the line and
+    /// whether the program may store to the line.
     touched: HashMap<LineKey, Vec<(usize, bool)>>,
 }
 
-/// A cache line of program memory: a known line, or the line at a distance from a value.
+/// A cache line of program memory, either at a constant address or at a constant distance from a
+/// value.
 #[derive(PartialEq, Eq, Hash)]
 enum LineKey {
     Line(u64),
@@ -99,7 +103,7 @@ impl Translator<'_, '_> {
         let value = self.builder.func.dfg.resolve_aliases(value);
         if let Some(&far) = self.known.inside.get(&value) {
             let far = far.saturating_add(offset);
-            // The limit leaves room for the offset of an access.
+            // The limit leaves room for the offset of an access that uses the sum as its base.
             if far.unsigned_abs() < REACH / 2 {
                 self.known.inside.insert(sum, far);
                 if self.known.kernel.contains(&value) {
@@ -112,7 +116,7 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// Checks the base of a load and returns the value to use as the base.
+    /// Emits a check of the base of a load, and returns the value to use as the base.
     fn readable(&mut self, pc: usize, base: Value, offset: i32) -> Value {
         let base = self.builder.func.dfg.resolve_aliases(base);
         if self.known.inside.contains_key(&base) {
@@ -139,8 +143,8 @@ impl Translator<'_, '_> {
             .builder
             .ins()
             .icmp_imm_s(IntCC::UnsignedLessThan, base, NULL_LIMIT as i64);
-        // Only this block loads the substitute, so that accesses with a valid base do not pay for
-        // it.
+        // Only a cold block loads the substitute, so that accesses with a valid base do not become
+        // slower.
         let (substitute, bad) = (self.cold_block(), self.cold_block());
         self.builder.ins().brif(null, substitute, &[], bad, &[]);
         self.enter_block(substitute);
@@ -154,8 +158,8 @@ impl Translator<'_, '_> {
         safe
     }
 
-    /// Checks that a store through `base` goes to the program's own memory, or to a field of a
-    /// kernel object that programs may write. Returns the value to use as the base.
+    /// Emits a check that a store through `base` goes to the program's own memory, or to a field of
+    /// a kernel object that programs may write. Returns the value to use as the base.
     fn writable(&mut self, pc: usize, base: Value, i: &Insn) -> Value {
         let base = self.builder.func.dfg.resolve_aliases(base);
         let inside = self.known.inside.contains_key(&base) && !self.known.kernel.contains(&base);
@@ -168,7 +172,8 @@ impl Translator<'_, '_> {
         self.enter_block(slow);
         let plain = i.op & 0xe0 == insn::MEM;
         if plain && self.cx.region().may_be_field(i.off.into(), insn::size(i.op)) {
-            // `base` is not recorded as checked: another field of the object may be read-only.
+            // `base` is not recorded as checked, because another field of the object may be
+            // read-only.
             let at = self.builder.ins().iconst(types::I32, pc as i64);
             self.store_field(at, offset_of!(Context, pc));
             let offset = self.builder.ins().iconst(types::I64, i64::from(i.off));
@@ -190,7 +195,7 @@ impl Translator<'_, '_> {
         blocks.iter().any(|&block| self.flow.dominates(block, self.block))
     }
 
-    /// Converts an address in the region to the host's address.
+    /// Converts an address in the region to the host's address of the same memory.
     pub fn host(&mut self, addr: Value) -> Value {
         match self.cx.delta {
             0 => addr,
@@ -201,8 +206,8 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// Compares an address with the region's base, in the bits from `shift` up; the result is true
-    /// if they differ.
+    /// Emits a comparison of an address with the region's base, in the bits from `shift` up. The
+    /// result is true if the bits differ.
     fn differs_from_base(&mut self, addr: Value, shift: u32) -> Value {
         let tag = self.builder.ins().ushr_imm_u(addr, i64::from(shift));
         self.builder
@@ -210,10 +215,10 @@ impl Translator<'_, '_> {
             .icmp_imm_s(IntCC::NotEqual, tag, (self.cx.base >> shift) as i64)
     }
 
-    /// Emits a test whether this CPU's cache holds the line of an access, and a call that fetches
-    /// it otherwise. The function's own frame and a callback's arguments need no test. A line that
-    /// was tested before needs none either, because no other CPU can take lines away while a
-    /// program runs.
+    /// Emits a test whether this CPU's cache holds the cache line of an access, and a call that
+    /// fetches the line if not. The function's own frame and a callback's arguments need no test. A
+    /// line that was tested before needs none either, because no other CPU can take lines away
+    /// while a program runs.
     fn touch(&mut self, base: Value, offset: i32, store: bool) {
         if self.cx.lines().never_move() {
             return;
@@ -311,12 +316,12 @@ impl Translator<'_, '_> {
         true
     }
 
-    /// Loads the value of an instruction and extends it to 64 bits.
+    /// Emits a load and extends its value to 64 bits.
     ///
     /// A load outside of the function's own frame may fault. It must be a machine instruction of
-    /// its own, because otherwise the faulting BPF instruction would be unknown. The compiler
-    /// merges a load into another instruction only if the load does not extend and no sequence
-    /// point follows it.
+    /// its own, because otherwise the faulting BPF instruction would be unknown. The compiler does
+    /// not merge a load into another instruction if the load extends its value, or if a sequence
+    /// point follows the load.
     fn load_at(&mut self, base: Value, i: &Insn, signed: bool) -> Value {
         let address = self.host(base);
         let (memory, offset, wide) = (self.heap, i.off, types::I64);
@@ -338,9 +343,10 @@ impl Translator<'_, '_> {
 
     /// Stores the value of an instruction.
     ///
-    /// A store outside of the function's own frame may fault, even if it stores the value just
-    /// loaded or if the next store overwrites it. A sequence point keeps the compiler from removing
-    /// such a store. It also keeps it from folding an extending load into the store.
+    /// A store outside of the function's own frame may fault. It must be kept even if it stores the
+    /// value that was just loaded, or if the next store overwrites it. A sequence point keeps the
+    /// compiler from removing the store. The sequence point also keeps the compiler from folding an
+    /// extending load into the store.
     fn store_at(&mut self, base: Value, i: &Insn, value: Value) {
         let address = self.host(base);
         self.builder.ins().store(self.heap, value, address, i.off);
@@ -349,8 +355,8 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// Returns the distance of an access from the frame pointer, if it is known and the access lies
-    /// in the frame.
+    /// Returns the offset of an access from the frame pointer, if the offset is known and the
+    /// access lies in the frame.
     pub fn in_frame(&self, base: Value, i: &Insn) -> Option<i64> {
         let base = self.builder.func.dfg.resolve_aliases(base);
         let far = self

@@ -2,10 +2,17 @@
 //! The JIT compiler, which translates each BPF function to a machine function through Cranelift.
 //!
 //! A machine function takes the [`Context`] and r1 to r5 and returns r0, as helpers do. BPF
-//! registers are SSA variables. The remaining budget is another variable, stored in the context at
-//! calls and at the end. `function` translates instructions, with loads and stores in `memory` and
-//! calls in `call`. `sanitizer` adds the checks of the sanitizer, `flow` orders the blocks, and
-//! `pages` allocates memory for the code.
+//! registers are SSA variables. Another variable contains the number of instructions that the call
+//! may still execute (its budget). It is stored in the context at calls and at the end.
+//!
+//! | module | content |
+//! |---|---|
+//! | `function` | translation of instructions |
+//! | `memory` | loads and stores |
+//! | `call` | calls |
+//! | `sanitizer` | checks of the sanitizer |
+//! | `flow` | basic blocks and their order |
+//! | `pages` | memory for the code |
 
 mod call;
 pub(super) mod compiled;
@@ -33,15 +40,15 @@ use pages::Pages;
 
 /// Reasons for which a program is not compiled.
 pub(crate) enum Error {
-    /// The program exceeds a limit of the compiler, and the interpreter runs it.
+    /// The program exceeds a limit of the compiler. The interpreter runs it instead.
     TooLarge(String),
     /// The host does not support or allow compilation.
     Failed(String),
 }
 
-/// Limits on the size of a function and of a program that the JIT compiles. Compile time grows
-/// faster than linearly with a function's size, most of all for nested loops. At these limits a
-/// function takes about one second, or two with the sanitizer.
+/// Limits on the size of a function and of a program that the JIT compiles. The compile time of a
+/// function grows faster than its size, most of all with nested loops. A function at these limits
+/// takes about one second to compile, or two with the sanitizer.
 const MAX_INSNS: usize = 16 << 10;
 const MAX_BLOCKS: usize = 8 << 10;
 const MAX_LOOPS: usize = 128;
@@ -49,7 +56,7 @@ const MAX_PROGRAM: usize = 128 << 10;
 const MAX_FUNCTIONS: usize = 4096;
 
 /// Average number of bytes of machine code reserved for one instruction. The largest average seen
-/// is 160, with the sanitizer.
+/// is 160 bytes, with the sanitizer.
 const CODE_PER_INSN: usize = 1024;
 
 /// Compiles all functions. Returns the code and the entry point of each function.
@@ -93,7 +100,9 @@ impl Error {
 
 impl<E: std::error::Error> From<E> for Error {
     fn from(error: E) -> Error {
-        Error::Failed(format!("JIT compiler: {error}; the interpreter needs none"))
+        Error::Failed(format!(
+            "the JIT compiler failed: {error}; the interpreter works without it"
+        ))
     }
 }
 
@@ -103,7 +112,8 @@ fn new_module(cx: &Context) -> Result<JITModule, Error> {
     flags.set("is_pic", "false")?;
     flags.set("unwind_info", "false")?;
     flags.set("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" })?;
-    let isa = cranelift_native::builder().map_err(|message| Error::Failed(format!("JIT compiler: {message}")))?;
+    let isa =
+        cranelift_native::builder().map_err(|message| Error::Failed(format!("the JIT compiler failed: {message}")))?;
     let isa = isa.finish(settings::Flags::new(flags))?;
     let mut builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
     builder.memory_provider(Box::new(Pages::reserve(CODE_PER_INSN * (cx.code.insns.len() + 16))?));
@@ -131,7 +141,7 @@ fn build(cx: &Context, flows: &[Flow]) -> Result<(Compiled, Vec<Entry>), Error> 
         }
         let code = context
             .compiled_code()
-            .ok_or_else(|| Error::Failed("JIT compiler: no code".into()))?;
+            .ok_or_else(|| Error::Failed("the JIT compiler failed: it produced no code".into()))?;
         let own = frame_size(code);
         if own > host_stack::MAX_FRAME {
             let (name, most) = (format!("function {name}"), host_stack::MAX_FRAME as usize);
@@ -182,8 +192,8 @@ fn build(cx: &Context, flows: &[Flow]) -> Result<(Compiled, Vec<Entry>), Error> 
     Ok((compiled, entries))
 }
 
-/// Converts the compiler's error about a function: either one of its limits is reached, or it does
-/// not work on this host.
+/// Converts the compiler's error about a function. Either the function exceeds a limit of the
+/// compiler, or the compiler does not work on this host.
 fn refused(function: &str, error: ModuleError) -> Error {
     match error {
         ModuleError::Compilation(limit @ (CodegenError::ImplLimitExceeded | CodegenError::CodeTooLarge)) => {
@@ -196,8 +206,8 @@ fn refused(function: &str, error: ModuleError) -> Error {
     }
 }
 
-/// Returns the stack that a call of the function uses in bytes: return address, frame pointer and
-/// frame.
+/// Returns the number of bytes of stack that a call of the function uses: return address, frame
+/// pointer and frame.
 fn frame_size(code: &CompiledCode) -> u64 {
     let frame = code
         .buffer
@@ -206,10 +216,10 @@ fn frame_size(code: &CompiledCode) -> u64 {
     u64::from(frame) + 16
 }
 
-/// Returns the signature of compiled functions: the context and r1 to r5, returning r0. A function
-/// saves no registers on entry, because the calling convention preserves none: the trampolines save
-/// them all, so that a fault can restore them. With the sanitizer, Rust code calls the functions,
-/// so they use the C convention.
+/// Returns the signature of compiled functions, which take the context and r1 to r5 and return r0.
+/// Their calling convention preserves no registers, so a function saves none on entry. The
+/// trampolines save them all, so that a fault can restore them. With the sanitizer, Rust code calls
+/// the functions, so they use the C convention.
 fn own_signature(cx: &Context) -> Signature {
     let mut signature = signature(5);
     if cx.sanitizer.is_none() {
@@ -218,8 +228,8 @@ fn own_signature(cx: &Context) -> Signature {
     signature
 }
 
-/// Returns the signature of a Rust function: the context and the first `args` of r1 to r5,
-/// returning r0.
+/// Returns the signature of a Rust function, which takes the context and the first `args` of r1 to
+/// r5 and returns r0.
 fn signature(args: usize) -> Signature {
     let mut signature = Signature::new(CallConv::SystemV);
     signature.params.extend((0..=args).map(|_| AbiParam::new(types::I64)));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Memory for the machine code of one program.
 //!
-//! All code lies in one piece, so that relative calls reach every function and the program uses one
-//! memory mapping of the host.
+//! All code lies in one contiguous mapping, so that relative calls reach every function and the
+//! program uses one memory mapping of the host.
 
 use std::io;
 
@@ -23,10 +23,10 @@ pub(super) struct Pages {
 unsafe impl Send for Pages {}
 
 impl Pages {
-    /// Reserves addresses. The host allocates memory when the pages are written.
+    /// Reserves address space. The host allocates memory only when the pages are written.
     pub fn reserve(bytes: usize) -> io::Result<Pages> {
         let size = bytes.max(1).next_multiple_of(PAGE as usize);
-        // SAFETY: a new mapping, at an address that the host chooses.
+        // SAFETY: this is a new mapping, at an address that the host chooses.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -50,7 +50,7 @@ impl Pages {
     /// Unmaps the pages after the first `size` bytes. `size` is a multiple of the page size.
     fn shrink(&mut self, size: usize) {
         if size < self.size {
-            // SAFETY: an unused part of this value's mapping.
+            // SAFETY: this part of the mapping is unused.
             unsafe { libc::munmap(self.start.add(size).cast(), self.size - size) };
             self.size = size;
         }
@@ -109,7 +109,9 @@ mod tests {
         assert!(pages.allocate(8, 8, JITMemoryKind::Writable).is_err());
         // SAFETY: the pages are alive and hold 8192 bytes.
         unsafe { second.add(6999).write(0xc3) };
-        pages.finalize(BranchProtection::None).expect("it becomes executable");
+        pages
+            .finalize(BranchProtection::None)
+            .expect("the pages become executable");
         assert_eq!(unsafe { second.add(6999).read() }, 0xc3);
     }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The sanitizer's part of compiled code.
+//! Emits the sanitizer's checks in compiled code.
 //!
-//! Each register has a variable with its provenance. The code calls the checks in `sanitizer`
-//! before accesses and around calls. An access to the function's own frame at a known offset needs
-//! no check; the shadow of the stack records the provenance of a spilled value. Without the
-//! sanitizer these functions emit nothing.
+//! The sanitizer knows the provenance of each value: the object to which the value points, if it is
+//! a pointer. Each register has a variable with its provenance. The code calls the checks in
+//! `sanitizer` before accesses and around calls. An access to the function's own frame at a known
+//! offset needs no check. For values that are spilled to the stack, a shadow of the stack records
+//! the provenances. If the sanitizer is off, these functions emit nothing.
 
 use std::mem::offset_of;
 
@@ -22,21 +23,21 @@ use crate::sanitizer;
 pub(super) struct Provenances {
     /// Variables for the provenances of r0 to r9.
     registers: Vec<Variable>,
-    /// Provenance of r10, and the end of the frame's part of the stack's shadow.
+    /// Provenance of r10, and the end of the frame in the shadow of the stack.
     frame: Option<(Value, Value)>,
 }
 
-/// Source of a loaded value's provenance.
+/// How the provenance of a loaded value is determined.
 pub(super) enum Loaded {
     Unchecked,
     Known(Value),
-    /// The value was spilled at this distance from the frame pointer.
+    /// The value was spilled to the stack at this distance from the frame pointer.
     Spilled(i64),
 }
 
 impl Translator<'_, '_> {
-    /// Defines the provenances at the start of a function: arguments have those that the caller
-    /// stored, other registers have none.
+    /// Defines the provenances at the start of a function. Arguments have the provenances that the
+    /// caller stored. Other registers have none.
     pub fn init_provenances(&mut self) {
         if self.cx.sanitizer.is_none() {
             return;
@@ -74,7 +75,12 @@ impl Translator<'_, '_> {
         let provenances = self.provenances.as_ref().expect("the sanitizer is on");
         match provenances.registers.get(usize::from(register)) {
             Some(&variable) => self.builder.use_var(variable),
-            None => provenances.frame.expect("the frame is set up where r10 is used").0,
+            None => {
+                provenances
+                    .frame
+                    .expect("a function that uses r10 has set up its frame")
+                    .0
+            }
         }
     }
 
@@ -100,8 +106,8 @@ impl Translator<'_, '_> {
         self.set_prov(i.dst, prov);
     }
 
-    /// Sets the provenance of an ALU result, like `provenance` in the interpreter. Must be called
-    /// before the registers change.
+    /// Sets the provenance of an ALU result by the same rules as `provenance` in the interpreter.
+    /// Must be called before the registers change.
     pub fn set_alu_prov(&mut self, i: &Insn, ty: Type) {
         if self.provenances.is_none() {
             return;
@@ -142,7 +148,8 @@ impl Translator<'_, '_> {
         self.set_prov(i.dst, prov);
     }
 
-    /// Checks the registers that an instruction uses, like `sanitizer::before` in the interpreter.
+    /// Emits checks of the registers that an instruction uses, as `sanitizer::before` does in the
+    /// interpreter.
     pub fn register_checks_before(&mut self, pc: usize, i: &Insn) {
         let Some(state) = &self.cx.sanitizer else { return };
         let register_checks_before = state.register_checks_before(pc);
@@ -162,7 +169,7 @@ impl Translator<'_, '_> {
             self.call_entry(sanitizer::read, &[pc, register, prov]);
             self.end_cold(next);
         }
-        // The provenances before the addition of a variable number changes them.
+        // The addition of a variable number changes the provenances below, so they are read first.
         let provs = [i.dst, i.src].map(|register| self.prov_if_used(i, register));
         let (src_varies, dst_varies) = register_checks_before.varies();
         if src_varies || dst_varies {
@@ -211,8 +218,8 @@ impl Translator<'_, '_> {
         (used && (register == i.dst || i.op & insn::X != 0)).then(|| self.prov(register))
     }
 
-    /// Marks the provenance of a pointer to which the program adds a number that the verifier would
-    /// not know.
+    /// Marks the provenance of a pointer to which the program adds a number whose value the
+    /// verifier would not know.
     fn vary(&mut self, register: u8, pointer: Value, number: Value) {
         if self.constant(pointer).is_some() {
             return;
@@ -226,8 +233,8 @@ impl Translator<'_, '_> {
         self.set_prov(register, prov);
     }
 
-    /// Enters a cold block that runs if `condition` is not 0. Returns the block in which
-    /// [`Translator::end_cold`] continues.
+    /// Starts a cold block, which runs if `condition` is not 0. Returns the block in which the code
+    /// continues after [`Translator::end_cold`].
     fn begin_cold(&mut self, condition: Value) -> ir::Block {
         let (cold, next) = (self.cold_block(), self.builder.create_block());
         self.builder.ins().brif(condition, cold, &[], next, &[]);
@@ -245,12 +252,12 @@ impl Translator<'_, '_> {
         self.builder.ins().iconst(types::I64, meta as i64)
     }
 
-    /// Emits the check before LDX and returns the source of the provenance.
+    /// Emits the check before LDX. Returns how the provenance of the loaded value is determined.
     pub fn check_load(&mut self, pc: usize, i: &Insn, base: Value) -> Loaded {
         if self.provenances.is_none() {
             return Loaded::Unchecked;
         }
-        // A misaligned access to the stack takes the general path, which refuses it.
+        // The general path reports a misaligned access to the stack.
         if let Some(far) = self.in_frame(base, i)
             && far % insn::size(i.op) as i64 == 0
         {
@@ -283,7 +290,7 @@ impl Translator<'_, '_> {
 
     fn shadow(&self) -> Value {
         let frame = self.provenances.as_ref().and_then(|provenances| provenances.frame);
-        frame.expect("the frame is set up where r10 is used").1
+        frame.expect("a function that uses r10 has set up its frame").1
     }
 
     /// Emits the check before ST and STX.
@@ -313,7 +320,8 @@ impl Translator<'_, '_> {
         self.call_entry(sanitizer::store, &[base, meta, prov, value, value_prov]);
     }
 
-    /// Emits the check before an atomic operation. Its result is a number, not a pointer.
+    /// Emits the check before an atomic operation, whose result is always a number and never a
+    /// pointer.
     pub fn check_atomic(&mut self, pc: usize, i: &Insn, base: Value, is_load: bool) {
         if self.provenances.is_none() {
             return;

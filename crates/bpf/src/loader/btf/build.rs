@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Construction of BTF, one type at a time.
+//! Builder of BTF (a table of C types), which adds one type at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,9 +9,9 @@ use super::{Btf, Composite, EXTERN, GLOBAL, INT_BOOL, INT_CHAR, INT_SIGNED, Kind
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     btf: Btf,
-    /// Ids by a text that is the same for equal types.
+    /// Id of each type, by a text that identifies the type.
     known: BTreeMap<String, u32>,
-    /// Structs with a definition in progress.
+    /// Structs that are being defined.
     begun: BTreeSet<u32>,
 }
 
@@ -31,7 +31,7 @@ const INTS: [(&str, u32, u8); 12] = [
     ("unsigned long long", 8, 0),
 ];
 
-/// Names of integer types in the kernel and in the C library.
+/// Names that the kernel and the C library use for integer types.
 const ALIASES: [(&str, &str); 28] = [
     ("bool", "_Bool"),
     ("u8", "unsigned char"),
@@ -64,7 +64,7 @@ const ALIASES: [(&str, &str); 28] = [
 ];
 
 impl Builder {
-    /// Makes a table that contains only `void`.
+    /// Makes a table that contains only the type `void`.
     pub fn new() -> Builder {
         Builder::default()
     }
@@ -94,8 +94,8 @@ impl Builder {
         self.intern(key, |_| Type { name: "".into(), kind })
     }
 
-    /// Returns an integer type by its C name or alias (`unsigned int`, `u32`), or a typedef made
-    /// before; `None` if the name is unknown.
+    /// Returns the type with this name: an integer type (`unsigned int`), an alias (`u32`), or a
+    /// typedef that was added before. Returns `None` if the name is unknown.
     pub fn by_name(&mut self, name: &str) -> Option<u32> {
         if let Some(&id) = self.known.get(&format!("ordinary {name}")) {
             return Some(id);
@@ -122,7 +122,7 @@ impl Builder {
         Some(self.typedef(name, base))
     }
 
-    /// Adds `typedef to name`, unless the name is already defined.
+    /// Adds a typedef with this name for the type `to`, unless the name is already defined.
     pub fn typedef(&mut self, name: &str, to: u32) -> u32 {
         self.intern(format!("ordinary {name}"), |_| Type {
             name: name.into(),
@@ -130,22 +130,22 @@ impl Builder {
         })
     }
 
-    /// Adds `to *`.
+    /// Adds the type "pointer to `to`".
     pub fn ptr(&mut self, to: u32) -> u32 {
         self.unnamed(format!("ptr {to}"), Kind::Ptr(to))
     }
 
-    /// Adds `const to`.
+    /// Adds the type "const `to`".
     pub fn constant(&mut self, to: u32) -> u32 {
         self.unnamed(format!("const {to}"), Kind::Const(to))
     }
 
-    /// Adds `volatile to`.
+    /// Adds the type "volatile `to`".
     pub fn volatile(&mut self, to: u32) -> u32 {
         self.unnamed(format!("volatile {to}"), Kind::Volatile(to))
     }
 
-    /// Adds `ty [len]`.
+    /// Adds the type "array of `len` elements of type `ty`".
     pub fn array(&mut self, ty: u32, len: u32) -> u32 {
         let index = self.by_name("unsigned int").unwrap_or(0);
         self.unnamed(format!("array {ty} {len}"), Kind::Array { ty, index, len })
@@ -160,19 +160,19 @@ impl Builder {
         })
     }
 
-    /// Returns whether this is a declaration without a definition so far.
+    /// Returns whether the type is so far only declared and not defined.
     pub fn is_forward(&self, id: u32) -> bool {
         matches!(self.btf.kind(id), Kind::Fwd { .. })
     }
 
-    /// Starts the definition of a struct, so that its members may point to it. Returns `false` if
-    /// the definition has already started.
+    /// Starts the definition of a struct. From then on its members may be pointers to the struct.
+    /// Returns `false` if the definition has already started.
     pub(crate) fn begin(&mut self, id: u32) -> bool {
         self.is_forward(id) && self.begun.insert(id)
     }
 
-    /// Turns a [forward declaration](Builder::forward) into a definition with the same id. Ignored
-    /// if the type is already defined.
+    /// Turns a [forward declaration](Builder::forward) into a definition with the same id. Does
+    /// nothing if the type is already defined.
     pub fn define(&mut self, id: u32, composite: Composite) {
         if let Kind::Fwd { union } = self.btf.types[id as usize].kind {
             self.btf.types[id as usize].kind = if union {
@@ -183,7 +183,7 @@ impl Builder {
         }
     }
 
-    /// Adds an enumeration of `size` bytes; 8 bytes make an ENUM64.
+    /// Adds an enumeration of `size` bytes. 8 bytes make an ENUM64.
     pub fn enumeration(&mut self, name: &str, size: u32, signed: bool, values: &[(&str, i64)]) -> u32 {
         let values = values.iter().map(|&(name, value)| (name.into(), value)).collect();
         let kind = Kind::Enum {
@@ -193,7 +193,7 @@ impl Builder {
             values,
         };
         match self.find_tagged(name) {
-            // A prototype may mention the enumeration before its definition.
+            // A prototype may have mentioned the enumeration before its definition.
             Some(id) if matches!(self.btf.kind(id), Kind::Enum { values, .. } if values.is_empty()) => {
                 self.btf.replace(id, kind);
                 id
@@ -205,8 +205,8 @@ impl Builder {
         }
     }
 
-    /// Adds `enum name` of this size in bytes. Its [values](Builder::enumeration) may be added
-    /// later.
+    /// Adds an enumeration with this name and size in bytes, but without values.
+    /// [`Builder::enumeration`] may add the values later.
     pub fn named_enum(&mut self, name: &str, size: u32) -> u32 {
         self.find_tagged(name)
             .unwrap_or_else(|| self.enumeration(name, size, false, &[]))
@@ -217,7 +217,7 @@ impl Builder {
         self.known.get(&format!("tagged {name}")).copied()
     }
 
-    /// Changes the size of a struct that ends in an array of unknown length.
+    /// Changes the size of a struct that ends with an array of unknown length.
     pub fn resize(&mut self, id: u32, bytes: u32) {
         if let Kind::Struct(all) | Kind::Union(all) = &mut self.btf.types[id as usize].kind {
             all.size = bytes;

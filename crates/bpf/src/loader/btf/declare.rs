@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! BTF from C declarations such as `s32 scx_bpf_create_dsq(u64 dsq_id, s32 node)`.
+//! Parses C declarations such as `s32 scx_bpf_create_dsq(u64 dsq_id, s32 node)` to BTF.
 //!
-//! Parses one declaration of a function or variable, with pointers, arrays, qualifiers and pointers
-//! to functions. Structs, unions and enumerations can be named but not defined. An unknown struct
-//! becomes a forward declaration.
+//! The parser reads one declaration of a function or variable, with pointers, arrays, qualifiers
+//! and pointers to functions. A declaration can refer to structs, unions and enumerations, but not
+//! define them. An unknown struct becomes a forward declaration.
 
 use super::build::Builder;
 use super::{Kind, Param};
 use crate::object::error::Error;
 
-/// Words that do not change the resulting type.
+/// Keywords that do not change the resulting type.
 const IGNORED: [&str; 12] = [
     "extern",
     "static",
@@ -24,7 +24,7 @@ const IGNORED: [&str; 12] = [
     "__iomem",
     "__kernel",
 ];
-/// Words of C's integer types.
+/// Keywords of C's integer types.
 const INT_WORDS: [&str; 7] = ["char", "short", "int", "long", "signed", "unsigned", "_Bool"];
 /// Maximum nesting of pointers and parentheses.
 const MAX_NESTING: u32 = 16;
@@ -119,14 +119,14 @@ impl<'a> Parser<'a> {
         if self.accept(token) {
             Ok(())
         } else {
-            Err(self.error(&format!("'{token}' expected")))
+            Err(self.error(&format!("expected '{token}'")))
         }
     }
 
     fn word(&mut self) -> Result<&'a str, Error> {
         let word = self.peek();
         if !word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
-            return Err(self.error("a name expected"));
+            return Err(self.error("expected a name"));
         }
         self.pos += 1;
         Ok(word)
@@ -137,7 +137,7 @@ impl<'a> Parser<'a> {
         if self.pos == self.tokens.len() {
             Ok(())
         } else {
-            Err(self.error("the end expected"))
+            Err(self.error("expected the end of the declaration"))
         }
     }
 
@@ -166,8 +166,8 @@ impl<'a> Parser<'a> {
                 "enum" if base.is_none() && ints.is_empty() => {
                     self.pos += 1;
                     let name = self.word()?;
-                    // Only the size matters for a prototype. An unknown enumeration gets that of
-                    // unsigned int, as in C.
+                    // In a prototype only the size of an enumeration matters. An unknown
+                    // enumeration gets the size of unsigned int, as in C.
                     base = Some(self.builder.named_enum(name, 4));
                     continue;
                 }
@@ -233,8 +233,8 @@ impl<'a> Parser<'a> {
             }
             self.pos += 1;
         }
-        // A parenthesised declarator binds more tightly, but the suffixes after it determine its
-        // base type. So the suffixes are parsed first.
+        // The suffixes after a parenthesised declarator determine its base type, although they
+        // stand after it. They are therefore parsed first.
         let inner = self.pos + 1;
         let next = |i: usize| self.tokens.get(i).copied().unwrap_or("");
         let nested = self.peek() == "(" && (next(inner) == "*" || next(inner + 1) == ")" && next(inner) != "void");
@@ -261,7 +261,7 @@ impl<'a> Parser<'a> {
             match self.peek() {
                 "(" => depth += 1,
                 ")" => depth -= 1,
-                "" => return Err(self.error("')' expected")),
+                "" => return Err(self.error("expected ')'")),
                 _ => (),
             }
             self.pos += 1;
@@ -282,7 +282,7 @@ impl<'a> Parser<'a> {
         let len = match self.peek() {
             "]" => 0,
             number => {
-                let len = number.parse().map_err(|_| self.error("an array length expected"))?;
+                let len = number.parse().map_err(|_| self.error("expected an array length"))?;
                 self.pos += 1;
                 len
             }
@@ -311,7 +311,7 @@ impl<'a> Parser<'a> {
                 return Ok(params);
             }
             let (name, ty) = self.declaration(nesting + 1)?;
-            // Parameters of function and array type become pointers.
+            // Parameters of function type and array type become pointers, as in C.
             let ty = match *self.builder.btf().kind(ty) {
                 Kind::FuncProto { .. } => self.builder.ptr(ty),
                 Kind::Array { ty, .. } => self.builder.ptr(ty),
@@ -322,7 +322,7 @@ impl<'a> Parser<'a> {
                 return Ok(params);
             }
             if !self.accept(",") {
-                return Err(self.error("',' or ')' expected"));
+                return Err(self.error("expected ',' or ')'"));
             }
         }
     }
@@ -376,10 +376,13 @@ mod tests {
             assert!(error.contains(expect), "{text}: {error}");
         };
         check("sched_t f(void)", "unknown type \"sched_t\"");
-        check("int f(int", "',' or ')' expected after \"int f ( int\"");
+        check("int f(int", "expected ',' or ')' after \"int f ( int\"");
         check("int f", "declares no function");
         check("int (*)(int)", "declares no name");
-        check("int f(int a) int", "the end expected after \"int f ( int a )\"");
+        check(
+            "int f(int a) int",
+            "expected the end of the declaration after \"int f ( int a )\"",
+        );
         check("int f($)", "unexpected '$'");
     }
 }

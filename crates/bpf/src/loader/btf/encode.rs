@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Encoder of BTF, which writes the bytes of a .BTF section.
+//! Encodes BTF as the bytes of a .BTF section.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ fn halves(value: i64) -> [u32; 2] {
     [value as u32, (value >> 32) as u32]
 }
 
-/// A string table under construction; equal strings are stored once.
+/// A string table under construction, which stores equal strings once.
 struct Strings<'a> {
     bytes: Vec<u8>,
     offsets: BTreeMap<&'a str, u32>,
@@ -45,7 +45,8 @@ impl Btf {
         let mut out = Vec::new();
         for (_, ty) in self.iter().skip(1) {
             let name = strings.offset(&ty.name);
-            // The parts of an entry: kind, flag, vlen, size or type, and the words that follow.
+            // An entry consists of the kind, a flag, a count (vlen), a size or type, and further
+            // words.
             let (kind, flag, vlen, third, rest) = match &ty.kind {
                 Kind::Void => (0, false, 0, 0, vec![]),
                 Kind::Int {

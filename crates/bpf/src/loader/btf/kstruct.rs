@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Kernel structs declared once, as Rust types and as BTF; see [`kstruct!`](macro@crate::kstruct).
+//! Declares kernel structs as Rust types and as BTF from one source; see
+//! [`kstruct!`](macro@crate::kstruct).
 
 use crate::btf::build::Builder;
 use crate::btf::{Composite, Member};
@@ -7,7 +8,7 @@ use input::index;
 
 /// A Rust type with a C counterpart.
 pub trait KernelType {
-    /// Returns the id of its BTF, and adds the BTF if necessary.
+    /// Returns the id of the type in `types`. Adds the type if necessary.
     fn btf(types: &mut Builder) -> u32;
 }
 
@@ -62,7 +63,7 @@ impl<T: KernelType> KernelType for *const T {
     }
 }
 
-/// `void`, for pointers to it.
+/// The type `void`, which is used only for pointers to it.
 impl KernelType for () {
     fn btf(_: &mut Builder) -> u32 {
         0
@@ -84,18 +85,18 @@ impl KernelType for Callback {
     }
 }
 
-/// A field to be converted to BTF.
+/// A field of a Rust struct from which BTF is made.
 #[doc(hidden)]
 pub struct Field {
     pub name: &'static str,
     pub offset: usize,
     pub ty: u32,
-    /// Names and widths of the bitfields that share the field, from its lowest bit.
+    /// Names and widths of the bitfields that this Rust field contains, lowest bits first.
     pub bits: &'static [(&'static str, u8)],
 }
 
-/// Defines a struct or union unless it is already defined. `fields` is called only if needed and
-/// may refer to the struct itself.
+/// Defines a struct or union unless it is already defined. `fields` returns the fields, which may
+/// refer to the struct itself. It is called only if the struct must be defined.
 #[doc(hidden)]
 pub fn define(
     types: &mut Builder,
@@ -139,8 +140,8 @@ pub fn define(
     id
 }
 
-/// Declares kernel structs or unions under their Linux names: a `#[repr(C)]` Rust type and its BTF
-/// for each.
+/// Declares kernel structs or unions under their Linux names. For each, defines a `#[repr(C)]` Rust
+/// type and its BTF.
 ///
 /// ```
 /// use bpf::btf::build::Builder;

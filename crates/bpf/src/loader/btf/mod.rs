@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! BTF, the BPF type format, which describes the types of an object or a kernel.
 //!
-//! A [`Btf`] is a table of types. A type's id is its index, and id 0 is `void`. A table is parsed
-//! from an object's .BTF section ([`Btf::parse`]), or built from C declarations ([`declare`]) or
-//! Rust structs ([`kstruct!`](macro@crate::kstruct)). In every table all references are valid and
-//! types nest by value at most [`MAX_DEPTH`] deep. Code that walks a table therefore needs no
-//! checks.
+//! A [`Btf`] is a table of types. A type's id is its index in the table, and id 0 is `void`. A
+//! table is parsed from an object's .BTF section ([`Btf::parse`]), or built from C declarations
+//! ([`declare`]) or Rust structs ([`kstruct!`](macro@crate::kstruct)). Every table is well-formed:
+//! all references are valid, and types that contain each other by value are nested at most
+//! [`MAX_DEPTH`] deep. Code that walks a table therefore needs no checks.
 //!
 //! Reference: Documentation/bpf/btf.rst, include/uapi/linux/btf.h.
 
@@ -28,32 +28,32 @@ pub const INT_CHAR: u8 = 2;
 /// Encoding bit of a truth value.
 pub const INT_BOOL: u8 = 4;
 
-/// Linkage of a `static` function or variable.
+/// Value of `linkage` for a `static` function or variable.
 pub const STATIC: u32 = 0;
-/// Linkage of a function or variable that is defined here and visible elsewhere.
+/// Value of `linkage` for a function or variable that the object defines and others may use.
 pub const GLOBAL: u32 = 1;
-/// Linkage of a function or variable that is defined elsewhere.
+/// Value of `linkage` for a function or variable that is defined elsewhere.
 pub const EXTERN: u32 = 2;
 
 /// A table of types, by id.
 #[derive(Clone, Debug)]
 pub struct Btf {
     types: Vec<Type>,
-    /// Ids by name without flavour, so that finding CO-RE candidates takes one look-up. Only
-    /// targets have this index.
+    /// Ids by name without flavour (see [`essential_name`]), so that CO-RE finds the candidates for
+    /// a type with one look-up. Only the BTF of target kernels has this index.
     names: BTreeMap<String, Vec<u32>>,
 }
 
 /// A type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Type {
-    /// Name; empty for an anonymous type.
+    /// Name, or an empty text for an anonymous type.
     pub name: Box<str>,
     /// Kind of the type, with its data.
     pub kind: Kind,
 }
 
-/// Kinds of types. A `u32` that is named `ty` or has no name is a type id.
+/// Kinds of types, with the data of each. A `u32` that is named `ty` or has no name is a type id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `void`, id 0.
@@ -64,7 +64,7 @@ pub enum Kind {
         size: u32,
         /// [`INT_SIGNED`], [`INT_CHAR`], [`INT_BOOL`].
         encoding: u8,
-        /// First bit of the value in its bytes; 0 in the output of all current compilers.
+        /// First bit of the value in its bytes. 0 in the output of all current compilers.
         offset: u8,
         /// Number of bits of the value.
         bits: u8,
@@ -77,7 +77,7 @@ pub enum Kind {
         ty: u32,
         /// Type of the index.
         index: u32,
-        /// Number of elements; 0 for a flexible array.
+        /// Number of elements, 0 for a flexible array.
         len: u32,
     },
     /// A struct.
@@ -92,7 +92,7 @@ pub enum Kind {
         signed: bool,
         /// Whether it is encoded as ENUM64.
         wide: bool,
-        /// Names and values. Unsigned values are stored as the same bits.
+        /// Names and values. Unsigned values are stored with the same bits.
         values: Vec<(Box<str>, i64)>,
     },
     /// A struct or union that is declared but not defined.
@@ -119,7 +119,7 @@ pub enum Kind {
     FuncProto {
         /// Type of the result.
         ret: u32,
-        /// Parameters. A variadic function ends with one without name and type.
+        /// Parameters. A variadic function ends with a parameter that has no name and type 0.
         params: Vec<Param>,
     },
     /// A variable.
@@ -142,7 +142,7 @@ pub enum Kind {
     DeclTag {
         /// Tagged type, variable or function.
         ty: u32,
-        /// Index of the tagged member or parameter; -1 for the whole type.
+        /// Index of the tagged member or parameter, or -1 for the whole type.
         component: i32,
     },
     /// A tag on a type. The type's name is the text of the tag.
@@ -161,20 +161,20 @@ pub struct Composite {
 /// A member of a struct or union.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Name; empty for an anonymous member.
+    /// Name, or an empty text for an anonymous member.
     pub name: Box<str>,
     /// Type of the member.
     pub ty: u32,
     /// Offset from the start of the struct in bits.
     pub bit_offset: u32,
-    /// Width of a bitfield in bits; 0 for other members.
+    /// Width of a bitfield in bits, or 0 for other members.
     pub bit_size: u8,
 }
 
 /// A parameter of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Param {
-    /// Name; empty for an anonymous parameter.
+    /// Name, or an empty text for an anonymous parameter.
     pub name: Box<str>,
     /// Type of the parameter.
     pub ty: u32,
@@ -191,11 +191,11 @@ pub struct VarInfo {
     pub size: u32,
 }
 
-/// Returns a name without its flavour: `task_struct___old` becomes `task_struct`. Only the last
-/// suffix is removed.
+/// Returns a name without its flavour, a suffix after three underscores that tells versions of a
+/// type apart: `task_struct___old` becomes `task_struct`. Only the last suffix is removed.
 pub fn essential_name(name: &str) -> &str {
     let bytes = name.as_bytes();
-    // A flavour is x___y, with a character other than an underscore on both sides.
+    // A flavour is `x___y`, where `x` and `y` are not underscores.
     let flavour = |i: usize| bytes[i] != b'_' && &bytes[i + 1..i + 4] == b"___" && bytes[i + 4] != b'_';
     match (0..bytes.len().saturating_sub(4)).rev().find(|&i| flavour(i)) {
         Some(i) => &name[..i + 1],
@@ -217,7 +217,7 @@ impl Default for Btf {
 }
 
 impl Btf {
-    /// Returns the type with this id; `void` for an invalid id.
+    /// Returns the type with this id, or `void` for an invalid id.
     pub fn get(&self, id: u32) -> &Type {
         self.types.get(id as usize).unwrap_or(&self.types[0])
     }
@@ -232,7 +232,7 @@ impl Btf {
         &self.get(id).name
     }
 
-    /// Returns the number of types, including `void`. All ids are smaller.
+    /// Returns the number of types, including `void`. All ids are smaller than this number.
     #[allow(clippy::len_without_is_empty)] // Never empty.
     pub fn len(&self) -> u32 {
         input::index(self.types.len())
@@ -243,7 +243,7 @@ impl Btf {
         (0..).zip(&self.types)
     }
 
-    /// Returns the type behind modifiers and type tags.
+    /// Returns the type without its qualifiers (`const`, `volatile`, `restrict`) and type tags.
     pub fn skip_modifiers(&self, mut id: u32) -> u32 {
         while let Kind::Volatile(to) | Kind::Const(to) | Kind::Restrict(to) | Kind::TypeTag(to) = *self.kind(id) {
             id = to;
@@ -251,7 +251,7 @@ impl Btf {
         id
     }
 
-    /// Returns the type behind typedefs, modifiers and type tags.
+    /// Returns the type without typedefs, qualifiers and type tags.
     pub fn resolve(&self, mut id: u32) -> u32 {
         while let Kind::Typedef(to) | Kind::Volatile(to) | Kind::Const(to) | Kind::Restrict(to) | Kind::TypeTag(to) =
             *self.kind(id)
@@ -261,8 +261,8 @@ impl Btf {
         id
     }
 
-    /// Returns the size of a value of this type in bytes; `None` for types without a size: void,
-    /// functions, forward declarations.
+    /// Returns the size of a value of this type in bytes. Returns `None` for types without a size:
+    /// void, functions, forward declarations.
     pub fn size_of(&self, id: u32) -> Option<u32> {
         match self.kind(self.resolve(id)) {
             Kind::Int { size, .. } | Kind::Enum { size, .. } | Kind::Datasec { size, .. } | Kind::Float(size) => {
@@ -276,7 +276,7 @@ impl Btf {
         }
     }
 
-    /// Returns the struct or union behind this id.
+    /// Returns the struct or union with this id, also through typedefs and qualifiers.
     pub fn composite(&self, id: u32) -> Option<&Composite> {
         match self.kind(self.resolve(id)) {
             Kind::Struct(c) | Kind::Union(c) => Some(c),
@@ -301,7 +301,8 @@ impl Btf {
         self.find(name, |kind| matches!(kind, Kind::Struct(_)))
     }
 
-    /// Returns the ids of the types with this name without flavour; none before [`Btf::index`].
+    /// Returns the ids of the types whose name without flavour is `essential`. Returns none before
+    /// [`Btf::index`].
     pub fn named(&self, essential: &str) -> impl Iterator<Item = u32> {
         self.names.get(essential).into_iter().flatten().copied()
     }
@@ -317,7 +318,8 @@ impl Btf {
         }
     }
 
-    /// Returns the texts of the declaration tags on a type as a whole.
+    /// Returns the texts of the declaration tags that belong to a whole type, not to one of its
+    /// members.
     pub fn decl_tags(&self, on: u32) -> impl Iterator<Item = &str> {
         self.types.iter().filter_map(move |t| match t.kind {
             Kind::DeclTag { ty, component: -1 } if ty == on => Some(&*t.name),
@@ -325,7 +327,8 @@ impl Btf {
         })
     }
 
-    /// Returns the rest of the text of a member's declaration tag that starts with `prefix`.
+    /// Finds a declaration tag of a member that starts with `prefix`, and returns the rest of its
+    /// text.
     pub fn member_tag(&self, on: u32, member: usize, prefix: &str) -> Option<&str> {
         let member = i32::try_from(member).ok()?;
         self.types.iter().find_map(|t| match t.kind {
@@ -334,7 +337,7 @@ impl Btf {
         })
     }
 
-    /// Returns the types that a type contains by value, which determine its size and layout.
+    /// Returns the types that a type contains by value. They determine its size and layout.
     fn contains(&self, id: u32) -> impl Iterator<Item = u32> {
         let (one, many): (Option<u32>, &[Member]) = match self.kind(id) {
             Kind::Typedef(to) | Kind::Volatile(to) | Kind::Const(to) | Kind::Restrict(to) | Kind::TypeTag(to) => {
@@ -347,9 +350,9 @@ impl Btf {
         one.into_iter().chain(many.iter().map(|m| m.ty))
     }
 
-    /// Returns a type that contains itself by value or nests deeper than [`MAX_DEPTH`].
+    /// Returns a type that contains itself by value or is nested deeper than [`MAX_DEPTH`].
     fn find_cycle(&self) -> Option<u32> {
-        // Depth of each type; 0 if unknown, MAX while it is being computed.
+        // Depth of each type: 0 if unknown, MAX while it is being computed.
         let mut depth = vec![0; self.types.len()];
         (0..self.len()).find(|&id| self.depth(id, 0, &mut depth).is_none())
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Parser of the .BTF section.
+//! Parses the bytes of a .BTF section.
 
 use super::{Btf, Composite, Kind, MAX_DEPTH, Member, Param, Type, VarInfo};
 use crate::object::error::Error;
@@ -8,7 +8,7 @@ use input::to_usize;
 const MAGIC: u16 = 0xeb9f;
 const SECTION: &str = ".BTF";
 
-/// Reads little-endian numbers from a section. Its errors name the offset.
+/// Reads little-endian numbers from a section. Its errors name the offset in the section.
 pub(crate) struct Reader<'a> {
     section: &'a str,
     data: &'a [u8],
@@ -20,7 +20,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn new(section: &'a str, data: &'a [u8], start: u64, end: u64) -> Result<Reader<'a>, Error> {
         if start > end || end > data.len() as u64 {
             let message = format!(
-                "the table at {start:#x}..{end:#x} is outside of the section's {} bytes",
+                "the table from {start:#x} to {end:#x} is outside of the section's {} bytes",
                 data.len()
             );
             return Err(Error::at(section, 0, message));
@@ -51,7 +51,7 @@ impl<'a> Reader<'a> {
 
     fn take<const N: usize>(&mut self) -> Result<[u8; N], Error> {
         let bytes = self.data[self.pos..].first_chunk::<N>().copied();
-        let bytes = bytes.ok_or_else(|| self.error(format!("truncated: {N} bytes expected, {} left", self.left())))?;
+        let bytes = bytes.ok_or_else(|| self.error(format!("truncated: expected {N} bytes, found {}", self.left())))?;
         self.pos += N;
         Ok(bytes)
     }
@@ -66,7 +66,7 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn skip(&mut self, bytes: u32) -> Result<(), Error> {
         if bytes as usize > self.left() {
-            return Err(self.error(format!("truncated: {bytes} bytes expected, {} left", self.left())));
+            return Err(self.error(format!("truncated: expected {bytes} bytes, found {}", self.left())));
         }
         self.pos += bytes as usize;
         Ok(())
@@ -89,7 +89,7 @@ pub(crate) fn string(strings: &[u8], offset: u32) -> Result<&str, String> {
     std::str::from_utf8(&rest[..end]).map_err(|_| format!("the name at string offset {offset:#x} is not UTF-8"))
 }
 
-/// A parsed section with its strings, to which .BTF.ext refers.
+/// A parsed section and its string table, to which .BTF.ext also refers.
 pub(crate) struct Parsed {
     pub(crate) btf: Btf,
     pub(crate) strings: Vec<u8>,
@@ -107,18 +107,23 @@ pub(crate) fn parse(data: &[u8]) -> Result<Parsed, Error> {
     let magic = header.u16()?;
     if magic != MAGIC {
         let hint = if magic == MAGIC.swap_bytes() {
-            "it is big-endian"
+            "the section is big-endian"
         } else {
-            "is it a BPF object?"
+            "is the file a BPF object?"
         };
-        return Err(Error::at(SECTION, 0, format!("magic {magic:#x} instead of {MAGIC:#x}")).hint(hint));
+        return Err(Error::at(
+            SECTION,
+            0,
+            format!("the magic number is {magic:#x} instead of {MAGIC:#x}"),
+        )
+        .hint(hint));
     }
     let version = header.u16()? & 0xff;
     if version != 1 {
         return Err(Error::at(
             SECTION,
             2,
-            format!("BTF version {version}; only version 1 is supported"),
+            format!("the BTF version is {version}, but only version 1 is supported"),
         ));
     }
     let header_len = u64::from(header.u32()?);
@@ -163,8 +168,8 @@ impl Table<'_> {
             .map_err(|message| Error::at(SECTION, position, message))
     }
 
-    /// Reads `count` entries of `size` bytes each. Rejects a count that exceeds the section before
-    /// it allocates memory.
+    /// Reads `count` entries of `size` bytes each. If the section is too short for so many entries,
+    /// returns an error before memory is allocated for them.
     fn list<T>(
         &mut self,
         count: u32,
@@ -173,7 +178,7 @@ impl Table<'_> {
     ) -> Result<Vec<T>, Error> {
         if count as usize * size > self.reader.left() {
             let message = format!(
-                "truncated: {count} entries of {size} bytes, {} bytes left",
+                "truncated: expected {count} entries of {size} bytes, found {} bytes",
                 self.reader.left()
             );
             return Err(self.reader.error(message));
@@ -185,7 +190,7 @@ impl Table<'_> {
         let position = self.reader.pos();
         let name = self.name()?;
         let info = self.u32()?;
-        // The third word is a size or a type id, depending on the kind.
+        // The third word is a size or a type id, depending on the kind of the type.
         let third = self.u32()?;
         let (vlen, flag) = (info & 0xffff, info >> 31 != 0);
         let kind = match info >> 24 & 0x1f {
@@ -197,7 +202,7 @@ impl Table<'_> {
                     return Err(Error::at(
                         SECTION,
                         position,
-                        format!("integer of {nr} bits in {third} bytes"),
+                        format!("an integer has {nr} bits in {third} bytes"),
                     ));
                 }
                 Kind::Int {
@@ -237,7 +242,11 @@ impl Table<'_> {
             }
             kind @ (6 | 19) => {
                 if !matches!(third, 1 | 2 | 4 | 8) {
-                    return Err(Error::at(SECTION, position, format!("enumeration of {third} bytes")));
+                    return Err(Error::at(
+                        SECTION,
+                        position,
+                        format!("an enumeration has {third} bytes"),
+                    ));
                 }
                 let wide = kind == 19;
                 let values = self.list(vlen, if wide { 12 } else { 8 }, |t| {
@@ -300,7 +309,7 @@ impl Table<'_> {
     }
 }
 
-/// Checks that references exist, members lie inside their struct, and types do not contain
+/// Checks that all references are valid, members lie inside their struct, and types do not contain
 /// themselves.
 fn check(btf: &Btf) -> Result<(), (u32, String)> {
     for (id, ty) in btf.iter() {
@@ -348,9 +357,12 @@ fn check(btf: &Btf) -> Result<(), (u32, String)> {
         }
     }
     if let Some(id) = btf.find_cycle() {
-        return Err((id, format!("contains itself or nests deeper than {MAX_DEPTH} types")));
+        return Err((
+            id,
+            format!("the type contains itself or is nested deeper than {MAX_DEPTH} types"),
+        ));
     }
-    // Sizes can be computed only after the check for cycles.
+    // Sizes can be computed only now that there are no cycles.
     for (id, ty) in btf.iter() {
         let (Kind::Struct(c) | Kind::Union(c)) = &ty.kind else {
             continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Formatting of types in C syntax.
+//! Formats types in C syntax.
 
 use super::{Btf, Kind};
 
@@ -12,13 +12,14 @@ impl Btf {
         self.declare(id, "", 0)
     }
 
-    /// Returns a declaration of `name` with this type: `int (*less)(struct a *, struct b *)`.
+    /// Returns a C declaration of `name` with this type, for example `int (*less)(struct a *,
+    /// struct b *)`.
     pub fn c_declaration(&self, id: u32, name: &str) -> String {
         self.declare(id, name, 0)
     }
 
-    /// Returns the definition of a struct, union or enumeration, with one member per line and its
-    /// offset in bytes. For other types returns [`Btf::c_name`].
+    /// Returns the definition of a struct, union or enumeration. Each member is on a line with its
+    /// offset in bytes. For other types, returns [`Btf::c_name`].
     pub fn c_definition(&self, id: u32) -> String {
         let mut text = self.c_name(id);
         match self.kind(id) {
@@ -54,7 +55,8 @@ impl Btf {
         }
         let spaced = |base: &str| match inner {
             "" => base.to_string(),
-            // There is no space before an array's bracket, nor between star and name.
+            // C has no space before an array's bracket, nor between the star and the name of a
+            // pointer.
             _ if inner.starts_with('[') => format!("{base}{inner}"),
             _ => format!("{base} {inner}"),
         };
@@ -101,7 +103,7 @@ impl Btf {
         }
     }
 
-    /// Adds a qualifier, which precedes a base type but follows the star of a pointer.
+    /// Adds a qualifier. It precedes a base type, but follows the star of a pointer.
     fn qualified(&self, word: &str, to: u32, inner: &str, nesting: u32) -> String {
         match self.kind(self.skip_modifiers(to)) {
             Kind::Ptr(_) => {

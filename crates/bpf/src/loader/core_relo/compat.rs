@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compatibility of a type of the object with a type of the target kernel.
+//! Decides whether a type of the object is compatible with a type of the target kernel.
 
 use crate::btf::{Btf, INT_SIGNED, Kind, Member, essential_name};
 
 /// Maximum depth of a comparison.
 const MAX_DEPTH: u32 = 32;
 
-/// Returns whether a field of one type can stand for a field of the other. Names of structs are
-/// ignored, because accesses to their members have relocations of their own.
+/// Returns whether a field of one type can stand for a field of the other. For structs, the answer
+/// is always yes, because accesses to their members have relocations of their own.
 pub(super) fn fields_compatible(local: &Btf, local_id: u32, target: &Btf, target_id: u32) -> bool {
     let (mut a, mut b) = (local.resolve(local_id), target.resolve(target_id));
     loop {
@@ -45,7 +45,7 @@ fn compatible(local: &Btf, local_id: u32, target: &Btf, target_id: u32, depth: u
         | (Kind::Union(_), Kind::Union(_))
         | (Kind::Enum { .. }, Kind::Enum { .. })
         | (Kind::Fwd { .. }, Kind::Fwd { .. })
-        // One side may have only a forward declaration.
+        // One side may have only a forward declaration of the struct or union.
         | (Kind::Fwd { union: false }, Kind::Struct(_))
         | (Kind::Struct(_), Kind::Fwd { union: false })
         | (Kind::Fwd { union: true }, Kind::Union(_))
@@ -60,7 +60,7 @@ fn compatible(local: &Btf, local_id: u32, target: &Btf, target_id: u32, depth: u
     }
 }
 
-/// Returns whether the target's type has all members of the local type, with the same types.
+/// Returns whether the target's type has all members of the object's type, with the same types.
 pub fn types_match(local: &Btf, local_id: u32, target: &Btf, target_id: u32) -> bool {
     let mut matcher = Matcher {
         local,
@@ -73,8 +73,8 @@ pub fn types_match(local: &Btf, local_id: u32, target: &Btf, target_id: u32) -> 
 struct Matcher<'a> {
     local: &'a Btf,
     target: &'a Btf,
-    /// Number of comparisons left. Without a limit, nested structs could require exponentially
-    /// many.
+    /// Number of comparisons left. Without a limit, nested structs could require an exponential
+    /// number of comparisons.
     steps: u32,
 }
 

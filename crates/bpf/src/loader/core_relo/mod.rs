@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CO-RE relocations: constants in the code that depend on the kernel's types, computed for the
-//! target kernel.
+//! CO-RE relocations ("compile once, run everywhere"): constants in the code that depend on the
+//! kernel's types, such as the offset of a field. They are computed for the target kernel.
 //!
-//! For each such constant the compiler records a type, an access path and a question ([`Ask`]). The
-//! type is looked up in the target by its name without flavour (`task_struct___old` is
-//! `task_struct`), and the path by the members' names. If several types match, all of them must
-//! yield the same answer. For a missing type or field, a question about existence yields 0. Any
-//! other question yields [`Unresolved`], which the linker turns into a trap. A program that tests
-//! for existence first never executes the trap. The rules are those of libbpf's relo_core.c.
+//! For each such constant the compiler records three things:
+//!
+//! - a type, which is looked up in the target by its name without flavour (`task_struct` for
+//!   `task_struct___old`);
+//! - an access path from that type to a field, which is followed in the target by the members'
+//!   names;
+//! - a question about the field or type ([`Ask`]), for example its offset.
+//!
+//! If several types of the target match, all of them must yield the same answer. If a type or field
+//! is missing, a question whether it exists yields 0. Any other question about it yields
+//! [`Unresolved`], which the linker turns into a trap: an instruction that faults when it is
+//! executed. A program that tests for existence first never executes the trap. The rules are those
+//! of libbpf's relo_core.c.
 
 mod compat;
 mod path;
@@ -18,7 +25,7 @@ pub(crate) use path::find_member;
 
 use crate::btf::{Btf, INT_SIGNED, Kind, essential_name};
 
-/// Question of a relocation.
+/// Question of a relocation: which constant it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// Offset of a field in bytes.
@@ -29,9 +36,10 @@ pub enum Ask {
     FieldExists,
     /// Whether the field is signed.
     FieldSigned,
-    /// Left shift that moves a bitfield's top bit to bit 63.
+    /// Number of bits by which a loaded value is shifted left, so that a bitfield's top bit becomes
+    /// bit 63.
     FieldLshift,
-    /// Right shift that follows the left shift.
+    /// Number of bits by which the value is then shifted right, so that only the bitfield remains.
     FieldRshift,
     /// The type's id in the object.
     TypeIdLocal,
@@ -45,7 +53,7 @@ pub enum Ask {
     EnumExists,
     /// Value of an enumerator.
     EnumValue,
-    /// Whether a type has all members of the local type.
+    /// Whether the target's type has all members of the object's type.
     TypeMatches,
 }
 
@@ -68,20 +76,20 @@ const ASKS: [Ask; 13] = [
 /// Maximum length of an access path.
 const MAX_PATH: usize = 64;
 
-/// A relocation as recorded by the compiler.
+/// A relocation, as the compiler recorded it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relocation {
     /// Type in the object's BTF.
     pub ty: u32,
-    /// Access path: array index of the type itself, then indices of members and elements. For an
-    /// enumerator only its index.
+    /// Access path: an array index that applies to the type itself, then indices of members and
+    /// elements. For an enumerator, only its index.
     pub access: Vec<u32>,
     /// Question of the relocation.
     pub ask: Ask,
 }
 
 impl Relocation {
-    /// Makes a relocation from the fields of a record. `access` is like "0:3:1".
+    /// Makes a relocation from the fields of a record in .BTF.ext. `access` is a text like "0:3:1".
     pub fn new(ty: u32, access: &str, kind: u32) -> Result<Relocation, String> {
         let ask = *ASKS
             .get(kind as usize)
@@ -99,28 +107,28 @@ impl Relocation {
 pub struct Answer {
     /// The constant.
     pub value: u64,
-    /// Sizes of a field in the object's and in the target's types; a load or store may have to
-    /// change its size accordingly. Only for the offset of a field.
+    /// Sizes of a field in the object's and in the target's types. If they differ, a load or store
+    /// must change its size. Set only in the answer to the question for a field's offset.
     pub sizes: Option<Sizes>,
 }
 
-/// Sizes of a field, for adjusting a memory access.
+/// Sizes of a field in bytes, for adjusting the size of a load or store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
     /// Size in the object's types in bytes.
     pub local: u32,
     /// Size in the target's types in bytes.
     pub target: u32,
-    /// Whether an access may change its size. Only unsigned integers and pointers allow it, because
-    /// a wider load must not need sign extension.
+    /// Whether a load or store may change its size. Only accesses to unsigned integers and pointers
+    /// may, because no other wider load works without sign extension.
     pub adjustable: bool,
 }
 
-/// A type, field or enumerator that the target does not have; the text names it.
+/// The name of a type, field or enumerator that the target does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unresolved(pub String);
 
-/// Computes the constant. `target` must be [indexed](Btf::index).
+/// Computes the constant for a relocation. `target` must be [indexed](Btf::index).
 pub fn resolve(local: &Btf, target: &Btf, relocation: &Relocation) -> Result<Answer, Unresolved> {
     let plain = |value| Ok(Answer { value, sizes: None });
     let ask = relocation.ask;
@@ -144,8 +152,8 @@ pub fn resolve(local: &Btf, target: &Btf, relocation: &Relocation) -> Result<Ans
     }
 }
 
-/// Describes the subject of a relocation: "struct task_struct.scx.flags", "enum
-/// scx_enq_flags::SCX_ENQ_HEAD", or a type.
+/// Describes the subject of a relocation, for example "struct task_struct.scx.flags" or "enum
+/// scx_enq_flags::SCX_ENQ_HEAD".
 pub fn describe(local: &Btf, relocation: &Relocation) -> String {
     let ty = local.c_name(relocation.ty);
     match relocation.ask {
@@ -161,15 +169,15 @@ pub fn describe(local: &Btf, relocation: &Relocation) -> String {
     }
 }
 
-/// Returns the target's types that can be the local type: those of the same kind, with the same
-/// name except for the flavour.
+/// Returns the types of the target that may correspond to a type of the object: those of the same
+/// kind with the same name, not counting the flavour.
 fn candidates(local: &Btf, target: &Btf, id: u32) -> Vec<u32> {
     let id = local.skip_modifiers(id);
     let name = essential_name(local.name(id));
     let same_kind = |a: &Kind, b: &Kind| std::mem::discriminant(a) == std::mem::discriminant(b);
     let found: Vec<u32> = target
         .named(name)
-        // Types of the target that have a flavour are different types.
+        // A type of the target that itself has a flavour is a different type.
         .filter(|&other| target.name(other) == name && same_kind(local.kind(id), target.kind(other)))
         .collect();
     match *local.kind(id) {

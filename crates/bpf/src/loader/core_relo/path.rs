@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Access paths from a type to a field, in the object's types or the target's.
+//! Access paths of CO-RE relocations: from a type through its members to a field, in the object's
+//! or the target's types.
 
 use super::{Relocation, compat::fields_compatible};
 use crate::btf::{Btf, Composite, Kind};
@@ -7,14 +8,15 @@ use crate::btf::{Btf, Composite, Kind};
 /// Maximum nesting of anonymous members.
 const MAX_ANONYMOUS: u32 = 16;
 
-/// Step of an access path.
+/// One step of an access path, into a member or an element.
 #[derive(Clone, Debug)]
 struct Step {
-    /// Struct or union that has the member; for an array access, the element type.
+    /// Type that the step enters: the struct or union with the member, or the element type of an
+    /// array.
     ty: u32,
     /// Index of the member or element.
     index: u32,
-    /// Whether it is a named member; otherwise it is an array access.
+    /// Whether this is a step to a named member. Otherwise it is an array access.
     member: bool,
 }
 
@@ -24,11 +26,11 @@ pub(super) struct Path {
     root: u32,
     steps: Vec<Step>,
     bit_offset: u64,
-    /// Type of the field that the last step reached.
+    /// Type of the field at the end of the path.
     reached: u32,
 }
 
-/// Location of a field: the aligned bytes to load, and its bits in them.
+/// Location of a field: the aligned bytes to load, and the bits of the field in them.
 pub(super) struct FieldLocation {
     pub(super) offset: u64,
     pub(super) size: u32,
@@ -37,7 +39,8 @@ pub(super) struct FieldLocation {
 }
 
 impl Path {
-    /// Returns the path that a relocation describes by indices. Anonymous members add no step.
+    /// Returns the path that a relocation of the object describes by indices. Anonymous members add
+    /// no step.
     pub(super) fn local(btf: &Btf, relocation: &Relocation) -> Result<Path, String> {
         let bad = || {
             format!(
@@ -78,7 +81,7 @@ impl Path {
     }
 
     fn element(&mut self, btf: &Btf, ty: u32, index: u32) {
-        // Invalid sizes in a damaged object may wrap, which does no harm.
+        // In a damaged object, invalid sizes may make the sum wrap. This does no harm.
         let bytes = u64::from(index) * u64::from(btf.size_of(ty).unwrap_or(0));
         self.bit_offset = self.bit_offset.wrapping_add(bytes.wrapping_mul(8));
         self.steps.push(Step {
@@ -94,7 +97,7 @@ impl Path {
         self.reached
     }
 
-    /// Formats the path like "struct task_struct.scx.flags".
+    /// Formats the path, for example "struct task_struct.scx.flags".
     pub(super) fn text(&self, btf: &Btf) -> String {
         let mut text = btf.c_name(self.root);
         for step in &self.steps[1..] {
@@ -106,8 +109,8 @@ impl Path {
         text
     }
 
-    /// Finds the same field in a type of the target. Returns `None` if that type has no such field
-    /// of a compatible type.
+    /// Finds the same field in a type of the target, by the names of the members. Returns `None` if
+    /// that type has no such field, or if the field's type is not compatible.
     pub(super) fn find_in(&self, local: &Btf, target: &Btf, root: u32) -> Option<Path> {
         let mut path = Path {
             root,
@@ -144,8 +147,8 @@ impl Path {
         Some(path)
     }
 
-    /// Returns the bytes to load for this field. A bitfield that crosses a boundary may need more
-    /// bytes than its type has.
+    /// Returns the bytes to load for this field. If a bitfield crosses a boundary of its type, more
+    /// bytes than the type's size must be loaded.
     pub(super) fn locate(&self, btf: &Btf) -> Result<FieldLocation, String> {
         let whole = btf.size_of(self.reached);
         let bitfield = self.steps.last().filter(|s| s.member).and_then(|step| {
@@ -192,8 +195,9 @@ fn member_name<'a>(btf: &'a Btf, step: &Step) -> Option<&'a str> {
     Some(&member.name)
 }
 
-/// Finds a member by name, also inside anonymous members. Returns its offset in bits from the start
-/// of `container`, the struct that declares it, and its index in that struct.
+/// Finds a member by name, also inside anonymous members. Returns the offset in bits, from the
+/// start of `container`, of the struct that declares the member, that struct's id, and the member's
+/// index in it.
 pub(crate) fn find_member(btf: &Btf, container: u32, name: &str, nesting: u32) -> Option<(u64, u32, usize)> {
     let composite: &Composite = btf.composite(container)?;
     if let Some(index) = composite.members.iter().position(|member| *member.name == *name) {

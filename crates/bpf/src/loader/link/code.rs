@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Linking of code. The linker finds functions by their symbols, adds those that are reachable, and
-//! fills in their constants (`constant`).
+//! Links the code of an object. The linker finds functions by their symbols. It adds the global
+//! functions and all functions that these call, and fills in their constants (`constant`).
+//!
+//! The target is the kernel for which the object is linked. A reference to something that the
+//! target does not have becomes a trap, an instruction that raises a fault when it is executed.
 
 mod constant;
 
@@ -22,17 +25,17 @@ use crate::object::program::parse_section;
 use crate::object::{Object, Program, SectionKind};
 use input::to_usize;
 
-/// Base of kfunc addresses as values, to which the kfunc's index is added. Programs never call such
-/// an address and only compare it with 0.
+/// Base of the addresses that kfuncs have as values. A kfunc's address is this base plus its index.
+/// Programs only compare such an address with 0 and never call it.
 const KFUNC_BASE: u64 = 0xffff_ffff_d000_0000;
-/// Size of an instruction slot in the object in bytes.
+/// Size in bytes of one instruction in the object. A 64-bit constant takes two such slots.
 const SLOT: u64 = 8;
-/// Maximum number of instructions in an object; the kernel's limit is one million.
+/// Maximum number of instructions in an object. The kernel's limit is one million.
 const MAX_INSNS: usize = 1 << 20;
 /// Maximum stack of a function in bytes.
 const MAX_STACK: u32 = 512;
 
-/// A function in the object.
+/// A function of the object that can be added to the linked code.
 struct Source<'a> {
     section: usize,
     offset: u64,
@@ -40,27 +43,29 @@ struct Source<'a> {
     symbol: &'a Symbol,
 }
 
-/// State of the linker: the functions added so far and the meaning of symbols.
+/// State of the linker: the functions that were added so far, and the meaning of symbols.
 pub(super) struct Linker<'a> {
     object: &'a Object,
     target: &'a Target,
     externs: Externs<'a>,
     maps: &'a [MapDef],
     data: &'a [DataSection],
-    /// Functions of the object, by section and offset.
+    /// All functions of the object, sorted by section and offset.
     sources: Vec<Source<'a>>,
-    /// Index in `sources` of each function that was added.
+    /// Functions of the linked code, as indices in `sources`.
     added: Vec<usize>,
-    /// Index in `added` of each source that was added.
+    /// Index in `added` of each function that was added, by its index in `sources`.
     index: BTreeMap<usize, usize>,
     /// Names of called kfuncs, numbered in the order of their first use.
     kfuncs: BTreeMap<String, usize>,
     /// Messages of traps, numbered in the order of their first use.
     traps: BTreeMap<String, usize>,
     types: LocalTypes,
-    /// Fields, types and enumerators that the target lacks and for which the code tests.
+    /// Fields, types and enumerators that the target lacks, but whose existence the code tests
+    /// before it uses them.
     asked: BTreeSet<String>,
-    /// Uses of fields, types and enumerators that the target lacks: name and message.
+    /// Fields, types and enumerators that the target lacks and the code uses, with a message for
+    /// each.
     unresolved: Vec<(String, String)>,
     warnings: BTreeMap<String, usize>,
 }
@@ -101,7 +106,7 @@ impl<'a> Linker<'a> {
                 .is_some_and(|end| end <= bytes.data.len() as u64);
             if size == 0 || !inside || !offset.is_multiple_of(SLOT) || !size.is_multiple_of(SLOT) {
                 let message = format!(
-                    "function {} has {size} bytes: not whole instructions of the section",
+                    "function {} has {size} bytes, which are not whole instructions of the section",
                     symbol.name
                 );
                 return Err(Error::at(&bytes.name, offset, message));
@@ -140,7 +145,8 @@ impl<'a> Linker<'a> {
         number(&mut self.warnings, message);
     }
 
-    /// Adds the global functions of all program sections and returns the programs.
+    /// Adds the global functions of all program sections to the linked code, and returns the
+    /// programs among them.
     pub(super) fn programs(&mut self) -> Vec<Program> {
         let mut programs = Vec::new();
         for source in 0..self.sources.len() {
@@ -236,7 +242,7 @@ impl<'a> Linker<'a> {
             next += 1;
         }
         for (name, message) in std::mem::take(&mut self.unresolved) {
-            // There is no warning for a use that the program guards with a test.
+            // A use that the program guards with a test for existence causes no warning.
             let starts = name.char_indices().map(|(end, c)| &name[..end + c.len_utf8()]);
             if !self.asked.contains("") && !starts.into_iter().any(|start| self.asked.contains(start)) {
                 self.warn(message);
@@ -249,7 +255,7 @@ impl<'a> Linker<'a> {
                 .any(|relocation| relocation.kind == R_BPF_64_ABS64);
             if pointers && self.data.iter().any(|data| data.name == section.name) {
                 let message = format!(
-                    "section {}: globals initialised with addresses stay 0, as in a kernel",
+                    "section {}: globals that are initialised with addresses stay 0, as in the kernel",
                     section.name
                 );
                 self.warn(message);
@@ -272,7 +278,7 @@ impl<'a> Linker<'a> {
         })
     }
 
-    /// Records the types of allocated objects to which fields refer. Fails for BTF that the kernel
+    /// Records the types of the objects to which these fields refer. Fails for BTF that the kernel
     /// also rejects (btf_parse_struct_metas).
     fn field_types(&mut self, fields: Vec<crate::image::Field>) -> Result<(), String> {
         use crate::image::FieldKind::{Kptr, ListHead, RbRoot};
@@ -286,7 +292,7 @@ impl<'a> Linker<'a> {
         Ok(())
     }
 
-    /// Records a type that code may allocate.
+    /// Records a type of which code may allocate objects.
     fn local_type(&mut self, id: u32) -> Result<(), String> {
         let btf = &self.object.btf;
         let id = btf.resolve(id);
@@ -319,7 +325,8 @@ impl<'a> Linker<'a> {
         let (slots, _) = bytes.as_chunks::<8>();
         let fail = |slot: usize, message: String| Error::at(&section.name, offset + slot as u64 * SLOT, message);
 
-        // New index of each slot's instruction; `None` for the second half of a pair.
+        // Index in the linked code of each slot's instruction. `None` for the second slot of a
+        // 64-bit constant.
         let mut indices = vec![None; slots.len()];
         let (mut slot, mut count) = (0, 0i32);
         while slot < slots.len() {
@@ -345,7 +352,8 @@ impl<'a> Linker<'a> {
             let here = offset + slot as u64 * SLOT;
             if insn.op == LD_IMM64 {
                 let pair = slots.get(slot + 1).filter(|raw| raw[..4] == [0; 4]);
-                let high = pair.ok_or_else(|| fail(slot, "half of a 64-bit constant is missing".to_string()))?;
+                let high =
+                    pair.ok_or_else(|| fail(slot, "the second half of a 64-bit constant is missing".to_string()))?;
                 let high = u32::from_le_bytes([high[4], high[5], high[6], high[7]]);
                 let low = u32::from_le_bytes([raw[4], raw[5], raw[6], raw[7]]);
                 insn.imm = (u64::from(low) | u64::from(high) << 32).cast_signed();
@@ -361,7 +369,12 @@ impl<'a> Linker<'a> {
                         (target * SLOT.cast_signed()).cast_unsigned(),
                         insn,
                     )
-                    .ok_or_else(|| fail(slot, format!("call of instruction {target}, where no function starts")))?;
+                    .ok_or_else(|| {
+                        fail(
+                            slot,
+                            format!("call of instruction {target}, which is not the start of a function"),
+                        )
+                    })?;
             } else if insn.op == LD_IMM64 && insn.src != 0 {
                 return Err(fail(
                     slot,
@@ -383,8 +396,12 @@ impl<'a> Linker<'a> {
                 };
                 let target = usize::try_from(slot.cast_signed() as i64 + 1 + distance).ok();
                 let target = target.and_then(|target| *indices.get(target)?);
-                let target =
-                    target.ok_or_else(|| fail(slot, format!("jump by {distance} out of function {}", symbol.name)))?;
+                let target = target.ok_or_else(|| {
+                    fail(
+                        slot,
+                        format!("a jump by {distance} instructions leaves function {}", symbol.name),
+                    )
+                })?;
                 insn.off = target - index.unwrap_or(0) - 1;
                 if insn.op == GOTOL {
                     (insn.op, insn.imm) = (GOTO, 0);
@@ -446,7 +463,7 @@ impl<'a> Linker<'a> {
     }
 }
 
-/// Returns the number of a text; a new text gets the next number.
+/// Returns the number of a text. A new text gets the next number.
 fn number(numbers: &mut BTreeMap<String, usize>, text: String) -> usize {
     let next = numbers.len();
     *numbers.entry(text).or_insert(next)
@@ -461,13 +478,13 @@ fn in_order(numbers: BTreeMap<String, usize>) -> Vec<String> {
     texts
 }
 
-/// Returns the stack that these instructions use in bytes, estimated from accesses through the
-/// frame pointer and from pointers derived from it.
+/// Returns the number of bytes of stack that these instructions use, estimated from accesses
+/// through the frame pointer and through pointers that are derived from it.
 fn stack(insns: &[Insn]) -> u32 {
     const MOV64_X: u8 = 0xbf;
     const ADD64_K: u8 = 0x07;
     let mut lowest = 0i64;
-    // Registers that hold the frame pointer.
+    // Bit set of the registers that hold the frame pointer.
     let mut frame = 1u16 << 10;
     for insn in insns {
         let is_frame = |register: u8| frame >> register & 1 != 0;
@@ -482,7 +499,7 @@ fn stack(insns: &[Insn]) -> u32 {
                 lowest = lowest.min(insn.imm);
                 frame &= !(1 << insn.dst);
             }
-            // This arithmetic on the frame pointer is not analysed.
+            // Other arithmetic on the frame pointer is not analysed, so the maximum is assumed.
             op if class(op) == ALU64 && op & insn::X != 0 && op != MOV64_X && is_frame(insn.src) => return MAX_STACK,
             op if matches!(class(op), ALU | ALU64 | LDX) || op == LD_IMM64 => frame &= !(1 << insn.dst) | 1 << 10,
             _ => (),

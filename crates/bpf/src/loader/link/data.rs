@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Memory of an object: handles of maps, sections of globals, and access to globals while programs
-//! run.
+//! Allocates an object's memory: handles of maps (the memory to which `&map` points) and sections
+//! of globals. Also gives access to globals while programs run.
+//!
+//! The region is the memory that programs can access.
 
 use super::code::Linker;
 use super::{DataSection, Image, TaggedArray};
@@ -22,7 +24,7 @@ const HANDLE_SIZE: u64 = 64;
 fn exhausted(region: &Region, section: &str) -> Error {
     let message = match region.memory().take_refused() {
         true => region.memory().message(),
-        false => "no room left in the simulated address space".to_string(),
+        false => "the simulated address space is full".to_string(),
     };
     Error::new(message).in_section(section)
 }
@@ -46,8 +48,8 @@ pub(super) fn allocate_maps(object: &Object, region: &Region, nr_cpus: u32) -> R
         .collect()
 }
 
-/// Allocates sections of globals and fills them with their initial values. Globals of the arena lie
-/// at the end of its pages.
+/// Allocates the sections of globals and fills them with their initial values. Globals that belong
+/// to an arena lie at the end of its pages.
 pub(super) fn allocate_sections(
     object: &Object,
     region: &Region,
@@ -113,10 +115,11 @@ fn tagged_array(btf: &Btf, var: u32, ty: u32, addr: u64) -> Option<TaggedArray> 
     })
 }
 
-/// Allocates arena globals. Returns the address that programs use and the address in the region.
+/// Allocates globals at the end of the arena. Returns the address that programs use and the address
+/// in the region.
 fn allocate_in_arena(size: u64, region: &Region, maps: &mut [MapDef]) -> Result<(u64, u64), String> {
     let arena = maps.iter_mut().find(|map| map.kind == BPF_MAP_TYPE_ARENA);
-    let arena = arena.ok_or("there are arena globals, but no map of type ARENA")?;
+    let arena = arena.ok_or("the object has arena globals, but no map of type ARENA")?;
     let Some(base) = arena.arena else {
         return Err("the arena has no address".to_string());
     };
@@ -143,7 +146,7 @@ fn allocate_in_arena(size: u64, region: &Region, maps: &mut [MapDef]) -> Result<
     Ok((addr, base + low))
 }
 
-/// Returns the initial entries of maps of maps and program arrays, by map.
+/// Returns the initial entries of each map, if it is a map of maps or a program array.
 pub(super) fn map_values(object: &Object, linker: &mut Linker) -> Result<Vec<Vec<(u32, usize)>>, Error> {
     let mut values = vec![Vec::new(); object.maps.len()];
     let Some(section) = object.elf.section(".maps") else {
@@ -171,7 +174,7 @@ pub(super) fn map_values(object: &Object, linker: &mut Linker) -> Result<Vec<Vec
     Ok(values)
 }
 
-/// Location in memory of a global, or of an element or member of one.
+/// Location in memory of a global variable, or of one of its elements or members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VariableLocation {
     /// Address.
@@ -180,31 +183,33 @@ pub struct VariableLocation {
     pub size: u32,
     /// Type in C syntax.
     pub type_name: String,
-    /// Whether it may change while programs run.
+    /// Whether the variable may change while programs run.
     pub live: bool,
     location: Location,
 }
 
 impl Image {
-    /// Creates an inner map for every entry of a map of maps that has none, from the inner
-    /// definition of the object. A user-space part often creates such maps one by one.
+    /// Creates an inner map for each entry of a map of maps that has none yet. The object declares
+    /// how the inner maps look. User-space parts often create such maps one by one.
     ///
     /// # Errors
-    /// There is no such map of maps, or no memory left.
+    /// There is no such map of maps, or the simulated address space is full.
     pub fn create_inner_maps(&mut self, region: &Region, name: &str) -> Result<(), Error> {
         let fail = |message: &str| Error::new(format!("{name}: {message}")).in_file(&self.file);
         let outer = self.maps.iter().position(|map| map.name == name);
         let outer = outer.ok_or_else(|| fail("there is no such map"))?;
         let Some(inner) = self.maps[outer].inner.clone() else {
             return Err(fail(
-                "it is not a map of maps, or the object does not declare its entries",
+                "this is not a map of maps, or the object does not declare its inner maps",
             ));
         };
         for index in 0..self.maps[outer].max_entries {
             if self.maps[outer].values.iter().any(|&(taken, _)| taken == index) {
                 continue;
             }
-            let handle = region.alloc(HANDLE_SIZE).ok_or_else(|| fail("no room left"))?;
+            let handle = region
+                .alloc(HANDLE_SIZE)
+                .ok_or_else(|| fail("the simulated address space is full"))?;
             let number = self.maps.len();
             self.maps[outer].values.push((index, number));
             let name = format!("{name}[{index}]");
@@ -217,12 +222,12 @@ impl Image {
         Ok(())
     }
 
-    /// Returns the exported globals.
+    /// Returns the global variables that are visible to user space.
     pub fn variables(&self) -> &[Variable] {
         &self.variables
     }
 
-    /// Returns the location of a global (`name`) or of its element (`name[3]`) or member
+    /// Returns the location of a global variable (`name`), or of its element (`name[3]`) or member
     /// (`name.member`).
     pub fn variable(&self, path: &str) -> Result<VariableLocation, Error> {
         let (variable, end) = param::find(&self.variables, path).map_err(|error| error.in_file(&self.file))?;
@@ -247,13 +252,13 @@ impl Image {
         Ok(value::format(&self.btf, found.location, bytes))
     }
 
-    /// Changes a live global after the checks of [`Object::set`]. Fails for a global that is
-    /// constant after loading.
+    /// Changes a global variable while programs run, after the checks of [`Object::set`]. Fails for
+    /// a variable that is constant after loading.
     pub fn set(&self, region: &Region, path: &str, text: &str) -> Result<(), Error> {
         let found = self.variable(path)?;
         let fail = |message: String| Error::new(format!("{path} = {text}: {message}")).in_file(&self.file);
         if !found.live {
-            return Err(fail("it is constant after the policy is loaded".to_string()));
+            return Err(fail("the variable is constant after the policy is loaded".to_string()));
         }
         let bytes = region
             .bytes_mut(found.addr, u64::from(found.size))
@@ -261,8 +266,8 @@ impl Image {
         value::set(&self.btf, found.location, bytes, text).map_err(fail)
     }
 
-    /// Sets an entry of a map, or a member of it (`.member[3]`), as user space does. Creates the
-    /// entry if necessary, with zeros in the other members. On a per-CPU map this is the entry of
+    /// Sets an entry of a map, or a member of the entry (`.member[3]`), as user space does. Creates
+    /// the entry if necessary, with zeros in the other members. In a per-CPU map, sets the entry of
     /// `cpu`.
     pub fn set_entry(
         &self,
@@ -276,11 +281,15 @@ impl Image {
         let def = map.def();
         let fail = |message: String| Error::new(format!("map {}: {message}", def.name)).in_file(&self.file);
         if key.len() != def.key_size as usize {
-            return Err(fail(format!("a key has {} bytes, not {}", def.key_size, key.len())));
+            return Err(fail(format!(
+                "a key has {} bytes, but {} bytes were given",
+                def.key_size,
+                key.len()
+            )));
         }
         let ty = def
             .value_type
-            .ok_or_else(|| fail("the object declares no type for its values".into()))?;
+            .ok_or_else(|| fail("the object declares no type for the map's values".into()))?;
         let location = Location::whole(&self.btf, ty).follow(&self.btf, path).map_err(fail)?;
         let lookup = || map.lookup(region, key, cpu).map_err(|fault| fail(fault.to_string()));
         let mut addr = lookup()?;

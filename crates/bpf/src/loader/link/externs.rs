@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Symbols that the kernel defines: kfuncs, variables, configuration values.
+//! Looks up symbols that the kernel defines: kfuncs, variables, configuration values.
 //!
 //! A symbol is looked up by its name without the last `___suffix`. A symbol with incompatible types
-//! counts as missing. References to a missing symbol become 0 if the object declares the symbol
-//! weak, and a trap otherwise.
+//! counts as missing. If the object declares a missing symbol weak, references to it become 0.
+//! Otherwise they become traps, which fault when they are executed.
 
 use std::collections::BTreeMap;
 
@@ -14,25 +14,25 @@ use crate::memory::Region;
 use crate::object::Object;
 use crate::object::elf::Symbol;
 
-/// A symbol of the kernel that an object requires and the target lacks.
+/// A symbol of the kernel that an object requires and the target kernel lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingSymbol {
     /// The kernel's name, without a `___suffix`.
     pub name: String,
-    /// Whether the object declares the symbol as a function; otherwise as a variable.
+    /// Whether the object declares the symbol as a function. Otherwise it declares a variable.
     pub function: bool,
 }
 
-/// Meaning of a reference to an external symbol.
+/// Result of looking up an external symbol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Extern {
     /// A function of the target with this name.
     Kfunc(String),
-    /// Address of a variable, or of a configuration value in memory.
+    /// A variable or configuration value at this address.
     Address(u64),
     /// A symbol that the target lacks.
     Missing {
-        /// Whether it is declared `__weak`, so that its address is 0.
+        /// Whether the object declares the symbol `__weak`, so that its address is 0.
         weak: bool,
         /// Message for a program that uses the symbol.
         message: String,
@@ -44,11 +44,11 @@ pub(super) struct Externs<'a> {
     btf: &'a Btf,
     target: &'a Target,
     region: &'a Region,
-    /// BTF Func or Var, and whether it is in .kconfig.
+    /// Each declaration: the id of a BTF Func or Var, and whether it is in .kconfig.
     declared: BTreeMap<&'a str, (u32, bool)>,
     resolved: BTreeMap<&'a str, Extern>,
     pub(super) warnings: Vec<String>,
-    /// Strong symbols that the target lacks.
+    /// Symbols that the target lacks and that are not declared weak.
     pub(super) missing: Vec<MissingSymbol>,
 }
 
@@ -138,7 +138,8 @@ impl<'a> Externs<'a> {
         }
     }
 
-    /// Allocates a configuration value. A weak one without a value is 0.
+    /// Allocates a configuration value. If the target does not have it, a weak symbol gets the
+    /// value 0.
     fn config(&self, symbol: &Symbol, ty: u32) -> Result<Extern, String> {
         let name = &symbol.name;
         let size = self.btf.size_of(ty).ok_or_else(|| format!("{name} has no size"))?;
@@ -153,7 +154,7 @@ impl<'a> Externs<'a> {
         let addr = self
             .region
             .alloc(u64::from(size))
-            .ok_or("no room left in the simulated address space")?;
+            .ok_or("the simulated address space is full")?;
         self.region
             .bytes_mut(addr, u64::from(size))
             .map_err(|fault| fault.to_string())?
@@ -162,8 +163,8 @@ impl<'a> Externs<'a> {
     }
 }
 
-/// Converts a .config value to the declared type: a truth value, a `char` with y, m or n, an `enum
-/// libbpf_tristate`, a number, or text.
+/// Converts a value of .config to the declared type: a truth value, a `char` with y, m or n, an
+/// `enum libbpf_tristate`, a number, or text.
 fn config_bytes(btf: &Btf, ty: u32, value: &str, bytes: &mut [u8]) -> Result<(), String> {
     let ty = btf.resolve(ty);
     let tristate = match value {
@@ -176,7 +177,7 @@ fn config_bytes(btf: &Btf, ty: u32, value: &str, bytes: &mut [u8]) -> Result<(),
     match (btf.kind(ty), tristate, text) {
         (Kind::Int { encoding, .. }, Some(state), _) if encoding & INT_BOOL != 0 => match state {
             0 | 1 => bytes[0] = u8::from(state == 1),
-            _ => return Err("a module is neither true nor false".to_string()),
+            _ => return Err("the value m (module) is neither true nor false".to_string()),
         },
         (Kind::Int { size: 1, encoding, .. }, Some(_), _) if encoding & (INT_CHAR | INT_SIGNED) != 0 => {
             bytes[0] = value.as_bytes()[0];

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The linker, which adapts an object to a kernel: it allocates globals, fills in constants and
-//! calls, and matches callbacks by name.
+//! The linker, which adapts an object to a kernel. It allocates globals, fills in constants and
+//! calls, and finds the implementation of each struct_ops callback.
 //!
-//! A feature that the kernel lacks is not an error here. References to it become traps in the code,
-//! and the linker emits a warning. Only objects that every kernel would reject cause errors.
+//! A feature that the kernel lacks is not an error here. The linker emits a warning and replaces
+//! references to the feature by traps: instructions that fault when they are executed. Only objects
+//! that every kernel would reject cause errors.
 
 mod code;
 mod data;
@@ -22,7 +23,8 @@ pub use externs::MissingSymbol;
 pub use struct_ops::StructOps;
 pub use target::Target;
 
-/// An object that was linked for a kernel and placed in a region.
+/// An object after linking: its code and data refer to addresses in one region (the memory that
+/// programs access).
 #[derive(Clone, Debug)]
 pub struct Image {
     /// File name of the object.
@@ -35,17 +37,17 @@ pub struct Image {
     pub maps: Vec<MapDef>,
     /// struct_ops variables.
     pub struct_ops: Vec<StructOps>,
-    /// Programs, callbacks included, in the object's order.
+    /// Programs in the object's order, including callbacks.
     pub programs: Vec<Program>,
     /// Sections of globals.
     pub sections: Vec<DataSection>,
     /// Warnings about features that the object uses and the target lacks.
     pub warnings: Vec<String>,
-    /// Strong symbols that the target lacks.
+    /// Symbols that the target lacks and that are not declared weak.
     pub missing: Vec<MissingSymbol>,
     /// The object's types.
     pub btf: Btf,
-    /// Types that the code allocates, by id.
+    /// Types of which the code allocates objects, by id.
     pub types: LocalTypes,
     variables: Vec<Variable>,
 }
@@ -63,12 +65,12 @@ pub struct DataSection {
     pub live: bool,
     /// Special fields by ascending offset: locks, lists, trees.
     pub fields: Vec<Field>,
-    /// Arrays with a declaration tag.
+    /// Arrays with a declaration tag (an annotation in the source).
     pub tagged: Vec<TaggedArray>,
     pub(crate) index: usize,
 }
 
-/// A global array, possibly static, with a declaration tag.
+/// An array with a declaration tag. It is a global variable and may be static.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaggedArray {
     /// C name.
@@ -83,8 +85,8 @@ pub struct TaggedArray {
     pub count: u64,
 }
 
-/// Links an object. Its globals are allocated in the region with their current values in the
-/// object. `nr_cpus` determines per-CPU sizes that the object leaves open.
+/// Links an object. Allocates its globals in the region, with the values that they now have in the
+/// object. `nr_cpus` determines the size of per-CPU maps if the object does not set it.
 pub fn link(object: &Object, target: &Target, region: &Region, nr_cpus: u32) -> Result<Image, Error> {
     link_object(object, target, region, nr_cpus).map_err(|error| error.in_file(&object.file))
 }

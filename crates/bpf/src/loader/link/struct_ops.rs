@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! struct_ops variables: the function that implements each callback, and the constant members.
+//! Links struct_ops variables: finds the function that implements each callback, and copies the
+//! constant members.
 //!
-//! Members are matched by name, because the kernel's struct against which the object was compiled
-//! may differ in size and order from the target's.
+//! Members are matched by name, because the struct in the headers with which the object was
+//! compiled may differ in size and order from the target kernel's.
+//!
+//! A name without flavour is a name without a suffix such as `___old`, which distinguishes versions
+//! of a type.
 
 use std::collections::BTreeMap;
 
@@ -23,19 +27,20 @@ pub struct StructOps {
     pub type_name: String,
     /// Index of the function for each implemented member.
     pub programs: BTreeMap<String, usize>,
-    /// Bytes of each other member that is not 0, in the size that the member has in the target.
+    /// Bytes of each member that is neither a function nor 0. Their number is the size that the
+    /// member has in the target.
     pub data: BTreeMap<String, Vec<u8>>,
-    /// Members that are set but that the target lacks.
+    /// Members that the object sets but the target lacks.
     pub unknown: Vec<String>,
     /// Whether the target has this struct.
     pub attachable: bool,
-    /// Whether it is attached automatically. A `?` at the start of the section's name turns this
-    /// off.
+    /// Whether the loader attaches this struct_ops without a request. A `?` at the start of the
+    /// section's name turns this off.
     pub auto_attach: bool,
 }
 
 impl StructOps {
-    /// Returns a numeric constant; 0 if it is not set.
+    /// Returns a numeric member, or 0 if it is not set.
     pub fn u64(&self, member: &str) -> u64 {
         let bytes = self.data.get(member).map_or(&[][..], Vec::as_slice);
         bytes
@@ -45,7 +50,7 @@ impl StructOps {
             .fold(0, |value, &byte| value << 8 | u64::from(byte))
     }
 
-    /// Returns a text constant; empty if it is not set.
+    /// Returns a text member, or an empty text if it is not set.
     pub fn text(&self, member: &str) -> String {
         let bytes = self.data.get(member).map_or(&[][..], Vec::as_slice);
         String::from_utf8_lossy(bytes.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned()
@@ -97,7 +102,7 @@ fn parse_variable(
     };
     if there.is_none() {
         linker.warn(format!(
-            "{}: struct {type_name} is not modelled; it will not be attached",
+            "{}: the simulator does not have struct {type_name}, so it will not be attached",
             ops.map_name
         ));
     }
@@ -130,7 +135,7 @@ fn parse_variable(
         let known = there.is_none_or(|there| member_type(target.btf(), there, &name).is_some());
         if !known {
             linker.warn(format!(
-                "{}: {type_name} has no member {name} here; it is ignored",
+                "{}: {type_name} has no member {name} in this kernel; the member is ignored",
                 ops.map_name
             ));
             ops.unknown.push(name);

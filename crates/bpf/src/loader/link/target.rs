@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The target of linking: a kernel as objects see it.
+//! The target of linking: the types, functions, variables and configuration of a kernel.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,8 +18,8 @@ pub struct Target {
 }
 
 impl Target {
-    /// Makes a kernel with these types. Functions among them are the kfuncs, variables the typed
-    /// variables.
+    /// Makes a kernel with these types. The functions among them are its kfuncs. The variables
+    /// among them are the variables with a known type.
     pub fn new(types: Builder) -> Target {
         Target {
             btf: types.finish(),
@@ -36,19 +36,19 @@ impl Target {
         }
     }
 
-    /// Sets the address of a kernel variable; for a per-CPU variable the address that
+    /// Sets the address of a kernel variable. For a per-CPU variable, this is the address that
     /// `bpf_per_cpu_ptr` takes.
     pub fn ksym(&mut self, name: &str, addr: u64) {
         self.ksyms.insert(name.to_string(), addr);
     }
 
     /// Sets a configuration value in the syntax of .config: `y`, `m`, `n`, `250`, `"text"`.
-    /// `LINUX_KERNEL_VERSION` is also such a value: `0x70200`.
+    /// `LINUX_KERNEL_VERSION` is also such a value, for example `0x70200`.
     pub fn config(&mut self, name: &str, value: &str) {
         self.kconfig.insert(name.to_string(), value.to_string());
     }
 
-    /// Sets the reason for which the kernel lacks a function, for messages: `kfunc NAME WHY`.
+    /// Sets the reason why the kernel lacks a function. Messages have the form `kfunc NAME WHY`.
     pub fn set_missing_reason(&mut self, name: &str, why: &str) {
         self.lacks.insert(name.to_string(), why.to_string());
     }
@@ -71,7 +71,7 @@ impl Target {
         self.lacks.get(name).map_or("is not modelled", String::as_str)
     }
 
-    /// Returns the address of a variable and, if known, its type.
+    /// Returns the address of a variable, and its type if it is known.
     pub(super) fn variable(&self, name: &str) -> Option<(u64, Option<u32>)> {
         let addr = *self.ksyms.get(name)?;
         let var = self.btf.find(name, |kind| matches!(kind, Kind::Var { .. }));

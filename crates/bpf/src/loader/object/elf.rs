@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The ELF file: sections, symbols, relocations.
+//! Reads the ELF file: sections, symbols, relocations.
 
 use object::LittleEndian as LE;
 use object::elf;
@@ -7,22 +7,22 @@ use object::read::elf::{FileHeader, SectionHeader, Sym};
 
 use super::error::Error;
 
-/// Relocation type R_BPF_64_64: a 64-bit constant in a pair of instructions.
+/// Relocation type R_BPF_64_64, for a 64-bit constant in a pair of instructions.
 pub(crate) const R_BPF_64_64: u32 = 1;
-/// Relocation type R_BPF_64_ABS64: a pointer in data.
+/// Relocation type R_BPF_64_ABS64, for a pointer in data.
 pub(crate) const R_BPF_64_ABS64: u32 = 2;
-/// Relocation type R_BPF_64_32: the target of a call.
+/// Relocation type R_BPF_64_32, for the target of a call.
 pub(crate) const R_BPF_64_32: u32 = 10;
 
-/// Maximum size of a data section in bytes, that of an arena.
+/// Maximum size of a data section in bytes, which is the size of an arena.
 const MAX_SECTION: u64 = 4 << 30;
 
-/// A section. Sections that the loader does not use (debug information, string tables) have neither
-/// data nor relocations.
+/// A section. The data and relocations of sections that the loader does not use (debug information,
+/// string tables) are left out.
 #[derive(Clone, Debug)]
 pub(crate) struct Section {
     pub(crate) name: String,
-    /// Size in bytes. `data` has the first bytes; the rest are zeros.
+    /// Size in bytes. `data` has the first bytes. All further bytes are zeros.
     pub(crate) size: u64,
     pub(crate) data: Vec<u8>,
     pub(crate) executable: bool,
@@ -31,7 +31,7 @@ pub(crate) struct Section {
     pub(crate) relocations: Vec<Relocation>,
 }
 
-/// A location in a section that depends on a symbol. The addend is stored at the location.
+/// A location in a section whose value depends on a symbol. The addend is stored at the location.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Relocation {
     pub(crate) offset: u64,
@@ -53,7 +53,7 @@ pub(crate) enum SymbolKind {
 #[derive(Clone, Debug)]
 pub(crate) struct Symbol {
     pub(crate) name: String,
-    /// Section of the symbol; `None` if it is external.
+    /// Section of the symbol, or `None` if the symbol is external.
     pub(crate) section: Option<usize>,
     pub(crate) offset: u64,
     pub(crate) size: u64,
@@ -74,17 +74,17 @@ pub(crate) struct Elf {
 impl Elf {
     pub(crate) fn parse(bytes: &[u8]) -> Result<Elf, Error> {
         if !bytes.starts_with(b"\x7fELF") {
-            let hint = "expected the .bpf.o file that clang -target bpf writes";
+            let hint = "give the .bpf.o file that clang -target bpf writes";
             return Err(Error {
                 offset: Some(0),
-                ..Error::new("not an ELF file")
+                ..Error::new("the file is not an ELF file")
             }
             .hint(hint));
         }
         if bytes.get(4..6) != Some(&[2, 1]) {
             let error = Error {
                 offset: Some(4),
-                ..Error::new("not a 64-bit little-endian ELF file")
+                ..Error::new("the file is not a 64-bit little-endian ELF file")
             };
             return Err(error.hint("compile with -target bpf -mlittle-endian"));
         }
@@ -100,7 +100,7 @@ impl Elf {
         if header.e_type(LE) != elf::ET_REL {
             return Err(Error {
                 offset: Some(16),
-                ..Error::new("not a relocatable object file")
+                ..Error::new("the file is not a relocatable object file")
             });
         }
         let table = header.sections(LE, bytes).map_err(broken("ELF section table"))?;
@@ -121,9 +121,10 @@ impl Elf {
                 continue;
             }
             if size > MAX_SECTION {
-                return Err(
-                    Error::new(format!("{size} bytes are more than the {MAX_SECTION} possible")).in_section(&name),
-                );
+                return Err(Error::new(format!(
+                    "the section has {size} bytes, but at most {MAX_SECTION} are possible"
+                ))
+                .in_section(&name));
             }
             let data = section.data(LE, bytes).map_err(|error| {
                 let message = format!("{error}: {size} bytes at file offset {:#x}", section.sh_offset(LE));
@@ -153,11 +154,11 @@ impl Elf {
             for entry in entries {
                 let (offset, symbol, kind) = (entry.r_offset.get(LE), entry.r_sym(LE) as usize, entry.r_type(LE));
                 if symbol >= symbols.len() {
-                    let message = format!("relocation against symbol {symbol}, which does not exist");
+                    let message = format!("a relocation refers to symbol {symbol}, which does not exist");
                     return Err(Error::at(&place.name, offset, message));
                 }
                 if offset.checked_add(8).is_none_or(|end| end > place.size) {
-                    let message = format!("relocation beyond the section's {} bytes", place.size);
+                    let message = format!("a relocation lies beyond the section's {} bytes", place.size);
                     return Err(Error::at(&place.name, offset, message));
                 }
                 place.relocations.push(Relocation {
@@ -212,7 +213,7 @@ fn symbols(
         .symbols(LE, bytes, elf::SHT_SYMTAB)
         .map_err(broken("ELF symbol table"))?;
     let mut symbols = Vec::new();
-    // The null symbol, which relocations without a symbol refer to.
+    // The null symbol, to which relocations without a symbol refer.
     if !symtab.is_empty() {
         symbols.push(Symbol {
             name: String::new(),

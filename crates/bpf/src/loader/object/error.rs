@@ -3,12 +3,12 @@
 
 use std::fmt;
 
-/// Error of reading or linking an object, or of setting a parameter.
+/// An error of reading or linking an object, or of setting one of its global variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// File name of the object; may be empty.
+    /// File name of the object, or an empty text.
     pub file: String,
-    /// ELF section with the error.
+    /// ELF section that contains the error.
     pub section: Option<String>,
     /// Offset in bytes from the start of the section, or of the file if `section` is `None`.
     pub offset: Option<u64>,

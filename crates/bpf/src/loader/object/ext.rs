@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The .BTF.ext section: the function and source line of each instruction, and the CO-RE
-//! relocations.
+//! Reads the .BTF.ext section. It contains the function and source line of each instruction, and
+//! the CO-RE relocations (constants that depend on the kernel's types).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::core_relo::Relocation;
 const SECTION: &str = ".BTF.ext";
 const MAGIC: u16 = 0xeb9f;
 
-/// A source line, valid from a byte offset in its section up to the next entry.
+/// The source line of the instructions from a byte offset in their section up to the next entry.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     pub(crate) offset: u64,
@@ -22,10 +22,11 @@ pub(crate) struct Line {
     pub(crate) column: u32,
 }
 
-/// Tables by ELF section name, each by ascending offset in the section.
+/// The tables of .BTF.ext. The key is the name of an ELF section. Entries are ordered by their
+/// offset in that section.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ext {
-    /// Offset of each function and the id of its BTF Func.
+    /// Offset of each function, and the id of its BTF type.
     pub(crate) functions: BTreeMap<String, Vec<(u64, u32)>>,
     pub(crate) lines: BTreeMap<String, Vec<Line>>,
     pub(crate) relocations: BTreeMap<String, Vec<(u64, Relocation)>>,
@@ -36,13 +37,17 @@ impl Ext {
         let mut header = Reader::new(SECTION, data, 0, data.len() as u64)?;
         let magic = header.u16()?;
         if magic != MAGIC {
-            return Err(Error::at(SECTION, 0, format!("magic {magic:#x} instead of {MAGIC:#x}")));
+            return Err(Error::at(
+                SECTION,
+                0,
+                format!("the magic number is {magic:#x} instead of {MAGIC:#x}"),
+            ));
         }
         header.u16()?;
         let header_len = header.u32()?;
         let mut table = || Ok((header.u32()?, header.u32()?));
         let (functions, lines) = (table()?, table()?);
-        // Kernel and compilers added the CO-RE table later, so a short header lacks it.
+        // The CO-RE table was added to the format later. A short header therefore lacks this table.
         let relocations = if header_len >= 32 { table()? } else { (0, 0) };
 
         let mut ext = Ext::default();
@@ -125,13 +130,13 @@ impl Names<'_> {
 struct Tables<'a> {
     data: &'a [u8],
     strings: &'a [u8],
-    /// Position from which table offsets are counted.
+    /// Position in the section from which the offsets of tables are counted.
     base: u64,
 }
 
 impl Tables<'_> {
-    /// Calls `entry` for each record of a table. A record may be longer than the `known` bytes; the
-    /// rest is skipped.
+    /// Calls `entry` for each record of a table. Reads `known` bytes of each record. If the record
+    /// is longer, skips the rest.
     fn for_each_record(
         &self,
         (offset, len): (u32, u32),
@@ -145,7 +150,9 @@ impl Tables<'_> {
         let mut reader = Reader::new(SECTION, self.data, start, start + u64::from(len))?;
         let size = reader.u32()?;
         if size < known {
-            return Err(reader.error(format!("records of {size} bytes; at least {known} expected")));
+            return Err(reader.error(format!(
+                "expected records of at least {known} bytes, found {size} bytes"
+            )));
         }
         while !reader.at_end() {
             let (name, count) = (reader.u32()?, reader.u32()?);

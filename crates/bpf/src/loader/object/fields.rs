@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Search for the fields of a type that the kernel treats specially.
+//! Finds the fields of a type that the kernel treats specially, such as locks, timers and kptrs.
 
 use crate::btf::{Btf, Kind};
 use crate::core_relo::find_member;
 use crate::image::{Contains, Field, FieldKind};
 
-/// Maximum number of special fields in one type. Every initialisation of a value must process each
-/// of them.
+/// Maximum number of special fields in one type. The time for initialising a value grows with this
+/// number.
 const MAX_FIELDS: usize = 4096;
 
-/// Returns the special fields of a type, also those inside nested structs and arrays, by ascending
-/// offset.
+/// Returns the special fields of a type by ascending offset, including those inside nested structs
+/// and arrays.
 pub(crate) fn special_fields(btf: &Btf, id: u32) -> Result<Vec<Field>, String> {
     let mut search = Search {
         btf,
@@ -25,15 +25,16 @@ pub(crate) fn special_fields(btf: &Btf, id: u32) -> Result<Vec<Field>, String> {
 struct Search<'a> {
     btf: &'a Btf,
     fields: Vec<Field>,
-    /// Number of types left to visit. Without a limit, nested types could require exponentially
-    /// many.
+    /// Number of types that may still be visited. Without a limit, nested types could require an
+    /// exponential number of visits.
     steps: u32,
 }
 
 impl Search<'_> {
-    /// Visits a value of type `id` at `offset`. Returns whether it contains special fields.
+    /// Visits a value of type `id` at `offset` and adds its special fields. Returns whether there
+    /// are any.
     fn visit(&mut self, id: u32, offset: u64) -> Result<bool, String> {
-        self.steps = self.steps.checked_sub(1).ok_or("the type nests too much")?;
+        self.steps = self.steps.checked_sub(1).ok_or("the type is nested too deeply")?;
         let btf = self.btf;
         let before = self.fields.len();
         let resolved = btf.resolve(id);
@@ -113,8 +114,8 @@ impl Search<'_> {
         Ok(self.fields.len() > before)
     }
 
-    /// Adds a list head or tree root. A tag on the member or variable names the type of its
-    /// elements.
+    /// Adds a list head or tree root. `tag` returns the text of the declaration tag that names the
+    /// type of the elements. The tag belongs to the member or variable.
     fn root<'t>(&mut self, id: u32, offset: u64, tag: impl Fn() -> Option<&'t str>) -> Result<bool, String> {
         let resolved = self.btf.resolve(id);
         let list = match self.btf.name(resolved) {
@@ -128,7 +129,7 @@ impl Search<'_> {
         let id = self
             .btf
             .find_struct(name)
-            .ok_or_else(|| format!("it contains struct {name}, which is not in BTF"))?;
+            .ok_or_else(|| format!("its elements have type struct {name}, which is not in BTF"))?;
         let found = find_member(self.btf, id, node, 0);
         let (bits, ..) = found.ok_or_else(|| format!("struct {name} has no member {node}"))?;
         let contains = Contains {
@@ -146,16 +147,16 @@ impl Search<'_> {
 
     fn add(&mut self, offset: u64, size: u32, kind: FieldKind) -> Result<(), String> {
         if self.fields.len() == MAX_FIELDS {
-            return Err(format!("more than {MAX_FIELDS} special fields"));
+            return Err(format!("the type has more than {MAX_FIELDS} special fields"));
         }
-        let offset = u32::try_from(offset).map_err(|_| "a special field beyond 4 GiB")?;
+        let offset = u32::try_from(offset).map_err(|_| "a special field lies beyond 4 GiB")?;
         self.fields.push(Field { offset, size, kind });
         Ok(())
     }
 }
 
-/// Returns the special fields of a global variable. Tags of list heads and tree roots are on the
-/// variable.
+/// Returns the special fields of a global variable. For a list head or tree root, the declaration
+/// tag with the type of the elements belongs to the variable.
 pub(crate) fn variable_fields(btf: &Btf, var: u32, ty: u32, offset: u64) -> Result<Vec<Field>, String> {
     let mut search = Search {
         btf,

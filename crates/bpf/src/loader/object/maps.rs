@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Map definitions: variables in the .maps section with types that encode the attributes.
+//! Reads map definitions. A map is a variable in the .maps section whose type encodes the
+//! attributes:
 //!
 //! - `__uint(max_entries, 4)` is a pointer to an array of 4 elements.
 //! - `__type(value, struct v)` is a pointer to the type.
@@ -14,7 +15,7 @@ use crate::btf::{Btf, Composite, Kind};
 use crate::image::MapDef;
 
 const SECTION: &str = ".maps";
-/// Number of a map type without keys and values.
+/// Number of the map type ARENA, which has no keys and values.
 const BPF_MAP_TYPE_ARENA: u32 = 33;
 
 pub(super) fn declared(elf: &Elf, btf: &Btf) -> Result<Vec<DeclaredMap>, Error> {
@@ -49,8 +50,8 @@ pub(super) fn declared(elf: &Elf, btf: &Btf) -> Result<Vec<DeclaredMap>, Error> 
         .collect()
 }
 
-/// Parses one definition. `values_offset` is `None` for an inner definition, which cannot have
-/// inner maps.
+/// Parses one map definition. For the definition of an inner map `values_offset` is `None`, because
+/// inner maps cannot contain maps.
 fn definition(
     btf: &Btf,
     name: &str,
@@ -87,7 +88,7 @@ fn definition(
             "numa_node" | "pinning" => (),
             "values" => {
                 let Some(values_offset) = values_offset.as_deref_mut() else {
-                    return Err("a map inside of a map holds maps itself".to_string());
+                    return Err("an inner map cannot contain maps".to_string());
                 };
                 *values_offset = Some(member.bit_offset / 8);
                 let Kind::Array { ty, .. } = *btf.kind(btf.resolve(member.ty)) else {
@@ -107,7 +108,7 @@ fn definition(
         }
     }
     if def.kind == 0 {
-        return Err("it has no type".to_string());
+        return Err("the map has no type".to_string());
     }
     if def.kind == BPF_MAP_TYPE_ARENA {
         (def.key_size, def.value_size) = (0, 0);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Parser of a BPF object file, for everything that does not depend on the kernel.
+//! Parses a BPF object file: everything that does not depend on the kernel.
 //!
-//! [`Object::parse`] reads the output of clang or libbpf's linker. Before linking, globals can be
-//! [set](Object::set), and arrays and maps [resized](Object::resize), as users of libbpf do between
-//! open and load.
+//! [`Object::parse`] reads the output of clang or libbpf's linker. Before linking, the caller can
+//! [set](Object::set) globals and [resize](Object::resize) arrays and maps, as users of libbpf do
+//! between open and load.
 
 pub(crate) mod elf;
 pub mod error;
@@ -28,7 +28,7 @@ use elf::Elf;
 use error::Error;
 use ext::Ext;
 
-/// Name of the section of arena globals.
+/// Name of the section with the globals that lie in the arena.
 pub(crate) const ARENA_SECTION: &str = ".addr_space.1";
 
 /// An object file that was parsed and checked but not yet linked for a kernel.
@@ -36,7 +36,7 @@ pub(crate) const ARENA_SECTION: &str = ".addr_space.1";
 pub struct Object {
     /// File name, for messages.
     pub file: String,
-    /// License string; empty if the object has no license.
+    /// License string, or an empty text if the object has no license.
     pub license: String,
     pub(crate) elf: Elf,
     pub(crate) btf: Btf,
@@ -51,22 +51,22 @@ pub(crate) struct DeclaredMap {
     pub(crate) def: MapDef,
     /// Offset of the variable in .maps, to which symbols refer.
     pub(crate) offset: u64,
-    /// Offset in the variable of the pointers that initialise a map of maps or a program array.
+    /// Offset of the pointers that initialise a map of maps or a program array.
     pub(crate) values_offset: Option<u64>,
-    /// End of the variable in .maps, initial values included.
+    /// End of the variable in .maps, including its initial values.
     pub(crate) end: u64,
 }
 
-/// Use of a section.
+/// How the loader uses a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SectionKind {
     /// Instructions.
     Code,
-    /// Globals that a policy cannot change.
+    /// Global variables that a policy cannot change.
     Rodata,
-    /// Globals.
+    /// Global variables.
     Data,
-    /// Globals in the arena.
+    /// Global variables in the arena.
     Arena,
     /// Map definitions.
     Maps,
@@ -76,8 +76,8 @@ pub(crate) enum SectionKind {
     Other,
 }
 
-/// Maximum size of an object file in bytes. Schedulers have less than 10 MiB with debug
-/// information.
+/// Maximum size of an object file in bytes. Objects of real schedulers have less than 10 MiB with
+/// debug information.
 const MAX_FILE: u64 = 64 << 20;
 
 impl Object {
@@ -105,13 +105,13 @@ impl Object {
         self.maps.iter().map(|map| &map.def)
     }
 
-    /// Sets a map's number of entries, as `bpf_map__set_max_entries` does.
+    /// Sets the number of entries of a map, as `bpf_map__set_max_entries` does.
     pub fn set_max_entries(&mut self, map: &str, entries: u32) -> Result<(), Error> {
         self.map_mut(map)?.max_entries = entries;
         Ok(())
     }
 
-    /// Sets a map's value size in bytes, as `bpf_map__set_value_size` does.
+    /// Sets the value size of a map in bytes, as `bpf_map__set_value_size` does.
     pub fn set_value_size(&mut self, map: &str, bytes: u32) -> Result<(), Error> {
         self.map_mut(map)?.value_size = bytes;
         Ok(())
@@ -186,8 +186,8 @@ fn parse_object(bytes: &[u8], file: &str) -> Result<Object, Error> {
     })
 }
 
-/// Returns the variables of a section: BTF id, offset and size. The compiler's BTF has the offsets
-/// of static variables, and the symbols have those of the others.
+/// Returns id, offset and size of each variable of a section. The BTF has the offsets of static
+/// variables. Symbols have the offsets of the others.
 pub(crate) fn section_vars(elf: &Elf, btf: &Btf, name: &str) -> Result<Vec<(u32, u64, u32)>, Error> {
     use crate::btf::{Kind, STATIC};
     let Some(index) = elf.sections.iter().position(|section| section.name == name) else {
@@ -217,7 +217,8 @@ pub(crate) fn section_vars(elf: &Elf, btf: &Btf, name: &str) -> Result<Vec<(u32,
         let size = btf.size_of(ty).unwrap_or(info.size);
         let section = &elf.sections[index];
         if offset + u64::from(size) > section.size {
-            // The compiler may have optimised away a part of a static variable.
+            // If the compiler has optimised away a part of a static variable, the variable may end
+            // beyond its section.
             if linkage == STATIC {
                 continue;
             }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A policy's global variables as its parameters. `const volatile` ones can be set only before the
-//! policy is loaded, others also while it runs.
+//! A policy's global variables, which are its parameters. `const volatile` variables can be set
+//! only before the policy is loaded. Others can also be set while the policy runs.
 
 use std::collections::BTreeMap;
 
@@ -18,24 +18,24 @@ const MAX_ZEROS: usize = 1 << 20;
 /// Size of the first part of a section in which values can be set. The section's data is extended up to the value.
 const MAX_SET: usize = 256 << 20;
 
-/// An exported global variable.
+/// A global variable that is visible to user space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
     /// C name.
     pub name: String,
     /// ELF section.
     pub section: String,
-    /// Whether the variable may change while the policy runs. `const volatile` ones may not.
+    /// Whether the variable may change while the policy runs. `const volatile` variables may not.
     pub live: bool,
     /// Offset from the start of the section in bytes.
     pub offset: u64,
     /// Size in bytes.
     pub size: u32,
-    /// Type in the object's BTF.
+    /// Id of the type in the object's BTF.
     pub ty: u32,
     /// Type in C syntax.
     pub type_name: String,
-    /// Texts of its declaration tags.
+    /// Texts of the variable's declaration tags.
     pub tags: Vec<String>,
     pub(crate) index: usize,
 }
@@ -76,8 +76,8 @@ pub(super) fn variables(elf: &Elf, btf: &Btf) -> Result<Vec<Variable>, Error> {
     Ok(variables)
 }
 
-/// Finds the variable at the start of a path such as `name[3].member`. Returns it with the length
-/// of its name.
+/// Finds the variable at the start of a path such as `name[3].member`. Returns the variable and the
+/// length of its name.
 pub(crate) fn find<'v>(variables: &'v [Variable], path: &str) -> Result<(&'v Variable, usize), Error> {
     let end = path.find(['.', '[']).unwrap_or(path.len());
     let name = path[..end].trim_end();
@@ -95,7 +95,7 @@ pub(crate) fn find<'v>(variables: &'v [Variable], path: &str) -> Result<(&'v Var
 }
 
 impl Object {
-    /// Returns the exported global variables, by section and offset.
+    /// Returns the global variables that are visible to user space, by section and offset.
     pub fn variables(&self) -> &[Variable] {
         &self.variables
     }
@@ -113,7 +113,7 @@ impl Object {
         ))
     }
 
-    /// Returns the initial value of a global, or of an element or member of it (`name[3]`,
+    /// Returns the initial value of a global variable, or of an element or member of it (`name[3]`,
     /// `name.member`).
     pub fn get(&self, path: &str) -> Result<String, Error> {
         let (index, location) = self.locate(path)?;
@@ -126,9 +126,9 @@ impl Object {
         Ok(value::format(&self.btf, location, &bytes))
     }
 
-    /// Sets the initial value of a global, or of an element or member of it. The text must match
-    /// the type: a number (decimal or 0x), true or false, the name of an enumerator, text for a
-    /// char array, `1,2,3` for another array.
+    /// Sets the initial value of a global variable, or of an element or member of it. The text must
+    /// match the type: a number (decimal or 0x), true or false, the name of an enumerator, text for
+    /// a char array, or `1,2,3` for another array.
     pub fn set(&mut self, path: &str, text: &str) -> Result<(), Error> {
         let (index, location) = self.locate(path)?;
         let data = &mut self.elf.sections[index].data;
@@ -167,7 +167,8 @@ impl Object {
         Some(section.size)
     }
 
-    /// Like [`Object::get`], for the current contents of the variable's section.
+    /// Like [`Object::get`], but reads from `section`, the current contents of the variable's
+    /// section.
     pub fn get_in(&self, path: &str, section: &[u8]) -> Result<String, Error> {
         let (_, location) = self.locate(path)?;
         let bytes = section
@@ -176,7 +177,7 @@ impl Object {
         Ok(value::format(&self.btf, location, bytes))
     }
 
-    /// Like [`Object::set`], for the current contents of the variable's section.
+    /// Like [`Object::set`], but changes `section`, the current contents of the variable's section.
     pub fn set_in(&self, path: &str, text: &str, section: &mut [u8]) -> Result<(), Error> {
         let (_, location) = self.locate(path)?;
         let bytes = section
@@ -187,8 +188,8 @@ impl Object {
     }
 
     /// Sets the number of elements of an array variable. The array must be the last variable of its
-    /// section, because other variables do not move. A section of its own, such as
-    /// `SEC(".data.name")`, ensures that.
+    /// section, because the other variables do not move. This is certain if the array has its own
+    /// section, such as `SEC(".data.name")`.
     pub fn resize(&mut self, name: &str, count: u32) -> Result<(), Error> {
         let file = self.file.clone();
         let fail = |message: String| Error::new(format!("{name}: {message}")).in_file(&file);

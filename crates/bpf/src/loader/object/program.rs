@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Programs: functions that the kernel calls. The name of a program's section determines where it
-//! is attached.
+//! The programs of an object, which are the functions that the kernel calls. The name of a
+//! program's section determines where it is attached.
 
-/// Kind of a program.
+/// Kind of a program. Each variant lists the names of its sections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProgramKind {
     /// `struct_ops/NAME`: a callback of a struct_ops.
@@ -42,17 +42,18 @@ pub struct Program {
     pub function: usize,
     /// Kind of the program.
     pub kind: ProgramKind,
-    /// Name of the attachment target: the part of the section's name after the kind; may be empty.
+    /// Part of the section's name after the kind, which says where to attach the program. May be
+    /// empty.
     pub attach_to: String,
-    /// Whether the program is attached automatically. A `?` at the start of the section's name
-    /// turns this off.
+    /// Whether the loader attaches the program without a request. A `?` at the start of the
+    /// section's name turns this off.
     pub auto_attach: bool,
-    /// Whether the program may sleep (`.s` after the kind).
+    /// Whether the program may sleep (`.s` after the kind in the section's name).
     pub sleepable: bool,
 }
 
-/// Parses a section's name: kind, attachment target, whether it is attached automatically, whether
-/// it may sleep.
+/// Parses the name of a section. Returns the kind of its programs, where they are attached, whether
+/// they are attached automatically, and whether they may sleep.
 pub(crate) fn parse_section(section: &str) -> (ProgramKind, &str, bool, bool) {
     let (name, auto_attach) = match section.strip_prefix('?') {
         Some(name) => (name, false),

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Conversion of BTF values to text and back, for reading and setting a policy's globals.
+//! Converts values between the bytes of a BTF type and text, for reading and setting a policy's
+//! global variables.
 
 use crate::btf::{Btf, INT_BOOL, INT_CHAR, INT_SIGNED, Kind};
 use crate::core_relo::find_member;
 use input::to_usize;
 
-/// Number of elements or members that are printed before the rest is replaced by "...".
+/// Number of elements or members that are printed. Further ones are replaced by "...".
 const MAX_PRINTED: usize = 16;
 
 /// A location in a variable: a member, an element, or the whole variable.
@@ -16,7 +17,7 @@ pub(crate) struct Location {
     pub(crate) offset: u64,
     /// Size in bytes.
     pub(crate) size: u32,
-    /// For a bitfield, its first bit in these bytes and its number of bits.
+    /// For a bitfield, the index of its first bit in these bytes and its number of bits.
     pub(crate) bits: Option<(u32, u32)>,
 }
 
@@ -31,7 +32,7 @@ impl Location {
         }
     }
 
-    /// Follows the rest of a path, such as `[3].weight` or `.a.b`.
+    /// Follows the rest of a path, such as `[3].weight` or `.a.b`, from this location.
     pub(crate) fn follow(mut self, btf: &Btf, path: &str) -> Result<Location, String> {
         let mut rest = path;
         while !rest.is_empty() {
@@ -66,7 +67,7 @@ impl Location {
                         names.join(", ")
                     });
                     match members {
-                        Some(members) => format!("no member \"{name}\"; there are: {members}"),
+                        Some(members) => format!("there is no member \"{name}\"; the members are {members}"),
                         None => format!("{} is not a struct", subject(parsed)),
                     }
                 })?;
@@ -93,7 +94,7 @@ impl Location {
                 };
                 rest = &after[end..];
             } else {
-                return Err(format!("{path}: '.' or '[' expected before \"{rest}\""));
+                return Err(format!("{path}: expected '.' or '[' before \"{rest}\""));
             }
         }
         Ok(self)
@@ -101,7 +102,7 @@ impl Location {
 }
 
 fn subject(parsed: &str) -> &str {
-    if parsed.is_empty() { "it" } else { parsed }
+    if parsed.is_empty() { "the variable" } else { parsed }
 }
 
 fn int(bytes: &[u8]) -> u64 {
@@ -188,7 +189,7 @@ fn list(values: impl Iterator<Item = String>) -> String {
     format!("{{{}}}", shown.join(", "))
 }
 
-/// Parses text as a value of a location's type and writes it to `bytes`, the bytes of that
+/// Parses text as a value of the type at a location. Writes the value to `bytes`, the bytes of that
 /// location.
 pub(crate) fn set(btf: &Btf, location: Location, bytes: &mut [u8], text: &str) -> Result<(), String> {
     let resolved = btf.resolve(location.ty);
@@ -201,7 +202,7 @@ pub(crate) fn set(btf: &Btf, location: Location, bytes: &mut [u8], text: &str) -
         Kind::Int { encoding, .. } if encoding & INT_BOOL != 0 => match text {
             "true" | "1" | "y" | "yes" | "on" => 1,
             "false" | "0" | "n" | "no" | "off" => 0,
-            _ => return Err(format!("\"{text}\" is not a truth value: true or false expected")),
+            _ => return Err(format!("\"{text}\" is not a truth value; expected true or false")),
         },
         Kind::Int { encoding, .. } => match text.as_bytes() {
             [b'\'', byte, b'\''] if encoding & INT_CHAR != 0 => i128::from(*byte),
@@ -222,7 +223,7 @@ pub(crate) fn set(btf: &Btf, location: Location, bytes: &mut [u8], text: &str) -
                 .unwrap_or(text);
             if text.len() >= bytes.len() {
                 return Err(format!(
-                    "the text has {} bytes; {type_name} holds {}",
+                    "the text has {} bytes, but {type_name} holds at most {}",
                     text.len(),
                     bytes.len().max(1) - 1
                 ));
@@ -238,7 +239,10 @@ pub(crate) fn set(btf: &Btf, location: Location, bytes: &mut [u8], text: &str) -
                 .unwrap_or(text);
             let texts: Vec<&str> = text.split(',').collect();
             if texts.len() > *len as usize {
-                return Err(format!("{} values for the {len} elements of {type_name}", texts.len()));
+                return Err(format!(
+                    "{} values were given for the {len} elements of {type_name}",
+                    texts.len()
+                ));
             }
             let element = Location::whole(btf, *ty);
             // If one element is invalid, none is changed.

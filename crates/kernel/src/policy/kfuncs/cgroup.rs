@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! kfuncs for cgroups. A removed cgroup remains accessible while the policy holds a reference to
-//! it.
+//! kfuncs for cgroups. While a policy (BPF scheduler) holds a reference to a cgroup, it can access
+//! the cgroup even after its removal.
 
 use super::{Kfunc, any_task};
 use crate::machine::Machine;
@@ -40,15 +40,16 @@ pub(super) fn table() -> Vec<Kfunc> {
     table
 }
 
-/// Returns the cgroup at an address from a policy: its number in the workload, and whether it was
-/// removed.
+/// Returns the cgroup whose address a policy has passed: its number in the workload, and whether it
+/// was removed.
 pub(crate) fn cgroup_at(m: &Machine, addr: u64) -> Result<(u32, bool), Fault> {
     m.layout
         .cgroup_from_addr(addr)
         .ok_or_else(|| Fault::func(format!("{addr:#x} is not a struct cgroup")))
 }
 
-/// Takes a reference to a cgroup and returns its address, or 0 if it no longer exists.
+/// Acquires a reference to a cgroup. Returns the address of the cgroup, or 0 if it no longer
+/// exists.
 fn tryget(m: &mut Machine, cgrp: u64) -> u64 {
     m.ext.charge_program(m.layout.cgroup_search(cgrp));
     if m.layout.get_cgroup(cgrp) { cgrp } else { 0 }
@@ -89,7 +90,8 @@ fn bpf_cgroup_release(m: &mut Machine, cgrp: u64) -> Result<(), Fault> {
     )))
 }
 
-/// Returns the addresses of a cgroup and those above it, from the root on, and charges the work.
+/// Returns the addresses of a cgroup and all its ancestors, starting with the root. Charges the
+/// running program for the search.
 fn chain(m: &Machine, cgrp: u64) -> Vec<u64> {
     let chain = m.layout.cgroup_chain(cgrp);
     m.ext.charge_program(chain.len() as u64);
@@ -136,14 +138,16 @@ const DESCENDANTS_POST: u32 = 3;
 const ANCESTORS_UP: u32 = 4;
 const CHILDREN: u32 = 5;
 
-// The iterator's words: the address of the first cgroup, or 0 at the end; the address of the
-// current cgroup, or 0 at the start; the order.
+// The three words of the iterator are:
+// - the address of the first cgroup, or 0 at the end
+// - the address of the current cgroup, or 0 at the start
+// - the order of the iteration
 fn bpf_iter_css_new(m: &mut Machine, it: u64, start: u64, flags: u32) -> Result<i32, Fault> {
     m.region.store(it, [0u64; 3])?;
     if !(DESCENDANTS_PRE..=CHILDREN).contains(&flags) {
         return Ok(-EINVAL);
     }
-    // A css is the first member of its cgroup, so their addresses are equal.
+    // A css is the first member of its cgroup, so both have the same address.
     cgroup_at(m, start)?;
     m.region.store(it, [start, 0, u64::from(flags)])?;
     Ok(0)
@@ -172,15 +176,17 @@ fn bpf_iter_css_next(m: &mut Machine, it: u64) -> Result<u64, Fault> {
     Ok(next.unwrap_or(0))
 }
 
-/// Returns the address of a cgroup's parent.
+/// Returns the address of a cgroup's parent, or `None` for the root.
 fn above(m: &Machine, cgrp: u64) -> Option<u64> {
     chain(m, cgrp).iter().nth_back(1).copied()
 }
 
-/// Work of an iteration for each cgroup that it looks at, in instructions.
+/// Number of instructions that the running program is charged for each cgroup that an iteration
+/// examines.
 const CGROUP: u64 = 8;
 
-/// Returns the online child of a cgroup that follows `after`, or the first one.
+/// Returns the online child of a cgroup that follows the child `after`. If `after` is `None`,
+/// returns the first online child.
 fn child(m: &Machine, parent: u64, after: Option<u64>) -> Option<u64> {
     let (child, looked_at) = m
         .layout

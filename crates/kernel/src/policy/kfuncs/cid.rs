@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! kfuncs that identify CPUs by cid.
+//! kfuncs that identify CPUs by cid. A cid is a topological CPU number: the CPUs of a core, of an
+//! LLC and of a node have consecutive cids.
 
 use super::cpu::{self, nr_cpu_ids, scx_bpf_cpuperf_set};
 use super::{Kfunc, any_task};
@@ -57,7 +58,8 @@ fn scx_bpf_task_cid(m: &mut Machine, p: u64) -> Result<i32, Fault> {
     any_task(m, p).map(|(_, cpu)| m.ext.cids.to_cid(cpu) as i32)
 }
 
-/// Returns the CPU of a cid from a policy, or `None` after a policy error if the cid is invalid.
+/// Returns the CPU with a cid that a policy has passed. If the cid is invalid, reports a policy
+/// error and returns `None`.
 fn to_cpu(m: &mut Machine, cid: i32) -> Option<CpuId> {
     valid(m, cid).map(|cid| m.ext.cids.to_cpu(cid))
 }
@@ -70,8 +72,8 @@ fn scx_bpf_cpu_to_cid(m: &mut Machine, cpu: i32) -> i32 {
     cpu::valid(m, cpu).map_or(-EINVAL, |cpu| m.ext.cids.to_cid(cpu) as i32)
 }
 
-/// Copies as many members as fit into the policy's struct. Members that the kernel does not have
-/// become -1.
+/// Copies the position of a cid into the policy's struct, as far as the struct has room. Members of
+/// the struct that the kernel does not know are set to -1.
 fn scx_bpf_cid_topo(m: &mut Machine, cid: i32, out: u64, out_size: u64) -> Result<(), Fault> {
     m.ext.vm().charge_bytes(out_size)?;
     m.region.bytes_mut(out, out_size)?.fill(0xff);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! kfuncs for CPUs: selection, idle masks, cpumasks, runqueues, performance targets, kicks.
+//! kfuncs for CPUs: selection of CPUs, idle masks, cpumasks, runqueues, performance targets and
+//! kicks.
 
 use super::{Kfunc, NUMA_NO_NODE, task};
 use crate::machine::Machine;
@@ -76,12 +77,13 @@ pub(super) fn table() -> Vec<Kfunc> {
     }
 }
 
-/// Returns the CPU with a number from a policy, or `None` after a policy error if the machine has no such CPU.
+/// Returns the CPU with a number that a policy has passed. If the machine has no such CPU, reports
+/// a policy error and returns `None`.
 pub(super) fn valid(m: &mut Machine, cpu: i32) -> Option<CpuId> {
     exit::cpu_valid(m, cpu, "")
 }
 
-/// Returns whether built-in idle tracking is enabled; if not, reports a policy error.
+/// Returns whether built-in idle tracking is enabled. If it is not, reports a policy error.
 fn builtin_idle_enabled(m: &mut Machine) -> bool {
     let enabled = m.idle.enabled();
     if !enabled {
@@ -94,7 +96,8 @@ fn or_errno(cpu: Option<CpuId>) -> i32 {
     cpu.map_or(-EBUSY, |cpu| cpu.nr() as i32)
 }
 
-/// Reports the policy error of a selection for a task that the callback is not about.
+/// Reports a policy error, because the policy selects a CPU for a task for which the callback was
+/// not called.
 #[cold]
 fn cross_task(m: &mut Machine, p: TaskId) -> i32 {
     let t = &m.tasks[p];
@@ -169,7 +172,8 @@ fn scx_bpf_cpu_node(m: &mut Machine, cpu: i32) -> i32 {
     }
 }
 
-/// Returns a valid node, or an errno (validate_node()).
+/// Returns `node` if it is a valid node. Otherwise reports a policy error and returns an errno
+/// (validate_node()).
 fn validate_node(m: &mut Machine, node: i32) -> Result<u32, i32> {
     if !m.idle.per_node() {
         exit::error(m, "per-node idle tracking is disabled");
@@ -185,7 +189,7 @@ fn validate_node(m: &mut Machine, node: i32) -> Result<u32, i32> {
     Ok(node as u32)
 }
 
-/// Returns whether the global idle masks are available; if not, reports a policy error.
+/// Returns whether the policy may use the global idle masks. If it may not, reports a policy error.
 fn global_masks(m: &mut Machine) -> bool {
     if m.idle.per_node() {
         exit::error(m, "SCX_OPS_BUILTIN_IDLE_PER_NODE enabled");
@@ -224,7 +228,7 @@ fn scx_bpf_get_idle_smtmask(m: &mut Machine) -> u64 {
     }
 }
 
-/// Does nothing, because the masks belong to the kernel.
+/// Does nothing, because the masks belong to the kernel and have no reference counts.
 fn put_cpumask(_m: &mut Machine, _mask: u64) {}
 
 fn scx_bpf_test_and_clear_cpu_idle(m: &mut Machine, cpu: i32) -> bool {
@@ -351,7 +355,8 @@ fn scx_bpf_cpu_curr(m: &mut Machine, cpu: i32) -> u64 {
     valid(m, cpu).map_or(0, |cpu| m.curr_addr(cpu))
 }
 
-/// Returns the runqueue's clock while its lock is held, otherwise the CPU's local time.
+/// Returns the clock of the runqueue if the runqueue is locked. Otherwise returns the local time of
+/// the CPU: the current time plus the work that was charged to the CPU.
 fn scx_bpf_now(m: &mut Machine) -> u64 {
     let cpu = m.this_cpu;
     if m.ext.frame.locked_cpu == Some(cpu) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! kfuncs for DSQs: creating them, inserting and moving tasks, iterating over them.
+//! kfuncs for DSQs: creating and destroying DSQs, inserting and moving tasks, and iterating over
+//! tasks.
 
 use super::{Kfunc, any_task};
 use crate::machine::Machine;
@@ -64,8 +65,8 @@ pub(super) fn table() -> Vec<Kfunc> {
         { releases: V6_12.., contexts: ANY, rules: does(IterNext).ret_null(), native: 3, run: bpf_iter_scx_dsq_next }
         "void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it)"
         { releases: V6_12.., contexts: ANY, rules: does(IterDestroy), native: 0, run: dsq::iter_destroy }
-        // Names of kfuncs before Linux 6.13, which later releases have in addition to the current
-        // names.
+        // Names that the kfuncs had before Linux 6.13. Some later releases have these names in
+        // addition to the current ones.
         "void scx_bpf_dispatch(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags)"
         { releases: V6_12..V6_17, contexts: kf::ENQUEUE, rules: PLAIN, native: 12,
           run: scx_bpf_dsq_insert, now: "scx_bpf_dsq_insert" }
@@ -101,7 +102,8 @@ fn scx_bpf_dsq_peek(m: &mut Machine, dsq_id: u64) -> u64 {
     addr(m, first)
 }
 
-/// Returns the task to be inserted, which may be IDLE. Returns `None` for NULL.
+/// Returns the task that is to be inserted. The result is IDLE for an idle task and `None` for
+/// NULL.
 #[inline]
 fn inserted(m: &Machine, p: u64) -> Result<Option<TaskId>, Fault> {
     match m.task_index(p) {
@@ -160,7 +162,7 @@ fn scx_bpf_dsq_move_vtime(m: &mut Machine, it: u64, p: u64, dsq_id: u64, enq_fla
     scx_bpf_dsq_move(m, it, p, dsq_id, enq_flags | SCX_ENQ_DSQ_PRIQ)
 }
 
-/// Returns false, because there are no sub-schedulers.
+/// Returns false, because sub-schedulers are not modelled.
 fn scx_bpf_sub_dispatch(_m: &mut Machine, _cgroup_id: u64) -> bool {
     false
 }

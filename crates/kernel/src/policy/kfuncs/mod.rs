@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kfuncs that a policy can call, with the kernel's prototypes, permissions and error messages.
+//! The kfuncs that a policy (BPF scheduler) can call, with the prototypes, permissions and error
+//! messages of the kernel.
 //!
-//! Arguments that the kernel's verifier checks at load are checked at run time here: a pointer of
-//! the wrong type is a fault. All kfuncs that sched_ext objects are known to call on Linux 7.2 are
-//! here or in the bpf crate. Each kfunc is one row of a table, with the columns described in
-//! [`bpf::rows`].
+//! The kernel's verifier checks the arguments of kfuncs when a program is loaded. Here they are
+//! checked when the kfunc is called: a pointer of the wrong type causes a fault. All kfuncs of
+//! Linux 7.2 that sched_ext objects are known to call are defined here or in the crate `bpf`. Each
+//! kfunc is a row of a table, whose columns are described in [`bpf::rows`].
 //!
-//! A policy's memory is accessed only through the region's checked functions, so this directory
-//! contains no unsafe code.
+//! The memory of a policy is accessed only through checked functions of the region (the memory that
+//! BPF programs can access), so this directory contains no unsafe code.
 #![forbid(unsafe_code)]
 
 pub(crate) mod cgroup;
@@ -29,7 +30,7 @@ type Kfunc = Func<Machine>;
 
 const NUMA_NO_NODE: i32 = -1;
 
-/// Returns all functions that a policy can call, including helpers, without costs.
+/// Returns all functions that a policy can call, including BPF helpers. Their costs are not set.
 pub(crate) fn all() -> Vec<Kfunc> {
     [
         bpf::helper::table(),
@@ -45,8 +46,8 @@ pub(crate) fn all() -> Vec<Kfunc> {
     .collect()
 }
 
-/// Returns all functions that a policy can call, with their costs on a machine with this cost
-/// table.
+/// Returns all functions that a policy can call. Their costs are set from the cost table of a
+/// machine.
 pub fn table(costs: &Costs) -> Vec<Kfunc> {
     let mut table = all();
     for func in &mut table {
@@ -58,8 +59,8 @@ pub fn table(costs: &Costs) -> Vec<Kfunc> {
     table
 }
 
-/// Returns the first called function that is not available to cid-based policies, because it uses
-/// CPU numbers or CPU masks.
+/// Returns the first of the called functions that policies with cids (topological CPU numbers) may
+/// not call, because it uses CPU numbers or CPU masks.
 pub(crate) fn by_cpu(called: &[String]) -> Option<&String> {
     let all = all();
     let is_by_cpu = |func: &&Kfunc| func.contexts != ANY && func.contexts & kf::BY_CPU != 0;
@@ -68,14 +69,15 @@ pub(crate) fn by_cpu(called: &[String]) -> Option<&String> {
         .find(|name| all.iter().filter(is_by_cpu).any(|func| func.name == name.as_str()))
 }
 
-/// Returns the task at an address from a policy, which must not be an idle task. A task on which
-/// the policy holds a reference may be dead.
+/// Returns the task whose address a policy has passed. Idle tasks are a fault. The task may be dead
+/// if the policy holds a reference to it.
 #[inline]
 fn task(m: &Machine, addr: u64) -> Result<TaskId, Fault> {
     m.task_index(addr).ok_or_else(|| not_a_task(addr))
 }
 
-/// Returns the task at an address from a policy, and its CPU. The task is IDLE for an idle task.
+/// Returns the task whose address a policy has passed, and the task's CPU. For an idle task,
+/// returns IDLE and its CPU.
 #[inline]
 pub(crate) fn any_task(m: &Machine, addr: u64) -> Result<(TaskId, CpuId), Fault> {
     match m.task_index(addr) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! kfuncs by which a policy reports: exit and error messages, the debug dump, event counters.
+//! kfuncs with which a policy (BPF scheduler) reports something: exits, errors, the debug dump and
+//! event counters.
 
 use super::Kfunc;
 use crate::machine::Machine;
@@ -25,13 +26,13 @@ pub(super) fn table() -> Vec<Kfunc> {
     }
 }
 
-/// Maximum length of a formatted text in bytes. The callers cut it further.
+/// Maximum length of a formatted text in bytes. The callers may shorten it further.
 const MAX_TEXT_BYTES: usize = SCX_EXIT_MSG_LEN as usize + 3;
 
 /// Formats a text with its arguments (__bstr_format()).
 ///
 /// # Errors
-/// Returns the errno for invalid arguments, after a policy error.
+/// If the arguments are invalid, reports a policy error and returns an errno.
 fn format(m: &mut Machine, fmt: u64, data: u64, size: u32) -> Result<Result<String, i64>, Fault> {
     if !print::args_fit(data, size) {
         exit::error(m, format!("invalid data={data:016x} and data__sz={size}"));
@@ -81,7 +82,7 @@ fn scx_bpf_dump_bstr(m: &mut Machine, fmt: u64, data: u64, size: u32) -> Result<
     Ok(())
 }
 
-/// Copies as many counters as fit into the policy's struct.
+/// Copies the event counters into the policy's struct, as far as the struct has room.
 fn scx_bpf_events(m: &mut Machine, events: u64, size: u64) -> Result<(), Fault> {
     let bytes: Vec<u8> = m.ext.stats.named().flat_map(|(_, count)| count.to_le_bytes()).collect();
     let len = bytes.len().min(size as usize);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! kfuncs for tasks: finding, referencing, changing and iterating over them.
+//! kfuncs for tasks: finding tasks, acquiring references, changing tasks and iterating over tasks.
 
 use super::{Kfunc, any_task};
 use crate::machine::Machine;
@@ -48,7 +48,8 @@ pub(super) fn table() -> Vec<Kfunc> {
     table
 }
 
-/// Returns whether the policy manages the task (scx_task_on_sched()). Idle tasks are never managed.
+/// Returns whether the policy manages the task (scx_task_on_sched()). The result is always false
+/// for idle tasks.
 fn on_sched(m: &mut Machine, p: TaskId) -> bool {
     p != IDLE && m.scx_state(p) >= TaskState::Init && m.scx_state(p) != TaskState::Dead
 }
@@ -80,8 +81,8 @@ fn scx_bpf_task_cpu(m: &mut Machine, p: u64) -> Result<i32, Fault> {
     any_task(m, p).map(|(_, cpu)| cpu.nr() as i32)
 }
 
-/// Returns the task with a tid. Tids and pids are never reused here and both are assigned in the
-/// order of creation, so they are equal.
+/// Returns the task with a tid. Here the tid of a task is equal to its pid: neither is ever reused,
+/// and both are assigned in the order of creation.
 fn scx_bpf_tid_to_task(m: &mut Machine, tid: u64) -> u64 {
     if m.ext.ops().flags & SCX_OPS_TID_TO_TASK == 0 {
         exit::error(m, "scx_bpf_tid_to_task() called without SCX_OPS_TID_TO_TASK");
@@ -97,7 +98,8 @@ fn bpf_get_numa_node_id(m: &mut Machine) -> u32 {
     m.spec.topology.cpus[m.this_cpu.index()].node
 }
 
-/// Fails for every namespace: there is only one, and no policy can know its device and inode.
+/// Always fails. There is only one pid namespace, and a policy cannot know its device and inode
+/// numbers.
 fn bpf_get_ns_current_pid_tgid(m: &mut Machine, _dev: u64, _ino: u64, nsdata: u64, size: u32) -> Result<i32, Fault> {
     m.ext.vm().charge_bytes(size.into())?;
     m.region.bytes_mut(nsdata, size.into())?.fill(0);
@@ -141,12 +143,17 @@ const ITER_ALL_PROCS: u32 = 0;
 const ITER_ALL_THREADS: u32 = 1;
 const ITER_PROC_THREADS: u32 = 2;
 
-// The iterator's words: its position (`Task::sort_key`) or START; the flags + 1, or 0 at the end; the
-// first task for PROC_THREADS. Processes are visited in the order of creation, each with its
-// threads. The idle task of CPU 0, which is init_task, comes first.
+// The three words of the iterator are:
+// - its position (`Task::sort_key`), or START
+// - the flags + 1, or 0 at the end
+// - the first task for PROC_THREADS
+//
+// The idle task of CPU 0, which is init_task, is visited first. All processes follow in the order
+// of their creation, each with its threads.
 const START: u64 = u64::MAX;
 
-/// Work of an iteration for each thread that it looks at, in instructions.
+/// Number of instructions that the running program is charged for each thread that an iteration
+/// examines.
 const THREAD: u64 = 8;
 
 fn bpf_iter_task_new(m: &mut Machine, it: u64, p: u64, flags: u32) -> Result<i32, Fault> {

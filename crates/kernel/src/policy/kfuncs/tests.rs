@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Checks for every kfunc and every callback or program type that the call is allowed exactly if
-//! Linux 7.2 allows it (scx_kfunc_context_filter()).
+//! Checks which kfuncs each callback and each program type may call. The permissions must be those
+//! of Linux 7.2 (scx_kfunc_context_filter()).
 
 use super::table;
 use crate::policy::callbacks::{OPS, kf};
 use machine::Costs;
 use std::collections::BTreeSet;
 
-/// The kernel's sets of restricted kfuncs and the permission that each needs (`scx_kfunc_ids_*` and
-/// enum scx_kf_allow_flags). Names that only earlier releases have are listed in their sets of
-/// those releases.
+/// The kernel's sets of restricted kfuncs, and the permission that each set requires
+/// (`scx_kfunc_ids_*` and enum scx_kf_allow_flags). Names that exist only in earlier releases are
+/// in the sets of those releases.
 const SETS: [(&str, &[&str]); 6] = [
     (
         "unlocked",
@@ -70,8 +70,7 @@ const SETS: [(&str, &[&str]); 6] = [
     ("init", &["scx_bpf_cid_override"]),
 ];
 
-/// Returns the sets that a callback may use in addition to unrestricted kfuncs
-/// (scx_kf_allow_flags).
+/// Returns the sets of restricted kfuncs that a callback may call (scx_kf_allow_flags).
 fn allowed(op: &str) -> &'static [&'static str] {
     match op {
         "select_cpu" | "enqueue" => &["select_cpu", "enqueue"],
@@ -109,6 +108,6 @@ fn every_kfunc_is_allowed_where_the_kernel_allows_it() {
         }
     }
     let named: BTreeSet<&str> = SETS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
-    assert_eq!(restricted, named, "what the table names is there");
+    assert_eq!(restricted, named, "the sets contain a kfunc that does not exist");
     assert!(pairs > 5000, "{pairs} pairs");
 }

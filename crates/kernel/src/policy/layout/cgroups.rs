@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The cgroup objects that a policy can access, and their lifetime.
+//! The cgroup objects that a policy (BPF scheduler) can access, and how long they exist.
 //!
-//! A removed cgroup keeps its memory while the policy holds references to it. A cgroup created
-//! again at the same path is then another object. Without references, the new cgroup reuses the
-//! memory.
+//! A removed cgroup remains in memory while the policy holds references to it. If a cgroup with the
+//! same path is created meanwhile, it is another object. If there are no references, the new cgroup
+//! reuses the memory of the old one.
 //!
-//! The only modelled controller is cpuset (kernel/cgroup/cpuset.c). All others are disabled.
+//! The only controller that is modelled is cpuset (kernel/cgroup/cpuset.c). All other controllers
+//! are disabled.
 
 use super::enums::{CGROUP_SUBSYS_COUNT, cpuset_cgrp_id};
 use super::{Layout, MASK_BYTES, Mask, alloc, cpumask, object};
@@ -14,10 +15,10 @@ use bpf::memory::{Region, Slab};
 use std::collections::BTreeSet;
 use workload::{Action, Workload};
 
-/// cgroup_id of the root cgroup.
+/// Id of the root cgroup (`cgroup.kn->id`).
 pub(super) const ROOT_CGROUP_ID: u64 = 1;
 
-/// `percpu_count_ptr` of a removed cgroup: __PERCPU_REF_ATOMIC | __PERCPU_REF_DEAD.
+/// Value of `percpu_count_ptr` for a removed cgroup: __PERCPU_REF_ATOMIC | __PERCPU_REF_DEAD.
 pub(super) const DEAD: u64 = 3;
 
 kstruct! {
@@ -40,55 +41,57 @@ kstruct! {
     }
 
     pub struct cgroup {
-        /// The first member, so that a css has the address of its cgroup.
+        /// The first member, so that this css has the same address as its cgroup.
         pub self_: cgroup_subsys_state as "self",
         pub kn: *mut kernfs_node,
         pub dom_cgrp: *mut cgroup,
         pub level: i32,
-        /// State of each controller for this cgroup; NULL if the controller is disabled.
+        /// Pointers to the data of each controller for this cgroup. A pointer is NULL if the
+        /// controller is disabled.
         pub subsys: [*mut cgroup_subsys_state; CGROUP_SUBSYS_COUNT as usize],
         /// The ancestors from the root to the cgroup itself: `level + 1` pointers.
         pub ancestors: [*mut cgroup; 0],
     }
 
-    /// The CPUs that a cgroup's tasks may use.
+    /// The CPUs that the tasks of a cgroup may use.
     pub struct cpuset {
-        /// The first member, so that a css has the address of its cpuset.
+        /// The first member, so that this css has the same address as its cpuset.
         pub css: cgroup_subsys_state,
-        /// cpuset.cpus; empty if those of the parent apply.
+        /// CPUs in cpuset.cpus. The mask is empty if the CPUs of the parent apply.
         pub cpus_allowed: *mut cpumask,
-        /// cpuset.cpus.effective.
+        /// CPUs in cpuset.cpus.effective.
         pub effective_cpus: *mut cpumask,
     }
 
-    /// The cgroups of a task. There is one css_set per cgroup here.
+    /// The cgroups of a task. Here each cgroup has one css_set.
     pub struct css_set {
         pub dfl_cgrp: *mut cgroup,
     }
 }
 
-/// All cgroup objects. Data that controls their use is here, outside the region, where policies
-/// cannot write.
+/// All cgroup objects. Data that the kernel relies on is stored here, outside of the memory that
+/// BPF programs can access (the region), so that policies cannot overwrite it.
 pub(super) struct CgroupObjects {
-    /// struct cgroup: first those of the workload's cgroups, then those created while the previous
-    /// object was still referenced.
+    /// Memory for struct cgroup. The first objects belong to the cgroups of the workload. Further
+    /// objects belong to cgroups that were created while the previous object was still referenced.
     pub(super) slab: Slab,
     pub(super) css_sets: Slab,
-    /// The cpuset of each object.
+    /// Memory for the cpuset of each object.
     pub(super) cpusets: Slab,
-    /// The two masks of each cpuset.
+    /// Memory for the two masks of each cpuset.
     pub(super) cpuset_masks: Slab,
-    /// Path of each cgroup of the workload, zero-terminated.
+    /// For each cgroup of the workload, the address of its path, a zero-terminated text.
     pub(super) paths: Vec<u64>,
-    /// Last component of each path, zero-terminated.
+    /// For each cgroup of the workload, the address of the last component of its path, a
+    /// zero-terminated text.
     pub(super) names: Vec<u64>,
-    /// Number of each cgroup's parent, by number in the workload.
+    /// For each cgroup of the workload, the number of its parent.
     pub(super) parents: Vec<Option<u32>>,
-    /// Index of each cgroup's current object, by number in the workload.
+    /// For each cgroup of the workload, the index of its current object.
     pub(super) current: Vec<u32>,
-    /// Data about each object, in the order of the slab.
+    /// Data about each object, in the same order as in `slab`.
     pub(super) objects: Vec<Object>,
-    /// Pairs of parent object and child object, for all objects that are or were cgroups.
+    /// All pairs of a parent object and a child object, including removed cgroups.
     pub(super) below: BTreeSet<[u32; 2]>,
 }
 
@@ -100,11 +103,12 @@ pub(super) struct Object {
     pub(super) kn: u64,
     /// Id in the kernfs_node.
     pub(super) id: u64,
-    /// Number of references: the policy's, plus the kernel's own while the cgroup is being removed.
+    /// Number of references. These are the references of the policy and, while the cgroup is being
+    /// removed, one reference of the kernel.
     pub(super) refs: u64,
     /// Whether the cgroup was removed.
     pub(super) dead: bool,
-    /// Objects from the root to this one.
+    /// All objects from the root to this object.
     pub(super) chain: Vec<u32>,
 }
 
@@ -130,14 +134,15 @@ impl CgroupObjects {
         })
     }
 
-    /// Creates the objects of the workload's cgroups.
+    /// Creates the objects for the cgroups of the workload.
     pub fn lay_out(&mut self, region: &Region, workload: &Workload) {
         let paths: Vec<&str> = match workload.cgroups.is_empty() {
             true => vec!["/"],
             false => workload.cgroups.iter().map(|cgroup| cgroup.path.as_str()).collect(),
         };
         for path in &paths {
-            // The parent is the nearest ancestor that the workload names, or the root.
+            // The parent is the nearest ancestor that is also a cgroup of the workload, otherwise
+            // the root.
             let parent = (!path.trim_matches('/').is_empty()).then(|| nearest_above(&paths, path));
             self.parents.push(parent);
             self.add(region);
@@ -152,7 +157,7 @@ impl CgroupObjects {
         }
     }
 
-    /// Allocates an empty object.
+    /// Allocates an object without content.
     pub(super) fn add(&mut self, region: &Region) {
         alloc(&mut self.slab, region);
         alloc(&mut self.cpusets, region);
@@ -169,7 +174,7 @@ impl CgroupObjects {
         });
     }
 
-    /// Initialises the current object of a cgroup.
+    /// Initializes the current object of a cgroup.
     pub(super) fn fill(&mut self, region: &Region, cgroup: u32, id: u64) {
         let object = self.current[cgroup as usize];
         let above = std::iter::successors(Some(cgroup), |&at| self.parents[at as usize]);
@@ -184,8 +189,8 @@ impl CgroupObjects {
             }
             kn => kn,
         };
-        // SAFETY: these are kernel objects, each borrowed once, with room for `level + 1`
-        // ancestors.
+        // SAFETY: these are kernel objects. Each is borrowed once, and the cgroup has room for
+        // `level + 1` ancestors.
         unsafe {
             *region.at::<kernfs_node>(kn) = kernfs_node {
                 id,
@@ -234,7 +239,7 @@ impl CgroupObjects {
         };
     }
 
-    /// Returns whether an object or one of its descendants is referenced.
+    /// Returns whether there are references to an object or one of its descendants.
     pub(super) fn held(&self, object: u32) -> bool {
         let mut objects = self.objects.iter();
         objects.any(|other| other.refs > 0 && other.chain.contains(&object))
@@ -248,7 +253,8 @@ impl Layout {
         self.cgroups.slab.addr(object.into())
     }
 
-    /// Returns the distance between two cgroup objects in bytes. Each is followed by its ancestors.
+    /// Returns the distance in bytes between two consecutive cgroup objects. Each object is
+    /// followed by its array of ancestors.
     pub(crate) fn cgroup_stride(&self) -> u64 {
         self.cgroups.slab.addr(1) - self.cgroups.slab.addr(0)
     }
@@ -259,7 +265,7 @@ impl Layout {
         self.cgroups.cpusets.addr(object.into())
     }
 
-    /// Returns `cpus_allowed` and `effective_cpus` of a cgroup's cpuset.
+    /// Returns the masks `cpus_allowed` and `effective_cpus` of a cgroup's cpuset.
     pub(crate) fn cpuset_masks(&self, region: &Region, cgroup: u32) -> [Mask; 2] {
         let first = 2 * u64::from(self.cgroups.current[cgroup as usize]);
         [first, first + 1].map(|mask| Mask::at(region, self.cgroups.cpuset_masks.addr(mask), self.nr_cpus))
@@ -269,7 +275,7 @@ impl Layout {
         self.cgroups.css_sets.addr(cgroup.into())
     }
 
-    /// Returns the address of a cgroup's path, which is zero-terminated.
+    /// Returns the address of a cgroup's path, which is a zero-terminated text.
     pub fn cgroup_path_addr(&self, cgroup: u32) -> u64 {
         self.cgroups.paths[cgroup as usize]
     }
@@ -278,8 +284,8 @@ impl Layout {
         self.cgroups.current.len() as u32
     }
 
-    /// Returns the cgroup at an address from a policy: its number in the workload, and whether it
-    /// was removed.
+    /// Returns the cgroup whose address a policy has passed: its number in the workload, and
+    /// whether it was removed.
     pub fn cgroup_from_addr(&self, addr: u64) -> Option<(u32, bool)> {
         let object = &self.cgroups.objects[self.cgroup_object(addr)? as usize];
         Some((object.cgroup, object.dead))
@@ -289,7 +295,7 @@ impl Layout {
         self.cgroups.slab.index(addr).map(|index| index as u32)
     }
 
-    /// Returns the addresses of a cgroup's ancestors and the cgroup itself, starting with the root.
+    /// Returns the addresses of a cgroup and all its ancestors, starting with the root.
     pub fn cgroup_chain(&self, addr: u64) -> Vec<u64> {
         let Some(object) = self.cgroup_object(addr) else {
             return Vec::new();
@@ -301,9 +307,10 @@ impl Layout {
             .collect()
     }
 
-    /// Returns the child of a cgroup that follows `after`, or the first child (css_next_child()), and
-    /// how many cgroups the search looked at. Removed children that are still referenced are
-    /// included. `online` returns whether a cgroup of the workload currently exists.
+    /// Returns the child of a cgroup that follows the child `after` (css_next_child()), and the
+    /// number of cgroups that the search examined. If `after` is `None`, the first child is
+    /// returned. Removed children are included while they are referenced. `online` says whether a
+    /// cgroup of the workload exists at the moment.
     pub fn next_child(&self, parent: u64, after: Option<u64>, online: impl Fn(u32) -> bool) -> (Option<u64>, u64) {
         let from = match after {
             Some(addr) => self.cgroup_object(addr).map(|object| object + 1),
@@ -329,8 +336,8 @@ impl Layout {
         (child, looked_at)
     }
 
-    /// Returns how many cgroups a search for references to a cgroup looks at. Only references to
-    /// removed cgroups are searched.
+    /// Returns how many cgroups a search for references to a cgroup examines. The search is
+    /// necessary only for removed cgroups, so the result is 0 for all others.
     pub fn cgroup_search(&self, addr: u64) -> u64 {
         self.cgroup_object(addr).map_or(0, |object| self.search_of(object))
     }
@@ -354,15 +361,15 @@ impl Layout {
         (self.cgroup_id(index) == id).then_some(index)
     }
 
-    /// Returns `cgroup.kn->id`: the inode number, and in the high 32 bits how often the number was
-    /// used before.
+    /// Returns the id of a cgroup (`cgroup.kn->id`). The low 32 bits are the inode number. The high
+    /// 32 bits say how often that number was used before.
     pub fn cgroup_id(&self, cgroup: u32) -> u64 {
         let object = self.cgroups.current[cgroup as usize];
         self.cgroups.objects[object as usize].id
     }
 
-    /// Marks a cgroup as removed (cgroup_destroy_locked()). The kernel's own reference keeps it
-    /// until the removal is complete.
+    /// Marks a cgroup as removed (cgroup_destroy_locked()). A reference of the kernel keeps the
+    /// object until the removal is complete.
     pub(crate) fn kill_cgroup(&mut self, region: &Region, cgroup: u32) {
         let object = self.cgroups.current[cgroup as usize];
         let known = &mut self.cgroups.objects[object as usize];
@@ -379,8 +386,8 @@ impl Layout {
             .percpu_count_ptr = DEAD;
     }
 
-    /// Creates a cgroup (cgroup_create()). If the policy still references the previous object, the
-    /// cgroup gets a new one.
+    /// Creates a cgroup (cgroup_create()). It gets a new object if the policy still holds
+    /// references to the previous one.
     pub(crate) fn make_cgroup(&mut self, region: &Region, cgroup: u32) {
         let before = self.cgroups.current[cgroup as usize];
         let mut id = self.cgroup_id(cgroup);
@@ -394,8 +401,8 @@ impl Layout {
         self.cgroups.fill(region, cgroup, id);
     }
 
-    /// Takes a reference for the policy (cgroup_tryget()). Returns `false` if the cgroup no longer
-    /// exists.
+    /// Acquires a reference to a cgroup for the policy (cgroup_tryget()). Returns `false` if the
+    /// cgroup no longer exists.
     pub(crate) fn get_cgroup(&mut self, addr: u64) -> bool {
         let Some(object) = self.cgroup_object(addr) else {
             return false;
@@ -407,8 +414,8 @@ impl Layout {
         true
     }
 
-    /// Drops a reference. Returns the addresses of the cgroups that are freed by this, or `None` if
-    /// the policy holds no reference.
+    /// Drops a reference to a cgroup. Returns the addresses of the cgroups that this frees, or
+    /// `None` if the policy holds no reference.
     pub(crate) fn put_cgroup(&mut self, addr: u64) -> Option<Vec<u64>> {
         let object = self.cgroup_object(addr)?;
         let refs = &mut self.cgroups.objects[object as usize].refs;
@@ -424,12 +431,13 @@ impl Layout {
         object.map_or(0, |object| self.cgroups.objects[object as usize].refs)
     }
 
-    /// Returns whether the policy references the cgroup at an address or one of its descendants.
+    /// Returns whether the policy holds a reference to the cgroup at an address or to one of its
+    /// descendants.
     pub fn is_cgroup_referenced(&self, addr: u64) -> bool {
         self.cgroup_object(addr).is_some_and(|object| self.cgroups.held(object))
     }
 
-    /// Drops all references of the policy, which has been unloaded.
+    /// Drops all references of the policy. Called when the policy has been unloaded.
     pub(super) fn drop_all_cgroup_references(&mut self) {
         for object in &mut self.cgroups.objects {
             object.refs = 0;
@@ -437,7 +445,7 @@ impl Layout {
     }
 }
 
-/// Copies a text into the region, zero-terminated, and returns its address.
+/// Copies a text into the region and adds a terminating zero. Returns the address of the copy.
 pub(super) fn copy_text(region: &Region, text: &str) -> u64 {
     let addr = region.alloc(text.len() as u64 + 1).expect("room for a name");
     // SAFETY: the memory was just allocated with sufficient size.
@@ -445,13 +453,13 @@ pub(super) fn copy_text(region: &Region, text: &str) -> u64 {
     addr
 }
 
-/// Returns the depth of a cgroup's path, 0 for the root.
+/// Returns the number of components of a cgroup's path, which is its depth. It is 0 for the root.
 pub(super) fn level(path: &str) -> usize {
     path.split('/').filter(|part| !part.is_empty()).count()
 }
 
-/// Returns the nearest ancestor of `path` among `paths`. The first path is the root, which is the
-/// default.
+/// Returns the index of the nearest ancestor of `path` in `paths`. If there is none, this is 0, the
+/// index of the root.
 pub(super) fn nearest_above(paths: &[&str], path: &str) -> u32 {
     let mut above = path.trim_end_matches('/');
     while let Some((upper, _)) = above.rsplit_once('/') {
@@ -464,7 +472,7 @@ pub(super) fn nearest_above(paths: &[&str], path: &str) -> u32 {
     0
 }
 
-/// Returns the second last object of a chain, the parent.
+/// Returns the parent of a chain's last object, which is the second last object of the chain.
 pub(super) fn parent_in_chain(chain: &[u32]) -> Option<u32> {
     chain.iter().nth_back(1).copied()
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The enums of sched_ext with the values of Linux 7.2 (include/linux/sched/ext.h,
-//! kernel/sched/ext/{types,internal}.h), and other enums that policies use.
+//! The enums of sched_ext with their values in Linux 7.2 (include/linux/sched/ext.h,
+//! kernel/sched/ext/{types,internal}.h), and other enums that policies (BPF schedulers) use.
 //!
-//! Each enumerator is a constant here and part of the BTF against which policies are linked. An
-//! enum is 64 bits wide in BTF if one of its values needs it. SCX_WATCHDOG_MAX_TIMEOUT is omitted
-//! because it is in jiffies and depends on the machine's tick.
+//! Each enumerator is a constant here. It is also part of the BTF (type information) of the
+//! simulated kernel, against which policies are linked. In BTF, an enum is 64 bits wide if one of
+//! its values does not fit into 32 bits. SCX_WATCHDOG_MAX_TIMEOUT is missing, because it is in
+//! jiffies and depends on the tick rate of the machine.
 
-/// Name and enumerators of an enum.
+/// The name and the enumerators of an enum.
 pub struct Enum {
     pub name: &'static str,
     pub values: &'static [(&'static str, u64)],
@@ -23,14 +24,14 @@ macro_rules! kenum {
 }
 
 kenum! {
-    /// Slices in ns, and the length of a policy's name.
+    /// Default slices in ns, and the maximum length of a policy's name.
     enum scx_public_consts {
         SCX_OPS_NAME_LEN = 128,
         SCX_SLICE_DFL = 20_000_000,
         SCX_SLICE_BYPASS = 5_000_000,
         SCX_SLICE_INF = u64::MAX,
     }
-    /// Parts of DSQ ids, and ids of the built-in DSQs.
+    /// Flags in the ids of DSQs, and the ids of the built-in DSQs.
     enum scx_dsq_id_flags {
         SCX_DSQ_FLAG_BUILTIN = 1 << 63,
         SCX_DSQ_FLAG_LOCAL_ON = 1 << 62,
@@ -93,7 +94,7 @@ kenum! {
         SCX_EXIT_ERROR_BPF = 1025,
         SCX_EXIT_ERROR_STALL = 1026,
     }
-    /// Bits of `scx_exit_info.exit_code`.
+    /// Parts of `scx_exit_info.exit_code`.
     enum scx_exit_code {
         SCX_ECODE_RSN_HOTPLUG = 1 << 32,
         SCX_ECODE_RSN_CGROUP_OFFLINE = 1 << 33,
@@ -103,8 +104,8 @@ kenum! {
     enum scx_exit_flags {
         SCX_EFLAG_INITIALIZED = 1,
     }
-    /// Values of `sched_ext_ops.flags`. SCX_OPS_HAS_CGROUP_WEIGHT exists only in older releases and
-    /// has no effect.
+    /// Values of `sched_ext_ops.flags`. SCX_OPS_HAS_CGROUP_WEIGHT exists only in older releases,
+    /// where it has no effect.
     enum scx_ops_flags {
         SCX_OPS_KEEP_BUILTIN_IDLE = 1,
         SCX_OPS_ENQ_LAST = 2,
@@ -120,14 +121,14 @@ kenum! {
         __SCX_OPS_INTERNAL_MASK = 0xff00_0000_0000_0000,
         SCX_OPS_HAS_CPU_PREEMPT = 1 << 56,
     }
-    /// Reason why another class took a CPU from sched_ext.
+    /// Reason why a task of another class runs on a CPU instead of ext tasks.
     enum scx_cpu_preempt_reason {
         SCX_CPU_PREEMPT_RT = 0,
         SCX_CPU_PREEMPT_DL = 1,
         SCX_CPU_PREEMPT_STOP = 2,
         SCX_CPU_PREEMPT_UNKNOWN = 3,
     }
-    /// Kind of a wake-up.
+    /// Flags of wake-ups.
     enum scx_wake_flags {
         SCX_WAKE_FORK = 4,
         SCX_WAKE_TTWU = 8,
@@ -154,7 +155,7 @@ kenum! {
         SCX_DEQ_CORE_SCHED_EXEC = 1 << 32,
         SCX_DEQ_SCHED_CHANGE = 1 << 33,
     }
-    /// Tasks to be re-enqueued.
+    /// Flags that determine which tasks are enqueued again.
     enum scx_reenq_flags {
         SCX_REENQ_ANY = 1,
         __SCX_REENQ_FILTER_MASK = 0xffff,
@@ -179,7 +180,7 @@ kenum! {
         SCX_TG_ONLINE = 1,
         SCX_TG_INITED = 2,
     }
-    /// Limits and defaults.
+    /// Various limits and default values.
     enum scx_consts {
         SCX_DSP_DFL_MAX_BATCH = 32,
         SCX_DSP_MAX_LOOPS = 32,
@@ -197,8 +198,8 @@ kenum! {
         SCX_REENQ_LOCAL_MAX_REPEAT = 256,
         SCX_SUB_MAX_DEPTH = 4,
     }
-    /// Controllers of cgroups (include/linux/cgroup_subsys.h). The numbers of the others depend on
-    /// the kernel's configuration.
+    /// Numbers of the cgroup controllers (include/linux/cgroup_subsys.h). The numbers of
+    /// controllers that are missing here depend on the kernel's configuration.
     enum cgroup_subsys_id {
         cpuset_cgrp_id = 0,
         cpu_cgrp_id = 1,

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPU masks in the region. Policies and the simulated kernel access the same bits.
+//! CPU masks in the region, the memory that BPF programs can access. Policies (BPF schedulers) and
+//! the simulated kernel use the same masks.
 
 use crate::simulation::id::CpuId;
 use crate::simulation::table::Id;
 use bpf::fault::Fault;
 use bpf::memory::Region;
 
-/// A `struct cpumask` in the region, with one bit per CPU and as many words as the machine needs.
-/// Words are read and written one at a time, because masks may overlap and policies may change them
-/// between two accesses.
+/// A `struct cpumask` in the region, with one bit for each CPU. Each word is read and written
+/// separately, because masks may overlap and policies may change them between two accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mask {
     addr: u64,
-    /// Address in the host's memory.
+    /// Address of the mask in the memory of the host, the computer that runs the simulation.
     host: u64,
     nr_cpus: u32,
 }
 
 impl Mask {
-    /// Returns the mask at an address that comes from the layout.
+    /// Returns the mask at an address of one of the kernel's own masks.
     pub(crate) fn at(region: &Region, addr: u64, nr_cpus: u32) -> Mask {
         Mask {
             addr,
@@ -27,7 +27,8 @@ impl Mask {
         }
     }
 
-    /// Returns the mask at an address from a policy, after checking that it is readable.
+    /// Returns the mask at an address that a policy has passed, after checking that the memory is
+    /// readable.
     pub(crate) fn checked(region: &Region, addr: u64, nr_cpus: u32) -> Result<Mask, Fault> {
         let mask = Mask::at(region, addr, nr_cpus);
         region.check(addr, u64::from(mask.words()) * 8, false)?;
@@ -46,14 +47,14 @@ impl Mask {
     #[inline]
     pub fn word(self, index: u32) -> u64 {
         debug_assert!(index < self.words());
-        // SAFETY: `at` and `checked` guarantee that these words are accessible.
+        // SAFETY: `at` and `checked` guarantee that the words of the mask are accessible.
         unsafe { (self.host as *const u64).add(index as usize).read_unaligned() }
     }
 
     #[inline]
     pub fn set_word(self, index: u32, value: u64) {
         debug_assert!(index < self.words());
-        // SAFETY: as in `word`; only masks of the layout are written.
+        // SAFETY: as in `word`. Only the kernel's own masks are written.
         unsafe { (self.host as *mut u64).add(index as usize).write_unaligned(value) }
     }
 
@@ -102,7 +103,7 @@ impl Mask {
         loop {
             if word != 0 {
                 let cpu = index * 64 + word.trailing_zeros();
-                // A policy's mask may contain bits beyond the machine's CPUs.
+                // A mask of a policy may contain CPUs that the machine does not have.
                 return (cpu < self.nr_cpus).then(|| CpuId::new(cpu as usize));
             }
             index += 1;

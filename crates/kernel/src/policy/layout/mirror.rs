@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Updates the kernel objects that a policy can read (task_struct, rq and masks in the region) when
-//! the machine's state changes.
+//! Updates kernel objects when the state of the machine changes: task_struct, rq and masks. These
+//! objects are in the region, the memory that BPF programs can read.
 
 use super::*;
 use crate::machine::Machine;
@@ -9,13 +9,14 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 use workload::Policy;
 
 impl Machine {
-    /// Returns the task_struct of a task. IDLE has one per CPU, see [`Machine::idle_struct`].
+    /// Returns the task_struct of a task. IDLE has a different one on each CPU, see
+    /// [`Machine::idle_struct`].
     #[inline]
     #[allow(clippy::mut_from_ref)]
     pub fn task_struct(&self, task: TaskId) -> &mut task_struct {
         debug_assert_ne!(task, IDLE);
-        // SAFETY: it was initialised when the slot was filled, and no borrow of it outlives a
-        // statement.
+        // SAFETY: the task_struct was initialized when a task began to use the slot. No reference
+        // to the task_struct is kept for longer than one statement.
         unsafe { &mut *self.layout.task_host(task) }
     }
 
@@ -29,7 +30,7 @@ impl Machine {
     /// Returns the task_struct of a CPU's idle task.
     #[allow(clippy::mut_from_ref)]
     pub fn idle_struct(&self, cpu: CpuId) -> &mut task_struct {
-        // SAFETY: it was initialised at boot.
+        // SAFETY: the task_struct was initialized when the machine was created.
         unsafe { &mut *self.layout.idle.host(cpu.into()) }
     }
 
@@ -37,18 +38,18 @@ impl Machine {
     #[inline]
     #[allow(clippy::mut_from_ref)]
     pub fn rq_struct(&self, cpu: CpuId) -> &mut rq {
-        // SAFETY: it was initialised at boot.
+        // SAFETY: the rq was initialized when the machine was created.
         unsafe { &mut *self.layout.rqs.host(cpu.into()) }
     }
 
-    /// Returns the address of the task_struct of the CPU's current task, which may be its idle
+    /// Returns the address of the task_struct of the CPU's current task, which may be the idle
     /// task.
     #[inline]
     pub fn curr_addr(&self, cpu: CpuId) -> u64 {
         self.addr_of_task(self.rqs[cpu].curr, cpu)
     }
 
-    /// Returns the address of a task's task_struct. For IDLE it is the idle task of `cpu`.
+    /// Returns the address of a task's task_struct. For IDLE, this is the idle task of `cpu`.
     #[inline]
     pub fn addr_of_task(&self, task: TaskId, cpu: CpuId) -> u64 {
         if task == IDLE {
@@ -58,14 +59,14 @@ impl Machine {
         }
     }
 
-    /// Returns the task slot at an address from a policy, even if its task has exited.
+    /// Returns the task slot at an address that a policy has passed. The task may have exited.
     #[inline]
     pub fn task_index(&self, addr: u64) -> Option<TaskId> {
         self.tasks.id(self.layout.tasks.index(addr)? as usize)
     }
 
-    /// Returns the task at an address from a policy. Returns `None` for idle tasks, dead tasks and
-    /// invalid addresses.
+    /// Returns the task at an address that a policy has passed. Returns `None` for idle tasks, dead
+    /// tasks and invalid addresses.
     #[inline]
     pub fn task_from_addr(&self, addr: u64) -> Option<TaskId> {
         let id = self.task_index(addr)?;
@@ -79,12 +80,12 @@ impl Machine {
     }
 }
 
-/// Initialises the task_struct of a newly filled slot, and sets `Task::addr`.
+/// Initializes the task_struct of a new task and sets `Task::addr`.
 pub(crate) fn mirror_task(m: &mut Machine, task: TaskId) {
     let layout = &mut m.layout;
     let addr = layout.task_addr(task);
     match layout.tasks.index(addr) {
-        // SAFETY: it is an object of the slab and is not borrowed.
+        // SAFETY: the task_struct is an object of the slab and is not borrowed.
         Some(_) => unsafe { std::ptr::write_bytes(layout.task_host(task), 0, 1) },
         None => assert_eq!(
             alloc(&mut layout.tasks, &m.region),
@@ -142,7 +143,7 @@ pub(crate) fn mirror_exec(m: &Machine, task: TaskId) {
     mirror_comm(m, task);
 }
 
-/// Updates policy, nice value, rt_priority and weight.
+/// Updates a task's scheduling policy, nice value, rt_priority and weight.
 pub(crate) fn mirror_params(m: &Machine, task: TaskId) {
     let t = &m.tasks[task];
     let s = m.task_struct(task);
@@ -194,26 +195,26 @@ pub(crate) fn mirror_runtime(m: &Machine, task: TaskId) {
     s.utime = s.se.sum_exec_runtime;
 }
 
-/// Updates the PF_* flags after `Task::flags` changed.
+/// Updates the PF_* flags after a change of `Task::flags`.
 pub(crate) fn mirror_flags(m: &Machine, task: TaskId) {
     let s = m.task_struct(task);
     s.flags = m.tasks[task].flags | s.flags & PF_FORKNOEXEC;
 }
 
-/// Updates `__state` and `on_rq` after a wake-up or when the task goes to sleep.
+/// Updates `__state` and `on_rq` after a task was woken or went to sleep.
 #[inline]
 pub(crate) fn mirror_state(m: &Machine, task: TaskId) {
     let t = &m.tasks[task];
     let s = m.task_struct(task);
     s.__state = task_state(t.state);
     s.on_rq = i32::from(t.on_rq);
-    // The wait for a CPU starts (sched_info_enqueue()).
+    // The task begins to wait for a CPU (sched_info_enqueue()).
     if t.on_rq && s.on_cpu == 0 && s.sched_info.last_queued == 0 {
         s.sched_info.last_queued = m.now;
     }
 }
 
-/// Updates the state after the CPU switched from `prev` to `next`.
+/// Updates the current task and the statistics after `cpu` has switched from `prev` to `next`.
 #[inline]
 pub(crate) fn mirror_switch(m: &Machine, cpu: CpuId, prev: TaskId, next: TaskId) {
     let rq = m.rq_struct(cpu);
@@ -237,7 +238,8 @@ pub(crate) fn mirror_switch(m: &Machine, cpu: CpuId, prev: TaskId, next: TaskId)
         s.__state = 0;
         let info = &mut s.sched_info;
         if info.last_queued != 0 {
-            // Wrapping: the values are in guest memory, so no value may cause a panic.
+            // The calculation wraps around, because the policy could have written the values and no
+            // value may cause a panic.
             info.run_delay = info.run_delay.wrapping_add(m.now.wrapping_sub(info.last_queued));
             info.last_queued = 0;
         }
@@ -245,7 +247,7 @@ pub(crate) fn mirror_switch(m: &Machine, cpu: CpuId, prev: TaskId, next: TaskId)
     }
 }
 
-/// Updates the online masks and the cpusets after hotplug.
+/// Updates the masks of online CPUs and the cpusets after CPU hotplug.
 pub(crate) fn mirror_online(m: &Machine) {
     m.layout.online.copy_from(m.online_cpus.words());
     for cpu in m.cpus() {
@@ -254,7 +256,7 @@ pub(crate) fn mirror_online(m: &Machine) {
     mirror_cpusets(m);
 }
 
-/// Makes init_task the parent of a dead task's children.
+/// Makes init_task the parent of the children of a dead task.
 pub(crate) fn mirror_reparent(m: &Machine, dead: TaskId) {
     let (dead_addr, swapper) = (m.layout.task_addr(dead), m.layout.idle_addr(CpuId::BOOT));
     for (child, t) in m.tasks.numbered().filter(|(_, t)| t.parent == m.tasks[dead].pid) {
@@ -269,7 +271,7 @@ pub(crate) fn mirror_reparent(m: &Machine, dead: TaskId) {
     }
 }
 
-/// Updates the cpusets after a cpuset or the set of online CPUs changed.
+/// Updates the masks of all cpusets after a cpuset or the set of online CPUs has changed.
 pub(crate) fn mirror_cpusets(m: &Machine) {
     for cgroup in (0..m.layout.nr_cgroups()).filter(|&cgroup| m.cgroups.get(cgroup).online) {
         let [allowed, effective] = m.layout.cpuset_masks(&m.region, cgroup);

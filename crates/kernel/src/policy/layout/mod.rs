@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The simulated kernel's objects in the region: their types and addresses.
+//! The types and addresses of the simulated kernel's objects in the region. The region is the
+//! memory that BPF programs can access.
 //!
-//! Each struct is defined once and yields both a Rust type and a BTF type. So an object that was
-//! compiled against any kernel's headers can be relocated to it. A field or type of the kernel that
-//! is missing here is not modelled: CO-RE existence checks fail for it, and accessing it is an
-//! error that names it. Fields that policies use but that are not modelled include `se.avg`,
+//! Each struct is defined once. The definition yields a Rust type and a BTF type (type information
+//! for BPF). With the BTF type, an object that was compiled with the headers of any kernel can be
+//! relocated to these structs.
+//!
+//! Kernel types and fields that are missing here are not modelled. A CO-RE existence check for such
+//! a field is false. Accessing it is an error whose message contains its name. The following fields
+//! are used by some policies (BPF schedulers) but not modelled: `se.avg`,
 //! `task_struct.sched_class`, `.signal`, `.thread_pid`, `.thread_node`, `.in_iowait`, data of
 //! cpufreq and PSI, and sub-schedulers.
 //!
-//! The simulated core copies its changes to these objects (`mirror_*`). Some state exists only in
-//! the region: `scx.slice`, `scx.dsq_vtime` and the idle masks. The core can rely on that, because
-//! programs can write only the fields in [`WRITABLE`].
+//! The simulated core copies changes of its own state to these objects (functions `mirror_*`). Some
+//! state exists only in the region: `scx.slice`, `scx.dsq_vtime` and the idle masks. The core can
+//! rely on this state, because programs can write only the fields in [`WRITABLE`].
 
 use crate::hardware::cpuset::CpuSet;
 use crate::sched::task::State;
@@ -45,45 +49,47 @@ mod scx;
 
 mod task;
 
-/// Maximum number of tasks at a time, more than any run needs. Only address space is reserved for
-/// them.
+/// Maximum number of tasks at a time. It is more than any run needs. Only address space is reserved
+/// for them.
 pub(crate) const MAX_TASKS: u64 = 1 << 22;
 
-/// Addresses of the kernel's objects, and the policy's references to them.
+/// Addresses of the kernel's objects, and the references that the policy holds to them.
 pub struct Layout {
     nr_cpus: u32,
-    /// task_structs by TaskId. The task table frees slots, so the slab's own free list is unused.
+    /// The task_struct of each task, by TaskId. The slab's own list of free objects is not used,
+    /// because the table of tasks manages the slots.
     tasks: Slab,
-    /// task_structs of the idle tasks, by CPU.
+    /// The task_struct of each idle task, by CPU.
     idle: Slab,
-    /// `struct rq`, by CPU.
+    /// The `struct rq` of each CPU.
     rqs: Slab,
-    /// mm_structs by the TaskId of the process' first task. Only the addresses are used, to
-    /// distinguish processes.
+    /// The mm_struct of each process, by the TaskId of the process's first task. Only the addresses
+    /// are used, to distinguish processes.
     mms: Slab,
     cgroups: CgroupObjects,
     cred: u64,
-    /// Per-CPU pointers to cpufreq policies, all NULL.
+    /// The per-CPU pointers to cpufreq policies, which are all NULL.
     pub cpufreq_cpu_data: u64,
-    /// Number of references that the policy holds, by TaskId.
+    /// Number of references that the policy holds to each task, by TaskId.
     refs: Vec<u64>,
     pub possible: Mask,
     pub online: Mask,
-    /// cpu_none_mask.
+    /// The mask `cpu_none_mask`.
     pub none: Mask,
-    /// cpumask_of_node().
+    /// The CPUs of each node (cpumask_of_node()).
     pub nodes: Vec<Mask>,
 }
 
-/// Size in bytes of a stand-alone CPU mask: the kernel's maximum, because policies may read all of
-/// it.
+/// Size in bytes of a CPU mask that is not part of another object. It is the maximum size in the
+/// kernel, because policies may read the whole mask.
 pub(crate) const MASK_BYTES: u64 = 1024;
 
 impl Layout {
-    /// Creates all kernel objects of a machine, except for the task_structs of tasks.
+    /// Creates all kernel objects of a machine. The task_struct of a task is created later,
+    /// together with the task.
     ///
     /// # Errors
-    /// If the machine or the workload's cgroups are too large for the memory of the simulated kernel.
+    /// If there are too many CPUs or cgroups for the memory of the simulated kernel.
     pub fn new(region: &Region, spec: &MachineSpec, workload: &Workload) -> Result<Layout, String> {
         let nr_cpus = spec.topology.nr_cpus();
         let task_bytes = size_of::<task_struct>() as u64 + u64::from(nr_cpus.div_ceil(64)) * 8;
@@ -125,10 +131,10 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Initialises the idle task and the `rq` of a CPU.
+    /// Initializes the idle task and the `rq` of a CPU.
     fn lay_out_cpu(&self, region: &Region, cpu: CpuId) {
         let idle_addr = self.idle.addr(cpu.into());
-        // SAFETY: both were just allocated, and each is borrowed once.
+        // SAFETY: both objects were just allocated, and each is borrowed once.
         let (idle, rq) = unsafe {
             (
                 region.at::<task_struct>(idle_addr),
@@ -164,8 +170,8 @@ impl Layout {
         Mask::at(region, cpus_mask(idle_addr), self.nr_cpus).insert(cpu);
     }
 
-    /// Returns the cache lines of task_structs that the scheduler accesses most: the first two of
-    /// each.
+    /// Returns the cache lines of task_structs that the scheduler uses most: the first two of each
+    /// task_struct.
     pub fn hot_lines(&self) -> Competitors {
         Competitors {
             base: self.first_task_addr(),
@@ -180,12 +186,13 @@ impl Layout {
         self.tasks.addr(0)
     }
 
-    /// Returns the distance between two task slots in bytes.
+    /// Returns the distance between two consecutive task slots in bytes.
     pub fn task_stride(&self) -> u64 {
         self.tasks.addr(1) - self.tasks.addr(0)
     }
 
-    /// Returns the host address of a task_struct.
+    /// Returns the address of a task_struct in the memory of the host, the computer that runs the
+    /// simulation.
     #[inline]
     pub(crate) fn task_host(&self, task: TaskId) -> *mut task_struct {
         self.tasks.host(task.slot().into())
@@ -195,7 +202,8 @@ impl Layout {
         self.tasks.addr(task.slot().into())
     }
 
-    /// Takes a reference to a task for the policy. The slot is not reused while references exist.
+    /// Acquires a reference to a task for the policy. While there are references, the slot is not
+    /// reused.
     pub fn get_task(&mut self, task: TaskId) {
         let needed = task.slot() as usize + 1;
         if self.refs.len() < needed {
@@ -204,15 +212,15 @@ impl Layout {
         self.refs[task.slot() as usize] += 1;
     }
 
-    /// Drops a reference of the policy. Returns `false` if the policy holds none.
+    /// Drops a reference of the policy to a task. Returns `false` if the policy holds no reference.
     #[must_use]
     pub fn put_task(&mut self, task: TaskId) -> bool {
         let refs = self.refs.get_mut(task.slot() as usize).filter(|refs| **refs > 0);
         refs.map(|refs| *refs -= 1).is_some()
     }
 
-    /// Drops all references of the policy, which has been unloaded. Returns the tasks it
-    /// referenced.
+    /// Drops all references of the policy, because it has been unloaded. Returns the tasks to which
+    /// it held references.
     pub fn drop_all_references(&mut self) -> Vec<TaskId> {
         self.drop_all_cgroup_references();
         let refs = std::mem::take(&mut self.refs).into_iter().enumerate();
@@ -221,7 +229,7 @@ impl Layout {
             .collect()
     }
 
-    /// Returns whether the policy references a task.
+    /// Returns whether the policy holds a reference to a task.
     pub fn is_task_referenced(&self, task: TaskId) -> bool {
         self.refs.get(task.slot() as usize).is_some_and(|&refs| refs > 0)
     }
@@ -235,24 +243,24 @@ impl Layout {
         self.rqs.addr(cpu.into())
     }
 
-    /// Returns the distance between the `rq`s of two consecutive CPUs in bytes.
+    /// Returns the distance between the `rq`s of two consecutive CPUs, in bytes.
     pub fn rq_stride(&self) -> u64 {
         self.rqs.addr(1) - self.rqs.addr(0)
     }
 
-    /// Returns the size of a stand-alone CPU mask in bytes.
+    /// Returns the size in bytes of a CPU mask that is not part of another object.
     pub(crate) fn mask_bytes(&self) -> usize {
         MASK_BYTES as usize
     }
 
     /// Returns the CPU whose idle task has this address.
     pub fn idle_from_addr(&self, addr: u64) -> Option<CpuId> {
-        // The slab has one idle task per CPU.
+        // The slab contains one idle task for each CPU, in order.
         self.idle.index(addr).map(|cpu| CpuId::new(cpu as usize))
     }
 }
 
-/// Returns the TASK_* value that policies see.
+/// Returns the value of `__state` (TASK_*) that policies see.
 pub(crate) fn task_state(state: State) -> u32 {
     match state {
         State::Running => 0x0,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Descriptions of the kernel's object types: name, fields, and the fields that a policy may write.
+//! Descriptions of the types of kernel objects: their names, their fields, and the fields that a
+//! policy (BPF scheduler) may write.
 
 use super::{cgroup, cpumask, cpuset, css_set, rq, sched_ext_entity, task_struct};
 use bpf::btf::build::Builder;
@@ -10,7 +11,7 @@ use std::mem::offset_of;
 
 const SCX: usize = offset_of!(task_struct, scx);
 
-/// Offset and size of the fields of a task_struct that a policy may write
+/// Offsets and sizes of those fields of a task_struct that a policy may write
 /// (bpf_scx_btf_struct_access()).
 pub const WRITABLE: [(u64, u64); 3] = [
     ((SCX + offset_of!(sched_ext_entity, slice)) as u64, 8),
@@ -37,7 +38,7 @@ const fn read_only(name: &'static str, field_at: fn(u64) -> String) -> ObjectTyp
     }
 }
 
-/// Returns the C name of the field at an offset of a struct, for example `scx.flags`.
+/// Returns the C name of the field at the offset `offset` of a struct, for example `scx.flags`.
 fn field_at<T: KernelType>(offset: u64) -> String {
     let mut types = Builder::new();
     let ty = types.add::<T>();

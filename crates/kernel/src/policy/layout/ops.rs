@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! BTF of the callback tables that policies implement. Members are matched by name; the layout of
-//! the Rust structs is not used.
+//! Type information (BTF) of the tables of callbacks that policies (BPF schedulers) define. Members
+//! are found by their names, so the memory layout of these Rust structs does not matter.
 
 use crate::policy::callbacks::callbacks;
 use bpf::kstruct;
@@ -24,7 +24,8 @@ macro_rules! tables {
                 pub priv_: *mut () as "priv",
             }
 
-            /// The variant with cids instead of CPU numbers.
+            /// The variant of the table for policies that use cids (topological CPU numbers)
+            /// instead of CPU numbers.
             pub struct sched_ext_ops_cid {
                 $($(pub $by_cid: Callback,)?)*
                 pub dispatch_max_batch: u32,

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The fields of `struct rq` (per-CPU variable `runqueues`) that a policy can access.
+//! The fields of `struct rq` that a policy (BPF scheduler) can access. Each CPU has one, in the
+//! per-CPU variable `runqueues`.
 
 use super::task_struct;
 use bpf::kstruct;
 
 kstruct! {
     pub struct scx_rq {
-        /// Target set by scx_bpf_cpuperf_set().
+        /// Performance target that was set with scx_bpf_cpuperf_set().
         pub cpuperf_target: u32,
     }
 
@@ -15,10 +16,10 @@ kstruct! {
         pub idle: *mut task_struct,
         pub clock: u64,
         pub clock_task: u64,
-        /// Time scaled by the CPU's capacity while a task runs. It is set to `clock_task` when the
-        /// CPU is idle.
+        /// Clock that runs in proportion to the CPU's capacity while a task runs. While the CPU is
+        /// idle, it is set to `clock_task`.
         pub clock_pelt: u64,
-        /// Always 0. In the kernel it grows when a fully utilised CPU goes idle.
+        /// Always 0. In the kernel it increases when a fully utilized CPU becomes idle.
         pub lost_idle_time: u64,
         pub cpu: i32,
         pub online: i32,
@@ -27,8 +28,8 @@ kstruct! {
 }
 
 impl rq {
-    /// Advances the clocks to `clock` (update_rq_clock_task(), update_rq_clock_pelt()) on a CPU of
-    /// this capacity that was idle or not.
+    /// Advances the clocks to the time `clock` (update_rq_clock_task(), update_rq_clock_pelt()).
+    /// `capacity` is the capacity of the CPU. `idle` says whether the CPU was idle.
     #[inline]
     pub(crate) fn advance(&mut self, clock: u64, capacity: u64, idle: bool) {
         self.clock_pelt = match idle {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Structs that sched_ext passes to callbacks, and structs that policies pass to kfuncs.
+//! Structs that sched_ext passes to callbacks, and structs that policies (BPF schedulers) pass to
+//! kfuncs.
 
 use super::{cgroup, task_struct};
 use bpf::kstruct;
 
 kstruct! {
-    /// Exit information passed to ops.exit().
+    /// Information about the exit of the policy, passed to ops.exit().
     #[derive(Clone, Copy)]
     pub struct scx_exit_info {
         /// SCX_EXIT_*
@@ -14,7 +15,7 @@ kstruct! {
         pub exit_code: i64,
         /// SCX_EFLAG_*
         pub flags: u64,
-        /// The three texts are zero-terminated.
+        /// This text and the next two are zero-terminated.
         pub reason: *mut i8,
         pub msg: *mut i8,
         pub dump: *mut i8,
@@ -33,7 +34,7 @@ kstruct! {
 
     #[derive(Clone, Copy)]
     pub struct scx_cgroup_init_args {
-        /// 1..=10000
+        /// Weight of the cgroup, from 1 to 10000.
         pub weight: u32,
         pub bw_period_us: u64,
         pub bw_quota_us: u64,
@@ -60,7 +61,7 @@ kstruct! {
         pub at_jiffies: u64,
     }
 
-    /// Filled by scx_bpf_events().
+    /// Event counters, filled by scx_bpf_events().
     #[derive(Clone, Copy)]
     pub struct scx_event_stats {
         pub SCX_EV_SELECT_CPU_FALLBACK: i64,
@@ -95,13 +96,13 @@ kstruct! {
         pub flags: u64,
     }
 
-    /// Iterator on the BPF stack. Only the kfuncs use its contents.
+    /// An iterator on the stack of a BPF program. Only the kfuncs use its contents.
     #[derive(Clone, Copy)]
     pub struct bpf_iter_scx_dsq {
         pub __opaque: [u64; 6],
     }
 
-    /// Filled by scx_bpf_cid_topo().
+    /// Position of a cid (topological CPU number) in the topology, filled by scx_bpf_cid_topo().
     #[derive(Clone, Copy)]
     pub struct scx_cid_topo {
         pub core_cid: i32,
@@ -112,7 +113,7 @@ kstruct! {
         pub node_idx: i32,
     }
 
-    /// Bitmap of cids. Its words are aligned: the first one contains the cids from `base & !63`.
+    /// Bitmap of cids. The first bit of the first word stands for the cid `base & !63`.
     #[derive(Clone, Copy)]
     pub struct scx_cmask {
         pub base: u32,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The fields of `task_struct`, and of the structs it points to, that a policy can access.
+//! The fields of `task_struct` and of the structs it points to, as far as a policy (BPF scheduler)
+//! can access them.
 //!
-//! The first 128 bytes contain the fields that callbacks use all the time. Fields of the kernel
-//! that are missing here are not modelled.
+//! The fields that callbacks use most are in the first 128 bytes, which are two cache lines. Fields
+//! of the kernel that are missing here are not modelled.
 
 use bpf::kstruct;
 
@@ -14,8 +15,8 @@ pub const PF_FORKNOEXEC: u32 = 0x0000_0040;
 pub const PF_KTHREAD: u32 = 0x0020_0000;
 
 kstruct! {
-    /// CPU bitmap with as many words as the machine needs. The array is a flexible array member
-    /// here.
+    /// A bitmap of CPUs with as many words as the machine needs. Here the array is a flexible array
+    /// member.
     pub struct cpumask {
         pub bits: [u64; 0],
     }
@@ -25,7 +26,7 @@ kstruct! {
         pub cpu: u32,
     }
 
-    /// Per-task state of sched_ext.
+    /// State of a task that belongs to sched_ext.
     #[derive(Clone, Copy)]
     pub struct sched_ext_entity {
         pub slice: u64,
@@ -35,7 +36,7 @@ kstruct! {
         pub flags: u32,
         pub ddsp_dsq_id: u64,
         pub ddsp_enq_flags: u64,
-        /// Time in jiffies.
+        /// Time at which the task became runnable, in jiffies.
         pub runnable_at: u64,
         pub tid: u64,
         pub sticky_cpu: i32,
@@ -45,7 +46,7 @@ kstruct! {
     }
 
     pub struct load_weight {
-        /// Weight in the fair class' scale, sched_prio_to_weight << 10.
+        /// Weight on the scale of the fair class: sched_prio_to_weight << 10.
         pub weight: u64,
     }
 
@@ -78,14 +79,14 @@ kstruct! {
         pub recent_used_cpu: i32,
         pub wake_cpu: i32,
         pub comm: [i8; 16],
-        /// All of the task's CPU time, because tasks compute in user mode.
+        /// Total CPU time of the task. All of it counts as user time.
         pub utime: u64,
-        /// Always 0: kernel time is charged to CPUs and not to tasks.
+        /// Always 0, because kernel time is charged to CPUs and not to tasks.
         pub stime: u64,
         pub sched_info: sched_info,
         pub nvcsw: u64,
         pub nivcsw: u64,
-        /// Time of creation, ns since the run's start.
+        /// Time at which the task was created, ns since the start of the run.
         pub start_time: u64,
         pub start_boottime: u64,
         pub real_parent: *mut task_struct,
@@ -93,27 +94,29 @@ kstruct! {
         pub group_leader: *mut task_struct,
         pub mm: *mut mm_struct,
         pub cgroups: *mut super::css_set,
-        /// Always NULL: no task has a memory policy.
+        /// Always NULL, because no task has a NUMA memory policy.
         pub mempolicy: *mut mempolicy,
         pub real_cred: *mut cred,
         pub cred: *mut cred,
-        /// Always NUMA_NO_NODE: there is no NUMA balancing.
+        /// Always NUMA_NO_NODE, because NUMA balancing is not modelled.
         pub numa_preferred_nid: i32,
-        /// The allowed CPUs, sized for the machine. This must be the last field.
+        /// The allowed CPUs. The size depends on the number of CPUs of the machine, so this must be
+        /// the last field.
         pub cpus_mask: cpumask,
     }
 
-    /// Number of times that the task ran and time that it waited for a CPU. A time of 0 means
-    /// never, as in the kernel.
+    /// How often the task has run, and how long it has waited for a CPU. As in the kernel, the time
+    /// 0 means "never".
     pub struct sched_info {
         pub pcount: u64,
-        /// Total waiting time, ns.
+        /// Total time that the task has waited for a CPU, ns.
         pub run_delay: u64,
-        /// Start of the current wait; 0 if the task does not wait.
+        /// Time at which the current wait began; 0 if the task does not wait.
         pub last_queued: u64,
     }
 
-    /// Address space of a process. Only the address of the struct is used, to distinguish processes.
+    /// Address space of a process. Only the address of this struct is used, to distinguish
+    /// processes.
     pub struct mm_struct {}
 
     pub struct nodemask {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of addresses, the cgroup tree and references.
+//! Tests of the kernel objects that policies can access: addresses, the cgroup tree and references.
 
 use super::*;
 use crate::machine::Machine;
@@ -42,7 +42,7 @@ fn sleep(ms: u64) -> Op {
 fn the_hot_part_of_a_task_is_two_cache_lines() {
     assert!(
         std::mem::offset_of!(task_struct, se) + 8 <= 128,
-        "callbacks touch more than two lines"
+        "callbacks use more than two cache lines"
     );
     assert!(std::mem::offset_of!(task_struct, cpus_mask) + 8 <= 352);
 }
@@ -66,7 +66,7 @@ fn addresses_map_to_tasks_and_back() {
 fn a_cgroups_parent_is_its_nearest_named_ancestor() {
     let m = machine(&["/", "/a/b", "/a/b/c/d", "/ab"], vec![]);
     let parent = |cgroup: u32| {
-        // SAFETY: the address is that of a cgroup of the layout.
+        // SAFETY: this is the address of a cgroup of the layout.
         let cgrp = unsafe { m.region.at::<cgroup>(m.layout.cgroup_addr(cgroup)) };
         (
             m.layout
@@ -129,7 +129,7 @@ fn a_referenced_task_keeps_its_slot() {
     assert!(m.put_task(nth(0)));
     assert_eq!(m.free_tasks, [nth(0)]);
     assert!(!m.put_task(nth(0)), "no reference is held");
-    assert_eq!(m.free_tasks, [nth(0)], "given back once");
+    assert_eq!(m.free_tasks, [nth(0)], "the slot is freed exactly once");
 }
 
 #[test]
@@ -137,7 +137,8 @@ fn runqueue_clocks_advance_with_capacity() {
     let mut rq: rq = unsafe { std::mem::zeroed() };
     rq.advance(1000, 512, true);
     assert_eq!((rq.clock, rq.clock_task, rq.clock_pelt), (1000, 1000, 1000));
-    // At half the capacity, half of the time counts, until the CPU idles again.
+    // At half of the full capacity, clock_pelt advances at half speed. When the CPU is idle, it is
+    // set to clock_task.
     rq.advance(1200, 512, false);
     assert_eq!((rq.clock_task, rq.clock_pelt), (1200, 1100));
     rq.advance(1300, 512, true);

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Linux releases that an object can be linked against: the kfuncs, callbacks, fields, types and
-//! enumerators of each.
+//! The Linux releases against which a BPF object can be linked. Each release has certain kfuncs,
+//! callbacks, fields, types and enumerators.
 //!
-//! The release determines only which symbols exist. The simulated sched_ext core behaves like Linux
-//! 7.2 in all releases. Symbols that a release lacks are handled as by libbpf and the kernel: weak
-//! symbols are 0, CO-RE finds no such field, type or enumerator, and an object that cannot do
-//! without the symbol is rejected. Helpers need no table, because all helpers in bpf(2) are older
-//! than Linux 6.12.
+//! The release determines only which symbols exist. The simulated sched_ext core always behaves
+//! like Linux 7.2. Symbols that the release lacks are handled like libbpf and the kernel handle
+//! them:
+//!
+//! - Weak symbols are 0.
+//! - CO-RE existence checks for fields, types and enumerators are false.
+//! - An object that needs a missing symbol is rejected.
+//!
+//! No table of BPF helpers is necessary, because all helpers in bpf(2) are older than Linux 6.12.
 
 mod symbols;
 
@@ -15,15 +19,15 @@ use crate::policy::layout::enums;
 use bpf::rows::*;
 use symbols::{Kind, SYMBOLS, Symbols};
 
-/// A Linux release, printed as `major.minor`.
+/// A Linux release, displayed as `major.minor`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Release(Version);
 
-/// Names of the kfuncs of Linux 7.2 that schedulers may call and that are not modelled, one per
-/// line.
+/// Names of those kfuncs of Linux 7.2 that schedulers may call but that are not modelled, one on
+/// each line.
 const NOT_MODELLED: &str = include_str!("not_modelled.txt");
 
-/// All releases with sched_ext, oldest first.
+/// All releases that have sched_ext, oldest first.
 pub const RELEASES: [Release; 11] = [
     Release(V6_12),
     Release(V6_13),
@@ -59,26 +63,26 @@ impl std::fmt::Debug for Release {
 impl std::str::FromStr for Release {
     type Err = String;
 
-    /// Parses `6.12` to `7.2`.
+    /// Parses the number of a release, from `6.12` to `7.2`.
     ///
     /// # Errors
-    /// If the release is unknown. The message lists the known ones.
+    /// If the release is unknown. The message lists the known releases.
     fn from_str(text: &str) -> Result<Release, String> {
         let found = RELEASES.into_iter().find(|release| release.to_string() == text);
         found.ok_or_else(|| {
             let known: Vec<String> = RELEASES.iter().map(Release::to_string).collect();
-            format!("there is no Linux {text} here, only {}", known.join(", "))
+            format!("Linux {text} is not supported: choose one of {}", known.join(", "))
         })
     }
 }
 
 impl Release {
-    /// The release whose behaviour is modelled.
+    /// The release whose behaviour the simulator reproduces.
     pub const MODELLED: Release = Release(V7_2);
-    /// Patch level of the modelled stable release.
+    /// Patch level of that release.
     const MODELLED_PATCH: u32 = 13;
 
-    /// Returns LINUX_KERNEL_VERSION.
+    /// Returns the value of LINUX_KERNEL_VERSION.
     pub fn version_code(self) -> u32 {
         let patch = if self == Release::MODELLED {
             Release::MODELLED_PATCH
@@ -89,7 +93,7 @@ impl Release {
         u32::from(major) << 16 | u32::from(minor) << 8 | patch
     }
 
-    /// Returns whether the release is in the range.
+    /// Returns whether this release is in a range of releases.
     pub(crate) fn is_among(self, releases: Releases) -> bool {
         releases.contains(self.0)
     }
@@ -104,7 +108,8 @@ impl Release {
         self.has(Kind::Type, "", name)
     }
 
-    /// Returns whether the release has a member of a struct. The release must have the struct.
+    /// Returns whether the release has a member of a struct. The release must have the struct
+    /// itself.
     pub fn has_member(self, parent: &str, name: &str) -> bool {
         let callback = if parent == "sched_ext_ops" {
             Op::by_name(name)
@@ -122,8 +127,8 @@ impl Release {
         find(kind, parent, name).is_none_or(|symbols| self.is_among(symbols.releases))
     }
 
-    /// Returns the types and members that this release lacks and other releases have. Members are
-    /// returned with their struct.
+    /// Returns the types and members that this release lacks but other releases have. Each member
+    /// is returned with its struct.
     pub(crate) fn absent(self) -> impl Iterator<Item = (Option<&'static str>, &'static str)> {
         let absent = SYMBOLS.iter().filter(move |symbols| !self.is_among(symbols.releases));
         let symbols = absent.flat_map(|symbols| {
@@ -141,7 +146,7 @@ impl Release {
         symbols.chain(later.map(|op| (Some("sched_ext_ops"), op.name())))
     }
 
-    /// Returns SCX_OPS_ALL_FLAGS.
+    /// Returns the value of SCX_OPS_ALL_FLAGS.
     pub fn ops_flags(self) -> u64 {
         let flags = enums::ENUMS.iter().find(|an_enum| an_enum.name == "scx_ops_flags");
         let flags = flags.map_or(&[][..], |flags| flags.values);
@@ -153,7 +158,8 @@ impl Release {
         flags.iter().filter(public).fold(0, |all, (_, flag)| all | flag)
     }
 
-    /// Returns the enumerators of an enum and their values; empty if the release lacks the enum.
+    /// Returns the enumerators of an enum and their values. The result is empty if the release does
+    /// not have the enum.
     pub(crate) fn enumerators(self, an_enum: &enums::Enum) -> Vec<(&'static str, u64)> {
         if !self.has_type(an_enum.name) {
             return Vec::new();
@@ -169,16 +175,17 @@ impl Release {
         .collect()
     }
 
-    /// Returns the value of an enumerator of sched_ext, or `None` if the release has none with this
-    /// name.
+    /// Returns the value of a sched_ext enumerator, or `None` if the release has no enumerator with
+    /// this name.
     pub(crate) fn enumerator(self, name: &str) -> Option<u64> {
         let mut all = enums::ENUMS.iter().flat_map(|an_enum| self.enumerators(an_enum));
         all.find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 }
 
-/// Enumerators in a profile's expressions. Those that the release lacks are 0, as in user space
-/// that was compiled against newer headers.
+/// Gives expressions in profiles (descriptions of a policy's user-space part) access to
+/// enumerators. An enumerator that the release lacks is 0, as in user space that was compiled with
+/// newer headers.
 impl profile::Enumerators for Release {
     fn enumerator(&self, name: &str) -> Option<i64> {
         let modelled = Release::MODELLED.enumerator(name);
@@ -192,7 +199,8 @@ fn find(kind: Kind, parent: &str, name: &str) -> Option<&'static Symbols> {
     SYMBOLS.iter().find(here)
 }
 
-/// Returns a description of a range of releases: `since Linux 6.13`, `in Linux 6.12 to 6.16`.
+/// Returns a description of a range of releases, for example `since Linux 6.13` or `in Linux 6.12
+/// to 6.16`.
 pub(crate) fn describe(releases: Releases) -> String {
     let since = Release(releases.since);
     let last = releases

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Types, members and enumerators that some releases lack. Symbols that are missing here exist in
-//! all releases, as far as they are modelled. Kfuncs and callbacks have their releases in their own
-//! tables.
+//! Table of the types, members and enumerators that exist only in some releases. Symbols that are
+//! not in this table exist in all releases if they are modelled. The releases of kfuncs and
+//! callbacks are in the tables of the kfuncs and callbacks.
 //!
-//! Sources: the comments in tools/sched_ext/include/scx/compat{.bpf.h,.h} of Linux 7.2 if there are
-//! any, otherwise the history of kernel/sched/ext* and kernel/bpf. For four removals, the given
-//! release is the latest possible one: the kfunc names with `dispatch` and `consume`,
+//! Sources are the comments in tools/sched_ext/include/scx/compat{.bpf.h,.h} of Linux 7.2 and,
+//! where there are none, the history of kernel/sched/ext* and kernel/bpf. For four removals, the
+//! given release is only the latest possible one: the kfunc names with `dispatch` and `consume`,
 //! SCX_OPS_HAS_CGROUP_WEIGHT, bpf_stream_vprintk_impl and bpf_wq_set_callback_impl.
 
 use bpf::rows::*;
@@ -20,10 +20,11 @@ pub(super) enum Kind {
     Enumerator,
 }
 
-/// Symbols that were added, and perhaps removed, in the same releases.
+/// Symbols that were added in the same release and, if they were removed, were removed in the same
+/// release.
 pub(super) struct Symbols {
     pub(super) kind: Kind,
-    /// Struct or enum of the members or enumerators; empty for types.
+    /// Struct or enum to which the members or enumerators belong. It is empty for types.
     pub(super) parent: &'static str,
     pub(super) releases: Releases,
     pub(super) names: &'static [&'static str],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of the releases' symbols.
+//! Tests of the symbols that each Linux release has.
 use super::*;
 use crate::Machine;
 use crate::policy::kfuncs;
@@ -20,7 +20,8 @@ fn a_release_is_named_by_its_number() {
     }
 }
 
-/// Checks that each symbol exists exactly in the releases given by the table or by its own row.
+/// Checks for each symbol that it exists only in the releases that the table or the symbol's own
+/// row gives.
 #[test]
 fn types_match_the_table() {
     let machine = Machine::new(MachineSpec::smp(2), Workload::default(), 1).unwrap();

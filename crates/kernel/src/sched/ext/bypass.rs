@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Bypass mode: the core schedules all ext tasks itself while a policy is being enabled or
-//! disabled.
+//! Bypass mode of sched_ext: while a policy (BPF scheduler) is being enabled or disabled, the core
+//! ignores the policy and schedules all ext tasks itself.
 //!
-//! Each CPU has a FIFO of tasks, which get short slices in turn. Linux also balances these FIFOs
-//! every 500 ms. That is not modelled, because bypass mode ends sooner here.
+//! Each CPU has a FIFO of its waiting tasks. They run in turn with short slices. Linux also moves
+//! tasks between these FIFOs every 500 ms. This is not modelled, because bypass mode ends sooner
+//! here.
 
 use crate::machine::Machine;
 use crate::policy::layout::enums::{SCX_SLICE_BYPASS, SCX_SLICE_DFL};
 
-/// Enters or leaves bypass mode. Calls nest: the mode ends with the last leave.
+/// Enters or leaves bypass mode. Calls nest: the last call that leaves ends the mode.
 pub(super) fn set(m: &mut Machine, on: bool) {
     let core = &mut m.ext;
     let changed = if on {
@@ -32,8 +33,8 @@ pub(super) fn set(m: &mut Machine, on: bool) {
     if !m.ext.enabled {
         return;
     }
-    // Waiting tasks are queued again, because they now belong on another DSQ. The order is
-    // reversed, as in scx_bypass().
+    // Queues all waiting tasks again, because they belong on another DSQ now. scx_bypass() also
+    // does this in reverse order.
     for (cpu, waiting) in m.cpus().zip(m.runnable_lists()) {
         for task in waiting.into_iter().rev() {
             m.change_queued(task, |_| {});

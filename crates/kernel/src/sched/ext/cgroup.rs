@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The cgroup callbacks of a policy: ops.cgroup_init(), ops.cgroup_exit(), ops.cgroup_move() and so
-//! on.
+//! Calls the cgroup callbacks of a policy (BPF scheduler), such as ops.cgroup_init() and
+//! ops.cgroup_move().
 
 use super::ops::{self};
 use super::{exit, lifecycle};
@@ -27,7 +27,7 @@ pub(super) fn init(m: &mut Machine) -> i32 {
     0
 }
 
-/// Calls ops.cgroup_init() with the cgroup's current settings and returns its result.
+/// Calls ops.cgroup_init() with the cgroup's current settings. Returns the callback's result.
 fn call_cgroup_init(m: &mut Machine, cgroup: u32) -> i32 {
     if !m.ext.ops().defines(Op::CgroupInit) {
         return 0;
@@ -61,7 +61,7 @@ pub(super) fn exit(m: &mut Machine) {
 /// Calls ops.cgroup_init() for a new cgroup (scx_tg_online).
 ///
 /// # Errors
-/// The positive errno with which the policy refuses the cgroup.
+/// The positive errno that ops.cgroup_init() returned, if it failed.
 pub(crate) fn online(m: &mut Machine, cgroup: u32) -> Result<(), i32> {
     if !m.ext.cgroup_enabled {
         return Ok(());
@@ -90,16 +90,16 @@ pub(crate) fn offline(m: &mut Machine, cgroup: u32) {
     }
 }
 
-/// Drops the core's reference to a removed cgroup (css_release). Its cgroup-local storage is freed
-/// with the last reference.
+/// Drops the core's reference to a removed cgroup (css_release). The cgroup's BPF local storage is
+/// freed when its last reference is dropped.
 pub(crate) fn release(m: &mut Machine, cgroup: u32) {
     let addr = m.layout.cgroup_addr(cgroup);
     let owners = m.layout.put_cgroup(addr).unwrap_or_else(|| vec![addr]);
     lifecycle::free_local_storage(m, owners);
 }
 
-/// Drops a policy's reference to the cgroup at this address. Returns false if the policy holds
-/// none.
+/// Drops a reference that the policy holds to the cgroup at address `addr`. Returns false if the
+/// policy holds no reference.
 #[must_use]
 pub(crate) fn put(m: &mut Machine, addr: u64) -> bool {
     let Some(owners) = m.layout.put_cgroup(addr) else {
@@ -117,7 +117,8 @@ pub(crate) fn set_weight(m: &mut Machine, cgroup: u32, weight: u32) {
     }
 }
 
-/// Calls ops.cgroup_set_idle(), even if the value does not change (scx_group_set_idle).
+/// Calls ops.cgroup_set_idle(). Unlike the other setters, the kernel calls it even if the value
+/// does not change (scx_group_set_idle).
 pub(crate) fn set_idle(m: &mut Machine, cgroup: u32, idle: bool) {
     if m.ext.cgroup_enabled && m.ext.has_op(Op::CgroupSetIdle) {
         let addr = m.layout.cgroup_addr(cgroup);
@@ -149,11 +150,11 @@ fn in_tree_order(m: &Machine) -> Vec<u32> {
 /// Calls ops.cgroup_prep_move() for tasks that are about to move to another cgroup
 /// (scx_cgroup_can_attach).
 ///
-/// If the policy refuses one task, no task moves, and ops.cgroup_cancel_move() is called for the
-/// tasks prepared so far.
+/// If the policy rejects the move of one task, no task moves. ops.cgroup_cancel_move() is then
+/// called for the tasks that were already prepared.
 ///
 /// # Errors
-/// The positive errno with which the policy refuses the move.
+/// The positive errno that ops.cgroup_prep_move() returned, if it failed.
 pub(crate) fn can_attach(m: &mut Machine, set: &[TaskId], to: u32) -> Result<(), i32> {
     if !m.ext.cgroup_enabled {
         return Ok(());
@@ -176,7 +177,8 @@ pub(crate) fn can_attach(m: &mut Machine, set: &[TaskId], to: u32) -> Result<(),
     Ok(())
 }
 
-/// Calls ops.cgroup_cancel_move() for all prepared tasks (scx_cgroup_cancel_attach).
+/// Calls ops.cgroup_cancel_move() for the tasks of `set` that were prepared for the move
+/// (scx_cgroup_cancel_attach).
 fn cancel(m: &mut Machine, set: &[TaskId], to: u32) {
     for &task in set {
         let from = m.tasks[task].moving_from.take();
@@ -191,8 +193,8 @@ fn move_args(m: &Machine, task: TaskId, from: u32, to: u32) -> [u64; 3] {
     [m.tasks[task].addr, m.layout.cgroup_addr(from), m.layout.cgroup_addr(to)]
 }
 
-/// Calls ops.cgroup_move() for a task that has moved (scx_cgroup_move_task). The task is off its
-/// queue.
+/// Calls ops.cgroup_move() for a task that has moved to another cgroup (scx_cgroup_move_task). The
+/// task is not queued during the call.
 pub(crate) fn moved(m: &mut Machine, task: TaskId, to: u32) {
     let Some(from) = m.tasks[task].moving_from.take() else {
         return;

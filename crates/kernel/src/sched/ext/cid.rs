@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Topological CPU numbers (cids) in the interface to a policy (kernel/sched/ext/cid.c).
+//! The use of cids (topological CPU numbers) in calls between a policy (BPF scheduler) and the
+//! kernel (kernel/sched/ext/cid.c).
 //!
-//! Cids number the CPUs of a core, an LLC and a node consecutively. A new mapping is made when a
-//! policy is enabled. ops.init() may replace it. A policy with struct sched_ext_ops_cid uses cids
-//! instead of CPU numbers in all its callbacks, and receives affinities as masks of cids in its
-//! arena.
+//! Cids number the CPUs so that the CPUs of a core, of an LLC and of a node have consecutive
+//! numbers. The kernel creates a mapping between CPU numbers and cids when it enables a policy, and
+//! ops.init() may replace it. A policy that is defined with struct sched_ext_ops_cid uses cids
+//! instead of CPU numbers in all its callbacks. Such a policy receives task affinities as masks of
+//! cids, which are stored in its arena.
 
 use super::cids::*;
 use super::exit;
@@ -14,17 +16,17 @@ use crate::simulation::id::TaskId;
 use bpf::errno::{EINVAL, ENOMEM};
 use bpf::map::kind;
 
-/// Makes the mapping for a policy that is about to be enabled.
+/// Creates the mapping for a policy that is about to be enabled.
 pub(crate) fn enable(m: &mut Machine, uses_cids: bool) {
     m.ext.cids = Cids::new(&m.spec.topology, &m.online_cpus);
     m.ext.cids.uses_cids = uses_cids;
 }
 
-/// Allocates one mask for each CPU in the policy's arena, for ops.set_cmask(). Runs after
-/// ops.init().
+/// Allocates one mask for each CPU in the policy's arena. ops.set_cmask() receives these masks.
+/// Called after ops.init().
 ///
 /// # Errors
-/// The negative errno if the arena has no room.
+/// A negative errno if the arena is full.
 pub(crate) fn alloc_masks(m: &mut Machine) -> Result<(), i32> {
     if !m.ext.cids.uses_cids {
         return Ok(());
@@ -54,8 +56,8 @@ pub(crate) fn alloc_masks(m: &mut Machine) -> Result<(), i32> {
     Ok(())
 }
 
-/// Converts a CPU that a callback returned or that a DSQ id contains to a CPU number (scx_cpu_ret).
-/// Negative values are returned unchanged.
+/// Converts a CPU identifier from the policy to a CPU number (scx_cpu_ret). The identifier is the
+/// result of a callback or part of a DSQ id. Negative values are returned unchanged.
 #[inline]
 pub(crate) fn cpu_ret(m: &mut Machine, cpu: i32) -> i32 {
     if !m.ext.cids.uses_cids || cpu < 0 {
@@ -64,7 +66,7 @@ pub(crate) fn cpu_ret(m: &mut Machine, cpu: i32) -> i32 {
     valid(m, cpu).map_or(-EINVAL, |cid| m.ext.cids.to_cpu(cid).nr() as i32)
 }
 
-/// Checks a cid from a policy. An invalid cid is a policy error, and the result is `None`.
+/// Checks a cid that a policy passed. An invalid cid is a policy error; the result is then `None`.
 pub(crate) fn valid(m: &mut Machine, cid: i32) -> Option<u32> {
     if (0..m.nr_cpus() as i32).contains(&cid) {
         return Some(cid as u32);
@@ -73,8 +75,9 @@ pub(crate) fn valid(m: &mut Machine, cid: i32) -> Option<u32> {
     None
 }
 
-/// Returns the mask argument of ops.set_cpumask() for a task: the address of its cpumask, or of the
-/// current CPU's mask of cids.
+/// Returns the address of the mask that ops.set_cpumask() receives for a task. This is the task's
+/// cpumask, or, for a policy that uses cids, the mask of the current CPU after the affinity was
+/// written to it.
 pub(crate) fn mask_arg(m: &mut Machine, task: TaskId) -> u64 {
     if !m.ext.cids.uses_cids {
         return m.cpus_ptr(task).addr();
@@ -86,7 +89,8 @@ pub(crate) fn mask_arg(m: &mut Machine, task: TaskId) -> u64 {
         bits[cid as usize / 64] |= 1 << (cid % 64);
     }
     for (at, word) in (address + size_of::<scx_cmask>() as u64..).step_by(8).zip(bits) {
-        // If the policy has freed the pages, the fault ends it.
+        // The store fails if the policy has freed the pages of its arena. The fault ends the
+        // policy.
         if let Err(fault) = m.region.store(at, word) {
             exit::fault(m, "ops.set_cmask()", &fault);
             break;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The mapping between CPU numbers and topological CPU numbers (cids).
+//! The mapping between CPU numbers and cids. A cid is a topological CPU number: the CPUs of a core,
+//! of an LLC and of a node have consecutive cids.
 
 use crate::hardware::cpuset::CpuSet;
 use crate::simulation::id::CpuId;
@@ -7,8 +8,9 @@ use crate::simulation::table::Table;
 use bpf::errno::EINVAL;
 use machine::Topology;
 
-/// Position of a cid in the topology: first cid and index of its core, LLC and node (struct
-/// scx_cid_topo); -1 if unknown.
+/// Position of a cid in the topology (struct scx_cid_topo). For the core, the LLC and the node of
+/// the cid, in this order, the array has two values: the first cid of that unit and the index of
+/// that unit. Unknown values are -1.
 pub(crate) type TopoPosition = [i32; 6];
 
 /// The mapping between CPU numbers and cids.
@@ -19,14 +21,16 @@ pub(crate) struct Cids {
     pub(crate) positions: Vec<TopoPosition>,
     /// Whether the policy uses cids instead of CPU numbers (struct sched_ext_ops_cid).
     pub(crate) uses_cids: bool,
-    /// Mask for ops.set_cmask() by CPU: the arena pointer that the policy gets, and the address of
-    /// the memory behind that pointer.
+    /// For each CPU, the mask that ops.set_cmask() receives. The first number is the arena pointer
+    /// that is passed to the policy. The second number is the address of the same memory in the
+    /// region, the memory that BPF programs can access.
     pub(crate) scratch: Vec<(u64, u64)>,
 }
 
 impl Cids {
-    /// Numbers the online CPUs by node, then LLC, then core, each in the order of its first CPU
-    /// (scx_cid_init). Offline CPUs follow without a position in the topology.
+    /// Creates the default mapping (scx_cid_init). Online CPUs are ordered by node, then by LLC,
+    /// then by core; each unit is ordered by its first CPU. Offline CPUs get the last cids and have
+    /// no position in the topology.
     pub fn new(topology: &Topology, online: &CpuSet) -> Cids {
         let nr_cpus = topology.nr_cpus();
         let mut cids = Cids {
@@ -97,8 +101,8 @@ impl Cids {
         self.positions[cid as usize]
     }
 
-    /// Replaces the mapping (scx_bpf_cid_override). `cid_of` has each CPU's cid and must be a
-    /// permutation. The topology is unknown from then on.
+    /// Replaces the mapping (scx_bpf_cid_override). `cid_of` contains the cid of each CPU and must
+    /// be a permutation. The positions in the topology are unknown afterwards.
     pub fn replace(&mut self, cid_of: &[u32]) {
         self.to_cid.copy_from_slice(cid_of);
         for (cpu, &cid) in self.to_cid.numbered() {
@@ -112,20 +116,21 @@ impl Cids {
         self.uses_cids
     }
 
-    /// Returns the number by which the policy's callbacks know a CPU (scx_cpu_arg).
+    /// Returns the identifier of a CPU in calls of the policy's callbacks: its cid or its CPU
+    /// number (scx_cpu_arg).
     #[inline]
     pub fn arg(&self, cpu: CpuId) -> u64 {
         u64::from(if self.uses_cids { self.to_cid(cpu) } else { cpu.nr() })
     }
 }
 
-/// Returns the number of 64-bit words of a cid mask, for any alignment of its first cid
-/// (SCX_CMASK_NR_WORDS).
+/// Returns the number of 64-bit words that a mask of `nr_cids` cids needs if its first cid may be
+/// at any bit of the first word (SCX_CMASK_NR_WORDS).
 pub(crate) fn words(nr_cids: u32) -> u32 {
     nr_cids.div_ceil(64) + 1
 }
 
-/// Returns an error message unless a policy that uses cids has exactly one arena.
+/// Checks that a policy that uses cids has exactly one arena. Returns an error message otherwise.
 pub(crate) fn check_arenas(arenas: usize) -> Option<String> {
     match arenas {
         1 => None,
@@ -146,7 +151,8 @@ mod tests {
         // get adjacent cids.
         let mut spec = MachineSpec::regular(2, 2, 2, 2);
         let cpus = &mut spec.topology.cpus;
-        // The CPUs are numbered as firmware does: first all first threads, then all second threads.
+        // As in the numbering by most firmware, the first threads of all cores precede all second
+        // threads.
         for (number, cpu) in cpus.iter_mut().enumerate() {
             let core = number as u32 % 8;
             (cpu.core, cpu.thread, cpu.llc, cpu.node) = (core, number as u32 / 8, core / 2, core / 4);

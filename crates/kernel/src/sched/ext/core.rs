@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The state of sched_ext: for the whole machine and for each CPU.
+//! State of the sched_ext class: one part for the whole machine and one part for each CPU.
 
 use super::dsq::{DsqRef, Dsqs};
 use super::exit_info::Exit;
@@ -31,20 +31,22 @@ pub struct ScxRq {
     pub(crate) online: bool,
     pub(crate) in_balance: bool,
     pub(crate) in_wakeup: bool,
-    /// Whether a higher class has the CPU and ops.cpu_release() has been called for that.
+    /// Whether a task of a higher class runs on the CPU and ops.cpu_release() has been called
+    /// because of it.
     pub(crate) cpu_released: bool,
     /// Number of tasks on the local DSQ that were inserted with SCX_ENQ_IMMED.
     pub(crate) nr_immed: u32,
     /// Whether run_deferred() has been scheduled.
     pub(crate) deferred: bool,
-    /// Number of times the CPU has rescheduled; SCX_KICK_WAIT waits for a change.
+    /// Number of times that the CPU has rescheduled. SCX_KICK_WAIT waits until the number changes.
     pub(crate) kick_sync: u64,
     /// SCX_REENQ_* flags of a pending re-enqueue of the local DSQ; 0 if none is pending.
     pub(crate) reenq_local: u64,
     pub(crate) kicks: Kicks,
-    /// Tasks that wait for their direct dispatch to another CPU's local DSQ.
+    /// Tasks that a callback dispatched directly to the local DSQ of another CPU. They are moved
+    /// there later.
     pub(crate) ddsp_deferred: Vec<TaskId>,
-    /// Pending re-enqueues of the policy's own DSQs, with their SCX_REENQ_* flags.
+    /// The policy's own DSQs whose tasks are to be enqueued again, each with its SCX_REENQ_* flags.
     pub(crate) reenq_users: Vec<(DsqRef, u64)>,
 }
 
@@ -68,7 +70,7 @@ impl Default for ScxRq {
 }
 
 impl ScxRq {
-    /// Returns the SCX_RQ_* flags that the dump shows.
+    /// Returns the SCX_RQ_* flags that the debug dump shows for the CPU.
     pub(crate) fn flags(&self) -> u32 {
         u32::from(self.online) | u32::from(self.in_wakeup) << 16 | u32::from(self.in_balance) << 17
     }
@@ -87,21 +89,25 @@ pub struct Core {
     pub(crate) cgroup_enabled: bool,
     /// Cgroups for which ops.cgroup_init() has succeeded, in the order of the calls.
     pub(crate) initialized_cgroups: Vec<u32>,
-    /// The policy in the machine, also while it is being enabled or disabled.
+    /// The policy in the machine. It is present while the policy is being enabled, loaded or being
+    /// disabled.
     pub(crate) policy: Option<LoadedPolicy>,
-    /// Bits about the policy that the hot paths test; all zero without a policy.
+    /// Bits about the policy that are tested in frequently executed code. All are zero if there is
+    /// no policy.
     pub(crate) active: Active,
-    /// Number of BPF timer starts so far. The count continues over the end of a policy, so that
-    /// each start has its own number.
+    /// Number of BPF timer starts since the machine was created. It is not reset when a policy
+    /// ends, so every start has a different number.
     pub(crate) timer_starts: u32,
-    /// Code and maps of the policy that ended last.
+    /// BPF code and maps of the policy that ended last.
     pub(crate) last_vm: Option<Vm<Machine>>,
-    /// Exit record of the policy that is ending, or of the last one if none is loaded.
+    /// Exit record of the policy that is ending. If no policy is loaded, the exit record of the
+    /// last one.
     pub exit: Option<Exit>,
     pub(crate) exit_flags: u64,
     pub(crate) ending: Ending,
     pub stats: events::Stats,
-    /// Calls of each callback since the machine was created, by `Op as usize`.
+    /// Statistics about the calls of each callback since the machine was created, indexed by `Op as
+    /// usize`.
     pub called: [Called; NR_OPS],
     pub dsqs: Dsqs,
     pub(crate) cids: Cids,
@@ -109,11 +115,11 @@ pub struct Core {
     pub nr_moved: u32,
     /// Number of times that a task became runnable.
     pub(crate) nr_became_runnable: u64,
-    /// The callback that is running.
+    /// The callback that is running, and the task and runqueue lock it was called with.
     pub frame: Frame,
-    /// Number of BPF instructions for which the CPUs have been charged so far.
+    /// Number of BPF instructions whose cost has been charged to CPUs so far.
     pub(crate) settled_insns: u64,
-    /// Cost of called functions for which the CPUs have been charged so far, ns.
+    /// Cost in ns of functions called by BPF code, as far as it has been charged to CPUs.
     pub(crate) settled_cost: u64,
     pub(crate) direct: DirectDispatch,
     pub(crate) dsp: DispatchContext,
@@ -122,7 +128,8 @@ pub struct Core {
     pub(crate) bypass_since: u64,
     pub(crate) slice_dfl: u64,
     pub(crate) dump: Dump,
-    /// CPUs that have work to do when the current handler ends.
+    /// CPUs that have kicks to send or other deferred work to do at the end of the current event
+    /// handler.
     pub(crate) irq_work: Vec<CpuId>,
     pub(crate) watchdog_timeout: u64,
     pub(crate) watchdog_due: u64,
@@ -130,15 +137,16 @@ pub struct Core {
     pub hotplug_seq: u64,
     /// Number of policies that have been enabled so far.
     pub enable_seq: u64,
-    /// Number of tasks that ops.init_task() of the loaded policy has accepted.
+    /// Number of tasks for which ops.init_task() of the loaded policy has returned 0.
     pub nr_accepted: u64,
     /// Number of tasks that have entered the class under the loaded policy.
     pub nr_enabled: u64,
-    /// Number of tasks for which the policy disallowed SCHED_EXT.
+    /// Number of tasks that the policy excluded from SCHED_EXT by setting `disallow`.
     pub nr_rejected: u64,
-    /// Addresses of tasks and cgroups whose local storage is to be freed.
+    /// Addresses of tasks and cgroups whose BPF local storage is to be freed.
     pub(crate) storage_owners: VecDeque<u64>,
-    /// Whether the freeing of that storage is in progress.
+    /// Whether BPF local storage is being freed at the moment. Owners that are added meanwhile wait
+    /// in `storage_owners`.
     pub(crate) is_freeing: bool,
 }
 
@@ -187,7 +195,7 @@ impl Core {
         }
     }
 
-    /// Resets the state for the installed policy, which is about to be enabled.
+    /// Resets the state when a policy has been installed and is about to be enabled.
     pub(crate) fn begin(&mut self) {
         self.state = EnableState::Enabling;
         self.exit = None;
@@ -217,7 +225,8 @@ impl Core {
         self.bypass_depth > 0
     }
 
-    /// Returns whether a task in this state is known to the policy (scx_task_on_sched).
+    /// Returns whether the policy knows a task in this state, that is, ops.init_task() has
+    /// succeeded and ops.exit_task() has not been called (scx_task_on_sched).
     pub(crate) fn owns(&self, state: TaskState) -> bool {
         matches!(state, TaskState::Init | TaskState::Ready | TaskState::Enabled)
     }
@@ -228,7 +237,7 @@ impl Core {
         self.has_op(Op::CpuAcquire) || self.has_op(Op::CpuRelease)
     }
 
-    /// Returns the maximum length of the dump, in bytes, that the policy requests.
+    /// Returns the maximum length of the debug dump in bytes, as requested by ops.exit_dump_len.
     pub(crate) fn exit_dump_len(&self) -> usize {
         match self.ops().exit_dump_len {
             0 => SCX_EXIT_DUMP_DFL_LEN as usize,
@@ -240,24 +249,25 @@ impl Core {
 impl Core {
     /// Returns whether tasks may belong to the class at the moment.
     pub(crate) fn takes_tasks(&self) -> bool {
-        // While a policy ends, its tasks stay until all leave the class together.
+        // While a policy ends, its tasks stay in the class until all of them leave together.
         self.enabled && (self.state != EnableState::Disabling || self.ending != Ending::No)
     }
 }
 
-/// The task that ops.select_cpu() or ops.enqueue() may dispatch directly (direct_dispatch_task).
+/// Which task ops.select_cpu() or ops.enqueue() may dispatch directly (direct_dispatch_task).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DirectDispatch {
-    /// Neither callback is running. Insertions go to the dispatch buffer.
+    /// Neither callback is running. Insertions into DSQs go to the dispatch buffer.
     #[default]
     Closed,
-    /// This task may be dispatched.
+    /// The callback may dispatch this task directly.
     For(TaskId),
-    /// The task has been dispatched.
+    /// The callback has already dispatched its task directly.
     Done,
 }
 
-/// A buffered insertion (struct scx_dsp_buf_ent).
+/// An insertion that ops.dispatch() requested and that waits in the dispatch buffer (struct
+/// scx_dsp_buf_ent).
 #[derive(Clone, Copy, Debug)]
 pub struct Pending {
     pub task: TaskId,
@@ -278,21 +288,24 @@ pub struct DispatchContext {
     pub nr_tasks: u32,
 }
 
-/// Pending kicks of a CPU and its waits for kicked CPUs.
+/// Kicks that a CPU has to send, and kicked CPUs that it waits for.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Kicks {
-    /// Whether the CPU is in the machine's list `irq_work`.
+    /// Whether the CPU is in the list `Core::irq_work`.
     pub(crate) queued: bool,
-    /// Whether a reschedule that precedes a wait has been requested.
+    /// Whether a reschedule of this CPU has been requested. After it, the CPU starts to wait for
+    /// kicked CPUs.
     pub(crate) sync_pending: bool,
-    /// Whether that reschedule has happened. The wait begins at the end of the handler.
+    /// Whether that reschedule has happened. The CPU starts to wait at the end of the event
+    /// handler.
     pub(crate) sync_due: bool,
     /// CPUs that wait for this one.
     pub(crate) waiters: Vec<CpuId>,
-    /// Kicks to be sent: target CPU and SCX_KICK_* flags, in the order of the calls.
+    /// Kicks that have not been sent yet, in the order of the calls. Each has a target CPU and
+    /// SCX_KICK_* flags.
     pub(crate) pending: Vec<(CpuId, u64)>,
-    /// CPUs to wait for, each with the value of its `kick_sync` at the time of the kick.
+    /// CPUs to wait for. Each has the value that the CPU's `kick_sync` had at the time of the kick.
     pub(crate) sync: Vec<(CpuId, u64)>,
 }
 
@@ -306,13 +319,13 @@ pub enum EnableState {
     Disabled,
 }
 
-/// Next step in the end of a policy.
+/// Next step on the way to the end of a policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Ending {
     #[default]
     No,
-    /// At this time the dump is written and bypass mode begins.
+    /// At time `at`, the dump is written and bypass mode begins.
     Bypass { at: u64 },
-    /// At this time all tasks leave the class.
+    /// At time `at`, all tasks leave the class.
     Disable { at: u64 },
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Work that is deferred because the caller may not take the runqueue lock it needs: direct
-//! dispatches to other CPUs' local DSQs, and re-enqueues. It runs soon after on the CPU concerned.
+//! Deferred work of sched_ext: direct dispatches to the local DSQs of other CPUs, and re-enqueues.
+//! Such work needs a runqueue lock that its requester may not acquire. It is performed soon
+//! afterwards on the CPU of that runqueue.
 
 use super::dispatch::{TASK, dispatch_to_local_dsq};
 use super::dsq::DsqRef;
@@ -15,9 +16,11 @@ use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::timeline::LockId;
 
-/// Schedules run_deferred() for `cpu`. Its runqueue is locked (schedule_deferred_locked).
+/// Schedules run_deferred() for `cpu` while the runqueue of `cpu` is locked
+/// (schedule_deferred_locked).
 pub(super) fn schedule_locked(m: &mut Machine, cpu: CpuId) {
-    // At the end of a wake-up, task_woken() runs deferred work anyway.
+    // During a wake-up nothing has to be scheduled, because task_woken() performs deferred work at
+    // the end of the wake-up.
     if !m.rqs[cpu].ext.in_wakeup {
         schedule(m, cpu);
     }
@@ -50,7 +53,7 @@ pub(super) fn arrived(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Does the deferred work of a CPU. Its runqueue is locked.
+/// Performs the deferred work of a CPU whose runqueue is locked.
 pub(super) fn run_deferred(m: &mut Machine, cpu: CpuId) {
     m.rqs[cpu].ext.deferred = false;
     while !m.rqs[cpu].ext.ddsp_deferred.is_empty() {
@@ -69,26 +72,25 @@ pub(super) fn run_deferred(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Returns whether a CPU has deferred work that a wake-up must do.
+/// Returns whether a CPU has deferred work that task_woken() has to perform.
 #[inline]
 pub(super) fn pending(m: &Machine, cpu: CpuId) -> bool {
     let rq = &m.rqs[cpu].ext;
     !rq.ddsp_deferred.is_empty() || rq.reenq_local != 0 || !rq.reenq_users.is_empty()
 }
 
-/// Schedules a re-enqueue of the tasks on a local DSQ that were inserted with SCX_ENQ_IMMED but
-/// cannot run immediately.
+/// Schedules a re-enqueue of a local DSQ. It affects tasks that were inserted with SCX_ENQ_IMMED
+/// and cannot run immediately.
 pub(super) fn schedule_reenq_local(m: &mut Machine, cpu: CpuId) {
     let local = m.ext.dsqs.local(cpu);
     schedule_dsq_reenq(m, local, 0, Some(cpu));
 }
 
-/// Bit in `reenq_local`, outside of SCX_REENQ_*, that marks a pending re-enqueue with no other
-/// flags.
+/// Bit in `reenq_local` that marks a pending re-enqueue even if no SCX_REENQ_* flag is set.
 const DUE: u64 = 1 << 63;
 
-/// Schedules a re-enqueue of a DSQ (scx_bpf_dsq_reenq). `locked_cpu` is the CPU whose runqueue is
-/// locked.
+/// Schedules a re-enqueue of the tasks on a DSQ (scx_bpf_dsq_reenq). `locked_cpu` is the CPU whose
+/// runqueue the caller has locked.
 pub(super) fn schedule_dsq_reenq(m: &mut Machine, dsq: DsqRef, flags: u64, locked_cpu: Option<CpuId>) {
     if m.ext.bypassing() {
         return;
@@ -121,8 +123,8 @@ pub(super) fn schedule_dsq_reenq(m: &mut Machine, dsq: DsqRef, flags: u64, locke
     }
 }
 
-/// Re-enqueues a CPU's local DSQ until no re-enqueue is pending. More than
-/// SCX_REENQ_LOCAL_MAX_REPEAT rounds are a policy error.
+/// Re-enqueues the tasks of a CPU's local DSQ and repeats this until no further re-enqueue is
+/// pending. More than SCX_REENQ_LOCAL_MAX_REPEAT repetitions are a policy error.
 fn reenq_locals(m: &mut Machine, cpu: CpuId) {
     for repeats in 0_u32.. {
         let flags = std::mem::take(&mut m.rqs[cpu].ext.reenq_local);
@@ -142,8 +144,8 @@ fn reenq_locals(m: &mut Machine, cpu: CpuId) {
 
 /// Passes tasks of a local DSQ back to the policy and returns their number.
 ///
-/// With SCX_REENQ_ANY these are all tasks, otherwise only those with SCX_ENQ_IMMED that cannot run
-/// immediately.
+/// With SCX_REENQ_ANY, all tasks on the DSQ are passed back. Otherwise only those tasks are that
+/// were inserted with SCX_ENQ_IMMED and cannot run immediately.
 pub(super) fn reenq_local(m: &mut Machine, cpu: CpuId, flags: u64) -> u32 {
     let open = rq_is_open(m, cpu, 0);
     let local = m.ext.dsqs.local(cpu);
@@ -171,7 +173,7 @@ pub(super) fn reenq_local(m: &mut Machine, cpu: CpuId, flags: u64) -> u32 {
     tasks.len() as u32
 }
 
-/// Passes a task to the policy again, with the reason in its flags.
+/// Calls ops.enqueue() again for a task. The task's flags contain `reason` during the call.
 fn reenqueue(m: &mut Machine, cpu: CpuId, task: TaskId, reason: u64) {
     m.scx_set_flag(task, reason);
     do_enqueue_task(m, cpu, task, SCX_ENQ_REENQ);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Choosing the next task: balance_one(), the dispatch loop, consuming DSQs, and tasks that start
-//! or stop running.
+//! Selection of the next ext task of a CPU: balance_one(), the calls of ops.dispatch(), and the
+//! consumption of DSQs. Also handles tasks that start or stop running, and chooses CPUs for woken
+//! tasks.
 
 use super::dsq::{DsqRef, NO_DSQ};
 use super::enqueue::{
@@ -25,10 +26,10 @@ use std::mem::{offset_of, size_of};
 use trace::MigrateReason;
 use workload::Policy;
 
-/// Result of the dispatch path (enum scx_dsp_verdict).
+/// Source of the next task of a CPU (enum scx_dsp_verdict).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Nothing to run.
+    /// There is no task to run.
     None,
     /// The local DSQ has tasks.
     Local,
@@ -36,7 +37,7 @@ enum Verdict {
     Prev,
 }
 
-/// Returns the ext task that `cpu` runs next, if there is one (do_pick_task_scx).
+/// Returns the ext task that `cpu` runs next, or `None` (do_pick_task_scx).
 #[inline]
 pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Option<TaskId> {
     if !m.ext.enabled {
@@ -122,7 +123,7 @@ fn dispatch(m: &mut Machine, cpu: CpuId, prev: TaskId, prev_on_ext: bool) -> Ver
         m.ext.dsp.nr_tasks = 0;
         ops::call_locked(m, Op::Dispatch, cpu, &[cpu_arg, prev_addr]);
         flush_dispatch_buf(m, cpu);
-        // ops.dispatch() can keep the previous task running by giving it a new slice.
+        // ops.dispatch() can give the previous task a new slice, so that it continues to run.
         if prev_on_ext && m.scx_flag(prev, SCX_TASK_QUEUED) && m.scx_entity(prev).slice != 0 {
             return Verdict::Prev;
         }
@@ -130,7 +131,8 @@ fn dispatch(m: &mut Machine, cpu: CpuId, prev: TaskId, prev_on_ext: bool) -> Ver
             return Verdict::Local;
         }
         if round == SCX_DSP_MAX_LOOPS {
-            // The policy keeps dispatching, but no task for this CPU. The CPU tries again later.
+            // The policy dispatches tasks again and again, but none for this CPU. The kick makes
+            // the CPU try again later.
             kick::kick_cpu(m, cpu, 0);
         }
         if m.ext.dsp.nr_tasks == 0 {
@@ -140,7 +142,7 @@ fn dispatch(m: &mut Machine, cpu: CpuId, prev: TaskId, prev_on_ext: bool) -> Ver
     Verdict::None
 }
 
-/// Performs the buffered insertions of ops.dispatch().
+/// Performs the insertions that ops.dispatch() has buffered so far.
 #[inline(always)]
 pub(super) fn flush_dispatch_buf(m: &mut Machine, cpu: CpuId) {
     if !m.ext.dsp.buffer.is_empty() {
@@ -157,7 +159,8 @@ fn finish_dispatch_buf(m: &mut Machine, cpu: CpuId) {
     m.ext.dsp.buffer.clear();
 }
 
-/// Performs a buffered insertion, unless the policy no longer owns the task.
+/// Performs one buffered insertion, unless the policy has lost the task since it requested the
+/// insertion.
 fn finish_dispatch(m: &mut Machine, cpu: CpuId, pending: Pending) {
     let Pending {
         task,
@@ -180,7 +183,8 @@ fn finish_dispatch(m: &mut Machine, cpu: CpuId, pending: Pending) {
     }
 }
 
-/// Inserts a task that is on no DSQ into a CPU's local DSQ. The runqueue of `cpu` is locked.
+/// Inserts a task that is on no DSQ into the local DSQ of another or the same CPU. The runqueue of
+/// `cpu` is locked before and after the call.
 pub(super) fn dispatch_to_local_dsq(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: TaskId, enq_flags: u64) {
     let src_cpu = m.tasks[task].cpu;
     let dst_cpu = m.ext.dsqs.local_cpu(dsq).expect("a local DSQ");
@@ -217,8 +221,8 @@ fn switch_rq_lock(m: &mut Machine, from: CpuId, to: CpuId) {
     }
 }
 
-/// Returns whether a task from another CPU's runqueue may move to `cpu`. With `enforce`, a refusal
-/// is a policy error.
+/// Returns whether a task may move from another CPU's runqueue to `cpu`. If it may not and
+/// `enforce` is set, this is also a policy error.
 pub(super) fn can_run_on_remote_rq(m: &mut Machine, task: TaskId, cpu: CpuId, enforce: bool) -> bool {
     let t = &m.tasks[task];
     if t.migration_disabled > 0 {
@@ -248,8 +252,8 @@ pub(super) fn can_run_on_remote_rq(m: &mut Machine, task: TaskId, cpu: CpuId, en
     online
 }
 
-/// Moves the first task of a DSQ that may run on `cpu` to its local DSQ. The runqueue of `cpu` is
-/// locked.
+/// Moves one task from a DSQ to the local DSQ of `cpu`: the first task that may run on `cpu`. The
+/// runqueue of `cpu` is locked.
 #[inline(always)]
 pub(super) fn consume_dispatch_q(m: &mut Machine, cpu: CpuId, dsq: DsqRef, enq_flags: u64) -> bool {
     match m.ext.dsqs.first(dsq) {
@@ -258,15 +262,16 @@ pub(super) fn consume_dispatch_q(m: &mut Machine, cpu: CpuId, dsq: DsqRef, enq_f
     }
 }
 
-/// Work of passing over a task of a DSQ, in instructions.
+/// Number of instructions that the running program is charged for each task of a DSQ that is
+/// skipped.
 pub(super) const TASK: u64 = 8;
 
-/// Does the work of [`consume_dispatch_q`] for a DSQ that is not empty.
+/// Performs [`consume_dispatch_q`] for a DSQ that is not empty. `first` is its first task.
 fn consume_from(m: &mut Machine, cpu: CpuId, dsq: DsqRef, first: TaskId, enq_flags: u64) -> bool {
     let lock = lock_dsq(m, dsq);
     let mut at = Some(first);
     while let Some(task) = at {
-        // After a failure of the policy, its DSQs are left to bypass mode.
+        // After the policy has failed, tasks are taken only from the bypass DSQs.
         if m.ext.exit.is_some() && m.ext.dsqs.id(dsq) != SCX_DSQ_BYPASS {
             break;
         }
@@ -297,7 +302,7 @@ fn consume_from(m: &mut Machine, cpu: CpuId, dsq: DsqRef, first: TaskId, enq_fla
     false
 }
 
-/// Describes the consumption of a task for the log of decisions.
+/// Describes the consumption of a task from a DSQ for the log of decisions (`watch::decision`).
 #[cold]
 fn take_decision(m: &Machine, task: TaskId, dsq: DsqRef, cpu: CpuId) -> DecisionKind {
     DecisionKind::Take {
@@ -309,9 +314,10 @@ fn take_decision(m: &Machine, task: TaskId, dsq: DsqRef, cpu: CpuId) -> Decision
 
 /// Moves a task that is on no DSQ to the local DSQ of `dst_cpu`.
 ///
-/// The task's runqueue on `src_cpu` is locked at the start, the one of `dst_cpu` at the end. This
-/// has the effect of deactivate_task() and activate_task() for a waiting task but takes fewer
-/// steps. Nearly every task of a policy with a shared DSQ takes this path.
+/// The runqueue of `src_cpu`, which has the task, is locked at the start. The runqueue of `dst_cpu`
+/// is locked at the end. This has the same effect as deactivate_task() and activate_task() but
+/// takes fewer steps. Speed matters here, because policies with a shared DSQ move nearly every task
+/// with this function.
 fn move_remote_task_to_local_dsq(m: &mut Machine, task: TaskId, enq_flags: u64, src_cpu: CpuId, dst_cpu: CpuId) {
     debug_assert!(m.scx_flag(task, SCX_TASK_QUEUED) && !m.tasks[task].on_cpu);
     m.clr_task_runnable(task, false);
@@ -330,10 +336,8 @@ fn move_remote_task_to_local_dsq(m: &mut Machine, task: TaskId, enq_flags: u64, 
     enqueue_local(m, dst_cpu, task, enq_flags);
 }
 
-/// Moves a task from a non-local DSQ to another DSQ and returns the CPU whose runqueue is locked
-/// afterwards.
-///
-/// The task's own runqueue is locked at the start.
+/// Moves a task from a non-local DSQ to another DSQ. The runqueue that has the task is locked at
+/// the start. Returns the CPU whose runqueue is locked at the end.
 pub(super) fn move_task_between_dsqs(
     m: &mut Machine,
     task: TaskId,
@@ -384,7 +388,8 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, task: TaskId) {
     m.clr_task_runnable(task, true);
 }
 
-/// Ends the turn of a task because `next` runs now (put_prev_task_scx). Both may be the same task.
+/// Handles a task that stops running because `next` runs now (put_prev_task_scx). `next` may be the
+/// same task.
 pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, task: TaskId, next: TaskId) {
     kick::kick_sync(m, cpu);
     if m.scx_flag(task, SCX_TASK_QUEUED) {
@@ -394,19 +399,20 @@ pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, task: TaskId, next: Tas
         }
         requeue_prev(m, cpu, task, next);
     }
-    // The rest is switch_class().
+    // The rest of this function corresponds to the kernel's switch_class().
     let next_class = m.class_of(next);
     if next != task && next_class == Class::Rt && m.ext.has_cpu_preempt() {
         release_cpu(m, cpu, next);
     }
 }
 
-/// Queues a task that is still runnable at the end of its turn.
+/// Queues the task that was running and is still runnable.
 fn requeue_prev(m: &mut Machine, cpu: CpuId, task: TaskId, next: TaskId) {
     m.set_task_runnable(task);
     if m.scx_entity(task).slice != 0 && !m.ext.bypassing() {
         if m.scx_flag(task, SCX_TASK_IMMED) {
-            // The task had SCX_ENQ_IMMED and must not wait, so the policy gets it back.
+            // The task was inserted with SCX_ENQ_IMMED, so it must not wait here. It goes back to
+            // the policy.
             m.scx_set_flag(task, SCX_TASK_REENQ_PREEMPTED);
             do_enqueue_task(m, cpu, task, SCX_ENQ_REENQ);
             m.scx_clear_flag(task, SCX_TASK_REENQ_REASON_MASK);
@@ -425,7 +431,8 @@ fn requeue_prev(m: &mut Machine, cpu: CpuId, task: TaskId, next: TaskId) {
     }
 }
 
-/// Calls ops.cpu_release() because a higher class takes the CPU, once for each time.
+/// Calls ops.cpu_release() because a task of a higher class takes the CPU. The callback is called
+/// once until ops.cpu_acquire() follows.
 pub(super) fn release_cpu(m: &mut Machine, cpu: CpuId, next: TaskId) {
     if m.rqs[cpu].ext.cpu_released {
         return;
@@ -483,7 +490,7 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wak
     cpu
 }
 
-/// Calls ops.yield(), or ends the task's slice if the policy does not have this callback
+/// Calls ops.yield(). If the policy does not define this callback, ends the task's slice instead
 /// (yield_task_scx).
 pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
     let task = m.rqs[cpu].curr;
@@ -504,7 +511,7 @@ pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
     }
 }
 
-/// Calls ops.tick() and reschedules if the task's slice is used up (task_tick_scx).
+/// Calls ops.tick(), and reschedules if the running task has used up its slice (task_tick_scx).
 pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
     let task = m.rqs[cpu].curr;
     if m.ext.bypassing() {

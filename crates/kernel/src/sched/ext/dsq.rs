@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Dispatch queues (DSQs), on which the tasks that a policy has dispatched wait.
+//! Dispatch queues (DSQs): queues of the tasks that a policy (BPF scheduler) has dispatched.
 //!
-//! A DSQ is a doubly linked list. The links are in one table with an entry for each task. A DSQ in
-//! vtime order also has a treap over the same entries. So the first task is found in O(1), and an
-//! insertion or removal takes O(log n).
+//! A DSQ is a doubly linked list. One table contains the links, with an entry for each task. A DSQ
+//! in vtime order also has a treap (a balanced binary tree) over the same entries. The first task
+//! is found in O(1). An insertion or a removal takes O(log n) in a DSQ in vtime order, O(1) in a
+//! FIFO.
 //!
-//! An iterator holds the task that it visits next. If that task is removed, the iterator moves on
-//! to its neighbour. Tasks that were queued after the iteration began have a later sequence number
-//! and are skipped, as in the kernel.
+//! An iterator stores the task that it visits next. If this task is removed from the DSQ, the
+//! iterator advances to the next task. Tasks that were inserted after the iteration began are
+//! skipped, as in the kernel. They are recognized by their sequence numbers.
 
 mod cursor;
 mod treap;
@@ -22,9 +23,9 @@ use crate::simulation::timeline::LockIndex;
 use cursor::Cursor;
 use std::collections::BTreeMap;
 
-/// No task, or no node of the treap.
+/// Marks the absence of a task in a link, and of a node in the treap.
 const NIL: TaskId = IDLE;
-/// DSQs with ids below this are found through a table, all others through a map.
+/// DSQs with ids below this number are found in a table, all other DSQs in a map.
 const SMALL_IDS: usize = 4096;
 
 id! {
@@ -32,10 +33,11 @@ id! {
     DsqRef
 }
 
-/// DSQ of a task that is on no DSQ.
+/// Value for a task that is on no DSQ.
 pub const NO_DSQ: DsqRef = DsqRef(u32::MAX);
 
-/// A task's entry: its links and its position on a DSQ. It fills one cache line of the host.
+/// Table entry of a task: its links and its position on a DSQ. It fills one cache line of the host,
+/// the machine that runs the simulation.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Node {
@@ -45,7 +47,7 @@ struct Node {
     left: TaskId,
     right: TaskId,
     parent: TaskId,
-    /// Priority in the treap. A larger one is nearer to the root.
+    /// Random priority in the treap. Each node has a higher priority than its children.
     weight: u32,
     seq: u32,
     vtime: u64,
@@ -77,9 +79,9 @@ struct Dsq {
     /// Number of insertions so far.
     seq: u32,
     nr_cursors: u32,
-    /// The DSQ's lock, once it was acquired for the first time.
+    /// Lock of the DSQ. It is `None` until the lock is acquired for the first time.
     lock: Option<LockIndex>,
-    /// Whether the DSQ has not been destroyed.
+    /// Whether the DSQ exists. It is false after the DSQ has been destroyed.
     alive: bool,
 }
 
@@ -112,15 +114,16 @@ pub enum Position {
 pub struct Dsqs {
     nr_cpus: u32,
     nr_nodes: u32,
-    /// First the local DSQs by CPU, then the bypass DSQs by CPU, the global DSQs by node, and the
-    /// policy's own DSQs.
+    /// All DSQs in this order: the local DSQs (one for each CPU), the bypass DSQs (one for each
+    /// CPU), the global DSQs (one for each node), and the DSQs that the policy created.
     dsqs: Table<DsqRef, Dsq>,
     nodes: Table<TaskId, Node>,
     small: Vec<DsqRef>,
     large: BTreeMap<u64, DsqRef>,
     free: Vec<DsqRef>,
     cursors: Vec<Cursor>,
-    /// State of the pseudo-random generator for treap priorities. Any fixed sequence would do.
+    /// State of the pseudo-random generator for treap priorities. Its seed is fixed, so that runs
+    /// can be repeated.
     weights: u32,
 }
 
@@ -161,13 +164,13 @@ impl Dsqs {
         DsqRef(2 * self.nr_cpus + node)
     }
 
-    /// Returns the CPU whose local DSQ this is.
+    /// Returns the CPU to which a local DSQ belongs, or `None` for any other DSQ.
     #[inline]
     pub fn local_cpu(&self, dsq: DsqRef) -> Option<CpuId> {
         (dsq.0 < self.nr_cpus).then(|| CpuId::new(dsq.0 as usize))
     }
 
-    /// Returns the policy's DSQ with this id.
+    /// Returns the DSQ that the policy has created with this id.
     #[inline]
     pub fn find(&self, id: u64) -> Option<DsqRef> {
         if id < SMALL_IDS as u64 {
@@ -216,13 +219,13 @@ impl Dsqs {
         }
     }
 
-    /// Returns the number of the policy's DSQs.
+    /// Returns the number of DSQs that the policy has created and not destroyed.
     pub fn nr_user_dsqs(&self) -> usize {
         let first = (2 * self.nr_cpus + self.nr_nodes) as usize;
         self.dsqs.iter().skip(first).filter(|dsq| dsq.alive).count()
     }
 
-    /// Destroys all of the policy's DSQs, which must be empty.
+    /// Destroys all DSQs that the policy has created. They must be empty.
     pub fn destroy_all(&mut self) {
         let first = (2 * self.nr_cpus + self.nr_nodes) as usize;
         debug_assert!(self.dsqs.iter().skip(first).all(|dsq| dsq.nr == 0));
@@ -257,12 +260,12 @@ impl Dsqs {
         self.dsqs[dsq].head == NIL
     }
 
-    /// Checks the consistency of every DSQ: the list has as many tasks as the DSQ counts, and the
-    /// tree has the same order.
+    /// Checks that every DSQ is consistent: its list has as many tasks as the DSQ counts, and its
+    /// tree has the same order as the list.
     ///
-    /// The vtimes themselves are not checked. time_before64() compares modulo 2^64, so vtimes that
-    /// are more than 2^63 apart have no order. Where the tree puts such a task depends on its
-    /// shape, in the kernel's rbtree as well.
+    /// The order of the vtimes is not checked. time_before64() compares modulo 2^64, so vtimes that
+    /// are more than 2^63 apart have no defined order. The position of such a task depends on the
+    /// shape of the tree. The same is true of the rbtree in the kernel.
     ///
     /// # Panics
     /// If a DSQ is inconsistent.
@@ -307,8 +310,8 @@ impl Dsqs {
         dsq.0
     }
 
-    /// Returns an id that differs for all DSQ locks: the policy's id, or a number above all such
-    /// ids for a built-in DSQ.
+    /// Returns a unique id for the lock of the DSQ. If the policy created the DSQ, this is the
+    /// DSQ's id. Locks of built-in DSQs have numbers that are higher than all ids of policies.
     pub fn lock_id(&self, dsq: DsqRef) -> u64 {
         let it = &self.dsqs[dsq];
         if it.id & SCX_DSQ_FLAG_BUILTIN == 0 {
@@ -318,7 +321,7 @@ impl Dsqs {
         }
     }
 
-    /// Returns the id of a DSQ in trace records.
+    /// Returns the id that represents the DSQ in trace records.
     pub fn trace_id(&self, dsq: DsqRef) -> u64 {
         match self.id(dsq) {
             SCX_DSQ_LOCAL => trace::built_in_dsq(SCX_DSQ_LOCAL, dsq.0),
@@ -328,7 +331,7 @@ impl Dsqs {
         }
     }
 
-    /// Returns the index of the DSQ's lock, if it was ever acquired.
+    /// Returns the index of the DSQ's lock, or `None` if the lock has never been acquired.
     #[inline]
     pub(crate) fn lock(&self, dsq: DsqRef) -> Option<LockIndex> {
         self.dsqs[dsq].lock

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The debug dump of a failing policy: the machine's state in the format of scx_dump_state(), and
-//! the output of ops.dump(), ops.dump_cpu() and ops.dump_task(). Kernel stacks are not shown,
-//! because there are none.
+//! The debug dump of a failed policy (BPF scheduler). It contains the state of the machine in the
+//! format of scx_dump_state(), and the output of ops.dump(), ops.dump_cpu() and ops.dump_task(). It
+//! contains no kernel stacks, because the simulator has none.
 
 use super::dump_text::*;
 use super::entity::OpsState;
@@ -23,8 +23,8 @@ pub(crate) fn is_open(m: &Machine) -> bool {
     m.ext.dump.open
 }
 
-/// Adds a policy's output (scx_bpf_dump) to the current line of the dump. A line is written out
-/// when it ends or when it is as long as an exit message may be.
+/// Appends output of the policy (scx_bpf_dump) to the current line of the dump. The line is written
+/// at a newline, or when it reaches the maximum length of an exit message.
 pub(crate) fn print(m: &mut Machine, text: &str) {
     let dump = &mut m.ext.dump;
     dump.line.push_str(text);
@@ -35,7 +35,7 @@ pub(crate) fn print(m: &mut Machine, text: &str) {
     }
 }
 
-/// Adds a line of the kernel's between the lines of the policy.
+/// Inserts a line from the kernel between the lines of the policy's output.
 pub(crate) fn print_line(m: &mut Machine, line: &str) {
     let dump = &mut m.ext.dump;
     if dump.text.len() <= dump.max {
@@ -43,8 +43,8 @@ pub(crate) fn print_line(m: &mut Machine, line: &str) {
     }
 }
 
-/// Returns the dump of a policy that ends with the exit record `exit`, cut to the length that the
-/// policy requests.
+/// Returns the dump of a policy that ends with the exit record `exit`. The dump is cut to the
+/// length that the policy requested.
 pub(super) fn state(m: &mut Machine, exit: &Exit) -> String {
     let region = &m.region;
     let reason = format!("{}\0", exit.reason);
@@ -128,8 +128,8 @@ fn cpus(m: &mut Machine, exit: &Exit) {
     }
 }
 
-/// Writes the state of a CPU and of its tasks. An idle CPU is left out unless ops.dump_cpu() prints
-/// something.
+/// Writes the state of a CPU and of its tasks. An idle CPU is omitted unless ops.dump_cpu() prints
+/// something about it.
 fn cpu_state(m: &mut Machine, cpu: CpuId, waiting: &[TaskId]) {
     let curr = m.rqs[cpu].curr;
     let idle = waiting.is_empty() && curr == IDLE;
@@ -219,7 +219,7 @@ fn task_state(m: &mut Machine, cpu: CpuId, task: TaskId, marker: char) {
     callback(m, Op::DumpTask, "    ", frame, &[context, addr]);
 }
 
-/// Calls a dump callback of the policy, if it has it.
+/// Calls a dump callback of the policy, if the policy defines it.
 fn callback<const N: usize>(m: &mut Machine, op: Op, prefix: &'static str, frame: Frame, args: &[u64; N]) {
     if !m.ext.has_op(op) {
         return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Text of a dump that is being written, and helpers for its format.
+//! The text of the debug dump while it is being written, and functions that format parts of it.
 
 use crate::hardware::cpuset::CpuSet;
 use crate::sched::class::Class;
@@ -10,19 +10,19 @@ pub(crate) const MAX_DUMP: usize = 64 << 20;
 
 pub(crate) const TRUNCATED: &str = "\n\n~~~~ TRUNCATED ~~~~\n";
 
-/// The dump that is being written (struct scx_dump_data).
+/// The debug dump that is being written (struct scx_dump_data).
 #[derive(Default)]
 pub struct Dump {
     pub(crate) text: String,
-    /// Output of the policy on the current line.
+    /// Output of the policy on the line that has not ended yet.
     pub(crate) line: String,
     pub(crate) prefix: &'static str,
-    /// Whether an ops.dump*() callback is running that has printed nothing yet.
+    /// Whether the running ops.dump*() callback has not printed anything yet.
     pub(crate) first: bool,
     pub(crate) open: bool,
-    /// Address at which BPF programs see the struct scx_dump_ctx.
+    /// Address of the struct scx_dump_ctx that is passed to the callbacks.
     pub(crate) context: u64,
-    /// Length at which the text is cut, in bytes. At most one line beyond it is kept.
+    /// Maximum length in bytes. The text may exceed it by at most one line until it is cut.
     pub(crate) max: usize,
 }
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Enabling and disabling a policy (scx_root_enable_workfn, scx_root_disable).
+//! Enables and disables a policy, which is a BPF scheduler (scx_root_enable_workfn,
+//! scx_root_disable).
 //!
-//! A policy is enabled at one instant of simulated time, before or between events. The user does
-//! this work, so no simulated CPU is charged for it.
+//! Enabling a policy takes no simulated time. It is work of the user who loads the policy, so no
+//! simulated CPU is charged for it.
 //!
-//! When a policy ends, bypass mode begins immediately. Some ticks later, when the grace periods of
-//! a kernel would be over, its tasks go back to the fair class, and ops.exit() is called with the
-//! exit record.
+//! When a policy fails or is unloaded, bypass mode begins: the core schedules the tasks without the
+//! policy. A real kernel then waits for RCU grace periods. The simulator waits for a few ticks
+//! instead. After that, the tasks return to the fair class, and ops.exit() is called with the exit
+//! record.
 
 use super::core::{EnableState, Ending};
 use super::entity::TaskState;
@@ -30,13 +32,15 @@ use bpf::errno::{E2BIG, EBUSY, EFAULT, EINVAL};
 use bpf::map::kind;
 use bpf::memory::Use;
 
-/// Ticks from bypass mode to the end of the policy: two RCU grace periods of about two ticks each.
+/// Number of ticks from the start of bypass mode to the end of the policy. They stand for two RCU
+/// grace periods of about two ticks each.
 const GRACE_TICKS: u64 = 4;
 
-/// Puts a policy into the machine, so that its programs can run and it can be [enabled](enable).
+/// Puts a policy into the machine. Its programs can run afterwards, and it can be
+/// [enabled](enable).
 ///
 /// # Errors
-/// The exit record if the kernel would refuse the policy. The policy is then not in the machine.
+/// The exit record if the kernel would reject the policy. The policy is not in the machine then.
 pub(crate) fn install(m: &mut Machine, policy: Policy, hooks: Tracing) -> Result<(), Box<Exit>> {
     let Policy { vm, ops, cid } = policy;
     if m.ext.state != EnableState::Disabled {
@@ -52,13 +56,13 @@ pub(crate) fn install(m: &mut Machine, policy: Policy, hooks: Tracing) -> Result
     Ok(())
 }
 
-/// Removes a policy that could not be enabled, whatever state it has reached.
+/// Removes a policy that could not be enabled, regardless of the step that failed.
 pub(crate) fn abandon(m: &mut Machine) {
     unload(m);
     remove_policy(m);
 }
 
-/// Removes the policy and returns the memory of its DSQs.
+/// Removes the policy and releases the memory that was charged for its DSQs.
 fn remove_policy(m: &mut Machine) {
     let queues = m.ext.dsqs.nr_user_dsqs();
     m.ext.remove_policy();
@@ -66,7 +70,7 @@ fn remove_policy(m: &mut Machine) {
 }
 
 /// Unloads the policy, if one is loaded. The exit kind is SCX_EXIT_UNREG unless the policy is
-/// already ending. The exit record is kept.
+/// already ending for another reason. The exit record remains available.
 pub fn unload(m: &mut Machine) {
     if m.ext.state == EnableState::Disabled {
         return;
@@ -75,8 +79,8 @@ pub fn unload(m: &mut Machine) {
     run_as_user(m, finish);
 }
 
-/// Performs a user's system call on the first online CPU. No CPU is charged for it. The CPU
-/// reschedules afterwards if necessary.
+/// Performs a system call of the user on the first online CPU. No CPU is charged for it. Afterwards
+/// the CPU reschedules if necessary.
 pub(crate) fn run_as_user<T>(m: &mut Machine, call: impl FnOnce(&mut Machine) -> T) -> T {
     run_as_user_on(m, m.online_cpus.first().expect("the last CPU stays"), call)
 }
@@ -99,7 +103,7 @@ pub(crate) fn run_as_user_on<T>(m: &mut Machine, cpu: CpuId, call: impl FnOnce(&
 /// (bpf_scx_init_member).
 ///
 /// # Errors
-/// The reason why the kernel would refuse the policy.
+/// A message with the reason why the kernel would reject the policy.
 pub(crate) fn check_members(ops: &OpsTable, release: Release) -> Result<(), String> {
     let unknown = ops.flags & !release.ops_flags();
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
@@ -135,11 +139,11 @@ pub(crate) fn check_members(ops: &OpsTable, release: Release) -> Result<(), Stri
     })
 }
 
-/// Enables the installed policy: calls ops.init_task() for all tasks and moves the tasks of its
-/// class to the policy.
+/// Enables the installed policy. Calls ops.init_task() for all tasks and moves those tasks to the
+/// ext class that the policy schedules.
 ///
 /// # Errors
-/// The exit record if the policy could not be enabled. The policy is then not in the machine.
+/// The exit record if the policy could not be enabled. The policy is not in the machine then.
 pub(crate) fn enable(m: &mut Machine, cid: bool) -> Result<(), Box<Exit>> {
     run_as_user(m, |m| enable_policy(m, cid))
 }
@@ -150,7 +154,8 @@ fn enable_policy(m: &mut Machine, cid: bool) -> Result<(), Box<Exit>> {
     if let Err(errno) = run_enable_steps(m) {
         exit::error(m, format!("scx_root_enable() failed ({errno})"));
     }
-    // The policy may also have ended without an errno, for example through an error in a callback.
+    // The policy may have ended although no step returned an errno, for example because of an error
+    // in a callback.
     if m.ext.exit.is_some() {
         finish(m);
         return Err(Box::new(m.ext.exit.clone().expect("it was just seen")));
@@ -161,7 +166,8 @@ fn enable_policy(m: &mut Machine, cid: bool) -> Result<(), Box<Exit>> {
     Ok(())
 }
 
-/// Performs the steps of the kernel's enable path in the kernel's order. An errno stops them.
+/// Performs the steps of the kernel's enable path, in the same order. Stops at the first step that
+/// returns an errno.
 fn run_enable_steps(m: &mut Machine) -> Result<(), i32> {
     watchdog::start(m);
     let (flags, has_update_idle) = (m.ext.ops().flags, m.ext.ops().defines(Op::UpdateIdle));
@@ -236,7 +242,7 @@ fn set_class(m: &mut Machine, task: TaskId, class: Class) {
     m.class_switched_to(cpu, task);
 }
 
-/// Ends the policy if CPUs went online or offline since it was opened (check_hotplug_seq).
+/// Ends the policy if CPUs went online or offline after its object was opened (check_hotplug_seq).
 fn check_hotplug_seq(m: &mut Machine) -> Result<(), i32> {
     let (expected, actual) = (m.ext.ops().hotplug_seq, m.ext.hotplug_seq);
     if expected == 0 || expected == actual {
@@ -248,7 +254,7 @@ fn check_hotplug_seq(m: &mut Machine) -> Result<(), i32> {
     Err(-EBUSY)
 }
 
-/// Checks combinations of flags and callbacks (validate_ops).
+/// Checks that the flags and callbacks of the policy are compatible (validate_ops).
 fn validate(m: &mut Machine) -> Result<(), i32> {
     let ops = &m.ext.ops();
     let keeps_idle = ops.flags & SCX_OPS_KEEP_BUILTIN_IDLE != 0 || !ops.defines(Op::UpdateIdle);
@@ -265,7 +271,7 @@ fn validate(m: &mut Machine) -> Result<(), i32> {
     Err(-EINVAL)
 }
 
-/// Performs the next step of the policy's end if its time has come.
+/// Performs the next step towards the end of the policy if its time has come.
 pub(super) fn advance_ending(m: &mut Machine) {
     match m.ext.ending {
         Ending::Bypass { at } if m.now >= at => {
@@ -280,7 +286,7 @@ pub(super) fn advance_ending(m: &mut Machine) {
     }
 }
 
-/// Ends the policy immediately.
+/// Ends the policy immediately, without waiting for grace periods.
 fn finish(m: &mut Machine) {
     if matches!(m.ext.ending, Ending::Bypass { .. }) {
         begin_bypass(m);
@@ -288,8 +294,8 @@ fn finish(m: &mut Machine) {
     disable(m);
 }
 
-/// Memory in bytes that is reserved for the dump and for the arguments of ops.exit(), so that a
-/// policy that has used up its memory gets them as well.
+/// Number of bytes by which the memory limit is raised for the dump and for the arguments of
+/// ops.exit(). A policy that has used up its memory can therefore still exit properly.
 const EXIT_RESERVE: u64 = 256 << 20;
 
 /// Writes the dump of an ending policy and enters bypass mode.
@@ -337,15 +343,15 @@ fn disable(m: &mut Machine) {
     m.trace(cpu, trace::Event::Policy { loaded: false });
 }
 
-/// Finishes the end of a policy without waiting for the grace periods, because the run stops here.
-/// A policy that is not ending stays.
+/// Completes the end of a policy that is already ending, because the run stops. Does not wait for
+/// the grace periods. Does nothing if the policy is not ending.
 pub(crate) fn end_now(m: &mut Machine) {
     if m.ext.ending != Ending::No {
         run_as_user(m, finish);
     }
 }
 
-/// Calls ops.exit() with a struct scx_exit_info in memory that the policy can read.
+/// Calls ops.exit() with the exit record as a struct scx_exit_info that the policy can read.
 fn call_exit(m: &mut Machine) {
     let exit = m.ext.exit.as_ref().expect("a disabled policy has a reason");
     let region = &m.region;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tasks that enter and leave the policy's queues: enqueue_task_scx(), dequeue_task_scx() and their
-//! parts.
+//! Queueing and dequeueing of ext tasks: enqueue_task_scx(), dequeue_task_scx() and the functions
+//! they call.
 
 use super::dsq::{DsqRef, NO_DSQ, Position};
 use super::entity::OpsState;
@@ -20,7 +20,7 @@ use crate::watch::decision::Handler;
 pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, core_flags: u32) {
     let enq_flags = u64::from(core_flags);
     m.rqs[cpu].ext.in_wakeup = core_flags & flags::WAKEUP != 0;
-    // A running task stays on its CPU when its parameters change.
+    // A task that is running stays on its CPU when its parameters change.
     let stays = core_flags & flags::RESTORE != 0 && m.rqs[cpu].curr == task;
     debug_assert!(!m.scx_flag(task, SCX_TASK_QUEUED));
     m.set_task_runnable(task);
@@ -43,8 +43,8 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, core_flags
     }
 }
 
-/// Passes a runnable task to ops.enqueue(), or inserts it into a DSQ in the cases that bypass the
-/// policy.
+/// Passes a runnable task to ops.enqueue(). In some cases, such as bypass mode, inserts the task
+/// into a DSQ without calling the policy.
 pub(super) fn do_enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
     debug_assert!(m.scx_flag(task, SCX_TASK_QUEUED));
     m.scx_clear_flag(task, SCX_TASK_IMMED);
@@ -98,7 +98,7 @@ pub(super) fn do_enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, enq_fla
     m.tasks[task].ext.ops_state = OpsState::Queued;
 }
 
-/// Inserts a task into a DSQ with the default slice, without asking the policy.
+/// Inserts a task into a DSQ with the default slice, without calling the policy.
 fn enqueue_with_default_slice(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: TaskId, enq_flags: u64) {
     refill_slice(m, task);
     clear_direct_dispatch(m, task);
@@ -111,20 +111,21 @@ pub(super) fn refill_slice(m: &mut Machine, task: TaskId) {
     m.ext.stats.refill_slice_dfl += 1;
 }
 
-/// Forgets a requested direct dispatch of a task.
+/// Clears the direct dispatch that a callback requested for a task.
 pub(super) fn clear_direct_dispatch(m: &mut Machine, task: TaskId) {
     let scx = m.scx_entity(task);
     scx.ddsp_dsq_id = SCX_DSQ_INVALID;
     scx.ddsp_enq_flags = 0;
 }
 
-/// Performs a direct dispatch that ops.select_cpu() or ops.enqueue() requested.
+/// Performs the direct dispatch that ops.select_cpu() or ops.enqueue() requested for a task.
 fn direct_dispatch(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
     let dsq_id = m.scx_entity(task).ddsp_dsq_id;
     let dsq = find_dsq_for_dispatch(m, cpu, dsq_id, cpu, Some(task));
     m.scx_entity(task).ddsp_enq_flags |= enq_flags;
     m.tasks[task].ext.ops_state = OpsState::None;
-    // The runqueue lock of another CPU cannot be taken here.
+    // The runqueue lock of another CPU cannot be acquired here, so the move to that CPU is
+    // deferred.
     if m.ext.dsqs.local_cpu(dsq).is_some_and(|local| local != cpu) {
         m.rqs[cpu].ext.ddsp_deferred.push(task);
         deferred::schedule_locked(m, cpu);
@@ -135,11 +136,11 @@ fn direct_dispatch(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
     dispatch_enqueue(m, cpu, dsq, task, flags | SCX_ENQ_CLEAR_OPSS);
 }
 
-/// Returns the DSQ with this id for a dispatch on `cpu`.
+/// Returns the DSQ with the id `dsq_id` for a dispatch on `cpu`.
 ///
-/// If there is no such DSQ, that is a policy error, and the task goes to the global DSQ of the node
-/// of `task_cpu`. `task` is given if the insertion was requested earlier, in a callback that has
-/// returned.
+/// A missing DSQ is a policy error. The result is then the global DSQ of the node of `task_cpu`.
+/// `task` is given if the callback that requested the insertion has already returned, so that the
+/// error can be attributed to that callback.
 pub(super) fn find_dsq_for_dispatch(
     m: &mut Machine,
     cpu: CpuId,
@@ -249,8 +250,8 @@ pub(super) fn enqueue_local(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags
     local_dsq_post_enq(m, cpu, task, enq_flags);
 }
 
-/// Counts a task with SCX_ENQ_IMMED on a local DSQ (dsq_inc_nr). If it cannot run immediately, a
-/// re-enqueue is scheduled.
+/// Counts a task with SCX_ENQ_IMMED on a local DSQ (dsq_inc_nr). Schedules a re-enqueue if the task
+/// cannot run immediately.
 #[inline]
 fn count_immed(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
     if enq_flags & SCX_ENQ_IMMED != 0 {
@@ -264,7 +265,7 @@ fn count_immed(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
     }
 }
 
-/// Returns whether an ext task that is queued on `cpu` now could run immediately (rq_is_open).
+/// Returns whether an ext task that is queued on `cpu` now can run immediately (rq_is_open).
 pub(super) fn rq_is_open(m: &Machine, cpu: CpuId, enq_flags: u64) -> bool {
     match m.curr_class(cpu) {
         Class::Rt => false,
@@ -273,7 +274,8 @@ pub(super) fn rq_is_open(m: &Machine, cpu: CpuId, enq_flags: u64) -> bool {
     }
 }
 
-/// Does the work that follows an insertion into the local DSQ of `cpu`: ops.dequeue(), preemption.
+/// Does what follows an insertion into the local DSQ of `cpu`: calls ops.dequeue() and preempts the
+/// running task if requested.
 fn local_dsq_post_enq(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
     if leave_custody(m, task) && m.ext.has_op(Op::Dequeue) {
         let addr = m.tasks[task].addr;
@@ -294,7 +296,7 @@ fn local_dsq_post_enq(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64)
     }
 }
 
-/// Ends the policy's custody of a task. Returns whether the policy had custody.
+/// Ends the policy's custody of a task. Returns whether the task was in the policy's custody.
 fn leave_custody(m: &mut Machine, task: TaskId) -> bool {
     let leaves = m.scx_flag(task, SCX_TASK_IN_CUSTODY);
     if leaves {
@@ -303,12 +305,12 @@ fn leave_custody(m: &mut Machine, task: TaskId) -> bool {
     leaves
 }
 
-/// Returns whether `cpu` is online and does not go offline at the moment (scx_rq_online).
+/// Returns whether `cpu` is online and is not about to go offline (scx_rq_online).
 pub(super) fn rq_online(m: &Machine, cpu: CpuId) -> bool {
     m.rqs[cpu].ext.online && m.online_cpus.contains(cpu)
 }
 
-/// Emits a trace record with the length of a DSQ, if the trace contains details.
+/// Emits a trace record with the length of a DSQ, if such details are requested.
 #[inline]
 fn trace_length(m: &mut Machine, dsq: DsqRef) {
     if m.details {
@@ -337,7 +339,8 @@ pub(super) fn unlink_from_dsq(m: &mut Machine, task: TaskId, dsq: DsqRef) {
 pub(super) fn dispatch_dequeue(m: &mut Machine, cpu: CpuId, task: TaskId) {
     let dsq = m.ext.dsqs.current(task);
     if dsq == NO_DSQ {
-        // The task may wait for its move to another CPU's local DSQ.
+        // The task may be about to move to the local DSQ of another CPU. This deferred move is
+        // cancelled.
         let deferred = &mut m.rqs[cpu].ext.ddsp_deferred;
         if !deferred.is_empty() {
             deferred.retain(|&other| other != task);
@@ -373,13 +376,13 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, core_flags
         return;
     }
     if deq_flags & SCX_DEQ_SLEEP != 0 {
-        // A task sets its state before it calls schedule(), so callbacks already see the state it
-        // sleeps in.
+        // In the kernel, a task sets its sleep state before it calls schedule(). The state is
+        // therefore visible to the callbacks that are called here.
         mirror::mirror_state(m, task);
     }
     ops_dequeue(m, task, deq_flags);
     let addr = m.tasks[task].addr;
-    // As in the kernel, ops.stopping() comes before ops.quiescent().
+    // The kernel also calls ops.stopping() before ops.quiescent().
     if m.rqs[cpu].curr == task && m.ext.has_op(Op::Stopping) {
         ops::call_task(m, Op::Stopping, task, &[addr, 0]);
     }

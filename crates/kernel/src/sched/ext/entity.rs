@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! sched_ext fields of a task that only the simulator uses. BPF programs see the other fields in
-//! `task_struct.scx` and may write some of them.
+//! The sched_ext fields of a task that BPF programs cannot see. The fields that they can see, and
+//! in part write, are in `task_struct.scx`.
 
 use crate::policy::callbacks::Op;
 use crate::policy::layout::enums::*;
 
-/// Owner of a runnable task (sched_ext_entity.ops_state). The kernel's transitional states are not
-/// needed, because no other CPU runs during a transition.
+/// Owner of a runnable task (sched_ext_entity.ops_state). The kernel also has transitional states.
+/// They are not needed here, because no other CPU runs during a transition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OpsState {
     /// The scheduler core owns the task.
@@ -18,7 +18,7 @@ pub enum OpsState {
     Queued,
 }
 
-/// State of a task in a policy's life cycle, as encoded in `flags`.
+/// State of a task from ops.init_task() to ops.exit_task(). It is stored in the task's `flags`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum TaskState {
@@ -34,9 +34,11 @@ pub enum TaskState {
 #[derive(Debug, Default)]
 pub struct Entity {
     pub ops_state: OpsState,
-    /// Callback and instruction that inserted the task last.
+    /// Callback that inserted the task into a DSQ last, and the index of the instruction that did
+    /// so.
     pub inserted_by: Option<(Op, u32)>,
-    /// Sequence number that changes each time the policy becomes the owner; never 0.
+    /// Sequence number that changes whenever the policy becomes the owner of the task. It is never
+    /// 0.
     pub qseq: u32,
     /// Position of the task in its CPU's list of waiting tasks (scx_rq.runnable_list). Later
     /// positions have higher numbers; 0 means that the task does not wait.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Event counters of a policy (struct scx_event_stats), one set for the whole machine.
+//! Counters of rare events while a policy (BPF scheduler) is loaded: struct scx_event_stats. There
+//! is one set of counters for the whole machine.
 
 macro_rules! stats {
     ($($(#[$doc:meta])* $field:ident $name:literal,)*) => {
@@ -11,7 +12,7 @@ macro_rules! stats {
         }
 
         impl Stats {
-            /// Returns every counter with the name that the kernel gives it.
+            /// Returns all counters with their names in the kernel.
             pub fn named(&self) -> impl Iterator<Item = (&'static str, i64)> {
                 [$(($name, self.$field)),*].into_iter()
             }
@@ -42,7 +43,7 @@ stats! {
     bypass_dispatch "SCX_EV_BYPASS_DISPATCH",
     /// Number of times that bypass mode was entered.
     bypass_activate "SCX_EV_BYPASS_ACTIVATE",
-    /// Number of insertions of tasks that the policy does not own.
+    /// Number of attempts to insert a task that the policy does not own.
     insert_not_owned "SCX_EV_INSERT_NOT_OWNED",
     /// Always 0, because sub-schedulers are not modelled.
     sub_bypass_dispatch "SCX_EV_SUB_BYPASS_DISPATCH",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The exit of a policy: the first reason is recorded (scx_vexit). `enable.rs` performs the rest.
+//! Exits of a policy (BPF scheduler): records the first reason for which a policy ends (scx_vexit).
+//! The module `enable` then performs the steps that disable the policy.
 
 use super::core::Ending;
 use super::exit_info::*;
@@ -13,14 +14,14 @@ use crate::simulation::id::{CpuId, TaskId};
 use bpf::errno::EPROTO;
 use bpf::fault::{Fault, FaultKind};
 
-/// Ends the policy, unless it is ending already. It is disabled at the end of the current handler.
-/// Returns whether this was the first reason.
+/// Ends the policy, unless it is already ending. The policy is disabled at the end of the current
+/// event handler. Returns whether this call was the first reason to end the policy.
 pub(crate) fn exit(m: &mut Machine, kind: Kind, code: i64, message: impl Into<String>) -> bool {
     let cpu = m.this_cpu.nr() as i32;
     exit_on(m, kind, code, cpu, message)
 }
 
-/// Ends the policy like [`exit`], with the CPU on which the reason occurred, or -1.
+/// Ends the policy like [`exit`]. `cpu` is the CPU on which the reason occurred, or -1.
 pub(crate) fn exit_on(m: &mut Machine, kind: Kind, code: i64, cpu: i32, message: impl Into<String>) -> bool {
     if m.ext.state == EnableState::Disabled || m.ext.exit.is_some() {
         return false;
@@ -55,10 +56,10 @@ pub(crate) fn error(m: &mut Machine, message: impl Into<String>) {
     exit(m, Kind::Error, 0, message);
 }
 
-/// Ends the policy with a runtime error in an insertion.
+/// Ends the policy because of a runtime error in an insertion.
 ///
-/// The insertion may be performed after its callback has returned. The error is then attributed to
-/// the callback and the instruction that inserted `task`.
+/// An insertion may be performed after the callback that requested it has returned. The error is
+/// then attributed to that callback and to the instruction that inserted `task`.
 #[cold]
 pub(crate) fn insertion_error(m: &mut Machine, message: String, task: Option<TaskId>) {
     let by = task.and_then(|task| m.tasks[task].ext.inserted_by);
@@ -74,12 +75,13 @@ pub(crate) fn insertion_error(m: &mut Machine, message: String, task: Option<Tas
     }
 }
 
-/// Ends the policy with a runtime error about a DSQ that does not exist. A note lists the existing
+/// Ends the policy because it used a DSQ that does not exist. Adds a note that lists the existing
 /// DSQs.
 #[cold]
 pub(crate) fn no_such_dsq(m: &mut Machine, message: &str, task: Option<TaskId>) {
     const NAMED: usize = 8;
-    // Only the first reason counts, and a policy may repeat its error.
+    // Only the first reason for the exit is recorded. A policy may repeat its error many times, so
+    // the rest of the function is skipped then.
     if m.ext.exit.is_some() {
         return;
     }
@@ -115,7 +117,8 @@ pub(crate) fn blame_callback(m: &mut Machine, op: Op) {
     }
 }
 
-/// Ends the policy because BPF code faulted. `program` is its name, for example "ops.enqueue()".
+/// Ends the policy because BPF code caused a fault. `program` is the name of the program, for
+/// example "ops.enqueue()".
 #[cold]
 pub(crate) fn fault(m: &mut Machine, program: &str, fault: &Fault) {
     let place = fault.pc.map(|pc| m.ext.vm().code().describe(pc));
@@ -123,8 +126,8 @@ pub(crate) fn fault(m: &mut Machine, program: &str, fault: &Fault) {
         Some(place) => format!("{program}: {} in {place}", fault.message),
         None => format!("{program}: {}", fault.message),
     };
-    // With the sanitizer on, a fault is reported as an error that the sanitizer found. The
-    // exceptions are functions that are not modelled and endless loops.
+    // If the sanitizer (`--check`) is on, faults are reported as its findings. The exceptions are
+    // calls of functions that are not modelled and programs that run for too long.
     let kind = match fault.kind {
         FaultKind::Trap | FaultKind::Budget => Kind::Error,
         _ if m.sanitizer => Kind::ErrorCheck,
@@ -132,11 +135,11 @@ pub(crate) fn fault(m: &mut Machine, program: &str, fault: &Fault) {
     };
     let (notes, callers) = sanitizer::describe(m, fault);
     if !exit(m, kind, 0, message.as_str()) {
-        // The policy is already ending for another reason. The fault is recorded as a message, so
-        // that it is not lost.
+        // The policy is already ending for another reason. A trace record keeps the message of the
+        // fault.
         m.trace_text(m.this_cpu, trace::Event::Printk { text: message });
     } else if let Some(exit) = &mut m.ext.exit {
-        // The VM has already left the program, so the position stored in the fault is used.
+        // The VM has already left the program, so the position is taken from the fault.
         exit.backtrace = place.into_iter().chain(callers).chain([program.to_string()]).collect();
         exit.notes = notes;
     }
@@ -152,8 +155,8 @@ fn backtrace(m: &Machine) -> Vec<String> {
     }
 }
 
-/// Checks the result of a callback: 0 and negative errnos are valid, any other value is a policy
-/// error (ops_sanitize_err).
+/// Checks the errno that a callback returned (ops_sanitize_err). 0 and negative errnos are valid;
+/// any other value is a policy error.
 pub(super) fn sanitize(m: &mut Machine, op: &str, value: i32) -> i32 {
     const MAX_ERRNO: i32 = 4095;
     if value == 0 || (-MAX_ERRNO..0).contains(&value) {
@@ -163,10 +166,10 @@ pub(super) fn sanitize(m: &mut Machine, op: &str, value: i32) -> i32 {
     -EPROTO
 }
 
-/// Returns the CPU with a number that a policy used (ops_cpu_valid).
+/// Returns the CPU with the number `cpu`, which a policy used (ops_cpu_valid).
 ///
-/// A number that the machine does not have is a policy error. `place` says in the message where the
-/// number came from.
+/// If the machine does not have this CPU, this is a policy error. `place` describes in the message
+/// where the policy used the number.
 pub(crate) fn cpu_valid(m: &mut Machine, cpu: i32, place: &str) -> Option<CpuId> {
     let valid = m.cpu_id(cpu);
     if valid.is_some() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The exit record of a policy (struct scx_exit_info): kind, message and backtrace.
+//! The exit record of a policy (BPF scheduler): kind, message and backtrace. It corresponds to
+//! struct scx_exit_info.
 
 use std::fmt;
 
@@ -21,10 +22,10 @@ pub enum Kind {
     Error = 1024,
     /// The policy reported an error (scx_bpf_error).
     ErrorBpf = 1025,
-    /// A runnable task was not run for too long.
+    /// A runnable task did not run for longer than the watchdog's timeout.
     ErrorStall = 1026,
-    /// The sanitizer found an error. Linux has no such kind, because its verifier would reject the
-    /// policy at load.
+    /// The sanitizer (`--check`) found an error. Linux has no such kind, because its verifier would
+    /// reject the policy when it is loaded.
     ErrorCheck = 1152,
 }
 
@@ -79,19 +80,20 @@ pub struct Exit {
     pub flags: u64,
     pub reason: &'static str,
     pub message: String,
-    /// For errors: position in the BPF program and the callback that ran, innermost first.
+    /// For errors, the position in the BPF program, its callers and the callback that was running,
+    /// innermost first.
     pub backtrace: Vec<String>,
-    /// Additional findings of the sanitizer, for example the object that an address belongs to and
-    /// where it was acquired and released.
+    /// Additional information from the sanitizer, for example the object to which an address
+    /// belongs and where it was acquired and released.
     pub notes: Vec<String>,
-    /// For errors: state of the machine, in the format of the kernel's debug dump.
+    /// For errors, the debug dump of the machine's state, in the kernel's format.
     pub dump: String,
     /// Time of the exit, ns.
     pub at_ns: u64,
 }
 
 impl Exit {
-    /// Returns the record of a policy that was refused before any of its callbacks ran.
+    /// Returns the record of a policy that was rejected before any of its callbacks ran.
     pub fn refusal(policy: &str, message: String, at_ns: u64) -> Box<Exit> {
         Box::new(Exit {
             policy: policy.to_owned(),
@@ -110,7 +112,7 @@ impl Exit {
 }
 
 impl fmt::Display for Exit {
-    /// Formats the record as the kernel logs it.
+    /// Formats the record like the kernel's log message.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.kind == Kind::None {
             return write!(f, "{}: {}", self.policy, self.message);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Built-in idle tracking and idle CPU selection (kernel/sched/ext/idle.c).
+//! Built-in idle tracking and the selection of idle CPUs (kernel/sched/ext/idle.c).
 //!
-//! The idle masks are in the memory that BPF programs can read. Policies get these masks from
-//! scx_bpf_get_idle_cpumask(). Up to three masks are intersected word by word, as a `Domain`, so no
-//! temporary mask is needed.
+//! BPF programs can read the idle masks, for example with scx_bpf_get_idle_cpumask(). A search
+//! intersects up to three masks word by word (see `Domain`), so it needs no temporary mask.
 
 use super::idle_masks::*;
 use crate::machine::Machine;
@@ -18,7 +17,8 @@ pub(crate) fn enable(m: &mut Machine, ops_flags: u64, has_update_idle: bool) {
     m.idle.enabled = !has_update_idle || ops_flags & SCX_OPS_KEEP_BUILTIN_IDLE != 0;
     m.idle.per_node = ops_flags & SCX_OPS_BUILTIN_IDLE_PER_NODE != 0;
     update_topology(m);
-    // All online CPUs count as idle at first. Each CPU corrects its bit when it schedules.
+    // Initially all online CPUs are marked as idle. Each CPU corrects its own bit when it
+    // schedules.
     let online = m.layout.online;
     for node in 0..m.idle.masks.len() {
         let Masks { cpu, smt } = m.idle.masks[node];
@@ -71,7 +71,7 @@ pub(crate) fn update_topology(m: &mut Machine) {
     m.idle.topo_numa = !m.idle.per_node && numa > 0 && numa < nr_online && mismatch;
 }
 
-/// Returns the span of sd_llc. There is no such domain for a CPU that is alone in its LLC.
+/// Returns the CPUs of the domain sd_llc. A CPU that is alone in its LLC has no such domain.
 fn llc_span(m: &Machine, cpu: CpuId) -> Option<Mask> {
     let llc = m.idle.llcs[m.spec.topology.cpus[cpu.index()].llc as usize];
     (llc.weight() > 1).then_some(llc)
@@ -81,8 +81,8 @@ fn llc_weight(m: &Machine, cpu: CpuId) -> u32 {
     llc_span(m, cpu).map_or(0, Mask::weight)
 }
 
-/// Returns the first group of sd_numa, which is the CPU's node. Only machines with several nodes
-/// have it.
+/// Returns the first group of the domain sd_numa, which is the CPU's node. Machines with a single
+/// node have no such domain.
 fn numa_span(m: &Machine, cpu: CpuId) -> Option<Mask> {
     let populated = m.idle.nodes.iter().filter(|node| !node.is_empty()).count();
     (populated > 1).then(|| m.idle.nodes[m.spec.topology.cpus[cpu.index()].node as usize])
@@ -92,7 +92,7 @@ fn numa_weight(m: &Machine, cpu: CpuId) -> u32 {
     numa_span(m, cpu).map_or(0, Mask::weight)
 }
 
-/// Returns the node whose masks are used for a CPU, or `None` for the global masks
+/// Returns the node whose idle masks apply to a CPU. The result is `None` if the global masks apply
 /// (scx_cpu_node_if_enabled).
 fn node_of(m: &Machine, cpu: CpuId) -> Option<u32> {
     m.idle.per_node.then(|| m.spec.topology.cpus[cpu.index()].node)
@@ -104,14 +104,14 @@ fn read(m: &mut Machine, mask: Mask) {
     m.read_line(mask.addr());
 }
 
-/// Charges the current CPU with writing the cache line with a CPU's bit of a mask.
+/// Charges the current CPU with a write to the cache line of `mask` that contains the bit of `cpu`.
 #[inline]
 fn write(m: &mut Machine, mask: Mask, cpu: CpuId) {
     m.write_line(mask.addr() + u64::from(cpu.nr() / 64) * 8);
 }
 
-/// Records that a CPU enters or leaves idle (update_builtin_idle). ops.update_idle() is called
-/// elsewhere.
+/// Marks a CPU as idle or busy in the idle masks (update_builtin_idle). Does not call
+/// ops.update_idle().
 pub(crate) fn update(m: &mut Machine, cpu: CpuId, idle: bool) {
     if !m.idle.enabled {
         return;
@@ -143,8 +143,8 @@ fn set_core(m: &Machine, core: Mask, cpu: CpuId, set: impl Fn(CpuId)) {
     m.siblings(cpu).filter(|&cpu| core.contains(cpu)).for_each(set);
 }
 
-/// Charges the running program for going through the hardware threads of a core. A few threads are
-/// free.
+/// Charges the running program for examining the hardware threads of a core. If there are only a
+/// few threads, nothing is charged.
 fn charge_core(m: &Machine, cpu: CpuId) {
     const FEW: usize = 8;
     let threads = m.spec.topology.siblings(cpu.nr()).len();
@@ -153,14 +153,15 @@ fn charge_core(m: &Machine, cpu: CpuId) {
     }
 }
 
-/// Claims a CPU if it is idle, and returns whether it was (scx_idle_test_and_clear_cpu).
+/// Claims a CPU if it is idle, so that no other caller gets it. Returns whether the CPU was idle
+/// (scx_idle_test_and_clear_cpu).
 pub(crate) fn test_and_clear_cpu(m: &mut Machine, cpu: CpuId) -> bool {
     let Masks { cpu: cpus, smt: smts } = m.idle.node_masks(node_of(m, cpu));
     // The kernel reads the masks before it writes.
     read(m, cpus);
     if m.idle.smt_active {
         read(m, smts);
-        // The core does not count as fully idle from now on, even if the CPU cannot be claimed.
+        // The core no longer counts as fully idle, even if the CPU turns out to be busy.
         let core = m.idle.cores[m.spec.topology.cpus[cpu.index()].core as usize];
         charge_core(m, cpu);
         set_core(m, core, cpu, |cpu| smts.remove(cpu));
@@ -174,8 +175,8 @@ pub(crate) fn test_and_clear_cpu(m: &mut Machine, cpu: CpuId) -> bool {
     was_idle
 }
 
-/// Returns a CPU that is in both `domain` and `mask` (cpumask_any_and_distribute). Each CPU that
-/// calls this continues after its last result.
+/// Returns a CPU that is in both `domain` and `mask` (cpumask_any_and_distribute). Each calling CPU
+/// starts the search after the CPU that it found last, so results are spread.
 fn any_and_distribute(m: &mut Machine, domain: Domain, mask: Mask) -> Option<CpuId> {
     m.ext.charge_mask(mask.words());
     let prev = &mut m.idle.distribute[m.this_cpu.index()];
@@ -186,19 +187,21 @@ fn any_and_distribute(m: &mut Machine, domain: Domain, mask: Mask) -> Option<Cpu
     next
 }
 
-/// Returns a CPU of a mask (cpumask_any_distribute).
+/// Returns any CPU of a mask. Successive calls return different CPUs (cpumask_any_distribute).
 pub(crate) fn any_distribute(m: &mut Machine, mask: Mask) -> Option<CpuId> {
     let possible = m.layout.possible;
     any_and_distribute(m, Domain::new(mask), possible)
 }
 
-/// Returns a CPU of a mask and of a node (cpumask_any_and_distribute).
+/// Returns any CPU that is in a mask and in a node. Successive calls return different CPUs
+/// (cpumask_any_and_distribute).
 pub(crate) fn any_in_node(m: &mut Machine, mask: Mask, node: u32) -> Option<CpuId> {
     let node = m.layout.nodes[node as usize];
     any_and_distribute(m, Domain::new(mask), node)
 }
 
-/// Claims an idle CPU of a domain, preferably on a fully idle core, using one node's idle masks.
+/// Claims an idle CPU of `domain` according to the idle masks of one node, preferably on a fully
+/// idle core.
 fn pick_in_node(m: &mut Machine, domain: Domain, node: Option<u32>, flags: u64) -> Option<CpuId> {
     let Masks { cpu: cpus, smt: smts } = m.idle.node_masks(node);
     loop {
@@ -216,15 +219,17 @@ fn pick_in_node(m: &mut Machine, domain: Domain, node: Option<u32>, flags: u64) 
     }
 }
 
-/// Claims an idle CPU of a mask, starting at `node` (scx_pick_idle_cpu).
+/// Claims an idle CPU of a mask. The search starts at `node`, if given (scx_pick_idle_cpu).
 pub(crate) fn pick(m: &mut Machine, allowed: Mask, node: Option<u32>, flags: u64) -> Option<CpuId> {
     pick_from(m, Domain::new(allowed), node, flags)
 }
 
-/// Work of searching another node, in instructions. Long masks are charged in addition.
+/// Number of instructions that the running program is charged for the search of another node. Long
+/// masks are charged in addition.
 const NODE: u64 = 16;
 
-/// Claims an idle CPU of a domain, starting at `node` and continuing with the nearest nodes.
+/// Claims an idle CPU of a domain. The search starts at `node` and continues with the other nodes,
+/// nearest first.
 fn pick_from(m: &mut Machine, domain: Domain, node: Option<u32>, flags: u64) -> Option<CpuId> {
     let found = pick_in_node(m, domain, node, flags);
     let Some(start) = node.filter(|_| found.is_none() && flags & SCX_PICK_IDLE_IN_NODE == 0) else {
@@ -237,8 +242,8 @@ fn pick_from(m: &mut Machine, domain: Domain, node: Option<u32>, flags: u64) -> 
     })
 }
 
-/// Claims the best idle CPU for a task, within `cpus_allowed` if given (scx_select_cpu_dfl).
-/// Returns `None` if there is none.
+/// Claims the best idle CPU for a task (scx_select_cpu_dfl). Only CPUs in `cpus_allowed` are
+/// considered, if it is given. Returns `None` if no idle CPU is found.
 #[inline(always)]
 pub(crate) fn select_cpu_dfl(
     m: &mut Machine,
@@ -248,8 +253,8 @@ pub(crate) fn select_cpu_dfl(
     cpus_allowed: Option<Mask>,
     flags: u64,
 ) -> Option<CpuId> {
-    // On a busy machine the search ends here. The mask of idle cores cannot have a CPU that this
-    // mask does not have.
+    // On a busy machine the search ends here. The mask of fully idle cores need not be tested,
+    // because it is a subset of this mask.
     if !m.idle.per_node {
         let idle = m.idle.masks[0].cpu;
         read(m, idle);
@@ -261,7 +266,7 @@ pub(crate) fn select_cpu_dfl(
     select_idle_cpu(m, task, prev_cpu, wake_flags, cpus_allowed, flags)
 }
 
-/// Does the search of [`select_cpu_dfl`] once some CPU may be idle.
+/// Performs the search of [`select_cpu_dfl`] after the quick test for a busy machine.
 fn select_idle_cpu(
     m: &mut Machine,
     task: TaskId,
@@ -289,7 +294,7 @@ fn select_idle_cpu(
         }
     };
     let is_prev_allowed = allowed.contains(prev_cpu);
-    // A domain without allowed CPUs is not searched.
+    // A domain is searched only if it contains a CPU that the task may use.
     let within = |span: Option<Mask>| {
         let span = span?;
         if restricted.is_none() && everywhere {
@@ -367,8 +372,8 @@ fn select_idle_cpu(
     pick_from(m, allowed, node, flags)
 }
 
-/// Claims the CPU of a task that may use only one, for scx_bpf_select_cpu_and()
-/// (select_cpu_restricted).
+/// Claims the CPU of a task that may use only one CPU, if that CPU is idle (select_cpu_restricted).
+/// scx_bpf_select_cpu_and() calls it.
 pub(crate) fn select_restricted(
     m: &mut Machine,
     task: TaskId,

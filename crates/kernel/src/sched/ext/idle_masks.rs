@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The masks of idle CPUs, for the machine and for each node. They are in the memory that BPF
-//! programs can read.
+//! The masks of idle CPUs: one pair for the whole machine and one pair for each node. BPF programs
+//! can read the memory that contains them.
 
 use crate::policy::layout::Mask;
 use crate::simulation::id::CpuId;
@@ -8,7 +8,8 @@ use crate::simulation::table::Id;
 use bpf::memory::Region;
 use machine::Topology;
 
-/// Idle CPUs of a node or of the machine: `cpu` has all of them, `smt` those on fully idle cores.
+/// Idle CPUs of a node or of the machine. `cpu` contains all idle CPUs, `smt` only those whose
+/// cores are fully idle.
 #[derive(Clone, Copy)]
 pub(crate) struct Masks {
     pub(crate) cpu: Mask,
@@ -32,9 +33,9 @@ pub struct Idle {
     pub(crate) llcs: Vec<Mask>,
     /// Online CPUs of each node.
     pub(crate) nodes: Vec<Mask>,
-    /// For each node, the other nodes, nearest first.
+    /// For each node, all other nodes in order of increasing distance.
     pub(crate) near: Vec<Vec<u32>>,
-    /// CPU that each CPU chose last (distribute_cpu_mask_prev).
+    /// For each CPU, the result of its last search (distribute_cpu_mask_prev).
     pub(crate) distribute: Vec<u32>,
 }
 
@@ -69,14 +70,15 @@ impl Domain {
         (0..self.masks[0].words()).all(|index| self.word(index) == 0)
     }
 
-    /// Returns the first CPU at or after `from` that is also in `mask`. The search wraps around.
+    /// Returns the first CPU that is in this domain and in `mask`. The search starts at `from` and
+    /// wraps around.
     pub(crate) fn next_wrap(self, mask: Mask, from: u32) -> Option<CpuId> {
         let words = mask.words();
         let start = from / 64;
         if start >= words {
             return self.next_wrap(mask, 0);
         }
-        // Idle masks are sparse, so their words are tested before the words of the domain.
+        // Idle masks have few bits set, so their words are tested before the words of the domain.
         let first = match mask.word(start) {
             0 => 0,
             word => word & self.word(start),
@@ -100,23 +102,23 @@ impl Domain {
     }
 }
 
-/// Returns the lowest CPU in a word of an idle mask. Only the simulated kernel writes these masks,
-/// so the CPU exists.
+/// Returns the lowest CPU in a word of an idle mask. The CPU is known to exist, because only the
+/// simulated kernel writes these masks.
 fn lowest_cpu(index: u32, word: u64) -> CpuId {
     CpuId::new((index * 64 + word.trailing_zeros()) as usize)
 }
 
 impl Idle {
-    /// Allocates the masks in the memory that BPF programs can read.
+    /// Allocates the masks in `region`, the memory that BPF programs can access.
     ///
     /// # Errors
-    /// If the memory of the simulated kernel has no room for the masks.
+    /// A message if the region has no room for the masks.
     pub fn new(region: &Region, topology: &Topology) -> Result<Idle, String> {
         let nr_cpus = topology.nr_cpus();
         let groups = topology.cores.len() + topology.llcs.len() + 3 * topology.nodes.len() + 2;
         let stride = (u64::from(nr_cpus.div_ceil(64)) * 8).max(64);
-        // Policies read the idle masks. Some read as many bytes as the longest mask of the kernel
-        // has.
+        // Policies may read an idle mask with the maximum size that the kernel's masks have, so
+        // each mask gets this size.
         let mut idle_slab = region.slab(1024, 2 + 2 * topology.nodes.len() as u64)?;
         let mut slab = region.slab(stride, groups as u64)?;
         let mut idle_mask = || Mask::at(region, idle_slab.alloc(region).expect("room for idle masks"), nr_cpus);

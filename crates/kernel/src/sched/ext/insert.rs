@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Operations of a policy on DSQs: inserting and moving tasks, creating, destroying and querying
-//! DSQs (scx_bpf_dsq_*).
+//! Operations of a policy (BPF scheduler) on DSQs (scx_bpf_dsq_*): inserting and moving tasks, and
+//! creating, destroying and querying DSQs.
 //!
-//! These functions get task numbers. The kfuncs that call them translate addresses to task numbers.
+//! The functions here identify a task by its number. Policies identify a task by its address. The
+//! kfuncs (in `policy::kfuncs`) translate the addresses.
 //!
-//! In ops.select_cpu() and ops.enqueue(), an insertion is stored in the task and performed after
-//! the callback. In ops.dispatch(), it goes to a buffer that is processed after the callback.
+//! Insertions are not performed immediately. In ops.select_cpu() and ops.enqueue(), an insertion is
+//! stored in the task. In ops.dispatch(), it is stored in the dispatch buffer. It is performed
+//! after the callback has returned.
 
 use super::core::{DirectDispatch, Pending};
 use super::dsq::{DsqRef, NO_DSQ};
@@ -23,7 +25,8 @@ use bpf::errno::{EEXIST, EINVAL, ENOENT};
 use bpf::fault::Fault;
 use bpf::memory::Use;
 
-/// Checks the flags of an insertion into a local DSQ and completes them (scx_vet_enq_flags).
+/// Checks the flags of an insertion, and adds the flags that the kernel adds for local DSQs
+/// (scx_vet_enq_flags).
 #[inline(always)]
 fn vet(m: &mut Machine, dsq_id: u64, enq_flags: u64) -> Option<u64> {
     let local = dsq_id == SCX_DSQ_LOCAL || dsq_id & SCX_DSQ_LOCAL_ON == SCX_DSQ_LOCAL_ON;
@@ -40,10 +43,10 @@ fn refuse_immed(m: &mut Machine, dsq_id: u64) {
     exit::error(m, format!("SCX_ENQ_IMMED on a non-local DSQ 0x{dsq_id:x}"));
 }
 
-/// Inserts a task into the DSQ `dsq_id` with a slice of `slice` ns; 0 keeps the rest of its slice
-/// (scx_bpf_dsq_insert).
+/// Requests the insertion of a task into the DSQ `dsq_id` (scx_bpf_dsq_insert). The task gets a
+/// slice of `slice` ns. If `slice` is 0, the task keeps the rest of its slice.
 ///
-/// Returns false if the policy does not own the task or made an error.
+/// Returns false if the policy does not own the task or if the call was a policy error.
 pub(crate) fn insert(m: &mut Machine, task: Option<TaskId>, dsq_id: u64, slice: u64, enq_flags: u64) -> bool {
     let Some((task, enq_flags)) = preamble(m, task, dsq_id, enq_flags) else {
         return false;
@@ -54,7 +57,8 @@ pub(crate) fn insert(m: &mut Machine, task: Option<TaskId>, dsq_id: u64, slice: 
     true
 }
 
-/// Inserts a task like [`insert`], but in order of `vtime` (scx_bpf_dsq_insert_vtime).
+/// Requests an insertion like [`insert`], but at the position that `vtime` determines
+/// (scx_bpf_dsq_insert_vtime).
 pub(crate) fn insert_vtime(
     m: &mut Machine,
     task: Option<TaskId>,
@@ -73,7 +77,7 @@ pub(crate) fn insert_vtime(
     true
 }
 
-/// Describes an insertion for the log of decisions.
+/// Describes an insertion for the log of decisions (`watch::decision`).
 #[cold]
 fn insert_decision(
     m: &Machine,
@@ -83,8 +87,8 @@ fn insert_decision(
     vtime: Option<u64>,
     enq_flags: u64,
 ) -> DecisionKind {
-    // ops.dispatch() inserts for the CPU it dispatches for. In ops.select_cpu() the CPU is not
-    // chosen yet.
+    // `home` is the CPU to which the insertion refers. For ops.dispatch() this is the CPU that
+    // needs tasks. In ops.select_cpu() the CPU is not known yet.
     let home = match m.ext.frame.op {
         Some(Op::Dispatch) => m.ext.dsp.cpu.nr(),
         Some(Op::SelectCpu) => u32::MAX,
@@ -93,14 +97,15 @@ fn insert_decision(
     DecisionKind::insert(m.pid_of(task), (dsq_id, home), slice, vtime, enq_flags)
 }
 
-/// Describes a move between DSQs for the log of decisions. Slice and vtime have been set already.
+/// Describes a move between DSQs for the log of decisions. The task's new slice and vtime have
+/// already been set.
 #[cold]
 fn move_decision(m: &Machine, task: TaskId, dsq_id: u64, home: u32, enq_flags: u64) -> DecisionKind {
     let vtime = (enq_flags & SCX_ENQ_DSQ_PRIQ != 0).then(|| m.scx_entity(task).dsq_vtime);
     DecisionKind::insert(m.pid_of(task), (dsq_id, home), 0, vtime, enq_flags)
 }
 
-/// Sets a task's slice; 0 keeps the rest of the current one.
+/// Sets a task's slice in ns. If `slice` is 0, the task keeps the rest of its slice.
 fn set_slice(m: &mut Machine, task: TaskId, slice: u64) {
     let scx = m.scx_entity(task);
     scx.slice = if slice != 0 { slice } else { scx.slice.max(1) };
@@ -129,7 +134,8 @@ fn invalid(m: &mut Machine, enq_flags: u64) {
     exit::error(m, format!("invalid enq_flags 0x{enq_flags:x}"));
 }
 
-/// Stores an insertion in the task or in the dispatch buffer (scx_dsq_insert_commit).
+/// Stores the insertion in the task (direct dispatch) or in the dispatch buffer
+/// (scx_dsq_insert_commit).
 #[inline(always)]
 fn commit(m: &mut Machine, task: TaskId, dsq_id: u64, enq_flags: u64) {
     let pc = m.ext.loaded().vm.pc() as u32;
@@ -188,7 +194,8 @@ fn refuse_direct_dispatch(m: &mut Machine, expected: DirectDispatch, task: TaskI
     exit::error(m, message);
 }
 
-/// Returns how many insertions still fit into the dispatch buffer (scx_bpf_dispatch_nr_slots).
+/// Returns the number of insertions for which the dispatch buffer still has room
+/// (scx_bpf_dispatch_nr_slots).
 pub(crate) fn dispatch_nr_slots(m: &Machine) -> u32 {
     m.ext.dsp_max_batch - m.ext.dsp.buffer.len() as u32
 }
@@ -200,8 +207,8 @@ pub(crate) fn dispatch_cancel(m: &mut Machine) {
     }
 }
 
-/// Moves the first task of a DSQ that may run on the dispatching CPU to that CPU's local DSQ
-/// (scx_bpf_dsq_move_to_local).
+/// Moves one task from a DSQ to the local DSQ of the CPU for which ops.dispatch() runs
+/// (scx_bpf_dsq_move_to_local). This is the first task on the DSQ that may run on that CPU.
 pub(crate) fn move_to_local(m: &mut Machine, dsq_id: u64, enq_flags: u64) -> bool {
     let Some(enq_flags) = vet(m, SCX_DSQ_LOCAL, enq_flags) else {
         return false;
@@ -217,11 +224,11 @@ pub(crate) fn move_to_local(m: &mut Machine, dsq_id: u64, enq_flags: u64) -> boo
     moved
 }
 
-/// Creates a DSQ (scx_bpf_create_dsq). Returns 0 or a negative errno. `node` is only a preference
-/// and has no effect.
+/// Creates a DSQ (scx_bpf_create_dsq). Returns 0 or a negative errno. `node` is the preferred node
+/// for the kernel's allocation; it has no effect here.
 ///
 /// # Errors
-/// If the run has used up its memory.
+/// A fault if the run has reached its memory limit.
 pub(crate) fn create(m: &mut Machine, dsq_id: u64, node: i32) -> Result<i32, Fault> {
     let nr_nodes = m.spec.topology.nodes.len() as i32;
     if node >= nr_nodes || node < -1 || dsq_id & SCX_DSQ_FLAG_BUILTIN != 0 {
@@ -230,8 +237,8 @@ pub(crate) fn create(m: &mut Machine, dsq_id: u64, node: i32) -> Result<i32, Fau
     if m.ext.dsqs.find(dsq_id).is_some() {
         return Ok(-EEXIST);
     }
-    // One record for the DSQ and one for the statistics of its lock, which are kept until the end
-    // of the run.
+    // Two records are charged: one for the DSQ, and one for the statistics of its lock. The
+    // statistics are kept until the end of the run.
     m.region.memory().charge_record(Use::Queues)?;
     m.region.memory().charge_record(Use::Queues)?;
     m.ext.dsqs.create(dsq_id);
@@ -309,14 +316,14 @@ pub(crate) fn dsq_reenq(m: &mut Machine, dsq_id: u64, reenq_flags: u64) {
     deferred::schedule_dsq_reenq(m, dsq, reenq_flags, locked);
 }
 
-/// Returns the CPU whose runqueue the running callback has locked, or the current CPU
-/// (scx_locked_rq() ?: this_rq()).
+/// Returns the CPU whose runqueue was locked when the running callback was called. If none was,
+/// returns the current CPU (scx_locked_rq() ?: this_rq()).
 fn locked_or_this(m: &Machine) -> CpuId {
     m.ext.frame.locked_cpu.unwrap_or(m.this_cpu)
 }
 
-/// Returns whether the running callback operates on this task. If not, that is a policy error
-/// (scx_kf_arg_task_ok).
+/// Checks that the running callback was called for this task. Anything else is a policy error, and
+/// the result is false (scx_kf_arg_task_ok).
 pub(crate) fn arg_task_ok(m: &mut Machine, task: TaskId) -> bool {
     let ok = m.ext.frame.task == task && task != IDLE;
     if !ok {
@@ -325,22 +332,23 @@ pub(crate) fn arg_task_ok(m: &mut Machine, task: TaskId) -> bool {
     ok
 }
 
-/// A struct bpf_iter_scx_dsq on the BPF stack. Four of its six words are used.
+/// A struct bpf_iter_scx_dsq on the BPF stack. It has six words, of which four are used.
 struct Iter {
     addr: u64,
 }
 
-/// Word with the cursor's number plus 1; 0 means no cursor.
+/// Index of the word that contains the number of the iteration plus 1. The word is 0 if there is no
+/// iteration.
 const CURSOR: u64 = 0;
-/// Word with the slice for the next move.
+/// Index of the word that contains the slice for the next move.
 const SLICE: u64 = 1;
-/// Word with the vtime for the next move.
+/// Index of the word that contains the vtime for the next move.
 const VTIME: u64 = 2;
-/// Word with flags that say which of the two are set.
+/// Index of the word whose flags say whether the slice and the vtime are set.
 const SET: u64 = 3;
 const HAS_SLICE: u64 = 1;
 const HAS_VTIME: u64 = 2;
-/// Flag of an iteration from the last task to the first (SCX_DSQ_ITER_REV).
+/// Flag that requests an iteration from the last task to the first (SCX_DSQ_ITER_REV).
 const ITER_REV: u64 = 1 << 16;
 
 impl Iter {
@@ -361,11 +369,12 @@ impl Iter {
     }
 }
 
-/// Work of beginning or advancing an iteration, in instructions. It acquires a lock or looks for a
-/// free iterator.
+/// Number of instructions that the running program is charged for each step of an iteration,
+/// including its start. A step acquires a lock or searches for a free iterator.
 const STEP: u64 = 16;
 
-/// Maximum number of iterators. A program's stack has room for far fewer.
+/// Maximum number of iterators at the same time. A program's stack has room for far fewer, so a
+/// program that reaches this number does not destroy its iterators.
 const MAX_ITERATORS: usize = 256;
 
 /// Starts an iteration over a DSQ (bpf_iter_scx_dsq_new). `iter` is the iterator's address. Returns
@@ -431,8 +440,9 @@ pub(crate) fn move_set_vtime(m: &mut Machine, iter: u64, vtime: u64) -> Result<(
     iter.set(m, SET, iter.get(m, SET)? | HAS_VTIME)
 }
 
-/// Moves a task of an iteration to another DSQ (scx_bpf_dsq_move). With SCX_ENQ_DSQ_PRIQ in
-/// `enq_flags` this is scx_bpf_dsq_move_vtime. Returns false if the task is no longer on the DSQ.
+/// Moves a task from the DSQ of an iteration to another DSQ (scx_bpf_dsq_move). With
+/// SCX_ENQ_DSQ_PRIQ in `enq_flags`, this is scx_bpf_dsq_move_vtime(). Returns false if the task is
+/// no longer on the iteration's DSQ.
 pub(crate) fn dsq_move(m: &mut Machine, iter: u64, task: TaskId, dsq_id: u64, enq_flags: u64) -> Result<bool, Fault> {
     let iter = Iter { addr: iter };
     let Some(cursor) = iter.cursor(m)? else {
@@ -478,8 +488,8 @@ pub(crate) fn dsq_move(m: &mut Machine, iter: u64, task: TaskId, dsq_id: u64, en
     Ok(there)
 }
 
-/// Acquires the lock of a DSQ; `Machine::release` releases it. Local DSQs are protected by their
-/// runqueue's lock instead.
+/// Acquires the lock of a DSQ. `Machine::release` releases it. A local DSQ has no lock of its own,
+/// because its runqueue's lock protects it.
 pub(super) fn lock_dsq(m: &mut Machine, dsq: DsqRef) -> HeldLock {
     debug_assert_ne!(dsq, NO_DSQ);
     ops::settle(m);

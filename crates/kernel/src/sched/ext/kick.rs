@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Kicks (scx_bpf_kick_cpu) and waiting until a kicked CPU has rescheduled (SCX_KICK_WAIT).
+//! Kicks, which make other CPUs reschedule (scx_bpf_kick_cpu), and waiting for kicked CPUs
+//! (SCX_KICK_WAIT).
 //!
-//! Kicks are sent after the kernel code that requested them (irq_work). A CPU that waits spins in
-//! the kernel until all CPUs it waits for have rescheduled. A CPU that starts to spin counts as
-//! having rescheduled, so CPUs that wait for each other do not deadlock.
+//! A kick is sent at the end of the kernel code that requested it (irq_work). With SCX_KICK_WAIT,
+//! the sender spins in the kernel until all CPUs that it kicked this way have rescheduled. A CPU
+//! that starts to spin also counts as having rescheduled, so that CPUs that wait for each other do
+//! not deadlock.
 
 use super::{deferred, exit};
 use crate::machine::Machine;
@@ -27,8 +29,8 @@ pub(crate) fn kick_cpu(m: &mut Machine, cpu: CpuId, flags: u64) {
         if flags & (SCX_KICK_PREEMPT | SCX_KICK_WAIT) != 0 {
             exit::error(m, "PREEMPT/WAIT cannot be used with SCX_KICK_IDLE");
         }
-        // A CPU whose runqueue the caller has locked may be about to go idle, so the kick is not
-        // skipped.
+        // If the caller has locked the runqueue of `cpu`, the CPU may be about to go idle. The kick
+        // is then not skipped.
         if m.ext.frame.locked_cpu != Some(cpu) && can_skip_idle_kick(m, cpu) {
             return;
         }
@@ -45,11 +47,11 @@ pub(crate) fn kick_cpu(m: &mut Machine, cpu: CpuId, flags: u64) {
     queue_irq_work(m, this);
 }
 
-/// Number of pending kicks for each CPU of the machine from which on they are merged.
+/// Pending kicks are merged when there are this many times as many kicks as CPUs in the machine.
 const MANY: usize = 4;
 
-/// Orders kicks by target, full ones first, and merges those of the same kind and target. At most
-/// two for each CPU remain.
+/// Sorts kicks: first those without SCX_KICK_IDLE, then those with it, each by target. Merges kicks
+/// of the same kind with the same target, so at most two kicks remain for each CPU.
 fn merge(pending: &mut Vec<(CpuId, u64)>) {
     let key = |&(target, flags): &(CpuId, u64)| (flags & SCX_KICK_IDLE != 0, target);
     pending.sort_by_key(key);
@@ -62,20 +64,22 @@ fn merge(pending: &mut Vec<(CpuId, u64)>) {
     });
 }
 
-/// Returns whether the CPU is busy and will reschedule before it goes idle.
+/// Returns whether a kick with SCX_KICK_IDLE is unnecessary, because the CPU is busy and will
+/// reschedule before it goes idle.
 fn can_skip_idle_kick(m: &Machine, cpu: CpuId) -> bool {
     let rq = &m.rqs[cpu];
     rq.curr != IDLE && !rq.ext.in_balance
 }
 
-/// Requests that run_irq_work() runs for `cpu`, the current CPU, at the end of the current handler.
+/// Requests that run_irq_work() runs for `cpu` at the end of the current handler. `cpu` is the
+/// current CPU.
 pub(super) fn queue_irq_work(m: &mut Machine, cpu: CpuId) {
     if !std::mem::replace(&mut m.rqs[cpu].ext.kicks.queued, true) {
         m.ext.irq_work.push(cpu);
     }
 }
 
-/// Does the work that [`queue_irq_work`] requested.
+/// Sends the kicks and does the other work that [`queue_irq_work`] requested.
 #[cold]
 pub(super) fn run_irq_work(m: &mut Machine) {
     let here = m.this_cpu;
@@ -97,8 +101,8 @@ fn send(m: &mut Machine, cpu: CpuId) {
     if pending.is_empty() {
         return;
     }
-    // Kicks are sent in the order of CPUs. A kick with SCX_KICK_IDLE is dropped if the same CPU
-    // gets a full kick.
+    // Kicks are sent in ascending order of CPU numbers. A kick with SCX_KICK_IDLE is dropped if the
+    // same CPU also gets a kick without this flag.
     merge(&mut pending);
     let (full, if_idle) = pending.split_at(pending.partition_point(|&(_, flags)| flags & SCX_KICK_IDLE == 0));
     let mut wait = false;
@@ -150,7 +154,7 @@ fn kick_one_if_idle(m: &mut Machine, target: CpuId) {
     m.unlock(LockId::Rq(target));
 }
 
-/// Records that `cpu` reschedules, and releases the CPUs that wait for that.
+/// Records that `cpu` reschedules. Releases the CPUs that wait until `cpu` has rescheduled.
 #[inline(always)]
 pub(super) fn kick_sync(m: &mut Machine, cpu: CpuId) {
     let rq = &mut m.rqs[cpu].ext;
@@ -158,13 +162,14 @@ pub(super) fn kick_sync(m: &mut Machine, cpu: CpuId) {
     if !rq.kicks.waiters.is_empty() {
         release_waiters(m, cpu);
     }
-    // The CPU stops spinning, because its current task is being moved away.
+    // `cpu` itself stops spinning, because its current task is being switched out.
     if m.rqs[cpu].spinning {
         end_wait(m, cpu);
     }
 }
 
-/// Schedules the start of a requested wait. It begins after the switch.
+/// Schedules the start of a wait that SCX_KICK_WAIT requested. The wait begins after the context
+/// switch.
 #[inline]
 pub(super) fn after_balance(m: &mut Machine, cpu: CpuId) {
     let kicks = &mut m.rqs[cpu].ext.kicks;
@@ -224,7 +229,7 @@ fn end_wait(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Ends all waits, because the policy ends.
+/// Ends the waits of all CPUs, because the policy ends.
 pub(super) fn end_all_waits(m: &mut Machine) {
     for cpu in m.cpus() {
         let kicks = &mut m.rqs[cpu].ext.kicks;

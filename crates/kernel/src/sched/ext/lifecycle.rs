@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A task's life cycle under a policy.
+//! Calls of the callbacks that inform a policy (BPF scheduler) about the life cycle of a task.
 //!
-//! ops.init_task() is called for new tasks and for all tasks when a policy is loaded. ops.enable()
-//! and ops.disable() are called when a task enters or leaves the class, and ops.exit_task() when it
-//! exits or the policy ends.
+//! - ops.init_task() is called for every new task. When a policy is enabled, it is called for all
+//!   tasks.
+//! - ops.enable() and ops.disable() are called when a task enters or leaves the ext class.
+//! - ops.exit_task() is called when a task exits or the policy ends.
 
 use super::enqueue::clear_direct_dispatch;
 use super::entity::TaskState;
@@ -22,7 +23,7 @@ use bpf::errno::EFAULT;
 use std::mem::{offset_of, size_of};
 use workload::Policy;
 
-/// Calls ops.init_task() and returns 0 or a negative errno (__scx_init_task).
+/// Calls ops.init_task(). Returns 0 or a negative errno (__scx_init_task).
 pub(super) fn init_task(m: &mut Machine, task: TaskId, fork: bool) -> i32 {
     m.scx_entity(task).disallow = false;
     if m.ext.has_op(Op::InitTask) {
@@ -45,7 +46,8 @@ pub(super) fn init_task(m: &mut Machine, task: TaskId, fork: bool) -> i32 {
     0
 }
 
-/// Changes a task's SCHED_EXT to SCHED_NORMAL because ops.init_task() has disallowed it.
+/// Changes a task's scheduling policy from SCHED_EXT to SCHED_NORMAL, because ops.init_task() set
+/// `disallow`.
 fn disallow(m: &mut Machine, task: TaskId, fork: bool) {
     let t = &mut m.tasks[task];
     let wrong = if fork {
@@ -67,7 +69,7 @@ fn disallow(m: &mut Machine, task: TaskId, fork: bool) {
     exit::error(m, message);
 }
 
-/// Returns a task's weight in the policy's scale of 1..=10000, with 100 for nice 0
+/// Returns a task's weight on the scale that sched_ext uses: from 1 to 10000, with 100 for nice 0
 /// (sched_weight_to_cgroup).
 fn cgroup_weight(task: &Task) -> u32 {
     let weight = match task.policy {
@@ -77,7 +79,7 @@ fn cgroup_weight(task: &Task) -> u32 {
     ((weight * 100 + 512) / 1024).clamp(1, 10000)
 }
 
-/// Handles a task that enters the class: ops.enable(), ops.set_weight() (scx_enable_task).
+/// Calls ops.enable() and ops.set_weight() for a task that enters the class (scx_enable_task).
 pub(super) fn enable_task(m: &mut Machine, task: TaskId) {
     m.ext.nr_enabled += 1;
     let weight = cgroup_weight(&m.tasks[task]);
@@ -92,7 +94,7 @@ pub(super) fn enable_task(m: &mut Machine, task: TaskId) {
     m.scx_set_state(task, TaskState::Enabled);
 }
 
-/// Handles a task that leaves the class: ops.disable() (scx_disable_task).
+/// Calls ops.disable() for a task that leaves the class (scx_disable_task).
 fn disable_task(m: &mut Machine, task: TaskId) {
     clear_direct_dispatch(m, task);
     if m.ext.has_op(Op::Disable) {
@@ -105,8 +107,8 @@ fn disable_task(m: &mut Machine, task: TaskId) {
     scx.slice = 0;
 }
 
-/// Calls ops.disable() if necessary and ops.exit_task() (scx_disable_and_exit_task). No callback is
-/// called for the task afterwards.
+/// Calls ops.disable() if the task is in the class, then ops.exit_task()
+/// (scx_disable_and_exit_task). These are the last callbacks that are called for the task.
 pub(super) fn disable_and_exit_task(m: &mut Machine, task: TaskId) {
     let state = m.scx_state(task);
     if matches!(state, TaskState::Init | TaskState::Ready | TaskState::Enabled) {
@@ -125,10 +127,10 @@ pub(super) fn disable_and_exit_task(m: &mut Machine, task: TaskId) {
     m.scx_set_state(task, TaskState::None);
 }
 
-/// Introduces a new task to the policy before it runs (scx_fork, scx_post_fork).
+/// Calls ops.init_task() for a new task before it runs (scx_fork, scx_post_fork).
 ///
 /// # Errors
-/// The negative errno with which the policy refuses the task. The fork then fails.
+/// The negative errno that ops.init_task() returned. The fork fails with it.
 pub(super) fn forked(m: &mut Machine, task: TaskId) -> Result<(), i32> {
     if !m.ext.init_task_enabled {
         return Ok(());
@@ -138,8 +140,8 @@ pub(super) fn forked(m: &mut Machine, task: TaskId) -> Result<(), i32> {
     if result != 0 {
         m.scx_set_state(task, TaskState::None);
         if m.ext.nr_accepted == 0 {
-            // A running system always has tasks, so the kernel would not have enabled a policy that
-            // refuses them.
+            // The policy has not accepted any task yet. A real system always has tasks, so its
+            // kernel would not have enabled a policy that rejects them.
             let t = &m.tasks[task];
             let message = format!(
                 "ops.init_task() failed ({result}) for {}[{}], the first task",
@@ -166,11 +168,11 @@ pub(super) fn dead(m: &mut Machine, task: TaskId) {
     }
 }
 
-/// Frees the local storage of tasks and cgroups without references (__put_task_struct,
-/// css_release).
+/// Frees the BPF local storage of tasks and cgroups that have no references any more
+/// (__put_task_struct, css_release).
 ///
-/// The storage may hold the last reference to other objects. They are put into a queue instead of
-/// freed recursively.
+/// The storage of one object may contain the last reference to another object. That object is added
+/// to a queue, so that the function need not call itself.
 pub(super) fn free_local_storage(m: &mut Machine, owners: impl IntoIterator<Item = u64>) {
     if !m.ext.has_policy() {
         return;
@@ -185,7 +187,8 @@ pub(super) fn free_local_storage(m: &mut Machine, owners: impl IntoIterator<Item
     m.ext.is_freeing = false;
 }
 
-/// Handles a task whose class is now ext (switching_to_scx). The task is off the queue.
+/// Handles a task that has just changed to the ext class (switching_to_scx). The task is not
+/// queued.
 pub(super) fn switching_to(m: &mut Machine, task: TaskId) {
     enable_task(m, task);
     set_cpumask(m, task);
@@ -199,14 +202,15 @@ pub(super) fn set_cpumask(m: &mut Machine, task: TaskId) {
     }
 }
 
-/// Handles a task that is about to leave the class (switched_from_scx). The task is off the queue.
+/// Handles a task that leaves the ext class (switched_from_scx). The task is not queued.
 pub(super) fn switched_from(m: &mut Machine, task: TaskId) {
     if m.scx_state(task) != TaskState::None {
         disable_task(m, task);
     }
 }
 
-/// Updates the task's weight after a change of nice value or policy (reweight_task_scx).
+/// Calls ops.set_weight() after a change of a task's nice value or scheduling policy
+/// (reweight_task_scx).
 pub(super) fn reweight(m: &mut Machine, task: TaskId) {
     if m.tasks[task].class != Class::Ext || m.scx_state(task) != TaskState::Enabled {
         return;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The policy in the machine, from the moment its programs can run until it is removed.
+//! The policy (BPF scheduler) that is in the machine, from the moment its programs can run until it
+//! is removed.
 
 use crate::machine::Machine;
 use crate::policy::callbacks::Op;
@@ -9,10 +10,10 @@ use crate::sched::ext::core::Core;
 use crate::sched::ext::ops_table::{NO_OPS, OpsTable};
 use bpf::engine::Vm;
 
-/// All state that is created and removed with a policy.
+/// All state that exists only together with a policy.
 ///
-/// [`Core::policy`] is the only owner, so a policy that was refused or has ended cannot leave a
-/// callback, a tracing program or a timer behind.
+/// Its only owner is [`Core::policy`]. A policy that was rejected or has ended therefore cannot
+/// leave a callback, a tracing program or a timer behind.
 pub(crate) struct LoadedPolicy {
     pub vm: Vm<Machine>,
     pub ops: OpsTable,
@@ -21,22 +22,22 @@ pub(crate) struct LoadedPolicy {
     pub timers: Timers,
 }
 
-/// Bits that the hot paths test several times in each context switch. All are zero without a
-/// policy.
+/// Bits that are tested several times in each context switch. They are stored together so that the
+/// tests are fast. All are zero if there is no policy.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Active {
-    /// Callbacks that may be called at the moment, by `Op` (SCX_HAS_OP). There are none before the
-    /// policy is enabled or after it is disabled.
+    /// Bit set of the callbacks that may be called at the moment, indexed by `Op` (SCX_HAS_OP). It
+    /// is empty until the policy is enabled and after it is disabled.
     ops: u64,
-    /// Functions with tracing programs at their entry, by `Hook`.
+    /// Bit set of the functions that have a tracing program at their entry, indexed by `Hook`.
     entry: u32,
-    /// Functions with tracing programs at their exit, by `Hook`.
+    /// Bit set of the functions that have a tracing program at their exit, indexed by `Hook`.
     exit: u32,
 }
 
 impl Core {
-    /// Puts a policy into the machine. Its syscall programs can run immediately, its callbacks once
-    /// it is enabled.
+    /// Puts a policy into the machine. Its programs of type syscall can run immediately. Its
+    /// callbacks can run after it has been enabled.
     pub(crate) fn install(&mut self, vm: Vm<Machine>, ops: OpsTable, hooks: Tracing) {
         self.settled_insns = vm.executed();
         self.settled_cost = vm.cost();
@@ -53,11 +54,11 @@ impl Core {
         });
     }
 
-    /// Removes the policy with its callbacks, tracing programs, timers and DSQs. Its DSQs must be
+    /// Removes the policy with its callbacks, tracing programs, timers and DSQs. The DSQs must be
     /// empty.
     ///
-    /// Its code and maps stay readable, as they do in Linux while user space holds their file
-    /// descriptors.
+    /// The policy's code and maps can still be read. In Linux they can be read while user space
+    /// holds their file descriptors.
     pub(crate) fn remove_policy(&mut self) {
         self.active = Active::default();
         if let Some(policy) = self.policy.take() {
@@ -66,7 +67,7 @@ impl Core {
         self.dsqs.destroy_all();
     }
 
-    /// Returns whether programs of a policy can run: it is loaded, being enabled or being disabled.
+    /// Returns whether there is a policy in the machine: being enabled, loaded or being disabled.
     #[inline]
     pub fn has_policy(&self) -> bool {
         self.policy.is_some()
@@ -87,7 +88,7 @@ impl Core {
         self.active.ops >> op as u32 & 1 != 0
     }
 
-    /// Allows calls of those callbacks in `ops` that the policy defines.
+    /// Allows calls of the callbacks in `ops`, as far as the policy defines them.
     pub(super) fn activate_ops(&mut self, ops: impl Iterator<Item = Op>) {
         let table = self.ops();
         let bits = ops
@@ -96,7 +97,8 @@ impl Core {
         self.active.ops |= bits;
     }
 
-    /// Forbids calls of all callbacks. ops.exit() is called without this check.
+    /// Forbids calls of all callbacks. ops.exit() can still be called, because its call does not
+    /// check this.
     pub(super) fn deactivate_ops(&mut self) {
         self.active.ops = 0;
     }
@@ -110,9 +112,11 @@ impl Core {
         &self.policy.as_ref().expect("a policy is loaded").vm
     }
 
-    /// Charges the instruction budget of the running program for work that the host does on its
-    /// behalf, in instructions. Simulated time is not affected. If the budget is used up, the
-    /// engine ends the program at its next backward jump or call. Free if no program runs.
+    /// Charges the running program for work that the simulator does on its behalf, such as a
+    /// search. `work` is a number of instructions. It is subtracted from the budget of instructions
+    /// that one call of a program may execute. When the budget is used up, the program ends with a
+    /// fault at its next backward jump or call. Simulated time is not affected. Does nothing if no
+    /// program runs.
     #[inline]
     pub(crate) fn charge_program(&self, work: u64) {
         if let Some(policy) = &self.policy {
@@ -120,8 +124,9 @@ impl Core {
         }
     }
 
-    /// As [`Core::charge_program`], for going through a mask of `words` words. Short masks are
-    /// free, because charging would take more time than the search.
+    /// Charges the running program like [`Core::charge_program`] for examining a mask of `words`
+    /// words. Does nothing for short masks, because the charge would take more time than the
+    /// search.
     #[inline]
     pub(crate) fn charge_mask(&self, words: u32) {
         const FEW: u32 = 8;
@@ -135,7 +140,8 @@ impl Core {
         self.policy.as_ref().map(|policy| &policy.vm).or(self.last_vm.as_ref())
     }
 
-    /// Returns the loaded policy without a check, for code that runs only while callbacks run.
+    /// Returns the loaded policy without checking that there is one. For code that runs only while
+    /// the policy's callbacks run.
     #[inline(always)]
     pub(super) fn loaded(&self) -> &LoadedPolicy {
         debug_assert!(self.policy.is_some(), "no policy is loaded");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! sched_ext: the scheduling class whose decisions a BPF object makes (kernel/sched/ext of Linux
-//! 7.2).
+//! The sched_ext scheduling class of Linux 7.2 (kernel/sched/ext). A policy makes its decisions.
+//! The policy is a BPF object whose callbacks this class calls.
 //!
 //! | modules | contents |
 //! |---|---|
@@ -11,8 +11,10 @@
 //! | `enable`, `lifecycle`, `bypass` | start and end of a policy, and tasks under it |
 //! | `watchdog`, `exit`, `dump` | failures of a policy |
 //!
-//! This file has the functions of the class and those that the rest of the kernel calls. Not
-//! modelled: sub-schedulers and core scheduling (ops.core_sched_before() is never called).
+//! This file contains the functions of the class (struct sched_class) and the functions that the
+//! rest of the simulated kernel calls.
+//!
+//! Sub-schedulers and core scheduling are not modelled, so ops.core_sched_before() is never called.
 
 mod bypass;
 pub(crate) mod cgroup;
@@ -64,8 +66,8 @@ use crate::simulation::id::{CpuId, TaskId};
 use layout::enums::*;
 use workload::Policy as TaskPolicy;
 
-/// Returns the class of a task, from its policy and from whether a BPF policy is loaded
-/// (task_should_scx).
+/// Returns the class that a task belongs to. It depends on the task's scheduling policy and on
+/// whether a BPF policy is loaded (task_should_scx).
 pub(crate) fn class_for(m: &Machine, task: &Task) -> Class {
     match task.policy {
         TaskPolicy::Deadline | TaskPolicy::Fifo { .. } | TaskPolicy::RoundRobin { .. } => Class::Rt,
@@ -75,14 +77,14 @@ pub(crate) fn class_for(m: &Machine, task: &Task) -> Class {
     }
 }
 
-/// Returns whether the task may change to this policy (scx_check_setscheduler). SCHED_EXT is
-/// refused if ops.init_task() set `disallow`.
+/// Returns whether the task may change to this scheduling policy (scx_check_setscheduler). A change
+/// to SCHED_EXT is refused if ops.init_task() has set `disallow` for the task.
 pub(crate) fn check_setscheduler(m: &Machine, task: TaskId, policy: TaskPolicy) -> bool {
     let wants = matches!(policy, TaskPolicy::Ext { .. });
     !(m.ext.enabled && wants && m.tasks[task].policy != policy && m.scx_entity(task).disallow)
 }
 
-/// Handles a CPU that enters or leaves idle: idle tracking and ops.update_idle().
+/// Updates the idle masks and calls ops.update_idle() when a CPU enters or leaves idle.
 pub(crate) fn update_idle(m: &mut Machine, cpu: CpuId, idle: bool) {
     if !m.ext.enabled {
         return;
@@ -94,15 +96,15 @@ pub(crate) fn update_idle(m: &mut Machine, cpu: CpuId, idle: bool) {
     }
 }
 
-/// Marks an idle CPU as claimable again after it looked for work and found none.
+/// Marks an idle CPU in the idle masks again, after it looked for a task and found none.
 pub(crate) fn stay_idle(m: &mut Machine, cpu: CpuId) {
     if m.ext.enabled && m.rqs[cpu].idle() {
         idle::update(m, cpu, true);
     }
 }
 
-/// Runs after every context switch: updates the current task that BPF programs see and runs tracing
-/// programs.
+/// Runs after every context switch. Updates the current task that BPF programs see, and runs
+/// tracing programs.
 pub(crate) fn sched_switch(m: &mut Machine, cpu: CpuId, prev: TaskId, next: TaskId) {
     mirror::mirror_switch(m, cpu, prev, next);
     tracepoint::sched_switch(m, cpu, prev, next);
@@ -116,8 +118,8 @@ pub(crate) fn irq_work(m: &mut Machine) {
     }
 }
 
-/// Does deferred work after a task was woken and queued on `cpu`, whose runqueue is locked
-/// (task_woken_scx).
+/// Performs deferred work of `cpu` after a task was woken and queued there (task_woken_scx). The
+/// runqueue of `cpu` is locked.
 #[inline]
 pub(crate) fn task_woken(m: &mut Machine, cpu: CpuId, task: TaskId) {
     mirror::mirror_state(m, task);
@@ -126,7 +128,7 @@ pub(crate) fn task_woken(m: &mut Machine, cpu: CpuId, task: TaskId) {
     }
 }
 
-/// Runs tracing programs at every tick, whatever class the current task has.
+/// Runs tracing programs at every tick, regardless of the current task's class.
 pub(crate) fn tick(m: &mut Machine, cpu: CpuId) {
     tracepoint::sched_tick(m, cpu);
 }
@@ -135,7 +137,7 @@ pub(crate) fn watchdog(m: &mut Machine) {
     watchdog::run(m);
 }
 
-/// Handles the event of deferred work on a CPU.
+/// Handles the event that starts deferred work on a CPU.
 pub(crate) fn deferred(m: &mut Machine, cpu: CpuId) {
     m.enter(cpu);
     deferred::arrived(m, cpu);
@@ -148,10 +150,10 @@ pub(crate) fn task_created(m: &mut Machine, task: TaskId) {
     m.scx_init_entity(task);
 }
 
-/// Introduces a new task to the policy (scx_fork, scx_post_fork).
+/// Passes a new task to the policy (scx_fork, scx_post_fork).
 ///
 /// # Errors
-/// The negative errno with which the policy refuses the task.
+/// The negative errno that ops.init_task() returned, if it failed.
 pub(crate) fn post_fork(m: &mut Machine, task: TaskId) -> Result<(), i32> {
     lifecycle::forked(m, task)
 }
@@ -160,13 +162,13 @@ pub(crate) fn task_renamed(m: &mut Machine, task: TaskId) {
     mirror::mirror_exec(m, task);
 }
 
-/// Ends the policy's access to a dead task: ops.disable() and ops.exit_task() (sched_ext_dead).
+/// Calls ops.disable() and ops.exit_task() for a dead task (sched_ext_dead).
 pub(crate) fn task_dead(m: &mut Machine, task: TaskId) {
     lifecycle::dead(m, task);
     mirror::mirror_reparent(m, task);
 }
 
-/// Frees the local storage of a task without references (__put_task_struct).
+/// Frees the BPF local storage of a task that has no references any more (__put_task_struct).
 pub(crate) fn free_task_storage(m: &mut Machine, task: TaskId) {
     let addr = m.tasks[task].addr;
     lifecycle::free_local_storage(m, [addr]);
@@ -177,7 +179,8 @@ pub(crate) fn task_cpu_changed(m: &mut Machine, task: TaskId) {
     tracepoint::sched_migrate_task(m, task, m.tasks[task].cpu);
 }
 
-/// Handles a task whose class has just changed from `from`. The task is off the queues.
+/// Handles a task whose class has just changed. `from` is its previous class. The task is not
+/// queued.
 pub(crate) fn switching_class(m: &mut Machine, task: TaskId, from: Class) {
     debug_assert_ne!(m.tasks[task].class, from);
     if m.tasks[task].class == Class::Ext {
@@ -192,20 +195,20 @@ pub(crate) fn params_changed(m: &mut Machine, task: TaskId) {
     lifecycle::reweight(m, task);
 }
 
-/// Handles a CPU that has come online. Tasks can be queued there.
+/// Handles a CPU that has come online. From now on, tasks can be queued on it.
 pub(crate) fn cpu_online(m: &mut Machine, cpu: CpuId) {
     m.rqs[cpu].ext.online = true;
     hotplug(m, cpu, true);
 }
 
-/// Handles a CPU that goes offline. Its tasks are still there.
+/// Handles a CPU that goes offline. Its tasks have not been moved away yet.
 pub(crate) fn cpu_offline(m: &mut Machine, cpu: CpuId) {
     hotplug(m, cpu, false);
     m.rqs[cpu].ext.online = false;
 }
 
-/// Calls ops.cpu_online() or ops.cpu_offline(). A policy without the callback is ended
-/// (handle_hotplug).
+/// Calls ops.cpu_online() or ops.cpu_offline(). If the policy does not define the callback, ends
+/// the policy (handle_hotplug).
 fn hotplug(m: &mut Machine, cpu: CpuId, online: bool) {
     m.ext.hotplug_seq += 1;
     if m.ext.state == EnableState::Disabled {
@@ -236,27 +239,27 @@ pub fn sysrq_reset(m: &mut Machine) {
     exit::exit_on(m, Kind::Sysrq, 0, -1, "");
 }
 
-/// Does nothing: a task that became runnable next to another ext task waits for its turn
-/// (wakeup_preempt_scx). [`preempted_by_class`] handles tasks of higher classes.
+/// Does nothing: an ext task that becomes runnable does not preempt another ext task
+/// (wakeup_preempt_scx). [`preempted_by_class`] handles preemption by tasks of higher classes.
 pub(crate) fn wakeup_preempt(_m: &mut Machine, _cpu: CpuId, _task: TaskId, _flags: u32) {}
 
-/// Handles the preemption of the current task of `cpu` by a higher class. Tasks with SCX_ENQ_IMMED
-/// go back to the policy.
+/// Handles the preemption of the current task of `cpu` by a task of a higher class. Tasks that were
+/// inserted with SCX_ENQ_IMMED go back to the policy.
 pub(crate) fn preempted_by_class(m: &mut Machine, cpu: CpuId) {
     if m.rqs[cpu].ext.nr_immed > 0 {
         deferred::schedule_reenq_local(m, cpu);
     }
 }
 
-/// Does nothing: inherited values are set when the task is introduced to the policy.
+/// Does nothing: a new task's inherited values are set when the task is passed to the policy.
 pub(crate) fn task_fork(_m: &mut Machine, _task: TaskId) {}
 
 pub(crate) fn switched_from(m: &mut Machine, _cpu: CpuId, task: TaskId) {
     lifecycle::switched_from(m, task);
 }
 
-/// Reschedules if the task is queued and the CPU runs a task of a lower class. `switching_class`
-/// has done the rest.
+/// Reschedules `cpu` if the task is queued there and the CPU runs a task of a lower class. All
+/// other work of the change was done by `switching_class`.
 pub(crate) fn switched_to(m: &mut Machine, cpu: CpuId, task: TaskId) {
     if m.tasks[task].on_rq && m.rqs[cpu].curr != task && m.curr_class(cpu) > Class::Ext {
         m.resched_curr(cpu);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Calls of the policy's callbacks, which [`callbacks`](crate::policy::callbacks) lists.
+//! Calls the callbacks of the policy (BPF scheduler). [`callbacks`](crate::policy::callbacks) lists
+//! them.
 //!
-//! A call sets the kfuncs that are allowed and the task that the callback operates on, and runs the
-//! program. It then charges the current CPU for the callback, its instructions and the functions it
-//! called. If the program faults, the policy ends with an error and the callback returns 0.
+//! Before the call, the code here records which kfuncs are allowed and which task the callback
+//! operates on. After the call, it charges the current CPU for the callback, its instructions and
+//! the functions that it called. If the program faults, the policy ends with an error and the
+//! result of the callback is 0.
 
 use super::exit;
 use super::ops_table::*;
@@ -13,7 +15,8 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::engine::Vm;
 use bpf::fault::Fault;
 
-/// Calls a callback that operates on no task, with no runqueue locked. Returns 0 if it faults.
+/// Calls a callback that operates on no task, without a locked runqueue. Returns 0 if the callback
+/// faults.
 pub(crate) fn call<const N: usize>(m: &mut Machine, op: Op, args: &[u64; N]) -> u64 {
     call_framed(m, op, Frame::NONE, args).unwrap_or(0)
 }
@@ -32,7 +35,7 @@ pub(crate) fn call_task<const N: usize>(m: &mut Machine, op: Op, task: TaskId, a
     call_framed(m, op, Frame::about(task, Some(cpu)), args).unwrap_or(0)
 }
 
-/// Calls a callback with two arguments: `first` and a pointer to a struct with the contents
+/// Calls a callback with two arguments: `first`, and a pointer to a struct whose content is
 /// `bytes`.
 pub(crate) fn call_with_struct(m: &mut Machine, op: Op, frame: Frame, first: u64, bytes: &[u8]) -> Option<u64> {
     let called = Vm::with_stack(m, bytes, |m, addr| Ok(call_framed(m, op, frame, &[first, addr])));
@@ -45,14 +48,14 @@ pub(crate) fn call_with_struct(m: &mut Machine, op: Op, frame: Frame, first: u64
     }
 }
 
-/// Calls a callback. Returns `None` if it faults, which ends the policy.
+/// Calls a callback. If it faults, the policy ends and the result is `None`.
 #[inline(always)]
 pub(crate) fn call_framed<const N: usize>(m: &mut Machine, op: Op, frame: Frame, args: &[u64; N]) -> Option<u64> {
     if m.ext.frame.op.is_some() {
         return call_nested(m, op, frame.locked_cpu, frame.task, *args);
     }
     let (result, _) = invoke(m, op, frame, args);
-    // The count of nested instructions is meaningless outside of callbacks.
+    // The number of nested instructions is needed only inside of callbacks.
     let running = &mut m.ext.frame;
     running.op = None;
     running.locked_cpu = None;
@@ -60,7 +63,7 @@ pub(crate) fn call_framed<const N: usize>(m: &mut Machine, op: Op, frame: Frame,
     result
 }
 
-/// Calls a callback while another one is running.
+/// Calls a callback while another callback is running.
 #[inline(never)]
 fn call_nested<const N: usize>(
     m: &mut Machine,
@@ -78,14 +81,14 @@ fn call_nested<const N: usize>(
     result
 }
 
-/// Calls a callback and returns its result and the number of executed instructions. The frame keeps
-/// the values of this call.
+/// Calls a callback. Returns its result and the number of instructions that it executed. Afterwards
+/// `m.ext.frame` still has the values of this call.
 #[inline(always)]
 fn invoke<const N: usize>(m: &mut Machine, op: Op, frame: Frame, args: &[u64; N]) -> (Option<u64>, u64) {
     let function = m.ext.loaded().ops.functions[op as usize];
     debug_assert_ne!(function, ABSENT, "ops.{} is not there", op.name());
-    // The fields are set one by one. Copying the frame would load in one piece what was just stored
-    // in parts, which stalls the host CPU.
+    // The fields are set one by one. A copy of the whole frame would load in one piece what was
+    // just stored in parts. Such a load stalls the CPU of the computer that runs the simulation.
     let running = &mut m.ext.frame;
     running.op = Some(op);
     running.locked_cpu = frame.locked_cpu;
@@ -98,8 +101,8 @@ fn invoke<const N: usize>(m: &mut Machine, op: Op, frame: Frame, args: &[u64; N]
     (result, insns)
 }
 
-/// Executes a callback's function. Returns its result, the number of executed instructions, and the
-/// number without nested callbacks.
+/// Executes the function of a callback. Returns three values: its result, the number of
+/// instructions that it executed, and the same number without nested callbacks.
 #[inline(always)]
 fn execute<const N: usize>(m: &mut Machine, op: Op, function: usize, args: &[u64; N]) -> (Option<u64>, u64, u64) {
     let before = m.ext.settled_insns;
@@ -114,7 +117,8 @@ fn execute<const N: usize>(m: &mut Machine, op: Op, function: usize, args: &[u64
     (result, insns, own)
 }
 
-/// Does the rest of [`invoke`] if the trace contains details, such as a record for each callback.
+/// Performs the call of [`invoke`] if the trace contains details. It then has a record for each
+/// callback.
 #[inline(never)]
 fn invoke_recorded<const N: usize>(m: &mut Machine, op: Op, function: usize, args: &[u64; N]) -> (Option<u64>, u64) {
     let began = m.local_time(m.this_cpu);
@@ -138,8 +142,9 @@ fn failed(m: &mut Machine, op: Op) {
     exit::fault(m, &format!("ops.{}()", op.name()), &fault);
 }
 
-/// Runs BPF code other than callbacks in a context and charges the current CPU. Returns the result
-/// and the number of executed instructions, including nested calls.
+/// Runs BPF code that is not a callback, and charges the current CPU for it. `contexts` says which
+/// kfuncs are allowed. Returns the result and the number of executed instructions, including nested
+/// calls.
 #[inline]
 pub(crate) fn run<R>(
     m: &mut Machine,
@@ -158,8 +163,8 @@ pub(crate) fn run<R>(
     (result, m.ext.settled_insns - before)
 }
 
-/// Charges the current CPU for BPF code executed since the last charge. Functions that read the
-/// CPU's local time (locks, IPIs) call this first.
+/// Charges the current CPU for the BPF code that was executed since the last charge. Functions that
+/// need the exact time on this CPU, for example for locks and IPIs, call this first.
 #[inline]
 pub(crate) fn settle(m: &mut Machine) {
     if m.ext.loaded().vm.executed() != m.ext.settled_insns {
@@ -167,7 +172,7 @@ pub(crate) fn settle(m: &mut Machine) {
     }
 }
 
-/// Charges the current CPU for BPF code executed since the last charge, plus `ns`.
+/// Charges the current CPU for the BPF code that was executed since the last charge, plus `ns`.
 #[inline]
 fn settle_with(m: &mut Machine, ns: u64) {
     let vm = &m.ext.loaded().vm;
@@ -181,7 +186,7 @@ fn settle_with(m: &mut Machine, ns: u64) {
     m.charge_insns(cpu, insns);
 }
 
-/// Returns the time that [`settle`] would charge now, ns.
+/// Returns the time in ns that a call of [`settle`] would charge now.
 pub(crate) fn unsettled_ns(m: &Machine) -> u64 {
     let Some(policy) = &m.ext.policy else {
         return 0;

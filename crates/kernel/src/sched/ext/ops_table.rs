@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The callbacks of a policy (struct sched_ext_ops), and the context of a callback that is running.
+//! The table of the callbacks of a policy (BPF scheduler), which is a struct sched_ext_ops, and
+//! information about the callback that is running.
 
 use crate::machine::Machine;
 use crate::policy::callbacks::OPS;
@@ -7,10 +8,10 @@ pub use crate::policy::callbacks::{NAMES, NR_OPS, Op, kf};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::engine::Vm;
 
-/// Stands for a callback that the policy does not have.
+/// Value of `functions` for a callback that the policy does not define.
 pub(crate) const ABSENT: u32 = u32::MAX;
 
-/// A policy's struct sched_ext_ops.
+/// The content of a policy's struct sched_ext_ops.
 #[derive(Clone, Debug)]
 pub struct OpsTable {
     pub(crate) functions: [u32; NR_OPS],
@@ -19,7 +20,8 @@ pub struct OpsTable {
     pub timeout_ms: u32,
     /// ops.exit_dump_len, bytes; 0 stands for 32 KiB.
     pub exit_dump_len: u32,
-    /// Number of hotplug events that the policy expects; 0 turns the check off.
+    /// Number of hotplug events that have happened before the policy was opened, according to the
+    /// policy. 0 turns this check off.
     pub hotplug_seq: u64,
     /// ops.dispatch_max_batch; 0 stands for 32.
     pub dispatch_max_batch: u32,
@@ -28,7 +30,7 @@ pub struct OpsTable {
     pub(crate) name: String,
 }
 
-/// The table while no policy is loaded: it has no callbacks.
+/// The table that is used while no policy is loaded. It contains no callbacks.
 pub(super) static NO_OPS: OpsTable = OpsTable {
     functions: [ABSENT; NR_OPS],
     flags: 0,
@@ -47,7 +49,7 @@ impl Default for OpsTable {
 }
 
 impl OpsTable {
-    /// Sets a callback to an index into the policy's functions.
+    /// Sets the function of a callback. `function` is an index into the policy's functions.
     pub fn set(&mut self, op: Op, function: usize) {
         self.functions[op as usize] = function as u32;
     }
@@ -64,23 +66,23 @@ impl OpsTable {
         &self.name
     }
 
-    /// Returns whether the policy has this callback.
+    /// Returns whether the policy defines this callback.
     pub fn defines(&self, op: Op) -> bool {
         self.functions[op as usize] != ABSENT
     }
 
-    /// Returns the function of a callback, if the policy has it.
+    /// Returns the function of a callback, or `None` if the policy does not define the callback.
     pub(crate) fn function(&self, op: Op) -> Option<usize> {
         self.defines(op).then(|| self.functions[op as usize] as usize)
     }
 }
 
-/// Returns the callbacks that are enabled after ops.init().
+/// Returns the callbacks that are allowed after ops.init() has succeeded.
 pub(super) fn hotplug_ops() -> impl Iterator<Item = Op> {
     [Op::CpuOnline, Op::CpuOffline].into_iter()
 }
 
-/// Returns the callbacks that are enabled before tasks are introduced to the policy.
+/// Returns the callbacks that are allowed before existing tasks are passed to the policy.
 pub(super) fn normal_ops() -> impl Iterator<Item = Op> {
     OPS.into_iter().filter(|&op| op < Op::CpuOnline)
 }
@@ -89,11 +91,12 @@ pub(super) fn normal_ops() -> impl Iterator<Item = Op> {
 pub struct Policy {
     pub vm: Vm<Machine>,
     pub ops: OpsTable,
-    /// Whether the callbacks are a struct sched_ext_ops_cid.
+    /// Whether the policy is defined with a struct sched_ext_ops_cid.
     pub cid: bool,
 }
 
-/// Number of calls of a callback, and of instructions that it executed, without nested callbacks.
+/// Number of calls of a callback and of the instructions that it executed. Instructions of nested
+/// callbacks are not included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Called {
     pub count: u64,
@@ -109,7 +112,7 @@ impl Called {
     }
 }
 
-/// The callback that is running.
+/// The callback that is running, and what it was called for.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
     /// The callback; `None` outside of callbacks.
@@ -118,12 +121,12 @@ pub struct Frame {
     pub locked_cpu: Option<CpuId>,
     /// Task on which the callback operates (current->scx.kf_tasks), or IDLE.
     pub task: TaskId,
-    /// Number of instructions executed by callbacks nested in this one.
+    /// Number of instructions that were executed by callbacks called during this one.
     pub(crate) nested: u64,
 }
 
 impl Frame {
-    /// Frame with no runqueue locked and no task.
+    /// The frame of a callback that is called without a locked runqueue and for no task.
     pub const NONE: Frame = Frame {
         op: None,
         locked_cpu: None,
@@ -131,7 +134,7 @@ impl Frame {
         nested: 0,
     };
 
-    /// Returns a frame with the runqueue of `cpu` locked.
+    /// Returns the frame of a callback that is called with the runqueue of `cpu` locked.
     pub fn locked(cpu: CpuId) -> Frame {
         Frame {
             locked_cpu: Some(cpu),
@@ -139,7 +142,7 @@ impl Frame {
         }
     }
 
-    /// Returns a frame for a callback that operates on `task`. `cpu` is the CPU whose runqueue the
+    /// Returns the frame of a callback that operates on `task`. `cpu` is the CPU whose runqueue the
     /// caller has locked, if any.
     pub fn about(task: TaskId, cpu: Option<CpuId>) -> Frame {
         Frame {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Access to a task's sched_ext state ([`entity`](super::entity)).
+//! Functions to read and change a task's sched_ext state (see [`entity`](super::entity)).
 
 use super::entity::*;
 use crate::machine::Machine;
@@ -35,7 +35,8 @@ impl Machine {
         }
     }
 
-    /// Sets the state of a task and checks that the transition is allowed (scx_set_task_state).
+    /// Sets the life-cycle state of a task. Builds with debug assertions check that the transition
+    /// is allowed (scx_set_task_state).
     pub(super) fn scx_set_state(&self, task: TaskId, state: TaskState) {
         let before = self.scx_state(task);
         debug_assert!(
@@ -56,7 +57,7 @@ impl Machine {
         scx.flags = scx.flags & !(SCX_TASK_STATE_MASK as u32) | state as u32;
     }
 
-    /// Initializes the fields of a new task's entity that are not zero (init_scx_entity).
+    /// Sets the fields of a new task's entity that do not start with zero (init_scx_entity).
     pub(super) fn scx_init_entity(&mut self, task: TaskId) {
         let runnable_at = self.jiffies();
         let scx = self.scx_entity(task);
@@ -69,7 +70,7 @@ impl Machine {
         self.now / self.tick_ns()
     }
 
-    /// Puts a task at the end of the list of waiting tasks.
+    /// Adds a task to the end of its CPU's list of waiting tasks.
     #[inline]
     pub(super) fn set_task_runnable(&mut self, task: TaskId) {
         let scx = self.scx_entity(task);
@@ -83,8 +84,8 @@ impl Machine {
         entity.runnable = self.ext.nr_became_runnable;
     }
 
-    /// Removes a task from the list of waiting tasks. `reset` says that the task runs, so that its
-    /// next wait starts anew.
+    /// Removes a task from its CPU's list of waiting tasks. `reset` says that the task runs now.
+    /// The watchdog then measures the next wait of the task from zero.
     #[inline]
     pub(super) fn clr_task_runnable(&mut self, task: TaskId, reset: bool) {
         if reset {
@@ -93,8 +94,8 @@ impl Machine {
         self.tasks[task].ext.runnable = 0;
     }
 
-    /// Returns each CPU's waiting tasks in the order in which their waits began. This examines all
-    /// tasks, so it is for rare uses.
+    /// Returns each CPU's waiting tasks, longest wait first. This examines all tasks, so it should
+    /// be called rarely.
     pub(super) fn runnable_lists(&self) -> Vec<Vec<TaskId>> {
         let mut lists = vec![Vec::new(); self.rqs.len()];
         for (task, t) in self.tasks.numbered().filter(|(_, t)| t.ext.runnable != 0) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The watchdog: it ends a policy that leaves a runnable task waiting for too long.
+//! The watchdog, which ends a policy (BPF scheduler) that does not run a runnable task for too
+//! long.
 
 use super::exit::{self};
 use crate::machine::Machine;
@@ -7,7 +8,7 @@ use crate::sched::ext::core::EnableState;
 use crate::sched::ext::exit_info::Kind;
 use crate::simulation::event::Event;
 
-/// Starts the watchdog. It checks all tasks twice during the policy's timeout.
+/// Starts the watchdog. Its interval is half of the policy's timeout.
 pub(super) fn start(m: &mut Machine) {
     let (now, interval) = (m.now, interval(m));
     m.ext.watchdog_due = now + interval;
@@ -20,7 +21,7 @@ fn interval(m: &Machine) -> u64 {
 
 /// Ends the policy if a task has waited longer than the timeout (scx_watchdog_workfn).
 pub(super) fn run(m: &mut Machine) {
-    // The event belongs to the watchdog of an earlier policy.
+    // An event with another time belongs to the watchdog of an earlier policy.
     if m.ext.state == EnableState::Disabled || m.now != m.ext.watchdog_due {
         return;
     }

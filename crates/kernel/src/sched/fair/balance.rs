@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Load balancing within one scheduling domain: finding the busiest group, its busiest CPU and the
-//! amount to move (sched_balance_rq).
+//! Load balancing within one scheduling domain (sched_balance_rq). Finds the domain's busiest group
+//! and the busiest CPU of that group, and calculates how much load to move from there.
 
 use super::detach::{self, Detach};
 use super::domains::{Group, Level, Span};
@@ -10,12 +10,12 @@ use super::load::capacity_greater;
 use crate::machine::Machine;
 use crate::simulation::id::CpuId;
 
-/// Limit of the balancing interval if all tasks are pinned, ms.
+/// Upper limit of the balancing interval while no task can be moved because all are pinned, in ms.
 const MAX_PINNED_INTERVAL_MS: u64 = 512;
 /// Number of tasks that one balancing run examines (sysctl_sched_nr_migrate).
 const NR_MIGRATE: u32 = 32;
 
-/// State of the CPU that pulls tasks (cpu_idle_type).
+/// State of the CPU that wants to pull tasks (cpu_idle_type).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IdleType {
     Busy,
@@ -23,7 +23,7 @@ pub(super) enum IdleType {
     NewlyIdle,
 }
 
-/// Unit of `imbalance` (migration_type).
+/// Unit in which `imbalance` is measured (migration_type).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Migrate {
     Load,
@@ -35,16 +35,16 @@ pub(super) enum Migrate {
 /// State of one balancing run (struct lb_env).
 pub(super) struct Env {
     pub dst_cpu: CpuId,
-    /// CPU whose domain is balanced.
+    /// CPU on behalf of which the domain is balanced.
     pub cpu: CpuId,
-    /// Level of that domain, from 0 for the smallest.
+    /// Level of the domain; the smallest domain of a CPU has level 0.
     pub level: usize,
     pub idle: IdleType,
     pub kind: Migrate,
     pub imbalance: i64,
     pub src_cpu: CpuId,
-    /// CPUs excluded from this run: destinations that were tried already, and sources whose tasks
-    /// are all pinned.
+    /// CPUs that are excluded from this run. They are destinations that have been tried, and
+    /// sources with only pinned tasks.
     pub excluded: Vec<CpuId>,
 }
 
@@ -53,12 +53,12 @@ impl Env {
         m.domains.domain_span(self.cpu, self.level)
     }
 
-    /// Returns this CPU's state of the domain.
+    /// Returns the state of the domain for `cpu`.
     pub fn domain<'a>(&self, m: &'a mut Machine) -> &'a mut Level {
         &mut m.domains.levels[self.cpu.index()][self.level]
     }
 
-    /// Returns whether a CPU takes part in this run.
+    /// Returns whether this run may use a CPU as source or destination.
     fn usable(&self, m: &Machine, cpu: CpuId) -> bool {
         m.online_cpus.contains(cpu) && (self.excluded.is_empty() || !self.excluded.contains(&cpu))
     }
@@ -67,8 +67,8 @@ impl Env {
         self.idle != IdleType::Busy
     }
 
-    /// Returns the CPU's own group in the domain above. The group records whether affinity kept
-    /// this domain from being balanced.
+    /// Returns the group that represents this domain in the next larger domain. That group records
+    /// whether affinities prevented the balancing of this domain.
     fn parent_group<'a>(&self, m: &'a mut Machine) -> Option<&'a mut Group> {
         let above = m.domains.levels[self.cpu.index()].get(self.level + 1)?;
         Some(&mut m.domains.spans[above.span as usize].groups[above.local as usize])
@@ -83,9 +83,9 @@ struct SpanStats {
     total_capacity: u64,
 }
 
-/// Pulls tasks to `cpu` within its domain of this level and returns their number.
+/// Pulls tasks to `cpu` from its domain of this level. Returns their number.
 ///
-/// `continue_balancing` becomes false if another CPU of the group should balance instead.
+/// Sets `continue_balancing` to false if another CPU of the group has to balance this domain.
 pub(super) fn balance_rq(
     m: &mut Machine,
     cpu: CpuId,
@@ -129,7 +129,8 @@ pub(super) fn balance_rq(
                 if env.imbalance <= 0 {
                     break;
                 }
-                // Tasks that may not run on this CPU may run on another CPU of the group.
+                // The remaining tasks may not run on this CPU, but some may run on another CPU of
+                // its group. The run continues with that CPU as destination.
                 env.excluded.push(env.dst_cpu);
                 env.dst_cpu = other;
                 state.left = nr.min(NR_MIGRATE);
@@ -169,8 +170,8 @@ fn local_group<'a>(m: &'a Machine, env: &Env) -> &'a Group {
     &m.domains.spans[domain.span as usize].groups[domain.local as usize]
 }
 
-/// Updates failure count and interval after an imbalance was found, and starts active balancing if
-/// necessary.
+/// Ends a run that found an imbalance. Updates the failure count and the interval of the domain.
+/// Starts active balancing if it is necessary.
 fn finish(m: &mut Machine, env: &Env, moved: u32, state: &Detach) {
     let mut pushed = false;
     if moved > 0 {
@@ -194,9 +195,9 @@ fn finish(m: &mut Machine, env: &Env, moved: u32, state: &Detach) {
     }
 }
 
-/// Records that the domain is balanced (out_balanced in sched_balance_rq).
+/// Ends a run that found no imbalance (out_balanced in sched_balance_rq).
 fn balanced(m: &mut Machine, env: &Env, state: &Detach) {
-    // A problem with affinity that was found in this run stays recorded.
+    // If affinities prevented the balancing in this run, the group keeps that record.
     if !state.all_pinned
         && let Some(group) = env.parent_group(m)
     {
@@ -205,7 +206,7 @@ fn balanced(m: &mut Machine, env: &Env, state: &Detach) {
     all_pinned(m, env, state.all_pinned);
 }
 
-/// Resets the failure count and increases the interval (out_all_pinned in sched_balance_rq).
+/// Resets the failure count and lengthens the interval (out_all_pinned in sched_balance_rq).
 fn all_pinned(m: &mut Machine, env: &Env, all_pinned: bool) {
     env.domain(m).nr_balance_failed = 0;
     widen_interval(m, env, all_pinned);
@@ -223,8 +224,8 @@ fn widen_interval(m: &mut Machine, env: &Env, all_pinned: bool) {
     }
 }
 
-/// Returns whether `env.dst_cpu` is the CPU that balances for its group: the first CPU on an idle
-/// core, or the first idle CPU, or the first CPU.
+/// Returns whether `env.dst_cpu` is the CPU that balances on behalf of its group. This is the first
+/// CPU on a fully idle core, otherwise the first idle CPU, otherwise the first CPU of the group.
 pub(super) fn should_we_balance(m: &Machine, env: &Env) -> bool {
     if !env.usable(m, env.dst_cpu) {
         return false;
@@ -249,8 +250,8 @@ pub(super) fn should_we_balance(m: &Machine, env: &Env) -> bool {
     idle_smt.or(first) == Some(env.dst_cpu)
 }
 
-/// Returns the statistics of a group (update_sg_lb_stats). Each CPU examined costs a cache line by
-/// its distance.
+/// Returns the statistics of a group (update_sg_lb_stats). For each examined CPU, charges the
+/// current CPU with the transfer of one cache line from there.
 pub(super) fn group_stats(m: &mut Machine, env: &Env, index: usize, local: bool) -> Stats {
     let domain = &m.domains.levels[env.cpu.index()][env.level];
     let top = env.level + 1 == m.domains.levels[env.cpu.index()].len();
@@ -335,8 +336,8 @@ fn span_stats(m: &mut Machine, env: &Env) -> SpanStats {
     all
 }
 
-/// Sets the number of CPUs of the LLC that a wake-up scans. It is 0 at 85 % utilization
-/// (update_idle_cpu_scan).
+/// Sets the number of CPUs of the LLC that the search for an idle CPU examines at a wake-up. The
+/// number falls with utilization and is 0 from 85 % on (update_idle_cpu_scan).
 fn update_idle_scan(m: &mut Machine, env: &Env, util: u64) {
     let span = env.span(m);
     let (weight, pct) = (u64::from(span.weight), span.imbalance_pct);
@@ -348,7 +349,7 @@ fn update_idle_scan(m: &mut Machine, env: &Env, util: u64) {
     }
 }
 
-/// Returns whether group `index` is is_busier than the busiest group so far
+/// Returns whether group `index` is busier than the busiest group found so far
 /// (update_sd_pick_busiest).
 fn is_busier(m: &Machine, env: &Env, all: &SpanStats, index: usize, stats: &Stats) -> bool {
     if stats.nr_fair == 0 {
@@ -363,7 +364,8 @@ fn is_busier(m: &Machine, env: &Env, all: &SpanStats, index: usize, stats: &Stat
         if stats.kind == GroupType::MisfitTask && !helps {
             return false;
         }
-        // A faster CPU with a single task is left alone.
+        // A group of faster CPUs with at most one task per CPU keeps its tasks. They would run
+        // slower on this CPU.
         if stats.kind <= GroupType::FullyBusy && capacity_greater(stats.min_capacity, capacity) {
             return false;
         }
@@ -388,8 +390,9 @@ fn is_busier(m: &Machine, env: &Env, all: &SpanStats, index: usize, stats: &Stat
     }
 }
 
-/// Returns the difference in running tasks, weighted by cores, if this CPU is idle and could take
-/// some.
+/// Returns how many running tasks the busiest group has in excess of the local group. Groups with
+/// different numbers of cores are compared by tasks per core. The result is 0 if this CPU is not
+/// idle.
 fn sibling_imbalance(env: &Env, busiest: (&Group, &Stats), local: (&Group, &Stats)) -> i64 {
     if !env.idle() || busiest.1.nr_running == 0 {
         return 0;
@@ -409,7 +412,8 @@ fn sibling_imbalance(env: &Env, busiest: (&Group, &Stats), local: (&Group, &Stat
     }
 }
 
-/// Returns the group to pull from. The kind and size of the imbalance are stored in `env`.
+/// Returns the group from which tasks are pulled. Stores the kind and the size of the imbalance in
+/// `env`.
 fn find_src_group(m: &mut Machine, env: &mut Env) -> Option<usize> {
     let all = span_stats(m, env);
     let (index, busiest) = all.busiest?;
@@ -481,7 +485,7 @@ fn amount(
     }
     let mut local_load = local.avg_load;
     if local.kind < GroupType::Overloaded {
-        // Taking load would make the local group overloaded.
+        // With more load, the local group could become overloaded.
         local_load = local.load * 1024 / local.capacity.max(1);
         if local_load >= busiest.avg_load || local_load >= average {
             return (Migrate::Load, 0);
@@ -531,8 +535,8 @@ fn find_src_rq(m: &mut Machine, env: &Env, group: usize) -> Option<CpuId> {
     busiest
 }
 
-/// Returns whether the current task of the source CPU must be stopped and moved
-/// (need_active_balance).
+/// Returns whether active balancing is necessary: the stopper then interrupts the current task of
+/// the source CPU and moves a task away (need_active_balance).
 fn need_active_balance(m: &Machine, env: &Env) -> bool {
     let span = env.span(m);
     let failed = m.domains.levels[env.cpu.index()][env.level].nr_balance_failed;

@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! cpu.max: a limit of `quota` ns of CPU time in each period, for a group on all CPUs together (CFS
-//! bandwidth control).
+//! CFS bandwidth control (cpu.max). A group and its descendants may use `quota` ns of CPU time in
+//! each period, summed over all CPUs.
 //!
-//! While tasks of the group or of groups in it run on a CPU, the CPU takes slices of 5 ms from the
-//! group's pool. When the pool is empty, the CPU's queue is throttled until the period timer
-//! refills the pool. A queue that becomes empty returns all but 1 ms to the pool, and throttled
-//! CPUs get that time 5 ms later.
+//! How it works:
+//! - Each group has a pool of runtime, which the period timer refills.
+//! - While tasks of the group run on a CPU, the CPU's queue of the group takes slices of 5 ms from
+//!   the pool.
+//! - If the queue needs runtime and the pool is empty, the queue is throttled until the pool is
+//!   refilled.
+//! - A queue that becomes empty returns all but 1 ms of its runtime to the pool. Throttled queues
+//!   get this runtime 5 ms later.
 //!
-//! A throttled queue stays where it is, as in Linux since 6.18. Each of its tasks leaves the queue
-//! when it is picked and is about to return to user space. There it waits, not counted in its CPU's
-//! `nr_running`, until there is runtime again.
+//! As in Linux since 6.18, a throttled queue is not removed from the queue above it, which is that
+//! of the parent group. Instead, each of its tasks is dequeued when it is picked and is about to
+//! return to user space. The task then waits in a list of the group until there is runtime. It does
+//! not count in `nr_running`.
 //!
-//! Differences to Linux:
-//! - A simulated task spends no time in the kernel between being picked and returning to user
-//!   space. It therefore leaves without having run, at the cost of a context switch and a
-//!   schedule(). It never leaves while it holds a kernel lock.
-//! - Load continues to decay while a queue is throttled.
-//! - A throttled task that is changed or moved is queued, and leaves again when it is picked.
+//! Differences from Linux:
+//! - In Linux, a task that was picked runs in the kernel until it returns to user space. A
+//!   simulated task spends no time in the kernel there, so it is dequeued before it has run. This
+//!   costs a context switch and a schedule(). A task that holds a kernel lock is not dequeued.
+//! - Load also decays while a queue is throttled.
+//! - A throttled task whose parameters or CPU change is queued again. It is dequeued when it is
+//!   picked.
 //! - The first period begins when the limit is set.
 
 use super::entity::{CfsRqId, GROUP, NONE};
@@ -39,8 +45,8 @@ impl Machine {
         &mut self.task_groups.rq_mut(id).runtime
     }
 
-    /// Charges `ns` to a group's queue and takes more runtime from the pool if none is left
-    /// (account_cfs_rq_runtime).
+    /// Subtracts `ns` from the runtime of a group's queue. If none is left, takes more from the
+    /// pool (account_cfs_rq_runtime).
     pub(super) fn account_cfs_rq_runtime(&mut self, id: CfsRqId, ns: u64) {
         if self.bandwidth(id).quota.is_none() {
             return;
@@ -55,7 +61,8 @@ impl Machine {
         }
     }
 
-    /// Refills a queue's runtime up to `target` ns. Returns whether the queue has runtime now.
+    /// Takes runtime from the pool until the queue has `target` ns. Returns whether the queue has
+    /// any runtime afterwards.
     fn assign_cfs_rq_runtime(&mut self, id: CfsRqId, target: u64) -> bool {
         self.start_cfs_bandwidth(id);
         let wanted = target as i64 - self.runtime(id).remaining;
@@ -79,7 +86,8 @@ impl Machine {
         }
         pool.active = true;
         pool.cpu = cpu;
-        // The period ends at the time at which it would if the timer had kept running.
+        // The period ends at the time at which it would have ended if the timer had not been
+        // stopped.
         pool.expires = match pool.expires {
             0 => now + pool.period_ns,
             last => last + ((now - last.min(now)) / pool.period_ns + 1) * pool.period_ns,
@@ -88,8 +96,8 @@ impl Machine {
         self.events.push(at, Event::CfsPeriod { group, generation });
     }
 
-    /// Returns whether the queue is throttled. A queue without runtime is throttled here
-    /// (check_cfs_rq_runtime).
+    /// Returns whether a queue is out of runtime and is therefore throttled. This call throttles
+    /// the queue if necessary (check_cfs_rq_runtime).
     pub(super) fn check_cfs_rq_runtime(&mut self, id: CfsRqId) -> bool {
         if self.bandwidth(id).quota.is_none() || self.runtime(id).remaining > 0 {
             return false;
@@ -97,10 +105,11 @@ impl Machine {
         self.runtime(id).throttled || self.throttle_cfs_rq(id)
     }
 
-    /// Throttles a queue. Returns false if the pool had runtime for it after all.
+    /// Throttles a queue, unless the pool has runtime for it. Returns whether the queue is
+    /// throttled.
     fn throttle_cfs_rq(&mut self, id: CfsRqId) -> bool {
-        // The pool may have been refilled. Then 1 ns is enough here, and the next slice is taken
-        // when it is used up.
+        // The pool may have been refilled in the meantime. The queue then takes only 1 ns here, and
+        // takes the next slice when that is used up.
         if self.assign_cfs_rq_runtime(id, 1) {
             return false;
         }
@@ -109,7 +118,7 @@ impl Machine {
         true
     }
 
-    /// Returns whether a queue or one above it is throttled (throttled_hierarchy).
+    /// Returns whether this queue or a queue above it is throttled (throttled_hierarchy).
     fn throttled_hierarchy(&self, cpu: CpuId, id: CfsRqId) -> bool {
         let mut at = id;
         while at >= GROUP {
@@ -121,8 +130,8 @@ impl Machine {
         false
     }
 
-    /// Takes a picked task of a throttled group off its queue until there is runtime
-    /// (throttle_cfs_rq_work).
+    /// Dequeues a task that was picked although its group is throttled. The task waits until there
+    /// is runtime (throttle_cfs_rq_work).
     pub(super) fn throttle_task(&mut self, cpu: CpuId, task: TaskId) {
         let id = self.cfs_rq_of(cpu, task);
         let on_cpu = self.tasks[task].on_cpu;
@@ -139,8 +148,8 @@ impl Machine {
         }
     }
 
-    /// Counts a throttled task as queued again, because it is about to be queued or to leave the
-    /// group.
+    /// Removes a throttled task from the list of waiting tasks, because it is about to be queued or
+    /// to leave the group.
     pub(super) fn leave_limbo(&mut self, cpu: CpuId, task: TaskId) {
         let id = self.cfs_rq_of(cpu, task);
         self.runtime(id).limbo.retain(|&other| other != task);
@@ -149,8 +158,8 @@ impl Machine {
         self.observe(Transition::Queued { task });
     }
 
-    /// Ends the throttling of a queue and queues the tasks that waited for it, in this group and in
-    /// those below.
+    /// Ends the throttling of a queue. Queues the tasks of this group and its descendants that were
+    /// waiting because of it.
     fn unthrottle_cfs_rq(&mut self, id: CfsRqId) {
         self.runtime(id).throttled = false;
         self.bandwidth(id).throttled.retain(|&other| other != id);
@@ -174,8 +183,8 @@ impl Machine {
         self.unlock(LockId::Rq(cpu));
     }
 
-    /// Gives throttled queues their missing runtime plus 1 ns, as long as the pool has some
-    /// (distribute_cfs_runtime).
+    /// Distributes the pool's runtime to throttled queues, as far as it suffices. Each queue gets
+    /// its deficit plus 1 ns (distribute_cfs_runtime).
     fn distribute_cfs_runtime(&mut self, group: u32) {
         for id in self.task_groups.groups[group as usize].bandwidth.throttled.clone() {
             let wanted = 1 - self.runtime(id).remaining;
@@ -190,7 +199,7 @@ impl Machine {
         }
     }
 
-    /// Returns the runtime that an empty queue does not need to the pool (return_cfs_rq_runtime).
+    /// Returns unused runtime of an empty queue to the pool (return_cfs_rq_runtime).
     pub(super) fn return_cfs_rq_runtime(&mut self, id: CfsRqId) {
         if self.bandwidth(id).quota.is_none() {
             return;
@@ -213,7 +222,8 @@ impl Machine {
         }
     }
 
-    /// Enters the timer interrupt of a group, on the CPU that started the timer.
+    /// Begins the handling of a timer interrupt of a group. The interrupt is handled on the CPU
+    /// that started the timer. If that CPU is offline, it is handled on the first online CPU.
     fn enter_timer(&mut self, group: u32) {
         let cpu = self.task_groups.groups[group as usize].bandwidth.cpu;
         let cpu = if self.online_cpus.contains(cpu) {
@@ -262,8 +272,8 @@ pub(crate) fn slack_timer(m: &mut Machine, group: u32, generation: u32) {
     }
 }
 
-/// Sets cpu.max and cpu.max.burst of a cgroup, in us. A quota of `u64::MAX` means no limit
-/// (tg_set_cfs_bandwidth).
+/// Sets cpu.max and cpu.max.burst of a cgroup (tg_set_cfs_bandwidth). All values are in us. A quota
+/// of `u64::MAX` means that there is no limit.
 pub(crate) fn set_bandwidth(m: &mut Machine, cgroup: u32, quota_us: u64, period_us: u64, burst_us: u64) {
     if cgroup == 0 {
         return;
@@ -276,7 +286,7 @@ pub(crate) fn set_bandwidth(m: &mut Machine, cgroup: u32, quota_us: u64, period_
     pool.period_ns = period_us.saturating_mul(1000);
     pool.burst_ns = burst_us.saturating_mul(1000);
     pool.refill();
-    // The period timer starts again.
+    // Stops the period timer. It starts again when the group uses runtime.
     pool.generation = pool.generation.wrapping_add(1);
     (pool.active, pool.expires, pool.slack_pending) = (false, 0, false);
     if pool.quota.is_some() {
@@ -293,8 +303,8 @@ pub(crate) fn set_bandwidth(m: &mut Machine, cgroup: u32, quota_us: u64, period_
     }
 }
 
-/// Unthrottles the queues of a CPU that went offline (unthrottle_offline_cfs_rqs). All tasks have
-/// left it.
+/// Unthrottles the queues of a CPU that goes offline, after all tasks have been moved away from it
+/// (unthrottle_offline_cfs_rqs).
 pub(crate) fn offline(m: &mut Machine, cpu: CpuId) {
     for at in 0..m.task_groups.bottom_up.len() {
         let id = m.task_groups.id(m.task_groups.bottom_up[at], cpu);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Moving tasks between runqueues for load balancing (detach_tasks, can_migrate_task, active
-//! balancing).
+//! Moves tasks from one runqueue to another for load balancing. Corresponds to detach_tasks,
+//! can_migrate_task and active balancing in the kernel.
 
 use super::balance::{Env, IdleType, Migrate};
 use super::entity::MIGRATION_COST;
@@ -12,24 +12,25 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
 use trace::MigrateReason;
 
-/// Findings while tasks are examined (LBF_*).
+/// Facts that a balancing run finds out while it examines tasks (LBF_*).
 #[derive(Default)]
 pub(super) struct Detach {
     /// Number of tasks that may still be examined.
     pub left: u32,
     pub all_pinned: bool,
     pub some_pinned: bool,
-    /// CPU for tasks that may not run on the destination CPU.
+    /// Another CPU of the destination's group, for tasks that may not run on the destination CPU
+    /// itself.
     pub new_dst_cpu: Option<CpuId>,
 }
 
-/// Returns whether a task may run on `cpu` and migration is not disabled.
+/// Returns whether a task may run on `cpu` and may migrate at all (migration not disabled).
 pub(super) fn may_run_on(m: &Machine, task: TaskId, cpu: CpuId) -> bool {
     task != IDLE && m.tasks[task].migration_disabled == 0 && m.is_cpu_allowed(task, cpu)
 }
 
-/// Moves tasks from the source to the destination CPU, up to `env.imbalance`, and returns their
-/// number.
+/// Moves tasks from the source CPU to the destination CPU until `env.imbalance` is removed. Returns
+/// their number.
 pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> u32 {
     if m.rqs[env.src_cpu].nr_running <= 1 {
         state.all_pinned = false;
@@ -47,7 +48,8 @@ pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> 
         }
         state.left -= 1;
         if !can_migrate_task(m, env, state, task) || !within_imbalance(m, env, task) {
-            // The next run examines other tasks first.
+            // Moves the task to the other end of the list, so that the next run examines other
+            // tasks first.
             let rq = &mut m.rqs[env.src_cpu].fair;
             rq.unlink(&mut m.tasks, task);
             rq.push_newest(&mut m.tasks, task);
@@ -57,7 +59,7 @@ pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> 
         m.set_task_cpu(task, env.dst_cpu, MigrateReason::Balance);
         detached.push(task);
         if env.idle == IdleType::NewlyIdle {
-            // One task is enough. The newly idle CPU should not spend more time on balancing.
+            // A newly idle CPU needs only one task, and should not spend more time on balancing.
             break;
         }
     }
@@ -68,7 +70,7 @@ pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> 
     m.lock(LockId::Rq(env.dst_cpu));
     for &task in detached.iter().rev() {
         m.activate_task(env.dst_cpu, task, flags::MIGRATED);
-        // A newly idle CPU picks a task next anyway.
+        // A newly idle CPU picks its next task anyway, so no preemption is necessary.
         if env.idle != IdleType::NewlyIdle {
             m.wakeup_preempt(env.dst_cpu, task, 0);
         }
@@ -77,8 +79,8 @@ pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> 
     detached.len() as u32
 }
 
-/// Subtracts a task from the imbalance. Returns false if the task is too big for it; the test gets
-/// less strict with each failed run.
+/// Subtracts a task from the imbalance. Returns false if the task is too big to be moved. The more
+/// runs have failed, the bigger a task may be.
 fn within_imbalance(m: &mut Machine, env: &mut Env, task: TaskId) -> bool {
     let failed = env.domain(m).nr_balance_failed.min(63);
     let e = &m.tasks[task].fair;
@@ -96,7 +98,7 @@ fn within_imbalance(m: &mut Machine, env: &mut Env, task: TaskId) -> bool {
     true
 }
 
-/// Returns whether a task may be moved now (can_migrate_task).
+/// Returns whether a task may be moved at the moment (can_migrate_task).
 pub(super) fn can_migrate_task(m: &mut Machine, env: &Env, state: &mut Detach, task: TaskId) -> bool {
     let failed = env.domain(m).nr_balance_failed;
     let dst_queued = m.cfs(m.cfs_rq_of(env.dst_cpu, task)).nr_queued;
@@ -129,8 +131,9 @@ pub(super) fn can_migrate_task(m: &mut Machine, env: &Env, state: &mut Detach, t
     !task_hot(m, env, task) || failed > env.span(m).cache_nice_tries
 }
 
-/// Returns whether a task has run within the last 0.5 ms, so that its cache contents are still
-/// useful (task_hot). Threads of the same core share their caches.
+/// Returns whether a task has run within the last 0.5 ms, so that its data is probably still in the
+/// cache (task_hot). Between threads of one core the result is false, because these threads share
+/// their caches.
 fn task_hot(m: &Machine, env: &Env, task: TaskId) -> bool {
     if is_idle_policy(m, task) || env.span(m).smt {
         return false;
@@ -138,8 +141,8 @@ fn task_hot(m: &Machine, env: &Env, task: TaskId) -> bool {
     m.now.saturating_sub(m.tasks[task].fair.exec_start) < MIGRATION_COST
 }
 
-/// Starts the stopper on `src` to push a task to `dst`. Returns false if it has been started
-/// already.
+/// Starts the stopper on `src`, which moves a task to `dst`. Returns false if the stopper is
+/// already active.
 pub(super) fn kick_active_balance(m: &mut Machine, src: CpuId, dst: CpuId) -> bool {
     let rq = &mut m.rqs[src].fair;
     if rq.push_cpu.is_some() {
@@ -153,10 +156,10 @@ pub(super) fn kick_active_balance(m: &mut Machine, src: CpuId, dst: CpuId) -> bo
     true
 }
 
-/// Runs the stopper on `cpu`: it pushes the fair task that ran least recently to `dst`, even if
-/// that task is running.
+/// Does the work of the stopper on `cpu`: moves one fair task to `dst`. Of all tasks that may move,
+/// this is the task that ran least recently. It may also be the task that was running.
 pub(super) fn active_balance(m: &mut Machine, cpu: CpuId, dst: CpuId) {
-    // Switches to the stopper and back.
+    // The cost is two context switches: to the stopper and back.
     let switches = 2 * u64::from(m.spec.costs.context_switch_ns);
     m.charge(cpu, switches);
     if !m.online_cpus.contains(dst) || m.rqs[cpu].fair.cfs.h_nr_runnable == 0 {

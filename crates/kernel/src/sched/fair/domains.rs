@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Scheduling domains: which CPUs balance load with each other (kernel/sched/topology.c).
+//! Scheduling domains, which determine the CPUs between which load is balanced
+//! (kernel/sched/topology.c).
 //!
-//! Each CPU has a list of domains of growing size: its core, its LLC, its node, and NUMA domains by
-//! distance. A domain that adds no CPU is left out. Each domain is divided into groups, which are
-//! the domains one level below. Balancing compares groups.
+//! Each CPU has a list of domains of increasing size: its core, its LLC, its node, and one NUMA
+//! domain for each larger distance between nodes. A domain is omitted if it has no more CPUs than
+//! the one below. Each domain is divided into groups, which correspond to the domains one level
+//! below. Load balancing moves load between the groups.
 //!
 //! ```text
 //! level 2   node                 [ 0 1 2 3 | 4 5 6 7 ]     two groups: the LLCs
@@ -11,9 +13,9 @@
 //! level 0   core of CPU 0        [ 0 | 1 ]                 two groups: the threads
 //! ```
 //!
-//! The CPUs of a domain share its span and groups ([`Span`]). Intervals and failure counts are
-//! separate for each CPU ([`Level`]). After hotplug all domains are built again from the online
-//! CPUs, and intervals start anew.
+//! The CPUs of a domain share one [`Span`], which has the set of CPUs and the groups. Each CPU also
+//! has a [`Level`] for each of its domains, with its own balancing interval and failure count.
+//! After CPU hotplug, all domains are rebuilt from the online CPUs, and all intervals start again.
 
 use super::entity::CfsRq;
 use crate::hardware::cpuset::CpuSet;
@@ -23,25 +25,29 @@ use crate::simulation::table::Table;
 use machine::Topology;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum distance for balancing at fork, exec and affine wake-ups (node_reclaim_distance).
+/// Maximum NUMA distance over which fork, exec and affine wake-ups may choose a CPU
+/// (node_reclaim_distance).
 const NODE_RECLAIM_DISTANCE: u32 = 30;
 
 /// A part of a domain that is balanced against the other parts (struct sched_group).
 pub(super) struct Group {
     pub cpus: Vec<CpuId>,
     pub set: CpuSet,
-    /// CPUs that may pull tasks for the group. If groups overlap, these are not all of its CPUs.
+    /// CPUs that may pull tasks on behalf of the group. If groups overlap, only some of the group's
+    /// CPUs may.
     pub balance_mask: Vec<CpuId>,
     pub cores: u32,
     /// Whether the CPUs are threads of one core.
     pub smt: bool,
     /// Whether tasks should spread over sibling groups (SD_PREFER_SIBLING of the child).
     pub prefer_sibling: bool,
-    /// Whether affinity kept the domain below from being balanced (sgc->imbalance).
+    /// Whether affinities prevented the balancing of the domain to which this group corresponds
+    /// (sgc->imbalance).
     pub imbalance: bool,
 }
 
-/// A domain: CPUs that balance load with each other (the shared part of struct sched_domain).
+/// A scheduling domain: a set of CPUs between which load is balanced. This is the part of struct
+/// sched_domain that its CPUs share.
 pub(super) struct Span {
     pub set: CpuSet,
     pub weight: u32,
@@ -54,19 +60,20 @@ pub(super) struct Span {
     pub numa: bool,
     /// Whether the CPUs have different capacities (SD_ASYM_CPUCAPACITY).
     pub asym: bool,
-    /// Whether fork, exec and affine wake-ups may balance here (SD_BALANCE_FORK, SD_BALANCE_EXEC,
-    /// SD_WAKE_AFFINE).
+    /// Whether fork, exec and affine wake-ups may choose CPUs in this domain (SD_BALANCE_FORK,
+    /// SD_BALANCE_EXEC, SD_WAKE_AFFINE).
     pub near: bool,
-    /// Ratio of loads above which two groups are imbalanced, in percent.
+    /// Percentage by which loads are compared: two groups are imbalanced if one has more than this
+    /// percentage of the other's load.
     pub imbalance_pct: u64,
-    /// Number of failed runs after which cache-hot tasks are moved as well.
+    /// Number of failed balancing runs after which cache-hot tasks may be moved as well.
     pub cache_nice_tries: u32,
     /// Number of running tasks up to which a small NUMA imbalance is allowed.
     pub imb_numa_nr: u32,
 }
 
-/// A CPU's state of one of its domains (the per-CPU part of struct sched_domain). Times are in
-/// jiffies unless their name or comment says otherwise.
+/// A CPU's own state of one of its domains (the part of struct sched_domain that is separate for
+/// each CPU). Times are in jiffies unless a name or comment says otherwise.
 pub(super) struct Level {
     /// Index of the domain in [`Domains::spans`].
     pub span: u32,
@@ -78,9 +85,10 @@ pub(super) struct Level {
     pub nr_balance_failed: u32,
     /// Largest recent cost of new-idle balancing, ns.
     pub max_newidle_lb_cost: u64,
-    /// Time at which that cost was last changed, ns.
+    /// Time at which `max_newidle_lb_cost` was last changed, ns.
     pub last_decay: u64,
-    /// Counts and success rate of new-idle balancing.
+    /// Attempts of new-idle balancing, successful attempts, and the success rate of the latest 512
+    /// attempts in units of 1/1024.
     pub newidle_call: u32,
     pub newidle_success: u32,
     pub newidle_ratio: u32,
@@ -92,11 +100,12 @@ pub(super) struct Llc {
     pub set: CpuSet,
     pub weight: u32,
     pub has_idle_cores: bool,
-    /// Number of CPUs that a wake-up scans (SIS_UTIL).
+    /// Number of CPUs that the search for an idle CPU examines at a wake-up (SIS_UTIL).
     pub nr_idle_scan: u32,
 }
 
-/// Scheduling domains of every CPU, and machine-wide state of the fair class.
+/// The scheduling domains of all CPUs, and state of the fair class that belongs to the whole
+/// machine.
 pub struct Domains {
     pub(super) spans: Vec<Span>,
     /// Domains of each CPU, smallest first.
@@ -107,26 +116,26 @@ pub struct Domains {
     pub(super) smt_active: bool,
     /// Whether CPUs differ in capacity.
     pub(super) asym: bool,
-    /// Capacities, greatest first, each with its CPUs.
+    /// The different capacities of CPUs, greatest first, each with the CPUs that have it.
     pub(super) capacities: Vec<(u64, CpuSet)>,
-    /// CPUs whose fair tasks are all SCHED_IDLE tasks.
+    /// CPUs on which all fair tasks have the policy SCHED_IDLE.
     pub(super) idle_policy_cpus: CpuSet,
     /// Length of a slice, ns.
     pub(super) base_slice: u64,
     /// Number of fair tasks queued on all CPUs.
     pub(super) nr_queued: u64,
-    /// Whether a CPU had more than one task when the topmost domain was last examined.
+    /// Whether some CPU had more than one task when a topmost domain was last examined.
     pub(super) overloaded: bool,
     /// Jiffy of the next nohz idle balancing.
     pub(super) nohz_next_balance: u64,
     /// Whether a CPU has been kicked for nohz idle balancing.
     pub(super) nohz_kicked: bool,
-    /// Random generator for new-idle balancing. It is separate, so that balancing does not change
-    /// the random numbers of tasks.
+    /// Random generator for new-idle balancing. The tasks' random numbers come from another
+    /// generator, so balancing does not change them.
     pub(super) rng: Rng,
 }
 
-/// Domain levels in order. The NUMA levels follow, one for each distance.
+/// Domain levels, smallest first. The NUMA levels follow, one for each distance between nodes.
 const SMT: u32 = 0;
 const MC: u32 = 1;
 const PKG: u32 = 2;
@@ -168,7 +177,7 @@ impl Domains {
             rng: Rng::new(0),
         };
         domains.asym = domains.capacities.len() > 1;
-        // For each CPU, the index of its domain one level below.
+        // For each CPU, the index of its largest domain so far.
         let mut below: Table<CpuId, Option<u32>> = vec![None; nr_cpus as usize].into();
         for kind in 0..NUMA + distances.len() as u32 {
             let distance = kind.checked_sub(NUMA).map(|k| distances[k as usize]);
@@ -178,7 +187,7 @@ impl Domains {
         domains
     }
 
-    /// Adds the domains of one level. Returns each CPU's topmost domain so far.
+    /// Adds the domains of one level. Returns the topmost domain of each CPU.
     fn add_domains(
         &mut self,
         topology: &Topology,
@@ -221,7 +230,7 @@ impl Domains {
         above
     }
 
-    /// Returns a new domain with its groups. The groups are listed from the one of `start` on.
+    /// Creates a domain with its groups. The list of groups begins with the group of CPU `start`.
     fn new_span(
         &self,
         topology: &Topology,
@@ -288,8 +297,8 @@ impl Domains {
         }
     }
 
-    /// Sets `imb_numa_nr` of the NUMA domains, so that an allowed imbalance does not make tasks
-    /// share an LLC.
+    /// Sets `imb_numa_nr` of the NUMA domains. The value is low enough that tasks need not share an
+    /// LLC when an imbalance is allowed.
     fn set_numa_imbalance(&mut self, topology: &Topology, online: &CpuSet) {
         for cpu in online.iter() {
             let info = &topology.cpus[cpu.index()];
@@ -320,13 +329,14 @@ impl Domains {
         &self.spans[self.levels[cpu][level].span as usize]
     }
 
-    /// Returns the smallest domain that has CPUs of all capacities (sd_asym_cpucapacity).
+    /// Returns the CPU's smallest domain that contains CPUs of all capacities
+    /// (sd_asym_cpucapacity).
     pub(super) fn asym_span(&self, cpu: CpuId) -> Option<&Span> {
         let mut spans = self.levels[cpu].iter().map(|level| &self.spans[level.span as usize]);
         spans.find(|span| self.asym && self.capacities.iter().all(|(_, cpus)| cpus.intersects(&span.set)))
     }
 
-    /// Records whether a CPU's fair tasks are all SCHED_IDLE tasks.
+    /// Records whether all fair tasks of a CPU have the policy SCHED_IDLE.
     pub(super) fn update_idle_policy(&mut self, cpu: CpuId, cfs: &CfsRq) {
         let only = cfs.h_nr_idle > 0 && cfs.h_nr_idle == cfs.h_nr_queued;
         if only != self.idle_policy_cpus.contains(cpu) {
@@ -357,7 +367,7 @@ impl Level {
             nr_balance_failed: 0,
             max_newidle_lb_cost: 0,
             last_decay: 0,
-            // The success rate starts at one half.
+            // The initial success rate is one half.
             newidle_call: 512,
             newidle_success: 256,
             newidle_ratio: 512,
@@ -366,7 +376,7 @@ impl Level {
     }
 }
 
-/// Returns the topology with only the online CPUs in its groups.
+/// Returns a copy of the topology whose cores, LLCs and nodes contain only online CPUs.
 fn online_topology(topology: &Topology, online: &CpuSet) -> Topology {
     let mut topology = topology.clone();
     let groups = [&mut topology.cores, &mut topology.llcs, &mut topology.nodes];
@@ -377,7 +387,8 @@ fn online_topology(topology: &Topology, online: &CpuSet) -> Topology {
     topology
 }
 
-/// Returns the CPUs of all nodes up to `distance` away, sorted.
+/// Returns the CPUs of all nodes whose distance from `node` is at most `distance`, in ascending
+/// order.
 fn cpus_within(topology: &Topology, node: u32, distance: u32) -> Vec<u32> {
     let near = topology.node_distances[node as usize].iter().zip(&topology.nodes);
     let near = near.filter(|&(&far, _)| far <= distance);
@@ -386,7 +397,8 @@ fn cpus_within(topology: &Topology, node: u32, distance: u32) -> Vec<u32> {
     cpus
 }
 
-/// Returns the capacities of the online CPUs, greatest first, each with its CPUs.
+/// Returns the different capacities of the online CPUs, greatest first, each with the CPUs that
+/// have it.
 fn capacities(topology: &Topology, online: &CpuSet) -> Vec<(u64, CpuSet)> {
     let mut found: BTreeMap<u32, CpuSet> = BTreeMap::new();
     for cpu in online.iter() {

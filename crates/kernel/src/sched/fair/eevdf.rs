@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Earliest eligible virtual deadline first (EEVDF): virtual time, placement and picking.
+//! The scheduling algorithm EEVDF (earliest eligible virtual deadline first): virtual time,
+//! placement of entities, and the choice of the next entity.
 //!
-//! V is the average vruntime of all entities on a queue, weighted by their weights. An entity's lag
-//! is the service it is owed: weight * (V - vruntime). An entity is eligible while its lag is not
-//! negative. The eligible entity with the earliest deadline runs. A deadline is the vruntime at the
-//! start of a slice plus the slice's length in virtual time. An entity keeps its lag while it is
-//! off the queue.
+//! An entity is a task or a group of tasks. V is the average of the vruntimes of all entities on a
+//! queue, weighted by their weights.
+//!
+//! - lag = weight * (V - vruntime). This is the CPU time that the entity is owed. An entity keeps
+//!   its lag while it is not queued.
+//! - An entity is eligible if its lag is not negative.
+//! - deadline = (vruntime at the start of the slice) + (length of the slice in virtual time).
+//!
+//! The eligible entity with the earliest deadline runs next.
 
 use super::entity::{CfsRq, CfsRqId, EntityId, NONE, scale_load_down};
 use crate::machine::Machine;
@@ -15,14 +20,15 @@ use crate::sched::fair::task_group::Entities;
 /// Base slice before scaling (sysctl_sched_base_slice), ns.
 const BASE_SLICE_NS: u64 = 700_000;
 
-/// Returns the slice in ns: 0.7 ms times 1 + log2 of the number of CPUs, of which at most 8 count.
+/// Returns the length of a slice in ns: 0.7 ms * (1 + log2(n)), where n is the number of CPUs, at
+/// most 8.
 pub(super) fn base_slice(nr_cpus: u32) -> u64 {
     BASE_SLICE_NS * u64::from(1 + nr_cpus.clamp(1, 8).ilog2())
 }
 
 impl CfsRq {
-    /// Returns the key and the weight of the current entity if it competes. The key is its vruntime
-    /// relative to `zero_vruntime`.
+    /// Returns the key and the weight of the current entity, or `None` if it is not queued. key =
+    /// vruntime - `zero_vruntime`.
     fn curr_part(&self, entities: &Entities) -> Option<(i64, i64)> {
         if self.curr == NONE {
             return None;
@@ -31,13 +37,13 @@ impl CfsRq {
         e.on_rq.then(|| (e.vruntime - self.zero_vruntime, e.weight() as i64))
     }
 
-    /// Moves `zero_vruntime` and adapts the sum that depends on it.
+    /// Increases `zero_vruntime` by `delta`, and adapts `sum_w_vruntime`, which is relative to it.
     fn move_zero(&mut self, delta: i64) {
         self.sum_w_vruntime -= self.sum_weight * delta;
         self.zero_vruntime += delta;
     }
 
-    /// Returns V, rounded down, and moves `zero_vruntime` there.
+    /// Returns V, rounded down. Also sets `zero_vruntime` to V.
     pub(super) fn avg_vruntime(&mut self, entities: &Entities) -> i64 {
         let delta = match (self.sum_weight, self.curr_part(entities)) {
             (0, None) => 0,
@@ -49,8 +55,8 @@ impl CfsRq {
         self.zero_vruntime
     }
 
-    /// Returns a test for vruntimes: it is true for those that are not above V, without rounding
-    /// (vruntime_eligible).
+    /// Returns a function that returns whether a vruntime is at most V. It compares with the exact,
+    /// unrounded V (vruntime_eligible).
     pub(super) fn eligibility(&self, entities: &Entities) -> impl Fn(i64) -> bool + use<> {
         let (key, w) = self.curr_part(entities).unwrap_or((0, 0));
         let (sum, load, zero) = (self.sum_w_vruntime + key * w, self.sum_weight + w, self.zero_vruntime);
@@ -61,7 +67,7 @@ impl CfsRq {
         self.eligibility(entities)(entities[id].vruntime)
     }
 
-    /// Inserts an entity into the timeline (__enqueue_entity).
+    /// Inserts an entity into the timeline, the tree of queued entities (__enqueue_entity).
     pub(super) fn insert(&mut self, entities: &mut Entities, id: EntityId) {
         let e = &mut entities[id];
         let weight = e.weight() as i64;
@@ -70,7 +76,7 @@ impl CfsRq {
         e.position = self.timeline.insert(id, e.deadline, e.vruntime);
     }
 
-    /// Removes an entity from the timeline (__dequeue_entity).
+    /// Removes an entity from the timeline, the tree of queued entities (__dequeue_entity).
     pub(super) fn remove(&mut self, entities: &Entities, id: EntityId) {
         let e = &entities[id];
         let weight = e.weight() as i64;
@@ -86,13 +92,14 @@ impl Machine {
         cfs.avg_vruntime(&entities)
     }
 
-    /// Returns whether an entity may be picked from its queue.
+    /// Returns whether an entity is eligible, so that it may be picked from its queue.
     pub(super) fn eligible(&mut self, cfs_rq: CfsRqId, id: EntityId) -> bool {
         let (cfs, entities) = self.queue(cfs_rq);
         cfs.eligible(&entities, id)
     }
 
-    /// Returns V - vruntime, limited to the values that a slice and a tick can cause (entity_lag).
+    /// Returns V - vruntime of an entity (entity_lag). The result is limited to the range that one
+    /// slice and one tick can cause.
     pub(super) fn entity_lag(&mut self, cfs_rq: CfsRqId, id: EntityId) -> i64 {
         let max_ns = self.domains.base_slice + self.tick_ns();
         let (cfs, entities) = self.queue(cfs_rq);
@@ -102,21 +109,22 @@ impl Machine {
         (avg - e.vruntime).clamp(-limit, limit)
     }
 
-    /// Stores the lag of a queued entity. Returns true if the vruntime disagrees with it
-    /// (update_entity_lag).
+    /// Stores the lag of a queued entity (update_entity_lag). Returns true if the stored lag does
+    /// not match the entity's vruntime.
     pub(super) fn update_entity_lag(&mut self, cfs_rq: CfsRqId, id: EntityId) -> bool {
         let mut lag = self.entity_lag(cfs_rq, id);
         let avg = self.cfs(cfs_rq).zero_vruntime;
         let e = self.se_mut(id);
         if e.delayed {
-            // A delayed sleeper neither gets deeper into debt nor gains lag (DELAY_ZERO).
+            // A delayed sleeper is an entity that sleeps but is still queued. Its negative lag only
+            // moves towards 0, and it does not become positive (DELAY_ZERO).
             lag = lag.max(e.vlag).min(0);
         }
         e.vlag = lag;
         avg - lag != e.vruntime
     }
 
-    /// Sets vruntime and deadline of an entity that joins a queue (place_entity).
+    /// Sets the vruntime and the deadline of an entity that is being queued (place_entity).
     pub(super) fn place_entity(&mut self, cfs_rq: CfsRqId, id: EntityId, enqueue_flags: u32) {
         let slice = self.domains.base_slice;
         let (cfs, mut entities) = self.queue(cfs_rq);
@@ -125,8 +133,8 @@ impl Machine {
         let e = &mut entities[id];
         let mut lag = 0;
         if cfs.nr_queued > 0 && e.vlag != 0 {
-            // The entity itself moves V when it joins. The lag is scaled up so that it is right
-            // afterwards.
+            // The entity changes V when it is queued. The lag is scaled up so that the entity has
+            // the intended lag relative to the new V.
             let load = (cfs.sum_weight + curr_weight).max(1);
             let weight = e.weight() as i64;
             lag = (i128::from(e.vlag) * i128::from(load + weight) / i128::from(load)) as i64;
@@ -142,13 +150,14 @@ impl Machine {
         }
         let mut vslice = e.delta_fair(slice);
         if enqueue_flags & flags::INITIAL != 0 {
-            // On average the other entities have used half of their slices.
+            // A new task starts with half of a slice, because on average the other entities have
+            // used half of their slices.
             vslice /= 2;
         }
         e.deadline = e.vruntime + vslice;
     }
 
-    /// Starts a new slice if the current one is used up. Returns whether it did.
+    /// Starts a new slice if the current one is used up. Returns whether a new slice has started.
     pub(super) fn update_deadline(&mut self, cfs_rq: CfsRqId, id: EntityId) -> bool {
         let slice = self.domains.base_slice;
         let e = self.se_mut(id);
@@ -160,8 +169,8 @@ impl Machine {
         true
     }
 
-    /// Returns the entity of a queue that should run. With `protect`, the current entity keeps its
-    /// turn up to its `vprot`.
+    /// Returns the entity of a queue that should run. With `protect`, the current entity continues
+    /// to run until its vruntime reaches `vprot`.
     pub(super) fn pick_eevdf(&mut self, cfs_rq: CfsRqId, protect: bool) -> Option<EntityId> {
         let (cfs, entities) = self.queue(cfs_rq);
         let curr = (cfs.curr != NONE && entities[cfs.curr].on_rq).then_some(cfs.curr);
@@ -183,8 +192,8 @@ impl Machine {
         }
     }
 
-    /// Changes the load of an entity. Its lag and the rest of its slice stay the same relative to
-    /// its weight (reweight_entity).
+    /// Changes the load of an entity. Its lag and the rest of its slice are scaled to the new
+    /// weight (reweight_entity).
     pub(super) fn reweight_entity(&mut self, cfs_rq: CfsRqId, id: EntityId, load: u32) {
         let (old, new) = (self.se(id).load, load);
         if old == new {

@@ -1,69 +1,74 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The entities that compete (struct sched_entity), the queues they compete on (struct cfs_rq), and
-//! the state of the fair class on each CPU.
+//! Data types of the fair class: entities (struct sched_entity), queues of entities (struct
+//! cfs_rq), and the state of the class on one CPU. An entity is a task, or a task group on one CPU.
 
 use super::pelt::Avg;
 use super::tree::{Position, Timeline};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
-/// Load of a nice 0 task: its weight of 1024, shifted left by SCHED_FIXEDPOINT_SHIFT. The
-/// additional bits give a group's share on a CPU more precision.
+/// Load of a task with nice 0: its weight of 1024 << SCHED_FIXEDPOINT_SHIFT. The additional bits
+/// make the share of a group on a CPU more precise.
 pub const NICE_0_LOAD: u32 = 1024 << LOAD_SHIFT;
 const LOAD_SHIFT: u32 = 10;
 
-/// Number of an entity. Below [`GROUP`] it is a task's slot; from there on it is a group on a CPU.
+/// Number of an entity. A number below [`GROUP`] is the slot of a task. Other numbers denote a
+/// group on a CPU.
 pub type EntityId = u32;
-/// Stands for no entity.
+/// Value that means "no entity".
 pub const NONE: EntityId = EntityId::MAX;
-/// Number of a queue. A root queue has the number of its CPU. A group's queue has the number of the
-/// group's entity.
+/// Number of a queue. The root queue of a CPU has the number of that CPU. The queue of a group has
+/// the number of the group's entity.
 pub type CfsRqId = u32;
-/// First number of entities and queues of groups.
+/// Lowest number of the entities and queues that belong to groups.
 pub const GROUP: u32 = 1 << 31;
 
-/// Returns the load of a weight (scale_load).
+/// Returns the load that corresponds to a weight (scale_load).
 pub fn scale_load(weight: u32) -> u32 {
     weight << LOAD_SHIFT
 }
 
-/// Returns the weight of a load (scale_load_down). It is at least 2 unless the load is 0.
+/// Returns the weight that corresponds to a load (scale_load_down). It is at least 2 unless the
+/// load is 0.
 #[inline]
 pub fn scale_load_down(load: u64) -> u64 {
     if load == 0 { 0 } else { (load >> LOAD_SHIFT).max(2) }
 }
 
-/// A task in the fair class, or a group on a CPU. Virtual times are in ns of a nice 0 task.
+/// A task in the fair class, or a task group on one CPU. Virtual times are in ns of CPU time of a
+/// nice 0 task.
 #[derive(Clone)]
 pub struct Entity {
     pub vruntime: i64,
     /// Virtual deadline. It is relative to vruntime while `rel_deadline` is set.
     pub deadline: i64,
-    /// V - vruntime at the time of the last dequeue.
+    /// V - vruntime at the last dequeue, where V is the average vruntime of the queue.
     pub vlag: i64,
-    /// The entity may run at least up to this vruntime once it is picked (RUN_TO_PARITY).
+    /// Vruntime up to which the entity may run without being preempted, once it has been picked
+    /// (RUN_TO_PARITY).
     pub vprot: i64,
     pub rel_deadline: bool,
     /// Whether the entity is queued, running or `delayed`.
     pub on_rq: bool,
-    /// Whether the entity is asleep but competes until its lag is paid back (sched_delayed).
+    /// Whether the entity sleeps but remains queued until its negative lag is used up
+    /// (sched_delayed).
     pub delayed: bool,
     /// Whether the task is counted in `h_nr_idle`.
     pub counted_idle: bool,
-    /// Whether the task is off its queue because its cgroup has used up its runtime.
+    /// Whether the task has been dequeued because its cgroup has used up its CPU time (cpu.max).
     pub throttled: bool,
-    /// A task's load weight, or a group's share of its weight on this CPU; see [`NICE_0_LOAD`].
+    /// Load weight of a task, or the share of a group on this CPU; see [`NICE_0_LOAD`].
     pub load: u32,
-    /// Cgroup on whose queue the entity competes; 0 is the root.
+    /// Cgroup on whose queue the entity is queued; 0 is the root.
     pub group: u32,
-    /// Time at which the entity last used CPU time, ns; 0 after a migration.
+    /// Time up to which the CPU time of the entity is accounted, ns. It is 0 after a migration.
     pub exec_start: u64,
-    /// CPU before the last one. Wake-ups try it as well.
+    /// CPU on which the task ran before its last CPU. The search for an idle CPU also considers it.
     pub recent_used_cpu: CpuId,
     pub avg: Avg,
-    /// Smoothed utilization at the times the task went to sleep.
+    /// Smoothed average of the task's utilization at the times when it went to sleep.
     pub util_est: u64,
     pub(super) position: Position,
-    /// Neighbours in the list of tasks by their last run (cfs_tasks).
+    /// Neighbours in the list of the CPU's tasks, ordered by when they last ran (cfs_tasks).
     pub(super) newer: TaskId,
     pub(super) older: TaskId,
 }
@@ -94,7 +99,7 @@ impl Default for Entity {
 }
 
 impl Entity {
-    /// Returns the entity of a new task in a cgroup.
+    /// Returns the entity of a new task that belongs to a cgroup.
     pub fn for_task(cgroup: u32) -> Entity {
         Entity {
             group: cgroup,
@@ -102,8 +107,7 @@ impl Entity {
         }
     }
 
-    /// Returns the virtual time that corresponds to `ns` of CPU time at this load
-    /// (calc_delta_fair).
+    /// Converts `ns` of CPU time to virtual time according to the entity's load (calc_delta_fair).
     #[inline]
     pub fn delta_fair(&self, ns: u64) -> i64 {
         if self.load == NICE_0_LOAD {
@@ -119,38 +123,42 @@ impl Entity {
         u64::from((self.load >> LOAD_SHIFT).max(2))
     }
 
-    /// Returns whether the current entity may not be preempted yet (RUN_TO_PARITY).
+    /// Returns whether the entity, which is running, may not be preempted yet (RUN_TO_PARITY).
     pub fn protected(&self) -> bool {
         self.vruntime < self.vprot
     }
 
-    /// Returns the greater of the current utilization and the one before the last sleep
-    /// (task_util_est).
+    /// Returns an estimate of the task's utilization (task_util_est). This is the current
+    /// utilization or `util_est`, whichever is greater.
     pub fn util(&self) -> u64 {
         self.avg.util_avg.max(self.util_est)
     }
 }
 
-/// The entities of a CPU that compete with each other: those of the root or those of a cgroup
-/// (struct cfs_rq).
+/// A queue of the entities on one CPU that belong to the root or to the same cgroup (struct
+/// cfs_rq).
 pub struct CfsRq {
-    /// All queued entities except `curr`.
+    /// Tree of all queued entities except `curr`.
     pub(super) timeline: Timeline,
     pub curr: EntityId,
-    /// Number of entities that compete: queued, running and delayed.
+    /// Number of queued entities, including the running entity and delayed ones.
     pub nr_queued: u32,
-    /// Number of tasks that compete here and in the groups below.
+    /// Number of queued tasks in this queue and in the groups whose entities are on it, directly or
+    /// indirectly.
     pub h_nr_queued: u32,
-    /// Number of those tasks that are not delayed.
+    /// Number of the tasks in `h_nr_queued` that are not delayed.
     pub h_nr_runnable: u32,
-    /// Number of those tasks that have SCHED_IDLE or are in a group with cpu.idle.
+    /// Number of the tasks in `h_nr_queued` that have the policy SCHED_IDLE or are in a group with
+    /// cpu.idle.
     pub h_nr_idle: u32,
     /// Sum of the loads of the `nr_queued` entities.
     pub load: u64,
-    /// Sums over the timeline: of the weights, and of weight * (vruntime - zero_vruntime).
+    /// Sum of the weights of the entities in `timeline`. The next field is the sum of weight *
+    /// (vruntime - zero_vruntime) of these entities.
     pub(super) sum_weight: i64,
     pub(super) sum_w_vruntime: i64,
-    /// Origin of the vruntimes in these sums. It follows V.
+    /// The vruntime that the keys in `sum_w_vruntime` are relative to. It follows V, the average
+    /// vruntime.
     pub(super) zero_vruntime: i64,
     pub avg: Avg,
 }
@@ -175,49 +183,49 @@ impl Default for CfsRq {
 
 /// State of the fair class on a CPU.
 pub struct FairRq {
-    /// The root's queue.
+    /// The root queue of the CPU.
     pub cfs: CfsRq,
-    /// List of the queued tasks of all groups, the one that ran last first (cfs_tasks).
+    /// List of the fair tasks queued on the CPU in all groups. `newest` is the task that ran most
+    /// recently (cfs_tasks).
     pub(super) newest: TaskId,
     pub(super) oldest: TaskId,
-    /// Time at which the high-resolution tick ends the slice, ns; NEVER for none.
+    /// Time at which the high-resolution tick ends the current slice, ns; NEVER if it is not set.
     pub(super) hrtick_at: u64,
-    /// Time of the pending event of that tick, ns; NEVER for none.
+    /// Time of the pending event for the high-resolution tick, ns; NEVER if there is none.
     pub(super) hrtick_event: u64,
-    /// Time at which the CPU became idle, for new-idle balancing; 0 while it is busy.
+    /// Time at which the CPU became idle, for new-idle balancing, ns; 0 while the CPU is busy.
     pub(super) idle_stamp: u64,
-    /// Average time that the CPU idles, ns.
+    /// Average length of the CPU's idle periods, ns.
     pub(super) avg_idle: u64,
-    /// Largest recent cost of new-idle balancing over all domains, ns.
+    /// Largest recent cost of new-idle balancing of all domains together, ns.
     pub(super) max_idle_balance_cost: u64,
     /// Jiffy at which periodic balancing is due.
     pub(super) next_balance: u64,
-    /// Load of the current task if it needs a faster CPU, otherwise 0.
+    /// Load of the current task if the task needs a faster CPU, otherwise 0.
     pub(super) misfit_task_load: u64,
-    /// CPU to which the stopper, which has been started, will push a task (active_balance,
-    /// push_cpu).
+    /// CPU to which the stopper will move a task. `None` unless the stopper has been started
+    /// (active_balance, push_cpu).
     pub(super) push_cpu: Option<CpuId>,
-    /// Whether an IPI for nohz idle balancing is on its way.
+    /// Whether an IPI for nohz idle balancing has been sent and not handled yet.
     pub(super) nohz_kicked: bool,
-    /// Wake-ups by the idle task, which are those by interrupts.
+    /// History of the wake-ups by interrupts that arrived while the CPU was idle.
     pub(super) idle_wakes: WakeHistory,
 }
 
-/// A task's record of its wake-ups. It shows whether the task wakes many different tasks
-/// (last_wakee, wakee_flips).
+/// History of the wake-ups that one task performs. It shows whether the task wakes many different
+/// tasks (last_wakee, wakee_flips).
 #[derive(Clone, Copy, Default)]
 pub struct WakeHistory {
     pub last_wakee: TaskId,
-    /// Number of times that the woken task was not `last_wakee`.
+    /// Number of wake-ups in which the woken task was not `last_wakee`, with decay.
     pub flips: u32,
     /// Time at which `flips` was last halved, ns.
     pub decayed_at: u64,
 }
 
-/// A time that is never reached.
+/// A time that is never reached, used for "no time".
 pub const NEVER: u64 = u64::MAX;
-/// Time since its last run during which a task counts as cache-hot (sysctl_sched_migration_cost),
-/// ns.
+/// A task counts as cache-hot for this time after it last ran, ns (sysctl_sched_migration_cost).
 pub const MIGRATION_COST: u64 = 500_000;
 
 impl Default for FairRq {

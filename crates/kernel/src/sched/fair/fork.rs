@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Placement of a task at fork or exec: from the largest domain down, the idlest group of each
-//! (sched_balance_find_dst_cpu).
+//! Choice of a CPU for a task at fork or exec (sched_balance_find_dst_cpu). The search starts in a
+//! large domain. In each domain it selects the idlest group, then continues in the domain one level
+//! below.
 
 use super::group::{GroupType, Stats, adjust_numa_imbalance};
 use super::idle_scan::{available_idle_cpu, sched_idle_cpu};
@@ -8,7 +9,8 @@ use crate::machine::Machine;
 use crate::simulation::id::{CpuId, TaskId};
 use workload::Policy;
 
-/// Returns a CPU for `task`. The search starts at the domain `level` of this CPU.
+/// Returns the CPU on which `task` should run. The search starts at this CPU's domain of level
+/// `level`.
 pub(super) fn find_dst_cpu(m: &mut Machine, task: TaskId, level: usize, prev_cpu: CpuId) -> CpuId {
     let mut cpu = m.this_cpu;
     let mut new_cpu = cpu;
@@ -26,7 +28,7 @@ pub(super) fn find_dst_cpu(m: &mut Machine, task: TaskId, level: usize, prev_cpu
         };
         new_cpu = find_dst_group_cpu(m, task, cpu, at, group);
         if new_cpu != cpu {
-            // The search continues with the smaller domains of the new CPU.
+            // The search continues in the next smaller domain of the selected CPU.
             let weight = m.domains.domain_span(cpu, at).weight;
             cpu = new_cpu;
             let below =
@@ -37,7 +39,7 @@ pub(super) fn find_dst_cpu(m: &mut Machine, task: TaskId, level: usize, prev_cpu
     new_cpu
 }
 
-/// Adds a CPU's load without the contribution of `task` to the statistics of its group
+/// Adds the load of a CPU to the statistics of its group. The contribution of `task` is left out
 /// (cpu_load_without and others).
 fn add_cpu(m: &mut Machine, stats: &mut Stats, cpu: CpuId, task: TaskId) {
     let t = &m.tasks[task];
@@ -62,11 +64,11 @@ fn add_cpu(m: &mut Machine, stats: &mut Stats, cpu: CpuId, task: TaskId) {
     }
 }
 
-/// Returns the statistics of a group without the contribution of `task`.
+/// Returns the statistics of a group. The contribution of `task` is left out.
 fn group_stats(m: &mut Machine, task: TaskId, span: usize, group: usize) -> Stats {
     let g = &m.domains.spans[span].groups[group];
     let mut stats = Stats::new(g);
-    // A value above 0 means that no CPU fast enough for the task has been found yet.
+    // A value above 0 means that no examined CPU is fast enough for the task.
     stats.misfit_load = u64::from(m.domains.spans[span].asym);
     let from = m.this_cpu;
     for i in 0..stats.weight as usize {
@@ -86,7 +88,7 @@ fn group_stats(m: &mut Machine, task: TaskId, span: usize, group: usize) -> Stat
     stats
 }
 
-/// Returns whether `a` is is_idler than `idlest` (update_pick_idlest).
+/// Returns whether group `a` is idler than group `idlest` (update_pick_idlest).
 fn is_idler(a: &Stats, idlest: &Stats) -> bool {
     if a.kind != idlest.kind {
         return a.kind < idlest.kind;
@@ -101,7 +103,8 @@ fn is_idler(a: &Stats, idlest: &Stats) -> bool {
     }
 }
 
-/// Returns the group in which to place `task`, or `None` to stay in the group of `cpu`.
+/// Returns the group in which `task` should be placed, or `None` if it should stay in the group of
+/// `cpu`.
 fn find_dst_group(m: &mut Machine, task: TaskId, cpu: CpuId, level: usize) -> Option<usize> {
     let domain = &m.domains.levels[cpu.index()][level];
     let (span, own) = (domain.span as usize, domain.local as usize);
@@ -153,8 +156,8 @@ fn find_dst_group(m: &mut Machine, task: TaskId, cpu: CpuId, level: usize) -> Op
     push.then_some(group)
 }
 
-/// Returns the CPU of the group that became idle last, or the one with the least load if none
-/// idles.
+/// Returns the CPU of the group that became idle most recently. If no CPU of the group is idle,
+/// returns the CPU with the least load.
 fn find_dst_group_cpu(m: &mut Machine, task: TaskId, this_cpu: CpuId, level: usize, group: usize) -> CpuId {
     let span = m.domains.levels[this_cpu.index()][level].span as usize;
     let nr = m.domains.spans[span].groups[group].cpus.len();

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Load statistics of a group of CPUs, for balancing and for placing new tasks (struct
-//! sg_lb_stats).
+//! Load statistics of a group of CPUs (struct sg_lb_stats). Load balancing and the placement of new
+//! tasks use them.
 
 use super::domains::{Group, Span};
 
-/// State of a group. Later variants are more urgent to pull tasks from (group_type).
+/// State of a group (group_type). The later a state is in this list, the more urgent it is to pull
+/// tasks from the group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum GroupType {
-    /// The group has spare capacity.
+    /// The group has spare capacity for more tasks.
     #[default]
     HasSpare,
     /// The group has no spare capacity, but its tasks do not compete for CPUs.
     FullyBusy,
-    /// A task is too big for its CPU.
+    /// A task needs a faster CPU than the one it is on.
     MisfitTask,
-    /// Several threads of a core are busy while another core could help.
+    /// Several threads of a core are busy while another core is idle.
     SmtBalance,
-    /// Affinity kept the domain below from being balanced.
+    /// Affinities prevented the balancing of the domain to which the group corresponds.
     Imbalanced,
     /// Tasks compete for CPUs.
     Overloaded,
@@ -25,8 +26,8 @@ pub(super) enum GroupType {
 /// Load statistics of a group (struct sg_lb_stats).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stats {
-    /// Load divided by capacity. It is set for overloaded groups, and for placement also for fully
-    /// busy ones.
+    /// load * 1024 / capacity. For balancing, it is set for overloaded groups only. For placement,
+    /// it is also set for fully busy groups.
     pub avg_load: u64,
     pub load: u64,
     pub capacity: u64,
@@ -94,10 +95,10 @@ impl Stats {
     }
 }
 
-/// Returns the imbalance between NUMA groups, or 0 if it is small and few tasks run
-/// (adjust_numa_imbalance).
+/// Returns the imbalance between two NUMA groups. If the imbalance is small and only few tasks run
+/// in the destination, the result is 0 (adjust_numa_imbalance).
 pub(super) fn adjust_numa_imbalance(imbalance: i64, dst_running: u32, imb_numa_nr: u32) -> i64 {
-    /// A pair of tasks that communicate with each other.
+    /// Imbalance that is tolerated: two tasks that may communicate with each other.
     const NUMA_IMBALANCE_MIN: i64 = 2;
     if dst_running <= imb_numa_nr && imbalance <= NUMA_IMBALANCE_MIN {
         0

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Access to queues and entities in the hierarchy of task groups
+//! Access to the queues and entities of the fair class, including those of task groups
 //! ([`task_group`](super::task_group)).
 
 use super::entity::{CfsRq, CfsRqId, Entity, EntityId, GROUP, NONE};
@@ -51,8 +51,8 @@ impl Machine {
         }
     }
 
-    /// Returns the queue of `cpu` on which an entity competes. Unless it is the root's, this is
-    /// also the number of the entity above.
+    /// Returns the queue of `cpu` on which an entity is queued. If this is a group's queue, its
+    /// number is also the number of that group's entity.
     #[inline]
     pub(super) fn cfs_rq_of(&self, cpu: CpuId, id: impl Into<EntityId>) -> CfsRqId {
         match self.se(id).group {
@@ -61,7 +61,7 @@ impl Machine {
         }
     }
 
-    /// Returns the queue of `cpu` on which a task competes.
+    /// Returns the queue of `cpu` on which a task is queued.
     #[inline]
     pub(super) fn task_cfs_rq(&self, cpu: CpuId, task: TaskId) -> CfsRqId {
         match self.tasks[task].fair.group {
@@ -93,8 +93,9 @@ impl Machine {
         Some(TaskId::from_entity(curr))
     }
 
-    /// Returns the entities by which two tasks of `cpu` compete with each other, and their common
-    /// queue (find_matching_se).
+    /// Returns the two entities that determine which of two tasks of `cpu` runs first, and the
+    /// queue that has both of them (find_matching_se). They are the tasks themselves, or groups
+    /// that contain the tasks.
     #[inline]
     pub(super) fn find_matching_se(&self, cpu: CpuId, a: TaskId, b: TaskId) -> (EntityId, EntityId, CfsRqId) {
         if self.tasks[a].fair.group == 0 && self.tasks[b].fair.group == 0 {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The search for an idle CPU near another CPU (select_idle_sibling and the functions it calls).
+//! Search for an idle CPU that shares a cache with a given CPU (select_idle_sibling and the
+//! functions it calls).
 //!
-//! The kernel examines one CPU after the other. This code finds the same CPU with bit sets, counts
-//! the CPUs that the kernel would have examined, and charges the cost for them.
+//! The kernel examines one CPU after another. The code here uses bit sets to find the same CPU
+//! faster. It counts the CPUs that the kernel would have examined and charges the simulated CPU for
+//! them.
 
 use super::load::fits_capacity;
 use crate::hardware::cpuset::CpuSet;
@@ -11,7 +13,8 @@ use crate::simulation::id::{CpuId, TaskId};
 use machine::Distance;
 use workload::Policy;
 
-/// Records that a core has become idle, if this CPU was its last busy one (__update_idle_core).
+/// Records in the LLC that it has an idle core, if `cpu` was the last busy thread of its core
+/// (__update_idle_core).
 pub(super) fn update_idle_core(m: &mut Machine, cpu: CpuId) {
     if !m.domains.smt_active || m.domains.llc(cpu).has_idle_cores {
         return;
@@ -28,13 +31,14 @@ pub(super) fn available_idle_cpu(m: &Machine, cpu: CpuId) -> bool {
     m.idle_cpus.contains(cpu) && m.rqs[cpu].nr_running == 0 && m.online_cpus.contains(cpu)
 }
 
-/// Returns whether a CPU has only SCHED_IDLE tasks (sched_idle_rq).
+/// Returns whether a CPU has tasks and all of them have the policy SCHED_IDLE (sched_idle_rq).
 pub(super) fn sched_idle_cpu(m: &Machine, cpu: CpuId) -> bool {
     let rq = &m.rqs[cpu];
     rq.nr_running > 0 && rq.nr_running == rq.fair.cfs.h_nr_idle
 }
 
-/// Returns whether a CPU is as good as idle for `task` (choose_idle_cpu).
+/// Returns whether `task` could run on a CPU immediately: the CPU is idle or has only SCHED_IDLE
+/// tasks (choose_idle_cpu).
 pub(super) fn choose_idle_cpu(m: &Machine, cpu: CpuId, task: TaskId) -> bool {
     available_idle_cpu(m, cpu) || (m.tasks[task].policy != Policy::Idle && sched_idle_cpu(m, cpu))
 }
@@ -51,7 +55,7 @@ fn charge_scan(m: &mut Machine, nr: u32) {
     m.charge_here(u64::from(nr) * line);
 }
 
-/// Returns an idle CPU among those that share a cache with `target`, or `target` if there is none
+/// Returns an idle CPU that shares a cache with `target`. If there is none, returns `target`
 /// (select_idle_sibling).
 pub(super) fn select_idle_sibling(m: &mut Machine, task: TaskId, prev: CpuId, target: CpuId) -> CpuId {
     let util = if m.domains.asym {
@@ -97,13 +101,13 @@ pub(super) fn select_idle_sibling(m: &mut Machine, task: TaskId, prev: CpuId, ta
     select_idle_cpu(m, task, has_idle_core, target).unwrap_or(target)
 }
 
-/// Returns whether a CPU is fast enough, and its core idle, for a task with this utilization
-/// (asym_fits_cpu).
+/// Returns whether a CPU can run a task with the utilization `util` (asym_fits_cpu). The CPU must
+/// be fast enough, and the other threads of its core must be idle.
 fn asym_fits_cpu(m: &Machine, util: Option<u64>, cpu: CpuId) -> bool {
     util.is_none_or(|util| (!m.domains.smt_active || is_core_idle(m, cpu)) && fits_capacity(util, m.capacity_of(cpu)))
 }
 
-/// Returns an idle thread of the core of `prev` (select_idle_smt).
+/// Returns an idle thread on the core of `prev` (select_idle_smt).
 fn select_idle_smt(m: &Machine, task: TaskId, prev: CpuId) -> Option<CpuId> {
     let allowed = &m.tasks[task].cpus;
     m.siblings(prev)
@@ -111,16 +115,17 @@ fn select_idle_smt(m: &Machine, task: TaskId, prev: CpuId) -> Option<CpuId> {
         .find(|&cpu| choose_idle_cpu(m, cpu, task))
 }
 
-/// Returns the 64 CPUs of `set` with this word index.
+/// Returns the word of `set` with this index: one bit for each of 64 CPUs.
 fn word(set: &CpuSet, index: usize) -> u64 {
     set.words()[index]
 }
 
-/// Searches the LLC of `target` for an idle CPU, starting behind `target` and wrapping around
-/// (select_idle_cpu).
+/// Searches the LLC of `target` for an idle CPU (select_idle_cpu). The search starts at the CPU
+/// after `target` and wraps around.
 ///
-/// With `has_idle_core`, a fully idle core is searched, and the first idle CPU is the fallback.
-/// Otherwise the search ends after `nr_idle_scan` CPUs.
+/// If `has_idle_core` is set, the search looks for a fully idle core in the whole LLC. If there is
+/// none, it returns the first idle CPU. If `has_idle_core` is not set, the search examines at most
+/// `nr_idle_scan` CPUs.
 fn select_idle_cpu(m: &mut Machine, task: TaskId, has_idle_core: bool, target: CpuId) -> Option<CpuId> {
     let llc = &m.domains.llcs[m.domains.llc_index[target.index()] as usize];
     let limit = llc.nr_idle_scan;
@@ -170,8 +175,8 @@ fn select_idle_cpu(m: &mut Machine, task: TaskId, has_idle_core: bool, target: C
     found.or(fallback)
 }
 
-/// Returns an idle CPU on an idle core that is fast enough for the task, or else the best idle CPU
-/// (select_idle_capacity). This is for machines whose CPUs differ in capacity.
+/// Returns the best idle CPU for a task on a machine whose CPUs differ in capacity
+/// (select_idle_capacity). The best CPU is on a fully idle core and fast enough for the task.
 fn select_idle_capacity(m: &mut Machine, task: TaskId, util: u64, target: CpuId) -> Option<CpuId> {
     let has_idle_core = m.domains.smt_active && m.domains.llc(target).has_idle_cores;
     let llc = &m.domains.llcs[m.domains.llc_index[target.index()] as usize];
@@ -181,8 +186,8 @@ fn select_idle_capacity(m: &mut Machine, task: TaskId, util: u64, target: CpuId)
     }
     let span = m.domains.asym_span(target)?;
     let allowed = &m.tasks[task].cpus;
-    // Lower is better: -3 is an idle core that is too slow, -2 a thread that is fast enough, 0 a
-    // thread that is too slow.
+    // A lower rank is better: -3 for a fully idle core that is too slow, -2 for a thread that is
+    // fast enough, 0 for a thread that is too slow.
     let (mut best, mut best_rank, mut best_capacity) = (None, 0, 0);
     let mut looked = 0;
     let mut cpu = span

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Load and utilization of entities and queues, based on the averages of `pelt.rs`.
+//! Load and utilization of entities and queues. They are based on the decaying averages in
+//! `pelt.rs`.
 //!
-//! A queue's averages include the contributions of all entities that ran there last, even sleeping
-//! ones, until they migrate. The averages are updated when they are read, so the load of an idle
-//! CPU decays although the CPU runs nothing.
+//! The averages of a queue include the contributions of all entities that last ran there, even
+//! while they sleep. A contribution leaves the queue when its entity migrates. The averages are
+//! updated whenever they are read, so the load of an idle CPU also decays.
 
 use super::entity::{CfsRq, CfsRqId, Entity, EntityId, GROUP, NONE, scale_load_down};
 use super::pelt::State;
@@ -13,7 +14,7 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 /// About 1 % of a CPU (UTIL_EST_MARGIN).
 const UTIL_EST_MARGIN: u64 = 1024 / 100;
 
-/// Returns whether `util` leaves about 20 % of `capacity` free (fits_capacity).
+/// Returns whether `capacity` would have about 20 % left at the utilization `util` (fits_capacity).
 pub(super) fn fits_capacity(util: u64, capacity: u64) -> bool {
     util * 1280 < capacity * 1024
 }
@@ -24,7 +25,7 @@ pub(super) fn capacity_greater(a: u64, b: u64) -> bool {
 }
 
 impl CfsRq {
-    /// Updates the averages to `now`, on a CPU of this capacity.
+    /// Updates the averages to the time `now`. `capacity` is the capacity of the queue's CPU.
     #[inline]
     fn update_avg(&mut self, now: u64, capacity: u64) {
         let state = State {
@@ -37,8 +38,8 @@ impl CfsRq {
 }
 
 impl Entity {
-    /// Updates the averages to `now`. `running` is the CPU's capacity if the entity ran. For a
-    /// group, `runnable` is the number of its runnable tasks.
+    /// Updates the averages to the time `now`. If the entity was running, `running` is the capacity
+    /// of the CPU, otherwise 0. For a group, `runnable` is the number of its runnable tasks.
     #[inline]
     fn update_avg(&mut self, now: u64, running: u64, runnable: Option<u64>) {
         if self.avg.detached() {
@@ -135,8 +136,8 @@ impl Machine {
         }
     }
 
-    /// Sets the averages of a new task: full load, and half of the CPU's unused capacity as
-    /// utilization (post_init_entity_util_avg).
+    /// Sets the averages of a new task: full load, and a utilization of half of the CPU's unused
+    /// capacity (post_init_entity_util_avg).
     pub(super) fn init_load_avg(&mut self, cfs_rq: CfsRqId, task: TaskId) {
         self.update_cfs_avg(cfs_rq);
         let capacity = self.arch_capacity(self.queue_cpu(cfs_rq));
@@ -151,7 +152,7 @@ impl Machine {
         e.avg.runnable_avg = e.avg.util_avg;
     }
 
-    /// Stores the utilization of a task that goes to sleep (util_est_update).
+    /// Updates the smoothed utilization of a task that goes to sleep (util_est_update).
     pub(super) fn util_est_update(&mut self, task: TaskId) {
         let e = &mut self.tasks[task].fair;
         let dequeued = e.avg.util_avg;
@@ -160,7 +161,8 @@ impl Machine {
             return;
         }
         let diff = e.util_est - dequeued;
-        // The change is small, or the task did not get the CPU time it wanted.
+        // There is no update if the change is small or if the task did not get the CPU time that it
+        // wanted.
         if diff >= UTIL_EST_MARGIN && dequeued + UTIL_EST_MARGIN >= e.avg.runnable_avg {
             e.util_est -= diff / 4;
         }
@@ -172,19 +174,19 @@ impl Machine {
         self.rqs[cpu].fair.cfs.avg.load_avg
     }
 
-    /// Returns the utilization of a CPU as of the last update (cpu_util_cfs). `cpu_load` updates
-    /// it.
+    /// Returns the utilization of a CPU at the time of the last update (cpu_util_cfs). Call
+    /// `cpu_load` first to update it.
     pub(super) fn cpu_util(&self, cpu: CpuId) -> u64 {
         self.rqs[cpu].fair.cfs.avg.util_avg.min(self.arch_capacity(cpu))
     }
 
-    /// Returns the runnable average of a CPU as of the last update (cpu_runnable). Call `cpu_load`
-    /// first to update it.
+    /// Returns the runnable average of a CPU at the time of the last update (cpu_runnable). Call
+    /// `cpu_load` first to update it.
     pub(super) fn cpu_runnable(&self, cpu: CpuId) -> u64 {
         self.rqs[cpu].fair.cfs.avg.runnable_avg
     }
 
-    /// Returns the capacity that real-time tasks leave (capacity_of).
+    /// Returns the part of a CPU's capacity that real-time tasks do not use (capacity_of).
     pub(super) fn capacity_of(&self, cpu: CpuId) -> u64 {
         let used = self.rqs[cpu].rt.util_avg(self.now);
         self.arch_capacity(cpu).saturating_sub(used).max(1)
@@ -195,8 +197,8 @@ impl Machine {
         fits_capacity(self.tasks[task].fair.util(), self.capacity_of(cpu))
     }
 
-    /// Records for the balancer whether the current task of `cpu` needs a faster CPU
-    /// (update_misfit_status).
+    /// Records whether the current task of `cpu` needs a faster CPU, so that load balancing can
+    /// move it (update_misfit_status).
     pub(super) fn update_misfit_status(&mut self, cpu: CpuId, task: TaskId) {
         if !self.domains.asym {
             return;
@@ -212,7 +214,7 @@ impl Machine {
         self.rqs[cpu].fair.misfit_task_load = load;
     }
 
-    /// Returns the greatest capacity of the CPUs in a task's affinity.
+    /// Returns the greatest capacity among the CPUs that a task may use.
     fn max_allowed_capacity(&self, task: TaskId) -> u64 {
         let allowed = &self.tasks[task].cpus;
         let capacities = &self.domains.capacities;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The fair class of Linux 7.2: EEVDF, wake-up placement and load balancing (kernel/sched/fair.c,
-//! topology.c).
+//! The fair class of Linux 7.2: EEVDF, placement of woken and new tasks, and load balancing
+//! (kernel/sched/fair.c, kernel/sched/topology.c).
 //!
 //! Modelled:
 //! - virtual time, lag, deadlines and eligibility
@@ -13,13 +13,15 @@
 //! - scheduling domains with periodic, new-idle, nohz-idle and active balancing
 //! - task groups with cpu.weight, cpu.idle and cpu.max
 //!
-//! Not modelled: custom slices (all slices have the base length, so PREEMPT_SHORT never applies),
-//! NUMA balancing, cache-aware scheduling, energy-aware scheduling, core scheduling, asymmetric
-//! packing, clusters within an LLC, uclamp, isolated CPUs.
+//! Not modelled:
+//! - custom slices (all slices have the base length, so PREEMPT_SHORT never applies)
+//! - NUMA balancing, cache-aware scheduling, energy-aware scheduling, core scheduling
+//! - asymmetric packing, clusters within an LLC, uclamp, isolated CPUs
 //!
-//! The kernel is fully preemptible, so a lazy reschedule takes effect immediately. Scheduler
-//! features have their default values; NEXT_BUDDY and LB_MIN are off. A scan that reads another
-//! CPU's runqueue is charged one cache line by its distance.
+//! The simulated kernel is fully preemptible, so a lazy reschedule takes effect immediately.
+//! Scheduler features have their default values; in particular, NEXT_BUDDY and LB_MIN are off. When
+//! the kernel would read another CPU's runqueue, the reading CPU is charged for the transfer of one
+//! cache line. The cost depends on the distance between the two CPUs.
 
 mod balance;
 mod bandwidth;
@@ -65,15 +67,15 @@ use entity::{CfsRqId, EntityId, GROUP, NEVER, NICE_0_LOAD, NONE, scale_load};
 use queue::{dequeue_delayed, dequeue_throttled_entities, finish_delayed};
 use workload::Policy;
 
-/// Minimum length of a high-resolution tick (hrtick_start), ns.
+/// Minimum delay of a high-resolution tick, ns (hrtick_start).
 const HRTICK_MIN_NS: u64 = 10_000;
 
 fn is_idle_policy(m: &Machine, task: TaskId) -> bool {
     m.tasks[task].policy == Policy::Idle
 }
 
-/// Returns whether an entity counts as SCHED_IDLE: a task with that policy, or a group with
-/// cpu.idle (se_is_idle).
+/// Returns whether an entity counts as SCHED_IDLE (se_is_idle). This is a task with that policy, or
+/// a group with cpu.idle set.
 fn se_is_idle(m: &Machine, id: EntityId) -> bool {
     if id < GROUP {
         is_idle_policy(m, TaskId::from_entity(id))
@@ -82,8 +84,7 @@ fn se_is_idle(m: &Machine, id: EntityId) -> bool {
     }
 }
 
-/// Returns the task to run next. If there is none of this class, new-idle balancing tries to pull
-/// one.
+/// Returns the task to run next. If the CPU has no fair task, new-idle balancing tries to pull one.
 pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId, _prev: TaskId) -> Option<TaskId> {
     loop {
         if m.rqs[cpu].fair.cfs.nr_queued == 0 {
@@ -105,8 +106,9 @@ pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId, _prev: TaskId) -> Option<Ta
     }
 }
 
-/// Picks a task from a group, down through the groups in it. Returns `None` if a dequeue or
-/// throttling has changed the queue, so that the pick must start again.
+/// Picks a task from a group: picks an entity of the group and, while the entity is a group, one of
+/// its entities. Returns `None` if a dequeue or throttling has changed the queue. The caller then
+/// picks again.
 fn pick_in_group(m: &mut Machine, cpu: CpuId, group: EntityId) -> Option<TaskId> {
     let mut at = group;
     let mut throttled = false;
@@ -122,8 +124,8 @@ fn pick_in_group(m: &mut Machine, cpu: CpuId, group: EntityId) -> Option<TaskId>
     Some(task)
 }
 
-/// Returns the entity that EEVDF picks on a queue. If it is a delayed sleeper, the sleeper is
-/// dequeued and `None` is returned.
+/// Returns the entity that EEVDF picks on a queue. If this is a delayed sleeper (a sleeping task or
+/// group that is still queued), dequeues the sleeper and returns `None`.
 fn pick_next_entity(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId) -> Option<EntityId> {
     let id = m.pick_eevdf(cfs_rq, true).expect("one entity is always eligible");
     if m.se(id).delayed {
@@ -133,7 +135,7 @@ fn pick_next_entity(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId) -> Option<Enti
     Some(id)
 }
 
-/// Gives up the rest of the current slice, if the task is eligible.
+/// Ends the slice of the current task, if the task is eligible.
 pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
     let curr = m.rqs[cpu].curr;
     if m.rqs[cpu].nr_running == 1 {
@@ -147,10 +149,11 @@ pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Reschedules if the woken `task` should run before the current one.
+/// Reschedules if the woken `task` should run before the current task.
 ///
-/// SCHED_BATCH and SCHED_IDLE tasks do not preempt. A current SCHED_IDLE task is preempted
-/// immediately. Tasks of different groups are compared by the entities of their groups.
+/// SCHED_BATCH and SCHED_IDLE tasks do not preempt other tasks. A current task with SCHED_IDLE is
+/// preempted immediately. If the two tasks are in different groups, the entities of the groups are
+/// compared.
 pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, wake_flags: u32) {
     let curr = m.rqs[cpu].curr;
     if curr == task || m.rqs[cpu].need_resched {
@@ -172,7 +175,8 @@ pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, wake_fla
         match pick_next_entity(m, cpu, cfs_rq) {
             Some(next) if next == pse => return m.resched_curr(cpu),
             Some(_) => break,
-            // A delayed sleeper was dequeued. `pse` is still queued.
+            // A delayed sleeper has been dequeued, and `pse` is still queued. There is nothing to
+            // do.
             None => {}
         }
     }
@@ -181,7 +185,7 @@ pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, wake_fla
     e.vprot = e.vprot.min(e.vruntime + e.delta_fair(slice));
 }
 
-/// Ends the turn of `prev`. Groups that contain `prev` and `next` keep running.
+/// Makes `prev` stop running. Groups that contain both `prev` and `next` continue to run.
 pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, prev: TaskId, next: TaskId) {
     if m.tasks[prev].fair.group == 0 {
         return put_prev_entity(m, cpu.nr(), prev.into());
@@ -202,7 +206,8 @@ pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, prev: TaskId, next: Tas
     }
 }
 
-/// Ends the turn of an entity (put_prev_entity). If it is still queued, it returns to the timeline.
+/// Makes an entity stop running (put_prev_entity). If the entity is still queued, it returns to the
+/// timeline, the tree of queued entities.
 fn put_prev_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
     if m.se(id).on_rq {
         m.update_load_avg(cfs_rq, id);
@@ -215,7 +220,7 @@ fn put_prev_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
     }
 }
 
-/// Starts the turn of a task and of the groups above it that are not running yet
+/// Makes a task the running task, together with those groups above it that are not running yet
 /// (set_next_task_fair).
 pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, next: TaskId) {
     exit_idle(m, cpu);
@@ -228,7 +233,8 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, next: TaskId) {
     let mut cfs_rq = m.task_cfs_rq(cpu, next);
     loop {
         set_next_entity(m, cfs_rq, id);
-        // A group that also contains the previous task is still running.
+        // If the previous task is in the same group, the group is already running, and so are the
+        // groups above.
         if cfs_rq < GROUP || m.cfs(m.cfs_rq_of(cpu, cfs_rq)).curr == cfs_rq {
             break;
         }
@@ -242,7 +248,8 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, next: TaskId) {
     m.update_misfit_status(cpu, next);
 }
 
-/// Makes sure that the groups of a task that starts to run have some runtime.
+/// Makes sure that the groups of a task that starts to run have some runtime left of their cpu.max
+/// limits.
 fn account_groups(m: &mut Machine, cpu: CpuId, task: TaskId) {
     let mut id = m.cfs_rq_of(cpu, task);
     while id >= GROUP {
@@ -251,7 +258,8 @@ fn account_groups(m: &mut Machine, cpu: CpuId, task: TaskId) {
     }
 }
 
-/// Starts the turn of an entity (set_next_entity): it leaves the timeline.
+/// Makes an entity the running entity of its queue, which removes it from the timeline, the tree of
+/// queued entities (set_next_entity).
 fn set_next_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
     let now = m.now;
     if m.se(id).on_rq {
@@ -265,7 +273,7 @@ fn set_next_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
     m.cfs_mut(cfs_rq).curr = id;
 }
 
-/// Charges the current task with `ns` of CPU time and reschedules if its turn is over
+/// Charges the current task with `ns` of CPU time. Reschedules if the task has run long enough
 /// (update_curr).
 pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
     let curr = m.rqs[cpu].fair.cfs.curr;
@@ -287,8 +295,8 @@ pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
     }
 }
 
-/// Charges `ns` of CPU time to the current group on the root's queue and to the groups and the task
-/// below it.
+/// Charges `ns` of CPU time to the current task and to all groups that contain it. `group` is the
+/// outermost of these groups.
 #[inline(never)]
 fn update_curr_in_group(m: &mut Machine, cpu: CpuId, group: EntityId, ns: u64) {
     update_entity(m, cpu, cpu.nr(), group, ns);
@@ -318,7 +326,7 @@ fn update_entity(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId, curr: EntityId, n
     }
 }
 
-/// Updates the load of the current task and of the groups above it (task_tick_fair).
+/// Updates the load of the current task and of the groups that contain it (task_tick_fair).
 pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
     let Some(curr) = m.fair_curr(cpu) else { return };
     let mut at = m.cfs_rq_of(cpu, curr);
@@ -330,7 +338,7 @@ pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
     m.update_misfit_status(cpu, curr);
 }
 
-/// Schedules the high-resolution tick for the end of the current slice if other tasks are runnable
+/// Schedules the high-resolution tick for the end of the current slice, if other tasks are runnable
 /// (hrtick_start_fair).
 fn hrtick_start(m: &mut Machine, cpu: CpuId) {
     let Some(curr) = m.fair_curr(cpu).filter(|_| m.rqs[cpu].fair.cfs.h_nr_runnable > 1) else {
@@ -348,8 +356,8 @@ fn hrtick_start(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Starts the high-resolution tick after a task was queued. With a second task, the current slice
-/// ends at its deadline.
+/// Starts the high-resolution tick when a task has been queued, so that the current task is
+/// rescheduled at the end of its slice.
 fn hrtick_update(m: &mut Machine, cpu: CpuId) {
     if m.rqs[cpu].fair.hrtick_at == NEVER
         && let Some(curr) = m.fair_curr(cpu)
@@ -359,7 +367,8 @@ fn hrtick_update(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Handles the high-resolution tick. It may have been moved to a later time or cancelled meanwhile.
+/// Handles the event of the high-resolution tick. Meanwhile the tick may have been cancelled or
+/// moved to a later time.
 pub(crate) fn hrtick(m: &mut Machine, cpu: CpuId) {
     let now = m.now;
     let rq = &mut m.rqs[cpu].fair;
@@ -383,7 +392,8 @@ pub(crate) fn hrtick(m: &mut Machine, cpu: CpuId) {
         return;
     }
     m.charge(cpu, u64::from(m.spec.costs.tick_ns));
-    // Kernel work has delayed the task, so its slice has not ended yet.
+    // The slice has not ended yet, because kernel work has delayed the task. The tick is scheduled
+    // again.
     hrtick_start(m, cpu);
 }
 
@@ -393,7 +403,7 @@ pub(crate) fn task_fork(m: &mut Machine, task: TaskId) {
     t.fair.recent_used_cpu = t.cpu;
 }
 
-/// Updates a task's load after a change of its weight. The task is off the queue.
+/// Updates a task's load after a change of its weight. The task is not queued.
 pub(crate) fn reweight(m: &mut Machine, task: TaskId) {
     let t = &m.tasks[task];
     let (cpu, load) = (t.cpu, scale_load(t.weight));
@@ -425,10 +435,11 @@ pub(crate) fn prio_changed(m: &mut Machine, cpu: CpuId, task: TaskId) {
     }
 }
 
-/// Does nothing: the mask itself is all that changes.
+/// Does nothing: no state of the fair class depends on the affinity.
 pub(crate) fn set_cpus_allowed(_m: &mut Machine, _task: TaskId) {}
 
-/// Detaches a task's load from the CPU that it leaves. Its lag was stored when it was dequeued.
+/// Subtracts a task's load from the CPU that it leaves. Its lag has already been stored when it was
+/// dequeued.
 pub(crate) fn migrate_task_rq(m: &mut Machine, task: TaskId, _new_cpu: CpuId) {
     finish_delayed(m, task);
     let cpu = m.tasks[task].cpu;
@@ -465,8 +476,8 @@ pub(crate) fn offline_group(m: &mut Machine, cgroup: u32) {
     m.task_groups.reset(cgroup, 100);
 }
 
-/// Builds the scheduling domains again after a CPU went online or offline
-/// (partition_sched_domains). State of the whole class is kept.
+/// Rebuilds the scheduling domains after a CPU went online or offline (partition_sched_domains).
+/// The state that belongs to the whole class is kept.
 pub(crate) fn rebuild_domains(m: &mut Machine) {
     let old = std::mem::replace(&mut m.domains, Domains::for_online(&m.spec.topology, &m.online_cpus));
     let (now, jiffies) = (m.now, m.now / m.tick_ns());
@@ -484,7 +495,7 @@ pub(crate) fn rebuild_domains(m: &mut Machine) {
 }
 
 impl FairRq {
-    /// Puts a task at the most recently run end of the list (cfs_tasks).
+    /// Adds a task to the list of the CPU's tasks, as the task that ran most recently (cfs_tasks).
     fn push_newest(&mut self, tasks: &mut Table<TaskId, Task>, task: TaskId) {
         let second = std::mem::replace(&mut self.newest, task);
         let e = &mut tasks[task].fair;
@@ -495,7 +506,7 @@ impl FairRq {
         }
     }
 
-    /// Removes a task from the list (cfs_tasks).
+    /// Removes a task from the list of the CPU's tasks (cfs_tasks).
     fn unlink(&mut self, tasks: &mut Table<TaskId, Task>, task: TaskId) {
         let e = &tasks[task].fair;
         let (newer, older) = (e.newer, e.older);

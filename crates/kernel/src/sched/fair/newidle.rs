@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! New-idle balancing: a CPU that is about to idle tries to pull tasks (sched_balance_newidle).
+//! New-idle balancing: a CPU that is about to become idle tries to pull tasks from other CPUs
+//! (sched_balance_newidle).
 //!
-//! A domain is balanced only if the CPU is expected to idle for longer than that takes. Domains in
-//! which this has seldom succeeded are skipped at random.
+//! A domain is balanced only if the expected idle time is longer than the time that balancing
+//! takes. Domains in which new-idle balancing has seldom succeeded are skipped at random.
 
 use super::balance::{IdleType, balance_rq};
 use super::domains::Level;
@@ -13,11 +14,13 @@ use crate::simulation::timeline::LockId;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Pulls tasks to `cpu`, which has no fair task. Returns whether it has some now.
+/// Tries to pull tasks to `cpu`, which has no fair task. Returns whether it has a fair task
+/// afterwards.
 pub(super) fn balance(m: &mut Machine, cpu: CpuId) -> bool {
     m.update_misfit_status(cpu, IDLE);
     m.rqs[cpu].fair.idle_stamp = m.now.max(1);
-    // There is nothing to pull if no CPU has fair tasks, for example while all tasks are ext tasks.
+    // If no CPU has fair tasks, there is nothing to pull. This is so, for example, while all tasks
+    // are ext tasks.
     if m.domains.nr_queued == 0 || m.rqs[cpu].nr_running > 0 || !m.online_cpus.contains(cpu) {
         return false;
     }
@@ -87,7 +90,7 @@ fn pull_from_domains(m: &mut Machine, cpu: CpuId, avg_idle: u64, next_balance: &
     pulled
 }
 
-/// Updates the average idle time when a CPU has something to run again (update_rq_avg_idle).
+/// Updates the average idle time of a CPU that has something to run again (update_rq_avg_idle).
 pub(crate) fn exit_idle(m: &mut Machine, cpu: CpuId) {
     let now = m.now;
     let rq = &mut m.rqs[cpu].fair;
@@ -104,15 +107,16 @@ pub(crate) fn exit_idle(m: &mut Machine, cpu: CpuId) {
 }
 
 impl Level {
-    /// Counts an attempt and its success, and updates the success rate after every 512 attempts.
+    /// Counts an attempt and whether it succeeded. Updates the success rate after every 512
+    /// attempts.
     fn count_newidle(&mut self, now: u64, success: u32) {
         self.newidle_call += 1;
         self.newidle_success += success;
         if self.newidle_call < 1024 {
             return;
         }
-        // The longer ago the last 512 attempts began, the higher is the rate. Rare attempts may
-        // fail more often.
+        // The longer the last 512 attempts took, the more is added to the rate. So rare attempts
+        // may fail more often before they are skipped.
         let rate = ((now - self.newidle_stamp_ns) >> 22).min(1024) as u32;
         self.newidle_stamp_ns = now;
         self.newidle_ratio = (rate + self.newidle_success).min(1024);
@@ -120,8 +124,8 @@ impl Level {
         self.newidle_success /= 2;
     }
 
-    /// Records the cost of an attempt in this domain. The recorded maximum decays by 1 % per
-    /// second. Returns whether it has decayed now.
+    /// Records the cost of an attempt in this domain. The recorded maximum decays by 1 % each
+    /// second. Returns whether it has decayed in this call.
     pub(super) fn update_newidle_cost(&mut self, now: u64, cost: u64, success: u32) -> bool {
         if cost > 0 {
             self.count_newidle(now, success);

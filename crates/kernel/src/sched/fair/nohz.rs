@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Periodic balancing from the tick, and balancing for CPUs whose tick is stopped
-//! (sched_balance_trigger, nohz).
+//! Periodic load balancing, which the tick starts, and balancing on behalf of idle CPUs whose tick
+//! is stopped (sched_balance_trigger, nohz).
 
 use super::balance::{IdleType, balance_rq};
 use super::detach;
@@ -11,23 +11,23 @@ use crate::machine::Machine;
 use crate::simulation::event::Event;
 use crate::simulation::id::CpuId;
 
-/// Factor by which a busy CPU balances less often.
+/// On a busy CPU, the balancing interval is multiplied by this factor.
 const BUSY_FACTOR: u64 = 16;
 
 impl Level {
-    /// Returns the time between two balancing runs in this domain, in jiffies
+    /// Returns the interval between two balancing runs in this domain, in jiffies
     /// (get_sd_balance_interval).
     pub(super) fn interval_jiffies(&self, tick_ns: u64, nr_cpus: u32, busy: bool) -> u64 {
         let ms = self.balance_interval * if busy { BUSY_FACTOR } else { 1 };
         let max = (1_000_000_000 / tick_ns * u64::from(nr_cpus) / 10).max(1);
         let jiffies = (ms * 1_000_000).div_ceil(tick_ns);
-        // The interval must not be a multiple of the interval one level below.
+        // Subtracts a jiffy, so that the interval is not a multiple of that of the level below.
         let jiffies = jiffies.saturating_sub(u64::from(busy));
         jiffies.clamp(1, max)
     }
 }
 
-/// Performs periodic balancing if it is due. The tick calls this.
+/// Performs periodic balancing if it is due. Called from the tick.
 pub(crate) fn trigger_load_balance(m: &mut Machine, cpu: CpuId) {
     if m.domains.nr_queued == 0 || m.domains.levels[cpu.index()].is_empty() {
         return;
@@ -42,8 +42,8 @@ pub(crate) fn trigger_load_balance(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Balances those domains of `cpu` that are due (sched_balance_domains). The code runs on
-/// `m.this_cpu`.
+/// Balances those domains of `cpu` that are due (sched_balance_domains). The work is done and
+/// charged on `m.this_cpu`.
 fn balance_domains(m: &mut Machine, cpu: CpuId, idle: IdleType) {
     let (jiffies, tick_ns, nr_cpus) = (m.now / m.tick_ns(), m.tick_ns(), m.nr_cpus());
     m.update_blocked_averages(cpu);
@@ -84,7 +84,8 @@ fn balance_domains(m: &mut Machine, cpu: CpuId, idle: IdleType) {
     rq.next_balance = next_balance;
 }
 
-/// Returns whether an idle CPU could probably take work from this one (nohz_balancer_kick).
+/// Returns whether idle CPUs should be asked to pull tasks, because this CPU is too busy
+/// (nohz_balancer_kick).
 fn kick_due(m: &mut Machine, cpu: CpuId, jiffies: u64) -> bool {
     if m.domains.nohz_kicked || jiffies < m.domains.nohz_next_balance || m.idle_cpus.is_empty() {
         return false;
@@ -100,7 +101,7 @@ fn kick_due(m: &mut Machine, cpu: CpuId, jiffies: u64) -> bool {
     if m.domains.asym_span(cpu).is_some() {
         return rq.fair.misfit_task_load > 0;
     }
-    // Another LLC may be less busy than this one.
+    // If other CPUs of this LLC are busy as well, idle CPUs in another LLC could help.
     let llc = &m.domains.llcs[m.domains.llc_index[cpu.index()] as usize];
     let idle: u32 = llc
         .set
@@ -112,7 +113,7 @@ fn kick_due(m: &mut Machine, cpu: CpuId, jiffies: u64) -> bool {
     llc.weight - idle > 1
 }
 
-/// Kicks the first idle CPU, so that it balances for all idle CPUs.
+/// Sends an IPI to the first idle CPU, which then balances on behalf of all idle CPUs.
 fn kick(m: &mut Machine, cpu: CpuId, jiffies: u64) {
     m.domains.nohz_next_balance = jiffies + 1;
     let mut ilb = m.idle_cpus.first();
@@ -129,7 +130,7 @@ fn kick(m: &mut Machine, cpu: CpuId, jiffies: u64) {
     m.events.push(at, Event::NohzBalance { cpu: ilb });
 }
 
-/// Handles the IPI for nohz idle balancing, or the start of the stopper.
+/// Handles an IPI that was sent for nohz idle balancing or to start the stopper.
 pub(crate) fn nohz_balance(m: &mut Machine, cpu: CpuId) {
     m.enter(cpu);
     if let Some(dst) = m.rqs[cpu].fair.push_cpu.take() {
@@ -144,11 +145,11 @@ pub(crate) fn nohz_balance(m: &mut Machine, cpu: CpuId) {
     if !available_idle_cpu(m, cpu) {
         return;
     }
-    // The other idle CPUs come first, this CPU last.
+    // The other idle CPUs are balanced first, this CPU last.
     let mut at = m.idle_cpus.next_wrap((cpu.nr() + 1) % m.nr_cpus());
     while let Some(idle) = at {
         if available_idle_cpu(m, idle) {
-            // This CPU has work of its own now. Another CPU will continue later.
+            // If this CPU has tasks of its own now, it stops here. Another CPU continues later.
             if m.rqs[cpu].nr_running > 0 {
                 return;
             }

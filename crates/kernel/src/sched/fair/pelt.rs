@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Per-entity load tracking: decaying averages of load, runnable time and running time
+//! Per-entity load tracking (PELT): decaying averages of load, runnable time and running time
 //! (kernel/sched/pelt.c).
 //!
-//! A period is 1024 us. The contribution of a period halves every 32 periods. Only running time is
-//! scaled by the CPU's capacity, so a slow CPU that never idles has its capacity as utilization.
-//! The CPU's frequency is ignored here.
+//! Time is divided into periods of 1024 us. The contribution of a period to an average halves every
+//! 32 periods. Running time is scaled by the capacity of the CPU; the other two averages are not.
+//! For example, the utilization of a CPU with capacity 512 that never idles is 512. The frequency
+//! of the CPU is ignored here.
 
-/// Number of periods in which a contribution halves.
+/// Number of periods after which a contribution has halved.
 const PERIOD: u64 = 32;
-/// Greatest sum that a signal of 1 can reach: 1024 times the sum of all y^n.
+/// Greatest sum that a constant signal of 1 can reach: 1024 * (sum of y^n for all n >= 0), where
+/// y^32 = 1/2.
 pub const LOAD_AVG_MAX: u64 = 47_742;
-/// Value of `last_update` for averages that belong to no queue.
+/// Value of `last_update` if the averages are not part of the sums of any queue.
 const NEVER: u64 = u64::MAX;
 
-/// 2^32 * y^n for n in 0..32, rounded down, with y^32 = 1/2.
+/// 2^32 * y^n for n from 0 to 31, rounded down, where y^32 = 1/2.
 const DECAY: [u32; PERIOD as usize] = {
-    // y = 2^(-1/32) as a fraction with 62 bits, computed by five square roots of 1/2.
+    // y = 2^(-1/32) as a fraction with 62 bits. It is computed by taking the square root of 1/2
+    // five times.
     let mut y: u128 = 1 << 61;
     let mut root = 0;
     while root < 5 {
@@ -33,7 +36,7 @@ const DECAY: [u32; PERIOD as usize] = {
     table
 };
 
-/// Returns `value` after `periods` periods of decay.
+/// Returns what is left of `value` after `periods` periods.
 fn decay(value: u64, periods: u64) -> u64 {
     if periods > PERIOD * 63 {
         return 0;
@@ -46,7 +49,7 @@ fn decay(value: u64, periods: u64) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub struct Avg {
     last_update: u64,
-    /// Part of the current period that is already in the sums, us.
+    /// Part of the current period that has already been added to the sums, us.
     contrib: u64,
     load_sum: u64,
     runnable_sum: u64,
@@ -71,18 +74,18 @@ impl Default for Avg {
     }
 }
 
-/// State of an entity or a queue since the last update.
+/// Activity of an entity or a queue since the last update.
 #[derive(Clone, Copy)]
 pub struct State {
-    /// Queued weight; 0 or 1 for an entity.
+    /// Weight that is queued. For an entity, 1 if it is queued and 0 if not.
     pub load: u64,
     /// Number of runnable tasks.
     pub runnable: u64,
-    /// Capacity of the CPU if a task ran, otherwise 0.
+    /// Capacity of the CPU if the entity or a task of the queue was running, otherwise 0.
     pub running: u64,
 }
 
-/// Adds a delta to a value; the result is at least 0.
+/// Adds a delta, which may be negative. The result is limited to at least 0.
 fn add_positive(value: &mut u64, delta: i64) {
     *value = value.saturating_add_signed(delta);
 }
@@ -98,18 +101,18 @@ impl Avg {
         self.last_update = NEVER;
     }
 
-    /// Marks the averages as part of a queue's sums, up to date at `now`.
+    /// Marks the averages as part of a queue's sums. They are up to date at the time `now`.
     pub fn attach(&mut self, now: u64) {
         self.last_update = now;
     }
 
-    /// Returns the greatest value that a sum can have at this point of the period.
+    /// Returns the greatest value that a sum can reach at this point of the current period.
     fn divider(&self) -> u64 {
         LOAD_AVG_MAX - 1024 + self.contrib
     }
 
-    /// Updates the averages to `now` (ns). `weight` multiplies `load_sum`; it is the entity's
-    /// weight, or 1 for a queue.
+    /// Updates the averages to the time `now` in ns. load_avg = weight * load_sum / divider, where
+    /// `weight` is the weight of an entity, or 1 for a queue.
     #[inline(always)]
     pub fn update(&mut self, now: u64, state: State, weight: u64) -> bool {
         if self.last_update == NEVER {
@@ -153,7 +156,8 @@ impl Avg {
         true
     }
 
-    /// Sets the averages and the matching sums of a new or moved entity (attach_entity_load_avg).
+    /// Sets the averages of a new or moved entity, and the sums that correspond to them
+    /// (attach_entity_load_avg).
     pub fn set(&mut self, load: u64, util: u64, runnable: u64, weight: u64, like: &Avg) {
         self.contrib = like.contrib;
         let divider = self.divider();
@@ -175,8 +179,8 @@ impl Avg {
         self.util_sum += entity.util_sum;
     }
 
-    /// Subtracts an entity's averages from those of its queue. Rounding may have made the sum
-    /// smaller than the part.
+    /// Subtracts an entity's averages from those of its queue. The results are limited to at least
+    /// 0, because rounding may have made the queue's sum smaller than the entity's.
     pub fn sub(&mut self, entity: &Avg, weight: u64) {
         self.load_avg = self.load_avg.saturating_sub(entity.load_avg);
         self.load_sum = self.load_sum.saturating_sub(weight * entity.load_sum);
@@ -186,12 +190,13 @@ impl Avg {
         self.util_sum = self.util_sum.saturating_sub(entity.util_sum);
     }
 
-    /// Updates a group's entity (`self`) after load has joined or left the group's queue.
+    /// Updates the entity of a group (`self`) after load has joined or left the group's queue
+    /// (update_tg_cfs_util, update_tg_cfs_runnable, update_tg_cfs_load).
     ///
-    /// The entity takes over the averages of the group's queue (`group`), and the queue on which
-    /// the entity competes (`above`) changes by the same amounts. `runnable` is the change of the
-    /// group's unweighted load_sum. `weights` are the entity's weight and the total weight on the
-    /// group's queue (update_tg_cfs_util, update_tg_cfs_runnable, update_tg_cfs_load).
+    /// The entity gets the averages of the group's queue (`group`). The queue that contains the
+    /// entity (`above`) changes by the same amounts. `runnable` is the change of the group's
+    /// unweighted load_sum. `weights` contains the entity's weight and the total weight on the
+    /// group's queue.
     pub(super) fn follow(&mut self, above: &mut Avg, group: &Avg, runnable: i64, weights: (u64, u64)) {
         let divider = above.divider();
         let follow = |sum: &mut u64, avg: &mut u64, above_sum: &mut u64, above_avg: &mut u64, to: u64| {
@@ -226,8 +231,8 @@ impl Avg {
         let sum = if runnable > 0 {
             (self.load_sum + runnable as u64).min(divider)
         } else {
-            // All tasks of the group count as equally often runnable. This must not increase the
-            // sum.
+            // The estimate assumes that all tasks of the group are equally often runnable. It must
+            // not increase the sum.
             let estimate = group.load_sum.checked_div(group_weight).unwrap_or(0);
             self.load_sum.min(estimate)
         };
@@ -245,7 +250,7 @@ impl Avg {
         }
     }
 
-    /// Returns whether a sum is left that decays.
+    /// Returns whether any sum is not 0 and therefore decays.
     pub(super) fn decays(&self) -> bool {
         self.load_sum | self.util_sum | self.runnable_sum != 0
     }

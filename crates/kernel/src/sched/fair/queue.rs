@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Queueing and dequeueing of tasks and groups (enqueue_task_fair, dequeue_entities).
+//! Queueing and dequeueing of tasks and task groups (enqueue_task_fair, dequeue_entities).
 //!
-//! When a group gets its first task, the group's entity joins the queue above. When its last task
-//! leaves, the entity leaves as well. Like a task, it is delayed while its lag is negative.
+//! When a group gets its first task, the group's entity is queued on the queue above, which is that
+//! of the parent group. When the last task of the group leaves, its entity is dequeued. Like a
+//! task, the entity remains queued as "delayed" until its lag is no longer negative.
 
 use super::entity::{CfsRqId, EntityId, GROUP};
 use super::{hrtick_update, is_idle_policy};
@@ -11,7 +12,7 @@ use crate::sched::class::flags;
 use crate::sched::task::State;
 use crate::simulation::id::{CpuId, TaskId};
 
-/// Numbers by which a task or group changes the counters of a queue.
+/// Amounts by which a task or group changes the counters of a queue.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     queued: u32,
@@ -19,7 +20,7 @@ struct Counts {
     idle: u32,
 }
 
-/// Queues a task that became runnable, and the groups above it (enqueue_task_fair).
+/// Queues a task that became runnable, and the groups that contain it (enqueue_task_fair).
 pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32) {
     let cfs_rq = m.task_cfs_rq(cpu, task);
     if m.tasks[task].fair.delayed {
@@ -60,7 +61,7 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32
     hrtick_update(m, cpu);
 }
 
-/// Inserts an entity into its queue. The queue's load includes the entity's load already.
+/// Inserts an entity into its queue. The queue's load already includes the entity's load.
 #[inline]
 fn enqueue_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId, flags: u32) {
     m.place_entity(cfs_rq, id, flags);
@@ -88,8 +89,8 @@ fn subtract_counts(m: &mut Machine, cfs_rq: CfsRqId, counts: Counts) {
     cfs.h_nr_idle -= counts.idle;
 }
 
-/// Counts a delayed task that became runnable, or a task that became delayed, on its queue and all
-/// queues above.
+/// Updates the number of runnable tasks on a queue and on all queues above it, because a task has
+/// become delayed or is no longer delayed.
 fn count_runnable(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId, runnable: bool) {
     let mut at = cfs_rq;
     loop {
@@ -106,8 +107,8 @@ fn count_runnable(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId, runnable: bool) 
     }
 }
 
-/// Updates the queues above a group that a task has joined. Groups that were empty join the queue
-/// above them.
+/// Updates the queues above a group after a task was queued in it. Groups that were empty are
+/// queued themselves.
 fn enqueue_groups(m: &mut Machine, cpu: CpuId, group: EntityId, mut counts: Counts) {
     let mut id = group;
     while id >= GROUP {
@@ -132,8 +133,8 @@ fn enqueue_groups(m: &mut Machine, cpu: CpuId, group: EntityId, mut counts: Coun
     }
 }
 
-/// Makes a delayed sleeper that was woken runnable again. It keeps at most the rest of its negative
-/// lag (requeue_delayed_entity).
+/// Makes a delayed sleeper runnable again, because it was woken (requeue_delayed_entity). It keeps
+/// the rest of its negative lag at most.
 fn requeue_delayed(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
     if m.update_entity_lag(cfs_rq, id) {
         let (cfs, mut entities) = m.queue(cfs_rq);
@@ -144,7 +145,7 @@ fn requeue_delayed(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
         if !is_curr {
             cfs.remove(&entities, id);
         } else {
-            // The entity must not count in V while it is placed again.
+            // The entity must not be included in V, the average vruntime, while it is placed again.
             entities[id].on_rq = false;
         }
         m.place_entity(cfs_rq, id, 0);
@@ -160,7 +161,7 @@ fn requeue_delayed(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
     m.se_mut(id).delayed = false;
 }
 
-/// Dequeues a task. If it goes to sleep with negative lag, it is delayed instead
+/// Dequeues a task. If the task goes to sleep with negative lag, it stays queued as delayed
 /// (dequeue_task_fair).
 pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32) {
     if m.tasks[task].fair.throttled {
@@ -184,8 +185,8 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32
     }
 }
 
-/// Delays the dequeue of an entity with negative lag, so that it competes until it is eligible.
-/// Returns whether it is delayed (DELAY_DEQUEUE).
+/// Keeps an entity with negative lag queued until it is eligible (DELAY_DEQUEUE). Returns whether
+/// the dequeue of the entity is delayed.
 fn delay_dequeue(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) -> bool {
     if m.eligible(cfs_rq, id) {
         return false;
@@ -195,10 +196,10 @@ fn delay_dequeue(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) -> bool {
     true
 }
 
-/// Removes a task from its queue, and groups that become empty from theirs. With `delay`, such
-/// groups may be delayed.
+/// Removes a task from its queue. Also removes the groups that become empty from the queues above.
+/// With `delay`, the dequeue of such a group may be delayed.
 ///
-/// A delayed task is no longer counted as runnable.
+/// If the task itself was delayed, it already does not count as runnable.
 fn dequeue_entities(m: &mut Machine, cpu: CpuId, task: TaskId, sleep: bool, delay: bool) {
     let cfs_rq = m.task_cfs_rq(cpu, task);
     let e = &mut m.tasks[task].fair;
@@ -241,8 +242,8 @@ fn dequeue_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId, sleep: bool) {
     }
 }
 
-/// Updates the queues above a group that an entity has left. Groups that have become empty leave
-/// the queue above them.
+/// Updates the queues above a group after an entity has left it. Groups that have become empty are
+/// dequeued themselves.
 fn dequeue_groups(m: &mut Machine, cpu: CpuId, group: EntityId, mut counts: Counts, delay: bool) {
     let mut id = group;
     let mut leaves = true;
@@ -264,7 +265,7 @@ fn dequeue_groups(m: &mut Machine, cpu: CpuId, group: EntityId, mut counts: Coun
     }
 }
 
-/// Dequeues a delayed entity that has become eligible.
+/// Dequeues an entity whose dequeue was delayed and that has become eligible.
 pub(super) fn dequeue_delayed(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId, id: EntityId) {
     if id < GROUP {
         dequeue_entities(m, cpu, TaskId::from_entity(id), true, true);
@@ -276,7 +277,7 @@ pub(super) fn dequeue_delayed(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId, id: 
     }
 }
 
-/// Dequeues a delayed sleeper because it changes its class, its CPU or its cgroup.
+/// Dequeues a delayed sleeper because its class, CPU or cgroup is about to change.
 pub(super) fn finish_delayed(m: &mut Machine, task: TaskId) {
     if m.tasks[task].fair.delayed {
         let cpu = m.tasks[task].cpu;
@@ -284,8 +285,8 @@ pub(super) fn finish_delayed(m: &mut Machine, task: TaskId) {
     }
 }
 
-/// Dequeues a task of a throttled group. Neither the task nor a group that becomes empty is
-/// delayed.
+/// Dequeues a task whose group is throttled. The dequeue is not delayed, neither for the task nor
+/// for groups that become empty.
 pub(super) fn dequeue_throttled_entities(m: &mut Machine, cpu: CpuId, task: TaskId) {
     dequeue_entities(m, cpu, task, true, false);
 }

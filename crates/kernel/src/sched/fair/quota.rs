@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! State of cpu.max: for a group, and for its queue on each CPU.
+//! State of the cgroup limit cpu.max: the pool of runtime of each group, and the runtime of the
+//! group's queue on each CPU.
 
 use super::entity::CfsRqId;
 use crate::simulation::id::{CpuId, TaskId};
 
-/// Runtime that a CPU takes from the pool at a time (sched_cfs_bandwidth_slice), ns.
+/// Runtime that a CPU's queue takes from the group's pool in one step (sched_cfs_bandwidth_slice),
+/// ns.
 pub(super) const SLICE_NS: u64 = 5_000_000;
 
-/// Runtime that an empty queue keeps (min_cfs_rq_runtime), ns.
+/// Runtime that a queue keeps when it becomes empty (min_cfs_rq_runtime), ns.
 pub(super) const KEPT_NS: i64 = 1_000_000;
 
-/// Delay after which returned runtime is distributed to throttled queues
+/// Time from the return of runtime to the pool until it is distributed to throttled queues
 /// (cfs_bandwidth_slack_period), ns.
 pub(super) const SLACK_PERIOD_NS: u64 = 5_000_000;
 
-/// Runtime is not distributed if the period ends within this time after the delay
+/// Returned runtime is not distributed if the period would end within this time afterwards
 /// (min_bandwidth_expiration), ns.
 pub(super) const SLACK_MARGIN_NS: u64 = 2_000_000;
 
-/// A group's limit and its pool of runtime (struct cfs_bandwidth).
+/// The limit of a group and its pool of runtime (struct cfs_bandwidth).
 #[derive(Default)]
 pub(super) struct Bandwidth {
     /// CPU time per period, ns; `None` for no limit.
@@ -28,7 +30,7 @@ pub(super) struct Bandwidth {
     pub(super) burst_ns: u64,
     /// Runtime in the pool, ns.
     pub(super) runtime: u64,
-    /// Whether no runtime was taken from the pool since the period began.
+    /// Whether no runtime has been taken from the pool since the period began.
     pub(super) idle: bool,
     /// Whether the period timer is running.
     pub(super) active: bool,
@@ -37,26 +39,26 @@ pub(super) struct Bandwidth {
     /// Time at which the period timer fires, ns.
     pub(super) expires: u64,
     pub(super) slack_pending: bool,
-    /// Generation number of pending events. Events of older generations are ignored.
+    /// Generation number of the events that are pending. Events with another number are ignored.
     pub generation: u32,
     /// Throttled queues in the order in which they were throttled.
     pub(super) throttled: Vec<CfsRqId>,
 }
 
-/// A queue's runtime.
+/// The runtime of a queue.
 #[derive(Default)]
 pub(super) struct Runtime {
-    /// Remaining runtime, ns. It is negative if more was used.
+    /// Remaining runtime, ns. It is negative if the queue has used more than it had.
     pub(super) remaining: i64,
     pub(super) throttled: bool,
-    /// Tasks that wait until this queue and those above it are no longer throttled
+    /// Tasks of this queue that wait for the end of throttling here or in the queue of an ancestor
     /// (throttled_limbo_list).
     pub(super) limbo: Vec<TaskId>,
 }
 
 impl Bandwidth {
-    /// Returns the state of a group without a limit. Pending events of the previous state become
-    /// invalid.
+    /// Returns the state of a group without a limit. `generation` is the previous generation
+    /// number; events that are pending for it become invalid.
     pub fn after(generation: u32) -> Bandwidth {
         Bandwidth {
             generation: generation.wrapping_add(1),
@@ -64,7 +66,8 @@ impl Bandwidth {
         }
     }
 
-    /// Adds the quota to the pool, up to the quota plus the burst (__refill_cfs_bandwidth_runtime).
+    /// Adds the quota to the pool. The pool holds at most the quota plus the burst
+    /// (__refill_cfs_bandwidth_runtime).
     pub(super) fn refill(&mut self) {
         if let Some(quota) = self.quota {
             self.runtime = (self.runtime + quota).min(quota + self.burst_ns);

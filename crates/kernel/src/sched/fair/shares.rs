@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The share of a group on each CPU, and the group's load as the queues above see it.
+//! Distribution of a group's weight to its CPUs, and propagation of the group's load to the queues
+//! above, which are those of its ancestors.
 //!
-//! A group's shares are divided among its CPUs in proportion to the load of its queue on each CPU
-//! (calc_group_shares). A queue's contribution to the group's load is updated at most once in 1 ms,
-//! and only if it has changed by more than 1/64. For idle CPUs it is updated when their load is
-//! made to decay.
+//! The weight of a group (its shares) is divided among its CPUs in proportion to the load of its
+//! queue on each CPU (calc_group_shares). To save time, a queue's contribution to the group's load
+//! is updated at most once in 1 ms, and only if it has changed by more than 1/64. For idle CPUs it
+//! is updated when their load decays.
 //!
-//! Differences to Linux: load leaves a queue immediately instead of at the queue's next update, and
-//! a task's part of its CPU's load (task_h_load) is not cached for a jiffy.
+//! Differences from Linux:
+//! - Load leaves a queue immediately instead of at the queue's next update.
+//! - The part that a task contributes to its CPU's load (task_h_load) is not cached for a jiffy.
 
 use super::entity::{CfsRqId, EntityId, GROUP, scale_load, scale_load_down};
 use crate::machine::Machine;
@@ -15,15 +17,16 @@ use crate::sched::fair::task_group::shares;
 use crate::sched::task::WEIGHT_IDLEPRIO;
 use crate::simulation::id::{CpuId, TaskId};
 
-/// Minimum load of a group's entity, scaled.
+/// Minimum load of a group's entity, in scaled units.
 const MIN_SHARES: u64 = 2;
 /// Minimum time between updates of a queue's contribution to its group's load, ns.
 const UPDATE_TG_NS: u64 = 1_000_000;
-/// Interval at which the load of idle CPUs is made to decay, ns (LOAD_AVG_PERIOD).
+/// Interval at which the load of idle CPUs is updated so that it decays, ns (LOAD_AVG_PERIOD).
 const BLOCKED_NS: u64 = 32_000_000;
 
 impl Machine {
-    /// Returns a group's share on the CPU of this queue (calc_group_shares).
+    /// Returns the part of the group's shares that belongs to the CPU of this queue
+    /// (calc_group_shares).
     fn calc_group_shares(&self, id: CfsRqId) -> u32 {
         let group = self.task_groups.group(id);
         let rq = self.task_groups.rq(id);
@@ -34,7 +37,8 @@ impl Machine {
         part.clamp(MIN_SHARES.min(all), all) as u32
     }
 
-    /// Sets the load of a group's entity to the group's current share (update_cfs_group).
+    /// Sets the load of a group's entity on `cpu` to the group's current share there
+    /// (update_cfs_group).
     pub(super) fn update_cfs_group(&mut self, cpu: CpuId, id: EntityId) {
         if self.task_groups.rq(id).cfs.load == 0 {
             return;
@@ -46,7 +50,7 @@ impl Machine {
         }
     }
 
-    /// Updates the averages, the number of runnable tasks and the share of a group's entity.
+    /// Updates the averages, the number of runnable tasks and the load of a group's entity.
     pub(super) fn update_group_entity(&mut self, cpu: CpuId, id: EntityId) {
         let above = self.cfs_rq_of(cpu, id);
         self.update_load_avg(above, id);
@@ -69,13 +73,13 @@ impl Machine {
         *sum = *sum - contrib + load;
     }
 
-    /// Records that load has joined or left a group's queue (add_tg_cfs_propagate).
+    /// Records the amount of load that has joined or left a group's queue (add_tg_cfs_propagate).
     pub(super) fn add_tg_cfs_propagate(&mut self, id: CfsRqId, load_sum: i64) {
         let rq = self.task_groups.rq_mut(id);
         rq.propagate = Some(rq.propagate.unwrap_or(0) + load_sum);
     }
 
-    /// Updates a group's entity with the load that joined or left its queue
+    /// Updates a group's entity by the load that has joined or left the group's queue
     /// (propagate_entity_load_avg).
     pub(super) fn propagate_entity_load_avg(&mut self, above: CfsRqId, id: EntityId) {
         let rq = self.task_groups.rq_mut(id);
@@ -92,7 +96,8 @@ impl Machine {
         }
     }
 
-    /// Updates all entities above a queue in the same way (propagate_entity_cfs_rq).
+    /// Updates the entities of all groups above a queue after load has joined or left the queue
+    /// (propagate_entity_cfs_rq).
     pub(super) fn propagate_entity_cfs_rq(&mut self, id: CfsRqId) {
         let cpu = self.queue_cpu(id);
         let mut se = id;
@@ -103,8 +108,8 @@ impl Machine {
         }
     }
 
-    /// Updates the decaying load of groups on a CPU that do not run there
-    /// (sched_balance_update_blocked_averages).
+    /// Updates the load of the groups on a CPU. The load of a group decays even if none of its
+    /// tasks runs there (sched_balance_update_blocked_averages).
     pub(super) fn update_blocked_averages(&mut self, cpu: CpuId) {
         for at in 0..self.task_groups.bottom_up.len() {
             let id = self.task_groups.id(self.task_groups.bottom_up[at], cpu);
@@ -118,7 +123,7 @@ impl Machine {
         }
     }
 
-    /// Updates the load of groups on idle CPUs, which do not do this themselves
+    /// Updates the load of groups on idle CPUs. Idle CPUs do not do this themselves
     /// (nohz.next_blocked).
     pub(super) fn update_blocked_on_idle_cpus(&mut self) {
         if self.task_groups.is_empty() || self.now < self.task_groups.next_blocked {
@@ -132,7 +137,7 @@ impl Machine {
         }
     }
 
-    /// Returns the part of its CPU's load that a queue makes up (update_cfs_rq_h_load).
+    /// Returns the part that a queue contributes to its CPU's load (update_cfs_rq_h_load).
     fn h_load(&self, cpu: CpuId, cfs_rq: CfsRqId) -> u64 {
         if cfs_rq < GROUP {
             return self.cfs(cfs_rq).avg.load_avg;
@@ -141,7 +146,7 @@ impl Machine {
         self.h_load(cpu, above) * self.se(cfs_rq).avg.load_avg / (self.cfs(above).avg.load_avg + 1)
     }
 
-    /// Returns the part of its CPU's load that a task makes up (task_h_load).
+    /// Returns the part that a task contributes to its CPU's load (task_h_load).
     pub(super) fn task_h_load(&self, task: TaskId) -> u64 {
         let load = self.se(task).avg.load_avg;
         if self.se(task).group == 0 {
@@ -152,7 +157,8 @@ impl Machine {
         load * self.h_load(cpu, cfs_rq) / (self.cfs(cfs_rq).avg.load_avg + 1)
     }
 
-    /// Sets the shares of a group, scaled like an entity's load (sched_group_set_shares).
+    /// Sets the shares of a group (sched_group_set_shares). They are scaled like the load of an
+    /// entity.
     fn set_shares(&mut self, group: u32, shares: u32) {
         self.task_groups.groups[group as usize].shares = shares;
         for cpu in self.cpus() {

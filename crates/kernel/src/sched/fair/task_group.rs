@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Task groups (struct task_group): for each cgroup and CPU, a queue and an entity.
+//! Task groups (struct task_group). A cgroup has a task group, which has a queue and an entity on
+//! each CPU.
 //!
-//! The queue holds the tasks and groups of the cgroup. The entity represents the cgroup on the
-//! queue of its parent. Both have the same number, which is at least [`GROUP`].
+//! The queue contains the tasks and child groups of the cgroup. The entity represents the cgroup on
+//! the queue of its parent. Both have the same number, which is at least [`GROUP`].
 //!
 //! ```text
 //! root's queue on CPU 0:    task A   entity of /x
@@ -10,8 +11,8 @@
 //! queue of /x on CPU 0:              task B   task C
 //! ```
 //!
-//! Tasks in the root compete on their CPU's own queue, so a machine without cgroups needs no task
-//! groups.
+//! Tasks in the root cgroup are on the root queue of their CPU, so a machine without other cgroups
+//! has no task groups.
 
 use super::entity::{CfsRq, CfsRqId, Entity, EntityId, GROUP, scale_load};
 use crate::sched::fair::quota::{Bandwidth, Runtime};
@@ -24,15 +25,15 @@ use std::ops::{Index, IndexMut};
 /// State of a cgroup in the fair class.
 pub(super) struct TaskGroup {
     /// The parent cgroup.
-    /// The cgroup it is in.
     pub parent: u32,
-    /// Number of cgroups above; 0 for the root.
+    /// Number of ancestors; 0 for the root.
     pub depth: u32,
-    /// Shares that are divided among the entities, scaled like an entity's load (tg->shares).
+    /// Weight of the group, which is divided among its CPUs. It is scaled like the load of an
+    /// entity (tg->shares).
     pub shares: u32,
-    /// cpu.idle
+    /// Whether all tasks of the group count as SCHED_IDLE (cpu.idle).
     pub idle: bool,
-    /// Sum of the contributions of its queues (tg->load_avg).
+    /// Sum of the contributions of the group's queues to its load (tg->load_avg).
     pub load_avg: u64,
     pub bandwidth: Bandwidth,
 }
@@ -41,13 +42,14 @@ pub(super) struct TaskGroup {
 #[derive(Default)]
 pub(super) struct GroupRq {
     pub cfs: CfsRq,
-    /// Number of runnable tasks at the last update of the entity (se->runnable_weight).
+    /// Number of runnable tasks when the group's entity was last updated (se->runnable_weight).
     pub runnable: u32,
-    /// Load that joined or left the queue since the last update of the entity (prop_runnable_sum).
+    /// Load that has joined or left the queue since the group's entity was last updated
+    /// (prop_runnable_sum).
     pub propagate: Option<i64>,
-    /// Contribution to the group's `load_avg`.
+    /// Contribution of this queue to the group's `load_avg`.
     pub tg_load_avg_contrib: u64,
-    /// Time of the last update of that contribution, ns.
+    /// Time at which `tg_load_avg_contrib` was last updated, ns.
     pub last_update_tg: u64,
     pub runtime: Runtime,
 }
@@ -56,23 +58,24 @@ pub(super) struct GroupRq {
 #[derive(Default)]
 pub struct TaskGroups {
     pub(super) nr_cpus: u32,
-    /// Groups by the number of their cgroup. The list is empty if there is only the root.
+    /// Groups, indexed by the number of their cgroup. The list is empty if the root is the only
+    /// cgroup.
     pub(super) groups: Vec<TaskGroup>,
-    /// Entities by cgroup and CPU.
+    /// Entities, indexed by cgroup and CPU.
     pub(super) entities: Vec<Entity>,
-    /// Queues by cgroup and CPU.
+    /// Queues, indexed by cgroup and CPU.
     pub(super) queues: Vec<GroupRq>,
     /// All cgroups except the root, children before parents.
     pub(super) bottom_up: Vec<u32>,
-    /// Whether a group has or had a limit (cfs_bandwidth_used).
+    /// Whether any group has or had a cpu.max limit (cfs_bandwidth_used).
     pub(super) limited: bool,
-    /// Time at which the load of idle CPUs decays next, ns.
+    /// Time at which the load of idle CPUs is updated next, ns.
     pub(super) next_blocked: u64,
 }
 
 impl TaskGroups {
-    /// Returns the groups for cgroups that are given by their parent and their weight. The first is
-    /// the root.
+    /// Creates the task groups. `cgroups` contains the parent and the weight of each cgroup,
+    /// starting with the root.
     pub(crate) fn new(nr_cpus: u32, cgroups: &[(Option<u32>, u32)]) -> TaskGroups {
         if cgroups.len() <= 1 {
             return TaskGroups::default();
@@ -106,19 +109,19 @@ impl TaskGroups {
         }
     }
 
-    /// Returns whether there is only the root.
+    /// Returns whether the root is the only cgroup.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
-    /// Returns whether a group has or had a limit (cfs_bandwidth_used).
+    /// Returns whether any group has or had a cpu.max limit (cfs_bandwidth_used).
     #[inline]
     pub(crate) fn limited(&self) -> bool {
         self.limited
     }
 
-    /// Returns the number of a cgroup's queue and entity on a CPU.
+    /// Returns the number that a cgroup's queue and its entity have on a CPU.
     #[inline]
     pub(super) fn id(&self, group: u32, cpu: CpuId) -> CfsRqId {
         debug_assert!(group > 0 && cpu.nr() < self.nr_cpus);
@@ -142,7 +145,7 @@ impl TaskGroups {
         &mut self.queues[(id & !GROUP) as usize]
     }
 
-    /// Returns whether `group` is `above` or a descendant of it.
+    /// Returns whether `group` is the group `above` or one of its descendants.
     pub(super) fn is_in(&self, group: u32, above: u32) -> bool {
         let mut at = group;
         while at != above && at != 0 {
@@ -180,20 +183,20 @@ impl TaskGroups {
     }
 }
 
-/// Returns the shares for a cpu.weight; 100 stands for the weight of a nice 0 task
+/// Converts cpu.weight to shares. A weight of 100 corresponds to a nice 0 task
 /// (sched_weight_from_cgroup).
 pub(super) fn shares(weight: u32) -> u32 {
     scale_load((weight * 1024 + 50) / 100)
 }
 
-/// Entities of tasks and groups by number.
+/// The entities of all tasks and groups, indexed by entity number.
 pub(super) struct Entities<'a> {
     pub(super) tasks: &'a mut Table<TaskId, Task>,
     pub(super) groups: &'a mut Vec<Entity>,
 }
 
 impl TaskId {
-    /// Returns the task with an entity number below [`GROUP`].
+    /// Returns the task whose entity has this number, which must be below [`GROUP`].
     #[inline]
     pub(super) fn from_entity(id: EntityId) -> TaskId {
         TaskId::new(id as usize)
@@ -201,7 +204,7 @@ impl TaskId {
 }
 
 impl CpuId {
-    /// Returns the CPU of a root queue, whose number is below [`GROUP`].
+    /// Returns the CPU whose root queue has this number, which must be below [`GROUP`].
     #[inline]
     pub(super) fn from_root_queue(id: CfsRqId) -> CpuId {
         CpuId::new(id as usize)
@@ -239,7 +242,7 @@ impl IndexMut<EntityId> for Entities<'_> {
     }
 }
 
-/// Returns a queue and access to all entities.
+/// Returns a queue and, at the same time, access to all entities.
 #[inline]
 pub(super) fn queue<'a>(
     rqs: &'a mut Table<CpuId, Rq>,

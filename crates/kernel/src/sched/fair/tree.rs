@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The timeline of a queue: a tree of entities, ordered by virtual deadline. Each node has the
-//! smallest vruntime of its subtree.
+//! The timeline of a queue: a tree of its entities, ordered by virtual deadline. Each node also
+//! stores the smallest vruntime of its subtree, so that the first eligible entity can be found
+//! quickly.
 //!
-//! The tree is a treap whose priorities are hashes of a counter, so its shape depends only on the
-//! order of insertions. Nodes are stored in a vector. Entities with equal deadlines are in order of
-//! insertion.
+//! The tree is a treap, a binary search tree that is balanced by random priorities. Here the
+//! priorities are hashes of a counter, so the shape of the tree depends only on the order of
+//! insertions. The nodes are stored in a vector. Entities with equal deadlines are in the order in
+//! which they were inserted.
 
 use super::entity::EntityId;
 
 const NIL: u32 = u32::MAX;
 
-/// Position of an entity in its timeline. It is valid from insertion to removal.
+/// Deadline and insertion number of an entity, which determine its position in the timeline. Valid
+/// until the entity is removed.
 pub type Position = (i64, u64);
 
 #[derive(Clone, Copy)]
@@ -30,7 +33,7 @@ struct Node {
 pub struct Timeline {
     nodes: Vec<Node>,
     free: Vec<u32>,
-    /// Index of the root plus 1; 0 for an empty tree.
+    /// Index of the root node plus 1; 0 if the tree is empty.
     root: u32,
     sequence: u64,
 }
@@ -44,7 +47,7 @@ impl Timeline {
     pub fn insert(&mut self, entity: EntityId, deadline: i64, vruntime: i64) -> Position {
         self.sequence += 1;
         let sequence = self.sequence;
-        // Fibonacci hashing distributes the priorities well and gives the same values in every run.
+        // Fibonacci hashing spreads the priorities evenly and yields the same values in every run.
         let priority = (sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
         let node = Node {
             deadline,
@@ -124,7 +127,7 @@ impl Timeline {
         top
     }
 
-    /// Merges two trees; all deadlines of `left` come before those of `right`.
+    /// Merges two trees. All deadlines of `left` must precede those of `right`.
     fn merge(&mut self, left: u32, right: u32) -> u32 {
         if left == NIL {
             return right;
@@ -155,15 +158,15 @@ impl Timeline {
         self.nodes[at as usize].min_vruntime = min;
     }
 
-    /// Returns the entity with the earliest deadline among those whose vruntime is `eligible`, and
-    /// that deadline.
+    /// Returns the entity with the earliest deadline among those whose vruntime satisfies
+    /// `eligible`, and its deadline.
     ///
-    /// If `eligible` is true for a vruntime, it must be true for all smaller ones.
+    /// If `eligible` is true for some vruntime, it must be true for all smaller vruntimes.
     pub fn first_eligible(&self, eligible: impl Fn(i64) -> bool) -> Option<(EntityId, i64)> {
         let mut at = self.root();
         while at != NIL {
             let n = &self.nodes[at as usize];
-            // An eligible entity on the left has an earlier deadline.
+            // If the left subtree has an eligible entity, that entity has an earlier deadline.
             if n.left != NIL && eligible(self.nodes[n.left as usize].min_vruntime) {
                 at = n.left;
             } else if eligible(n.vruntime) {
@@ -175,7 +178,7 @@ impl Timeline {
         None
     }
 
-    /// Returns an entity, which is the only one if the timeline has one.
+    /// Returns the entity at the root of the tree. If the timeline has only one entity, this is it.
     pub fn any(&self) -> Option<EntityId> {
         self.nodes.get(self.root() as usize).map(|n| n.entity)
     }

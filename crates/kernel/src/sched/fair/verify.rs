@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Consistency checks of the fair class: the counters of each queue must match its entities. The
-//! checks change nothing.
+//! Consistency checks of the fair class: the counters of each queue must match the entities on it.
+//! The checks do not change any state.
 
 use super::entity::{CfsRqId, EntityId, GROUP};
 use crate::machine::Machine;
@@ -57,7 +57,8 @@ impl Machine {
         }
     }
 
-    /// Checks a group's queue and entity on a CPU, and adds them to the sums of the queue above.
+    /// Checks a group's queue and entity on a CPU. Adds the entity to the sums of the parent
+    /// group's queue.
     fn verify_group(&self, cpu: CpuId, id: EntityId, sums: &mut [Sums]) {
         let number = self.task_groups.group_number(id);
         let own = std::mem::take(&mut sums[number as usize]);
@@ -109,8 +110,8 @@ impl Machine {
         assert_eq!(counted, *sums, "queue of {name} {}", self.queue_cpu(id));
     }
 
-    /// Returns whether a task waits for its cgroup's runtime and is in the list of such tasks
-    /// exactly once.
+    /// Returns whether a task is throttled and is in its queue's list of throttled tasks exactly
+    /// once.
     pub(crate) fn is_throttled_once(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
         if !t.fair.throttled || t.fair.group == 0 {

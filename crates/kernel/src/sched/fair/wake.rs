@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Choice of a CPU for a woken task: near its waker or near its previous CPU (select_task_rq_fair).
+//! Choice of a CPU for a woken task (select_task_rq_fair): near the task's waker or near the CPU on
+//! which it ran last.
 
 use super::entity::WakeHistory;
 use super::{fork, idle_scan};
@@ -8,13 +9,14 @@ use crate::sched::class::flags;
 use crate::sched::task::State;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
-/// Interval at which a waker's flips are halved, ns.
+/// Interval at which the number of a waker's flips is halved, ns. A flip is a wake-up of a
+/// different task than the one that was woken before.
 const FLIP_DECAY_NS: u64 = 1_000_000_000;
 
-/// Returns the CPU for a woken or new task, or for one that calls exec() (select_task_rq_fair).
+/// Returns the CPU for a woken or new task, or for a task that calls exec() (select_task_rq_fair).
 pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wake_flags: u32) -> CpuId {
     if m.tasks[task].fair.delayed && m.online_cpus.contains(prev_cpu) {
-        // The task is still on its runqueue (ttwu_runnable).
+        // A task whose dequeue was delayed is still on its runqueue (ttwu_runnable).
         return prev_cpu;
     }
     let cpu = m.this_cpu;
@@ -57,7 +59,8 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wak
     }
 }
 
-/// Returns the record of a waker's wake-ups. Interrupts use the record of their CPU.
+/// Returns the history of a waker's wake-ups. For an interrupt this is the history of the current
+/// CPU.
 fn wake_history(m: &Machine, waker: TaskId) -> WakeHistory {
     if waker == IDLE {
         return m.rqs[m.this_cpu].fair.idle_wakes;
@@ -90,8 +93,8 @@ fn record_wakee(m: &mut Machine, waker: TaskId, wakee: TaskId) {
     (t.last_wakee, t.wakee_flips, t.wakee_flip_decay) = (wakes.last_wakee, wakes.flips, wakes.decayed_at);
 }
 
-/// Returns whether waker and wakee have so many partners that they do not fit into one LLC, and
-/// should not be gathered there (wake_wide).
+/// Returns whether the waker and the wakee wake so many different tasks that these would not fit
+/// into one LLC. They are then not pulled together (wake_wide).
 fn wake_wide(m: &mut Machine, waker: TaskId, wakee: TaskId) -> bool {
     let (a, b) = (wake_history(m, waker).flips, m.tasks[wakee].wakee_flips);
     let (master, slave) = (a.max(b), a.min(b));
@@ -100,7 +103,8 @@ fn wake_wide(m: &mut Machine, waker: TaskId, wakee: TaskId) -> bool {
     slave >= factor && master >= slave * factor
 }
 
-/// Returns the CPU near which the task should run: the waker's or the previous one (wake_affine).
+/// Returns the CPU near which the task should run: the waker's CPU or the task's previous CPU
+/// (wake_affine).
 fn wake_affine(m: &mut Machine, task: TaskId, waker: TaskId, prev_cpu: CpuId, sync: bool, imbalance_pct: u64) -> CpuId {
     let this_cpu = m.this_cpu;
     let line = m.spec.costs.cache_line.at(m.distance(this_cpu, prev_cpu));
@@ -110,10 +114,9 @@ fn wake_affine(m: &mut Machine, task: TaskId, waker: TaskId, prev_cpu: CpuId, sy
     if target == Some(this_cpu) { this_cpu } else { prev_cpu }
 }
 
-/// Returns the CPU on which the task could run immediately, if there is one (wake_affine_idle).
+/// Returns a CPU on which the task could run immediately, or `None` (wake_affine_idle).
 ///
-/// If the waker's CPU is idle, the wake-up comes from an interrupt. Then the task moves only within
-/// its LLC.
+/// If the waker's CPU is idle, the waker is an interrupt. The task then moves only within its LLC.
 fn wake_affine_idle(m: &Machine, prev_cpu: CpuId, sync: bool) -> Option<CpuId> {
     let this_cpu = m.this_cpu;
     let prev_idle = idle_scan::available_idle_cpu(m, prev_cpu);
@@ -126,7 +129,8 @@ fn wake_affine_idle(m: &Machine, prev_cpu: CpuId, sync: bool) -> Option<CpuId> {
     prev_idle.then_some(prev_cpu)
 }
 
-/// Returns the waker's CPU if it has less load in relation to its capacity (wake_affine_weight).
+/// Returns the waker's CPU if its load, in relation to its capacity, is less than that of the
+/// previous CPU (wake_affine_weight).
 fn wake_affine_weight(
     m: &mut Machine,
     task: TaskId,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Push and pull of real-time tasks: the highest priorities of the whole machine run
-//! (find_lowest_rq, push_rt_task, pull_rt_task).
+//! Push and pull of real-time tasks between CPUs, so that the tasks with the highest priorities on
+//! the whole machine run (find_lowest_rq, push_rt_task, pull_rt_task).
 
 use super::queue::NO_RT;
 use crate::machine::Machine;
@@ -9,12 +9,14 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
 use trace::MigrateReason;
 
-/// Returns the priority index of a real-time task; see [`NO_RT`].
+/// Returns the priority index of a real-time task: 0 for SCHED_DEADLINE, 1 to 99 from the highest
+/// to the lowest real-time priority.
 pub(super) fn prio(m: &Machine, task: TaskId) -> u32 {
     (m.tasks[task].prio() + 1).clamp(0, NO_RT as i32) as u32
 }
 
-/// Returns the priority index of the running task, or [`NO_RT`] if it is not a real-time task.
+/// Returns the priority index of the running task of `cpu`, or [`NO_RT`] if it is not a real-time
+/// task.
 pub(super) fn curr_prio(m: &Machine, cpu: CpuId) -> u32 {
     let curr = m.rqs[cpu].curr;
     if curr != IDLE && m.tasks[curr].rt_priority > 0 {
@@ -29,10 +31,10 @@ pub(super) fn movable(m: &Machine, task: TaskId) -> bool {
     m.tasks[task].nr_cpus_allowed > 1 && m.tasks[task].migration_disabled == 0
 }
 
-/// Returns a CPU that runs something of lower priority than the task, if there is one.
+/// Returns a CPU whose highest priority is lower than that of the task, or `None`.
 ///
-/// The task's own CPU is preferred, then the nearest one. Among equally near CPUs, the CPU that
-/// runs this code comes first.
+/// The task's own CPU is preferred, then the CPU that is nearest to it. If several CPUs are equally
+/// near, the current CPU is preferred.
 pub(super) fn find_lowest_rq(m: &mut Machine, task: TaskId) -> Option<CpuId> {
     if !movable(m, task) {
         return None;
@@ -45,7 +47,7 @@ pub(super) fn find_lowest_rq(m: &mut Machine, task: TaskId) -> Option<CpuId> {
     }
     let this_cpu = Some(m.this_cpu).filter(|&cpu| good(cpu));
     let start = m.root_domain.last_choice + 1;
-    // Continues after the CPU that was chosen last and wraps around.
+    // Returns the first allowed CPU after the CPU that was chosen last, wrapping around.
     let choose = |among: &[u32]| {
         let from = among.partition_point(|&cpu| cpu < start);
         among[from..]
@@ -78,7 +80,7 @@ pub(super) fn find_lowest_rq(m: &mut Machine, task: TaskId) -> Option<CpuId> {
     Some(found)
 }
 
-/// Returns the waiting tasks of `cpu` that may run elsewhere, highest priority first.
+/// Returns the waiting tasks of `cpu` that may run on other CPUs, highest priority first.
 fn pushable(m: &Machine, cpu: CpuId) -> impl Iterator<Item = TaskId> + '_ {
     let rq = &m.rqs[cpu];
     rq.rt
@@ -86,7 +88,7 @@ fn pushable(m: &Machine, cpu: CpuId) -> impl Iterator<Item = TaskId> + '_ {
         .filter(move |&task| task != rq.curr && !m.tasks[task].on_cpu && movable(m, task))
 }
 
-/// Pushes waiting tasks of `cpu` to CPUs that run something of lower priority.
+/// Pushes waiting tasks of `cpu` to CPUs that run tasks of lower priority or are idle.
 pub(super) fn push_tasks(m: &mut Machine, cpu: CpuId) {
     while m.root_domain.overloaded.contains(cpu) {
         let Some(task) = pushable(m, cpu).next() else { return };
@@ -105,8 +107,8 @@ pub(super) fn push_tasks(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Takes the highest-priority waiting tasks of other CPUs, because `cpu` is about to run something
-/// of lower priority than before. Returns whether a task was moved.
+/// Pulls the waiting tasks with the highest priorities from other CPUs, because `cpu` is about to
+/// run a task of a lower priority than before. Returns whether a task was moved.
 pub(super) fn pull_tasks(m: &mut Machine, cpu: CpuId) -> bool {
     let own = u32::from(m.root_domain.overloaded.contains(cpu));
     if m.root_domain.nr_overloaded == own {
@@ -123,7 +125,8 @@ pub(super) fn pull_tasks(m: &mut Machine, cpu: CpuId) -> bool {
         m.charge_here(line);
         let best = pushable(m, src).find(|&task| m.is_cpu_allowed(task, cpu));
         let Some(task) = best else { continue };
-        // A task with a higher priority than the current task of its CPU is about to run there.
+        // Leaves a task on its CPU if it has a higher priority than the current task there, because
+        // it is about to run there.
         if prio(m, task) >= m.rqs[cpu].rt.highest() || prio(m, task) < curr_prio(m, src) {
             continue;
         }

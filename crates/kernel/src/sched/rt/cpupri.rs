@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The machine's CPUs by the real-time priority they run (kernel/sched/cpupri.c), and the CPUs with
-//! a task to spare.
+//! The real-time priorities that the CPUs of the machine run (kernel/sched/cpupri.c), and the set
+//! of CPUs that have a waiting real-time task which could run elsewhere.
 
 use super::queue::NO_RT;
 use crate::hardware::cpuset::CpuSet;
@@ -9,14 +9,15 @@ use crate::simulation::table::Table;
 
 /// Machine-wide state of the real-time class (struct root_domain).
 pub struct RootDomain {
-    /// For each priority index: the number and the set of CPUs whose highest queued priority it is.
-    /// The last entry has the CPUs without a real-time task.
+    /// For each priority index, the number of CPUs whose highest queued priority this is, and the
+    /// set of these CPUs. The last entry is for CPUs without a real-time task.
     levels: Vec<(u32, CpuSet)>,
     priorities: Table<CpuId, u32>,
     /// CPUs that have more than one real-time task, at least one of which may migrate (rto_mask).
     pub overloaded: CpuSet,
     pub nr_overloaded: u32,
-    /// CPU that was chosen last among equally good ones (cpumask_any_and_distribute).
+    /// CPU that was chosen last. Among equally good CPUs, the search continues after it
+    /// (cpumask_any_and_distribute).
     pub(super) last_choice: u32,
 }
 
@@ -33,7 +34,8 @@ impl RootDomain {
         }
     }
 
-    /// Records the highest priority that is queued on a CPU (cpupri_set).
+    /// Records the priority index of the highest real-time priority that is queued on a CPU
+    /// (cpupri_set).
     pub(super) fn set(&mut self, cpu: CpuId, prio: u32) {
         let old = std::mem::replace(&mut self.priorities[cpu], prio);
         if old == prio {
@@ -47,7 +49,8 @@ impl RootDomain {
         cpus.insert(cpu);
     }
 
-    /// Records whether a CPU has a real-time task to spare (rt_set_overload).
+    /// Records whether a CPU has a waiting real-time task that could run elsewhere
+    /// (rt_set_overload).
     pub(super) fn set_overloaded(&mut self, cpu: CpuId, overloaded: bool) {
         if self.overloaded.contains(cpu) != overloaded {
             self.overloaded.set(cpu, overloaded);
@@ -55,8 +58,8 @@ impl RootDomain {
         }
     }
 
-    /// Returns the CPUs with the lowest priority below `prio`, if one of them is online and allowed
-    /// (cpupri_find).
+    /// Returns the CPUs of the lowest priority level that has an allowed online CPU, if this level
+    /// is below `prio` (cpupri_find).
     pub(super) fn find(&self, prio: u32, allowed: &CpuSet, online: &CpuSet) -> Option<&CpuSet> {
         let lower = self.levels[prio as usize + 1..].iter().rev().filter(|(nr, _)| *nr > 0);
         let usable = |cpus: &CpuSet| {

@@ -2,17 +2,20 @@
 //! The real-time class: SCHED_FIFO and SCHED_RR (kernel/sched/rt.c, kernel/sched/cpupri.c).
 //!
 //! Modelled:
-//! - one list for each of the 99 priorities on each CPU
-//! - a list above them for SCHED_DEADLINE tasks, which run in order of arrival and limit their
-//!   runtime themselves
+//! - on each CPU, one list of tasks for each of the 99 priorities
+//! - a list with a higher priority for SCHED_DEADLINE tasks, which run in order of arrival; their
+//!   programs limit the CPU time that they use
 //! - the round-robin slice of 100 ms
-//! - push: a CPU sends away a task that cannot run where it is queued
-//! - pull: a CPU whose priority drops takes tasks from other CPUs
-//! - the deadline servers, which keep real-time tasks from starving the other classes
+//! - push: if a task has to wait, its CPU moves it to a CPU where it can run
+//! - pull: if the highest priority on a CPU decreases, the CPU takes waiting tasks from other CPUs
+//! - the deadline servers, which prevent real-time tasks from starving the other classes
 //!
-//! Not modelled: task groups and their bandwidth, deadlines and throttling of SCHED_DEADLINE,
-//! RT_PUSH_IPI (off by default), moving a running task away through the stopper so that a pinned
-//! one can run, and placement by CPU capacity.
+//! Not modelled:
+//! - real-time task groups and their bandwidth
+//! - deadlines and throttling of SCHED_DEADLINE
+//! - RT_PUSH_IPI (off by default)
+//! - moving a running task away through the stopper so that a pinned task can run
+//! - placement according to CPU capacity
 
 mod balance;
 pub(crate) mod cpupri;
@@ -38,15 +41,15 @@ use workload::Policy;
 /// Slice of SCHED_RR tasks (sched_rr_timeslice), ms.
 const RR_TIMESLICE_MS: u32 = 100;
 
-/// Returns the slice of SCHED_RR tasks in ticks.
+/// Returns the slice of SCHED_RR tasks as a number of ticks.
 fn rr_timeslice(m: &Machine) -> u32 {
     (RR_TIMESLICE_MS * m.spec.hz / 1000).max(1)
 }
 
-/// Returns the queued task with the highest priority, or `None` while the deadline server gives the
-/// CPU to other classes.
+/// Returns the queued task with the highest priority. Returns `None` while the deadline server lets
+/// other classes run first.
 ///
-/// A CPU whose priority drops first tries to pull a task from other CPUs.
+/// If the priority of the CPU decreases, first tries to pull a task from other CPUs.
 pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId) -> Option<TaskId> {
     let prev = m.rqs[cpu].curr;
     if prev != IDLE
@@ -64,8 +67,8 @@ pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId) -> Option<TaskId> {
     Some(first)
 }
 
-/// Updates the root domain's record of `cpu`: its highest queued priority, and whether it has a
-/// task to spare.
+/// Updates what the root domain knows about `cpu`: its highest queued priority, and whether it has
+/// a waiting task that could run elsewhere.
 fn update_root_domain(m: &mut Machine, cpu: CpuId) {
     let rt = &m.rqs[cpu].rt;
     m.root_domain.set(cpu, rt.highest());
@@ -93,14 +96,14 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, _flags: u3
     update_root_domain(m, cpu);
 }
 
-/// Moves the current task to the end of its list (yield_task_rt).
+/// Moves the current task to the end of the list of its priority (yield_task_rt).
 pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
     let curr = m.rqs[cpu].curr;
     m.rqs[cpu].rt.requeue(&mut m.tasks, curr, false);
 }
 
-/// Reschedules if the woken task has a higher priority than the current one. Otherwise tries to
-/// push it to another CPU.
+/// Reschedules if the woken task has a higher priority than the current task. Otherwise tries to
+/// push the woken task to another CPU.
 pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, _flags: u32) {
     let curr = m.rqs[cpu].curr;
     if prio(m, task) < prio(m, curr) {
@@ -111,8 +114,9 @@ pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, _flags: 
         return;
     }
     if prio(m, task) == prio(m, curr) && !movable(m, task) && movable(m, curr) && find_lowest_rq(m, curr).is_some() {
-        // The current task can run elsewhere, but the woken one cannot. The woken task runs here,
-        // and the current one is pushed away after the switch.
+        // Both tasks have the same priority. The current task could run on another CPU, but the
+        // woken task could not. The woken task runs here, and the current task is pushed away after
+        // the switch.
         m.rqs[cpu].rt.requeue(&mut m.tasks, task, true);
         m.resched_curr(cpu);
         return;
@@ -122,9 +126,10 @@ pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, _flags: 
     }
 }
 
-/// Chooses another CPU if the current task of `prev_cpu` is a real-time task that has at least the
-/// same priority or is pinned. In all other cases the task stays: it preempts the current task,
-/// which can be pushed.
+/// Returns the CPU for a woken or new task. Searches for another CPU only if the task cannot
+/// preempt on `prev_cpu`: the current task there is a real-time task of at least the same priority,
+/// or it is a pinned real-time task. In all other cases the task stays on `prev_cpu` and preempts
+/// the current task.
 pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wake_flags: u32) -> CpuId {
     if wake_flags & (flags::WF_TTWU | flags::WF_FORK) == 0 {
         return prev_cpu;
@@ -140,14 +145,16 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wak
     }
 }
 
-/// Ends the turn of a task. If it still waits in its list, it may be pushed after the switch.
+/// Handles a task that stops running. If it is still queued, it may be pushed to another CPU after
+/// the switch.
 pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, prev: TaskId, _next: TaskId) {
     if m.tasks[prev].rt.on_list {
         m.rqs[cpu].rt.push_wanted = true;
     }
 }
 
-/// Starts the turn of a real-time task: updates the averages and starts the deadline server.
+/// Handles a real-time task that starts to run: updates load averages and starts the deadline
+/// server.
 pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, _next: TaskId) {
     fair::exit_idle(m, cpu);
     let now = m.now;
@@ -165,7 +172,7 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, _next: TaskId) {
     server::start(m, cpu);
 }
 
-/// Runs after a switch and pushes waiting tasks to CPUs that run tasks of lower priority.
+/// Pushes waiting tasks to CPUs that run tasks of lower priority. Runs after a context switch.
 pub(crate) fn balance_callback(m: &mut Machine, cpu: CpuId) {
     if std::mem::take(&mut m.rqs[cpu].rt.push_wanted) {
         balance::push_tasks(m, cpu);
@@ -189,8 +196,8 @@ pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
     );
 }
 
-/// Counts down the slice of a SCHED_RR task and moves it behind its list when the slice is used up
-/// (task_tick_rt).
+/// Counts down the slice of a SCHED_RR task. When the slice is used up, moves the task to the end
+/// of its list (task_tick_rt).
 pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
     server::start(m, cpu);
     let curr = m.rqs[cpu].curr;
@@ -214,7 +221,7 @@ pub(crate) fn task_fork(m: &mut Machine, task: TaskId) {
     m.tasks[task].rt.time_slice = rr_timeslice(m);
 }
 
-/// Pulls tasks from other CPUs if the last real-time task of a CPU leaves the class
+/// Pulls tasks from other CPUs if a CPU's last real-time task has left the class
 /// (switched_from_rt).
 pub(crate) fn switched_from(m: &mut Machine, cpu: CpuId, task: TaskId) {
     if m.tasks[task].on_rq && m.rqs[cpu].rt.nr_running == 0 && balance::pull_tasks(m, cpu) {
@@ -222,7 +229,7 @@ pub(crate) fn switched_from(m: &mut Machine, cpu: CpuId, task: TaskId) {
     }
 }
 
-/// Reschedules or pushes after a task has entered the class (switched_to_rt).
+/// Reschedules, or pushes tasks to other CPUs, after a task has entered the class (switched_to_rt).
 pub(crate) fn switched_to(m: &mut Machine, cpu: CpuId, task: TaskId) {
     m.tasks[task].rt.time_slice = rr_timeslice(m);
     let t = &m.tasks[task];
@@ -235,7 +242,8 @@ pub(crate) fn switched_to(m: &mut Machine, cpu: CpuId, task: TaskId) {
     }
 }
 
-/// Reschedules or pulls after a change of priority (prio_changed_rt).
+/// Reschedules, or pulls tasks from other CPUs, after a change of a task's priority
+/// (prio_changed_rt).
 pub(crate) fn prio_changed(m: &mut Machine, cpu: CpuId, task: TaskId) {
     let t = &m.tasks[task];
     if t.on_cpu {
@@ -248,7 +256,7 @@ pub(crate) fn prio_changed(m: &mut Machine, cpu: CpuId, task: TaskId) {
     }
 }
 
-/// Affinity and CPU need no update here: the task is off its queue during the change and is counted
-/// again when it returns.
+/// The next two functions do nothing. The task is not queued during such a change, and it is
+/// counted anew when it is queued again.
 pub(crate) fn set_cpus_allowed(_m: &mut Machine, _task: TaskId) {}
 pub(crate) fn migrate_task_rq(_m: &mut Machine, _task: TaskId, _new_cpu: CpuId) {}

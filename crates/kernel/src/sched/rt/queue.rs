@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A CPU's queue of real-time tasks: a list for each priority and a bitmap of the non-empty lists
-//! (struct rt_prio_array).
+//! A CPU's queue of real-time tasks (struct rt_prio_array): a list for each priority and a bitmap
+//! of the lists that are not empty.
 
 use crate::sched::fair::pelt::{Avg, State};
 use crate::sched::rt::dl_server::Server;
@@ -8,11 +8,11 @@ use crate::sched::task::Task;
 use crate::simulation::id::{IDLE, TaskId};
 use crate::simulation::table::Table;
 
-/// Priority index of a CPU without real-time tasks. Index 0 is for SCHED_DEADLINE, 1 for
-/// rt_priority 99, and 99 for rt_priority 1.
+/// Priority index of a CPU without real-time tasks. Index 0 is for SCHED_DEADLINE, index 1 for
+/// rt_priority 99, and index 99 for rt_priority 1.
 pub const NO_RT: u32 = 100;
 
-/// Real-time class fields of a task.
+/// Fields of a task that belong to the real-time class.
 #[derive(Clone)]
 pub struct Entity {
     /// Remaining ticks of a SCHED_RR task's slice.
@@ -35,15 +35,15 @@ impl Default for Entity {
     }
 }
 
-/// A CPU's queue of real-time tasks. The fields that every switch reads come first. The lists are
-/// large and boxed, because few CPUs ever have a real-time task.
+/// A CPU's queue of real-time tasks. Fields that every switch reads come first. The lists are in a
+/// box because they are large and few CPUs ever have a real-time task.
 #[repr(C)]
 pub struct RtRq {
     bitmap: u128,
     pub nr_running: u32,
-    /// Number of queued tasks that may migrate, including the running one.
+    /// Number of queued tasks that may migrate. The running task counts as queued.
     pub nr_movable: u32,
-    /// Whether tasks may have to be pushed away after the current switch.
+    /// Whether the CPU should try to push waiting tasks to other CPUs after the current switch.
     pub push_wanted: bool,
     /// First and last task of each priority. The running task stays in its list.
     lists: Box<[(TaskId, TaskId); NO_RT as usize]>,
@@ -69,20 +69,20 @@ impl Default for RtRq {
 }
 
 impl RtRq {
-    /// Returns the highest priority that is queued (the smallest index), or [`NO_RT`] if the queue
-    /// is empty.
+    /// Returns the index of the highest priority that is queued, which is the smallest index.
+    /// Returns [`NO_RT`] if the queue is empty.
     pub fn highest(&self) -> u32 {
         self.bitmap.trailing_zeros().min(NO_RT)
     }
 
-    /// Returns the first task of the highest priority, if there is one.
+    /// Returns the first task of the highest queued priority, or `None` if the queue is empty.
     pub fn first(&self) -> Option<TaskId> {
         let highest = self.highest();
         (highest < NO_RT).then(|| self.lists[highest as usize].0)
     }
 
-    /// Returns the average capacity that real-time tasks use, as of `now` (ns). It decays while
-    /// none runs.
+    /// Returns how much of the CPU's capacity real-time tasks use on average, at the time `now` in
+    /// ns. The average decays while no real-time task runs.
     pub(crate) fn util_avg(&self, now: u64) -> u64 {
         if self.avg.util_avg == 0 {
             return 0;
@@ -100,7 +100,7 @@ impl RtRq {
         avg.util_avg
     }
 
-    /// Adds a task at the head or the tail of the list of this priority.
+    /// Adds a task to the list of this priority, at its head or its tail.
     pub(super) fn link(&mut self, tasks: &mut Table<TaskId, Task>, task: TaskId, prio: u32, head: bool) {
         let list = &mut self.lists[prio as usize];
         let (first, last) = *list;
@@ -148,7 +148,7 @@ impl RtRq {
         self.link(tasks, task, prio, head);
     }
 
-    /// Returns whether the task is the only one of its priority.
+    /// Returns whether the task is the only one in its list.
     pub(super) fn is_alone(&self, tasks: &Table<TaskId, Task>, task: TaskId) -> bool {
         let list = self.lists[tasks[task].rt.prio as usize];
         list.0 == list.1

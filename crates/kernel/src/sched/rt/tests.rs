@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of the real-time class: which task runs first, on which CPU, and for how long.
+//! Tests of the real-time class: which task runs first, on which CPU it runs, and for how long.
 
 use crate::sched::class::flags::WF_TTWU;
 use crate::testbed::*;
@@ -10,7 +10,8 @@ fn fifo(rt_priority: u32) -> Policy {
     Policy::Fifo { rt_priority }
 }
 
-/// Returns the pids in the order in which they were switched to, without the idle task.
+/// Returns the pids of the tasks in the order in which they started to run. The idle task is left
+/// out.
 fn order(records: &[Record]) -> Vec<u32> {
     let next = records.iter().filter_map(|r| match r.event {
         Event::Switch { next, .. } if next != 0 => Some(next),
@@ -178,7 +179,8 @@ fn a_woken_task_avoids_a_cpu_with_a_task_of_equal_priority() {
     let wakee = bed.task(0, sleeper(MS, 3 * MS));
     (wakee.policy, wakee.start_ns) = (fifo(50), MS);
     let (_, records) = bed.run(free(spec(1, 1, 2, 1)), 100 * MS);
-    // The wake-up itself must choose the other CPU, instead of queueing here and pushing later.
+    // The task must choose the other CPU at its wake-up. It must not be queued here and pushed
+    // later.
     let queued_here = |r: &&Record| {
         matches!(
             r.event,
@@ -258,10 +260,10 @@ fn placement_depends_on_the_running_tasks() {
     bed.task(0, sleeper(MS, 300 * MS)).policy = fifo(50);
     let (mut m, _) = bed.run(free(spec(1, 1, 2, 2)), 100 * MS);
     let wake = |m: &mut crate::machine::Machine, prev| super::select_task_rq(m, nth(1), prev, WF_TTWU);
-    // The task avoids a CPU that runs a task of equal priority, but stays on an idle CPU.
+    // The task does not choose a CPU that runs a task of equal priority. It stays on an idle CPU.
     assert_ne!(wake(&mut m, cpu_id(0)), 0);
     assert_eq!(wake(&mut m, cpu_id(2)), 2);
-    // The CPU on which the task ran last is preferred to equally good CPUs.
+    // If several CPUs are equally good, the CPU on which the task ran last is preferred.
     for cpu in [3, 2, 1] {
         m.tasks[1].cpu = cpu_id(cpu);
         assert_eq!(super::find_lowest_rq(&mut m, nth(1)), Some(cpu_id(cpu)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Captures a [`Snapshot`] of the machine.
+//! Takes a [`Snapshot`] of the state of the machine.
 
 use super::snapshot::*;
 use crate::machine::Machine;
@@ -9,7 +9,8 @@ use crate::sched::ext::entity::OpsState;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 impl Machine {
-    /// Returns the current state of the machine. The task `about` is included even if it sleeps.
+    /// Returns a snapshot of the current state. It contains the task `about` even if this task is
+    /// sleeping.
     pub fn snapshot(&self, about: TaskId) -> Snapshot {
         let cpus = self.cpus().map(|cpu| self.cpu_state(cpu)).collect();
         let tasks = self.tasks.numbered();
@@ -59,7 +60,7 @@ impl Machine {
         }
     }
 
-    /// Returns the non-empty queues of all classes.
+    /// Returns all queues of all classes that are not empty.
     fn queues(&self) -> Vec<Queue> {
         let mut queues = Vec::new();
         let waiting = |class: Class, cpu: CpuId| {

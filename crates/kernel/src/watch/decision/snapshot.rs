@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The machine's state at one instant as far as a policy could see it, as plain data.
+//! A copy of the state of the machine at one time, as far as a policy could have seen it.
 
 use crate::hardware::cpuset::CpuSet;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ pub struct Snapshot {
     pub cpus: Vec<CpuState>,
     /// Queues that are not empty.
     pub queues: Vec<Queue>,
-    /// Runnable tasks, and the task that the decision is about, by pid.
+    /// State of all runnable tasks and of the task that the decision is about, by pid.
     pub tasks: BTreeMap<u32, TaskState>,
 }
 
@@ -20,8 +20,8 @@ pub struct CpuState {
     /// Pid of the running task, 0 if the CPU is idle.
     pub curr: u32,
     pub online: bool,
-    /// Whether the CPU is in the mask of idle CPUs that the policy sees. A claimed idle CPU is not
-    /// in it.
+    /// Whether the CPU is in the mask of idle CPUs that the policy sees. An idle CPU that has been
+    /// claimed is not in this mask.
     pub idle: bool,
     /// Number of runnable tasks of all classes, including the running one.
     pub nr_running: u32,
@@ -30,9 +30,9 @@ pub struct CpuState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Queue {
     pub name: String,
-    /// CPU that the queue belongs to; `None` if it belongs to no single CPU.
+    /// CPU to which the queue belongs. `None` if the queue does not belong to a single CPU.
     pub cpu: Option<u32>,
-    /// Pids, in the order in which the tasks will run.
+    /// Pids of the tasks, in the order in which they will run.
     pub tasks: Vec<u32>,
 }
 
@@ -41,12 +41,12 @@ pub struct TaskState {
     pub comm: String,
     pub cpu: u32,
     pub weight: u32,
-    /// Remaining slice, ns. For a fair task, the distance to its deadline.
+    /// Remaining slice, ns. For a fair task, the virtual time that is left until its deadline.
     pub slice: u64,
-    /// dsq_vtime; for a fair task, its vruntime.
+    /// Value of `dsq_vtime`. For a fair task, its vruntime.
     pub vtime: i64,
-    /// Time at which the task began to wait, ns; `None` if it runs or sleeps.
+    /// Time at which the task began to wait for a CPU, ns. `None` if it is running or sleeping.
     pub waiting_since: Option<u64>,
-    /// Allowed CPUs; `None` if all are allowed.
+    /// CPUs that the task may use. `None` if it may use all CPUs.
     pub cpus: Option<CpuSet>,
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Generates a hostile policy, which calls all available functions with random arguments. Most
-//! arguments are nearly valid, so that calls get past the first check. Both the test and the fuzz
-//! target use it; the fuzz target provides bytes in place of a seed.
+//! Generates hostile policies (BPF schedulers), which call all available functions with random
+//! arguments. Most arguments are nearly valid, so that the calls do not all fail at the first
+//! check. The test and the fuzz target use this generator. The fuzz target provides a sequence of
+//! bytes instead of a seed.
 
 use bpf::engine::Func;
 use bpf::image::{CALL, CALL_HELPER, CALL_KFUNC, FUNC_BASE, Insn, LD_IMM64};
@@ -9,7 +10,7 @@ use bpf::insn::{self, alu, jmp};
 use bpf::link::Image;
 use kernel::Machine;
 
-/// Source of random decisions: the given bytes first, then pseudo-random numbers.
+/// Source of random choices. It uses the given bytes first, and pseudo-random numbers after that.
 pub struct Draw<'a> {
     bytes: &'a [u8],
     state: u64,
@@ -21,7 +22,7 @@ impl<'a> Draw<'a> {
         Draw { bytes, state }
     }
 
-    /// Returns a number below `n`, which is at most 65536.
+    /// Returns a random number less than `n`, which is at most 65536.
     fn below(&mut self, n: u64) -> u64 {
         let bytes = if n <= 256 { 1 } else { 2 };
         if let Some((first, rest)) = self.bytes.split_at_checked(bytes) {
@@ -75,27 +76,28 @@ impl<'a> Draw<'a> {
     }
 }
 
-/// A function that can be called.
+/// A function that the policy can call.
 struct Callee {
     name: &'static str,
     op: Insn,
     params: Vec<&'static str>,
 }
 
-/// Number of words in the stack frame that store values, at r10-8, r10-16, ...
+/// Number of 8-byte words of the stack frame that store values. They are at r10-8, r10-16 and so
+/// on.
 const SLOTS: u64 = 12;
-/// Stack memory below these words that is passed to functions. Iterators, dynptrs and IRQ flags
-/// have fixed places in it.
+/// Start of the stack memory that is passed to functions. It is below the words with values.
+/// Iterators, dynptrs and IRQ flags have fixed offsets in it.
 const MEMORY: i64 = -200;
 const ITERATOR: i64 = -152;
 const DYNPTRS: [i64; 2] = [-216, -232];
 const FLAGS: i64 = -240;
 const STACK: u32 = 256;
 
-/// Register that holds the callback's context.
+/// Register that contains the context of the callback.
 const CONTEXT: u8 = 6;
 
-/// Callbacks and the number of their arguments.
+/// Callbacks and the numbers of their arguments.
 const CALLBACKS: [(&str, i32); 17] = [
     ("select_cpu", 3),
     ("enqueue", 2),
@@ -116,7 +118,7 @@ const CALLBACKS: [(&str, i32); 17] = [
     ("exit", 1),
 ];
 
-/// Functions that return a reference, and the functions that release it.
+/// Pairs of a function that returns a reference and the function that releases such a reference.
 const PAIRS: [(&str, &str); 9] = [
     ("bpf_task_acquire", "bpf_task_release"),
     ("bpf_task_from_pid", "bpf_task_release"),
@@ -135,11 +137,11 @@ struct Generator<'a, 'b, 'c> {
     callees: &'c [Callee],
     image: &'c Image,
     functions: u64,
-    /// Type of the value in each slot, as far as it is known.
+    /// For each of the words, the type of its value as far as it is known.
     slots: [&'static str; SLOTS as usize],
 }
 
-/// Replaces the code of the image's callbacks by random calls.
+/// Replaces the code of the callbacks in the image by random calls.
 pub fn put(image: &mut Image, table: &[Func<Machine>], draw: &mut Draw<'_>) {
     let active: Vec<&str> = (0..1 + draw.below(3)).map(|_| draw.pick(&CALLBACKS).0).collect();
     let mut code = std::mem::take(&mut image.code);
@@ -173,7 +175,7 @@ pub fn put(image: &mut Image, table: &[Func<Machine>], draw: &mut Draw<'_>) {
     image.code = code;
 }
 
-/// Returns the names of all kfuncs, starting with those that the object itself calls.
+/// Returns the names of all kfuncs. The kfuncs that the object itself calls are first.
 fn kfuncs(own: &[String], table: &[Func<Machine>]) -> Vec<String> {
     let mut names = own.to_vec();
     for func in table {
@@ -184,14 +186,14 @@ fn kfuncs(own: &[String], table: &[Func<Machine>]) -> Vec<String> {
     names
 }
 
-/// Returns all functions in the table in the form of calls.
+/// Returns all functions of the table as targets of calls.
 fn callees(names: &[String], table: &[Func<Machine>]) -> Vec<Callee> {
     let callee = |func: &Func<Machine>| {
         let (src, imm) = match func.helper {
             Some(number) => (CALL_HELPER, i64::from(number)),
             None => {
                 let at = names.iter().position(|name| name == func.name);
-                (CALL_KFUNC, at.expect("all are there") as i64)
+                (CALL_KFUNC, at.expect("the list has all kfuncs") as i64)
             }
         };
         let params = func.proto.split_once('(').map_or("", |proto| proto.1);
@@ -236,7 +238,8 @@ impl Generator<'_, '_, '_> {
         self.slots[slot as usize] = kind;
     }
 
-    /// Emits a callback. An active one makes random calls before it returns a valid result.
+    /// Emits the code of a callback. If it is active, it makes random calls before it returns a
+    /// valid result.
     fn callback(&mut self, name: &str, args: i32, active: bool) {
         self.emit(insn::ALU64 | alu::MOV | insn::X, CONTEXT, 1, 0, 0);
         if active {
@@ -266,12 +269,13 @@ impl Generator<'_, '_, '_> {
             .callees
             .iter()
             .find(|callee| callee.name == name)
-            .expect("it is there")
+            .expect("the table has this function")
             .op;
         self.insns.push(op);
     }
 
-    /// Emits code that stores the arguments, a map element's address and numbers into the slots.
+    /// Emits code that stores the callback's arguments, the address of a map element and some
+    /// numbers into the words for values.
     fn prologue(&mut self, name: &str, args: i32) {
         for at in (MEMORY..-8 * SLOTS as i64).step_by(8) {
             self.emit(insn::ST | insn::MEM | insn::DW, insn::FP, 0, at as i32, 0);
@@ -295,7 +299,7 @@ impl Generator<'_, '_, '_> {
         self.store_slot(3, "value");
     }
 
-    /// Emits one random call or access.
+    /// Emits one random call or one random memory access.
     fn step(&mut self) {
         if self.draw.chance(10) {
             return self.access();
@@ -310,7 +314,7 @@ impl Generator<'_, '_, '_> {
         self.store_slot(slot, callee.name);
     }
 
-    /// Emits a load or store through the value in a slot.
+    /// Emits a load or a store through the value in one of the words.
     fn access(&mut self) {
         let (slot, off) = (self.draw.below(SLOTS), self.draw.pick(&[0, 8, 16, 64, 512, -8]));
         let size = self.draw.pick(&[insn::B, insn::H, insn::W, insn::DW]);
@@ -321,13 +325,14 @@ impl Generator<'_, '_, '_> {
         }
     }
 
-    /// Returns the last slot with a value of one of these types.
+    /// Returns the last word whose value has one of these types.
     fn slot_with(&mut self, kind: &[&str]) -> Option<u64> {
         let found = self.slots.iter().rposition(|slot| kind.contains(slot))?;
         Some(found as u64)
     }
 
-    /// Emits code that sets a register to an argument, which usually fits the parameter.
+    /// Emits code that sets a register to an argument. In most cases the argument is valid for the
+    /// parameter.
     fn argument(&mut self, reg: u8, param: &str, helper: bool) {
         if !self.draw.chance(80) {
             return self.anything(reg);
@@ -379,7 +384,7 @@ impl Generator<'_, '_, '_> {
                 self.constant(reg, size);
             }
             _ if param.contains('*') => self.memory(reg),
-            // The lock of the list and the lock of the tree are the first fields of their sections.
+            // The lock of the list and the lock of the tree are at the start of their sections.
             "" if helper => match (reg, self.draw.below(8)) {
                 (1, 0..=3) => self.map(reg),
                 (1, 4) => self.constant(reg, field(".data.A", 0).unwrap_or(0)),
@@ -405,13 +410,13 @@ impl Generator<'_, '_, '_> {
         self.constant(reg, handle as i64);
     }
 
-    /// Sets the register to a function of the program, or to an invalid one.
+    /// Emits code that sets the register to a function of the program, or to an invalid function.
     fn function(&mut self, reg: u8) {
         let at = self.draw.below(self.functions + 1);
         self.constant(reg, (FUNC_BASE + at) as i64);
     }
 
-    /// Sets the register to an address in the program's own memory.
+    /// Emits code that sets the register to an address in the program's own memory.
     fn memory(&mut self, reg: u8) {
         match self.draw.below(6) {
             0 => {
@@ -428,8 +433,8 @@ impl Generator<'_, '_, '_> {
         }
     }
 
-    /// Sets the register to an arbitrary value: a number, an address in kernel memory, or a pointer
-    /// into the middle of an object.
+    /// Emits code that sets the register to an arbitrary value: a number, an address in the
+    /// kernel's memory, or a pointer into the middle of an object.
     fn anything(&mut self, reg: u8) {
         match self.draw.below(9) {
             0 => self.constant(reg, 0),
@@ -456,7 +461,7 @@ impl Generator<'_, '_, '_> {
         }
     }
 
-    /// Emits code that releases most references known to be held.
+    /// Emits code that releases most of the references that the program is known to hold.
     fn release(&mut self) {
         for slot in 0..SLOTS {
             let held = self.slots[slot as usize];

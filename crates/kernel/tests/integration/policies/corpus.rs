@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Lists of programs that break or keep one rule of the sanitizer each, read from their sources.
+//! Lists of small programs that test the rules of the sanitizer. Each program breaks one rule or
+//! keeps all rules. The lists are read from the C sources.
 
-/// A program and the message with which it must end; empty if it keeps all rules.
+/// A program and the message with which it must end. The message is empty if the program keeps all
+/// rules.
 pub struct Case {
     pub name: String,
     pub expected: String,
 }
 
-/// Sources with a `BREAKS` or `KEEPS` line for each program.
+/// Names of the sources that contain a line `BREAKS` or `KEEPS` for each program.
 pub const FILES: [&str; 7] = [
     "rules_memory",
     "rules_held",
@@ -18,8 +20,8 @@ pub const FILES: [&str; 7] = [
     "rules_values",
 ];
 
-/// Returns the cases in a source. Lines start with `BREAKS(name, "message")` or `KEEPS(name)`,
-/// optionally with the suffix `_SLEEPABLE` or `_INPUT` in the name of the macro.
+/// Returns the cases in a source. The lines of cases begin with `BREAKS(name, "message")` or
+/// `KEEPS(name)`. The name of the macro may have the suffix `_SLEEPABLE` or `_INPUT`.
 pub fn cases(source: &str) -> Vec<Case> {
     let case = |line: &str| {
         let line = line.replace("_SLEEPABLE(", "(").replace("_INPUT(", "(");
@@ -39,7 +41,8 @@ pub fn cases(source: &str) -> Vec<Case> {
     source.lines().filter_map(case).collect()
 }
 
-/// Macros that select a variant of `rules_within`, and the message with which the variant ends.
+/// Macros that select a variant of `rules_within`, each with the message with which this variant
+/// must end.
 pub const WITHIN: [(&str, &str); 12] = [
     ("KEEPS", ""),
     (

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Test policies. Each is a `tests/policies/NAME.bpf.c` that is compiled by clang and loaded into a
-//! machine.
+//! Test policies (BPF schedulers). Each of them is a file `tests/policies/NAME.bpf.c`, which clang
+//! compiles and which is then loaded into a machine.
 
 pub mod corpus;
 
@@ -12,39 +12,24 @@ use kernel::ext::{self, Exit};
 use kernel::load::{LoadError, load};
 use profile::Profile;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use trace::Record;
 
-/// Returns the path of the object compiled from `NAME.bpf.c` with `defines`.
+/// Returns the object of `NAME.bpf.c`, compiled with `defines`.
 pub fn compile(name: &str, defines: &[&str]) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/policies")
         .join(format!("{name}.bpf.c"));
-    let variant: String = defines
-        .concat()
-        .chars()
-        .map(|c| if c.is_alphanumeric() { c } else { '_' })
-        .collect();
-    let id = std::thread::current().id();
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}{variant}{id:?}.bpf.o"));
-    let flags = ["-g", "-O2", "-mcpu=v3", "-target", "bpf", "-Wall", "-Werror", "-c"];
-    let done = Command::new("clang-19")
-        .args(flags)
-        .args(defines.iter().map(|define| format!("-D{define}")))
-        .arg(&source)
-        .arg("-o")
-        .arg(&out)
-        .output()
-        .expect("clang-19 is installed");
-    assert!(
-        done.status.success(),
-        "{name}: {}",
-        String::from_utf8_lossy(&done.stderr)
-    );
-    out
+    let object = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("kernel")
+        .join(format!("{name}-{:016x}.bpf.o", clang::fingerprint(defines)));
+    let defines: Vec<_> = defines.iter().map(|define| format!("-D{define}")).collect();
+    let warnings = ["-g", "-Wall", "-Werror"].into_iter();
+    let options: Vec<_> = warnings.chain(defines.iter().map(String::as_str)).collect();
+    clang::compile(&source, &options, &object).unwrap_or_else(|error| panic!("{error}"));
+    object
 }
 
-/// A machine with a loaded policy, and the records of its run.
+/// A machine with a loaded policy, and the trace records of its run.
 pub struct Run {
     pub machine: Machine,
     pub image: Image,
@@ -55,7 +40,8 @@ impl Run {
     /// Loads the test policy `NAME.bpf.c`.
     ///
     /// # Errors
-    /// Returns the exit record if the policy could not be enabled. The machine can still be used.
+    /// The exit record if the policy could not be enabled. The machine can still be used
+    /// afterwards.
     pub fn load(machine: &mut Machine, name: &str, defines: &[&str]) -> Result<Image, Box<Exit>> {
         Run::load_file(machine, &compile(name, defines))
     }
@@ -70,7 +56,7 @@ impl Run {
         }
     }
 
-    /// Loads a policy that is expected to load.
+    /// Loads a test policy. Panics if it cannot be loaded.
     pub fn new(mut machine: Machine, name: &str, defines: &[&str]) -> Run {
         let image = Run::load(&mut machine, name, defines).unwrap_or_else(|exit| panic!("{exit}"));
         Run {
@@ -80,13 +66,13 @@ impl Run {
         }
     }
 
-    /// Runs until `until` ns.
+    /// Runs the machine until the time `until` in ns.
     pub fn run(&mut self, until: u64) -> &mut Run {
         self.machine.run(until, &mut self.records);
         self
     }
 
-    /// Returns a global variable as a number.
+    /// Returns the value of a global variable of the policy as a number.
     pub fn var(&self, name: &str) -> u64 {
         let text = self.image.get(&self.machine.region, name).expect("a variable");
         text.parse::<i128>().unwrap_or_else(|_| panic!("{name} is {text}")) as u64
@@ -96,7 +82,7 @@ impl Run {
         self.machine.ext.exit.as_ref().expect("the policy has ended")
     }
 
-    /// Checks that the policy is enabled.
+    /// Checks that the policy is still enabled.
     pub fn assert_alive(&self) {
         if let Some(exit) = &self.machine.ext.exit {
             panic!("{exit}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Small machines and workloads for tests, and drawings of schedules.
+//! Small machines and workloads for tests, and drawings of their schedules.
 
 use kernel::{Ended, Machine};
 use machine::MachineSpec;
@@ -9,21 +9,20 @@ use workload::{Dist, Op};
 pub const US: u64 = 1_000;
 pub const MS: u64 = 1_000_000;
 
-/// Returns a machine on which the kernel's own work takes no time, so that times in schedules are
-/// exact.
+/// Returns a machine on which kernel work takes no time, so that the times in schedules are exact.
 pub fn free(cpus: u32) -> MachineSpec {
     costly(cpus).free()
 }
 
-/// Returns a machine with `cpus` single-threaded cores in one LLC, 1000 ticks per second and
-/// default costs.
+/// Returns a machine with default costs and 1000 ticks per second. It has one LLC with `cpus` cores
+/// of one thread each.
 pub fn costly(cpus: u32) -> MachineSpec {
     MachineSpec::smp(cpus)
 }
 
 pub use workload::Tasks;
 
-/// Returns a step of `ms` of work at capacity 1024.
+/// Returns a step that works for `ms` on a CPU of capacity 1024.
 pub fn run_ms(ms: u64) -> Op {
     Op::Run(Dist::Fixed(ms * MS))
 }
@@ -33,8 +32,8 @@ pub fn sleep_ms(ms: u64) -> Op {
     Op::Sleep(Dist::Fixed(ms * MS))
 }
 
-/// Runs for `until` ns. Returns the schedule, drawn with `step` ns per column, all records and the
-/// reason for the end.
+/// Runs the tasks until the time `until` in ns. Returns a drawing of the schedule with `step` ns
+/// per column, all trace records, and the reason why the run ended.
 pub fn draw(spec: MachineSpec, tasks: Tasks, until: u64, step: u64) -> (String, Vec<Record>, Ended) {
     let cpus = spec.topology.nr_cpus() as usize;
     let mut machine = Machine::new(spec, tasks.workload, 1).expect("a machine");
@@ -52,22 +51,22 @@ pub fn draw(spec: MachineSpec, tasks: Tasks, until: u64, step: u64) -> (String, 
     (drawing.finish(machine.now), records, ended)
 }
 
-/// End of a run that `run` executes, ns.
+/// End of the runs that `run` executes, ns.
 pub const END: u64 = 1_000 * MS;
 
-/// Runs tasks on a machine without kernel costs.
+/// Runs tasks on a machine on which kernel work takes no time.
 pub fn run(cpus: u32, tasks: Tasks) -> (Vec<Record>, Ended) {
     let (_, records, ended) = draw(free(cpus), tasks, END, MS);
     (records, ended)
 }
 
-/// Returns the times at which a task got a CPU, in ms.
+/// Returns the times at which a task started to run, in ms.
 pub fn starts(records: &[Record], pid: u32) -> Vec<u64> {
     let start = |r: &&Record| matches!(r.event, Event::Switch { next, .. } if next == pid);
     records.iter().filter(start).map(|r| r.time / MS).collect()
 }
 
-/// Returns the times at which a task left its CPU, in ms, and its state then.
+/// Returns the times at which a task stopped running, in ms, and the task's state at these times.
 pub fn stops(records: &[Record], pid: u32) -> Vec<(u64, TaskState)> {
     let stop = |r: &Record| match r.event {
         Event::Switch { prev, prev_state, .. } if prev == pid => Some((r.time / MS, prev_state)),
@@ -76,7 +75,7 @@ pub fn stops(records: &[Record], pid: u32) -> Vec<(u64, TaskState)> {
     records.iter().filter_map(stop).collect()
 }
 
-/// Returns the time at which a task left its CPU for the last time, in ns.
+/// Returns the time at which a task stopped running for the last time, in ns.
 pub fn stop_ns(records: &[Record], pid: u32) -> u64 {
     let stop = |r: &&Record| matches!(r.event, Event::Switch { prev, .. } if prev == pid);
     records.iter().rfind(stop).expect("the task has run").time

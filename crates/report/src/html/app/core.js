@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Shared parts of all drawings: the data, the theme, the shown window of time and runs, and formats
-// for numbers.
+// Code that all drawings share: the data, the theme, the window of time and the runs that are
+// shown, and functions that format numbers.
 "use strict";
 const wt = (() => {
   const runs = JSON.parse(document.getElementById("data").textContent).runs;
-  // CPUs are ordered by node, LLC and core, so that CPUs that share hardware are next to each
-  // other.
+  // CPUs are ordered by node, LLC and core. CPUs that share hardware are thus next to each other.
   for (const run of runs) {
     const near = (a, b) => [2, 1, 0].map((level) => run.places[a][level] - run.places[b][level]).find((difference) => difference) || a - b;
     run.order = run.places.map((_, cpu) => cpu).sort(near);
@@ -13,14 +12,14 @@ const wt = (() => {
   const end = Math.max(1, ...runs.map((run) => run.end));
   const root = document.documentElement;
 
-  // Decodes base64 of raw deflate into bytes.
+  // Decodes a base64 text and decompresses it (raw deflate) into bytes.
   async function unpack(text) {
     const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
     const inflated = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
     return new Uint8Array(await new Response(inflated).arrayBuffer());
   }
 
-  // Reader of consecutive varints. Numbers may be up to 2^53.
+  // Reads consecutive varints. Numbers may be up to 2^53.
   class Varints {
     constructor(bytes) { this.bytes = bytes; this.at = 0; }
     next() {
@@ -39,8 +38,8 @@ const wt = (() => {
     }
   }
 
-  // Formats a time: 12.3 µs. With `step`, it has enough digits to distinguish times that differ by
-  // `step` ns.
+  // Formats a time, for example 12.3 µs. If `step` is given, the text has enough digits to
+  // distinguish times that differ by `step` ns.
   function time(ns, step) {
     const size = Math.abs(ns);
     const [unit, name] = size < 999.5 ? [1, "ns"] : size < 999500 ? [1e3, "µs"] : size < 999.5e6 ? [1e6, "ms"] : [1e9, "s"];
@@ -51,7 +50,7 @@ const wt = (() => {
     return (size === 0 ? "0" : value.toFixed(places)) + (size === 0 ? "" : " " + name);
   }
 
-  // Formats a count: 12.3k.
+  // Formats a count, for example 12.3k.
   function count(n) {
     if (n < 1000) return Number.isInteger(n) ? String(n) : n.toPrecision(3);
     const [unit, name] = n < 999500 ? [1e3, "k"] : n < 999.5e6 ? [1e6, "M"] : [1e9, "G"];
@@ -70,7 +69,7 @@ const wt = (() => {
     return made;
   }
 
-  // Creates a row of radio buttons. `change` is called with the chosen value.
+  // Creates a row of radio buttons. Calls `change` with the value that the user chooses.
   function choice(label, values, chosen, change) {
     const group = element("div", { class: "choice", role: "radiogroup", "aria-label": label }, element("span", {}, label));
     const buttons = values.map(([value, text]) =>
@@ -97,13 +96,14 @@ const wt = (() => {
     return group;
   }
 
-  // Current values of the style sheet's colours, which depend on the theme.
+  // Returns the current value of a colour in the style sheet, which depends on the theme.
   const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
   const colour = (run) => css(`--run-${run % 8}`);
-  // Dash patterns distinguish runs for readers who cannot distinguish the colours.
+  // Lines of different runs have different dash patterns, for readers who cannot distinguish the
+  // colours.
   const dash = (run) => [[], [6, 3], [2, 3], [9, 3, 2, 3], [12, 4], [4, 2, 1, 2], [1, 2], [8, 2, 2, 2, 2, 2]][run % 8];
 
-  // Shows the page's only tooltip at a position in the window, or hides it if there is no content.
+  // Shows the tooltip of the page at a position in the window. Hides it if there is no content.
   const tip = document.getElementById("tip");
   function showTip(html, x, y) {
     if (!html) { tip.hidden = true; return; }
@@ -125,7 +125,7 @@ const wt = (() => {
   const on = (event, act) => listeners[event].push(act);
   const notify = (event) => listeners[event].forEach((act) => act());
 
-  // The window of time that all charts show, in ns.
+  // The window of time that all charts show. Times are in ns.
   const view = { from: 0, to: end };
   function show(from, to) {
     const least = Math.min(end, 200);
@@ -138,14 +138,14 @@ const wt = (() => {
     view.to = from + width;
     notify("view");
   }
-  // `zoom` keeps the time `about` in place. `pan` moves by a share of the window's width.
+  // `zoom` keeps the time `about` at its position. `pan` moves the window by a share of its width.
   const zoom = (factor, about = (view.from + view.to) / 2) =>
     show(about - (about - view.from) * factor, about + (view.to - about) * factor);
   const pan = (share) => {
     const by = Math.max(-view.from, Math.min(end - view.to, share * (view.to - view.from)));
     show(view.from + by, view.to + by);
   };
-  // Handles the keys that move the window. Returns whether the key was one of them.
+  // Handles keys that move the window. Returns whether the key was such a key.
   function viewKeys(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return false;
     const acts = {
@@ -171,8 +171,8 @@ const wt = (() => {
     notify("runs");
   }
 
-  // Sets the size of a canvas in CSS pixels, with the screen's resolution. Returns its cleared
-  // context.
+  // Sets the size of a canvas, given in CSS pixels, and uses the resolution of the screen. Clears
+  // the canvas and returns its context.
   function surface(canvas, width, height) {
     const scale = Math.max(wt.printing ? 2 : 1, devicePixelRatio || 1);
     const [w, h] = [Math.round(width * scale), Math.round(height * scale)];
@@ -186,7 +186,7 @@ const wt = (() => {
     return context;
   }
 
-  // Returns a function that calls `act` in the next frame, at most once per frame.
+  // Returns a function that requests a call of `act` in the next frame, at most one per frame.
   function later(act) {
     let requested = false;
     return () => {

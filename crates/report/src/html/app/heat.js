@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Heat maps: migrations between CPUs, LLCs or nodes, and strips that show deviations over time.
+// Heat maps of migrations between CPUs, LLCs or nodes, and strips that show how runqueue lengths
+// deviate from the mean.
 "use strict";
 wt.heat = (() => {
   const { element, runs, view } = wt;
@@ -17,7 +18,7 @@ wt.heat = (() => {
     const at = Math.max(0, Math.min(1, share)) * (stops.length - 1), i = Math.min(stops.length - 2, Math.floor(at));
     return mix(stops[i], stops[i + 1], at - i);
   }
-  // Number of steps in a colour ramp. The ramps are computed once per drawing.
+  // Number of steps in a colour ramp. Each drawing computes its ramps once.
   const STEPS = 128;
   const steps = (names) => {
     const stops = names.map(wt.css);
@@ -27,15 +28,15 @@ wt.heat = (() => {
   const diverging = () => steps(["--low", "--zero", "--high"]);
   const pick = (made, share) => made[Math.round(Math.max(0, Math.min(1, share)) * STEPS)];
 
-  // Returns the CPUs, LLCs or nodes and a matrix of the migrations between them. The diagonal has
-  // those within one LLC or node.
+  // Returns the CPUs, LLCs or nodes, and a matrix of the migrations between them. The diagonal
+  // contains the migrations within one LLC or node.
   function gather(run) {
     const part = { cpu: (cpu) => cpu, llc: (cpu) => run.places[cpu][1], node: (cpu) => run.places[cpu][2] }[level];
     const ids = [...new Set(run.order.map(part))];
     const rank = new Map(ids.map((id, i) => [id, i]));
     const matrix = ids.map(() => new Float64Array(ids.length));
     for (const [from, to, n] of run.migrations) matrix[rank.get(part(from))][rank.get(part(to))] += n;
-    // The position of an LLC or node is that of its first CPU.
+    // An LLC or node has the position of its first CPU.
     const places = ids.map((id) => run.places[run.places.findIndex((_, cpu) => part(cpu) === id)]);
     return { ids, matrix, places };
   }
@@ -64,7 +65,8 @@ wt.heat = (() => {
     for (let i = 0; i < n; i++) {
       for (let j = 0; j < n; j++) {
         const value = matrix[i][j];
-        // The scale is logarithmic, so that a single migration is visible next to thousands.
+        // The scale is logarithmic, so that a single migration is visible next to cells with
+        // thousands.
         context.fillStyle = value ? pick(stops, (Math.log(value) + 0.6) / (Math.log(most) + 0.6)) : empty;
         context.fillRect(left + j * size, top + i * size, size - (size > 5 ? 1 : 0), size - (size > 5 ? 1 : 0));
         if (size >= 34 && value) {
@@ -115,7 +117,8 @@ wt.heat = (() => {
     cell(map, ...map.at, box.left + left + (map.at[1] + 1) * size, box.top + top + (map.at[0] + 0.5) * size);
   }
 
-  // Draws a strip with one row per CPU. The colour shows the CPU's deviation over time.
+  // Draws a strip with one row per CPU. The colour shows how much the CPU's runqueue length
+  // deviates from the mean.
   function strip(holder, run, data, most, format) {
     const canvas = element("canvas", { tabindex: 0, role: "img", "aria-label": `Deviation of each CPU's runqueue from the mean, ${run.label}` });
     const key = element("p", { class: "legend" });
@@ -133,7 +136,7 @@ wt.heat = (() => {
       context.font = "11px " + wt.css("--sans");
       context.textBaseline = "middle";
       const every = Math.max(1, Math.ceil(12 / height));
-      // Rows are in the order of `run.order`.
+      // The rows are in the order of `run.order`.
       for (let cpu = 0; cpu < rows; cpu++) {
         for (let i = 0; i < n; i++) {
           const value = shown.rows[run.order[cpu]][i];

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Starts the page: the theme, the buttons of the runs, printing, and all drawings.
+// Starts the page: the theme, the buttons for the runs, printing, and all drawings.
 "use strict";
 (async () => {
   const button = document.getElementById("theme");
   const words = { auto: "Auto", light: "Light", dark: "Dark" };
-  // Reads or stores the chosen theme. Browsers may deny storage to pages from files; the choice is
-  // then not kept.
+  // Reads or stores the chosen theme. Browsers may deny storage to pages that are local files. The
+  // choice is then lost when the page is closed.
   const stored = (value) => {
     try {
       if (value === undefined) return localStorage.getItem("windtunnel-theme");
@@ -31,7 +31,7 @@
   for (const run of document.querySelectorAll("button.run")) run.addEventListener("click", () => wt.toggle(Number(run.dataset.run)));
   addEventListener("keydown", (event) => { if (event.key === "Escape") wt.showTip(null); });
 
-  // For printing, everything is redrawn in the light theme and at a higher resolution.
+  // For printing, everything is drawn again in the light theme and at a higher resolution.
   function redraw() {
     wt.timeline.redraw();
     wt.plots.redraw();

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Line plots, drawn with uPlot: runqueue lengths over time, distributions of latencies and of
+// Line plots, drawn with uPlot: runqueue lengths over time, and the distributions of latencies and
 // response times.
 "use strict";
 wt.plots = (() => {
   const { view, element, runs } = wt;
   // Maximum number of columns in a chart over time.
   const COLUMNS = 280;
-  // Machines with at most this many CPUs have a line for each CPU. Larger ones have a strip.
+  // On machines with at most this many CPUs, each CPU has a line. Larger machines have a strip
+  // instead.
   const LINES = 8;
-  // Width of the left margin. It equals the timeline's, so that times are aligned.
+  // Width of the left margin. The timeline has the same margin, so that times are aligned.
   const GUTTER = 74;
   const made = [];
   let hovered = null;
 
   const font = () => "11px " + wt.css("--sans");
-  // Axis steps: 1, 2 and 5 times powers of ten.
+  // Steps of axes: 1, 2 and 5 times powers of ten.
   const steps = Array.from({ length: 48 }, (_, i) => [1, 2, 5][i % 3] * 10 ** Math.floor(i / 3 - 3));
   const decades = { filter: (u, splits) => splits.map((v) => (power(v) ? v : null)) };
-  // Labels powers of ten on an axis, as many as fit into its width.
+  // Labels powers of ten on an axis. If not all labels fit, only every n-th power is labelled.
   const some = (u, splits) => {
     const decade = u.bbox.width / devicePixelRatio / Math.log10(u.scales.x.max / u.scales.x.min), every = Math.ceil(62 / decade);
     return splits.map((v) => (power(v) && Math.round(Math.log10(v)) % every === 0 ? v : null));
@@ -34,15 +35,15 @@ wt.plots = (() => {
     label: runs[run].label, stroke: wt.colour(run), width: 1.8, dash: wt.dash(run), points: { show: false }, spanGaps: true,
     show: !wt.hidden.has(run), ...more,
   });
-  // Labels with as many digits as the steps need.
+  // Returns labels with as many digits as are needed to distinguish the steps.
   const numbers = (u, splits) => {
     const places = Math.max(0, Math.min(6, Math.ceil(-Math.log10(splits[1] - splits[0]) - 1e-6)));
     return splits.map((v) => (v === null ? null : Math.abs(v) >= 1e4 ? wt.count(v) : v.toFixed(places).replace("-", "−")));
   };
   const bottom = (more = {}) => axis({ values: times, space: 90, size: 28, ...more });
 
-  // Creates a chart in `plot`. `options` and `data` are called again for each theme. `tip` returns
-  // the tooltip's [head, rows] for an index.
+  // Creates a chart in `plot`. `options` and `data` are called again when the theme changes. `tip`
+  // returns the tooltip for an index as [head, rows].
   function chart(plot, { height, options, data, tip, label, overTime }) {
     plot.tabIndex = 0;
     plot.setAttribute("role", "img");
@@ -99,13 +100,13 @@ wt.plots = (() => {
     return one;
   }
 
-  // Returns the rows of a tooltip: one for each shown run that has a value at the index.
+  // Returns the rows of a tooltip: one row for each visible run that has a value at the index.
   const rowsOf = (u, idx, format) => runs.map((run, i) => [i, u.data[i + 1]?.[idx]])
     .filter(([i, value]) => !wt.hidden.has(i) && value !== null && value !== undefined)
     .map(([i, value]) => [runs[i].label, format(value), wt.colour(i)]);
 
-  // Unpacks the mean queue lengths and sums them up to each bin. The mean over any range is then a
-  // difference of two sums.
+  // Unpacks the mean runqueue lengths of short intervals (bins) and computes the sum up to each
+  // bin. The mean over any range of bins is then a difference of two sums.
   async function queues(run) {
     const read = new wt.Varints(await wt.unpack(run.queues.means));
     run.sums = run.places.map(() => {
@@ -126,7 +127,8 @@ wt.plots = (() => {
     };
     return ((upTo(to) - upTo(from)) * width) / (to - from);
   }
-  // Returns the times at which the columns of the window begin, and the window's end.
+  // Returns the times at which the columns of the window begin. The last time is the end of the
+  // window.
   function grid(most = COLUMNS) {
     const finest = Math.min(...runs.map((run) => run.queues.width));
     const n = Math.max(2, Math.min(most, Math.ceil((view.to - view.from) / finest)));
@@ -139,7 +141,7 @@ wt.plots = (() => {
     values.push(values[values.length - 1]);
     return values;
   };
-  // Computes a value for each column, or null for columns after the end of the run.
+  // Computes a value for each column. Columns after the end of the run are null.
   const reached = (run, xs, value) => column(xs, (from, to) => (from >= run.end ? null : value(from, Math.min(to, run.end))));
 
   const timeScale = () => ({ time: false, range: () => [view.from, view.to] });
@@ -200,8 +202,8 @@ wt.plots = (() => {
   }
   const signed = (v) => (v === null || v === undefined ? "–" : (v < 0 ? "−" : "+") + Math.abs(v).toFixed(2));
 
-  // Draws the migrations of runnable tasks: per run of load balancing if the kernel's class
-  // balances, otherwise all of them.
+  // Draws the migrations of runnable tasks. If the kernel's load balancing runs, draws the
+  // migrations per run of it, otherwise all migrations.
   function moves(plot, run) {
     const all = run.queues.balance, byRuns = all.some(([, n]) => n > 0);
     const pulled = all.reduce((sum, [,,, n]) => sum + n, 0);
@@ -233,7 +235,8 @@ wt.plots = (() => {
     });
   }
 
-  // Returns, for each run, the share of wake-ups up to each latency that is a bucket of any run.
+  // For each run, returns the share of wake-ups up to each latency. The latencies are the buckets
+  // of all runs.
   function distribution() {
     const xs = [...new Set(runs.flatMap((run) => run.wakeup.map(([ns]) => Math.max(1, ns))))].sort((a, b) => a - b);
     if (xs.length) { xs.unshift(xs[0] / 1.05); xs.push(xs[xs.length - 1] * 1.05); }
@@ -253,7 +256,8 @@ wt.plots = (() => {
     const { xs, below } = distribution();
     if (!xs.length) { plot.replaceWith(element("p", { class: "empty" }, "No task was woken.")); return; }
     let tail = true;
-    // A line falls to the floor and ends at the longest latency of its run.
+    // The line of a run falls to the bottom of the chart and ends at the longest latency of the
+    // run.
     const left = below.flat().filter((v) => v !== null && v < 100 - 1e-9).map((v) => 100 - v);
     const floor = 10 ** Math.min(1, Math.floor(Math.log10(Math.min(100, ...left))));
     const rest = (values) => values.map((v, i) => (v === null || values[i - 1] >= 100 - 1e-9 ? null : Math.max(floor, 100 - v)));
@@ -296,8 +300,8 @@ wt.plots = (() => {
         element("table", {}, element("thead", {}, element("tr", {}, ...head)), body)));
   }
 
-  // Draws a histogram with equal bins. It extends to the 99.9th percentile of all runs and to all
-  // predictions. The number of longer responses is written below it.
+  // Draws a histogram with bins of equal width. The axis extends to the 99.9th percentile of all
+  // runs, and to all predictions. A text below the chart says how many responses took longer.
   function response(plot) {
     if (!plot) return;
     const all = runs.flatMap((run) => run.response).sort((a, b) => a[0] - b[0]);

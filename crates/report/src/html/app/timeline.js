@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The timeline: a canvas with one row per CPU. Each pixel column shows how much of its time belongs
-// to each colour. The times are summed from the segments. If too many segments are visible, they
-// are taken from bins that are computed once.
+// The timeline is a canvas with one row per CPU. Each column of pixels shows how much of its time
+// belongs to each colour (a group of tasks).
+//
+// The times are summed from the segments: intervals in which a CPU ran one task. If too many
+// segments are visible, the times are taken from bins: intervals of equal length whose sums are
+// computed once.
 "use strict";
 wt.timeline = (() => {
   const { view, element } = wt;
   const GROUPS = 8;
-  // Maximum number of visible segments from which times are summed. Beyond it, the bins are used.
+  // Maximum number of visible segments whose times are summed. If more are visible, the bins are
+  // used.
   const WALK = 200000;
-  // Number of bins for a whole run, over all CPUs.
+  // Number of bins for a whole run, over all CPUs together.
   const BINS = 1 << 19;
   const GUTTER = 74;
   let colouring = "name";
   const charts = [];
 
-  // Returns a task's name without the suffix that numbers its instances.
+  // Returns a task's name without the suffix that numbers tasks with the same name.
   const stem = (comm) => comm.replace(/[\d\-_/:.#]+$/, "") || comm;
 
-  // Unpacks the tasks and segments of a run.
+  // Unpacks the tasks and the segments of a run.
   async function load(run) {
     const [tasks, bytes] = await Promise.all([wt.unpack(run.tasks), wt.unpack(run.timeline.segments)]);
     const named = JSON.parse(new TextDecoder().decode(tasks)).map(([pid, comm, ns]) => ({ pid, comm: comm || `pid ${pid}`, ns }));
@@ -39,8 +43,8 @@ wt.timeline = (() => {
     return { named, cpus };
   }
 
-  // Chooses a colour for each task: by name, starting with the names that used the most CPU time,
-  // or by pid if there is only one name.
+  // Chooses a colour for each name of tasks, starting with the names that used the most CPU time.
+  // If there is only one name, chooses colours by pid.
   function paint(data) {
     const sums = new Map();
     for (const task of data.named.slice(2)) sums.set(stem(task.comm), (sums.get(stem(task.comm)) || 0) + task.ns);
@@ -62,8 +66,8 @@ wt.timeline = (() => {
     return low;
   }
 
-  // Adds the time of each colour in [from, to) to `sums`, which is indexed by column * (GROUPS + 1)
-  // + colour. The last colour is offline time.
+  // Adds the time of each colour in [from, to) to `sums`. The index in `sums` is column * (GROUPS +
+  // 1) + colour. The last colour is the time while the CPU was offline.
   function walk(data, row, from, to, columns, sums) {
     const scale = columns / (to - from);
     let i = find(row, from);
@@ -157,7 +161,7 @@ wt.timeline = (() => {
   }
 
   // Draws all rows as one image with one column per pixel of the screen. The colours fill a column
-  // from below by their shares of time; idle time stays empty.
+  // from below in proportion to their times. Idle time stays empty.
   function drawRows(context, chart, past, rows, height, gap) {
     const { canvas, run, data, geometry } = chart, scale = canvas.width / geometry.width, n = GROUPS + 1;
     const columns = Math.max(1, Math.round(geometry.columns * scale)), tall = Math.max(1, Math.round(rows * height * scale));
@@ -182,7 +186,7 @@ wt.timeline = (() => {
     context.putImageData(image, Math.round(GUTTER * scale), Math.round(geometry.top * scale));
   }
 
-  // Draws a CPU's number, and a line and a name where an LLC or node begins.
+  // Draws the number of a CPU. Where an LLC or node begins, also draws a line and its name.
   function label(context, run, row, y, height, { text, muted, line, width }) {
     const cpu = run.order[row], place = run.places[cpu], before = run.places[run.order[row - 1]];
     const node = before && place[2] !== before[2], llc = before && place[1] !== before[1];
@@ -200,7 +204,8 @@ wt.timeline = (() => {
     else if (nodes === 1 && row === 0) context.fillText("CPU", 0, y + 6);
   }
 
-  // Marks the beginnings of turns, and writes names into wide turns.
+  // Marks where turns (the times from one switch to the next) begin, and writes names into wide
+  // turns.
   function names(context, { run, data, geometry }, x, top, height, gap) {
     const [ink, edge] = ["--on-group", "--card"].map(wt.css);
     context.font = `${Math.min(11, height - 3)}px ` + wt.css("--sans");
@@ -311,7 +316,7 @@ wt.timeline = (() => {
     }, { passive: false });
   }
 
-  // Handles keys: up and down choose a CPU; full stop and comma move to the next and the previous
+  // Handles keys. Up and down choose a CPU. Full stop and comma move to the next and the previous
   // turn.
   function keys(chart, event) {
     if (wt.viewKeys(event)) return;
@@ -340,7 +345,7 @@ wt.timeline = (() => {
     if (text) wt.showTip(wt.tipTable(text.head, text.rows), x, box.top + top + chart.cursor.row * height);
   }
 
-  // Moves all charts to a time and the cursor to a CPU of a run.
+  // Moves all charts to a time, and the cursor to a CPU of a run.
   function go(index, time, cpu, width) {
     const chart = charts[index];
     wt.show(time - width / 2, time + width / 2);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of the page in a headless browser: `chromium-headless-shell` as Debian packages it,
-//! another Chromium, or the browser in the variable CHROMIUM. Without a browser, the tests are
+//! Tests the page in a headless browser: `chromium-headless-shell` as Debian packages it, another
+//! Chromium, or the browser that the variable CHROMIUM names. Without a browser, the tests are
 //! skipped with a message.
 //!
-//! probe.js operates the page with keys, the pointer and buttons. It writes its findings into the
-//! page, which the browser then prints.
-//! browser then prints.
+//! The script probe.js operates the page with keys, the pointer and buttons. It writes the results
+//! of its checks into the page, which the browser then prints.
 
 use super::runs::{Shape, run};
 use super::two;
@@ -13,7 +12,7 @@ use report::html::page;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Records all errors. It precedes all other scripts of the page.
+/// A script that records all errors. It precedes all other scripts of the page.
 const LISTEN: &str = "<script>window.wrong=[];\
     addEventListener('error',e=>wrong.push(e.message));\
     addEventListener('unhandledrejection',e=>wrong.push(String(e.reason)));</script>";
@@ -36,8 +35,8 @@ fn chromium() -> Option<PathBuf> {
     found.into_iter().find(|path| path.is_file())
 }
 
-/// Returns the probe's findings by name. A value is `true`, or the unexpected value. Returns `None`
-/// without a browser.
+/// Returns the results of the probe's checks by name. A result is `true`, or the unexpected value.
+/// Returns `None` if there is no browser.
 fn probe(html: &str, name: &str, more: &[&str]) -> Option<serde_json::Map<String, serde_json::Value>> {
     let Some(chromium) = chromium() else {
         eprintln!("skipped: there is no Chromium (apt-get install chromium-headless-shell)");
@@ -46,7 +45,7 @@ fn probe(html: &str, name: &str, more: &[&str]) -> Option<serde_json::Map<String
     let html = html.replacen("<head>", &format!("<head>{LISTEN}"), 1);
     let html = html.replacen("</body>", &format!("<script>{PROBE}</script></body>"), 1);
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    // Files of an earlier run are removed, because they contain the chosen theme.
+    // Files of an earlier run are removed, because they contain the theme that was chosen then.
     let _ = std::fs::remove_dir_all(&directory);
     std::fs::create_dir_all(&directory).expect("a directory");
     let path = directory.join("page.html");
@@ -97,8 +96,8 @@ fn two_runs_work_in_the_dark_theme() {
     all_true(&two(), "dark", &["--blink-settings=preferredColorScheme=0"]);
 }
 
-/// With few CPUs, deviations are drawn as lines. With many segments, the timeline is drawn from
-/// bins.
+/// With few CPUs, the page draws deviations as lines. With many segments, it draws the timeline
+/// from sums that are computed once (bins).
 #[test]
 fn a_long_run_on_few_cpus_works() {
     let shape = Shape {

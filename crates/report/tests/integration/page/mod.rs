@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of the HTML page: its text, that it loads nothing, and that it works in a browser.
+//! Tests of the HTML page: that its text is right, that it loads nothing, and that it works in a
+//! browser.
 
 mod browser;
 mod runs;
@@ -63,7 +64,7 @@ fn the_page_loads_nothing_and_is_deterministic() {
     ] {
         assert!(!html.contains(foreign), "{foreign}");
     }
-    // Equal runs produce equal pages.
+    // Equal runs must produce equal pages.
     assert_eq!(html, two());
 }
 
@@ -105,8 +106,8 @@ fn runs_of_one_policy_have_different_labels() {
     }
 }
 
-/// A page with 500 000 switches is hardly larger than one with 250 000, because both exceed the
-/// maximum number of segments.
+/// Both runs exceed the maximum number of segments. A page with 500 000 switches must therefore be
+/// hardly larger than a page with 250 000.
 #[test]
 fn the_size_of_the_page_is_bounded() {
     let long = |switches| {

@@ -7,7 +7,7 @@
   // Waits for a condition. Drawing happens in the next frame, which can take a while.
   const until = async (is) => { for (let i = 0; i < 60 && !is(); i++) await wait(50); return is(); };
   const key = (on, key, more = {}) => on.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true, ...more }));
-  // Counts the colours on a canvas. A drawing has several.
+  // Counts the colours on a canvas. If something was drawn, there are several.
   const colours = (canvas) => {
     const copy = Object.assign(document.createElement("canvas"), { width: canvas.width, height: canvas.height });
     const context = copy.getContext("2d", { willReadFrequently: true });

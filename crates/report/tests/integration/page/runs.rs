@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Synthetic runs that fill every part of a page.
+//! Synthetic runs with data for every part of a page.
 
 use report::html::{Predicted, Run, Scan};
 use report::{ExitRecord, RunResult, Summary};
 use trace::{CpuPosition, Event, Header, MigrateReason, Record, Sink, TaskState, Tee};
 
-/// Parameters of a synthetic run. Tasks take turns of `turn_ns` and are woken `late_ns` before
-/// their turns.
+/// Parameters of a synthetic run. Tasks run in turn for `turn_ns` each, and are woken `late_ns`
+/// before their turns.
 pub struct Shape {
     pub policy: &'static str,
     pub nr_cpus: u32,
@@ -47,7 +47,7 @@ pub fn header(shape: &Shape) -> Header {
     }
 }
 
-/// Passes the records to a sink in batches. Returns the end of the run.
+/// Passes the records of the run to a sink in batches. Returns the time at which the run ends.
 pub fn play(shape: &Shape, sink: &mut dyn Sink) -> u64 {
     let mut on = vec![0; shape.nr_cpus as usize];
     let names = ["server", "client", "kworker/"];
@@ -70,7 +70,7 @@ pub fn play(shape: &Shape, sink: &mut dyn Sink) -> u64 {
     for turn in 0..shape.switches {
         let cpu = turn % shape.nr_cpus;
         time = u64::from(turn) * shape.turn_ns / u64::from(shape.nr_cpus) + shape.late_ns;
-        // Tasks 1 and 2 only alternate on CPU 0.
+        // Tasks 1 and 2 alternate on CPU 0 and run nowhere else.
         let next = match cpu {
             0 => 1 + turn / shape.nr_cpus % 2,
             _ if turn.is_multiple_of(7) => 0,
@@ -155,7 +155,7 @@ pub fn run(shape: &Shape, segments: usize) -> Run {
     }
 }
 
-/// Turns a result into that of a failed policy.
+/// Changes a run into one whose policy failed.
 pub fn failed(mut run: Run) -> Run {
     run.result = RunResult {
         status: report::Status::Ejected,

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Export to Perfetto's native trace format, protocol buffers of the messages in [`proto`].
+//! Exports records in Perfetto's native trace format. The files consist of the protocol buffer
+//! messages in [`proto`].
 //!
-//! The scheduler's events are written as ftrace events in compact bundles, one bundle per CPU. So
-//! the scheduling, wake-up and thread state views and the SQL tables of ui.perfetto.dev work as for
-//! a real machine. Process trees and task_newtask events name processes and threads.
+//! The scheduler's events are written as ftrace events in compact bundles, one bundle per CPU. The
+//! scheduling, wake-up and thread state views and the SQL tables of ui.perfetto.dev therefore work
+//! as they do for a real machine. Process trees and task_newtask events name processes and threads.
 //!
-//! Further tracks show runnable tasks by CPU and LLC, lengths of DSQs, callbacks and lock waits as
-//! slices, migrations by distance, and runs of load balancing. Times are ns since the start of the
-//! run.
+//! The exporter adds further tracks:
+//!
+//! - the number of runnable tasks of each CPU and LLC, and the lengths of DSQs;
+//! - callbacks and lock waits as slices (intervals of time);
+//! - migrations by distance, and runs of load balancing.
+//!
+//! Times are in ns since the start of the run.
 //!
 //! The exporter writes while the run produces records. It keeps only one bundle per CPU and the
-//! names.
+//! names in memory.
 
 mod proto;
 mod sched;
@@ -35,13 +40,14 @@ use tracks::{Track, Tracks};
 #[cfg(test)]
 mod tests;
 
-/// Id of the packet sequence. All packets belong to it.
+/// Id of the packet sequence (a stream of packets with common state) to which all packets belong.
 const SEQUENCE: u32 = 1;
 const CLONE_THREAD: u64 = 0x10000;
-/// First pid of the processes that group tasks with similar names. It is above every real pid.
+/// First pid of the processes that are made up to group tasks with similar names. It is above every
+/// real pid.
 const KINDS: u32 = 1 << 22;
 
-/// Writes a Perfetto trace. After an I/O error it writes nothing more, and [`Perfetto::finish`]
+/// Writes a Perfetto trace. After an I/O error it writes nothing more. [`Perfetto::finish`] then
 /// returns the error.
 pub struct Perfetto<W: Write> {
     output: Output<W>,
@@ -52,22 +58,22 @@ pub struct Perfetto<W: Write> {
     spans: Spans,
     lock_names: HashMap<u32, String>,
     cpu_queues: Vec<Track>,
-    /// For each LLC its track and the number of tasks that are runnable there.
+    /// For each LLC, its track and the number of runnable tasks on its CPUs.
     llc_queues: BTreeMap<u32, (Track, i64)>,
-    /// Number of runnable tasks on each CPU, as last set.
+    /// Last value of each CPU's counter of runnable tasks.
     runnable: Vec<u32>,
     migrations: [Track; 4],
     callbacks: PerCpu,
     balance_runs: PerCpu,
     moved: Track,
-    /// The group of DSQ tracks, and the track of each DSQ.
+    /// The group that contains the tracks of DSQs, and the track of each DSQ.
     dsqs: (Track, HashMap<u64, Track>),
     machine: Track,
-    /// Pid of the process for each group of tasks with similar names.
+    /// For each group of tasks with similar names, the pid of the process that represents it.
     kinds: HashMap<String, u32>,
 }
 
-/// Tracks in a group, one per CPU. A track is created when it is first needed.
+/// A group of tracks with one track per CPU. A track is created when it is first needed.
 struct PerCpu {
     group: Track,
     tracks: HashMap<u32, Track>,
@@ -185,7 +191,7 @@ impl<W: Write> Perfetto<W> {
         self.output.write_if_full();
     }
 
-    /// Adds the span of a record, or emits the last spans if `record` is `None`.
+    /// Adds the time span that a record describes, or emits the last spans if `record` is `None`.
     fn spans(&mut self, record: Option<&Record>) {
         let Perfetto {
             spans,
@@ -373,8 +379,8 @@ impl<W: Write> Perfetto<W> {
         let mut tree = ProcessTree::default();
         let mut tgid = tgid;
         // All tasks of a simulated workload belong to process 1. They are grouped into processes by
-        // name, so that groups differ in colour. Recordings of real machines (hz is 0) keep their
-        // processes.
+        // name, so that each group has its own colour. Recordings of real machines (hz is 0) keep
+        // their processes.
         if tgid == 1 && self.header.hz > 0 {
             let next = KINDS + crate::number::index(self.kinds.len());
             let kind = stem(comm);
@@ -404,8 +410,8 @@ impl<W: Write> Perfetto<W> {
     }
 }
 
-/// Returns the position of a DSQ's track: the policy's DSQs by id, then global, local and bypass
-/// DSQs.
+/// Returns the position of a DSQ's track within the group. The policy's DSQs come first, ordered by
+/// id. Global, local and bypass DSQs follow.
 fn dsq_rank(dsq: u64) -> u32 {
     const POLICY: u64 = 1 << 24;
     let rank = match dsq >> 63 {
@@ -426,7 +432,7 @@ fn shared_name(shared: Shared) -> &'static str {
 
 fn system(header: &Header) -> Data {
     Data::SystemInfo(SystemInfo {
-        // Trace readers use the kernel release to decode task states.
+        // Readers of the trace need the kernel release to decode task states.
         utsname: Some(Utsname {
             sysname: "Linux".to_owned(),
             version: format!("{} under {}", header.policy, header.workload),

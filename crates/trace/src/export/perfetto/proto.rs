@@ -2,7 +2,7 @@
 //! The messages of Perfetto's trace format that the exporter writes.
 //!
 //! Names and field numbers are those of perfetto_trace.proto. Only the fields that the exporter
-//! sets are declared; a reader sees the others as absent.
+//! sets are declared.
 
 use prost::{Message, Oneof};
 
@@ -75,8 +75,8 @@ pub struct FtraceEventBundle {
     pub compact_sched: Option<CompactSched>,
 }
 
-/// Switches and wakings stored by column. Times are differences from the previous event. Names are
-/// indices into `intern_table`.
+/// Switches and wakings, stored by column. Each time is the difference from the previous event's
+/// time. Names are indices into `intern_table`.
 #[derive(Clone, PartialEq, Message)]
 pub struct CompactSched {
     #[prost(uint64, repeated, tag = "1")]
@@ -109,7 +109,7 @@ pub struct CompactSched {
 pub struct FtraceEvent {
     #[prost(uint64, optional, tag = "1")]
     pub timestamp: Option<u64>,
-    /// Pid of the task that runs on the CPU.
+    /// Pid of the task that was running on the CPU.
     #[prost(uint32, optional, tag = "2")]
     pub pid: Option<u32>,
     #[prost(oneof = "Ftrace", tags = "4, 17, 19, 114, 235, 236, 238, 240, 491")]
@@ -284,7 +284,7 @@ pub const EXPLICIT: i32 = 3;
 
 #[derive(Clone, PartialEq, Message)]
 pub struct CounterDescriptor {
-    /// Unit of the values: COUNT is 2.
+    /// Unit of the values. 2 means COUNT.
     #[prost(int32, tag = "3")]
     pub unit: i32,
     #[prost(string, tag = "6")]
@@ -320,7 +320,7 @@ pub struct DebugAnnotation {
     pub uint_value: Option<u64>,
 }
 
-/// Names for the interning ids (`name_iid`) of the packet sequence.
+/// The names to which the interning ids (`name_iid`) of the packet sequence refer.
 #[derive(Clone, PartialEq, Message)]
 pub struct InternedData {
     #[prost(message, repeated, tag = "2")]

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Bundles of ftrace events, one bundle per CPU. Switches and wakings are stored by column, other
-//! events one by one.
+//! Bundles of ftrace events, one bundle per CPU. A bundle stores switches and wakings by column,
+//! and other events one by one.
 
 use super::proto::{CompactSched, Data, Ftrace, FtraceEvent, FtraceEventBundle, Switch, TracePacket};
 use crate::event::TaskState;
 use crate::follow::{Follow, Task};
 use std::collections::HashMap;
 
-/// Number of events at which a bundle is written.
+/// Number of events after which a bundle is written.
 const EVENTS: usize = 2048;
 /// Value of the kernel's TRACE_FLAG_HARDIRQ.
 const HARDIRQ: u32 = 0x08;
@@ -70,8 +70,8 @@ impl Bundle {
         self.last_switch = time;
     }
 
-    /// Adds a switch at the time of the CPU's first switch. The columns contain only the next task,
-    /// so this event also names the previous one.
+    /// Adds a switch at the time of the CPU's first switch. The columns contain only the next task
+    /// of a switch. A full event is therefore added here, which also names the previous task.
     fn first_switch(&mut self, time: u64, tasks: &mut Follow, prev: u32, prev_state: TaskState, next: u32) {
         let mut named = |pid| match pid {
             0 => ("swapper".to_owned(), 120),
@@ -103,7 +103,7 @@ impl Bundle {
         self.last_waking = time;
     }
 
-    /// Adds any other event. `current` is the pid of the task that runs on the CPU.
+    /// Adds an event of any other kind. `current` is the pid of the task that runs on the CPU.
     pub fn event(&mut self, time: u64, current: u32, event: Ftrace) {
         self.events.push(FtraceEvent {
             timestamp: Some(time),

@@ -46,7 +46,7 @@ fn switch(prev: u32, prev_state: TaskState, next: u32) -> Event {
     Event::Switch { prev, prev_state, next }
 }
 
-/// Returns (name of the track, time, value) of all counter events.
+/// Returns the counter events as (name of the track, time, value).
 fn counters(packets: &[TracePacket]) -> Vec<(String, u64, i64)> {
     let name = |uuid| {
         let mut descriptors = packets.iter().filter_map(|packet| match &packet.data {
@@ -178,7 +178,7 @@ fn callbacks_and_lock_waits_are_slices_with_interned_names() {
 }
 
 /// Perfetto colours tasks by process. Tasks of a workload are therefore grouped into processes by
-/// name; other processes stay as they are.
+/// name. Other processes stay as they are.
 #[test]
 fn tasks_with_similar_names_form_a_process() {
     let new = |pid, tgid, parent, comm: &str| Event::TaskNew {

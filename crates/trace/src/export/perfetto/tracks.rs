@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tracks that windtunnel adds to the scheduler's events: counters, slices and instants.
+//! Tracks that the exporter adds to the scheduler's events: counters, slices (intervals) and
+//! instants.
 
 use super::proto::{
     CounterDescriptor, Data, DebugAnnotation, EXPLICIT, Interned, InternedData, SEQ_INCREMENTAL_STATE_CLEARED,
@@ -8,7 +9,7 @@ use super::proto::{
 };
 use std::collections::HashMap;
 
-/// A track, identified by its uuid. Uuids count up from 1.
+/// A track, identified by its uuid. The uuids are 1, 2, 3 and so on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Track(u64);
 
@@ -26,25 +27,22 @@ impl Track {
 /// State of a counter track.
 #[derive(Clone, Copy, Default)]
 struct Counter {
-    /// The current value.
-    /// =
+    /// Current value.
     value: i64,
-    /// The value of the last emitted event.
-    /// =
+    /// Value in the last event that was emitted.
     emitted: Option<i64>,
     /// Whether the counter is in `Tracks::changed`.
-    /// =
     is_pending: bool,
 }
 
-/// All tracks of a trace. Finished packets are collected in `packets`, which the writer empties.
+/// All tracks of a trace. Finished packets are collected in `packets`. The writer removes them.
 #[derive(Default)]
 pub(super) struct Tracks {
     /// Packets to write.
     pub packets: Vec<TracePacket>,
     /// State of the counters, indexed by uuid. Entries of other tracks are unused.
     counters: Vec<Counter>,
-    /// Counters that changed at `time`, if the new value is not emitted yet.
+    /// Counters whose value changed at `time` and was not emitted yet.
     changed: Vec<Track>,
     time: u64,
     names: HashMap<String, u64>,
@@ -61,7 +59,7 @@ fn packet(time: Option<u64>, data: Data) -> TracePacket {
 }
 
 impl Tracks {
-    /// Adds the first packet of the sequence, which resets the interned names.
+    /// Adds the first packet of the sequence. It makes readers forget interned names.
     pub fn begin(&mut self, data: Data) {
         let sequence_flags = SEQ_INCREMENTAL_STATE_CLEARED;
         self.packets.push(TracePacket {
@@ -119,8 +117,8 @@ impl Tracks {
         })
     }
 
-    /// Sets the value of a counter from `time` on. If it is set several times at one time, only the
-    /// last value is emitted.
+    /// Sets the value of a counter from `time` on. If the counter is set several times at the same
+    /// time, only the last value is emitted.
     pub fn set(&mut self, time: u64, track: Track, value: i64) {
         if time != self.time {
             self.emit_changed_counters();
@@ -159,7 +157,8 @@ impl Tracks {
         }
     }
 
-    /// Adds an event with an interned name and at most one argument.
+    /// Adds an event with at most one argument. The event's name is interned, so that it is stored
+    /// only once.
     fn emit_named(&mut self, time: u64, track: Track, r#type: i32, name: &str, argument: Option<(&'static str, u64)>) {
         let mut interned = InternedData::default();
         let name_iid = match self.names.get(name) {

@@ -20,7 +20,7 @@ use windtunnel::scenario::Scenario;
 use windtunnel::top::{HEADING, Top};
 use windtunnel::{errln, outln};
 
-/// Time between two updates of the screen.
+/// Interval between two updates of the screen.
 const UPDATE: Duration = Duration::from_millis(100);
 
 #[derive(ClapArgs)]
@@ -29,10 +29,10 @@ pub struct Args {
     policy: String,
     #[command(flatten)]
     inputs: Inputs,
-    /// Simulated seconds per second on a terminal; the keys + and - change it
+    /// On a terminal: simulated seconds per second. The keys + and - change this speed
     #[arg(long, default_value_t = 1.0)]
     speed: f64,
-    /// If the output is not a terminal, print one row for each such interval of simulated time
+    /// If the output is not a terminal: interval of simulated time between two printed rows
     #[arg(long, value_parser = duration::parse, default_value = "100ms", value_name = "TIME")]
     every: u64,
 }
@@ -96,7 +96,8 @@ impl Args {
     }
 }
 
-/// Alternate screen and raw mode of the terminal. Dropping it restores the terminal.
+/// The terminal in raw mode, showing its alternate screen. Dropping this value restores the
+/// terminal.
 struct Screen;
 
 impl Screen {
@@ -110,13 +111,14 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // An error of the terminal cannot be handled here.
+        // If restoring the terminal fails, nothing can be done about it here.
         let _ = execute!(io::stdout(), cursor::Show, LeaveAlternateScreen);
         let _ = terminal::disable_raw_mode();
     }
 }
 
-/// Updates the screen until the user quits. A finished run stays on the screen.
+/// Updates the screen until the user quits. After the end of the run, the screen shows its final
+/// state.
 fn watch(title: &str, speed: f64, running: &mut Running) -> Result<(), Error> {
     let failed = |error: io::Error| Error::new(format!("terminal: {error}"));
     let (mut top, mut speed, mut paused) = (Top::default(), speed, false);

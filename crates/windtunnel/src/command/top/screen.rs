@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Renders the state of a running simulation as the rows of a terminal.
+//! Renders the state of a running simulation as rows of text for a terminal.
 
 use crossterm::style::{Attribute, Color, Print, SetAttribute, SetForegroundColor};
 use crossterm::terminal::{Clear, ClearType};
@@ -8,11 +8,11 @@ use std::io::{self, Write};
 use trace::escape;
 use windtunnel::top::{Cpu, View};
 
-/// Width of a CPU's bar in characters.
+/// Width of the bar that shows how busy a CPU is, in characters.
 const BAR: usize = 20;
-/// Width of all that is shown of a CPU, in characters.
+/// Width of the area for one CPU, in characters.
 const CELL: usize = 52;
-/// Least number of rows for queues and tasks.
+/// Minimum number of rows for queues and tasks.
 const LOWER: usize = 6;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,17 +23,17 @@ enum Ink {
     Overhead,
 }
 
-/// A row of the screen: pieces of text from left to right.
+/// A row of the screen: coloured texts from left to right.
 #[derive(Clone, Debug, Default)]
 pub struct Line(Vec<(Ink, String)>);
 
-/// Title, speed and state of the display itself.
+/// Title of the screen, and how fast it shows the simulation.
 pub struct Status<'a> {
     pub title: &'a str,
     /// Simulated seconds per second.
     pub speed: f64,
     pub paused: bool,
-    /// Whether the simulation is slower than `speed`.
+    /// Whether the simulation is too slow for the requested `speed`.
     pub behind: bool,
 }
 
@@ -42,7 +42,7 @@ impl Line {
         Line(vec![(ink, text.into())])
     }
 
-    /// Appends a piece of text that starts at `column`.
+    /// Appends a text that starts at `column`.
     fn at(&mut self, column: usize, ink: Ink, text: impl Into<String>) {
         let blanks = column.saturating_sub(self.width());
         self.0.push((Ink::Plain, " ".repeat(blanks)));
@@ -54,7 +54,7 @@ impl Line {
     }
 }
 
-/// Returns the rows of the whole screen, which has the size `width` x `height`.
+/// Returns the rows of the whole screen. The screen has `width` columns and `height` rows.
 pub fn lines(view: &View, status: &Status, width: usize, height: usize) -> Vec<Line> {
     let done = (view.at as f64 / view.until.max(1) as f64).clamp(0.0, 1.0);
     let time = format!("{:.1} of {:.1} ms ", view.at as f64 / 1e6, view.until as f64 / 1e6);
@@ -130,7 +130,8 @@ pub fn lines(view: &View, status: &Status, width: usize, height: usize) -> Vec<L
     lines
 }
 
-/// Appends the CPUs column by column, and the number of CPUs for which there is no room.
+/// Appends the CPUs column by column. If the screen is too small for all of them, also appends how
+/// many are not shown.
 fn cpus(view: &View, width: usize, most: usize, lines: &mut Vec<Line>) {
     let columns = (width / CELL).max(1);
     let rows = view.cpus.len().div_ceil(columns).min(most.max(1));
@@ -167,10 +168,10 @@ fn bar(column: usize, index: usize, cpu: &Cpu, line: &mut Line) {
     line.at(column + 5 + BAR + 1, Ink::Plain, rest);
 }
 
-/// Prints rows on a terminal of this width.
+/// Prints the rows on a terminal that is `width` columns wide.
 ///
 /// # Errors
-/// Errors of writing to the terminal.
+/// Writing to the terminal fails.
 pub fn put(out: &mut impl Write, lines: &[Line], width: usize) -> io::Result<()> {
     for (row, line) in lines.iter().enumerate() {
         queue!(out, cursor::MoveTo(0, u16::try_from(row).unwrap_or(u16::MAX)))?;

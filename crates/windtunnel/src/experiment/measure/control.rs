@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Mean response times with theory as a control variate.
+//! The measure of mean response times that uses theory as a control variate.
 //!
-//! Near saturation, even the mean over millions of jobs is off by several percent, because of the
-//! random arrivals. The control variate removes this noise. The exact response times for the
-//! arrivals and service times of this run are computed by recursion:
+//! Near saturation, even the mean over millions of jobs differs from theory by several percent,
+//! because the arrivals are random. A control variate removes most of this noise: a known quantity
+//! that the same randomness affects. Here it is the exact mean response time for the arrivals and
+//! service times of this run, which [`recursion`](crate::experiment::recursion) computes:
 //!
 //! ```text
-//! estimate = simulated mean - exact mean for these arrivals + theoretical mean in the long run
+//! estimate = simulated mean - exact mean for these arrivals + theoretical long-run mean
 //! ```
 //!
-//! The estimate differs from theory only by what the simulated machine does differently. It cannot
-//! show whether arrivals and service times have the right distribution. Rows without a control
-//! variate show that.
+//! The estimate differs from theory only if the simulated machine schedules differently. It does
+//! not show whether the arrivals and service times have the right distribution. Measures without a
+//! control variate show that.
 
 use super::Kind;
 use crate::experiment::equation;
@@ -19,11 +20,11 @@ use crate::experiment::observe::Observed;
 use crate::experiment::recursion::{Job, fcfs, sharing};
 use crate::experiment::statistics::mean;
 
-/// A mean response time with its control variate.
+/// A mean response time that is corrected by a control variate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measure {
     discipline: Discipline,
-    /// Theoretical mean in the long run, in ms.
+    /// Long-run mean that theory predicts, in ms.
     theory_ms: f64,
     task: String,
 }

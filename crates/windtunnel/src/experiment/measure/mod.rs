@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The quantities that an experiment can measure in a run.
 //!
-//! The list consists of the figures of a result ([`report::FIGURES`]) and of the `KINDS` of each
-//! file in this directory.
+//! The list consists of the figures of a run's result ([`report::FIGURES`]) and of the constant
+//! `KINDS` of each file in this directory.
 
 mod arguments;
 mod control;
@@ -16,7 +16,7 @@ pub use arguments::Arguments;
 use super::observe::Observed;
 use report::Better;
 
-/// A kind of measure.
+/// A kind of measure, as a definition names it.
 #[derive(Clone, Copy)]
 pub struct Kind {
     pub name: &'static str,
@@ -28,7 +28,7 @@ pub struct Kind {
     make: fn(&str, &Arguments) -> Result<Measure, String>,
 }
 
-/// A quantity to measure in a run.
+/// A quantity that is measured in a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Measure {
     Result(result::Measure),
@@ -46,13 +46,13 @@ static GROUPS: &[&[Kind]] = &[
     queue::KINDS,
 ];
 
-/// Returns all kinds, beginning with the figures of a result.
+/// Returns all kinds of measures. Those that are figures of a run's result come first.
 pub fn kinds() -> impl Iterator<Item = Kind> {
     result::figures().chain(GROUPS.iter().copied().flatten().copied())
 }
 
 impl Measure {
-    /// Creates a measure.
+    /// Creates the measure with this name and these arguments.
     ///
     /// # Errors
     /// The name or an argument is not valid.
@@ -82,8 +82,8 @@ impl Measure {
         }
     }
 
-    /// Returns the global variable that the measure reads, with the time of reading (`None`: at the
-    /// end).
+    /// Returns the global variable that the measure reads, if it reads one, and the time at which
+    /// it does. `None` as the time means the end of the run.
     pub fn global(&self) -> Option<(Option<u64>, &str)> {
         match self {
             Measure::Policy(measure) => Some((measure.at_ns, &measure.name)),
@@ -91,7 +91,7 @@ impl Measure {
         }
     }
 
-    /// Returns the time at which the measure reads the lengths of queues, in ns.
+    /// Returns the time at which the measure needs the lengths of queues, in ns.
     pub fn sample_time(&self) -> Option<u64> {
         match self {
             Measure::Queue(measure) => measure.sample_time(),
@@ -100,13 +100,15 @@ impl Measure {
     }
 }
 
-/// How a value is compared with the baseline's.
+/// How a value is compared with the value of the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Against {
-    /// Change in percent of the baseline's value, positive if better. A rate gives x/b - 1, a time
-    /// 1 - t/b.
+    /// Change in percent of the baseline's value, positive for an improvement. For a value x and a
+    /// baseline b this is x/b - 1 if higher values are better, and 1 - x/b if lower values are
+    /// better.
     Relative,
-    /// Speedup in percent. A rate gives x/b - 1, a time b/t - 1.
+    /// Speedup in percent: x/b - 1 if higher values are better, and b/x - 1 if lower values are
+    /// better.
     Speedup,
 }
 
@@ -121,7 +123,7 @@ impl Against {
     }
 }
 
-/// How the values of several seeds are combined.
+/// How the values for several seeds are combined into one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Across {
     Mean,
@@ -130,24 +132,26 @@ pub enum Across {
     Most,
     /// Number of values.
     Count,
-    /// Half width of the mean's 95 % confidence interval.
+    /// Half width of the 95 % confidence interval of the mean.
     HalfWidth,
 }
 
-/// Quantity that a cell of the table shows.
+/// The quantity that a cell of the table shows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quantity {
     pub measure: Measure,
     pub against: Option<Against>,
-    /// Which direction is better. `None` if the score of the workload defines it.
+    /// Whether higher or lower values are better. `None` if the workload defines it, which is the
+    /// case for scores.
     pub better: Option<Better>,
-    /// Factor for a run that is smaller than the source's, or for another unit.
+    /// Factor that is applied to the value, for example because the run is smaller than that of the
+    /// source.
     pub scale: f64,
     pub across: Across,
 }
 
 impl Quantity {
-    /// Creates a quantity from the name and arguments in a definition.
+    /// Creates the quantity with this name and these arguments.
     ///
     /// # Errors
     /// The name or an argument is not valid.

@@ -5,12 +5,12 @@ use super::Kind;
 use super::result::{PER, Per};
 use crate::experiment::observe::Observed;
 
-/// A global variable at a time.
+/// A global variable of the policy, at a certain time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measure {
     /// Name of the variable as in `--set`.
     pub name: String,
-    /// Simulated time of the reading. `None` means the end of the run.
+    /// Simulated time at which the variable is read. `None` means the end of the run.
     pub at_ns: Option<u64>,
     per: Per,
 }

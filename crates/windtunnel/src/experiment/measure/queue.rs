@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Measures of queue lengths: the running and waiting tasks of a CPU.
+//! The measure of queue lengths. The length of a CPU's queue is the number of tasks that run or
+//! wait on it.
 
 use super::Kind;
 use crate::experiment::observe::{MAX_LEFT, Observed};
 
-/// A queue length at a time.
+/// A queue length at a certain time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measure {
-    /// CPU, or `None` for the sum over all CPUs.
+    /// The CPU. `None` means the sum over all CPUs.
     cpu: Option<usize>,
     when: When,
     minus_mean: bool,
@@ -16,7 +17,8 @@ pub struct Measure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     At(u64),
-    /// When this number of tasks is left, just before the next one exits.
+    /// At the moment when only this number of tasks has not exited, just before one more task
+    /// exits.
     Left(usize),
 }
 

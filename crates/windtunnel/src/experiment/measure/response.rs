@@ -1,47 +1,48 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Measures of response times and of the CPU time of tasks.
+//! Measures of the response times and the CPU time of tasks.
 
 use super::{Arguments, Kind};
 use crate::experiment::observe::{Observed, Response};
 use crate::experiment::statistics::{deviation, mean};
 use std::collections::BTreeMap;
 
-/// A quantity of the responses of some tasks.
+/// A quantity that is computed from the responses of certain tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measure {
     quantity: Quantity,
-    /// Prefix of the names of the tasks to measure.
+    /// Prefix of the names of these tasks.
     task: String,
-    /// Time before which responses do not count, in ns.
+    /// Responses that ended before this time are ignored, in ns.
     after_ns: u64,
-    /// Responses shorter than this do not count.
+    /// Shorter responses are ignored.
     from_ms: f64,
-    /// Responses of this length or longer do not count.
+    /// Responses of this length or longer are ignored.
     to_ms: f64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 enum Quantity {
     Response(Stat),
-    /// Statistic over the tasks' mean response times.
+    /// A statistic over the mean response times of the tasks.
     TaskMean(Stat),
     /// Most frequent response time, in ms.
     Peak,
-    /// Share of responses from `from_ms` to below `to_ms`, in percent.
+    /// Percentage of the responses that take at least `from_ms` and less than `to_ms`.
     Share,
-    /// End of the last response that was not within `percent` of any of `near_ms`, in s.
+    /// Time at which the response times have settled, in s. It is the end of the last response
+    /// whose time differs by more than `percent` from each expected time in `near_ms`.
     Settled {
         near_ms: Vec<f64>,
         percent: f64,
     },
-    /// Mean time from a response to the task's next request, in ms.
+    /// Mean time from a response to the next request of the same task, in ms.
     Between,
-    /// CPU time in percent of the CPU time of all tasks.
+    /// CPU time, in percent of the CPU time of all tasks.
     CpuShare,
     /// Responses per minute.
     PerMinute,
-    /// Deviation of the mean number of tasks from arrival rate times mean response time (Little's
-    /// law), in percent.
+    /// How far the run deviates from Little's law, in percent. The law is: mean number of tasks =
+    /// arrival rate * mean response time.
     Little,
 }
 
@@ -59,7 +60,7 @@ const TASK: (&str, &str) = ("task", "prefix of the names of tasks at creation");
 const AFTER: (&str, &str) = ("after", "count only responses that ended at this time or later");
 const FROM: (&str, &str) = ("from_ms", "count only response times of at least this; default: 0");
 const TO: (&str, &str) = ("to_ms", "count only response times below this; default: no limit");
-/// Width of a bin of the histogram in which the most frequent response time is found, in ms.
+/// Width of a histogram's bin, in ms. The most frequent response time is found with this histogram.
 const BIN_MS: f64 = 10.0;
 
 pub const KINDS: &[Kind] = &[
@@ -229,7 +230,7 @@ impl Measure {
 }
 
 impl Measure {
-    /// Returns the responses after `after_ns` by pid.
+    /// Returns the responses that ended at `after_ns` or later, by pid.
     fn by_task(&self, seen: &Observed) -> BTreeMap<u32, Vec<Response>> {
         let mut tasks: BTreeMap<u32, Vec<Response>> =
             seen.trail.named(&self.task).map(|(pid, _)| (pid, vec![])).collect();
@@ -250,7 +251,8 @@ impl Response {
     }
 }
 
-/// Returns the mean of the fullest bin. Among equally full bins, the first counts.
+/// Returns the mean of the values in the bin that has most values. If several bins have most
+/// values, uses the lowest.
 fn peak(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut bins: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for value in values {
@@ -286,7 +288,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Two tasks. Each request has an end and a response time in ms.
+    /// Returns the data of two tasks. For each request they list the end and the response time, in
+    /// ms.
     fn seen() -> Observed {
         let mut trail = Trail::new(1, Vec::new());
         for pid in [1, 2] {
@@ -339,11 +342,12 @@ mod tests {
     #[test]
     fn response_times_are_measured() {
         assert_eq!(value("response_ms", &[("from_ms", "104"), ("to_ms", "160")]), 107.0);
-        // 100, 103 and 104 are in one bin.
+        // The response times 100, 103 and 104 are in one bin.
         assert!((value("response_peak_ms", &[]) - 307.0 / 3.0).abs() < 1e-9);
         assert_eq!(value("response_share_percent", &[("to_ms", "104")]), 40.0);
         assert_eq!(value("task_mean_response_ms", &[("stat", "max")]), 370.0 / 3.0);
-        // Requests of task 1 start 10 and 20 ms after a response, those of task 2 after 6 ms.
+        // The requests of task 1 start 10 and 20 ms after the previous response, that of task 2
+        // after 6 ms.
         assert_eq!(value("between_ms", &[]), 12.0);
         assert_eq!(value("between_ms", &[("task", "task2")]), 6.0);
     }

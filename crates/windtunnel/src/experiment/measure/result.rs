@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Measures that are figures of the run's result, the number of switches to idle, and the mean time
-//! slice.
+//! Measures that are figures of the run's result. Two more measures are the number of switches to
+//! idle and the mean time slice.
 
 use super::{Arguments, Kind};
 use crate::experiment::observe::Observed;
 use report::{FIGURES, Figure, Unit};
 
-/// A figure, divided by the number of CPUs or seconds if `per` says so.
+/// A figure, which may be divided by the number of CPUs or seconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measure {
     source: Source,
@@ -20,7 +20,7 @@ enum Source {
     SliceMs,
 }
 
-/// Divisor of a total.
+/// The divisor of a total: the number of CPUs, of seconds, or of both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Per {
     cpu: bool,
@@ -52,7 +52,7 @@ impl Per {
 
 pub const PER: (&str, &str) = ("per", "cpu, second or cpu_second; default: the total of the run");
 
-/// Returns the figures of the result that can be measured.
+/// Returns the figures of a run's result that can be measured.
 pub fn figures() -> impl Iterator<Item = Kind> {
     FIGURES.iter().filter_map(|figure| {
         Some(Kind {

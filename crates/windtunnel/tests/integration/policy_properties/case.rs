@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Random machines and workloads for tests of policy properties. Tasks compute, sleep, fork and
-//! change their nice value, class and affinity, while CPUs go offline and online.
+//! Random machines and workloads for the tests of policy properties. Tasks compute, sleep, fork,
+//! and change their nice value, class and affinity. At the same time, CPUs go offline and online.
 
 use super::Tested;
 use crate::support::policy::{Observed, Tasks, US};
@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use std::fmt;
 use workload::{Dist, Op, Policy, Workload};
 
-/// Nodes, LLCs per node, cores per LLC and threads per core. The shapes cover one CPU, SMT, several
-/// LLCs, several nodes, and all of these combined.
+/// Numbers of nodes, of LLCs per node, of cores per LLC, and of threads per core. The shapes
+/// include a single CPU, SMT, several LLCs, several nodes, and all of these together.
 pub const SHAPES: [[u32; 4]; 10] = [
     [1, 1, 1, 1],
     [1, 1, 2, 1],
@@ -23,11 +23,11 @@ pub const SHAPES: [[u32; 4]; 10] = [
     [2, 2, 2, 1],
     [2, 2, 2, 2],
 ];
-/// Time limit in ms, far longer than the work of any case takes on one CPU.
+/// Time limit in ms. It is much longer than any case needs on one CPU.
 const HORIZON_MS: u64 = 10_000;
 
-/// Set of CPUs, one bit each. CPUs that the machine does not have are ignored, and an empty set
-/// means all CPUs.
+/// A set of CPUs, with one bit for each CPU. Bits of CPUs that do not exist are ignored. An empty
+/// set means all CPUs.
 pub type Mask = u16;
 
 #[derive(Clone, Debug)]
@@ -40,10 +40,10 @@ pub enum Step {
     Nice(i32),
     Batch,
     Idle,
-    /// Computes as a real-time task, then returns to the previous policy.
+    /// Computes as a real-time task, and then returns to the previous scheduling policy.
     RealtimeUs(u64),
     Affinity(Mask),
-    /// Forks a task that computes, and waits for it if `wait` is set.
+    /// Forks a task that computes. If `wait` is set, waits for that task.
     Fork {
         us: u64,
         wait: bool,
@@ -60,7 +60,7 @@ pub struct TaskCase {
 }
 
 impl TaskCase {
-    /// Returns the CPU time in ns that the task's program requests.
+    /// Returns the CPU time in ns for which the task's program computes.
     pub fn work(&self) -> u64 {
         let us = self.steps.iter().map(|step| match step {
             Step::RunUs(us) | Step::RealtimeUs(us) => *us,
@@ -69,7 +69,7 @@ impl TaskCase {
         us.sum::<u64>() * US
     }
 
-    /// Returns the affinity masks that the task has, in order.
+    /// Returns the affinity masks that the task has one after another.
     pub fn masks(&self) -> impl Iterator<Item = Mask> {
         let changes = self.steps.iter().filter_map(|step| match step {
             Step::Affinity(mask) => Some(*mask),
@@ -79,8 +79,8 @@ impl TaskCase {
     }
 }
 
-/// A CPU goes offline or comes online. CPUs that the machine does not have are ignored, and CPU 0
-/// stays online.
+/// A hotplug event: a CPU goes offline or online. The event is ignored if the CPU does not exist,
+/// or if it is CPU 0, which always stays online.
 #[derive(Clone, Debug)]
 pub struct Hotplug {
     pub at_us: u64,
@@ -91,14 +91,14 @@ pub struct Hotplug {
 #[derive(Clone)]
 pub struct Case {
     pub shape: [u32; 4],
-    /// Time at which the policy is loaded; tasks may exist before.
+    /// Time at which the policy is loaded. Tasks may exist before.
     pub load_us: u64,
     pub hotplugs: Vec<Hotplug>,
     pub tasks: Vec<TaskCase>,
     pub seed: u64,
 }
 
-/// Prints one line for each task, in both debug formats.
+/// Prints one line for each task, with `{:?}` and with `{:#?}`.
 impl fmt::Debug for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}, seed {}, loaded at {} us", self.shape, self.seed, self.load_us)?;
@@ -139,7 +139,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Generates masks of all CPUs, several CPUs, or one CPU.
+/// Generates a mask of all CPUs, of several CPUs, or of one CPU.
 fn mask() -> impl Strategy<Value = Mask> {
     prop_oneof![
         2 => Just(0),
@@ -159,7 +159,7 @@ fn task() -> impl Strategy<Value = TaskCase> {
     })
 }
 
-/// Generates cases with up to `hotplugs` hotplug events.
+/// Generates cases with at most `hotplugs` hotplug events.
 pub fn cases(hotplugs: usize) -> impl Strategy<Value = Case> {
     let event = (0..8000_u64, 1..16_u32, any::<bool>());
     let event = event.prop_map(|(at_us, cpu, online)| Hotplug { at_us, cpu, online });
@@ -182,8 +182,8 @@ pub fn cases(hotplugs: usize) -> impl Strategy<Value = Case> {
     })
 }
 
-/// Generates cases in which CPUs often idle: few tasks on at least four CPUs, which sleep, change
-/// their affinity and preempt each other.
+/// Generates cases in which CPUs often idle. A case has few tasks on at least four CPUs. The tasks
+/// sleep, change their affinity and preempt each other.
 pub fn sparse_cases() -> impl Strategy<Value = Case> {
     let shapes: Vec<_> = SHAPES
         .into_iter()
@@ -223,14 +223,14 @@ impl Case {
         self.shape.iter().product()
     }
 
-    /// Returns the CPUs of a mask, or `None` for all CPUs.
+    /// Returns the CPUs of a mask, or `None` if it means all CPUs.
     pub fn cpus(&self, mask: Mask) -> Option<Vec<u32>> {
         let cpus: Vec<u32> = (0..self.nr_cpus()).filter(|cpu| mask >> cpu & 1 != 0).collect();
         (!cpus.is_empty()).then_some(cpus)
     }
 
-    /// Builds the workload. Task number n is called `name(n)`, and each change of its affinity is
-    /// followed by a phase with the new mask as its number.
+    /// Returns the workload. The task with the number n is called `name(n)`. After each change of
+    /// its affinity, the task enters a phase. The number of the phase is the new mask.
     fn workload(&self) -> Workload {
         let mut tasks = Tasks::default();
         for (number, case) in self.tasks.iter().enumerate() {
@@ -278,7 +278,7 @@ impl Case {
         tasks.workload
     }
 
-    /// Runs the case under a policy until all tasks have ended.
+    /// Runs the case under a policy until all tasks have exited.
     pub fn run(&self, policy: &Tested) -> Observed {
         let [nodes, llcs, cores, threads] = self.shape;
         let run = policy.run();

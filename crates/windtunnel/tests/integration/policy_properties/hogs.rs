@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Workloads of hogs, tasks that compute without a pause, bound to one CPU of a machine. The tests
-//! measure their waits and CPU shares.
+//! Workloads of hogs on one CPU of a machine. A hog is a task that computes without pauses. The
+//! tests measure how long hogs wait and how they share the CPU.
 
 use super::Tested;
 use super::case::SHAPES;
@@ -12,22 +12,24 @@ use proptest::prelude::*;
 use trace::Event;
 use workload::{Dist, Op, Policy};
 
-/// Time in which differences in virtual time from before the nice values changed are made up. Nice
-/// 5 is ahead by a slice of 15 ms, and five tasks at nice -12 take 72 times that long.
+/// Time after which virtual times have converged again, although the nice values have changed. In
+/// the worst case, a task of nice 5 is ahead by a slice of 15 ms. Five tasks of nice -12 take 72
+/// times as long to make this up.
 const SETTLED: u64 = 1100 * MS;
 
 #[derive(Clone, Debug)]
 pub struct Hogs {
     pub shape: [u32; 4],
     cpu: u32,
-    /// Nice values at the end.
+    /// The hogs' final nice values.
     pub nices: Vec<i32>,
     before: Vec<i32>,
-    /// Factor by which turns are shorter than the policy's defaults.
+    /// Factor by which the turns are shorter than with the policy's default parameters.
     shorter: u64,
 }
 
-/// Generates two to five hogs, with equal nice values or with any values from `best` upwards.
+/// Generates two to five hogs. Their nice values are equal, or they are any values from `best`
+/// upwards.
 pub fn hogs(best: i32) -> impl Strategy<Value = Hogs> {
     let nice = best..20_i32;
     let nices = prop_oneof![
@@ -55,8 +57,8 @@ fn name(hog: usize) -> String {
 }
 
 impl Hogs {
-    /// Runs the hogs. If `change_ms` is not 0, each computes that long before it gets its final
-    /// nice value.
+    /// Runs the hogs. If `change_ms` is not 0, each hog first computes for this time and then gets
+    /// its final nice value.
     pub fn run(&self, policy: &Tested, change_ms: u64, ms: u64) -> Observed {
         let [nodes, llcs, cores, threads] = self.shape;
         let mut tasks = Tasks::default();
@@ -90,7 +92,7 @@ impl Hogs {
         for name in policy.promise.turn_parameters() {
             run = run.divide(name, self.shorter);
         }
-        // By default, a hog counts as interactive until it has spent the credit inherited from the
+        // By default, a hog first counts as interactive. It has inherited sleep credit from the
         // shell that started it.
         if matches!(policy.promise, Promise::Timeslices26) {
             run = run.set("initial_sleep_ns", 0);
@@ -98,7 +100,7 @@ impl Hogs {
         run.for_ms(ms)
     }
 
-    /// Returns the longest time in ns in which a hog did not run.
+    /// Returns the longest time during which a hog did not run, in ns.
     pub fn longest_wait(&self, ran: &Observed, hog: usize) -> u64 {
         let stints = ran.stints();
         let own = stints.iter().filter(|stint: &&Stint| stint.comm == name(hog));
@@ -111,8 +113,8 @@ impl Hogs {
         longest.max(ran.machine.now - since)
     }
 
-    /// Checks that the CPU is divided as promised from the time when all hogs have their final nice
-    /// values.
+    /// Checks that the hogs share the CPU as the policy promises. Only the time after the last
+    /// change of a nice value is checked.
     pub fn check_division(&self, promise: Promise, ran: &Observed) {
         let changes = ran
             .records
@@ -123,7 +125,7 @@ impl Hogs {
             changes.len() == self.nices.len() || changes.is_empty(),
             "not all have come to change their nice"
         );
-        // By then, turns left from the previous nice values are used up and virtual times have
+        // After this time, turns with the previous nice values have ended, and virtual times have
         // converged.
         let former = match division(promise, ran, &self.before) {
             Some(Division::Shares { turns, .. }) => turns.iter().sum::<u64>() + SETTLED,
@@ -138,7 +140,7 @@ impl Hogs {
             Some(Division::Shares { turns, percent }) => {
                 let (whole, sum) = (to - from, turns.iter().sum::<u64>());
                 for (&got, turn) in got.iter().zip(turns) {
-                    // A difference of one turn at both ends of the interval is allowed.
+                    // At each end of the interval, a difference of one turn is allowed.
                     let want = (u128::from(whole) * u128::from(turn) / u128::from(sum)) as u64;
                     let off = got.abs_diff(want);
                     assert!(

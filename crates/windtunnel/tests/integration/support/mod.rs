@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Helpers that compile policies and run the command.
+//! Functions that compile policies and run the command.
 
 pub mod page;
 pub mod policy;
 pub mod records;
 pub mod terminal;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
 
-/// Returns the repository's root directory.
+/// Returns the root directory of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
@@ -32,24 +30,13 @@ pub fn policies() -> Vec<String> {
     names
 }
 
-/// Compiles a policy's source with clang, once per process, and returns the path of the object.
+/// Compiles a policy's source with clang and returns the object.
 pub fn object(source: &str) -> PathBuf {
     variant(source, "", &[])
 }
 
-/// Compiles a variant of a policy's source, chosen by macros, as `NAME-VARIANT.bpf.o`.
+/// Compiles a variant of a policy, which macros select. The object is called `NAME-VARIANT.bpf.o`.
 pub fn variant(source: &str, variant: &str, defines: &[&str]) -> PathBuf {
-    static COMPILED: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
-    // A test that panicked while compiling reports the failure itself, so the poisoned lock is
-    // ignored.
-    let mut compiled = COMPILED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    compiled
-        .entry(format!("{source} {variant}"))
-        .or_insert_with(|| compile(source, variant, defines))
-        .clone()
-}
-
-fn compile(source: &str, variant: &str, defines: &[&str]) -> PathBuf {
     let ending = match variant {
         "" => ".bpf.o".to_owned(),
         variant => format!("-{variant}.bpf.o"),
@@ -61,36 +48,26 @@ fn compile(source: &str, variant: &str, defines: &[&str]) -> PathBuf {
         .expect("a file name")
         .replace(".bpf.c", &ending);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("policies");
-    std::fs::create_dir_all(&folder).expect("a folder for objects");
     let to = folder.join(name);
-    // Tests run in parallel: each thread writes its own file and renames it.
-    let own = to.with_extension(format!("{:?}", std::thread::current().id()).replace(['(', ')'], ""));
-    let status = Command::new("clang-19")
-        .args(["-g", "-O2", "-mcpu=v3", "-target", "bpf", "-c"])
-        .args(defines.iter().map(|define| format!("-D{define}")))
-        .arg(&source)
-        .arg("-o")
-        .arg(&own)
-        .status()
-        .expect("clang-19 (scripts/setup.sh installs it)");
-    assert!(status.success(), "{} does not compile", source.display());
-    std::fs::rename(&own, &to).expect("the object");
+    let defines: Vec<_> = defines.iter().map(|define| format!("-D{define}")).collect();
+    let options: Vec<_> = ["-g"].into_iter().chain(defines.iter().map(String::as_str)).collect();
+    clang::compile(&source, &options, &to).unwrap_or_else(|error| panic!("{error}"));
     to
 }
 
-/// Output and exit status of one run of the command.
+/// Output and exit status of the command.
 pub struct Ran {
     pub status: i32,
     pub stdout: String,
     pub stderr: String,
 }
 
-/// Runs the command in the repository's root directory.
+/// Runs the command in the root directory of the repository.
 pub fn windtunnel(args: &[&str]) -> Ran {
     windtunnel_at(Path::new(env!("CARGO_BIN_EXE_windtunnel")), args)
 }
 
-/// Runs another build of the command in the repository's root directory.
+/// Runs another build of the command in the root directory of the repository.
 pub fn windtunnel_at(command: &Path, args: &[&str]) -> Ran {
     let output = Command::new(command)
         .args(args)
@@ -104,12 +81,12 @@ pub fn windtunnel_at(command: &Path, args: &[&str]) -> Ran {
     }
 }
 
-/// Returns the JSON results of `windtunnel run`.
+/// Returns the results that `windtunnel run` writes as JSON.
 pub fn results(args: &[&str]) -> Vec<serde_json::Value> {
     results_from(Path::new(env!("CARGO_BIN_EXE_windtunnel")), args)
 }
 
-/// Returns the JSON results of `run` with another build of the command.
+/// Returns the results that another build of `windtunnel run` writes as JSON.
 pub fn results_from(command: &Path, args: &[&str]) -> Vec<serde_json::Value> {
     let ran = windtunnel_at(command, &[&["run"], args, &["--json", "-"]].concat());
     assert!(ran.status < 2, "{}", ran.stderr);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Markdown pages of the repository, cut into fenced blocks and other lines.
+//! Reads Markdown pages of the repository and divides them into fenced blocks and other lines. A
+//! fenced block is the text between two lines of three backquotes.
 
 use super::root;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// A Markdown file of the repository.
 pub struct Page {
-    /// Path below the repository's directory, for example `docs/tutorial.md`.
+    /// Path relative to the root of the repository, for example `docs/tutorial.md`.
     pub name: String,
     pub path: PathBuf,
     pub text: String,
@@ -15,20 +16,20 @@ pub struct Page {
 
 /// A part of a page.
 pub enum Part<'a> {
-    /// A line outside of fenced blocks, with its number from 1.
+    /// A line outside of fenced blocks. The number of the line starts from 1.
     Line(usize, &'a str),
     Block(Block<'a>),
 }
 
 /// A fenced block.
 pub struct Block<'a> {
-    /// Number of the line that opens the fence, from 1.
+    /// Number of the block's first line, which opens the fence. It starts from 1.
     pub line: usize,
-    /// First word after the fence, for example `console`.
+    /// First word after the backquotes, for example `console`.
     pub language: &'a str,
-    /// `KEY=VALUE` words after the language.
+    /// The words `KEY=VALUE` that follow the language.
     pub options: BTreeMap<&'a str, &'a str>,
-    /// The line that opens the fence.
+    /// The first line of the block, which opens the fence.
     pub opening: &'a str,
     pub lines: Vec<&'a str>,
 }
@@ -48,10 +49,10 @@ impl Page {
         }
     }
 
-    /// Returns the parts of the page in their order.
+    /// Returns the parts of the page in order.
     ///
     /// # Panics
-    /// If a fence is not closed, or if a word after its language is not `KEY=VALUE`.
+    /// A fence is not closed, or a word after the language is not `KEY=VALUE`.
     pub fn parts(&self) -> Vec<Part<'_>> {
         let mut parts = Vec::new();
         let mut open: Option<Block> = None;
@@ -110,23 +111,26 @@ impl Page {
         self.parts().into_iter().filter_map(line).collect()
     }
 
-    /// Returns the targets of the page's links and pictures.
+    /// Returns the targets of all links and pictures of the page, with their line numbers.
     pub fn links(&self) -> Vec<(usize, &str)> {
         let mut links = Vec::new();
         for (number, line) in self.prose() {
-            // Odd parts between backquotes are code.
+            // Text between backquotes is code. Only the parts outside of backquotes are searched
+            // for links.
             for text in line.split('`').step_by(2) {
                 let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
                 links.extend(targets.map(|target| (number, target)));
             }
-            // A link whose text ends in code: [`name`](target).
+            // If the text of a link is code, as in [`name`](target), the target follows a
+            // backquote.
             let after_code = line.split("`](").skip(1).filter_map(|rest| rest.split(')').next());
             links.extend(after_code.map(|target| (number, target)));
         }
         links
     }
 
-    /// Returns the names by which links refer to the page's headings, as GitHub and mdBook make them.
+    /// Returns the anchors of the page's headings. Links refer to headings by these names, which
+    /// GitHub and mdBook generate.
     pub fn anchors(&self) -> BTreeSet<String> {
         let heading = |(_, line): (usize, &str)| line.starts_with('#').then(|| anchor(line.trim_start_matches('#')));
         self.prose().into_iter().filter_map(heading).collect()
@@ -143,7 +147,7 @@ fn anchor(heading: &str) -> String {
         .collect()
 }
 
-/// Returns all Markdown files below a directory of the repository, in the order of their names.
+/// Returns all Markdown files in a directory of the repository and below it, sorted by name.
 pub fn pages(directory: &str) -> Vec<Page> {
     let mut found = Vec::new();
     let mut directories = vec![root().join(directory)];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Runs policies under hand-made workloads and reads schedules, latencies and the policy's counters
-//! from the run.
+//! Runs policies under workloads that a test defines. Reads schedules, latencies and the policy's
+//! counters from the run.
 
 use bpf::engine::Engine;
 use bpf::link::Image;
@@ -14,19 +14,19 @@ use workload::{Dist, Op, Workload};
 pub const US: u64 = 1_000;
 pub const MS: u64 = 1_000_000;
 
-/// Returns a machine of `cpus` single-threaded cores in one LLC, with 1000 ticks per second and
-/// default costs.
+/// Returns a machine with `cpus` cores of one thread each, which share one LLC. It has 1000 ticks
+/// per second and the default costs.
 pub fn costly(cpus: u32) -> MachineSpec {
     MachineSpec::smp(cpus)
 }
 
-/// Returns a machine of `cpus` single-threaded cores, `per_llc` in each LLC. Each LLC is a package
-/// and a node of its own.
+/// Returns a machine with `cpus` cores of one thread each, of which `per_llc` share an LLC. Each
+/// LLC is a package and a node of its own.
 pub fn grouped(cpus: u32, per_llc: u32) -> MachineSpec {
     MachineSpec::regular(cpus / per_llc, 1, per_llc, 1)
 }
 
-/// Returns the machine of `costly` with a kernel whose own work takes no time.
+/// Returns the machine of [`costly`], but the work of the kernel takes no time.
 pub fn free(cpus: u32) -> MachineSpec {
     costly(cpus).free()
 }
@@ -41,7 +41,7 @@ pub fn sleep(ns: u64) -> Op {
     Op::Sleep(Dist::Fixed(ns))
 }
 
-/// Repeats `ops` without end.
+/// Returns a program that repeats `ops` without end.
 pub fn forever(mut ops: Vec<Op>) -> Vec<Op> {
     ops.push(Op::LoopBack {
         counter: 0,
@@ -143,7 +143,7 @@ impl Run {
         self
     }
 
-    /// Uses a machine of the catalogue.
+    /// Uses a machine from the directory `machines`.
     pub fn on(self, name: &str) -> Run {
         self.machine(machine::load(name, &[]).expect("a machine"))
     }
@@ -163,9 +163,9 @@ impl Run {
         self
     }
 
-    /// Runs until a time in ns. Panics if the policy fails before.
+    /// Runs until the time `until` in ns. Panics if the policy fails before.
     pub fn for_ns(self, until: u64) -> Observed {
-        // Profiles are found relative to the current directory.
+        // Profiles are searched in the current directory.
         std::env::set_current_dir(super::root()).expect("the repository");
         let policy = self.policy.as_ref().map(|name| {
             let source = if name.contains('/') {
@@ -233,7 +233,7 @@ impl Run {
     }
 }
 
-/// An interval in which a task was on a CPU without a break. Times in ns.
+/// A time during which a task was on a CPU without a break. The times are in ns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stint {
     pub pid: u32,
@@ -243,10 +243,10 @@ pub struct Stint {
     pub to: u64,
 }
 
-/// The machine and the records after a run.
+/// The machine after a run, and the records of the run.
 pub struct Observed {
     pub machine: Machine,
-    /// The policy's linked object, if there is a policy.
+    /// The linked object of the policy, if there is a policy.
     pub image: Option<Image>,
     pub records: Vec<Record>,
 }
@@ -259,7 +259,7 @@ impl Observed {
         text.parse::<i128>().unwrap_or_else(|_| panic!("{name} is {text}")) as u64
     }
 
-    /// Returns the stints of all tasks, sorted by start time and CPU.
+    /// Returns the stints of all tasks, sorted by their start and their CPU.
     pub fn stints(&self) -> Vec<Stint> {
         let mut names = std::collections::BTreeMap::new();
         let mut on = vec![(0_u32, 0_u64); self.machine.nr_cpus() as usize];
@@ -291,7 +291,8 @@ impl Observed {
         stints.into_iter().map(stint).collect()
     }
 
-    /// Returns the CPU time in ns that tasks whose name starts with `comm` used between two times.
+    /// Returns the CPU time in ns that the tasks whose name begins with `comm` used between two
+    /// times.
     pub fn cpu_ns_between(&self, comm: &str, from: u64, to: u64) -> u64 {
         let stints = self.stints();
         let matching = stints.iter().filter(|stint| stint.comm.starts_with(comm));
@@ -304,14 +305,14 @@ impl Observed {
         self.cpu_ns_between(comm, 0, u64::MAX)
     }
 
-    /// Returns the CPUs on which tasks whose name starts with `comm` ran.
+    /// Returns the CPUs on which the tasks whose name begins with `comm` ran.
     pub fn cpus(&self, comm: &str) -> BTreeSet<u32> {
         let stints = self.stints();
         let matching = stints.iter().filter(|stint| stint.comm.starts_with(comm));
         matching.map(|stint| stint.cpu).collect()
     }
 
-    /// Returns the response times in ns of tasks whose name starts with `comm`.
+    /// Returns the response times in ns of the tasks whose name begins with `comm`.
     pub fn responses(&self, comm: &str) -> Vec<u64> {
         let mut names = std::collections::BTreeMap::new();
         let mut times = Vec::new();
@@ -327,13 +328,13 @@ impl Observed {
         times
     }
 
-    /// Returns the longest and the mean wake-up latency in ns of tasks whose name starts with
+    /// Returns the longest and the mean wake-up latency in ns of the tasks whose name begins with
     /// `comm`.
     pub fn wakeup_latency(&self, comm: &str) -> (u64, u64) {
         self.wakeup_latency_after(comm, 0)
     }
 
-    /// Like `wakeup_latency`, but only for wake-ups after `from`.
+    /// Returns the same as `wakeup_latency`, but only for wake-ups after `from`.
     pub fn wakeup_latency_after(&self, comm: &str, from: u64) -> (u64, u64) {
         let mut woken = std::collections::BTreeMap::new();
         let mut names = std::collections::BTreeMap::new();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Runs the command on a pseudoterminal.
+//! Runs the command on a pseudo-terminal.
 
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::FromRawFd;
 use std::process::{Command, Stdio};
 
-/// Runs the command with standard output on a terminal of `columns` columns. Returns the exit
+/// Runs the command. Its standard output is a terminal with `columns` columns. Returns the exit
 /// status and the text that the terminal received.
 pub fn on_terminal(columns: u16, variables: &[(&str, &str)], args: &[&str]) -> (i32, String) {
     let size = libc::winsize {
@@ -31,11 +31,12 @@ pub fn on_terminal(columns: u16, variables: &[(&str, &str)], args: &[&str]) -> (
     command.env("TERM", "xterm").envs(variables.iter().copied());
     command.stdin(Stdio::null()).stdout(theirs).stderr(Stdio::null());
     let mut child = command.spawn().expect("the command");
-    // Closes this process's copy of the command's side. Reading would never end while it is open.
+    // Closes this process's copies of the command's descriptors. While they are open, reading would
+    // never end.
     drop(command);
     let mut received = Vec::new();
     let mut buffer = [0; 4096];
-    // At the end, reading fails because the other side is closed.
+    // When the command has exited, reading fails.
     while let Ok(read @ 1..) = ours.read(&mut buffer) {
         received.extend_from_slice(&buffer[..read]);
     }
@@ -44,7 +45,7 @@ pub fn on_terminal(columns: u16, variables: &[(&str, &str)], args: &[&str]) -> (
     (status.code().expect("a status"), text)
 }
 
-/// Removes colours from a text and checks that it has no other escape sequences.
+/// Removes the colours from a text. Checks that it contains no other escape sequences.
 pub fn without_colours(text: &str) -> String {
     let mut parts = text.split('\x1b');
     let mut plain = parts.next().unwrap_or_default().to_owned();

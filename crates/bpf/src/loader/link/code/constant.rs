@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Operands that the object leaves open: the function that a call instruction calls, the address of
-//! a symbol, and constants that depend on the target's types (CO-RE).
+//! Fills in the operands of instructions that the object leaves open: the target of a call, the
+//! address of a symbol, and constants that depend on the target kernel's types (CO-RE).
 
 use super::super::externs::Extern;
 use super::{KFUNC_BASE, Linker, SLOT, Source};
@@ -45,12 +45,12 @@ impl<'a> Linker<'a> {
                 let Some((index, _)) = target else {
                     return Ok(self.call_extern(symbol, insn));
                 };
-                // The immediate is relative to the instruction after the call.
+                // The immediate is relative to the instruction after the call, in instructions.
                 let target = symbol.offset.wrapping_add_signed((insn.imm + 1) * SLOT.cast_signed());
                 let called = self.call(index, target, insn);
                 called.ok_or_else(|| {
                     fail(format!(
-                        "call of {target_name}+{:#x}, where no function starts",
+                        "call of {target_name}+{:#x}, which is not the start of a function",
                         target - symbol.offset.min(target)
                     ))
                 })
@@ -116,7 +116,7 @@ impl<'a> Linker<'a> {
         }
     }
 
-    /// Fills in a constant that depends on the target's types.
+    /// Fills in a constant that depends on the target kernel's types.
     pub(super) fn core(&mut self, insn: Insn, relocation: &core_relo::Relocation) -> Result<Insn, String> {
         if matches!(relocation.ask, Ask::TypeIdLocal) {
             self.local_type(relocation.ty)?;

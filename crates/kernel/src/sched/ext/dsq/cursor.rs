@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Iterations over DSQs (bpf_iter_scx_dsq).
+//! Iterations over the tasks of a DSQ (bpf_iter_scx_dsq).
 //!
-//! If the next task of an iteration is removed, the iteration continues with its neighbour. Tasks
-//! that are queued after the iteration began are skipped.
+//! If the task that an iteration visits next is removed from the DSQ, the iteration continues with
+//! the task after it. Tasks that were inserted after the iteration began are skipped.
 
 use super::{DsqRef, Dsqs, NIL, some};
 use crate::simulation::id::TaskId;
@@ -13,10 +13,10 @@ pub(super) struct Cursor {
     dsq: DsqRef,
     next: TaskId,
     reverse: bool,
-    /// The DSQ's sequence number when the iteration began.
+    /// Value of the DSQ's insertion counter when the iteration began.
     seq: u32,
     used: bool,
-    /// Whether the first step is done. `next` is unknown before it.
+    /// Whether the first task has been visited. `next` is undefined until then.
     started: bool,
 }
 
@@ -26,7 +26,7 @@ impl Dsqs {
         self.cursors.iter().filter(|cursor| cursor.used).count()
     }
 
-    /// Starts an iteration and returns its number.
+    /// Starts an iteration. Returns its number, which identifies it in the other functions.
     pub fn cursor_new(&mut self, dsq: DsqRef, reverse: bool) -> u32 {
         let it = &mut self.dsqs[dsq];
         it.nr_cursors += 1;
@@ -50,7 +50,8 @@ impl Dsqs {
         }
     }
 
-    /// Returns the next task of an iteration. After the last task the iteration starts again.
+    /// Returns the next task of an iteration, or `None` after the last task. The call after that
+    /// starts again with the first task.
     pub fn cursor_next(&mut self, cursor: u32) -> Option<TaskId> {
         let Cursor {
             dsq,
@@ -82,7 +83,7 @@ impl Dsqs {
         if reverse { node.prev } else { node.next }
     }
 
-    /// Returns whether the task is on the iteration's DSQ and was there when the iteration began.
+    /// Returns whether a task is on the iteration's DSQ and was there when the iteration began.
     pub fn cursor_has(&self, cursor: u32, task: TaskId) -> bool {
         let Some(cursor) = self.cursors.get(cursor as usize) else {
             return false;
@@ -114,14 +115,15 @@ impl Dsqs {
         }
     }
 
-    /// Ends all iterations, because the program that started them was stopped before it could.
+    /// Ends all iterations. This is necessary if the program that started them was stopped before
+    /// it could end them.
     pub fn cursors_drop_all(&mut self) {
         for cursor in 0..self.cursors.len() as u32 {
             self.cursor_drop(cursor);
         }
     }
 
-    /// Moves iterations that would visit `task` next to its neighbour, because `task` leaves the
+    /// Advances all iterations that would visit `task` next, because `task` is removed from the
     /// DSQ.
     pub(super) fn cursors_pass(&mut self, dsq: DsqRef, task: TaskId, prev: TaskId, next: TaskId) {
         for cursor in &mut self.cursors {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests that compare DSQs with plain lists.
+//! Tests of DSQs, in particular comparisons with plain sorted lists.
 
 use super::*;
 use crate::testbed::nth;
@@ -75,8 +75,8 @@ fn the_treap_agrees_with_a_sorted_list() {
     }
 }
 
-/// Uses vtimes that are more than 2^63 apart, for which time_before64() is not an order. No task
-/// may get lost.
+/// Uses vtimes that are more than 2^63 apart. time_before64() does not define an order for them,
+/// but no task may get lost.
 #[test]
 fn vtimes_without_an_order_lose_no_task() {
     let mut dsqs = Dsqs::new(1, 1);
@@ -92,7 +92,8 @@ fn vtimes_without_an_order_lose_no_task() {
             dsqs.remove(nth(task));
         } else {
             queued.insert(task);
-            // Each of these three vtimes is before the next one, around the circle of 2^64.
+            // The three vtimes are equally spaced around the circle of 2^64 values. Each is before
+            // the next one according to time_before64().
             let vtime = match round % 2 {
                 0 => u64::MAX / 3 * u64::from(round % 3),
                 _ => state,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The treap that keeps a DSQ in vtime order.
+//! The treap that keeps the tasks of a DSQ in vtime order.
 //!
-//! A treap is a binary search tree whose random priorities keep it shallow. Tasks with equal vtimes
-//! are in order of arrival. The list and the tree always have the same order, even if the vtimes
-//! have none: an insertion ends next to the task's neighbour in the list whatever the comparisons
-//! return, and rotations do not change the order.
+//! A treap is a binary search tree whose nodes have random priorities, which keep the tree shallow.
+//! Tasks with equal vtimes are in order of insertion. The list of the DSQ and its tree always have
+//! the same order: the tree search determines the neighbour next to which the task is put in the
+//! list, and rotations do not change the order. This holds even for vtimes for which
+//! time_before64() defines no order.
 
 use super::{DsqRef, Dsqs, NIL, Node};
 use crate::simulation::id::TaskId;
@@ -20,7 +21,7 @@ impl Dsqs {
         while at != NIL {
             parent = at;
             let node = &self.nodes[at];
-            // time_before64()
+            // This comparison is time_before64() of the kernel.
             left = (vtime.wrapping_sub(node.vtime) as i64) < 0;
             if left {
                 at = node.left;
@@ -48,8 +49,9 @@ impl Dsqs {
         }
     }
 
-    /// Returns the node at which the search for a position starts. From the last task of the list
-    /// it goes up until a node is not after `vtime`. Most new tasks belong near the end.
+    /// Returns the node at which the search for the position of `vtime` starts. It goes up from the
+    /// last task until it reaches the root or a node whose vtime is not later than `vtime`. This is
+    /// faster than a search from the root, because most tasks are inserted near the end.
     #[inline]
     fn spine(&self, dsq: DsqRef, vtime: u64) -> TaskId {
         let it = &self.dsqs[dsq];
@@ -63,7 +65,7 @@ impl Dsqs {
         at
     }
 
-    /// Removes a task from the treap. It is rotated down until it has at most one child.
+    /// Removes a task from the treap. Rotates the task down until it has at most one child.
     pub(super) fn treap_remove(&mut self, dsq: DsqRef, task: TaskId) {
         loop {
             let Node {
@@ -83,7 +85,7 @@ impl Dsqs {
         }
     }
 
-    /// Returns the first task in order of the tree with this root, or NIL.
+    /// Returns the first task of the tree with this root, or NIL if the tree is empty.
     pub(super) fn treap_first(&self, root: TaskId) -> TaskId {
         let mut at = root;
         while at != NIL && self.nodes[at].left != NIL {
@@ -92,7 +94,7 @@ impl Dsqs {
         at
     }
 
-    /// Returns the next task in the tree's order, or NIL.
+    /// Returns the task that follows `task` in the tree's order, or NIL.
     pub(super) fn treap_next(&self, task: TaskId) -> TaskId {
         let right = self.nodes[task].right;
         if right != NIL {
@@ -108,7 +110,7 @@ impl Dsqs {
         }
     }
 
-    /// Makes `task` the parent of its parent.
+    /// Rotates the tree so that `task` becomes the parent of its current parent.
     fn rotate_up(&mut self, dsq: DsqRef, task: TaskId) {
         let parent = self.nodes[task].parent;
         let grand = self.nodes[parent].parent;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of idle CPU selection on different machines.
+//! Tests of idle CPU selection on machines with different topologies.
 
 use super::*;
 use crate::hardware::cpuset::CpuSet;
@@ -7,8 +7,8 @@ use crate::policy::layout::mirror;
 use crate::testbed::{self, cpu_id, nth};
 use workload::{Op, Policy, Program, TaskSpec, Workload};
 
-/// Returns a machine with a sleeping task, idle tracking on, and no idle CPU. `shape` is the number
-/// of nodes, of LLCs in each node, of cores in each LLC and of threads in each core.
+/// Returns a machine with a sleeping task, with idle tracking on and with no idle CPU. `shape`
+/// contains four numbers: nodes, LLCs per node, cores per LLC and threads per core.
 fn machine(shape: [u32; 4], ops_flags: u64) -> Machine {
     let [nodes, llcs, cores, threads] = shape;
     let sleeper = TaskSpec {
@@ -45,8 +45,8 @@ fn cpus(text: &str) -> Vec<u32> {
     text.split_whitespace().map(|cpu| cpu.parse().unwrap()).collect()
 }
 
-/// A situation and the CPU that must be chosen in it, or "-" for none. `idle` has the idle CPUs,
-/// and `allowed` the task's affinity (empty for all CPUs).
+/// A situation and the CPU that must be selected in it, or "-" for none. `idle` lists the idle
+/// CPUs. `allowed` lists the CPUs that the task may use; an empty text means all CPUs.
 struct Case {
     shape: [u32; 4],
     flags: u64,
@@ -140,7 +140,7 @@ fn without_smt_the_previous_cpu_comes_first() {
 
 #[test]
 fn with_smt_a_fully_idle_core_comes_first() {
-    // Cores 0-1, 2-3, 4-5, 6-7.
+    // The cores are the CPU pairs 0-1, 2-3, 4-5 and 6-7.
     let smt = Case {
         shape: [1, 1, 4, 2],
         ..CASE
@@ -163,7 +163,7 @@ fn with_smt_a_fully_idle_core_comes_first() {
         chosen: "2",
         ..smt
     });
-    // The sibling of the previous CPU comes before another core.
+    // The sibling of the previous CPU is preferred to another core.
     check(Case {
         idle: "3 4",
         prev: 2,
@@ -188,7 +188,7 @@ fn with_smt_a_fully_idle_core_comes_first() {
 
 #[test]
 fn the_last_level_cache_comes_before_the_rest() {
-    // LLC 0: 0-3, LLC 1: 4-7.
+    // LLC 0 has the CPUs 0-3, LLC 1 has the CPUs 4-7.
     let llcs = Case {
         shape: [1, 2, 4, 1],
         ..CASE
@@ -212,8 +212,8 @@ fn the_last_level_cache_comes_before_the_rest() {
         chosen: "1",
         ..llcs
     });
-    // With SMT, a fully idle core in another LLC comes before an idle thread here. LLC 0 is 0-3,
-    // LLC 1 is 4-7.
+    // With SMT, a fully idle core in another LLC is preferred to an idle thread in the task's own
+    // LLC. LLC 0 has the CPUs 0-3, LLC 1 has the CPUs 4-7.
     check(Case {
         shape: [1, 2, 2, 2],
         idle: "0 1 7",
@@ -232,7 +232,7 @@ fn the_last_level_cache_comes_before_the_rest() {
 
 #[test]
 fn the_node_comes_before_the_rest() {
-    // Nodes are 0-7 and 8-15, with LLCs of four CPUs.
+    // The nodes have the CPUs 0-7 and 8-15. Each LLC has four CPUs.
     let numa = Case {
         shape: [2, 2, 4, 1],
         ..CASE
@@ -289,7 +289,8 @@ fn a_synchronous_wake_up_stays_near_the_waker() {
         chosen: "3",
         ..sync
     });
-    // They do not share a cache, but some CPU is idle, so the waker's own CPU is chosen.
+    // The waker and the previous CPU do not share a cache. Some CPU is idle, so the waker's own CPU
+    // is chosen.
     check(Case {
         idle: "3",
         prev: 3,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of load balancing: which tasks migrate, and which do not.
+//! Tests of load balancing: they check which tasks migrate and which do not.
 
 use crate::machine::Machine;
 use crate::sched::fair::balance::{Env, IdleType, Migrate, group_stats, should_we_balance};
@@ -12,7 +12,8 @@ use crate::testbed::*;
 use trace::{Event, MigrateReason, Record};
 use workload::{Dist, Op, Policy};
 
-/// Returns time, pid, source and destination of all migrations by load balancing.
+/// Returns all migrations by load balancing, each with its time, pid, source CPU and destination
+/// CPU.
 fn moves(records: &[Record]) -> Vec<(u64, u32, u32, u32)> {
     let moved = records.iter().filter_map(|r| match r.event {
         Event::Migrate {
@@ -113,8 +114,8 @@ fn pinned_tasks_stay() {
 
 #[test]
 fn affinity_across_groups_does_not_prevent_balance() {
-    // Both LLCs have two tasks and look balanced. But CPU 3 has two of them, and the CPUs next to
-    // it are not allowed to help.
+    // Each of the two LLCs has two tasks, so the load looks balanced. However, two of the tasks are
+    // on CPU 3, and the affinities do not allow the CPUs of the same LLC to take one of them.
     let mut bed = Bed::default();
     for cpu in [3, 3, 4, 5] {
         bed.task(cpu, hog()).cpus = Some(vec![3, 4, 5, 6]);
@@ -125,7 +126,7 @@ fn affinity_across_groups_does_not_prevent_balance() {
 
 #[test]
 fn a_cpu_balances_for_all_cpus_of_its_group() {
-    // CPU 2 pulls for its group but may not run the task itself.
+    // CPU 2 balances for its group but may not run the task, so it pulls the task to CPU 3.
     let mut bed = Bed::default();
     for _ in 0..2 {
         bed.task(0, hog()).cpus = Some(vec![0, 3]);
@@ -144,13 +145,14 @@ fn one_cpu_of_a_group_balances_for_it() {
         let yes = |&cpu: &u32| should_we_balance(m, &env(cpu, 0, level, IdleType::Idle));
         cpus.filter(yes).collect::<Vec<_>>()
     };
-    // In a core, the idle thread balances. Between LLCs, it is the first CPU on an idle core, or
-    // else the first idle thread.
+    // Within a core, the idle thread balances. Between LLCs, the first CPU on an idle core
+    // balances, otherwise the first idle thread.
     assert_eq!(balancers(&m, 0..2, 1), [1]);
     assert_eq!(balancers(&m, 0..6, 2), [2]);
     m.idle_cpus.remove(cpu_id(2));
     assert_eq!(balancers(&m, 0..6, 2), [1]);
-    // If no CPU idles, the first one balances. A CPU that becomes idle always balances for itself.
+    // If no CPU is idle, the first CPU balances. A CPU that becomes idle always balances for
+    // itself.
     (0..6).for_each(|cpu| m.idle_cpus.remove(cpu_id(cpu)));
     assert_eq!(balancers(&m, 0..6, 2), [0]);
     assert!(should_we_balance(&m, &env(5, 0, 2, IdleType::NewlyIdle)));
@@ -199,10 +201,10 @@ fn cache_hot_and_ineligible_tasks_stay_at_first() {
         m.domains.levels[1][0].nr_balance_failed = failed;
         detach::can_migrate_task(&mut m, &env(1, 0, 0, IdleType::Idle), &mut Default::default(), task)
     };
-    // The tasks are cache-hot, so they stay until balancing has failed twice.
+    // The tasks are cache-hot, so they may not be moved until balancing has failed twice.
     assert!(!may(a, 1, 100 * US) && !may(b, 1, 100 * US));
     assert!(may(a, 2, 100 * US) && may(b, 2, 100 * US));
-    // A task with negative lag moves only after a failure.
+    // A task with negative lag may be moved only after a failure.
     assert!(may(a, 1, MS) && may(b, 1, MS));
     assert!(!may(src, 2, MS), "it runs");
     let v = m.avg_vruntime(0);
@@ -273,18 +275,20 @@ fn domains_follow_the_topology() {
         spans.iter().map(|s| s.imbalance_pct).collect::<Vec<_>>(),
         [110, 117, 117, 117]
     );
-    // A larger domain is balanced less often, and its hot tasks are moved later.
+    // A larger domain is balanced less often. More runs have to fail before it moves cache-hot
+    // tasks.
     let slower = |pair: &[Level]| pair[0].balance_interval < pair[1].balance_interval;
     assert!(d.levels[0].windows(2).all(slower));
     assert!(spans[1].cache_nice_tries < spans[3].cache_nice_tries);
-    // A single CPU has no domain. Two single cores have one, with each other.
+    // A machine with a single CPU has no domain. Two cores with one thread each have one common
+    // domain.
     assert!(Domains::new(&spec(1, 1, 1, 1).topology).levels[0].is_empty());
     assert_eq!(Domains::new(&spec(1, 1, 2, 1).topology).levels[0].len(), 1);
 }
 
 #[test]
 fn numa_domains_grow_by_distance() {
-    // A ring of four nodes.
+    // The distances are those of a ring of four nodes.
     let mut machine = spec(4, 1, 2, 1);
     let ring = |a: i32, b: i32| [10, 20, 30, 20][(a - b).unsigned_abs() as usize];
     let distances = (0..4).map(|a| (0..4).map(|b| ring(a, b)).collect()).collect();
@@ -329,14 +333,15 @@ fn hotplug_rebuilds_domains_from_online_cpus() {
         m.plan_hotplug(ms * MS, cpu, online);
     }
     m.advance(15 * MS, &mut Vec::new());
-    // The core of CPU 0 has only one thread left, so it has no domain. The LLC has three CPUs.
+    // The core of CPU 0 has only one online thread left, so it has no domain. Its LLC has three
+    // online CPUs.
     assert_eq!(
         (weights(&m, 0), weights(&m, 1), weights(&m, 2)),
         (vec![3, 7], vec![], vec![2, 3, 7])
     );
     assert_eq!(m.domains.llc(cpu_id(0)).weight, 3);
     assert!(m.domains.levels[0].iter().all(|level| level.last_balance > 0));
-    // The other node is offline, so there is no domain above the LLC.
+    // All CPUs of the other node are offline, so there is no domain above the LLC.
     m.advance(25 * MS, &mut Vec::new());
     assert_eq!(weights(&m, 2), [2, 3]);
     for cpu in [1, 4, 5, 6, 7] {

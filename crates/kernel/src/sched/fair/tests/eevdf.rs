@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of EEVDF: shares of CPU time, latencies and slices.
+//! Tests of the EEVDF algorithm: shares of CPU time, latencies and slices.
 
 use crate::sched::fair::entity::EntityId;
 use crate::sched::task::PRIO_TO_WEIGHT;
@@ -44,10 +44,11 @@ fn a_waking_task_waits_for_two_slices_at_most() {
 
 #[test]
 fn a_slice_ends_on_time() {
-    // A slice is 0.7 ms times 1 + log2 of the number of CPUs, of which at most 8 count.
+    // The length of a slice is 0.7 ms * (1 + log2(n)), where n is the number of CPUs, at most 8.
     for (cpus, slice) in [(1, SLICE), (2, 2 * SLICE), (8, 4 * SLICE), (16, 4 * SLICE)] {
         let mut bed = Bed::default();
-        // Only the high-resolution tick can end the slices of these two tasks.
+        // No other task wakes up, so only the high-resolution tick can end the slices of these two
+        // tasks.
         bed.pinned(0, vec![Op::Run(Dist::Fixed(10 * SECOND))]);
         bed.pinned(0, vec![Op::Run(Dist::Fixed(10 * SECOND))]);
         let (_, records) = bed.run(free(spec(1, 1, cpus, 1)), SECOND);
@@ -59,7 +60,7 @@ fn a_slice_ends_on_time() {
 
 #[test]
 fn short_sleeps_give_no_advantage() {
-    // If its negative lag were forgotten at each sleep, this task would run nearly all the time.
+    // If this task lost its negative lag at each sleep, it would run nearly all the time.
     let mut bed = Bed::default();
     bed.pinned(0, hog());
     bed.pinned(0, sleeper(600 * US, 10 * US));
@@ -111,7 +112,7 @@ fn the_running_task_keeps_its_turn_up_to_vprot() {
     let (cfs, mut entities) = m.queue(0);
     cfs.remove(&entities, other);
     let v = cfs.zero_vruntime;
-    // Both are eligible, and the other one has the earlier deadline.
+    // Both entities are eligible, and `other` has the earlier deadline.
     let e = &mut entities[curr];
     (e.vruntime, e.deadline, e.vprot) = (v - 1000, v + 900, v + 900);
     let e = &mut entities[other];
@@ -144,7 +145,8 @@ fn batch_tasks_do_not_preempt() {
         let waits = latencies(&records, 2);
         waits.iter().sum::<u64>() / waits.len() as u64
     };
-    // A normal task that has waited for longer than its last run preempts immediately.
+    // A normal task that has waited for longer than it ran last preempts the other task
+    // immediately.
     assert!(mean(Policy::Normal { nice: 0 }) * 5 < mean(Policy::Batch { nice: 0 }) * 4);
 }
 
@@ -186,7 +188,7 @@ fn a_new_weight_applies_immediately() {
     bed.pinned(0, ops);
     bed.pinned(0, hog());
     let (m, _) = bed.run(free(spec(1, 1, 1, 1)), 11 * SECOND);
-    // It gets half of the first second, then 335 of 1359.
+    // The task gets half of the first second. After that, it gets 335/1359 of the time.
     let expected = 500 * MS + 10 * SECOND * 335 / 1359;
     assert!(
         used(&m, 0).abs_diff(expected) * 50 <= expected,
@@ -206,8 +208,8 @@ fn a_new_task_starts_with_half_a_slice() {
     assert_eq!(e.deadline - e.vruntime, SLICE as i64 / 2);
 }
 
-/// Returns a machine with three hogs on CPU 0, one hog on CPU 1, and a task that sleeps after it
-/// has run on CPU 0.
+/// Returns a machine with four tasks that use all CPU time they get ("hogs"): three on CPU 0, one
+/// on CPU 1. A fifth task sleeps after it has run on CPU 0.
 fn crowd() -> crate::machine::Machine {
     let mut bed = Bed::default();
     bed.task(

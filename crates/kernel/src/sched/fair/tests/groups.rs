@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of task groups: shares by cpu.weight on one CPU and on several, and changes while the
-//! machine runs.
+//! Tests of task groups: division of CPU time by cpu.weight, on one CPU and on several, and changes
+//! of groups while the machine runs. A "hog" is a task that never sleeps.
 
 use crate::machine::Machine;
 use crate::sched::task::State;
@@ -19,7 +19,8 @@ fn used_in(m: &Machine, cgroup: u32) -> u64 {
     tasks.map(|t| t.sum_exec_runtime).sum()
 }
 
-/// Adds `nr` hogs to a cgroup. They start on the CPUs in turn.
+/// Adds `nr` hogs (tasks that never sleep) to a cgroup. Their first CPUs are 0, 1, 2 and so on, in
+/// turn.
 fn hogs(bed: &mut Bed, cgroup: u32, nr: u32, nr_cpus: u32) {
     for n in 0..nr {
         bed.task(n % nr_cpus, hog()).cgroup = cgroup;
@@ -34,7 +35,8 @@ fn is_near(value: u64, expected: u64, percent: u64) {
     );
 }
 
-/// Returns the CPU time of two cgroups with weights 100 and 300 that have these numbers of hogs.
+/// Returns the CPU time of two cgroups with the weights 100 and 300. `hogs_of` contains their
+/// numbers of hogs.
 fn shares(nr_cpus: u32, hogs_of: [u32; 2], seconds: u64) -> [u64; 2] {
     let mut bed = Bed::default();
     let groups = [bed.cgroup("/a", 100), bed.cgroup("/b", 300)];
@@ -66,8 +68,8 @@ fn groups_share_several_cpus_by_weight() {
 
 #[test]
 fn a_group_with_fewer_tasks_than_its_share_leaves_the_rest() {
-    // By weight, three of the four CPUs belong to group b. It has only one task, which can use one
-    // CPU.
+    // By weight, group b could use three of the four CPUs. It has only one task, which can use only
+    // one CPU.
     let [a, b] = shares(4, [8, 1], 8);
     is_near(b, 8 * SECOND, 3);
     is_near(a, 24 * SECOND, 2);
@@ -83,8 +85,8 @@ fn nested_groups_divide_the_share_of_their_parent() {
     hogs(&mut bed, x, 3, 1);
     hogs(&mut bed, y, 1, 1);
     let (m, _) = bed.run(cpus(1), 10 * SECOND);
-    // The task in the root counts like a group of weight 100. The task in /a counts like group x,
-    // and group y counts three times as much.
+    // On the root queue, the root's task counts like a group of weight 100. In /a, the task counts
+    // like group x, and group y counts three times as much.
     is_near(used_in(&m, 0), 5 * SECOND, 2);
     is_near(used_in(&m, a), SECOND, 3);
     is_near(used_in(&m, x), SECOND, 3);
@@ -134,7 +136,7 @@ fn a_group_with_cpu_idle_gets_the_remaining_time() {
     let mut m = bed.machine(cpus(1));
     let mut records = Vec::new();
     m.advance(5 * SECOND, &mut records);
-    // The task in group b preempts immediately, so it never waits.
+    // The task in group b preempts the group with cpu.idle immediately, so it hardly ever waits.
     let waits = latencies(&records, 4);
     assert!(
         waits.len() > 2000 && waits[10..].iter().all(|&ns| ns < 10 * US),
@@ -148,7 +150,7 @@ fn a_group_with_cpu_idle_gets_the_remaining_time() {
 
 #[test]
 fn a_woken_task_preempts_a_group_that_ran_more() {
-    // For the sleeper's group, the ten hogs in the other group are one competitor.
+    // The ten hogs of the other group compete as one entity with the group of the sleeper.
     let mut bed = Bed::default();
     let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/b", 100));
     hogs(&mut bed, a, 10, 1);
@@ -156,8 +158,8 @@ fn a_woken_task_preempts_a_group_that_ran_more() {
     let (_, records) = bed.run(cpus(1), 5 * SECOND);
     let waits = latencies(&records, 11);
     assert!(waits.len() > 900, "{}", waits.len());
-    // The wait is at most one slice of 0.7 ms. Among eleven tasks on one level it would be several
-    // slices.
+    // The wait is at most one slice of 0.7 ms. If eleven tasks competed on one queue, the wait
+    // would be several slices.
     assert!(waits.iter().all(|&ns| ns <= 750 * US), "{:?}", waits.iter().max());
 }
 
@@ -186,14 +188,15 @@ fn a_moved_task_gets_its_part_of_the_new_group() {
 
 #[test]
 fn tasks_of_groups_spread_over_the_cpus() {
-    // All tasks start on one of the four CPUs.
+    // All tasks start on the same CPU, one of four.
     let mut bed = Bed::default();
     let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/a/b", 100));
     hogs(&mut bed, a, 4, 1);
     hogs(&mut bed, b, 4, 1);
     let (m, _) = bed.run(cpus(4), 2 * SECOND);
     assert_eq!(queued(&m), [2, 2, 2, 2]);
-    // Load that has moved away is subtracted: the group's load is that of its eight tasks.
+    // The load of tasks that have moved away is subtracted, so the group's load is that of its
+    // eight tasks.
     let load = m.task_groups.groups[a as usize].load_avg;
     assert!((3500..6500).contains(&load), "{load}");
 }
@@ -261,7 +264,7 @@ fn the_checker_detects_wrong_counters_of_groups() {
     m.verify();
 }
 
-/// Returns a random action of a user on a cgroup or a CPU.
+/// Returns a random change of a cgroup, a task or a CPU, as a user could make it.
 fn random_action(rng: &mut Rng, nr_groups: u32, nr_tasks: u32, nr_cpus: u32) -> Action {
     let cgroup = 1 + rng.below(u64::from(nr_groups)) as u32;
     match rng.below(8) {
@@ -318,14 +321,15 @@ fn random(seed: u64) {
             _ => Policy::Normal { nice: 0 },
         };
     }
-    // A last task wakes up late in the run.
+    // One more task wakes up near the end of the run.
     let mut last = vec![Op::Sleep(Dist::Fixed(900 * MS))];
     last.push(Op::Run(Dist::Fixed(MS)));
     bed.task(0, last);
     let mut removed = Vec::new();
     for n in 0..60 {
         let action = random_action(&mut rng, paths.len() as u32, nr, nr_cpus);
-        // All cgroups exist at the beginning.
+        // All cgroups exist at the beginning, so each can be created only after it has been
+        // removed.
         match action {
             Action::Remove { cgroup } => removed.push(cgroup),
             Action::Create { cgroup } if !removed.contains(&cgroup) => continue,
@@ -333,7 +337,7 @@ fn random(seed: u64) {
         }
         bed.disturb(n * 10 * MS + rng.below(10 * MS), action);
     }
-    // No limit applies from here on.
+    // Removes all limits, so that every task can run from here on.
     for cgroup in 1..=paths.len() as u32 {
         let action = Action::Max {
             cgroup,

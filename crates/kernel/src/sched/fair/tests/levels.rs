@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of effects between the levels of task groups: load, delayed groups, and turns.
+//! Tests of the hierarchy of task groups: load on each level, groups whose dequeue is delayed, and
+//! groups that stop and start running.
 
 use super::super::{put_prev_task, set_next_task};
 use crate::hardware::cpuset::CpuSet;
@@ -21,7 +22,8 @@ fn is_near(value: u64, expected: u64, percent: u64) {
     );
 }
 
-/// Returns a machine with two hogs in a group and one in the root, all on CPU 0.
+/// Returns a machine with three tasks that never sleep ("hogs") on CPU 0: two in a group and one in
+/// the root.
 fn three(spec: MachineSpec) -> (Machine, u32) {
     let mut bed = Bed::default();
     let a = bed.cgroup("/a", 100);
@@ -57,8 +59,8 @@ fn load_migrates_with_a_task_at_all_levels() {
     }
     assert!(m.se(group[0]).avg.util_avg < 50, "no task is left there");
     assert!(m.se(group[0]).avg.load_avg < 50, "no task is left there");
-    // A third of the shares is still attributed to CPU 0, because its contribution was updated less
-    // than 1 ms ago.
+    // A third of the shares still belongs to CPU 0, because the contribution of its queue was
+    // updated less than 1 ms ago.
     is_near(m.se(group[1]).avg.load_avg, 683, 10);
 }
 
@@ -93,7 +95,7 @@ fn a_group_with_negative_lag_competes_until_it_is_eligible() {
     for at in 0..10_000 {
         m.advance(at * 50 * US, &mut Vec::new());
         if m.se(id).delayed {
-            // None of the group's tasks is queued, and there is no other task to run in it.
+            // The group has no queued task, but its entity is still queued.
             assert_eq!(
                 (m.cfs(id).nr_queued, m.cfs(0).nr_queued, m.cfs(0).h_nr_queued),
                 (0, 2, 1)
@@ -122,7 +124,7 @@ fn a_group_of_two_consecutive_tasks_keeps_running() {
     set_next_task(&mut m, cpu_id(0), nth(1));
     assert_eq!((m.cfs(0).curr, m.cfs(id).curr), (id, 1));
     assert_eq!(m.se(id).vprot, mark, "the turn of the group started again");
-    // Switches to the task in the root and back.
+    // Switches to the task in the root cgroup and back.
     put_prev_task(&mut m, cpu_id(0), nth(1), nth(2));
     set_next_task(&mut m, cpu_id(0), nth(2));
     assert_eq!((m.cfs(0).curr, m.cfs(id).curr), (2, NONE));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of cpu.max: a group gets its quota and not more, and the other groups get the rest.
+//! Tests of cpu.max: a group gets its quota but not more, and other groups get the remaining time.
 
 use crate::machine::Machine;
 use crate::testbed::*;
@@ -11,7 +11,7 @@ fn cpus(nr: u32) -> MachineSpec {
     free(spec(1, 1, nr, 1))
 }
 
-/// Returns an action that sets a limit for each 100 ms.
+/// Returns an action that sets a limit with a period of 100 ms.
 fn max(cgroup: u32, quota_ms: Option<u64>, burst_ms: u64) -> Action {
     Action::Max {
         cgroup,
@@ -21,7 +21,7 @@ fn max(cgroup: u32, quota_ms: Option<u64>, burst_ms: u64) -> Action {
     }
 }
 
-/// Returns an action that sets a limit for each second.
+/// Returns an action that sets a limit with a period of one second.
 fn max_of_a_second(cgroup: u32, quota_ms: u64) -> Action {
     Action::Max {
         cgroup,
@@ -70,7 +70,7 @@ fn a_cpu_idles_while_all_of_its_tasks_wait_for_their_period() {
     let (m, records) = bed.run(cpus(1), 5 * SECOND);
     is_near(used_in(&m, a), SECOND, 3);
     assert_eq!(m.rqs[0].time.idle_ns, 5 * SECOND - used_in(&m, a));
-    // Its limit keeps the group from running, so no CPU time counts as wasted.
+    // A throttled task does not count as waiting for a CPU, so no idle time is counted.
     assert_eq!(m.checks.idle_while_waiting_ns, 0);
     // The group runs for 20 ms from the beginning of each period.
     let starts: Vec<u64> = records
@@ -104,7 +104,7 @@ fn a_limit_applies_to_all_groups_below() {
     let (m, _) = bed.run(cpus(2), 10 * SECOND);
     is_near(used_in(&m, x) + used_in(&m, y), 4 * SECOND, 3);
     is_near(used_in(&m, y), 3 * SECOND, 5);
-    // If two limits apply, the lower one counts.
+    // If a group and its parent both have limits, the lower one counts.
     let mut bed = Bed::default();
     let (a, x) = (bed.cgroup("/a", 100), bed.cgroup("/a/x", 100));
     bed.task(0, hog()).cgroup = a;
@@ -118,8 +118,8 @@ fn a_limit_applies_to_all_groups_below() {
 
 #[test]
 fn unused_quota_is_saved_up_to_the_burst() {
-    // The task needs 30 ms from the beginning of a period, but the quota is 20 ms. It leaves a part
-    // of the next period and the whole period after it unused.
+    // The task needs 30 ms of CPU time from the start of a period, and the quota is 20 ms. The task
+    // uses only a part of the next period's quota, and nothing of the quota after that.
     let longest = |burst_ms| {
         let mut bed = Bed::default();
         let a = bed.cgroup("/a", 100);
@@ -164,7 +164,7 @@ fn a_throttled_task_may_leave_the_group_or_the_cpu() {
         comm: comm.into(),
         process: false,
     };
-    // Each of these happens while the task is throttled.
+    // Each of these changes happens while the task is throttled.
     bed.disturb(450 * MS, attach("t0"));
     bed.disturb(650 * MS, Action::Hotplug { cpu: 1, online: false });
     let mut m = bed.machine(cpus(2));
@@ -182,8 +182,9 @@ fn a_throttled_task_may_leave_the_group_or_the_cpu() {
 
 #[test]
 fn unused_runtime_is_available_to_other_cpus() {
-    // Seven CPUs take slices for 2.6 ms of work. A real-time task delays the last part of this work
-    // until 13.6 ms. By then the hog on the eighth CPU has used the rest of the pool.
+    // Seven CPUs take slices for 2.6 ms of work each. A real-time task delays the last part of this
+    // work until 13.6 ms. By then, the task on the eighth CPU, which never sleeps, has used up the
+    // rest of the pool.
     let mut bed = Bed::default();
     let a = bed.cgroup("/a", 100);
     for cpu in 0..7 {
@@ -204,7 +205,7 @@ fn unused_runtime_is_available_to_other_cpus() {
         let (used, throttled) = hog(&m);
         assert!(throttled && used < 11 * MS, "{used} after {ms} ms");
     }
-    // Each of the seven queues keeps 1 ms of the runtime that it does not need.
+    // Each of the seven queues keeps 1 ms of the runtime it does not need and returns the rest.
     m.advance(99 * MS, &mut Vec::new());
     is_near(hog(&m).0, (52 - 7) * MS - 7 * 2600 * US, 2);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of the fair class, as far as possible through its effects on a simulated machine.
+//! Tests of the fair class. Most of them check its effects on a simulated machine.
 
 mod balance;
 mod eevdf;

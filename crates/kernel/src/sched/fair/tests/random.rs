@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests with random tasks on random machines: no task is lost, starves or runs on a CPU it may not
-//! use.
+//! Tests with random tasks on random machines. They check that no task gets lost, starves or runs
+//! on a CPU that it may not use.
 
 use crate::sched::task::State;
 use crate::simulation::id::IDLE;
@@ -37,7 +37,7 @@ fn one(seed: u64) {
         let policy = policy(&mut rng);
         let realtime = matches!(policy, Policy::Fifo { .. } | Policy::RoundRobin { .. });
         let run = 1 + rng.below(3 * MS);
-        // Real-time tasks sleep long enough for other tasks to run.
+        // Real-time tasks sleep long enough that other tasks can run.
         let sleep = if realtime {
             40 * run
         } else {
@@ -86,7 +86,7 @@ fn one(seed: u64) {
         );
         assert_eq!(t.on_rq, t.state == State::Running, "seed {seed}: task {n}");
     }
-    // A task that was runnable must have run recently.
+    // Every task that is runnable must have run recently.
     let since = |pid: u32| {
         let ran =
             |r: &&trace::Record| matches!(r.event, Event::Switch { prev, next, .. } if prev == pid || next == pid);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of the CPUs chosen for woken and new tasks.
+//! Tests of the choice of a CPU for woken and new tasks.
 
 use crate::machine::Machine;
 use crate::sched::class::flags;
@@ -14,8 +14,8 @@ fn last(m: &Machine) -> TaskId {
     m.tasks.ids().find(|&t| m.tasks[t].comm == comm).expect("it lives")
 }
 
-/// Returns the CPU on which the last task of the workload, which must be asleep, would run if
-/// `waker_cpu` woke it.
+/// Returns the CPU that is chosen for the last task of the workload if `waker_cpu` wakes it. The
+/// task must be asleep.
 fn wake(m: &mut Machine, waker_cpu: u32, wake_flags: u32) -> u32 {
     let task = last(m);
     assert!(!m.tasks[task].on_rq);
@@ -70,7 +70,7 @@ fn an_idle_core_is_better_than_an_idle_thread() {
     bed.task(0, naps());
     let (mut m, _) = bed.run(free(spec(1, 1, 4, 2)), 20 * MS);
     assert_eq!(wake(&mut m, 0, 0), 4, "CPUs 1 and 3 share their cores");
-    // Without an idle core, another thread of the previous core is chosen.
+    // No core is fully idle, so the other thread of the previous core is chosen.
     let mut bed = Bed::default();
     for cpu in [0, 2, 4, 6] {
         bed.pinned(cpu, hog()).start_ns = MS;

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Compiles BPF C with clang, for tests and attacks.
+//!
+//! clang takes up to a third of a second for a policy, and the tests need several hundred objects. An object is therefore
+//! kept while its inputs stay the same: the compiler, the command line, and the contents of every file that clang read. They
+//! are recorded in a file beside the object.
+
+use std::ffi::OsStr;
+use std::fmt::Write;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const COMPILER: &str = "clang-19";
+const TARGET: [&str; 5] = ["-O2", "-mcpu=v3", "-target", "bpf", "-c"];
+
+/// Compiles `source` with `options` into `object`, unless `object` is already the result of the same inputs.
+///
+/// The folder of `object` is created. Processes and threads may compile the same object at once, if they do it from the
+/// same inputs: a reader always finds a complete object.
+///
+/// # Errors
+/// clang's messages, or the file that cannot be read or written.
+pub fn compile(source: &Path, options: &[&str], object: &Path) -> Result<(), String> {
+    let command = command(source, options)?;
+    let record = beside(object, "inputs");
+    if object.exists() && is_current(&record, &command) {
+        return Ok(());
+    }
+    if let Some(folder) = object.parent() {
+        std::fs::create_dir_all(folder).map_err(|error| at(folder, &error))?;
+    }
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let own = format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let (part, rule) = (
+        beside(object, &format!("{own}.part")),
+        beside(object, &format!("{own}.d")),
+    );
+    let done = Command::new(COMPILER)
+        .args(TARGET)
+        .args(options)
+        .args(["-MD", "-MF"])
+        .arg(&rule)
+        .arg(source)
+        .arg("-o")
+        .arg(&part)
+        .output()
+        .map_err(|error| format!("{COMPILER}: {error}; scripts/setup.sh installs it"))?;
+    if !done.status.success() {
+        let _ = std::fs::remove_file(&rule);
+        return Err(format!(
+            "{} does not compile:\n{}",
+            source.display(),
+            String::from_utf8_lossy(&done.stderr)
+        ));
+    }
+    let made = std::fs::read_to_string(&rule).map_err(|error| at(&rule, &error))?;
+    let _ = std::fs::remove_file(&rule);
+    let mut text = command;
+    for input in inputs(&made) {
+        let hash = contents(&input).map_err(|error| at(&input, &error))?;
+        let _ = writeln!(text, "{hash:016x} {}", input.display());
+    }
+    // An old record must not stand beside a new object, even if this process is killed here.
+    let _ = std::fs::remove_file(&record);
+    std::fs::rename(&part, object).map_err(|error| at(object, &error))?;
+    let part = beside(object, &format!("{own}.inputs.part"));
+    std::fs::write(&part, text)
+        .and_then(|()| std::fs::rename(&part, &record))
+        .map_err(|error| at(&record, &error))
+}
+
+/// Returns a hash of a source text or of options, to be part of a file name.
+pub fn fingerprint(value: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Returns the first line of a record: the compiler and its arguments.
+fn command(source: &Path, options: &[&str]) -> Result<String, String> {
+    let compiler = compiler().as_ref().map_err(Clone::clone)?;
+    Ok(format!("{compiler} {TARGET:?} {options:?} {}\n", source.display()))
+}
+
+/// Returns path, size and time of change of the compiler: another version differs in one of them.
+fn compiler() -> &'static Result<String, String> {
+    static COMPILER_FILE: OnceLock<Result<String, String>> = OnceLock::new();
+    COMPILER_FILE.get_or_init(|| {
+        let folders = std::env::var_os("PATH").unwrap_or_default();
+        let found = std::env::split_paths(&folders).find_map(|folder| folder.join(COMPILER).canonicalize().ok());
+        let path = found.ok_or_else(|| format!("there is no {COMPILER}; scripts/setup.sh installs it"))?;
+        let data = path.metadata().map_err(|error| at(&path, &error))?;
+        let changed = data.modified().map_err(|error| at(&path, &error))?;
+        Ok(format!("{} {} {changed:?}", path.display(), data.len()))
+    })
+}
+
+/// Returns whether a record has this command, and all its inputs have the recorded contents.
+fn is_current(record: &Path, command: &str) -> bool {
+    let Ok(text) = std::fs::read_to_string(record) else {
+        return false;
+    };
+    let Some(inputs) = text.strip_prefix(command) else {
+        return false;
+    };
+    inputs.lines().all(|line| {
+        let parts = line.split_once(' ');
+        parts.is_some_and(|(hash, path)| contents(Path::new(path)).is_ok_and(|now| format!("{now:016x}") == hash))
+    })
+}
+
+/// Returns the files that a rule for make, `OBJECT: FILE...`, names. Spaces in names have a backslash before them.
+fn inputs(rule: &str) -> Vec<PathBuf> {
+    const SPACE: &str = "\0";
+    let rule = rule.replace("\\\n", " ").replace("\\ ", SPACE);
+    let (_, files) = rule.split_once(": ").unwrap_or_default();
+    let files = files.split_whitespace();
+    files.map(|file| PathBuf::from(file.replace(SPACE, " "))).collect()
+}
+
+fn contents(path: &Path) -> io::Result<u64> {
+    std::fs::read(path).map(fingerprint)
+}
+
+/// Returns `path` with another ending appended.
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or(OsStr::new("object")).to_owned();
+    name.push(".");
+    name.push(ending);
+    path.with_file_name(name)
+}
+
+fn at(path: &Path, error: &io::Error) -> String {
+    format!("{}: {error}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::SystemTime;
+
+    /// An empty folder with `one.bpf.c`, which includes `value.h`.
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("clang test {name} {}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        std::fs::write(folder.join("value.h"), "#define VALUE 1\n").expect("a header");
+        let source = "#include \"value.h\"\nint value = VALUE;\n";
+        std::fs::write(folder.join("one.bpf.c"), source).expect("a source");
+        folder
+    }
+
+    /// Compiles and returns when the object was written.
+    fn compiled(folder: &Path, options: &[&str]) -> SystemTime {
+        let object = folder.join("one.bpf.o");
+        compile(&folder.join("one.bpf.c"), options, &object).expect("it compiles");
+        let data = object.metadata().expect("an object");
+        data.modified().expect("a time")
+    }
+
+    #[test]
+    fn an_object_is_kept_while_its_inputs_stay_the_same() {
+        let folder = folder("kept");
+        let first = compiled(&folder, &["-g"]);
+        assert_eq!(compiled(&folder, &["-g"]), first);
+        // Writing the same contents again changes only the time of the file.
+        std::fs::write(folder.join("value.h"), "#define VALUE 1\n").expect("a header");
+        assert_eq!(compiled(&folder, &["-g"]), first);
+
+        std::fs::write(folder.join("value.h"), "#define VALUE 2\n").expect("a header");
+        let header = compiled(&folder, &["-g"]);
+        assert_ne!(header, first);
+        let option = compiled(&folder, &["-g", "-DMORE"]);
+        assert_ne!(option, header);
+        std::fs::write(folder.join("one.bpf.c"), "int value;\n").expect("a source");
+        let source = compiled(&folder, &["-g", "-DMORE"]);
+        assert_ne!(source, option);
+        std::fs::remove_file(folder.join("one.bpf.o")).expect("an object");
+        compiled(&folder, &["-g", "-DMORE"]);
+
+        let mut left: Vec<_> = std::fs::read_dir(&folder)
+            .expect("the folder")
+            .flatten()
+            .map(|entry| entry.file_name().into_string().expect("a name"))
+            .collect();
+        left.sort();
+        assert_eq!(left, ["one.bpf.c", "one.bpf.o", "one.bpf.o.inputs", "value.h"]);
+        std::fs::remove_dir_all(&folder).expect("the folder");
+    }
+
+    #[test]
+    fn an_error_is_clangs_and_is_not_kept() {
+        let folder = folder("error");
+        let (source, object) = (folder.join("one.bpf.c"), folder.join("one.bpf.o"));
+        std::fs::write(&source, "int value = no_such_name;\n").expect("a source");
+        for _ in 0..2 {
+            let error = compile(&source, &[], &object).expect_err("it does not compile");
+            assert!(error.contains("undeclared identifier 'no_such_name'"), "{error}");
+        }
+        assert!(!object.exists());
+        std::fs::remove_dir_all(&folder).expect("the folder");
+    }
+}

@@ -13,7 +13,7 @@
  * ATTACK peek_nothing_loop ejected "peek on non-existent DSQ"
  * ATTACK task_iterator_loop ejected "endless loop"
  * ATTACK thread_iterator_loop ejected "endless loop"
- * ATTACK css_iterator_loop ejected "endless loop"
+ * ATTACK css_iterator_loop ejected "endless loop"; checked: ejected "untested"
  * ATTACK ancestor_loop ejected "endless loop"
  * ATTACK hold_and_unlock ejected "endless loop"
  * ATTACK kick_two_loop ejected "endless loop"

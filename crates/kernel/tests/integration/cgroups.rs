@@ -285,8 +285,8 @@ fn tasks_run_on_the_cpus_of_their_cpuset() {
         within(1, 1, 40, &[0, 1, 2, 3]);
         within(1, 41, 60, &[2, 3]);
         within(1, 61, 80, &[3]);
-        // CPU 0 is not in the parent's cpuset, so the child's cpuset is ineffective. All CPUs of
-        // the parent apply.
+        // The child's cpuset has only CPU 0, which is not in the parent's cpuset. So all CPUs of
+        // the parent's cpuset apply.
         within(1, 81, 100, &[2, 3]);
         within(2, 1, 20, &[1, 2]);
         within(2, 21, 100, &[2]);
@@ -346,7 +346,8 @@ fn a_policy_can_read_cpusets() {
                 "cgroup 4294967298 in 1: 1, effective 1",
             ]
         );
-        // The size is CONFIG_NR_CPUS / 8, because masks are accessed through pointers.
+        // A mask has CONFIG_NR_CPUS / 8 bytes. Masks are accessed through pointers and are not
+        // arrays.
         assert_eq!(run.var("cpumask_bytes"), 1024);
         assert_eq!((run.var("pointers"), run.var("arrays")), (1, 0));
     }

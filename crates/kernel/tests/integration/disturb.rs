@@ -43,8 +43,8 @@ fn the_tick_waits_for_the_end_of_an_interrupt() {
     let mut workload = worker().workload;
     workload.disturbances = vec![irq(9 * MS, 0, 4 * MS, MS, Some(1))];
     spec.costs.tick_ns = MS as u32;
-    // The tick is due at 10 ms: 9 ms of work, the interrupt, 1 ms for the tick, and the rest of the
-    // work.
+    // The tick is due at 10 ms, during the interrupt. The CPU spends 9 ms on the work, 4 ms on the
+    // interrupt, 1 ms on the tick, and 1 ms on the rest of the work.
     let (machine, records) = run_fair(spec, workload);
     assert_eq!(
         (stop_ns(&records, 1), machine.rqs[0].time.overhead_ns),
@@ -66,7 +66,7 @@ fn interrupts_delay_the_running_task() {
     };
     assert_eq!(end(Vec::new()), (10 * MS, 0));
     assert_eq!(end(vec![irq(2 * MS, 0, MS, 2 * MS, Some(3))]), (13 * MS, 3 * MS));
-    // Without a count the interrupts never stop; ten of them occur until the task ends.
+    // If no count is given, the interrupts never stop. Ten of them occur before the task ends.
     assert_eq!(end(vec![irq(MS / 2, 0, MS, 2 * MS, None)]).0, 20 * MS);
     assert_eq!(end(vec![irq(2 * MS, 1, MS, 2 * MS, Some(3))]), (10 * MS, 0));
     // An offline CPU receives no interrupts.

@@ -68,8 +68,8 @@ fn callbacks_come_in_pairs() {
     let queued = run.machine.tasks.iter().filter(|task| task.on_rq).count() as u64;
     assert_eq!(get("nr_runnable"), get("nr_quiescent") + queued);
     let idle = run.machine.rqs.iter().filter(|rq| rq.idle()).count() as u64;
-    // Both CPUs were idle when the policy was loaded, so the callback for entering idle was not
-    // called for them.
+    // Both CPUs were idle when the policy was loaded, so ops.update_idle() was not called for the
+    // start of their idle time.
     assert_eq!(get("nr_from_idle"), get("nr_to_idle") + 2 - idle);
     assert!(get("nr_select_cpu") > 1000 && get("nr_enqueue") >= get("nr_select_cpu") && get("nr_tick") > 100);
     assert_eq!(

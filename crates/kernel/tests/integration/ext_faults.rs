@@ -116,7 +116,8 @@ fn a_lost_task_is_found_by_the_watchdog() {
 
 #[test]
 fn tasks_are_dispatched_only_to_allowed_cpus() {
-    // Tasks without affinity may run on any CPU. Pids of tasks that have exited are skipped.
+    // Tasks without affinity may run on any CPU. With STALE, the policy dispatches each task a
+    // second time, when the task no longer waits. This has no effect.
     for defines in [["ON=cpu"], ["ON=(u32)p->pid%2"], ["ON=!cpu"], ["STALE"]] {
         let mut run = Run::new(machine(2, 5), "hoard", &defines);
         run.run(300 * MS).assert_alive();

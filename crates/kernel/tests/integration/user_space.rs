@@ -125,8 +125,9 @@ fn programs_pass_on_results_and_run_before_and_after_enabling() {
         (run.var("masks[0]"), run.var("masks[1]"), run.var("masks_given")),
         (0b11, 0b1100, 2)
     );
-    // series[2] is 2 + third, where third = sizeof(struct place) / 4 = 3. The last digit of the
-    // result is 1 if the program got the address that the first program had returned.
+    // kept[i] = series[2] * 1000 + 1, where series[2] = 2 + third and third = sizeof(struct place)
+    // / 4 = 3. The last digit is 1 if the program got the address that the first program had
+    // returned.
     assert_eq!(
         (run.var("kept[0]"), run.var("kept[1]"), run.var("kept[2]")),
         (5001, 5001, 0)

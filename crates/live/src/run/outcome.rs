@@ -43,8 +43,8 @@ pub fn executed(world: &World, ended: &Ended) -> Executed {
     });
     let mut entries: Vec<_> = entries.collect();
     entries.sort_by_key(|(kind, entry)| match kind {
-        // A response time starts when the task is created, so the record of the new task has this
-        // time.
+        // Response times start when the task is created, so the record of a new task has the time
+        // of its creation.
         Kind::New => entry.a,
         _ => entry.time,
     });

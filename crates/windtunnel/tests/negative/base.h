@@ -4,7 +4,9 @@
  * parts and breaks one rule.
  *
  * The header comment of a policy says how its run must end, with the sanitizer (--check) and
- * without it. An expected message is a part of the message in the exit record, or "none" if the policy must not end. With --check, the exit record must name the source line that is marked "violation".
+ * without it. An expected message is a part of the message in the exit record, or "none" if the
+ * policy must not end. With --check, the exit record must name the source line that is marked
+ * "violation".
  */
 #include "../../../../policies/include/scx.h"
 

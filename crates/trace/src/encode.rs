@@ -268,16 +268,16 @@ mod tests {
         assert_eq!(error(&[31]), (0, "an unknown kind of event"));
         assert_eq!(error(&[2, 0]), (2, "the data ends within an item"));
         assert_eq!(
-            error(&[2, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x7f]),
+            error(&[2, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x7f]),
             (0, "a number has more than 32 bits")
         );
         assert_eq!(
             error(&[2, 0, 0xff, 0xff, 0xff, 0xff, 0x7f, 0]),
             (2, "a number has more than 32 bits")
         );
-        let too_long = [[9, 0, 0].as_slice(), &[0xff; 9], &[2]].concat();
-        assert_eq!(error(&too_long), (3, "a number has more than 64 bits"));
-        assert_eq!(error(&[16, 0, 0, 5, b'a']), (3, "a text is longer than the data"));
-        assert_eq!(error(&[16, 0, 0, 1, 0xff]), (3, "a text is not UTF-8"));
+        let too_long = [[9, 0, 0, 0].as_slice(), &[0xff; 9], &[2]].concat();
+        assert_eq!(error(&too_long), (4, "a number has more than 64 bits"));
+        assert_eq!(error(&[16, 0, 0, 0, 5, b'a']), (4, "a text is longer than the data"));
+        assert_eq!(error(&[16, 0, 0, 0, 1, 0xff]), (4, "a text is not UTF-8"));
     }
 }

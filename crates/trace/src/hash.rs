@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(h.count(), (all().len() - details) as u64);
     }
     const KNOWN_EMPTY: &str = "eae87abcdaeb9bcd";
-    const KNOWN_ALL: &str = "559092b006753750";
+    const KNOWN_ALL: &str = "6b1254e210a0fbfc";
 
     #[test]
     fn batch_sizes_do_not_change_the_hash() {

@@ -132,5 +132,9 @@ fn the_command_accepts_a_recording_as_a_workload() {
     );
     let ran = windtunnel(&["run", "eevdf", "--workload", "Cargo.toml"]);
     assert_eq!(ran.status, 2);
-    assert!(ran.stderr.contains("Cargo.toml:1:1: no event"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("Cargo.toml:1:1: expected an event"),
+        "{}",
+        ran.stderr
+    );
 }

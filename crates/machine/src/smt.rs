@@ -26,6 +26,7 @@ const DEFAULT_WORK: [u64; 8] = [1000, 1240, 1389, 1538, 1630, 1722, 1814, 1907];
 
 /// Returns the speeds for machines whose source contains none: one entry for each thread of the
 /// largest core. More than eight threads do no more work than eight.
+#[expect(clippy::cast_possible_truncation, reason = "a speed is at most FULL_SPEED")]
 pub(crate) fn default_throughput(topology: &Topology) -> Vec<u32> {
     let speed = |busy: usize| {
         let work = DEFAULT_WORK[busy.min(DEFAULT_WORK.len()) - 1];
@@ -41,6 +42,11 @@ pub(crate) fn threads_per_core(topology: &Topology) -> usize {
 }
 
 /// Converts a speed, relative to 1.0, to a multiple of 1/1024; at least 1.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the value is from 1 to FULL_SPEED"
+)]
 pub(crate) fn in_1024ths(speed: f64) -> u32 {
     (speed * f64::from(FULL_SPEED))
         .round()

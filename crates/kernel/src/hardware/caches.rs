@@ -23,7 +23,6 @@
 use bpf::cache::{self, Sets};
 use machine::{Costs, MachineSpec, Topology};
 /// Value that means "no cache" or "no node".
-
 pub(super) const NOWHERE: u32 = u32::MAX;
 
 /// Size of the private cache if the machine does not specify it. This is typical of current server

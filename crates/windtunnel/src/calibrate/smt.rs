@@ -101,7 +101,7 @@ impl Work {
         for _ in 0..4 {
             let mut best = 0_u64;
             for i in 0..5 * ENTRIES {
-                let entry = self.entries[(i + best as usize) % ENTRIES];
+                let entry = self.entries[(i + input::to_usize(best)) % ENTRIES];
                 if entry & 3 != 0 {
                     best = (best ^ entry).wrapping_add(1);
                 } else {

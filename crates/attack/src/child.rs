@@ -23,7 +23,7 @@ pub fn run(kind: Kind, seed: u64, range: Range<u64>) {
         let end = kind.run(&input);
         let end = end.replace(char::is_control, " ");
         let mut out = stdout.lock();
-        // Printing fails only if the parent has exited. Then nobody reads the report.
+        // Printing fails only if the parent has exited. The report is not needed then.
         let _ = writeln!(out, "{index}\t{end}").and_then(|()| out.flush());
         if resident() > limits.resident {
             std::process::exit(EXIT_MEMORY);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Compiles BPF C with clang, for tests and attacks.
 //!
-//! clang takes up to a third of a second for a policy, and the tests need several hundred objects. An object is therefore
-//! kept while its inputs stay the same: the compiler, the command line, and the contents of every file that clang read. They
-//! are recorded in a file beside the object.
+//! clang takes up to a third of a second for a policy, and the tests need several hundred objects.
+//! An object is therefore kept while its inputs stay the same: the compiler, the command line, and
+//! the contents of every file that clang read. They are recorded in a file beside the object.
 
 use std::ffi::OsStr;
 use std::fmt::Write;
@@ -17,10 +17,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const COMPILER: &str = "clang-19";
 const TARGET: [&str; 5] = ["-O2", "-mcpu=v3", "-target", "bpf", "-c"];
 
-/// Compiles `source` with `options` into `object`, unless `object` is already the result of the same inputs.
+/// Compiles `source` with `options` into `object`, unless `object` is already the result of the
+/// same inputs.
 ///
-/// The folder of `object` is created. Processes and threads may compile the same object at once, if they do it from the
-/// same inputs: a reader always finds a complete object.
+/// The folder of `object` is created. Processes and threads may compile the same object at once, if
+/// they do it from the same inputs: a reader always finds a complete object.
 ///
 /// # Errors
 /// clang's messages, or the file that cannot be read or written.
@@ -113,7 +114,8 @@ fn is_current(record: &Path, command: &str) -> bool {
     })
 }
 
-/// Returns the files that a rule for make, `OBJECT: FILE...`, names. Spaces in names have a backslash before them.
+/// Returns the files that a rule for make, `OBJECT: FILE...`, names. Spaces in names have a
+/// backslash before them.
 fn inputs(rule: &str) -> Vec<PathBuf> {
     const SPACE: &str = "\0";
     let rule = rule.replace("\\\n", " ").replace("\\ ", SPACE);

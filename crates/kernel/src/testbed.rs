@@ -13,6 +13,13 @@ pub const US: u64 = 1_000;
 pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1_000_000_000;
 
+/// Lets tests compare a CPU with a plain number.
+impl PartialEq<u32> for CpuId {
+    fn eq(&self, other: &u32) -> bool {
+        self.nr() == *other
+    }
+}
+
 /// Returns the CPU with the number `nr`.
 pub fn cpu_id(nr: u32) -> CpuId {
     CpuId::new(nr as usize)

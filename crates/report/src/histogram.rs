@@ -20,9 +20,9 @@ pub struct Histogram<const BITS: u32> {
 }
 
 impl<const BITS: u32> Histogram<BITS> {
+    /// Returns the bucket of a value.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "there are (65 - BITS) * 2^BITS buckets")]
-    /// Returns the bucket of a value.
     fn index(value: u64) -> usize {
         if value >> BITS == 0 {
             return value as usize;
@@ -42,8 +42,8 @@ impl<const BITS: u32> Histogram<BITS> {
         low + ((1 << shift) - 1) / 2
     }
 
-    #[inline]
     /// Adds a value.
+    #[inline]
     pub fn add(&mut self, value: u64) {
         let index = Self::index(value);
         if index.wrapping_sub(self.first) >= self.buckets.len() {
@@ -79,8 +79,8 @@ impl<const BITS: u32> Histogram<BITS> {
         self.buckets.resize(nr, 0);
     }
 
-    #[cold]
     /// Records that the counter of a bucket has overflowed.
+    #[cold]
     fn count_overflow(&mut self, index: usize) {
         match self.carried.iter_mut().find(|(bucket, _)| *bucket == index) {
             Some((_, times)) => *times += 1,

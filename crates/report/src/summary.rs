@@ -37,16 +37,16 @@ pub struct TaskCounters {
     pub migrations: u64,
 }
 
-#[derive(Clone, Default)]
 /// Totals of one callback.
+#[derive(Clone, Default)]
 struct Callback {
     count: u64,
     insns: u64,
     max: u32,
 }
 
-#[derive(Clone, Debug, Default)]
 /// Totals of one lock. Times are in ns.
+#[derive(Clone, Debug, Default)]
 struct Lock {
     waits: u64,
     ns: u64,
@@ -126,8 +126,8 @@ impl Summary {
         task.began = Some(began_ns);
     }
 
-    #[inline(always)]
     /// Counts one record.
+    #[inline(always)]
     fn add(&mut self, record: &Record) {
         let &Record { cpu, ref event, .. } = record;
         let time = record.local_time();

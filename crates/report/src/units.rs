@@ -44,7 +44,8 @@ pub(crate) fn count(n: u64) -> String {
     tenths(n.saturating_mul(10))
 }
 
-/// Rounds to the nearest integer. Negative values and NaN become 0, and values that are too large the largest number.
+/// Rounds to the nearest integer. Negative values and NaN become 0. Values that are too large become
+/// the largest number.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -56,8 +56,8 @@ fn fold(a: u64, b: u64) -> u64 {
 }
 
 impl Hash {
-    #[inline(always)]
     /// Adds a record.
+    #[inline(always)]
     pub fn add(&mut self, record: &Record) {
         match Form::packed(&record.event) {
             Some((kind, first, second)) => self.tuple(record, kind, first, second),

@@ -4,7 +4,8 @@
 /// Converts the length of a collection, or an index into it, to `u32`.
 ///
 /// # Panics
-/// If it is 2^32 or more. Blocks and headers are limited, and no machine has that many CPUs, tasks or tracks.
+/// If it is 2^32 or more. Blocks and headers are limited, and no machine has that many CPUs, tasks
+/// or tracks.
 #[inline]
 #[track_caller]
 pub(crate) fn index(len: usize) -> u32 {

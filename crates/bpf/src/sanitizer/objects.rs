@@ -22,8 +22,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 const QUARANTINE: usize = 4096;
 /// Number of temporary views up to which their memory is free.
 const MANY: usize = 1024;
-/// Work of a temporary view beyond [`MANY`], in instructions. It bounds the memory that a program can use by never releasing
-/// what it acquires.
+/// Work of a temporary view beyond [`MANY`], in instructions. It bounds the memory that a program
+/// can use by never releasing what it acquires.
 const VIEW: usize = 64;
 /// Number of temporary views that are looked at in the time of one instruction.
 const VIEWS: usize = 4;
@@ -292,7 +292,8 @@ impl Objects {
         self.prov(slot)
     }
 
-    /// Removes the entries of dead views from `temporary`. A slot that was reused has several entries, of which the last counts.
+    /// Removes the entries of dead views from `temporary`. A slot that was reused has several
+    /// entries, of which the last counts.
     fn forget_dead(&mut self) {
         let mut seen = BTreeSet::new();
         self.temporary.reverse();
@@ -301,8 +302,8 @@ impl Objects {
         self.temporary.reverse();
     }
 
-    /// Returns the work of the host since the last call of this function, in instructions. It grows with the number of views
-    /// that the program chooses, so the budget must pay for it.
+    /// Returns the work of the host since the last call of this function, in instructions. It grows
+    /// with the number of views that the program chooses, so the budget must pay for it.
     pub fn take_work(&mut self) -> i64 {
         std::mem::take(&mut self.work).cast_signed() as i64
     }

@@ -86,8 +86,8 @@ impl Cursor {
         }
     }
 
-    /// Subtracts `ns` of CPU time at `speed` from the remaining work. The speed is work per ns, 1024
-    /// on the fastest CPU.
+    /// Subtracts `ns` of CPU time at `speed` from the remaining work. The speed is work per ns,
+    /// 1024 on the fastest CPU.
     pub fn consume(&mut self, ns: u64, speed: u64) {
         let reload = ns.min(self.reload);
         self.reload -= reload;

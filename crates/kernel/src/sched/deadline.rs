@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The deadline servers `fair_server` and `ext_server` (kernel/sched/deadline.c): they precede all
-//! real-time tasks and keep them, and fair tasks above ext tasks, from starving the lower classes.
+//! The deadline servers `fair_server` and `ext_server` (kernel/sched/deadline.c). They run before all
+//! real-time tasks. They prevent real-time tasks from starving the fair and the ext class, and fair
+//! tasks from starving the ext class.
 //!
-//! A server starts with the first task of its class on a CPU. Its timer is set to zero laxity,
-//! 950 ms later. CPU time that the class uses, and idle time, count as used runtime. When 50 ms are
-//! used, a new period begins and the timer moves on, so it never fires unless the class starves.
-//! If it fires, the class runs first for up to 50 ms, and again in each period that follows.
+//! A server starts with the first task of its class on a CPU. Its timer is set to the time of zero
+//! laxity, which is the last time at which 50 ms of runtime still fit before the deadline: 950 ms
+//! after the start. CPU time that the class uses, and idle time, count as used runtime. When 50 ms
+//! are used, a new period begins and the timer is postponed. So the timer fires only if the class
+//! starves. The class then runs first for up to 50 ms, and again in each period that follows.
 //!
 //! Not modelled: the order of servers and SCHED_DEADLINE tasks by deadline (a server goes first),
 //! and admission control.
@@ -17,7 +19,7 @@ use crate::machine::Machine;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
-/// A zero-laxity timer is not moved on by less than this, ns (dl_server_min_res).
+/// Minimum time by which a zero-laxity timer is postponed, ns (dl_server_min_res).
 const MIN_RES_NS: u64 = 1_000_000;
 
 /// Starts a server because its class got its first task on `cpu` (dl_server_start).
@@ -174,8 +176,8 @@ fn runtime_exceeded(m: &mut Machine, cpu: CpuId, server: Server, idle: bool) {
     m.resched_curr(cpu);
 }
 
-/// Handles the event of a server's timer (dl_server_timer). Returns false if the timer is not due,
-/// so that no kernel code ran.
+/// Handles the event of a server's timer (dl_server_timer). Returns whether kernel code ran. None
+/// ran if the timer is not due or the server is not throttled.
 pub(crate) fn timer(m: &mut Machine, cpu: CpuId, server: Server) -> bool {
     let now = m.now;
     let dl = &mut m.rqs[cpu].servers[server];

@@ -55,9 +55,3 @@ impl fmt::Display for CpuId {
         self.0.fmt(f)
     }
 }
-
-impl PartialEq<u32> for CpuId {
-    fn eq(&self, other: &u32) -> bool {
-        self.0 == *other
-    }
-}

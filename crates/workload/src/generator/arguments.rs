@@ -92,7 +92,8 @@ impl<'a> Arguments<'a> {
         self.all(name)[0]
     }
 
-    /// Returns the value of a count, time or size as a smaller type. The parameter's range must fit the type.
+    /// Returns the value of a count, time or size as a smaller type. The parameter's range must fit
+    /// the type.
     pub(crate) fn small<N: TryFrom<u64>>(&self, name: &str) -> N {
         N::try_from(self.get(name)).unwrap_or_else(|_| panic!("the range of '{name}' exceeds its type"))
     }

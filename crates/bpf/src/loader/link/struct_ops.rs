@@ -106,7 +106,8 @@ fn parse_variable(
             ops.map_name
         ));
     }
-    // The rest of a member that extends beyond the data is zero. It is not allocated, because its type chooses its size.
+    // The rest of a member that extends beyond the data is zero. It is not allocated, because its
+    // type chooses its size.
     let data = |start: u64, size: u64| -> Vec<u8> {
         let rest = section.data.get(to_usize(start)..).unwrap_or_default();
         rest[..rest.len().min(to_usize(size))].to_vec()

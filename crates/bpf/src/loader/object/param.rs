@@ -13,9 +13,11 @@ use input::to_usize;
 
 /// Maximum size of a section in bytes.
 const MAX_SECTION: u64 = 1 << 32;
-/// Maximum number of bytes of a variable beyond its section's data that are formatted. They are zero.
+/// Maximum number of bytes of a variable beyond its section's data that are formatted. They are
+/// zero.
 const MAX_ZEROS: usize = 1 << 20;
-/// Size of the first part of a section in which values can be set. The section's data is extended up to the value.
+/// Size of the first part of a section in which values can be set. The section's data is extended
+/// up to the value.
 const MAX_SET: usize = 256 << 20;
 
 /// A global variable that is visible to user space.

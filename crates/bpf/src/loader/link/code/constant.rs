@@ -177,7 +177,8 @@ impl<'a> Linker<'a> {
     }
 }
 
-/// Returns the low 32 bits, extended by their sign. These bits are the immediate of one instruction.
+/// Returns the low 32 bits, extended by their sign. These bits are the immediate of one
+/// instruction.
 #[expect(clippy::cast_possible_truncation, reason = "an immediate has 32 bits")]
 fn sign_extended(value: u64) -> u64 {
     i64::from(value as i32).cast_unsigned()

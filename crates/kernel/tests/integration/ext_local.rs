@@ -38,20 +38,6 @@ fn start(cpus: u32, tasks: Tasks, defines: &[&str]) -> Run {
     run
 }
 
-/// Returns how long a task waited for a CPU after each of its wake-ups, in ns.
-fn waits(run: &Run, pid: u32) -> Vec<u64> {
-    let mut woken = None;
-    let mut waits = Vec::new();
-    for record in &run.records {
-        match record.event {
-            trace::Event::Waking { pid: woke, .. } if woke == pid => woken = Some(record.time),
-            trace::Event::Switch { next, .. } if next == pid => waits.extend(woken.take().map(|at| record.time - at)),
-            _ => {}
-        }
-    }
-    waits
-}
-
 #[test]
 fn a_preempting_insertion_takes_the_cpu_immediately() {
     let tasks = || Tasks::default().add("hog", hog()).add("waker", waker());
@@ -60,11 +46,11 @@ fn a_preempting_insertion_takes_the_cpu_immediately() {
     waiting.assert_alive();
     preempting.assert_alive();
     assert!(
-        waits(&waiting, 2).iter().any(|&ns| ns > 5 * MS),
+        waits(&waiting.records, 2).iter().any(|&ns| ns > 5 * MS),
         "{:?}",
-        waits(&waiting, 2)
+        waits(&waiting.records, 2)
     );
-    let waits = waits(&preempting, 2);
+    let waits = waits(&preempting.records, 2);
     assert!(waits.len() > 20 && waits.iter().all(|&ns| ns < 100 * US), "{waits:?}");
 }
 

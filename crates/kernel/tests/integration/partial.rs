@@ -45,20 +45,6 @@ fn used_ms(run: &Run, pid: u32) -> u64 {
     task.expect("it has not exited").sum_exec_runtime / MS
 }
 
-/// Returns the times from the wake-ups of `pid` until the task runs, in ns.
-fn waits(run: &Run, pid: u32) -> Vec<u64> {
-    let mut woken = None;
-    let mut waits = Vec::new();
-    for record in &run.records {
-        match record.event {
-            trace::Event::Waking { pid: woke, .. } if woke == pid => woken = Some(record.time),
-            trace::Event::Switch { next, .. } if next == pid => waits.extend(woken.take().map(|at| record.time - at)),
-            _ => {}
-        }
-    }
-    waits
-}
-
 /// Checks that CPU times in ms are 5 % or 95 % of 20 s, as `shares` says.
 fn assert_shares(run: &Run, shares: &[(u32, u64)]) {
     for &(pid, percent) in shares {
@@ -116,7 +102,7 @@ fn the_ext_server_does_not_run_while_ext_tasks_have_time() {
     let run = start(1, tasks, &[], 10 * SECOND);
     // The ext task gets all that is left. The normal task is never delayed.
     assert_eq!((used_ms(&run, 1), used_ms(&run, 2)), (9_000, 1_000));
-    assert!(waits(&run, 1).iter().all(|&ns| ns == 0));
+    assert!(waits(&run.records, 1).iter().all(|&ns| ns == 0));
     assert_eq!(stops(&run.records, 1).len(), 100, "it only stops to sleep");
 }
 
@@ -125,7 +111,7 @@ fn a_waking_fair_task_preempts_an_ext_task_but_not_the_reverse() {
     let sleeper = || forever(vec![run_ms(1), sleep_ms(6)]);
     let tasks = Tasks::default().add("ext", hog()).with(ext).add("normal", sleeper());
     let run = start(1, tasks, &[], SECOND);
-    let fair = waits(&run, 2);
+    let fair = waits(&run.records, 2);
     assert!(fair.len() > 100 && fair.iter().all(|&ns| ns == 0), "{fair:?}");
 
     let tasks = Tasks::default().add("ext", sleeper()).with(ext).add("normal", hog());

@@ -80,3 +80,19 @@ pub fn stop_ns(records: &[Record], pid: u32) -> u64 {
     let stop = |r: &&Record| matches!(r.event, Event::Switch { prev, .. } if prev == pid);
     records.iter().rfind(stop).expect("the task has run").time
 }
+
+/// Returns the wake-up latencies of a task in ns: the local times from sched_waking to the switch.
+pub fn waits(records: &[Record], task: u32) -> Vec<u64> {
+    let mut woken_at = None;
+    let mut waits = Vec::new();
+    for record in records {
+        match record.event {
+            Event::Waking { pid, .. } if pid == task => woken_at = Some(record.local_time()),
+            Event::Switch { next, .. } if next == task => {
+                waits.extend(woken_at.take().map(|at| record.local_time() - at));
+            }
+            _ => {}
+        }
+    }
+    waits
+}

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Uses arbitrary bytes as the decisions of a generator of hostile policies. They determine which
+//! Runs hostile policies. The input bytes control the generator of the policies: they decide which
 //! functions a policy calls, in which callbacks, and with which arguments.
 //!
-//! The sanitizer checks the policy. Both engines must end the policy in the same way, or let it
-//! continue. The accounting of the machine must stay consistent. This target needs clang-19 to
-//! compile the policy's maps.
+//! The sanitizer checks the policy. The interpreter and the JIT must end it with the same message,
+//! or neither of them ends it. The accounting of the machine must stay consistent. This target needs
+//! clang-19 to compile the policy's maps.
 #![no_main]
 
 #[path = "../../crates/kernel/tests/integration/hostile/calls.rs"]
@@ -37,7 +37,7 @@ static OBJECT: LazyLock<Object> = LazyLock::new(|| {
         .expect("clang-19 is installed");
     assert!(done.success());
     let bytes = std::fs::read(&out).expect("an object");
-    std::fs::remove_file(&out).expect("it was there");
+    std::fs::remove_file(&out).expect("the compiled object can be removed");
     Object::parse(&bytes, "hostile.bpf.o").expect("a BPF object")
 });
 
@@ -73,6 +73,11 @@ fuzz_target!(|bytes: &[u8]| {
     // Compiling takes most of the time, so only one input in eight runs on both engines.
     if bytes.first().is_some_and(|first| first % 8 == 0) {
         let compiled = run(bytes, Engine::Jit);
-        assert!(interpreted == compiled, "{} or {}", interpreted.0, compiled.0);
+        assert!(
+            interpreted == compiled,
+            "the interpreter ended with '{}', the JIT with '{}'",
+            interpreted.0,
+            compiled.0
+        );
     }
 });

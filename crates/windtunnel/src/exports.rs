@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Writes files for other tools while a run produces records.
+//! Exports the trace records of a run, while it runs, to files for Perfetto and for tools that read
+//! ftrace.
 
 use crate::destination::Destination;
 use crate::error::Error;

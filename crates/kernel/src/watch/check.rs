@@ -64,7 +64,8 @@ impl Checks {
         }
     }
 
-    /// Accounts the time since the last update until `now`.
+    /// Adds the time since the last update to the idle time of the CPUs that could have run a waiting
+    /// task.
     #[inline]
     pub(super) fn advance(&mut self, now: u64) {
         if self.nr_idle > 0 && now > self.last {
@@ -105,7 +106,7 @@ impl Checks {
         }
     }
 
-    /// Counts a task of the group that stops waiting.
+    /// Removes a task that stops waiting from the count of its group.
     #[inline]
     pub(super) fn unwait(&mut self, group: AffinityGroup) {
         self.waiting[group as usize] -= 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Functions that compile policies and run the command.
+//! Functions for tests that compile policies and run the `windtunnel` command.
 
 pub mod page;
 pub mod policy;

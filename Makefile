@@ -7,7 +7,7 @@ ATTACK_SECONDS ?= 3600
 ATTACK_SEED ?= $(shell date +%Y%m%d)
 ATTACK_KINDS ?=
 
-.PHONY: help run build check test docs fast bench compat compat-long perfetto live-test soak attack fuzz setup
+.PHONY: help run build check test wheel docs fast bench compat compat-long perfetto live-test soak attack fuzz setup
 
 ## Set up, build, and compare schedulers on a simulated machine
 run: build
@@ -35,6 +35,10 @@ test:
 	@scripts/setup.sh test
 	@scripts/test.sh
 
+## Build the Python package and test it: target/wheels
+wheel: setup
+	@scripts/wheel.sh
+
 ## Build with profile-guided optimisation, a third faster: target/fast/release/windtunnel
 fast: setup
 	@scripts/fast.sh
@@ -56,7 +60,7 @@ compat-long: build
 perfetto: build
 	@scripts/perfetto.sh
 
-## Load the policies into a real kernel booted in QEMU (PARTS="policies numa commands speed fidelity verifier")
+## Load the policies into a real kernel booted in QEMU (PARTS="policies numa commands speed fidelity fidelity-host verifier")
 live-test:
 	@scripts/live-test.sh $(PARTS)
 

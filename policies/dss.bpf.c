@@ -63,8 +63,8 @@ static __always_inline s32 goodness(struct node *n, s32 cpu, u64 mm)
 }
 
 /*
- * Gives new ticks to all tasks of the system, including sleeping ones. As in Linux 2.4, the caller
- * does not hold the lock of the list.
+ * Gives new ticks to all tasks of the system, including sleeping tasks. The caller does not hold
+ * the lock of the list, as in Linux 2.4.
  */
 static __always_inline void recalculate(void)
 {
@@ -141,7 +141,7 @@ void SCX_OP(dss_tick, struct task_struct *p)
 	}
 }
 
-/* Makes the next search skip the task, unless no other task can run. */
+/* Called when a task yields. Makes the next search skip the task, unless no other task can run. */
 bool SCX_OP(dss_yield, struct task_struct *from, struct task_struct *to)
 {
 	u32 slot = task_slot(from);

@@ -2,7 +2,10 @@
 /*
  * dss25: the default scheduler of Linux 2.5.2-pre, which the O(1) scheduler replaced.
  *
- * This is dss with the changes of January 2002:
+ * This is dss (dss.bpf.c), the default scheduler of Linux 2.4, with the changes of January 2002. In
+ * both schedulers, a CPU compares all runnable tasks by a value called goodness and runs the task
+ * with the highest goodness. A task has a number of ticks. When all runnable tasks have used up
+ * their ticks, a recalculation gives them new ones. The changes are:
  *
  * - Goodness contains a dynamic priority instead of the ticks. The dynamic priority of a task grows
  *   by one for each recalculation that the task sleeps through, up to 40. It falls by one when the
@@ -25,7 +28,7 @@
  * Source: Davide Libenzi's changes, in Linux from 2.5.2-pre3 until the O(1) scheduler (Molnar,
  * January 2002).
  *
- * Different here: as in dss.
+ * Different here: realtime tasks are in a class above sched_ext and not in the list, as in dss.
  */
 #include "include/list_tasks.h"
 
@@ -162,7 +165,9 @@ void SCX_OP(dss25_tick, struct task_struct *p)
 		scx_bpf_task_set_slice(p, 0);
 }
 
-/* Uses up the ticks of the task and raises its dynamic priority by one. */
+/*
+ * Called when a task yields. Uses up the ticks of the task and raises its dynamic priority by one.
+ */
 bool SCX_OP(dss25_yield, struct task_struct *from, struct task_struct *to)
 {
 	u32 slot = task_slot(from);

@@ -2,11 +2,15 @@
 /*
  * linux26: the O(1) scheduler of Linux 2.6.22.
  *
- * The priority arrays are those of o1 (o1.bpf.c), but the levels of tasks differ. A task earns
- * credit by sleeping and spends it by running. A task with full credit, one second of sleep, gains
- * five levels, and a task without credit loses five (sleep_avg.h). A task with enough credit counts
- * as interactive. When its timeslice ends, it goes back to the active array, unless the tasks in
- * the expired array have waited too long (timeslice.h).
+ * Each CPU has two arrays of tasks that are sorted by priority level, active and expired. It runs
+ * the tasks of the active array. A task whose timeslice ends waits in the expired array, and the
+ * arrays are swapped when the active one is empty. The policy o1 (o1.bpf.c) has such arrays, too,
+ * but computes levels differently.
+ *
+ * A task earns credit by sleeping and spends it by running. A task with full credit, one second of
+ * sleep, gains five levels, and a task without credit loses five (sleep_avg.h). A task with enough
+ * credit counts as interactive. When its timeslice ends, it goes back to the active array, unless
+ * the tasks in the expired array have waited too long (timeslice.h).
  *
  * Data structures: two priority arrays for each CPU, active and expired, with one dispatch queue
  * (DSQ) for each level (prio_array.h).
@@ -17,8 +21,8 @@
  * Enqueue: the task is added to its level of the active or expired array. It preempts a running
  * task of a worse level, unless that is a waker about to sleep.
  * Dispatch: the CPU takes the first task of the best level of the active array. If that array is
- * empty, it swaps the arrays. First of all it pulls tasks from other CPUs if it is time for
- * balancing.
+ * empty, it swaps the arrays. Before it does all this, it pulls tasks from other CPUs if it is time
+ * for balancing.
  * Tick: the running task is charged. At the end of its timeslice it loses the CPU. Within their
  * timeslices, interactive tasks of the same level take turns.
  * Balancing: CPUs balance at intervals, first within their group, then over the machine
@@ -29,15 +33,17 @@
  * longer with more tasks.
  * Bad for: fairness, and machines on which tasks sleep to gain credit and then compute. Small
  * changes of a load can change the outcome of the heuristics abruptly.
- * Source: kernel/sched.c of Linux 2.6.22 as described by Happe, Groenda, Reussner (2008, see
- * windows). The code is our own.
+ * Source: kernel/sched.c of Linux 2.6.22 as described by Happe, Groenda, Reussner, "Performance
+ * Evaluation of Scheduling Policies in Symmetric Multiprocessing Environments" (2008). The code is
+ * our own.
  *
- * Different here: CPUs are balanced in two domains, the machine and groups of CPUs, where a profile
- * makes each NUMA node a group. Idle CPUs have no tick, so a timer wakes them while tasks wait. A
- * task moves after exec at its next reschedule, and to an idle CPU only. An exiting child gives its
- * parent no credit. The policy cannot always see whether a task or an interrupt causes a wake-up.
- * It assumes a task for every wake-up through a futex. It also does so for wake-ups through a pipe
- * or socket, if the woken task may run on several CPUs. A sleep on a pipe is credited in full.
+ * Different here: CPUs are balanced in two domains, the machine and groups of CPUs. The policy's
+ * profile, a file with values for its variables, makes each NUMA node a group. Idle CPUs have no
+ * tick, so a timer wakes them while tasks wait. After exec, a task moves when its CPU next
+ * reschedules, and only to an idle CPU. An exiting child gives its parent no credit. The policy
+ * cannot always see whether a task or an interrupt causes a wake-up. It assumes a task for every
+ * wake-up through a futex. It also does so for wake-ups through a pipe or socket, if the woken task
+ * may run on several CPUs. A sleep on a pipe is credited in full.
  */
 #include "include/prio_domains.h"
 #include "include/timeslice.h"
@@ -251,7 +257,7 @@ void SCX_OP(linux26_stopping, struct task_struct *p, bool runnable)
 	rq->curr_level = PRIO_NONE;
 }
 
-/* Moves the task to the expired array. */
+/* Called when a task yields. Moves the task to the expired array. */
 bool SCX_OP(linux26_yield, struct task_struct *from, struct task_struct *to)
 {
 	struct task_ctx *t = task_ctx_of(from);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * mqs: the multi-queue scheduler, which aims at the decisions of dss without its one lock.
+ * mqs: the multi-queue scheduler, which makes nearly the decisions of dss without its one lock.
  *
- * Every CPU has a queue of its own and chooses tasks by goodness, as dss does (dss.bpf.c explains
- * goodness). To make nearly the same decisions, it also compares its best task with the best tasks
- * of all other queues.
+ * dss (dss.bpf.c) is the default scheduler of Linux 2.4, which keeps all runnable tasks in one
+ * list. It gives each task a value called goodness and runs the task with the highest goodness. In
+ * mqs, every CPU has a queue of its own and chooses tasks by the same goodness. To make nearly the
+ * same decisions as dss, a CPU also compares its best task with the best tasks of all other queues.
  *
  * Data structures: one dispatch queue (DSQ) for each CPU. Each queue publishes one number that
- * other CPUs may read: the highest goodness of its waiting tasks, without the affinity bonus
- * (cpu_queue.h).
+ * other CPUs may read: the highest goodness of its waiting tasks, without the affinity bonus, which
+ * a task has only on the CPU on which it ran last (cpu_queue.h).
  * Wake-up: the task takes its last CPU if that is idle, else the CPU that has been idle longest. If
  * no CPU is idle, it preempts the running task with the lowest goodness, if that is lower than its
  * own (queue_wakeup.h).
@@ -21,7 +22,7 @@
  * Tick: the running task's counter is decremented. At 0 the task loses the CPU.
  * Locks: one lock for each queue. A CPU never waits for one.
  *
- * Good for: what dss is good for, on more CPUs and with more tasks.
+ * Good for: interactive tasks next to CPU-bound ones, with more CPUs and tasks than dss can handle.
  * Bad for: very many CPUs and warm caches. Each decision reads a number of every CPU, and tasks
  * move between CPUs as freely as under dss.
  * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers"

@@ -29,13 +29,13 @@
  *
  * Good for: many tasks and CPUs, fork and exec, and batch work. No decision takes longer with more
  * tasks.
- * Bad for: fairness within seconds, interactive tasks that compute in bursts, and even queues
- * between busy CPUs.
+ * Bad for: fairness over periods of a few seconds, interactive tasks that compute in bursts, and an
+ * even distribution of tasks over busy CPUs.
  * Source: Ingo Molnar, "[announce] [patch] ultra-scalable O(1) SMP and UP scheduler", linux-kernel,
  * 4 January 2002.
  *
  * Different here: SCHED_FIFO and SCHED_RR tasks belong to the kernel's rt class, which is above
- * sched_ext and pushes tasks between CPUs. The original kept those tasks in a global queue and
+ * sched_ext and pushes tasks between CPUs. The original kept realtime tasks in a global queue and
  * interrupted all CPUs for them. An idle CPU has no tick, so a timer wakes idle CPUs while tasks
  * wait.
  */
@@ -255,7 +255,7 @@ void SCX_OP(o1_stopping, struct task_struct *p, bool runnable)
 	rq->curr_level = PRIO_NONE;
 }
 
-/* Moves the task to the end of its level. */
+/* Called when a task yields. Moves the task to the end of its level. */
 bool SCX_OP(o1_yield, struct task_struct *from, struct task_struct *to)
 {
 	struct task_ctx *t = task_ctx_of(from);

@@ -20,10 +20,10 @@
  * Locks: the lock of the DSQ.
  *
  * Good for: short waits of interactive processes on a few CPUs. No CPU idles while a process waits.
- * Bad for: many CPUs, warm caches, and even run times. There is one lock, and a process runs on any
- * free CPU.
- * Source: "Plan 9 multi-queue scheduler: stats and updates" (9atom, 2014), its baseline. Levels and
- * decay are those of Plan 9.
+ * Bad for: many CPUs, warm caches, and equal run times of equal processes. There is one lock, and a
+ * process runs on any free CPU.
+ * Source: the scheduler with which "Plan 9 multi-queue scheduler: stats and updates" (9atom, 2014)
+ * compares. Levels and decay are those of Plan 9.
  *
  * Different here: the usage of a process is tracked in continuous time instead of ticks. The load
  * is the current number of runnable processes instead of its average over a second. Ticks are those

@@ -2,10 +2,10 @@
 /*
  * pls: the default scheduler of Linux 2.4 with its queue sorted into priority levels.
  *
- * The policy makes the decisions of dss, but examines fewer tasks. Goodness is the value by which
- * dss chooses tasks (dss.bpf.c). It contains an affinity bonus of at most 16, which differs between
- * CPUs. The rest, the goodness without affinity, is the same on all CPUs, so tasks can be sorted by
- * it.
+ * The policy makes the decisions of dss (dss.bpf.c), the default scheduler of Linux 2.4, but
+ * examines fewer tasks. Goodness is the value by which dss chooses tasks: a CPU runs the task with
+ * the highest goodness. It contains an affinity bonus of at most 16, which differs between CPUs.
+ * The rest, the goodness without affinity, is the same on all CPUs, so tasks can be sorted by it.
  *
  * Data structures: one dispatch queue (DSQ) for each of 64 levels. The level of a waiting task is
  * its goodness without affinity. A bitmap records which levels may have tasks.
@@ -16,18 +16,20 @@
  * not beat the best task so far even with the full affinity bonus. If two tasks have the same
  * goodness, the key decides.
  * Tick: the running task's counter is decremented. At 0 the task loses the CPU.
- * Recalculation: every task is moved to its new level.
+ * Recalculation: when all runnable tasks have used up their ticks, all tasks get new ticks, and
+ * each waiting task is moved to its new level.
  * Locks: the lock of each DSQ. The bitmap needs none, because atomic instructions change it.
  *
- * Good for: what dss is good for, with more tasks.
+ * Good for: interactive tasks next to CPU-bound ones on few CPUs, with more tasks than dss can
+ * handle.
  * Bad for: many CPUs, because the locks of the levels are contended as much as one lock. A
  * recalculation sorts the whole queue again.
  * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers"
  * (2001).
  *
  * Known weakness: tasks that are bound to a CPU starve, as in dss.
- * Different here: as in dss. Each level is a DSQ with a lock of its own, instead of one lock for
- * all levels.
+ * Different here: realtime tasks are in a class above sched_ext, as in dss. Each level is a DSQ
+ * with a lock of its own, instead of one lock for all levels.
  */
 #include "include/one_queue.h"
 
@@ -101,7 +103,7 @@ static __always_inline void insert_waiting(struct task_struct *p, struct task_ct
 
 /*
  * Moves every task to its new level after a recalculation. Levels are visited from the highest
- * down, so a task that moves to a lower level is visited twice and stays there.
+ * down. A task that moves to a lower level is therefore visited a second time there, and stays.
  */
 static __noinline void sort_anew(void)
 {
@@ -174,10 +176,7 @@ static __noinline void look_through(s32 level, s32 cpu, u64 mm, struct choice *b
 	}
 }
 
-/*
- * Moves the task that the search found to this CPU. Returns false if another CPU has taken the
- * task.
- */
+/* Moves the best task of a search to this CPU. Returns false if another CPU has taken the task. */
 static __noinline bool take(struct choice *best)
 {
 	struct task_struct *p;

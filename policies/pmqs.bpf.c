@@ -2,22 +2,26 @@
 /*
  * pmqs: the pooled multi-queue scheduler, and its load balancers.
  *
- * This is mqs (mqs.bpf.c) within pools of neighbouring CPUs, which are small enough for a CPU to
- * compare all queues of its pool. Between pools, tasks move in two ways only: a woken task finds an
- * idle CPU elsewhere, or a load balancer moves it.
+ * Every CPU has a queue of its own and runs the task with the highest goodness, a value that grows
+ * with the ticks left of a task's quantum and with its priority (goodness.h). In mqs (mqs.bpf.c), a
+ * CPU compares its best task with the best tasks of all other queues. Here it does so only within
+ * its pool, a small group of neighbouring CPUs. Between pools, tasks move in two ways only: a woken
+ * task finds an idle CPU elsewhere, or a load balancer moves it.
  *
- * Data structures: those of mqs.
+ * Data structures: those of mqs, one dispatch queue (DSQ) for each CPU, which publishes the highest
+ * goodness of its waiting tasks.
  * Wake-up: the task takes its last CPU if that is idle, else an idle CPU of the pool, else any idle
- * CPU. If no CPU is idle, it preempts the running task of the pool with the lowest goodness
- * (dss.bpf.c), if that is lower than its own.
+ * CPU. If no CPU is idle, it preempts the running task of the pool with the lowest goodness, if
+ * that is lower than its own.
  * Dispatch: the CPU searches its own queue and then compares the best task there with the goodness
  * that the other queues of its pool publish.
- * Tick: as in mqs. If another task of the queue is overdue (see below), a turn of the usual length
- * also ends.
- * Balancers: IP moves a task at exec to the shortest queue. LBC, run by a timer, evens out all
- * queues. LBP, run by a timer, moves tasks between queues of different pools if a queue differs
- * from the average by more than a tolerance (balancer.h).
- * Locks: those of mqs.
+ * Tick: the running task's counter of ticks is decremented. At 0 the task loses the CPU. If another
+ * task of the queue is overdue (see below), the running task also loses the CPU after it has run
+ * for as long as a whole quantum.
+ * Balancers: IP (initial placement) moves a task at exec to the shortest queue. A timer runs LBC or
+ * LBP. LBC evens out all queues. LBP moves tasks between queues of different pools if a queue
+ * differs from the average by more than a tolerance (balancer.h).
+ * Locks: one lock for each queue, as in mqs. A CPU never waits for one.
  *
  * Good for: many CPUs, machines on which memory of another pool is far away, and loads that can be
  * scheduled without knowledge of the whole machine.
@@ -26,13 +30,13 @@
  * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers"
  * (2001).
  *
- * Different here: realtime tasks are in a class above sched_ext. A task that IP moves goes when its
- * CPU next schedules, which is at once. The max_wait_ms limit is an addition. When the tasks of one
- * pool have used up their quanta, the counters of all tasks are recalculated. A pool with little to
- * do thus prolongs the quanta in the other pools, in the original without limit, and tasks there
- * may wait very long. A task that has waited for max_wait_ms is overdue. It runs as soon as the
- * running task has had a turn of the usual length. Among overdue tasks, the one that has waited
- * longest runs first.
+ * Different here: realtime tasks are in a class above sched_ext. IP does not move a task within
+ * exec. It makes the CPU reschedule at once, and the task moves then. The limit max_wait_ms is an
+ * addition, for this reason: when the tasks of one pool have used up their quanta, the tasks of all
+ * pools get new ticks. A pool with little to do thus prolongs the quanta in the other pools. In the
+ * original this has no limit, so tasks there may wait very long. A task that has waited for
+ * max_wait_ms is overdue. It runs as soon as the running task has run for as long as a whole
+ * quantum. Among overdue tasks, the one that has waited longest runs first.
  */
 #include "include/goodness.h"
 #include "include/pass_on.h"
@@ -72,7 +76,7 @@ static __always_inline s32 pool_end(s32 cpu)
 	return end < (u32)nr_cpus ? end : nr_cpus;
 }
 
-/* Returns whether a task that has waited since a given time is overdue. */
+/* Returns whether a task that began to wait at time `since` is overdue. */
 static __always_inline bool overdue(u64 since)
 {
 	return max_wait_ms && scx_bpf_now() > since + (u64)max_wait_ms * 1000000;

@@ -88,8 +88,8 @@ static int end_slice(void *map, u32 *cpu, struct slice_end *end)
 }
 
 /*
- * Wakes an idle CPU if there is one. It does not matter which one, because all CPUs take their
- * tasks from the same queue.
+ * Wakes an idle CPU if there is one. Any idle CPU will do, because all CPUs take their tasks from
+ * the same queue.
  */
 s32 SCX_OP(rr_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {

@@ -28,8 +28,8 @@
  * Source: Steve Sistare, "Can better task stealing make Linux faster?" and "steal tasks to improve
  * CPU utilization" (2018).
  *
- * With steal=0 the policy is CFS of Linux 4.20. The source announced steal_llcs, steal_nodes,
- * idle_balance and idle_cores as future work.
+ * With steal=0 the policy is CFS of Linux 4.20. The parameters steal_llcs, steal_nodes,
+ * idle_balance and idle_cores are extensions that the source announced as future work.
  *
  * Different here: the kernel's realtime class, which is above sched_ext, schedules realtime tasks.
  * The source's bitmap of CPUs overloaded with realtime tasks is therefore missing. A slice has a

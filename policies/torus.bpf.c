@@ -20,13 +20,14 @@
  * neighbours. It pushes a waiting process to the first idle neighbour. If none is idle, it pushes
  * one to the neighbour with the lowest load, if that load is lower than its own by `margin`
  * percent.
- * Locks: the lock of each DSQ. A CPU takes another CPU's lock only to push a process there.
+ * Locks: the lock of each DSQ. A CPU acquires the lock of another CPU's DSQ only to push a process
+ * there.
  *
  * No CPU takes processes from others, and none looks further than its neighbours. All CPUs can
  * therefore never push to the same idle CPU at once. A process that is bound to one CPU (wired, in
  * Plan 9) never moves.
  *
- * Good for: many CPUs, and even run times of equal processes. No lock is shared by all CPUs.
+ * Good for: many CPUs, and equal run times of equal processes. No lock is shared by all CPUs.
  * Bad for: a load that starts in one corner of a large torus, because each check spreads it by one
  * neighbour only. A CPU may idle for up to check_period_ns while processes wait elsewhere.
  * Source: "Plan 9 multi-queue scheduler: stats and updates" (9atom, 2014).

@@ -189,9 +189,10 @@ void SCX_OP(windows_running, struct task_struct *p)
 	c->level = t->level;
 	/*
 	 * Preempts the thread if a thread of a higher level arrived while a realtime task ran here.
-	 * It does not do so while the local DSQ has tasks. These skipped ops.enqueue(), because
-	 * they are exiting or cannot migrate now, and the kernel runs them in turn without calling
-	 * ops.dispatch(). Each would be preempted before it makes progress.
+	 * The thread is not preempted while the local DSQ has other tasks. Those tasks skipped
+	 * ops.enqueue(), because they are exiting or cannot migrate now. The kernel runs them in
+	 * turn without calling ops.dispatch(), so each of them would be preempted before it makes
+	 * progress.
 	 */
 	if (c->ready >> (t->level & 15) >> 1 && !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL))
 		scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);
@@ -211,7 +212,7 @@ void SCX_OP(windows_stopping, struct task_struct *p, bool runnable)
 		c->running = false;
 }
 
-/* Ends the quantum, so the thread goes to the end of its level. */
+/* Called when a thread yields. Ends the quantum, so the thread goes to the end of its level. */
 bool SCX_OP(windows_yield, struct task_struct *p, struct task_struct *to)
 {
 	struct thread *t = thread_of(p);

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# fast.sh: builds the command with profile-guided optimisation (PGO). In a second, the result
-# simulates a third more time than a plain release build. The simulator's execution time is spread
-# over much code, so it profits everywhere from better decisions about inlining and branches.
+# fast.sh: builds the command with profile-guided optimisation (PGO). The resulting command
+# simulates about a third more time per second than a plain release build. No part of the simulator
+# dominates its execution time, so better decisions about inlining and branches help everywhere.
 #
 # fast.sh          builds target/fast/release/windtunnel
 # fast.sh bench    also builds the speed benchmark in this way, and runs it
@@ -35,9 +35,9 @@ sources() {
   rustc -V
 }
 
-# Runs the workloads from which the profile is recorded. A workload runs longer if its speed is more
-# important. They are a shared queue on many CPUs, the fair class, other policies, and chat, which
-# uses sockets.
+# Runs the workloads from which the profile is recorded: a shared queue on many CPUs, the fair
+# class, other policies, and chat, which uses sockets. A workload whose speed is more important runs
+# longer.
 train() {
   "$1" run vtime --machine "node:2 core:16 pu:2" --workload sleepers:n=1000,run=50us,sleep=50us --for 300ms
   "$1" run eevdf --machine "node:2 core:16 pu:2" --workload sleepers:n=1000,run=50us,sleep=50us --for 100ms
@@ -51,8 +51,8 @@ if [ "$(sources)" != "$(cat "$profile.of" 2>/dev/null)" ]; then
   build_with -Cprofile-generate="$raw"
   rm -rf "$raw"
   train "$CARGO_TARGET_DIR/release/windtunnel" >/dev/null
-  # The format of raw profiles depends on the version of LLVM. rustc may contain a newer LLVM than
-  # that of llvm-profdata.
+  # The format of raw profiles depends on the version of LLVM. The LLVM in rustc may be newer than
+  # llvm-profdata, which then cannot read them.
   if ! "$profdata" merge -o "$profile" "$raw"; then
     echo "fast.sh: $("$profdata" --version | grep -m1 version) cannot read what $(rustc -V) wrote: install that version's llvm" >&2
     exit 1

@@ -11,7 +11,10 @@
 # Two guests run at the same time, because the length of a load does not depend on the host's speed.
 # Other parts run alone, and only when they are named:
 #
-#   fidelity   Compares simulated and live results in exact time. Writes docs/fidelity.md.
+#   fidelity   Executes workloads in exact time, on one and on four CPUs, and simulates them. Writes
+#              docs/fidelity.md.
+#   fidelity-host
+#              Compares EEVDF on this host with its simulation, RUNS times (by default 5). Needs root.
 #   soak       Loads every policy for a long time while a mixed load runs, on a slow machine. Prints a
 #              table at the end (`make soak`).
 #   verifier   Loads every program of the sanitizer's tests. Writes crates/kernel/tests/verdicts.tsv.
@@ -113,11 +116,34 @@ for part in "${parts[@]}"; do
       [ -n "$only" ] || CLOCK=exact WORDS="parts=speed half=2" guest speed2 ;;
     fidelity)
       wait_for_guests
+      names=(${only//,/ })
+      [ -n "$only" ] || { names=(policies/*.bpf.c); names=("${names[@]##*/}"); names=(eevdf "${names[@]%.bpf.c}"); }
+      # Each of the two guests that run at once executes half of the policies.
+      half=$(((${#names[@]} + 1) / 2))
+      guests=()
       for cpus in 1 4; do
-        CPUS=$cpus CLOCK=exact WORDS="parts=fidelity only=$only" part "fidelity, $cpus CPUs" \
-          scripts/live/boot.sh $dir $initramfs fidelity$cpus >/dev/null
+        for from in 0 $half; do
+          of=("${names[@]:$from:$half}")
+          [ ${#of[@]} -gt 0 ] || continue
+          name=fidelity$cpus-$from
+          guests+=("$cpus CPU=$cpus=$dir/$name")
+          CPUS=$cpus CLOCK=exact LIMIT=1800 WORDS="parts=fidelity only=$(IFS=,; echo "${of[*]}")" guest "$name"
+        done
       done
-      scripts/live/fidelity.sh $dir docs/fidelity.md ;;
+      wait_for_guests
+      for guest in "${guests[@]}"; do
+        folder=${guest##*=}
+        rm -rf "$folder"
+        mkdir "$folder"
+        tar -C "$folder" -xzf "$folder.data" || failed+=("$folder.data")
+      done
+      # With POLICIES, only a part of the tables is measured, so the document stays as it is.
+      document=(--document docs/fidelity.md)
+      [ -z "$only" ] || document=()
+      part "fidelity, simulations" scripts/live/fidelity.py "${document[@]}" --rows $dir/fidelity.tsv "${guests[@]}" ;;
+    fidelity-host)
+      wait_for_guests
+      part fidelity-host scripts/live/fidelity-host.sh $dir "${RUNS:-5}" ;;
     soak)
       wait_for_guests
       CLOCK=slow LIMIT=${LIMIT:-36000} WORDS="parts=policies soak=1 only=$only seconds=${SECONDS_EACH:-120}" \

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # setup.sh [test] [live]: installs the missing packages that building and testing need on Debian 12.
-# With "test", also installs what make test needs; with "live", what make live-test needs.
+# With "test", also installs the packages for `make test`. With "live", also installs the packages
+# for `make live-test`.
 #
 # The script needs root or sudo, and asks no questions. If nothing is missing, it takes less than a
 # tenth of a second. It checks the Rust toolchain but does not install it.
@@ -17,11 +18,12 @@ packages=(
   gcc libc6-dev                # the linker that rustc calls
   libelf-dev zlib1g-dev pkg-config # libbpf, for make compat and the live command
   zstd xz-utils python3        # make compat: unpack kernel sources and images
+  python3-venv                 # make wheel: build and test the Python package
 )
 # make test operates the HTML report in a browser.
 [[ " $* " = *" test "* ]] && packages+=(chromium-headless-shell)
-# make live-test unpacks QEMU 10 beside the build. These packages have its libraries and the guest's
-# programs.
+# make live-test fetches QEMU 10 and unpacks it in the build directory. These packages contain the
+# libraries that it needs, and the programs of the guest.
 [[ " $* " = *" live "* ]] && packages+=(qemu-system-x86 busybox-static cpio binutils)
 
 missing=()

@@ -2,8 +2,9 @@
 //! Reads arbitrary bytes as BTF, and resolves CO-RE relocations with it. Reading, printing,
 //! computing sizes and resolving relocations must end with a result or an error.
 //!
-//! The first two bytes are the length of the object's types. The kernel's types follow after these
-//! types. If BTF can be read, writing it and reading it again must not change it.
+//! The first two bytes of the input are the length of the first BTF, which stands for the types of
+//! an object. The rest of the input is a second BTF, which stands for the types of a kernel. If BTF
+//! can be read, writing it and reading it again must not change it.
 #![no_main]
 
 use bpf::btf::Btf;
@@ -18,7 +19,7 @@ fuzz_target!(|bytes: &[u8]| {
     let (local, target) = rest.split_at(split);
     let Ok(local) = Btf::parse(local) else { return };
     let written = local.encode();
-    let again = Btf::parse(&written).expect("written");
+    let again = Btf::parse(&written).expect("BTF that was written can be read again");
     assert_eq!(again.encode(), written);
     for id in 0..local.len().min(64) {
         let _ = (local.size_of(id), local.c_name(id), local.c_definition(id));

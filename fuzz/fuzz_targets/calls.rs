@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Runs hostile policies. The input bytes control the generator of the policies: they decide which
-//! functions a policy calls, in which callbacks, and with which arguments.
+//! Runs hostile policies (schedulers for sched_ext). The input bytes control the generator of the
+//! policies: they decide which functions a policy calls, in which callbacks, and with which
+//! arguments.
 //!
-//! The sanitizer checks the policy. The interpreter and the JIT must end it with the same message,
-//! or neither of them ends it. The accounting of the machine must stay consistent. This target needs
-//! clang-19 to compile the policy's maps.
+//! The sanitizer checks every memory access and call of the policy. The interpreter and the JIT
+//! must agree: either both end the policy with the same message, or neither ends it. The accounting
+//! of the machine must stay consistent. This target needs clang-19 to compile the policy's maps.
 #![no_main]
 
 #[path = "../../crates/kernel/tests/integration/hostile/calls.rs"]
@@ -35,10 +36,10 @@ static OBJECT: LazyLock<Object> = LazyLock::new(|| {
         .arg(&out)
         .status()
         .expect("clang-19 is installed");
-    assert!(done.success());
-    let bytes = std::fs::read(&out).expect("an object");
+    assert!(done.success(), "clang-19 compiles {source:?}");
+    let bytes = std::fs::read(&out).expect("clang-19 has written the object");
     std::fs::remove_file(&out).expect("the compiled object can be removed");
-    Object::parse(&bytes, "hostile.bpf.o").expect("a BPF object")
+    Object::parse(&bytes, "hostile.bpf.o").expect("clang-19 writes a valid BPF object")
 });
 
 fn run(bytes: &[u8], engine: Engine) -> (String, Vec<Record>) {
@@ -47,7 +48,7 @@ fn run(bytes: &[u8], engine: Engine) -> (String, Vec<Record>) {
     let tasks = (0..3).fold(Tasks::default(), |tasks, i| {
         tasks.add(&format!("t{i}"), vec![op.clone(), sleep.clone(), op.clone()])
     });
-    let mut m = Machine::new(MachineSpec::smp(2), tasks.workload, 1).expect("a machine");
+    let mut m = Machine::new(MachineSpec::smp(2), tasks.workload, 1).expect("the machine and the workload are valid");
     m.sanitizer = true;
     let table = kfuncs::table(&m.spec.costs);
     let profile = Profile::default();

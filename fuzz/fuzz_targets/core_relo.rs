@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Uses arbitrary bytes as CO-RE relocations: type, access path and kind. The types are valid. Each
-//! relocation must be resolved or refused, with the same result every time.
+//! Uses arbitrary bytes as CO-RE relocations: type, access path and kind. The types to which they
+//! refer are those of a valid policy. Each relocation must be resolved or refused, with the same
+//! result every time.
 //!
 //! Two other targets test what this one does not: `btf` tests hostile types, and `object` tests
 //! hostile relocation records in an object. This target needs clang-19 to make the types.
@@ -25,10 +26,10 @@ static TYPES: LazyLock<Btf> = LazyLock::new(|| {
         .arg(&out)
         .status();
     assert!(done.is_ok_and(|done| done.success()), "clang-19 compiles {source:?}");
-    let bytes = std::fs::read(&out).expect("an object");
+    let bytes = std::fs::read(&out).expect("clang-19 has written the object");
     let _ = std::fs::remove_file(&out);
     let mut types = Object::parse(&bytes, "types.bpf.o")
-        .expect("a BPF object")
+        .expect("clang-19 writes a valid BPF object")
         .btf()
         .clone();
     types.index();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Uses arbitrary bytes as the decisions of a generator of random BPF programs. The JIT and the
-//! interpreter must execute each program with the same result.
+//! Generates random BPF programs. The input bytes decide which instructions a program has. The JIT
+//! and the interpreter must execute each program with the same result.
 #![no_main]
 
 #[path = "../../crates/bpf/tests/engine/random.rs"]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reads arbitrary text as a machine file. The result must be a machine or an error. Good seeds are
-//! machines/*.toml.
+//! Reads arbitrary text as a machine file, which describes the topology and the costs of a
+//! simulated machine. The result must be a machine or an error. Good seeds are machines/*.toml.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -26,7 +26,7 @@ fuzz_target!(|bytes: &[u8]| {
     // The object's own types are used as the kernel's types. Every relocation that is not damaged
     // can therefore be resolved.
     let target = Target::from_btf(object.btf().clone());
-    let region = Region::new().expect("64 GiB of addresses");
+    let region = Region::new().expect("the host has 128 GiB of free addresses");
     let Ok(image) = link(&object, &target, &region, 4) else {
         return;
     };

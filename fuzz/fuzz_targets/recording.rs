@@ -14,7 +14,7 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(recording) = trace::recording::read(text) {
         assert!(recording.records.is_sorted_by_key(|record| record.time));
         if let Ok(workload) = replay::from_records(&recording.records, "x.txt") {
-            workload.check().expect("replayed");
+            workload.check().expect("the workload of a replay is valid");
         }
     }
 });

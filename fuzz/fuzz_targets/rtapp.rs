@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reads arbitrary text as an rt-app file, and as the specification of a generator. The result must
-//! be a valid workload or an error. If a workload is written as an rt-app file, reading that file
-//! must give the same workload.
+//! Reads arbitrary text as a workload: first as the specification of a generator, then as an rt-app
+//! file. The result must be a valid workload or an error. If a workload is written as an rt-app
+//! file, reading that file must give the same workload.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -12,14 +12,14 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     };
     if let Ok(workload) = generator::generate(text) {
-        workload.check().expect("generated");
+        workload.check().expect("a generated workload is valid");
     }
     let Ok(workload) = rtapp::read(text, "x.json") else {
         return;
     };
-    workload.check().expect("read");
+    workload.check().expect("a workload that was read is valid");
     if let Ok(first) = to_rtapp_json(&workload) {
-        let again = rtapp::read(&first, "x.json").expect("written");
+        let again = rtapp::read(&first, "x.json").expect("a workload that was written can be read again");
         assert_eq!(to_rtapp_json(&again), Ok(first));
     }
 });

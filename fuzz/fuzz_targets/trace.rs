@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reads arbitrary bytes as a trace. The readers must return records or an error. If records are
-//! written and read again, they must be the same.
+//! Reads arbitrary bytes as a trace, a file of the events of a simulation. The readers must return
+//! records or an error. If records are written and read again, they must be the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -31,7 +31,8 @@ fuzz_target!(|bytes: &[u8]| {
     }
     for bytes in [bytes, &file] {
         if let Ok(reader) = Reader::new(bytes) {
-            // The end marker is missing or wrong. The test is only that reading stops.
+            // The end marker of the file is missing or wrong, so reading may fail. It must only
+            // stop.
             let _ = reader.map_while(Result::ok).count();
         }
     }

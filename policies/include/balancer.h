@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The load balancers of PMQS: IP, which places a task at exec, and LBC and LBP, which move waiting
- * tasks between queues when a timer expires.
+ * The load balancers of the pooled multi-queue scheduler (pmqs.bpf.c): IP (initial placement)
+ * places a task at exec, and a timer runs LBC or LBP, which move waiting tasks between queues.
  *
  * The load of a queue is the number of its tasks, including the running one. With
  * use_na_goodness=1, it is the sum of their goodness without the affinity bonus (goodness.h). A
@@ -56,7 +56,7 @@ struct {
 	__type(value, struct balance_timer);
 } balance_timers SEC(".maps");
 
-/* Returns how much a task adds to the load of its queue. */
+/* Returns the amount that a task adds to the load of its queue. */
 static __always_inline s64 weight_of(struct task_struct *p, struct task_ctx *t)
 {
 	return use_na_goodness ? na_goodness(p, t) : 1;
@@ -82,8 +82,9 @@ static __noinline s64 load_of(s32 cpu)
 }
 
 /*
- * Moves tasks from one queue to another until one of the queues is balanced, or until no further
- * move would bring their loads closer together. The average load is total / nr.
+ * Moves tasks from queue `from` to queue `to` until one of them is balanced, or until no further
+ * move would bring their loads closer together. `total` is the load of all queues, and `nr` the
+ * number of CPUs that are online, so the average load is total / nr.
  */
 static __noinline void move_tasks(s32 from, s32 to, s64 total, s64 nr)
 {

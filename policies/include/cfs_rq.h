@@ -14,7 +14,10 @@
 /* Domains of a CPU, from the smallest to the largest. */
 enum { CORE, LLC, NODE, MACHINE, LEVELS };
 
-/* Core, LLC and NUMA node of each CPU. A profile sets them. */
+/*
+ * Core, LLC and NUMA node of each CPU. A profile, a file with values for a policy's variables, sets
+ * them when the policy is loaded.
+ */
 const volatile u32 core_of[MAX_CPUS];
 const volatile u32 llc_of[MAX_CPUS];
 const volatile u32 node_of[MAX_CPUS];
@@ -126,7 +129,7 @@ static __always_inline s32 nr_running(u32 cpu)
 	return (c && c->running) + waiting(cpu);
 }
 
-/* Returns the CPU after `cpu` in next_of_core or next_of_llc. */
+/* Returns the CPU after `cpu` in a ring, which is next_of_core or next_of_llc. */
 static __always_inline u32 next_in(u32 *ring, u32 cpu)
 {
 	return ring[cpu & (MAX_CPUS - 1)];

@@ -3,10 +3,13 @@
  * The runqueue of a CPU in mqs and pmqs: a dispatch queue (DSQ) with the CPU's number as its ID, a
  * lock, and the values that other CPUs may read.
  *
- * Goodness is the value by which the policies choose tasks (goodness.h). Other CPUs read the
- * highest goodness, max_na_goodness, without the lock. They try to acquire the lock only to take a
- * task. No CPU ever waits for the lock. Even the CPU that owns the queue continues while another
- * CPU holds its lock. This is safe, because the lock of the DSQ keeps the queue consistent: if
+ * Goodness is the value by which the policies choose tasks (goodness.h). A task has a higher
+ * goodness on the CPU on which it ran last (affinity bonus). Goodness without this bonus,
+ * `na_goodness`, is the same on all CPUs. Other CPUs read the highest na_goodness of a queue
+ * without the lock. They try to acquire the lock only to take a task.
+ *
+ * No CPU ever waits for the lock. Even the CPU that owns the queue continues while another CPU
+ * holds its lock. This is safe, because the kernel's lock of the DSQ keeps the queue consistent: if
  * another CPU has taken a task, moving that task fails.
  */
 #ifndef CPU_QUEUE_H
@@ -14,7 +17,10 @@
 
 #include "goodness.h"
 
-/* Value of mq.curr_na_goodness while the CPU runs no task of the policy. No task has more. */
+/*
+ * Value of mq.curr_na_goodness while the CPU runs no task of the policy. Every task has a lower
+ * goodness, so no task tries to preempt.
+ */
 #define UNBEATABLE 0x7fff
 
 /*
@@ -30,7 +36,8 @@ struct mq {
 	/* Highest goodness without affinity among the waiting tasks. */
 	s32 max_na_goodness;
 	/*
-	 * Time of the last release. A CPU whose clock is behind this time treats the lock as held.
+	 * Time of the last release of the lock. In the simulator, the clock of another CPU may
+	 * still be behind this time. That CPU must treat the lock as held.
 	 */
 	u64 free_at;
 	/* 1 if the CPU runs a task of the policy, else 0. */
@@ -40,7 +47,7 @@ struct mq {
 	/* pmqs: time at which the turn of the running task began. */
 	u64 turn_since;
 	/*
-	 * pmqs: time since which the oldest waiting task has waited, as of the CPU's last search.
+	 * pmqs: time at which the oldest waiting task began to wait, as of the CPU's last search.
 	 */
 	u64 oldest_since;
 	/* Balancer: load of the queue. */
@@ -83,14 +90,17 @@ static __always_inline void unlock(struct mq *q)
 	__sync_fetch_and_add(&q->holders, -1);
 }
 
-/* Raises the published goodness of a queue if a task that enters the queue has more. */
+/*
+ * Raises the published goodness of a queue to `na`, the goodness of a task that enters the queue,
+ * if `na` is higher.
+ */
 static __always_inline void raise_max(struct mq *q, s32 na)
 {
 	if (q->max_na_goodness < na)
 		q->max_na_goodness = na;
 }
 
-/* Puts a task into the queue of a CPU. From now on, the task has the affinity bonus on that CPU. */
+/* Puts a task into the queue of a CPU. The affinity bonus of the task moves to that CPU. */
 static __always_inline void put_on(struct task_struct *p, struct task_ctx *t, s32 cpu, u64 enq_flags)
 {
 	struct mq *q = mq_of(cpu);
@@ -102,8 +112,8 @@ static __always_inline void put_on(struct task_struct *p, struct task_ctx *t, s3
 }
 
 /*
- * Publishes the goodness of the task that runs on its CPU (`running` is 1), or that the CPU runs no
- * task of the policy any more (0).
+ * Publishes what the CPU of task `p` runs: `p` with its goodness if `running` is 1, or no task of
+ * the policy if `running` is 0.
  */
 static __always_inline void show_running(struct task_struct *p, s32 running)
 {

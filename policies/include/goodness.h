@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Goodness, the value by which Linux 2.4 chose tasks, and the tick counters that it is computed
- * from, for policies with several queues. The head comment of dss.bpf.c gives the formula.
+ * Goodness, the value by which Linux 2.4 chose tasks, and the counters of ticks from which it is
+ * computed, for policies with several queues. A CPU runs the task with the highest goodness.
+ *
+ * The goodness of a task is 0 if its counter is 0. Otherwise it is the counter plus 20 less the
+ * nice value. On the CPU on which the task ran last, the task gets a bonus of 15 (affinity). It
+ * gets a bonus of 1 if the CPU has loaded its memory map, or if it is a kernel thread.
  *
  * The counter of a task is the number of ticks left of its quantum. When the counters of all tasks
  * that could run are 0, the counters of all tasks of the system are recalculated: counter = counter
@@ -22,9 +26,12 @@
 #define MAX_AFFINITY (PROC_CHANGE_PENALTY + 1)
 /* Tasks with a lower `prio` are realtime tasks. */
 #define MAX_RT_PRIO 100
-/* Goodness of running no task. */
+/* Value that stands for running no task. Every task has a higher goodness. */
 #define GOODNESS_IDLE (-1000)
-/* After this many recalculations without running, a counter no longer changes. */
+/*
+ * After this many recalculations, the counter of a task that does not run no longer changes. If a
+ * task has missed more of them, only this many are applied.
+ */
 #define MAX_MISSED 8
 
 /* Number of recalculations. */
@@ -36,8 +43,9 @@ u64 nr_recalculations;
 static u32 epoch;
 
 /*
- * Lowest and highest key that a task has in any queue. A woken task gets a key below `front`, so it
- * is first in its queue. A task whose quantum ends gets a key above `back`.
+ * Every queue is ordered by the keys of its tasks. `front` is the lowest and `back` the highest key
+ * of any task. A woken task gets a key below `front`, so it is first in its queue. A task whose
+ * quantum ends gets a key above `back`, so it is last.
  */
 static s64 front, back;
 
@@ -47,7 +55,7 @@ struct task_ctx {
 	s32 counter;
 	/* Number of the last recalculation that was applied to `counter`. */
 	u32 epoch;
-	/* Run time that does not amount to a whole tick yet. */
+	/* Run time, in ns, that does not amount to a whole tick yet. */
 	u64 owed_ns;
 	/* Key of the task in its queue. */
 	s64 place;
@@ -71,7 +79,10 @@ struct {
 
 /* State of one CPU. */
 struct cpu_ctx {
-	/* Memory map of the last task that had one, which stays loaded (active_mm). */
+	/*
+	 * Memory map of the last task that had one. It stays loaded while the CPU idles or runs a
+	 * kernel thread (active_mm in Linux).
+	 */
 	u64 mm;
 	/* Time at which the CPU last became idle. */
 	u64 idle_since;
@@ -247,7 +258,7 @@ void SCX_OP(goodness_runnable, struct task_struct *p, u64 enq_flags)
 		t->place = next_front();
 }
 
-/* Makes the next search skip the task, unless no other task can run. */
+/* Called when a task yields. Makes the next search skip the task, unless no other task can run. */
 bool SCX_OP(goodness_yield, struct task_struct *from, struct task_struct *to)
 {
 	struct task_ctx *t = task_ctx(from);
@@ -258,7 +269,7 @@ bool SCX_OP(goodness_yield, struct task_struct *from, struct task_struct *to)
 	return false;
 }
 
-/* Records since when a CPU is idle. */
+/* Records the time at which a CPU becomes idle. */
 void SCX_OP(goodness_update_idle, s32 cpu, bool idle)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
@@ -267,7 +278,10 @@ void SCX_OP(goodness_update_idle, s32 cpu, bool idle)
 		c->idle_since = scx_bpf_now();
 }
 
-/* Enqueues the tasks of a CPU's local DSQ again, because a realtime task takes the CPU. */
+/*
+ * Enqueues the tasks of a CPU's local dispatch queue (DSQ) again, because a realtime task takes the
+ * CPU.
+ */
 void SCX_OP(goodness_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
 	scx_bpf_reenqueue_local___v2___compat();

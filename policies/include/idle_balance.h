@@ -32,7 +32,10 @@ static __always_inline bool take(u32 from);
 /* Updates the bitmaps after a task moved between two queues. Defined by overloaded.h. */
 static __always_inline void moved(u32 from, u32 to);
 
-/* Updates the average idle period of a CPU. Called from ops.update_idle(). */
+/*
+ * Updates the average idle period of a CPU that becomes idle or busy. Called from
+ * ops.update_idle().
+ */
 static __always_inline void note_idle_time(struct cpu *c, bool idle)
 {
 	u64 now = bpf_ktime_get_ns();

@@ -4,9 +4,13 @@
  * created, enters the list when it wakes up, is chosen to run, leaves the list when it sleeps, and
  * exits.
  *
+ * The quantum of a task is a number of ticks. When all runnable tasks have used up their ticks, a
+ * recalculation gives them new ones. A task is identified by its slot, the index of its list node
+ * (run_list.h).
+ *
  * The policy that includes this header defines how a task is chosen and how its ticks are counted:
- * goodness(), choose() and the other functions that are only declared below. A task is identified
- * by its slot, the index of its list node (run_list.h).
+ * goodness(), choose() and the other functions that are only declared below. Goodness is the value
+ * by which a CPU compares tasks. It runs the task with the highest goodness.
  */
 #ifndef LIST_TASKS_H
 #define LIST_TASKS_H
@@ -16,7 +20,7 @@
 
 /* Goodness that a task gains on the CPU it ran on last. */
 #define PROC_CHANGE_PENALTY 15
-/* Goodness of running no task. */
+/* Value that stands for running no task. Every task has a higher goodness. */
 #define GOODNESS_IDLE (-1000)
 /* Highest number of calls of choose() in one ops.dispatch(). */
 #define MAX_TRIES 8
@@ -53,8 +57,8 @@ s32 SCX_OP(list_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 
 /*
  * Adds a woken or new task at the front of the list. Moves a task to the back at the end of its
- * quantum. A task that was preempted or that yielded keeps its place. Unless the task yielded, then
- * wakes or preempts the CPU that should run it.
+ * quantum. A task that was preempted or that yielded keeps its place. Then wakes or preempts the
+ * CPU that should run the task. For a task that yielded, no CPU is woken or preempted.
  */
 void SCX_OP(list_enqueue, struct task_struct *p, u64 enq_flags)
 {

@@ -32,8 +32,8 @@ struct load_history {
 };
 
 /*
- * Completes the periods that ended before `now`, and clears the entries of the buffer that are
- * reused.
+ * Completes the periods that ended before `now`, and clears the entries of the buffer that new
+ * periods reuse.
  */
 __noinline int load_end_periods(struct load_history *h, u64 now)
 {

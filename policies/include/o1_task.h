@@ -39,8 +39,8 @@ struct task_ctx {
 	/* Level of that array that the task enters next. */
 	u32 level;
 	/*
-	 * Whether ops.dispatch() has already chosen `array` and `level`, for the task that stops
-	 * running.
+	 * Whether ops.dispatch() has already chosen `array` and `level`. If so, ops.enqueue() does
+	 * not choose them again.
 	 */
 	bool placed;
 	/* Whether the task enters its level at the front. */
@@ -72,7 +72,10 @@ static __always_inline struct prio_node *prio_node_of(struct task_struct *p)
 	return t ? &t->node : NULL;
 }
 
-/* Returns true, because this policy pulls a task even if its data is still in a cache. */
+/*
+ * Returns whether the balancer may pull a task. It always may, because o1 ignores whether the data
+ * of the task is still in a cache.
+ */
 static __always_inline bool may_pull(struct prio_rq *to, struct prio_node *node)
 {
 	return true;

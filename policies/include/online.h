@@ -15,8 +15,8 @@
  *   therefore inserts that task without a kick.
  * - An offline CPU in the idle mask. The mask can contain an offline CPU, because the CPU goes idle
  *   before it is gone. A policy that only reads the mask must also check is_online(). A policy that
- *   claims idle CPUs with scx_bpf_pick_idle_cpu() gets the offline CPU at most once. In that case
- *   it wakes no CPU.
+ *   claims idle CPUs with scx_bpf_pick_idle_cpu() gets the offline CPU at most once, because a
+ *   claim removes the CPU from the mask. For that one task, it wakes no CPU.
  */
 #ifndef ONLINE_H
 #define ONLINE_H
@@ -24,11 +24,11 @@
 #include "cpu_array.h"
 
 /*
- * Which CPUs are offline. Every wake-up reads this state and it rarely changes, so it has cache
- * lines of its own.
+ * Records which CPUs are offline. Every wake-up reads this state, and it rarely changes, so it
+ * shares no cache line with other variables.
  */
 static struct {
-	/* Whether a CPU is offline or has been offline since the policy was loaded. */
+	/* Whether any CPU has been offline at some time since the policy was loaded. */
 	bool any;
 	/* Whether each CPU is offline. */
 	bool cpus[MAX_CPUS];

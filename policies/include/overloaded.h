@@ -13,7 +13,7 @@
 
 /* Counters, in this order: tasks stolen from overloaded CPUs, bits set, and bits cleared. */
 u64 nr_stolen, nr_set, nr_cleared;
-/* Number of LLCs, and the NUMA node of each. */
+/* Number of LLCs, and the NUMA node of each LLC. */
 static u32 nr_groups, node_of_group[SPARSE_GROUPS];
 
 /* Returns the index of a CPU's bitmap, which is the number of its LLC. */
@@ -24,7 +24,7 @@ static __always_inline u32 group_of(u32 cpu)
 
 /*
  * Updates the bit of a CPU. `coming` is the number of tasks that the kernel is about to insert into
- * its queue.
+ * the CPU's queue.
  */
 static __always_inline void update_overloaded_with(struct cpu *c, u32 cpu, s32 coming)
 {

@@ -20,8 +20,8 @@ u64 nr_passed_on;
 
 /*
  * Moves all tasks of a DSQ to the global DSQ, which every CPU checks first, and wakes idle CPUs for
- * them. Called from ops.cpu_offline(), and from ops.dispatch() if tasks are left that
- * scx_bpf_dsq_move_to_local() did not take.
+ * them. Called from ops.cpu_offline(). Also called from ops.dispatch() if
+ * scx_bpf_dsq_move_to_local() left tasks in the queue because this CPU may not take them.
  */
 static __noinline int pass_on(u64 dsq)
 {

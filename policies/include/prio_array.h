@@ -4,7 +4,7 @@
  *
  * An array has one FIFO dispatch queue (DSQ) for each level, and a bitmap of the levels that may
  * have tasks. The CPU finds the best level by a bit search, and swaps the arrays by changing an
- * index. Neither takes longer with more tasks.
+ * index. Neither operation takes longer with more tasks.
  *
  * A CPU that adds a task to a level sets the level's bit. Only the CPU that owns the array clears
  * bits. When it finds the best level empty, it clears the bit and then checks the level again, so a
@@ -48,7 +48,7 @@ struct prio_rq {
 	bool allowed;
 	/* Whether the next ops.dispatch() should move the running task to another CPU. */
 	bool push;
-	/* Whether a task of this CPU, and not an interrupt, is waking others. */
+	/* Whether a task on this CPU, and not an interrupt, is waking other tasks. */
 	bool waking;
 	/* Average of the load over some ticks, in a unit that the policy chooses. */
 	u32 load_avg;
@@ -66,17 +66,18 @@ PRIO_RQS(prio_rq)
 /* The part of a task's state that the arrays need. */
 struct prio_node {
 	/*
-	 * 1 + the CPU that counts the task in nr_queued, or 0. Changed atomically, because other
-	 * CPUs take tasks.
+	 * 1 + the CPU that counts the task in nr_queued, or 0 if no CPU does. Changed atomically,
+	 * because other CPUs take tasks.
 	 */
 	u32 counted;
 	/*
-	 * Time at which the task last ran, for policies that keep tasks whose data is in the cache.
+	 * Time at which the task last ran. Some policies do not pull a task that ran recently,
+	 * because its data is still in the cache.
 	 */
 	u64 ran_at;
 };
 
-/* Number of swaps of active and expired array. */
+/* Number of times that a CPU swapped its active and expired arrays. */
 u64 nr_swaps;
 
 /* Returns the ID of a level's DSQ. */
@@ -128,7 +129,7 @@ static __always_inline void prio_removed(struct prio_node *node)
 
 /*
  * Updates nr_queued of both CPUs after a task has moved to the arrays of another CPU. Called from
- * ops.dispatch(). If a third CPU has already taken the task, neither of the two counts it.
+ * ops.dispatch(). If a third CPU has already taken the task, neither of the two CPUs counts it.
  */
 static __always_inline void prio_moved(struct prio_rq *from_rq, s32 from, struct prio_rq *to_rq, s32 to, struct prio_node *node)
 {
@@ -196,8 +197,8 @@ static __always_inline void prio_swap(struct prio_rq *rq)
 #define PRIO_AGAIN 2
 
 /*
- * Makes one attempt of prio_pick(). Returns the same values, or PRIO_AGAIN after a swap or if
- * another CPU took the task.
+ * Makes one attempt to pick a task for prio_pick(). Returns the result of prio_pick(), or
+ * PRIO_AGAIN if the arrays were swapped or another CPU took the task.
  */
 static __always_inline s32 prio_try(struct prio_rq *rq, s32 cpu, bool prev, u32 prev_array, u32 prev_level, bool prev_first)
 {
@@ -255,7 +256,7 @@ static __always_inline bool is_child_of(struct task_struct *p, struct task_struc
 
 /*
  * Moves the tasks of all levels away (pass_on.h). Includes levels whose bits are clear, because a
- * bit is set only after the task has been added.
+ * CPU that pulls a task adds it to a level before it sets the level's bit.
  */
 static __always_inline void pass_on_all(s32 cpu)
 {

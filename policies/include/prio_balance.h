@@ -3,7 +3,7 @@
  * A simple load balancer for priority arrays (prio_array.h), which treats all CPUs as equally near.
  *
  * A CPU pulls tasks of the expired array before those of the active array, because expired tasks
- * have not run for longer. Within an array, it starts at the best level.
+ * ran less recently. Within an array, it starts at the best level.
  */
 #ifndef PRIO_BALANCE_H
 #define PRIO_BALANCE_H
@@ -97,8 +97,8 @@ static __always_inline bool may_pull(struct prio_rq *to, struct prio_node *node)
 
 /*
  * Moves up to `budget` tasks from a level of another CPU's array to the same level of this CPU's
- * expired array. Returns their number. The function is global, so the verifier checks it only once.
- * Otherwise it would check it for every value of `budget`.
+ * expired array. Returns their number. The function is global, so the verifier checks it only once,
+ * and not for every value of `budget`.
  */
 __noinline u32 pull_level(s32 cpu, s32 from, u32 array, u32 level, u32 budget)
 {
@@ -157,7 +157,7 @@ static __always_inline u32 pull_to_array(s32 cpu, s32 from, u32 budget)
 	return pulled;
 }
 
-/* Length of a tick, unless the policy defines another one. */
+/* Length of a tick in ns, unless the policy defines another one. */
 #ifndef TICK_NS
 #define TICK_NS 1000000
 #endif

@@ -3,11 +3,11 @@
  * Load balancing of priority arrays (prio_array.h) in two domains, as in Linux 2.6.22: the group of
  * a CPU, and the machine.
  *
- * A CPU has a current load, 128 for each task, and a load average. A busy CPU takes the smaller of
- * these values for the other CPUs and the larger one for itself, so a short peak moves no task. A
- * task that ran recently is not pulled, because its data is in the cache of its CPU. If balancing
- * fails repeatedly because of such tasks, they may be pulled. If it still fails, the CPU requests
- * the running task of the busiest CPU.
+ * A CPU has a current load, 128 for each task, and a load average. A busy CPU that compares itself
+ * with others uses the larger of the two values as its own load, and the smaller one as the load of
+ * each other CPU, so a short peak moves no task. A task that ran recently is not pulled, because
+ * its data is in the cache of its CPU. If balancing fails repeatedly because of such tasks, they
+ * may be pulled. If it still fails, the CPU requests the running task of the busiest CPU.
  *
  * Simplified: balancing over the machine compares CPUs instead of groups, and the load is the
  * number of tasks instead of their weight.
@@ -44,7 +44,10 @@ bool wake_affine PARAM("0..1: whether a woken task may go to the CPU of its wake
  * were bound or had run recently, and requests for the running task of another CPU.
  */
 u64 nr_balanced, nr_failed, nr_active;
-/* Whether there are several groups. With one group, there is no separate domain for the machine. */
+/*
+ * Whether there are several groups. If there is only one group, only that group is balanced,
+ * because the machine has the same CPUs.
+ */
 static bool grouped;
 
 /* State of a CPU's balancing in one domain. */
@@ -70,7 +73,10 @@ struct {
 	__type(value, struct domains);
 } domains SEC(".maps");
 
-/* State of the CPU that balances. */
+/*
+ * Why a CPU balances: at an interval while it is busy, at an interval while it is idle, or because
+ * it is about to idle.
+ */
 enum why { BUSY, IDLE, NEWLY_IDLE };
 
 /*

@@ -3,10 +3,12 @@
  * The search for the task to run in mqs and pmqs: first in the CPU's own queue, then among the
  * other queues, by the goodness that they publish.
  *
- * Goodness is the value by which tasks are chosen (goodness.h). The policy defines the pool of a
- * CPU, the CPUs whose queues it reads, and when a task is overdue, which means that it has waited
- * too long. Large functions are global, because the verifier checks a global function only once,
- * instead of at every call.
+ * Goodness is the value by which tasks are chosen (goodness.h). A part of a task's goodness, the
+ * affinity bonus, counts only on the CPU on which the task ran last. Queues publish goodness
+ * without this bonus (`na`), because other CPUs read it. The policy defines the pool of a CPU,
+ * which is the set of CPUs whose queues it reads. The policy also defines when a task is overdue,
+ * which means that it has waited too long. Large functions are global, because the verifier checks
+ * a global function only once, instead of at every call.
  */
 #ifndef QUEUE_CHOICE_H
 #define QUEUE_CHOICE_H
@@ -36,7 +38,7 @@ u64 nr_examined;
 static s32 pool_begin(s32 cpu);
 /* Returns the CPU after the last one of a CPU's pool. Defined by the policy. */
 static s32 pool_end(s32 cpu);
-/* Returns whether a task that has waited since a given time is overdue. Defined by the policy. */
+/* Returns whether a task that began to wait at time `since` is overdue. Defined by the policy. */
 static bool overdue(u64 since);
 
 /* Result of a search. */
@@ -50,9 +52,9 @@ struct scan {
 	 * the highest.
 	 */
 	s32 first, second, first_pid;
-	/* Time since which the oldest waiting task has waited. */
+	/* Time at which the oldest waiting task began to wait. */
 	u64 oldest_since;
-	/* Time since which the best task has waited if it is overdue, else ~0. */
+	/* Time at which the best task began to wait if it is overdue, else ~0. */
 	u64 overdue_since;
 };
 /* Initial value for a search for a task that is better than `goodness`. */
@@ -61,7 +63,7 @@ struct scan {
 
 /*
  * Searches a queue for a task whose goodness on `cpu` exceeds s->best. The affinity bonus counts
- * only in the CPU's own queue.
+ * only in the CPU's own queue. `mm` is the memory map that is loaded on the CPU.
  */
 __noinline int scan(s32 queue, s32 cpu, u64 mm, struct scan *s)
 {
@@ -109,7 +111,8 @@ __noinline int scan(s32 queue, s32 cpu, u64 mm, struct scan *s)
 }
 
 /*
- * Moves the task that a search found to this CPU. Returns false if another CPU has taken the task.
+ * Moves the task with a given pid, which a search found, from a queue to this CPU. Returns false if
+ * another CPU has taken the task.
  */
 __noinline bool take(s32 queue, s32 pid)
 {

@@ -51,9 +51,13 @@ static __always_inline s32 find_idle(struct task_struct *p, s32 begin, s32 end, 
 
 /*
  * Finds a CPU whose running task the woken task should preempt, because the goodness of the woken
- * task is higher by more than 1. Tries the CPUs in the pool of `home` in ascending order of the
- * goodness without affinity bonus of their running tasks. Skips a CPU whose queue is locked or has
- * changed. Returns -1 if there is none.
+ * task is higher by more than 1. Returns -1 if there is none.
+ *
+ * Tries the CPUs in the pool of `home`, the CPU in whose queue the task would wait. They are tried
+ * in ascending order of the goodness that they publish for their running tasks. On CPUs other than
+ * `home`, PROC_CHANGE_PENALTY is added, because the running task has this affinity bonus there and
+ * the woken task does not. Skips a CPU whose queue is locked, or where the exact comparison shows
+ * that the woken task does not preempt.
  */
 static __always_inline s32 lowest_beaten(struct task_struct *p, struct task_ctx *t, s32 home)
 {

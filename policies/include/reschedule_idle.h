@@ -2,9 +2,9 @@
 /*
  * Choice of a CPU for a woken task, as in reschedule_idle() of Linux 2.4 and 2.5.
  *
- * The choice depends on which task each CPU runs and since when it is idle. The callbacks in this
- * header keep this state up to date. The policy defines goodness(). A task is identified by its
- * slot, the index of its list node (run_list.h).
+ * The choice depends on the task that each CPU runs, and on the time at which each idle CPU became
+ * idle. The callbacks in this header keep this state up to date. The policy defines goodness(). A
+ * task is identified by its slot, the index of its list node (run_list.h).
  */
 #ifndef RESCHEDULE_IDLE_H
 #define RESCHEDULE_IDLE_H
@@ -15,7 +15,10 @@
 
 /* State of one CPU. */
 struct cpu_ctx {
-	/* Memory map of the last task that had one, which stays loaded (active_mm). */
+	/*
+	 * Memory map of the last task that had one. It stays loaded while the CPU idles or runs a
+	 * kernel thread (active_mm in Linux).
+	 */
 	u64 mm;
 	/* Time at which the CPU last became idle. */
 	u64 idle_since;
@@ -108,7 +111,7 @@ void SCX_OP(list_stopping, struct task_struct *p, bool runnable)
 	cpu_ctx(scx_bpf_task_cpu(p))->curr = HEAD;
 }
 
-/* Records whether the CPU is idle and since when. */
+/* Records whether the CPU is idle, and the time at which it became idle. */
 void SCX_OP(list_update_idle, s32 cpu, bool idle)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);

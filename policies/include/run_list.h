@@ -41,7 +41,7 @@ struct node {
 	s32 pid;
 	/* Address of the memory map, 0 for a kernel thread. */
 	u64 mm;
-	/* Run time that does not amount to a whole tick yet. */
+	/* Run time, in ns, that does not amount to a whole tick yet. */
 	u32 owed_ns;
 	/* Whether the task is in the list. */
 	bool queued;
@@ -49,7 +49,7 @@ struct node {
 	bool yielded;
 	/* Whether its quantum has ended since it last got the CPU. */
 	bool expired;
-	/* Whether some CPU is not allowed for the task. allowed[] then has the task's mask. */
+	/* Whether the task may not run on some CPU. If so, allowed[] has its affinity mask. */
 	bool bound;
 	/*
 	 * Linux 2.5.2-pre: ticks left. In that kernel's task_struct, this field was in the cache
@@ -61,7 +61,8 @@ struct node {
 } __attribute__((aligned(64)));
 
 /*
- * All nodes. The tag makes the simulator treat a node like a task_struct when it models the caches.
+ * All nodes. The tag makes the windtunnel simulator treat a node like a task_struct when it models
+ * which cache lines a CPU has to fetch.
  */
 static struct node nodes[MAX_TASKS] __attribute__((btf_decl_tag("task_struct")));
 /* Affinity masks of bound tasks. */

@@ -42,7 +42,10 @@ typedef _Bool bool;
 #define __type(name, val) typeof(val) *name
 #define __array(name, val) typeof(val) *name[]
 
-/* Unit, range and meaning of a parameter, which `windtunnel policy show` prints. */
+/*
+ * Marks a global variable as a parameter. The text gives its unit, range and meaning, which
+ * `windtunnel policy show` prints.
+ */
 #define PARAM(text) __attribute__((btf_decl_tag("param: " text)))
 
 enum {
@@ -308,8 +311,9 @@ struct scx_bpf_dsq_insert_vtime_args {
 bool __scx_bpf_dsq_insert_vtime(struct task_struct *p, struct scx_bpf_dsq_insert_vtime_args *args) __ksym __weak;
 
 /*
- * Newer variants of kfuncs under their usual names. They are macros instead of inline functions, so
- * an error message shows the source line of the call.
+ * The names by which policies call the newest variants of three kfuncs. They are macros instead of
+ * inline functions, so that an error message shows the line of the policy that calls the kfunc, not
+ * a line of this header.
  */
 #define scx_bpf_dsq_insert(p, dsq_id, slice, enq_flags) scx_bpf_dsq_insert___v2___compat(p, dsq_id, slice, enq_flags)
 #define scx_bpf_dsq_move_to_local(dsq_id) scx_bpf_dsq_move_to_local___v2___compat(dsq_id, 0)
@@ -323,7 +327,7 @@ bool __scx_bpf_dsq_insert_vtime(struct task_struct *p, struct scx_bpf_dsq_insert
 		__scx_bpf_dsq_insert_vtime(__p, &__args);                                              \
 	})
 
-/* BPF helpers, by their numbers in include/uapi/linux/bpf.h. */
+/* BPF helpers. The address of a helper is its number in include/uapi/linux/bpf.h. */
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static long (*const bpf_map_update_elem)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
 static long (*const bpf_map_delete_elem)(void *map, const void *key) = (void *)3;
@@ -370,7 +374,10 @@ static long (*const bpf_timer_cancel)(struct bpf_timer *timer) = (void *)172;
 #define ___CTX_(n, ...) ___CTX__(n, ##__VA_ARGS__)
 #define ___UNPACK_CTX(...) ___CTX_(___NARGS(__VA_ARGS__), ##__VA_ARGS__)
 
-/* Define a callback, a callback that may sleep, and the callback table of a policy. */
+/*
+ * SCX_OP defines a callback, SCX_OP_SLEEPABLE defines a callback that may sleep, and SCX_OPS
+ * defines the table of a policy's callbacks.
+ */
 #define SCX_OP(name, args...) SEC("struct_ops/" #name) BPF_PROG(name, ##args)
 #define SCX_OP_SLEEPABLE(name, args...) SEC("struct_ops.s/" #name) BPF_PROG(name, ##args)
 #define SCX_OPS(ops_name, ...) SEC(".struct_ops.link") struct sched_ext_ops ops_name = { __VA_ARGS__ }
@@ -384,8 +391,8 @@ static long (*const bpf_timer_cancel)(struct bpf_timer *timer) = (void *)172;
 	})
 
 /*
- * Works like for (i = start; i < end; i++). It is an iterator, so the verifier checks the body
- * without simulating every iteration.
+ * Works like for (i = start; i < end; i++). It uses the kernel's iterator over numbers, so the
+ * verifier does not have to simulate every iteration.
  */
 #define bpf_for(i, start, end)                                                                     \
 	for (struct bpf_iter_num ___it __attribute__((aligned(8), cleanup(bpf_iter_num_destroy))), \

@@ -102,7 +102,10 @@ static __always_inline s32 wake_affine(s32 this_cpu, s32 prev_cpu, bool sync)
 	return (here - sync + 1) * 100 < (nr_running(prev_cpu) - 1) * 108 ? this_cpu : prev_cpu;
 }
 
-/* Claims a CPU for the task if the CPU is idle and the task may run there. */
+/*
+ * Claims a CPU for the task if the CPU is idle and the task may run there. A claim removes the CPU
+ * from the kernel's idle mask, so no other wake-up selects the CPU. Returns whether it succeeded.
+ */
 static __always_inline bool claim(struct task_struct *p, s32 cpu)
 {
 	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && scx_bpf_test_and_clear_cpu_idle(cpu);

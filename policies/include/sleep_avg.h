@@ -4,10 +4,10 @@
  *
  * A task earns credit while it sleeps and spends it while it runs. A task with full credit, one
  * second of sleep, gains five priority levels, and a task without credit loses five. The more
- * credit a task has, the more slowly it spends it. If the task sleeps for at least an eighth of its
- * run time, it keeps its credit. If it sleeps less, it loses all of it. The wait for the CPU after
- * a wake-up counts as sleep, too: in full if an interrupt woke the task, but only 30 % of it if
- * another task did.
+ * credit a task has, the more slowly it spends it. A task that repeatedly sleeps for at least an
+ * eighth of its run time keeps its credit. A task that sleeps less loses all of it over time. The
+ * wait for the CPU after a wake-up counts as sleep, too: in full if an interrupt woke the task, but
+ * only 30 % of it if another task did.
  */
 #ifndef SLEEP_AVG_H
 #define SLEEP_AVG_H
@@ -26,8 +26,8 @@
 /* Percentage of the wait for the CPU that is credited if another task woke the sleeper. */
 #define ON_RUNQUEUE_WEIGHT 30
 /*
- * Shortest turn of an interactive task while others of its level wait, divided by the number of
- * CPUs, in ns.
+ * Factor of the turns that interactive tasks of one level take, in ns. The shortest turn is this
+ * value times the number of CPUs.
  */
 #define MIN_TIMESLICE (5 * MS)
 

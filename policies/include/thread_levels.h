@@ -26,8 +26,8 @@ const volatile u64 quantum_ns PARAM("ns, 1000000..10000000000: quantum of a thre
 const volatile u64 lift_period_ns PARAM("ns, 1000000..100000000000: period of the balance set manager, which lifts starved threads") = 1000000000;
 const volatile u64 wait_charge_ns PARAM("ns, 0..1000000000: part of the quantum that a wait costs; by default a third of a clock interval") = 5208333;
 /*
- * By default, 300 clock intervals of 10 ms. The manager runs every second, so a starved thread is
- * lifted every 4 s.
+ * The default is 300 clock intervals of 10 ms. The balance set manager runs every second, so a
+ * starving thread is lifted every 4 s.
  */
 u64 starved_ns PARAM("ns, 1000000..1000000000000: time that a thread is ready before it is lifted") = 3000000000;
 u64 lift_quantum_ns PARAM("ns, 1000000..10000000000: quantum of a lifted thread") = 62500000;
@@ -44,7 +44,7 @@ struct thread {
 	u64 ready_since;
 	/* Time up to which the running thread has been charged. */
 	u64 running_since;
-	/* Rest of the quantum, in ns. */
+	/* Part of the quantum that is left, in ns. */
 	s64 left;
 	/* Current level. */
 	u32 level;

@@ -39,8 +39,8 @@ struct task_ctx {
 	/* Level of that array that the task enters next. */
 	u32 level;
 	/*
-	 * Whether ops.dispatch() has already chosen `array` and `level`, for the task that stops
-	 * running.
+	 * Whether ops.dispatch() has already chosen `array` and `level`. If so, ops.enqueue() does
+	 * not choose them again.
 	 */
 	bool placed;
 	/* Whether the task enters its level at the front. */

@@ -3,14 +3,15 @@
  * Boosts for woken threads, which depend on the event that ended their wait. A boost is a number of
  * priority levels (thread_levels.h).
  *
- * BPF programs are attached to the entry and exit of the kernel functions that wake threads. A
- * wake-up on the same CPU between entry and exit of a function has the cause that belongs to the
- * function. Disk waits are an exception: they are recognised by the state of the sleeping thread.
+ * BPF programs are attached to the entry and exit of the kernel functions that wake threads. Each
+ * function stands for a cause. A wake-up that happens on the same CPU between entry and exit of the
+ * function has this cause. Disk waits are an exception: they are recognised by the state of the
+ * sleeping thread.
  *
  * The programs for input devices (input_wakes and input_woke on input_event()) and sound
  * (sound_wakes and sound_woke on snd_pcm_period_elapsed()) are not attached by default. Sound is a
- * module that may be missing, and the simulated machine has neither. A profile or a loader can
- * attach them.
+ * module that may be missing, and the simulated machine has neither. A profile (a file with
+ * settings for a policy) or a loader can attach them.
  */
 #ifndef WAIT_CAUSES_H
 #define WAIT_CAUSES_H
@@ -25,9 +26,9 @@ u32 boost_input PARAM("levels, 0..15: boost after input from the keyboard or mou
 u32 boost_sound PARAM("levels, 0..15: boost after a sound device requested data") = 8;
 
 /*
- * Sets the boost for the next wake-ups on this CPU, or ends it if `boost` is 0. If such functions
- * are nested, for example a pipe function within a socket function, the boost of the outer one
- * stays.
+ * Sets the boost for the next wake-ups on this CPU, or ends it if `boost` is 0. If the traced
+ * functions are nested, for example a pipe function within a socket function, the boost of the
+ * outer function stays.
  */
 static __always_inline int cause(u32 boost)
 {

@@ -21,14 +21,16 @@ flags=(-g -O2 -mcpu=v3 -mlittle-endian -D__TARGET_ARCH_x86 -fms-extensions -Wno-
 system=(-idirafter "$(clang-19 -print-resource-dir)/include" -idirafter /usr/include/x86_64-linux-gnu
   -idirafter /usr/include)
 
-# Compilations run in the background, where a variable would be lost.
+# Compilations run in background processes, which cannot set a variable of this script. A failure is
+# therefore recorded as a file.
 failed=$dir/objects/failed
 fail() {
   echo "compat: $1" >&2
   : >"$failed"
 }
 
-# background COMMAND...: runs it in the background, as many at once as there are CPUs.
+# background COMMAND...: runs COMMAND in the background. If as many commands are running as there
+# are CPUs, waits for one of them first.
 background() {
   while [ "$(jobs -pr | wc -l)" -ge "$(nproc)" ]; do wait -n; done
   "$@" &

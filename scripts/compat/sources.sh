@@ -100,7 +100,8 @@ vmlinux() {
   rm -rf "$dir/apt/image" "$dir/apt/vmlinux"
 }
 
-# The network and the unpacking of the kernel's sources each leave a CPU idle.
+# The crates are fetched in the background, because fetching them and unpacking the kernel's sources
+# each leave a CPU idle.
 trap wait EXIT
 crates &
 linux

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # boot.sh DIR INITRAMFS NAME: boots the kernel DIR/vmlinux in QEMU. Prints the guest's console, and
-# writes it to DIR/NAME.log. The exit status is that of the test that runs in the guest.
+# writes it to DIR/NAME.log. The guest's second serial port is the file DIR/NAME.data. The exit status
+# is that of the test that runs in the guest.
 #
 # KVM is not available everywhere, so QEMU emulates the CPUs. The environment variable CLOCK selects
 # how time passes in the guest:
@@ -54,7 +55,7 @@ fi
 for try in 1 2; do
   nice timeout --foreground "${LIMIT:-900}" "$dir/qemu-system-x86_64" -nodefaults -no-user-config -no-reboot -display none -monitor none \
     -machine q35 "${how[@]}" -cpu Nehalem "${shape[@]}" \
-    -kernel "$dir/vmlinux" -initrd "$initramfs" -append "console=ttyS0 $words ${WORDS:-}" -serial stdio \
+    -kernel "$dir/vmlinux" -initrd "$initramfs" -append "console=ttyS0 $words ${WORDS:-}" -serial stdio -serial "file:$dir/$name.data" \
     </dev/null | tee "$dir/$name.log"
   status=$(sed -n 's/^RESULT \([0-9]*\).*/\1/p' "$dir/$name.log" | tail -1)
   [ -n "$status" ] && exit "$status"

@@ -12,7 +12,7 @@ static volatile u64 opaque_zero;
 /* A pointer to a numeric address. The compiler does not know where it points. */
 #define AT(address) ((volatile u64 *)OPAQUE(address))
 
-/* An xorshift random number generator. With it, an attack does something else in each call. */
+/* An xorshift random number generator. An attack uses it to act differently in each call. */
 static u64 random_state = 88172645463325252ULL;
 static __always_inline u64 next_random(void)
 {

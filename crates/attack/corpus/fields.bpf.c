@@ -5,8 +5,8 @@
  * p->scx.disallow.
  *
  * Each ATTACK line below names an attack, which a macro of the same name selects, and how the
- * attack must end. The text after "checked:" applies to runs with the sanitizer. "ends" allows
- * every end (see ../src/corpus.rs).
+ * attack must end. The text after "checked:" applies to runs with the sanitizer (--check). "ends"
+ * allows every end (see ../src/corpus.rs).
  *
  * ATTACK flags_zero ends; checked: ejected ""
  * ATTACK flags_queued ends; checked: ejected ""

@@ -4,8 +4,8 @@
  * flags.
  *
  * Each ATTACK line below names an attack, which a macro of the same name selects, and how the
- * attack must end. The text after "checked:" applies to runs with the sanitizer. "ends" allows
- * every end (see ../src/corpus.rs).
+ * attack must end. The text after "checked:" applies to runs with the sanitizer (--check). "ends"
+ * allows every end (see ../src/corpus.rs).
  *
  * ATTACK dsq_missing ejected "DSQ"
  * ATTACK dsq_invalid ends

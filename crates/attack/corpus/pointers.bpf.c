@@ -4,8 +4,8 @@
  * functions.
  *
  * Each ATTACK line below names an attack, which a macro of the same name selects, and how the
- * attack must end. The text after "checked:" applies to runs with the sanitizer. "ends" allows
- * every end (see ../src/corpus.rs).
+ * attack must end. The text after "checked:" applies to runs with the sanitizer (--check). "ends"
+ * allows every end (see ../src/corpus.rs).
  *
  * ATTACK load_null runs; checked: ends
  * ATTACK store_null ejected "NULL"; checked: ejected "null-dereference"

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Loops over kernel functions that search: each call is one instruction to the program and much work for the host.
+ * Attacks that call searching kernel functions in a loop. Each call counts as one instruction of
+ * the program, but causes much work for the host.
+ *
+ * Each ATTACK line below names an attack, which a macro of the same name selects, and how the
+ * attack must end. The text after "checked:" applies to runs with the sanitizer (--check). "ends"
+ * allows every end, and "cpus:" is the size of the machine (see ../src/corpus.rs).
  *
  * ATTACK pick_idle_loop ejected "endless loop"; cpus: 8192
  * ATTACK pick_any_loop ejected "endless loop"; cpus: 8192

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Campaigns: runs many inputs in child processes, and finds the inputs that end a child.
+//! A campaign runs many inputs in child processes, and finds the inputs that end a child. An input
+//! is made from a seed and an index.
 
 use crate::child::EXIT_MEMORY;
 use crate::kind::Kind;
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// An input that harmed the simulator.
+/// An input that ended its child process: by a panic, by a signal, or because it exceeded a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub kind: Kind,
@@ -20,14 +21,15 @@ pub struct Failure {
     pub cause: String,
 }
 
-/// Result of a range of inputs.
+/// What the inputs of a range did.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     pub inputs: u64,
     pub failures: Vec<Failure>,
 }
 
-/// Runs a range of inputs. Calls `end` for each input that did no harm. After `deadline`, no
+/// Runs the inputs with the indices in `range`, in child processes of the executable `attack`.
+/// Calls `end` with the index and the result of each input that did no harm. After `deadline`, no
 /// further input is started.
 ///
 /// # Errors
@@ -58,7 +60,7 @@ pub fn run(
             .stderr(stderr.try_clone().map_err(|error| error.to_string())?)
             .spawn()
             .map_err(|error| format!("{}: {error}", attack.display()))?;
-        let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+        let lines = BufReader::new(child.stdout.take().expect("the output is a pipe")).lines();
         let mut stopped = false;
         for line in lines.map_while(Result::ok) {
             let Some((index, text)) = line.split_once('\t') else {

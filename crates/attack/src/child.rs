@@ -31,7 +31,7 @@ pub fn run(kind: Kind, seed: u64, range: Range<u64>) {
     }
 }
 
-/// Runs one input with the same limits.
+/// Runs one input with the limits of its kind.
 pub fn repeat(kind: Kind, input: &[u8]) -> String {
     let limits = kind.limits();
     limit_memory();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Objects of C policies, compiled by clang on all CPUs.
+//! Compiles C policies with clang on all CPUs.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Compiles a C file with `define` and returns its object.
+/// Compiles a C file with the macro `define` and returns the path of its object.
 ///
 /// # Errors
 /// The message of the compiler.
@@ -19,7 +19,7 @@ pub fn object(source: &Path, define: &str) -> Result<PathBuf, String> {
     Ok(object)
 }
 
-/// Compiles many files on all CPUs; returns their objects in the order of `sources`.
+/// Compiles many files on all CPUs. Returns the paths of their objects in the order of `sources`.
 ///
 /// # Errors
 /// The message of the compiler for the first file that cannot be compiled.

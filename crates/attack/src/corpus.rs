@@ -112,7 +112,7 @@ fn parse(source: &std::path::Path, line: &str) -> Result<Attack, String> {
         None => (expected, None),
     };
     let plain = Expectation::parse(plain)?;
-    // The sanitizer may reject a policy that runs without the sanitizer.
+    // The sanitizer may reject a policy that otherwise runs.
     let checked = match (checked, &plain) {
         (Some(checked), _) => Expectation::parse(checked)?,
         (None, Expectation::Runs) => Expectation::Ends,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Runs one policy object on a small simulated machine.
+//! Runs one policy object on a small simulated machine. The object is an attack: hostile input that
+//! tries to crash or exhaust the simulator.
 
 use bpf::engine::Engine;
 use bpf::link::Image;
@@ -12,7 +13,7 @@ use profile::Profile;
 use trace::{Hash, Record, Sink};
 use workload::Workload;
 
-/// The engine that executes a policy, and whether the sanitizer checks the policy.
+/// The engine that executes a policy, and whether the sanitizer (`--check`) checks the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mode {
     pub engine: Engine,
@@ -39,7 +40,7 @@ pub const MODES: [Mode; 4] = [
     },
 ];
 
-/// Size of a run: number of CPUs, simulated time and instruction budget.
+/// Size of a run: number of CPUs, simulated time, and limit on instructions.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
     pub cpus: u32,
@@ -95,7 +96,8 @@ pub fn workload() -> Workload {
     workload::rtapp::read(WORKLOAD, "attack.json").unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A sink that computes the trace hash and discards the records.
+/// A sink (consumer of records) that computes the hash of the records of a run (the trace hash) and
+/// discards the records.
 #[derive(Default)]
 struct HashOnly(Hash);
 
@@ -142,8 +144,8 @@ pub fn changed(object: &Object, mode: Mode, size: Size, change: impl FnOnce(&mut
     (end, sink.0.value())
 }
 
-/// Formats an exit record like the command does. Hostile messages therefore pass through the code
-/// that prints them.
+/// Formats an exit record like the command does. The code that prints messages is thus tested with
+/// hostile messages.
 fn formatted(exit: &Exit) -> String {
     let text = exit.to_string();
     // If a policy ends itself, it may omit the message.

@@ -23,7 +23,7 @@ use workload::{generator, replay, rtapp, to_rtapp_json};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A number, which selects a hand-written attack object ([`corpus`](crate::corpus)) and one of
-    /// four modes: the JIT or the interpreter, with or without the sanitizer.
+    /// four modes: the JIT or the interpreter, with or without the sanitizer (`--check`).
     Corpus,
     /// A number, which selects one of the hand-written [`texts`].
     Text,
@@ -94,8 +94,8 @@ const DAMAGED: Size = Size {
 };
 /// Maximum simulated time of a test case in a suite, in ns.
 const SUITE_NS: u64 = 20_000_000;
-/// Larger machines and workloads are read and checked, but not run. It is up to the user whether to
-/// run them.
+/// Larger machines and workloads are read and checked, but not run. Running them may take any
+/// amount of time and memory, which is a user's decision.
 const MAX_CPUS: u32 = 128;
 const MAX_TASKS: usize = 2000;
 
@@ -222,8 +222,8 @@ fn object(input: &[u8]) -> String {
         let value = object.get(name).unwrap_or_default();
         let _ = object.set(name, &value);
     }
-    // Compiling takes most of the time, so only one input in eight runs on both engines. The
-    // engines must agree.
+    // The engines (the JIT and the interpreter) must agree. Compiling takes most of the time, so
+    // only one input in eight runs on both.
     let checked = choice(input) % 16 >= 8;
     let interpreted = execute::changed(
         &object,
@@ -262,7 +262,7 @@ fn btf(input: &[u8]) -> String {
         return "refused".to_owned();
     };
     let written = local.encode();
-    let again = Btf::parse(&written).expect("written");
+    let again = Btf::parse(&written).expect("the written BTF can be parsed");
     assert_eq!(again.encode(), written);
     for id in 0..local.len().min(64) {
         let _ = (local.size_of(id), local.c_name(id), local.c_definition(id));

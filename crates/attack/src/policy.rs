@@ -3,8 +3,9 @@
 //! extreme arguments.
 //!
 //! The calls are made by the generator of the kernel crate's tests. This module adds random
-//! instructions between the calls. The policies also run without the sanitizer. Their memory
-//! accesses are then restricted only to the region, the memory that contains everything that BPF
+//! instructions between the calls. The policies also run without the sanitizer, the checks of
+//! `--check`. Their memory accesses are then restricted only to the region, the memory that
+//! contains everything that BPF programs can access.
 //! programs can access.
 
 #[allow(dead_code)]
@@ -81,8 +82,8 @@ fn insert_instructions(image: &mut Image, random: &mut Random) {
     image.code.insns = insns;
 }
 
-/// Returns a valid instruction. It changes free registers, the stack frame, or memory to which
-/// these may point.
+/// Returns a valid instruction. It changes free registers, the stack frame, or memory to which free
+/// registers may point.
 fn instruction(random: &mut Random) -> Insn {
     let (dst, src) = (*random.pick(&FREE), *random.pick(&[0, 6, 7, 8, 9]));
     let size = *random.pick(&[insn::B, insn::H, insn::W, insn::DW]);

@@ -5,7 +5,8 @@
 pub struct Random(u64);
 
 impl Random {
-    /// Creates the generator for the input number `index` of the campaign with the seed `seed`.
+    /// Creates the generator for input number `index` of a campaign, a series of inputs with one
+    /// seed.
     pub fn new(seed: u64, index: u64) -> Random {
         let mut random = Random(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         random.next();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Hand-written hostile texts: machines, workloads, profiles, suites and recordings.
+//! Hand-written hostile texts: machines, workloads, suites, recordings, and profiles (files that
+//! replace the user-space parts of policies).
 
 use crate::kind;
 

@@ -34,7 +34,7 @@ struct Native(*mut libc::c_void);
 
 impl Native {
     fn load(path: &Path) -> Native {
-        let path = CString::new(path.to_str().expect("a printable path")).unwrap();
+        let path = CString::new(path.to_str().expect("the path is UTF-8")).unwrap();
         let native = Native(unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) });
         assert!(!native.0.is_null(), "cannot load {path:?}");
         unsafe { *(native.symbol("native_ktime") as *mut extern "C" fn() -> u64) = ktime };
@@ -98,13 +98,13 @@ fn cache(cpu: u32) -> Cache {
 /// Measures one call of a function, which must return `result`. Returns the time in ns and the
 /// number of executed instructions.
 fn measure(world: &mut TestWorld, image: &Image, memory: u64, name: &str, engine: Engine, result: u64) -> (f64, u64) {
-    let function = |name: &str| image.code.function(name).expect("a function");
+    let function = |name: &str| image.code.function(name).expect("the object has this function");
     let args = [memory, 0, 0, 0, 0];
     world
         .load(image.code.clone(), &[], Default::default(), engine)
-        .expect("it loads");
+        .expect("the program can be loaded");
     world.region.bytes_mut(memory, 64 << 10).unwrap().fill(0);
-    Vm::call(world, function("setup"), args).expect("setup");
+    Vm::call(world, function("setup"), args).expect("setup() returns");
     let before = world.vm().executed();
     assert_eq!(Vm::call(world, function(name), args).expect(name), result, "{name}");
     let insns = world.vm().executed() - before;
@@ -118,7 +118,7 @@ fn measure(world: &mut TestWorld, image: &Image, memory: u64, name: &str, engine
 fn main() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/callbacks.c");
     let dir = std::env::temp_dir().join(format!("bpf-bench-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).expect("a temporary directory");
+    std::fs::create_dir_all(&dir).expect("the directory can be created");
     let (object_file, library) = (dir.join("callbacks.bpf.o"), dir.join("callbacks.so"));
     compile(
         &source,
@@ -128,22 +128,22 @@ fn main() {
     // Vector registers are not allowed, as in the kernel.
     compile(&source, &library, &["-O2", "-mgeneral-regs-only", "-fPIC", "-shared"]);
     let native = Native::load(&library);
-    let bytes = std::fs::read(&object_file).expect("the object");
-    let object = Object::parse(&bytes, "callbacks.bpf.o").expect("an object");
-    std::fs::remove_dir_all(&dir).expect("the temporary directory goes");
+    let bytes = std::fs::read(&object_file).expect("the object file exists");
+    let object = Object::parse(&bytes, "callbacks.bpf.o").expect("the object can be parsed");
+    std::fs::remove_dir_all(&dir).expect("the directory can be removed");
 
     let mut world = TestWorld::new();
-    let memory = world.region.pages(64 << 10).expect("memory");
+    let memory = world.region.pages(64 << 10).expect("the region has this memory");
     // A second world has two caches, so that compiled code has to test which cache holds a cache
     // line.
-    let mut region = Region::new().expect("a region");
+    let mut region = Region::new().expect("the host has address space for a region");
     region.lines_mut().set_caches(vec![cache(0), cache(1)]);
     let mut shared = TestWorld::with(region);
-    let shared_memory = shared.region.pages(64 << 10).expect("memory");
+    let shared_memory = shared.region.pages(64 << 10).expect("the region has this memory");
     let native_memory = vec![0u64; 8 << 10];
     let target = Target::new(Builder::default());
-    let image = link(&object, &target, &world.region, 8).expect("it links");
-    let shared_image = link(&object, &target, &shared.region, 8).expect("it links");
+    let image = link(&object, &target, &world.region, 8).expect("the object can be linked");
+    let shared_image = link(&object, &target, &shared.region, 8).expect("the object can be linked");
 
     println!(
         "{:<10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8} {:>9} {:>8}",
@@ -185,9 +185,9 @@ fn main() {
 
     world
         .load(image.code.clone(), &image.maps, Default::default(), Engine::Jit)
-        .expect("it loads");
+        .expect("the program can be loaded");
     for name in ["array_lookup", "percpu_lookup", "hash_lookup", "storage_lookup"] {
-        let index = image.code.function(name).expect("a function");
+        let index = image.code.function(name).expect("the object has this function");
         let ns = time(|| {
             Vm::call(&mut world, index, [memory, 0, 0, 0, 0]).expect(name);
         }) / 1000.0;
@@ -198,7 +198,7 @@ fn main() {
         let start = Instant::now();
         world
             .load(image.code.clone(), &[], Default::default(), engine)
-            .expect("it loads");
+            .expect("the program can be loaded");
         let load_us = start.elapsed().as_micros();
         let empty = bpf::image::Code {
             insns: vec![bpf::image::Insn {
@@ -215,10 +215,12 @@ fn main() {
             }],
             ..Default::default()
         };
-        world.load(empty, &[], Default::default(), engine).expect("it loads");
+        world
+            .load(empty, &[], Default::default(), engine)
+            .expect("the program can be loaded");
         let call = time(|| {
             for _ in 0..1000 {
-                Vm::call_args(&mut world, 0, &[1, 2, 3]).expect("an empty program");
+                Vm::call_args(&mut world, 0, &[1, 2, 3]).expect("the empty program returns");
             }
         }) / 1000.0;
         println!(

@@ -8,7 +8,7 @@ use std::fmt;
 pub enum FaultKind {
     /// A load or store at an address that the program may not access.
     Memory,
-    /// The call executed more instructions than its budget allows.
+    /// The call executed more instructions than its budget, a fixed limit, allows.
     Budget,
     /// BPF stack overflow, because calls are nested too deeply.
     Stack,
@@ -22,7 +22,8 @@ pub enum FaultKind {
     Throw(u64),
     /// The current context does not allow the call of a kfunc.
     NotAllowed,
-    /// The sanitizer found an error. [`Details::report`] describes it.
+    /// The sanitizer (the run-time checks of `--check`) found an error. [`Details::report`]
+    /// describes it.
     Check,
 }
 

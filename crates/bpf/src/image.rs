@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The linked form of an object: decoded instructions, functions and map definitions. The linker
-//! writes it and the engines read it.
+//! writes it. The engines (the JIT compiler and the interpreter) read it.
 //!
 //! An [`Image`](crate::link::Image) is valid only in the [`Region`](crate::memory::Region) (the
 //! memory that programs access) for which it was linked, because constants in its instructions are

@@ -142,7 +142,7 @@ pub const fn is_jump(op: u8) -> bool {
         }
 }
 
-/// Checks the properties of code on which both engines rely:
+/// Checks the properties of code on which the interpreter and the JIT compiler rely:
 ///
 /// - Functions cover the code, and no function runs off its end.
 /// - Registers exist.

@@ -38,16 +38,16 @@
 //! Columns:
 //!
 //! - prototype: the kernel's C prototype, including the suffixes of arguments (`__nullable`,
-//!   `__sz`). It contains the function's name and BTF types, and describes each pointer argument to
-//!   the sanitizer.
+//!   `__sz`). It contains the function's name and BTF types. It also describes each pointer
+//!   argument to the sanitizer (the run-time checks of `--check`).
 //! - `releases`: releases of Linux that have the function. `V6_13..` means 6.13 and later.
 //!   `V6_12..V6_17` means that 6.17 removed the function.
 //! - `contexts`: contexts in which the function may be called. [`ANY`] means all contexts.
 //! - `rules`: rules that the sanitizer enforces for callers (the kernel's `KF_*` flags and the
 //!   verifier's special cases). The value is [`PLAIN`], or [`does`] with an [`Effect`], plus
 //!   methods of [`CallRules`].
-//! - `native`: number of instructions that a scheduler written in C as part of the kernel executes
-//!   instead of this call, or [`CALL`] if such a scheduler also makes a call.
+//! - `native`: number of instructions by which a scheduler in C, compiled into the kernel, would
+//!   replace this call, or [`CALL`] if that scheduler would make the same call.
 //! - `run`: the Rust function, which takes the world (the simulated machine) and up to five
 //!   arguments.
 //! - `now` (optional): the newest name of a kfunc that the kernel has renamed. The cost tables of
@@ -78,9 +78,9 @@ pub const V7_0: Version = Version(7, 0);
 pub const V7_1: Version = Version(7, 1);
 pub const V7_2: Version = Version(7, 2);
 
-/// Value of `native` if a scheduler written in C also makes a call. The other values of `native`
-/// were counted by hand, in i386 instructions: one load for a field, six stores and two loads to
-/// append to a list, two instructions to test a bit of a mask.
+/// Value of `native` if a scheduler in C would make the same call. The other values of `native`
+/// were counted by hand, in i386 instructions. For example, reading a field is one load, appending
+/// to a list is six stores and two loads, and testing a bit of a mask is two instructions.
 pub const CALL: Option<u32> = None;
 
 /// Rules of a function that neither creates nor releases anything that the program must track

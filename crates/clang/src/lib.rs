@@ -3,7 +3,8 @@
 //!
 //! clang takes up to a third of a second for a policy, and the tests need several hundred objects.
 //! An object is therefore kept while its inputs stay the same: the compiler, the command line, and
-//! the contents of every file that clang read. They are recorded in a file beside the object.
+//! the contents of every file that clang read. These inputs are stored in a file beside the object,
+//! the record.
 
 use std::ffi::OsStr;
 use std::fmt::Write;
@@ -20,8 +21,8 @@ const TARGET: [&str; 5] = ["-O2", "-mcpu=v3", "-target", "bpf", "-c"];
 /// Compiles `source` with `options` into `object`, unless `object` is already the result of the
 /// same inputs.
 ///
-/// The folder of `object` is created. Processes and threads may compile the same object at once, if
-/// they do it from the same inputs: a reader always finds a complete object.
+/// The directory of `object` is created. Several processes and threads may compile the same object
+/// at the same time, if their inputs are the same. A reader always finds a complete object.
 ///
 /// # Errors
 /// clang's messages, or the file that cannot be read or written.
@@ -65,7 +66,8 @@ pub fn compile(source: &Path, options: &[&str], object: &Path) -> Result<(), Str
         let hash = contents(&input).map_err(|error| at(&input, &error))?;
         let _ = writeln!(text, "{hash:016x} {}", input.display());
     }
-    // An old record must not stand beside a new object, even if this process is killed here.
+    // The old record is removed first. If this process is killed after the rename, no record then
+    // describes the new object, and the object is compiled again.
     let _ = std::fs::remove_file(&record);
     std::fs::rename(&part, object).map_err(|error| at(object, &error))?;
     let part = beside(object, &format!("{own}.inputs.part"));
@@ -81,13 +83,14 @@ pub fn fingerprint(value: impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Returns the first line of a record: the compiler and its arguments.
+/// Returns the first line of a record, which contains the compiler and its arguments.
 fn command(source: &Path, options: &[&str]) -> Result<String, String> {
     let compiler = compiler().as_ref().map_err(Clone::clone)?;
     Ok(format!("{compiler} {TARGET:?} {options:?} {}\n", source.display()))
 }
 
-/// Returns path, size and time of change of the compiler: another version differs in one of them.
+/// Returns the path, the size and the modification time of the compiler, which differ between
+/// versions.
 fn compiler() -> &'static Result<String, String> {
     static COMPILER_FILE: OnceLock<Result<String, String>> = OnceLock::new();
     COMPILER_FILE.get_or_init(|| {
@@ -100,7 +103,7 @@ fn compiler() -> &'static Result<String, String> {
     })
 }
 
-/// Returns whether a record has this command, and all its inputs have the recorded contents.
+/// Returns whether a record has this command and all its inputs still have the recorded contents.
 fn is_current(record: &Path, command: &str) -> bool {
     let Ok(text) = std::fs::read_to_string(record) else {
         return false;
@@ -114,8 +117,8 @@ fn is_current(record: &Path, command: &str) -> bool {
     })
 }
 
-/// Returns the files that a rule for make, `OBJECT: FILE...`, names. Spaces in names have a
-/// backslash before them.
+/// Returns the files that a make rule `OBJECT: FILE...` names. In a file name, a backslash precedes
+/// each space.
 fn inputs(rule: &str) -> Vec<PathBuf> {
     const SPACE: &str = "\0";
     let rule = rule.replace("\\\n", " ").replace("\\ ", SPACE);
@@ -128,7 +131,7 @@ fn contents(path: &Path) -> io::Result<u64> {
     std::fs::read(path).map(fingerprint)
 }
 
-/// Returns `path` with another ending appended.
+/// Returns `path` with `ending` appended.
 fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or(OsStr::new("object")).to_owned();
     name.push(".");
@@ -145,23 +148,23 @@ mod tests {
     use super::*;
     use std::time::SystemTime;
 
-    /// An empty folder with `one.bpf.c`, which includes `value.h`.
+    /// Creates a directory with two files: `value.h`, and `one.bpf.c`, which includes `value.h`.
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("clang test {name} {}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(&folder).expect("a folder");
-        std::fs::write(folder.join("value.h"), "#define VALUE 1\n").expect("a header");
+        std::fs::create_dir_all(&folder).expect("the directory can be created");
+        std::fs::write(folder.join("value.h"), "#define VALUE 1\n").expect("the header can be written");
         let source = "#include \"value.h\"\nint value = VALUE;\n";
-        std::fs::write(folder.join("one.bpf.c"), source).expect("a source");
+        std::fs::write(folder.join("one.bpf.c"), source).expect("the source can be written");
         folder
     }
 
-    /// Compiles and returns when the object was written.
+    /// Compiles `one.bpf.c` and returns the time at which the object was written.
     fn compiled(folder: &Path, options: &[&str]) -> SystemTime {
         let object = folder.join("one.bpf.o");
-        compile(&folder.join("one.bpf.c"), options, &object).expect("it compiles");
-        let data = object.metadata().expect("an object");
-        data.modified().expect("a time")
+        compile(&folder.join("one.bpf.c"), options, &object).expect("the source compiles");
+        let data = object.metadata().expect("the object file exists");
+        data.modified().expect("the file has a modification time")
     }
 
     #[test]
@@ -170,40 +173,40 @@ mod tests {
         let first = compiled(&folder, &["-g"]);
         assert_eq!(compiled(&folder, &["-g"]), first);
         // Writing the same contents again changes only the time of the file.
-        std::fs::write(folder.join("value.h"), "#define VALUE 1\n").expect("a header");
+        std::fs::write(folder.join("value.h"), "#define VALUE 1\n").expect("the header can be written");
         assert_eq!(compiled(&folder, &["-g"]), first);
 
-        std::fs::write(folder.join("value.h"), "#define VALUE 2\n").expect("a header");
+        std::fs::write(folder.join("value.h"), "#define VALUE 2\n").expect("the header can be written");
         let header = compiled(&folder, &["-g"]);
         assert_ne!(header, first);
         let option = compiled(&folder, &["-g", "-DMORE"]);
         assert_ne!(option, header);
-        std::fs::write(folder.join("one.bpf.c"), "int value;\n").expect("a source");
+        std::fs::write(folder.join("one.bpf.c"), "int value;\n").expect("the source can be written");
         let source = compiled(&folder, &["-g", "-DMORE"]);
         assert_ne!(source, option);
-        std::fs::remove_file(folder.join("one.bpf.o")).expect("an object");
+        std::fs::remove_file(folder.join("one.bpf.o")).expect("the object file exists");
         compiled(&folder, &["-g", "-DMORE"]);
 
         let mut left: Vec<_> = std::fs::read_dir(&folder)
-            .expect("the folder")
+            .expect("the directory exists")
             .flatten()
-            .map(|entry| entry.file_name().into_string().expect("a name"))
+            .map(|entry| entry.file_name().into_string().expect("the file name is UTF-8"))
             .collect();
         left.sort();
         assert_eq!(left, ["one.bpf.c", "one.bpf.o", "one.bpf.o.inputs", "value.h"]);
-        std::fs::remove_dir_all(&folder).expect("the folder");
+        std::fs::remove_dir_all(&folder).expect("the directory can be removed");
     }
 
     #[test]
     fn an_error_is_clangs_and_is_not_kept() {
         let folder = folder("error");
         let (source, object) = (folder.join("one.bpf.c"), folder.join("one.bpf.o"));
-        std::fs::write(&source, "int value = no_such_name;\n").expect("a source");
+        std::fs::write(&source, "int value = no_such_name;\n").expect("the source can be written");
         for _ in 0..2 {
             let error = compile(&source, &[], &object).expect_err("it does not compile");
             assert!(error.contains("undeclared identifier 'no_such_name'"), "{error}");
         }
         assert!(!object.exists());
-        std::fs::remove_dir_all(&folder).expect("the folder");
+        std::fs::remove_dir_all(&folder).expect("the directory can be removed");
     }
 }

@@ -122,9 +122,9 @@ mod tests {
     #[test]
     fn a_difference_names_the_file() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
-        let text = std::fs::read_to_string(&path).expect("this package's file");
+        let text = std::fs::read_to_string(&path).expect("the test's source exists");
         assert_eq!(mismatch(&path, &text), None);
-        let message = mismatch(&path, &text.replace("golden", "silver")).expect("a difference");
+        let message = mismatch(&path, &text.replace("golden", "silver")).expect("the texts differ");
         assert!(message.contains("golden/Cargo.toml differs"), "{message}");
         assert!(
             message.contains("-name = \"golden\"\n+name = \"silver\"\n"),

@@ -3,6 +3,7 @@
 //! scheduler) and the random generator.
 
 use crate::hardware::caches::{self, Caches};
+use crate::hardware::cpuidle::CpuIdle;
 use crate::hardware::cpuset::CpuSet;
 use crate::hardware::smt::Smt;
 use crate::policy::layout::{Layout, MAX_TASKS};
@@ -16,6 +17,7 @@ use crate::sched::fair::task_group::TaskGroups;
 use crate::sched::rq::Rq;
 use crate::sched::rt::cpupri::RootDomain;
 use crate::sched::task::Task;
+use crate::simulation::cost::Entry;
 use crate::simulation::event::{Event, EventQueue};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::rng::Rng;
@@ -67,6 +69,8 @@ pub struct Machine {
     pub ended_tasks: Vec<String>,
     /// CPU that executes the current event handler (smp_processor_id()).
     pub this_cpu: CpuId,
+    /// How `this_cpu` entered the kernel for the current handler.
+    pub(crate) entry: Entry,
     pub online_cpus: CpuSet,
     pub idle_cpus: CpuSet,
     pub rng: Rng,
@@ -80,6 +84,7 @@ pub struct Machine {
     pub(crate) sync: Sync,
     pub(crate) caches: Caches,
     pub(crate) smt: Smt,
+    pub(crate) cpuidle: CpuIdle,
     pub(crate) domains: Domains,
     pub(crate) task_groups: TaskGroups,
     pub(crate) root_domain: RootDomain,
@@ -155,6 +160,7 @@ impl Machine {
             sync: Sync::new(&workload.resources),
             caches: Caches::new(&spec, workload.tasks.iter().any(|task| task.footprint_bytes > 0)),
             smt: Smt::new(&spec),
+            cpuidle: CpuIdle::new(&spec),
             domains: Domains::new(&spec.topology),
             task_groups: task_groups(&layout, &workload, nr_cpus),
             root_domain: RootDomain::new(nr_cpus),
@@ -187,6 +193,7 @@ impl Machine {
             failed_forks: Vec::new(),
             ended_tasks: Vec::new(),
             this_cpu: CpuId::BOOT,
+            entry: Entry::default(),
             layout,
             region,
             sanitizer: false,

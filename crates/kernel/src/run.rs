@@ -3,6 +3,7 @@
 
 use crate::machine::*;
 use crate::sched::{deadline, ext, fair};
+use crate::simulation::cost::Entry;
 use crate::simulation::event::Event;
 use crate::simulation::id::CpuId;
 use crate::watch::observe::Transition;
@@ -46,6 +47,11 @@ impl Machine {
                 }
             }
             self.prefetch(&event);
+            if let Some(awake) = self.wakes_for(&event) {
+                // The CPU first leaves its idle state.
+                self.events.push(awake, event);
+                continue;
+            }
             self.handle(event);
             if cfg!(debug_assertions) {
                 self.nr_events += 1;
@@ -79,6 +85,7 @@ impl Machine {
             self.account(cpu);
             self.record_overhead(cpu);
         }
+        self.finish_idle();
         self.observe(Transition::End);
         self.verify();
         self.waiting_at_end = self.waiting_tasks();
@@ -116,12 +123,15 @@ impl Machine {
         match event {
             Event::Step { cpu } => {
                 self.enter(cpu);
+                // The task enters the kernel only if it makes a system call.
+                self.entry.to_user = false;
                 self.step(cpu);
             }
             Event::Resched { cpu } => self.resched_ipi(cpu),
+            Event::WorkDone { cpu } => self.work_done(cpu),
+            Event::Wakeups { cpu } => self.wakeups(cpu),
             Event::Tick { cpu, generation } => {
                 if self.rqs[cpu].tick_generation == generation {
-                    self.enter(cpu);
                     self.tick(cpu);
                 }
             }
@@ -149,18 +159,39 @@ impl Machine {
     pub(crate) fn enter(&mut self, cpu: CpuId) {
         self.this_cpu = cpu;
         self.account(cpu);
+        let rq = &self.rqs[cpu];
+        self.entry = Entry {
+            irq_from: None,
+            to_user: rq.debt == 0 && !rq.spinning,
+        };
     }
 
     /// Ends the execution of kernel code on `this_cpu`. Reschedules if this was requested.
     pub(crate) fn leave(&mut self) {
-        ext::irq_work(self);
         let cpu = self.this_cpu;
+        if let Some(from) = self.entry.irq_from.take() {
+            self.end_irq(cpu, from);
+        }
+        ext::irq_work(self);
+        if self.rqs[cpu].need_resched_lazy {
+            if self.entry.to_user {
+                self.rqs[cpu].need_resched = true;
+            } else if self.rqs[cpu].debt > 0 {
+                self.notify_work_done(cpu);
+            }
+        }
         if !self.rqs[cpu].need_resched || !self.rqs[cpu].online {
+            if self.rqs[cpu].idle() {
+                self.enter_idle(cpu);
+            }
             return;
         }
         if !self.rqs[cpu].spinning {
             self.schedule(cpu);
             ext::irq_work(self);
+            if self.rqs[cpu].need_resched_lazy {
+                self.notify_work_done(cpu);
+            }
         }
         // A reschedule was requested during schedule(), or while the CPU spins. schedule() runs
         // again when the CPU has finished its current kernel work.
@@ -204,8 +235,7 @@ impl Machine {
         if self.rqs[cpu].online {
             let rq = &mut self.rqs[cpu];
             rq.irqs_off_until = rq.irqs_off_until.max(self.now) + ns;
-            self.enter(cpu);
-            self.charge(cpu, ns);
+            self.enter_irq(cpu, ns);
             self.leave();
         }
     }

@@ -111,6 +111,14 @@ impl Bed {
         cgroups.len() as u32 - 1
     }
 
+    /// Adds a semaphore with the value 0. Returns its number.
+    pub fn semaphore(&mut self) -> u32 {
+        let resources = &mut self.workload.resources;
+        let name = format!("s{}", resources.len());
+        resources.push(workload::Resource::Semaphore { name, value: 0 });
+        resources.len() as u32 - 1
+    }
+
     /// Adds a disturbance (such as CPU hotplug) that takes place `at_ns` after the start of the
     /// run.
     pub fn disturb(&mut self, at_ns: u64, action: Action) {

@@ -6,6 +6,9 @@ use std::path::Path;
 use windtunnel::error::Error;
 
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
+/// Name of the scheduler if no policy is loaded.
+pub const NO_POLICY: &str = "default";
+
 /// The type information (BTF) of the running kernel. With it, libbpf adjusts the field offsets in a
 /// policy's code.
 pub const BTF: &str = "/sys/kernel/btf/vmlinux";
@@ -35,7 +38,7 @@ pub fn ops() -> String {
 /// Returns the name of the loaded sched_ext scheduler, or `default` if none is loaded.
 pub fn scheduler() -> String {
     match ops() {
-        ops if ops.is_empty() => "default".to_owned(),
+        ops if ops.is_empty() => NO_POLICY.to_owned(),
         ops => ops,
     }
 }

@@ -8,11 +8,11 @@ use crate::session::Session;
 use crate::statistics::Sample;
 use crate::{kernel, stop};
 use std::fmt::Write;
-use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 use windtunnel::duration;
 use windtunnel::error::Error;
+use windtunnel::exit::ExitStatus;
 use windtunnel::policy::Policy;
 use windtunnel::{errln, outln};
 
@@ -38,7 +38,7 @@ pub struct Args {
 }
 
 impl Args {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<ExitStatus, Error> {
         kernel::can_load()?;
         let Policy::Object { name, path } = Policy::find(&self.policy)? else {
             return Err(
@@ -61,7 +61,7 @@ impl Args {
                         source.name
                     );
                 }
-                Held::Restart(_) => return Ok(ExitCode::SUCCESS),
+                Held::Restart(_) => return Ok(ExitStatus::SUCCESS),
             }
         }
     }
@@ -81,7 +81,7 @@ impl Args {
             Ok(loaded) => loaded,
             Err(Failure::Policy(words)) => {
                 errln!("{words}");
-                return Ok(Held::Done(ExitCode::from(1)));
+                return Ok(Held::Done(ExitStatus::from(1)));
             }
             Err(Failure::Restart) => return Ok(Held::Restart(0.0)),
             Err(Failure::Refused(error)) => return Err(error),
@@ -126,7 +126,7 @@ impl Args {
         drop(loaded);
         if !ejected {
             outln!("{}: unloaded after {seconds:.1} s", source.name);
-            return Ok(Held::Done(ExitCode::SUCCESS));
+            return Ok(Held::Done(ExitStatus::SUCCESS));
         }
         let words = journal.settled();
         let how = journal::end(&words);
@@ -138,12 +138,12 @@ impl Args {
         for line in words {
             errln!("  {line}");
         }
-        Ok(Held::Done(ExitCode::from(code)))
+        Ok(Held::Done(ExitStatus::from(code)))
     }
 }
 
 enum Held {
-    Done(ExitCode),
+    Done(ExitStatus),
     /// The kernel asks for a reload. The value is the time in seconds for which the policy was
     /// loaded.
     Restart(f64),

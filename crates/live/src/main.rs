@@ -26,10 +26,10 @@ mod study;
 mod verifier;
 
 use clap::{Parser, Subcommand};
-use std::process::ExitCode;
 use windtunnel::console;
 use windtunnel::errln;
 use windtunnel::error::Error;
+use windtunnel::exit::ExitStatus;
 
 const NAME: &str = "windtunnel live";
 
@@ -64,19 +64,26 @@ enum Action {
     Study(study::Args),
     /// Simulate and execute the same workload under the same policy, and compare the results
     Compare(compare::Args),
+    /// Explain the difference between two traces of the same workload, simulated and live
+    Why(compare::why::Args),
 }
 
-fn main() -> ExitCode {
+fn main() -> std::process::ExitCode {
+    run_command().into()
+}
+
+fn run_command() -> ExitStatus {
     let mut words = std::env::args_os().skip(1);
     if words.next().is_some_and(|word| word == run::exec::WORD) {
         run::exec::resume(&words.next().unwrap_or_default().to_string_lossy());
-        return ExitCode::SUCCESS;
+        return ExitStatus::SUCCESS;
     }
-    let command: Command = match console::arguments() {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let command: Command = match console::arguments(&arguments) {
         Ok(command) => command,
         Err(code) => return console::finish(NAME, code),
     };
-    let done: Result<ExitCode, Error> = match command.action {
+    let done: Result<ExitStatus, Error> = match command.action {
         Action::Load(args) => args.run(),
         Action::Status => session::status(),
         Action::Set(args) => args.run(),
@@ -85,10 +92,11 @@ fn main() -> ExitCode {
         Action::Record(args) => args.run(),
         Action::Study(args) => args.run(),
         Action::Compare(args) => args.run(),
+        Action::Why(args) => args.run(),
     };
     let code = done.unwrap_or_else(|error| {
         errln!("{NAME}: {error}");
-        ExitCode::from(2)
+        ExitStatus::from(2)
     });
     console::finish(NAME, code)
 }

@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 use windtunnel::error::Error;
+use windtunnel::exit::ExitStatus;
 use windtunnel::load;
 use windtunnel::outln;
 
@@ -103,11 +103,11 @@ fn held() -> Result<(Record, Object), Error> {
 }
 
 /// Executes `live status`.
-pub fn status() -> Result<ExitCode, Error> {
+pub fn status() -> Result<ExitStatus, Error> {
     outln!("kernel {}", kernel::release());
     if kernel::state().is_empty() {
         outln!("sched_ext: none; the kernel's default scheduler is in use");
-        return Ok(ExitCode::SUCCESS);
+        return Ok(ExitStatus::SUCCESS);
     }
     outln!("sched_ext: {}", kernel::state());
     if !kernel::ops().is_empty() {
@@ -130,7 +130,7 @@ pub fn status() -> Result<ExitCode, Error> {
             outln!("  {name} {value}");
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(ExitStatus::SUCCESS)
 }
 
 #[derive(clap::Args)]
@@ -142,7 +142,7 @@ pub struct SetArgs {
 
 impl SetArgs {
     /// Executes `live set`.
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<ExitStatus, Error> {
         let (record, mut object) = held()?;
         let globals = Globals::from_ids(&record.sections)?;
         for text in &self.settings {
@@ -160,13 +160,13 @@ impl SetArgs {
             globals.set(&object, &name, &value)?;
             outln!("{}: {name} {before} -> {}", record.policy, globals.get(&object, &name)?);
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(ExitStatus::SUCCESS)
     }
 }
 
 /// Executes `live unload`. Sends SIGTERM to the process that has loaded the policy, and waits until
 /// the kernel has no scheduler loaded.
-pub fn unload() -> Result<ExitCode, Error> {
+pub fn unload() -> Result<ExitStatus, Error> {
     let (record, _) = held()?;
     // SAFETY: sends a signal to the process that wrote the session file and is alive.
     if unsafe { libc::kill(record.pid, libc::SIGTERM) } != 0 {
@@ -180,7 +180,7 @@ pub fn unload() -> Result<ExitCode, Error> {
     for _ in 0..100 {
         if kernel::state() == "disabled" {
             outln!("{}: unloaded", record.policy);
-            return Ok(ExitCode::SUCCESS);
+            return Ok(ExitStatus::SUCCESS);
         }
         thread::sleep(Duration::from_millis(100));
     }

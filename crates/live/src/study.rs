@@ -12,10 +12,10 @@ use crate::{kernel, stop};
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use trace::{Event, Record, Sink};
 use windtunnel::console;
 use windtunnel::error::Error;
+use windtunnel::exit::ExitStatus;
 use windtunnel::experiment::cases::{Plan, RunSpec};
 use windtunnel::experiment::observe::{Observed, Trail};
 use windtunnel::experiment::run::{Wanted, simulate};
@@ -58,7 +58,7 @@ fn variable(text: &str) -> Result<(String, String), &'static str> {
 }
 
 impl Args {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<ExitStatus, Error> {
         let to_stdout = self.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
         let mut comparisons = Vec::new();
         for experiment in self.experiments()? {
@@ -84,7 +84,7 @@ impl Args {
         }
         let json: Vec<serde_json::Value> = comparisons.iter().map(experiment::json).collect();
         write_json(self.json.as_deref(), &json, || {})?;
-        Ok(ExitCode::SUCCESS)
+        Ok(ExitStatus::SUCCESS)
     }
 
     fn experiments(&self) -> Result<Vec<Experiment>, Error> {

@@ -4,7 +4,7 @@
 use crate::costs::Costs;
 use crate::definition::Definition;
 use crate::parts::Found;
-use crate::{MachineSpec, file, host, smt, synthetic, xml};
+use crate::{CpuIdle, KernelConfig, MachineSpec, file, host, smt, synthetic, xml};
 use input::{Error, Source, suggest};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -221,9 +221,12 @@ fn from_hwloc(name: &str, description: String, origin: &str, hz: u32, found: Fou
             name: name.to_owned(),
             description,
             smt_throughput: smt::default_throughput(&found.topology),
+            shared_speed: Vec::new(),
             topology: found.topology,
             hz,
             cpuperf_min: 1024,
+            kernel: KernelConfig::default(),
+            cpuidle: CpuIdle::default(),
             costs: Costs::default(),
         },
         origin: origin.to_owned(),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The cost table: the time that operations of the kernel take on a machine.
 
+use crate::message::Channels;
 use crate::topology::Distance;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -58,11 +59,18 @@ pub struct Costs {
     pub wakeup_ns: u32,
     /// A scheduler tick, in ns.
     pub tick_ns: u32,
+    /// A timer interrupt other than the scheduler tick, in ns: entry, expiry of one timer, programming
+    /// of the next one, exit.
+    pub timer_irq_ns: u32,
+    /// Running a softirq after an interrupt, without the softirq's own work, in ns.
+    pub softirq_ns: u32,
     /// Sending an IPI, in ns. The sender pays it.
     pub ipi_send_ns: u32,
+    /// Entry and exit of the interrupt with which a busy CPU receives an IPI, in ns.
+    pub ipi_receive_ns: u32,
     /// Time in ns from sending an IPI until its handler runs, by distance.
     pub ipi_latency: ByDistance,
-    /// Leaving the idle state, in ns.
+    /// Leaving the idle state, in ns. Unused on machines with a list of idle states.
     pub idle_exit_ns: u32,
     /// fork, in ns of the calling task.
     pub fork_ns: u32,
@@ -72,8 +80,11 @@ pub struct Costs {
     pub exit_ns: u32,
     /// A system call that neither blocks nor wakes a task, in ns.
     pub syscall_ns: u32,
-    /// Writing or reading a small message of a pipe or socket without blocking and waking, in ns.
-    pub message_ns: u32,
+    /// Messages, by kind of channel.
+    pub channel: Channels,
+    /// Acquiring or releasing a mutex or semaphore of user space that has no waiters, without
+    /// the transfer of its cache line, in ns. With futexes this needs no system call.
+    pub user_lock_ns: u32,
     /// Passing one TCP segment within the host through TCP, IP and the loopback device to the
     /// reader's socket, in ns. It is added to the cost of the message.
     pub tcp_segment_ns: u32,
@@ -137,7 +148,10 @@ impl Default for Costs {
             schedule_ns: 250,
             wakeup_ns: 300,
             tick_ns: 1_000,
+            timer_irq_ns: 600,
+            softirq_ns: 150,
             ipi_send_ns: 150,
+            ipi_receive_ns: 300,
             ipi_latency: ByDistance {
                 same: 0,
                 core: 400,
@@ -150,7 +164,8 @@ impl Default for Costs {
             exec_ns: 250_000,
             exit_ns: 40_000,
             syscall_ns: 100,
-            message_ns: 450,
+            channel: Channels::default(),
+            user_lock_ns: 8,
             tcp_segment_ns: 3000,
             lock_handover: line,
             lock_acquire: ByDistance {
@@ -195,7 +210,7 @@ pub const TASK_LINE: &str = "task_struct.line";
 
 /// All constants except those of single kfuncs and [`TASK_LINE`], in the order in which they are
 /// printed.
-pub const CONSTANTS: [Constant; 22] = [
+pub const CONSTANTS: [Constant; 25] = [
     Constant {
         name: "bpf_insn",
         slot: Slot::Ps(|c| &mut c.bpf_insn_ps),
@@ -232,9 +247,24 @@ pub const CONSTANTS: [Constant; 22] = [
         default_source: "estimate: timer interrupt, timekeeping, sched_tick: about 1 us",
     },
     Constant {
+        name: "timer_irq",
+        slot: Slot::Ns(|c| &mut c.timer_irq_ns),
+        default_source: "estimate: a tick without timekeeping and sched_tick, 1800 cycles",
+    },
+    Constant {
+        name: "softirq",
+        slot: Slot::Ns(|c| &mut c.softirq_ns),
+        default_source: "estimate: __do_softirq with its loop over pending softirqs, 450 cycles",
+    },
+    Constant {
         name: "ipi_send",
         slot: Slot::Ns(|c| &mut c.ipi_send_ns),
         default_source: "estimate: one x2APIC ICR write",
+    },
+    Constant {
+        name: "ipi_receive",
+        slot: Slot::Ns(|c| &mut c.ipi_receive_ns),
+        default_source: "estimate: interrupt entry, end-of-interrupt and exit, 900 cycles",
     },
     Constant {
         name: "ipi_latency",
@@ -267,9 +297,9 @@ pub const CONSTANTS: [Constant; 22] = [
         default_source: "estimate: lmbench null call is 50-150 ns with mitigations",
     },
     Constant {
-        name: "message",
-        slot: Slot::Ns(|c| &mut c.message_ns),
-        default_source: "estimate: lmbench lat_pipe is 3-4 us for two writes, two reads and two switches",
+        name: "user_lock",
+        slot: Slot::Ns(|c| &mut c.user_lock_ns),
+        default_source: "estimate: a locked instruction and a call of the C library, 25 cycles",
     },
     Constant {
         name: "tcp_segment",

@@ -10,6 +10,17 @@
 //! memory = "flat"                           # spread over all nodes; default: "first-touch"
 //! kernel_node = 0                           # node of all kernel data; default: the node that uses them
 //! policies = "native"                       # policies cost as much as C schedulers; default: "bpf"
+//! preempt = "full"                          # fair tasks preempt at once; default: "lazy"
+//! skew_tick = true                          # ticks of the CPUs do not coincide; default: false
+//! irq_time_accounting = true                # tasks are not charged for interrupts; default: false
+//! cpuidle = "menu"                          # or "off", "poll"; default: "menu" if there are states
+//!
+//! [[idle_state]]                            # default: CPUs halt, and costs.idle_exit is the exit
+//! name = "C1"
+//! exit_us = 2
+//! residency_us = 2
+//! polling = true                            # a write wakes the CPU (MWAIT); default: false
+//! source = "..."
 //!
 //! [task_struct]                             # task_structs compete for L2 sets; default: they do not
 //! apart = "8 KiB"                           # distance from one task_struct to the next
@@ -20,6 +31,8 @@
 //! context_switch = { ns = 600, source = "lat_ctx" }
 //! bpf_insn = { ps = 350, source = "..." }
 //! cache_line = { ns = { same = 0, core = 5, llc = 25, node = 60, remote = 120 }, source = "..." }
+//! [costs.channel]                           # messages, by kind of channel
+//! pipe = { send_ns = 300, recv_ns = 300, byte_ps = 100, source = "..." }
 //! [costs.kfuncs]
 //! scx_bpf_kick_cpu = { ns = 40, source = "..." }
 //! ```
@@ -45,21 +58,24 @@
 //! CPUs. Unknown keys are errors. Otherwise, a misspelt constant would silently have its default
 //! value.
 
-use crate::costs::{ByDistance, CONSTANTS, Costs, Slot, TASK_LINE};
+use crate::costs::{ByDistance, TASK_LINE};
 use crate::definition::Definition;
+use crate::file_costs::{Ns, WrittenCosts};
 use crate::parts::Found;
-use crate::smt::{self, SMT_THROUGHPUT};
+use crate::smt::{self, SHARED_SPEED, SMT_THROUGHPUT};
 use crate::topology::{Cpu, TaskSets, Topology};
-use crate::{MAX_CPUS, MachineSpec, synthetic, xml};
-use input::{Error, Source, cpu_list, size, suggest};
+use crate::{KernelConfig, MAX_CPUS, MachineSpec, synthetic, xml};
+use input::{Error, Source, cpu_list, size};
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use toml::Spanned;
+
+mod idle_states;
 
 /// Maximum size of a machine file in bytes.
 pub(crate) const MAX_BYTES: u64 = 8 << 20;
@@ -75,6 +91,7 @@ struct Written {
     hz: Spanned<u32>,
     cpuperf_min: Option<Spanned<u32>>,
     smt_throughput: Option<Spanned<SmtThroughput>>,
+    shared_speed: Option<Spanned<SmtThroughput>>,
     topology: Option<Spanned<WrittenTopology>>,
     cpus: Option<Spanned<Vec<Spanned<Group>>>>,
     #[serde(default)]
@@ -83,6 +100,14 @@ struct Written {
     memory: Option<Memory>,
     kernel_node: Option<Spanned<u32>>,
     policies: Option<Policies>,
+    preempt: Option<Preempt>,
+    #[serde(default)]
+    skew_tick: bool,
+    #[serde(default)]
+    irq_time_accounting: bool,
+    cpuidle: Option<Spanned<String>>,
+    #[serde(default)]
+    idle_state: Vec<Spanned<idle_states::Written>>,
     task_struct: Option<TaskStruct>,
     #[serde(default)]
     costs: WrittenCosts,
@@ -138,6 +163,13 @@ enum Policies {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Preempt {
+    Full,
+    Lazy,
+}
+
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TaskStruct {
     apart: Spanned<Bytes>,
@@ -152,7 +184,7 @@ enum Bytes {
     Text(String),
 }
 
-/// Speeds of the threads of a core with their source.
+/// Speeds of the threads of a core, or of all CPUs, with their source.
 #[derive(Deserialize)]
 #[serde(
     deny_unknown_fields,
@@ -161,31 +193,6 @@ enum Bytes {
 struct SmtThroughput {
     speed: Spanned<Vec<Spanned<f64>>>,
     source: Spanned<String>,
-}
-
-/// A cost in nanoseconds with its source.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Ns<T> {
-    ns: T,
-    source: Spanned<String>,
-}
-
-/// A cost in picoseconds with its source.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Ps {
-    ps: u32,
-    source: Spanned<String>,
-}
-
-/// The section `[costs]`: the cost table after the file's values were set, and the sources of these
-/// values.
-#[derive(Default)]
-struct WrittenCosts {
-    costs: Costs,
-    sources: BTreeMap<String, Spanned<String>>,
-    unknown: Option<Spanned<String>>,
 }
 
 /// Parses a machine file. `dir` is its directory; built-in machines have none and cannot refer to
@@ -233,12 +240,8 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
         found.topology = Topology::new(found.topology.cpus, matrix);
     }
     let mut costs = written.costs.costs;
-    if let Some(unknown) = written.costs.unknown {
-        let names: Vec<&str> = CONSTANTS.iter().map(|c| c.name).chain(["kfuncs"]).collect();
-        let message = format!("unknown key '{}'", unknown.get_ref());
-        return Err(source
-            .error(unknown.span().start, message)
-            .hint(suggest::hint(unknown.get_ref(), &names)));
+    if let Some(unknown) = &written.costs.unknown {
+        return Err(unknown.error(source));
     }
     costs.flat_memory = matches!(written.memory, Some(Memory::Flat));
     costs.native = matches!(written.policies, Some(Policies::Native));
@@ -254,13 +257,34 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
         found.topology.task_sets = Some(file.task_sets(task_struct, &found.topology)?);
         cost_sources.insert(TASK_LINE.to_owned(), file.source_text(&task_struct.line.source)?);
     }
+    let cpuidle = file.cpuidle(&written.cpuidle, &written.idle_state, &mut cost_sources)?;
     let smt_throughput = match &written.smt_throughput {
         Some(written) => {
             let source = file.source_text(&written.get_ref().source)?;
             cost_sources.insert(SMT_THROUGHPUT.to_owned(), source);
-            file.smt_throughput(&written.get_ref().speed, &found.topology)?
+            let threads = smt::threads_per_core(&found.topology);
+            file.speeds(
+                SMT_THROUGHPUT,
+                &written.get_ref().speed,
+                threads,
+                "a core has up to",
+                "threads",
+            )?
         }
         None => smt::default_throughput(&found.topology),
+    };
+    let shared_speed = match &written.shared_speed {
+        Some(shared) => {
+            if written.smt_throughput.is_some() {
+                let message = "a machine has either smt_throughput or shared_speed";
+                return Err(file.source.error(shared.span().start, message.to_owned()));
+            }
+            let source = file.source_text(&shared.get_ref().source)?;
+            cost_sources.insert(SHARED_SPEED.to_owned(), source);
+            let cpus = found.topology.cpus.len();
+            file.speeds(SHARED_SPEED, &shared.get_ref().speed, cpus, "the machine has", "CPUs")?
+        }
+        None => Vec::new(),
     };
     Ok(Definition {
         spec: MachineSpec {
@@ -270,6 +294,13 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
             hz,
             cpuperf_min,
             smt_throughput,
+            shared_speed,
+            kernel: KernelConfig {
+                preempt_full: matches!(written.preempt, Some(Preempt::Full)),
+                skew_tick: written.skew_tick,
+                irq_time_accounting: written.irq_time_accounting,
+            },
+            cpuidle,
             costs,
         },
         origin: source.place.clone(),
@@ -459,12 +490,19 @@ impl File<'_> {
         Ok(matrix)
     }
 
-    /// Reads the speeds of `smt_throughput`.
-    fn smt_throughput(&self, speeds: &Spanned<Vec<Spanned<f64>>>, topology: &Topology) -> Result<Vec<u32>, Error> {
-        let threads = smt::threads_per_core(topology);
+    /// Reads the speeds of the key `smt_throughput` or `shared_speed`: one for each number of busy
+    /// CPUs up to `cpus`.
+    fn speeds(
+        &self,
+        key: &str,
+        speeds: &Spanned<Vec<Spanned<f64>>>,
+        cpus: usize,
+        has: &str,
+        unit: &str,
+    ) -> Result<Vec<u32>, Error> {
         let given = speeds.get_ref().len();
-        if given != threads {
-            let message = format!("found {given} smt_throughput speeds, but a core has up to {threads} threads");
+        if given != cpus {
+            let message = format!("found {given} {key} speeds, but {has} {cpus} {unit}");
             return Err(self
                 .source
                 .error(speeds.span().start, message)
@@ -482,10 +520,7 @@ impl File<'_> {
                     continue;
                 }
             };
-            let message = format!(
-                "speed {} of smt_throughput is {value:?}, expected {expected}",
-                index + 1
-            );
+            let message = format!("speed {} of {key} is {value:?}, expected {expected}", index + 1);
             return Err(self.source.error(speed.span().start, message));
         }
         Ok(speeds
@@ -577,60 +612,5 @@ impl<'de> Deserialize<'de> for WrittenTopology {
         }
 
         deserializer.deserialize_any(TopologyVisitor)
-    }
-}
-
-/// Reads each constant and stores it with the accessor in [`CONSTANTS`].
-impl<'de> Deserialize<'de> for WrittenCosts {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<WrittenCosts, D::Error> {
-        struct CostsVisitor;
-
-        impl<'de> Visitor<'de> for CostsVisitor {
-            type Value = WrittenCosts;
-
-            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-                f.write_str("a table of costs")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<WrittenCosts, A::Error> {
-                let mut written = WrittenCosts::default();
-                while let Some(key) = map.next_key::<Spanned<String>>()? {
-                    let name = key.get_ref().as_str();
-                    let source = match CONSTANTS.iter().find(|constant| constant.name == name).map(|c| &c.slot) {
-                        Some(Slot::Ps(slot)) => {
-                            let Ps { ps, source } = map.next_value()?;
-                            *slot(&mut written.costs) = ps;
-                            source
-                        }
-                        Some(Slot::Ns(slot)) => {
-                            let Ns { ns, source } = map.next_value()?;
-                            *slot(&mut written.costs) = ns;
-                            source
-                        }
-                        Some(Slot::ByDistance(slot)) => {
-                            let Ns { ns, source } = map.next_value()?;
-                            *slot(&mut written.costs) = ns;
-                            source
-                        }
-                        None if name == "kfuncs" => {
-                            for (kfunc, Ns { ns, source }) in map.next_value::<BTreeMap<String, Ns<u32>>>()? {
-                                written.sources.insert(format!("kfuncs.{kfunc}"), source);
-                                written.costs.kfuncs.insert(kfunc, ns);
-                            }
-                            continue;
-                        }
-                        None => {
-                            map.next_value::<IgnoredAny>()?;
-                            written.unknown.get_or_insert(key);
-                            continue;
-                        }
-                    };
-                    written.sources.insert(key.into_inner(), source);
-                }
-                Ok(written)
-            }
-        }
-
-        deserializer.deserialize_map(CostsVisitor)
     }
 }

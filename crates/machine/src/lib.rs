@@ -18,8 +18,11 @@ pub mod catalog;
 pub mod costs;
 pub mod definition;
 mod file;
+mod file_costs;
 mod host;
 mod host_xml;
+pub mod idle;
+pub mod message;
 mod parts;
 mod regular;
 pub mod show;
@@ -31,7 +34,9 @@ mod xml;
 pub use catalog::{define, from_synthetic, from_toml, from_xml, list, load};
 pub use costs::{ByDistance, Costs};
 pub use definition::Definition;
+pub use idle::{CpuIdle, Governor, IdleState};
 pub use input::Error;
+pub use message::{Channels, MessageCosts};
 pub use show::{list_rows, show};
 pub use topology::{Cpu, Distance, TaskSets, Topology};
 
@@ -45,6 +50,20 @@ pub fn host_xml() -> Result<String, Error> {
 
 /// Maximum number of CPUs of a machine: NR_CPUS in the largest x86 kernel configuration.
 pub const MAX_CPUS: u32 = 8192;
+
+/// Configuration of the kernel of a machine. The default is that of Debian's Linux 7.2 for amd64.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelConfig {
+    /// Whether a task that becomes runnable in the fair class preempts at once (PREEMPT). By
+    /// default, the running fair task continues until its CPU next returns to user space
+    /// (PREEMPT_LAZY).
+    pub preempt_full: bool,
+    /// Whether each CPU has a different offset in the tick period (the kernel's parameter
+    /// `skew_tick`). By default, the ticks of all CPUs coincide.
+    pub skew_tick: bool,
+    /// Whether the time of interrupts is not charged to the running task (IRQ_TIME_ACCOUNTING).
+    pub irq_time_accounting: bool,
+}
 
 /// Description of a machine to simulate.
 #[derive(Clone, Debug)]
@@ -63,5 +82,11 @@ pub struct MachineSpec {
     /// threads of the core, itself included: the first entry is that of one busy thread. There are
     /// as many entries as the largest core has threads.
     pub smt_throughput: Vec<u32>,
+    /// Speed of each CPU in 1/1024 of its full speed, by the number of busy CPUs of the machine,
+    /// itself included. Only emulated machines have it, whose CPUs take turns in fewer threads of
+    /// the host. If it is empty, CPUs of different cores do not slow each other.
+    pub shared_speed: Vec<u32>,
+    pub kernel: KernelConfig,
+    pub cpuidle: CpuIdle,
     pub costs: Costs,
 }

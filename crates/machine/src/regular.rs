@@ -3,8 +3,9 @@
 //! them if they do not need a particular machine.
 
 use crate::costs::{ByDistance, CONSTANTS, Costs, Slot};
+use crate::message::{CHANNELS, MessageCosts};
 use crate::topology::{Cpu, Topology};
-use crate::{MAX_CPUS, MachineSpec, smt};
+use crate::{CpuIdle, KernelConfig, MAX_CPUS, MachineSpec, smt};
 
 impl MachineSpec {
     /// Returns a machine with `nodes` packages, each of which is a NUMA node with `llcs` last-level
@@ -32,9 +33,12 @@ impl MachineSpec {
             name: format!("regular-{nodes}x{llcs}x{cores}x{threads}"),
             description: String::new(),
             smt_throughput: smt::default_throughput(&topology),
+            shared_speed: Vec::new(),
             topology,
             hz: 1000,
             cpuperf_min: 1024,
+            kernel: KernelConfig::default(),
+            cpuidle: CpuIdle::default(),
             costs: Costs::default(),
         }
     }
@@ -51,6 +55,7 @@ impl MachineSpec {
     /// Hardware threads of a core still slow each other.
     pub fn free(mut self) -> MachineSpec {
         self.costs = Costs::none();
+        self.cpuidle = CpuIdle::default();
         self
     }
 }
@@ -64,6 +69,9 @@ impl Costs {
                 Slot::Ps(cost) | Slot::Ns(cost) => *cost(&mut costs) = 0,
                 Slot::ByDistance(cost) => *cost(&mut costs) = ByDistance::default(),
             }
+        }
+        for kind in &CHANNELS {
+            *(kind.row)(&mut costs) = MessageCosts::default();
         }
         costs.kfuncs.clear();
         costs.native = false;
@@ -100,6 +108,9 @@ mod tests {
                 Slot::Ps(cost) | Slot::Ns(cost) => assert_eq!(*cost(&mut costs), 0, "{}", constant.name),
                 Slot::ByDistance(cost) => assert_eq!(cost(&mut costs).values(), [0; 5], "{}", constant.name),
             }
+        }
+        for kind in &CHANNELS {
+            assert_eq!(*(kind.row)(&mut costs), MessageCosts::default(), "{}", kind.name);
         }
     }
 }

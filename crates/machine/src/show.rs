@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Text output of a machine: its parts as a tree, and its cost table with sources.
 
+use crate::KernelConfig;
 use crate::catalog::Listed;
 use crate::costs::{ByDistance, CONSTANTS, Slot, TASK_LINE};
 use crate::definition::Definition;
-use crate::smt::{self, SMT_THROUGHPUT};
+use crate::idle::{self, Governor, IdleState};
+use crate::message::{CHANNELS, MessageCosts, source_name};
+use crate::smt::{self, SHARED_SPEED, SMT_THROUGHPUT};
 use crate::topology::Topology;
 use input::cpu_list;
 use std::fmt::Write;
@@ -32,6 +35,9 @@ pub fn show(definition: &Definition) -> String {
             spec.cpuperf_min
         );
     }
+    if let Some(text) = kernel(spec.kernel) {
+        let _ = writeln!(out, "kernel: {text}");
+    }
     for note in &definition.notes {
         let _ = writeln!(out, "note: {note}");
     }
@@ -48,8 +54,24 @@ pub fn show(definition: &Definition) -> String {
         }
     }
     siblings(&mut out, definition);
+    idle_states(&mut out, definition);
     costs(&mut out, definition);
     out
+}
+
+/// Returns the options of the kernel that differ from the default.
+fn kernel(config: KernelConfig) -> Option<String> {
+    let options = [
+        (config.preempt_full, "full preemption"),
+        (config.skew_tick, "skewed ticks"),
+        (config.irq_time_accounting, "interrupts are not charged to tasks"),
+    ];
+    let set: Vec<&str> = options
+        .into_iter()
+        .filter(|&(on, _)| on)
+        .map(|(_, text)| text)
+        .collect();
+    (!set.is_empty()).then(|| set.join(", "))
 }
 
 /// Returns the rows of `machine list`. The first element of a row is the name and the numbers of
@@ -161,6 +183,9 @@ pub fn costs_page(definitions: &[Definition]) -> String {
         if spec.costs.native {
             out.push_str(" Policies represent schedulers in C.");
         }
+        if let Some(text) = kernel(spec.kernel) {
+            let _ = write!(out, " Kernel: {text}.");
+        }
         if let Some(node) = spec.topology.kernel_node {
             let _ = write!(out, " All of the kernel's data are on node {node}.");
         }
@@ -178,6 +203,10 @@ pub fn costs_page(definitions: &[Definition]) -> String {
             let source = smt_source(definition).replace('|', "\\|");
             let _ = writeln!(out, "| `{SMT_THROUGHPUT}` | {} | {source} |", speeds.join(", "));
         }
+        for state in &spec.cpuidle.states {
+            let (name, amount, source) = idle_row(definition, state);
+            let _ = writeln!(out, "| idle state {name} | {amount} | {} |", source.replace('|', "\\|"));
+        }
         for (name, amount, source) in cost_rows(definition) {
             let per = if name.starts_with("reload_") { " per byte" } else { "" };
             let _ = writeln!(out, "| `{name}` | {amount}{per} | {} |", source.replace('|', "\\|"));
@@ -188,6 +217,15 @@ pub fn costs_page(definitions: &[Definition]) -> String {
 
 /// Writes the speeds of the threads of a core, if there are cores with several threads.
 fn siblings(out: &mut String, definition: &Definition) {
+    let shared = &definition.spec.shared_speed;
+    if let Some(source) = definition.cost_sources.get(SHARED_SPEED) {
+        out.push_str("\nspeed of a CPU by busy CPUs of the machine\n ");
+        for (index, &speed) in shared.iter().enumerate() {
+            let _ = write!(out, " {}: {}", index + 1, smt::decimal(speed));
+        }
+        let _ = writeln!(out, "\n    {source}");
+        return;
+    }
     let speeds = &definition.spec.smt_throughput;
     if speeds.len() > 1 {
         out.push_str("\nspeed of a thread by busy threads of its core\n ");
@@ -196,6 +234,29 @@ fn siblings(out: &mut String, definition: &Definition) {
         }
         let _ = writeln!(out, "\n    {}", smt_source(definition));
     }
+}
+
+/// Writes the idle states, if the machine has a list of them.
+fn idle_states(out: &mut String, definition: &Definition) {
+    let cpuidle = &definition.spec.cpuidle;
+    if cpuidle.states.is_empty() && cpuidle.governor == Governor::Off {
+        return;
+    }
+    let _ = writeln!(out, "\nidle states (cpuidle = \"{}\")", cpuidle.governor.name());
+    let width = cpuidle.states.iter().map(|state| state.name.len()).max().unwrap_or(0);
+    for state in &cpuidle.states {
+        let (name, amount, source) = idle_row(definition, state);
+        let _ = writeln!(out, "  {name:<width$}  {amount}\n  {:<width$}    {source}", "");
+    }
+}
+
+/// Returns the name, the properties and the source of an idle state.
+fn idle_row(definition: &Definition, state: &IdleState) -> (String, String, String) {
+    let (exit, residency) = (state.exit_ns / 1000, state.residency_ns / 1000);
+    let polling = if state.polling { ", polling" } else { "" };
+    let amount = format!("exit {exit} us, residency {residency} us{polling}");
+    let source = definition.cost_sources.get(&format!("{}{}", idle::SOURCE, state.name));
+    (state.name.clone(), amount, source.cloned().unwrap_or_default())
 }
 
 fn smt_source(definition: &Definition) -> String {
@@ -219,6 +280,9 @@ fn cost_rows(definition: &Definition) -> Vec<(String, String, String)> {
     let mut table = definition.spec.costs.clone();
     let mut rows: Vec<(String, String, String)> = Vec::new();
     for constant in &CONSTANTS {
+        if constant.name == "idle_exit" && !definition.spec.cpuidle.states.is_empty() {
+            continue;
+        }
         let amount = match constant.slot {
             Slot::Ps(slot) => {
                 let ps = *slot(&mut table);
@@ -232,6 +296,20 @@ fn cost_rows(definition: &Definition) -> Vec<(String, String, String)> {
             None => format!("default; {}", constant.default_source),
         };
         rows.push((constant.name.to_owned(), amount, source));
+    }
+    for kind in &CHANNELS {
+        let MessageCosts {
+            send_ns,
+            recv_ns,
+            byte_ps,
+        } = *(kind.row)(&mut table);
+        let amount = format!("send {send_ns}, recv {recv_ns} ns, {byte_ps} ps per byte");
+        let name = source_name(kind);
+        let source = match definition.cost_sources.get(&name) {
+            Some(source) => source.clone(),
+            None => format!("default; {}", kind.default_source),
+        };
+        rows.push((name, amount, source));
     }
     if let Some(sets) = definition.spec.topology.task_sets {
         let source = definition.cost_sources.get(TASK_LINE).cloned().unwrap_or_default();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Expressions for the values in profiles. They are C's integer expressions without assignment.
-//! Names in them stand for properties of the machine.
+//! Expressions for the values in profiles (files that replace the user-space part of a policy).
+//! They are C's integer expressions without assignment. Names in them stand for properties of the
+//! machine.
 //!
 //! These operators exist, in order of increasing precedence: `|`, `&`, comparisons (1 or 0), `<<
 //! >>`, `+ -`, `* / %`, and a minus sign before a factor. A factor is one of these:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The values of the names in profiles. A name is a property of the machine or of its CPUs, or an
-//! enumerator of the kernel.
+//! The values of the names in profiles (files that replace the user-space part of a policy). A name
+//! is a property of the machine or of its CPUs, or an enumerator of the kernel.
 
 use crate::expression::{Expression, Names};
 use crate::group::{Group, Instance};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reads the file format of profiles, `profiles/NAME.toml`. profiles/README.md explains the keys
-//! for users.
+//! Reads profiles: files `profiles/NAME.toml` that replace the user-space part of a policy.
+//! profiles/README.md explains the keys for users.
 
 use crate::{Arg, Group, Profile, Run, Setting};
 use input::{Error, Source, duration};
@@ -309,7 +309,7 @@ mod tests {
              [[run]]\nprogram = 'q'\neach = 'cpu'\nargs = ['cpu', 1, { value = 'i', times = 2 }]\nresult = ['x']\nmemory = { 'x + 8 * word' = 'cpus' }\n\
              after = true\non = 'cpu'\n[[run.then]]\nprogram = 'r'\nargs = ['x:u64']",
         )
-        .expect("a profile");
+        .expect("the profile is valid");
         let b = Setting {
             when: "smt".into(),
             ..Setting::new("b[cpu]", "3")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kinds of groups of CPUs. A profile can repeat a setting or a program for each CPU, core,
-//! LLC, node or package.
+//! The kinds of groups of CPUs. A profile (a file that replaces the user-space part of a policy)
+//! can repeat a setting or a program for each CPU, core, LLC, node or package.
 
 use machine::Topology;
 use serde::Deserialize;

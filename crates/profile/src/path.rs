@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Paths of variables and map entries in profiles. The indices of a path determine for which CPUs,
-//! pairs of CPUs and words of masks a value is set.
+//! Paths of variables and map entries in profiles (files that replace the user-space part of a
+//! policy). The indices of a path determine for which CPUs, pairs of CPUs and words of CPU masks a
+//! value is set.
 
 use crate::expression::Expression;
 use crate::facts::{Properties, is_cpu_property, is_pair_property};

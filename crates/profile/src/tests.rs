@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of properties, indices and argument structs on small machines.
+//! Tests of profiles on small machines: the properties of the machine in their expressions, the
+//! indices of their settings, and the structs that they pass to programs as arguments.
 
 use super::*;
 use machine::MachineSpec;
@@ -27,6 +28,9 @@ fn spec(cpus: Vec<Cpu>) -> MachineSpec {
         hz: 250,
         cpuperf_min: 1024,
         smt_throughput: vec![1024; 2],
+        shared_speed: Vec::new(),
+        kernel: machine::KernelConfig::default(),
+        cpuidle: machine::CpuIdle::default(),
         costs: Costs::default(),
     }
 }
@@ -67,7 +71,7 @@ fn all(spec: &MachineSpec, path: &str, value: &str) -> Vec<String> {
             found.push(format!("{path}={value}"));
             Ok(())
         })
-        .expect("values");
+        .expect("the setting can be evaluated");
     found
 }
 
@@ -141,7 +145,7 @@ fn pairs_are_ordered_by_distance_and_then_by_number() {
             .collect();
         own.sort();
         own.into_iter()
-            .map(|path| path.split_once('=').expect("a value").1.to_owned())
+            .map(|path| path.split_once('=').expect("the path contains a '='").1.to_owned())
             .collect()
     };
     assert_eq!(partners(0), ["0", "1", "2", "3", "7", "6", "5", "4"]);
@@ -172,7 +176,7 @@ fn a_condition_omits_instances() {
     };
     setting
         .each(Properties::new(&spec, &Kernel), &mut keep)
-        .expect("values");
+        .expect("the setting can be evaluated");
     assert_eq!(found, ["a[0][1]", "a[1][0]", "a[2][3]", "a[3][2]"]);
 }
 

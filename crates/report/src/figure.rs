@@ -78,8 +78,8 @@ pub struct Figure {
     /// Meaning of the figure as a noun phrase, for lists and sentences.
     pub about: &'static str,
     pub unit: Unit,
-    /// Whether higher or lower values are better, or `None` if neither are. For the score, the
-    /// result itself says which values are better.
+    /// Whether higher or lower values are better, or `None` if neither are. For the score, each
+    /// result says which values are better.
     pub better: Option<Better>,
     /// Returns the value, or `None` if the run has no value for this figure.
     pub value: fn(&RunResult) -> Option<f64>,

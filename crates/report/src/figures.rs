@@ -25,8 +25,8 @@
 use crate::figure::{Field, Figure, Known, MS, S, US, Unit};
 use crate::jain;
 use crate::result::{
-    self, CallbackResult, CheckedResult, ExitRecord, Fairness, LockResult, LostTasks, Migrations, Percentiles, Status,
-    TaskResult, Throughput,
+    self, CallbackResult, CheckedResult, ExitRecord, Fairness, IdleStateResult, LockResult, LostTasks, Migrations,
+    Percentiles, Status, TaskResult, Throughput,
 };
 use crate::score::Better;
 use crate::summary::Ended;
@@ -201,6 +201,14 @@ figures! {
             .compare("busy").measure("busy_percent", 1.0).live("busy, %", 1.0),
     ];
 
+    /// Idle states of the machine, shallowest first.
+    idle_states: Vec<IdleStateResult>, Known::Simulated, |run| run.idle_states() => [
+        Figure::new("CPU time in idle states", Unit::Percent, |r| {
+                Some(r.idle_states.iter().map(|state| state.percent).sum())
+            })
+            .details_as("idle states", idle_states_line),
+    ];
+
     /// CPU time that the kernel and the policy used, in percent of the time of all online CPUs.
     overhead_percent: f64, Known::Simulated, |run| result::percent(run.counts.overhead_ns.into(), run.cpu_ns) => [
         Figure::new("CPU time of kernel and policy, in percent", Unit::Percent, |r| Some(r.overhead_percent)).lower()
@@ -295,14 +303,23 @@ fn percentiles(p: &Percentiles) -> Option<String> {
     (p.count > 0).then(|| format!("p50 {p50}, p99 {p99}, p99.9 {p999}, max {max}, mean {mean}"))
 }
 
+/// Returns the line with the share of time in each idle state that was used.
+fn idle_states_line(r: &RunResult) -> Option<String> {
+    let used = r.idle_states.iter().filter(|state| state.ns > 0);
+    let shares: Vec<String> = used
+        .map(|state| format!("{} {} %", state.name, percent(state.percent)))
+        .collect();
+    (!shares.is_empty()).then(|| shares.join(", "))
+}
+
 fn migrations_line(r: &RunResult) -> Option<String> {
     let m = r.migrations_by_distance;
     let [all, core, llc, node, remote] = [r.migrations, m.core, m.llc, m.node, m.remote].map(count);
     Some(format!("{all} (core {core}, LLC {llc}, node {node}, remote {remote})"))
 }
 
-/// Returns Jain's fairness index of the CPU times of tasks with the same name, not counting
-/// trailing digits. If there are several such groups, the largest is used.
+/// Returns Jain's fairness index of the CPU times of tasks with the same name. Digits at the end of
+/// a name are ignored. If several groups of tasks have the same name, the largest group is used.
 ///
 /// `RunResult::fairness` is not usable for real machines. It excludes tasks that ever slept, but
 /// real threads sleep when they start.

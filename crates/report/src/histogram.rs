@@ -173,7 +173,7 @@ mod tests {
             let estimate = h.quantile(per_million);
             assert!(
                 u128::from(estimate.abs_diff(exact)) * 250 <= u128::from(exact),
-                "{per_million}: {estimate} for {exact}"
+                "quantile {per_million} ppm: estimate {estimate}, exact {exact}"
             );
         }
     }

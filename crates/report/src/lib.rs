@@ -35,6 +35,7 @@ mod table;
 mod task;
 mod timehist;
 mod units;
+pub mod why;
 
 pub use details::details;
 pub use figure::{Field, Figure, Known, Scaled, Unit};
@@ -43,8 +44,8 @@ pub use fit::Surface;
 pub use histogram::Histogram;
 pub use latency::Latency;
 pub use result::{
-    CallbackResult, CheckedResult, ExitRecord, Fairness, LockResult, LostTasks, Migrations, Percentiles, Run, Status,
-    TaskResult, Throughput, Waiting,
+    CallbackResult, CheckedResult, ExitRecord, Fairness, IdleStateResult, LockResult, LostTasks, Migrations,
+    Percentiles, Run, Status, TaskResult, Throughput, Waiting,
 };
 pub use schedstat::Schedstat;
 pub use score::Better;

@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn a_task_that_waits_longer_than_any_before_is_lost() {
         let tasks = [waiting(7, 100 * MS), waiting(8, 300 * MS), waiting(9, 900 * MS)];
-        let lost = lost_tasks(&tasks, 1000 * MS, 10 * MS).expect("two tasks");
+        let lost = lost_tasks(&tasks, 1000 * MS, 10 * MS).expect("two tasks are lost");
         assert_eq!((lost.count, lost.pid, lost.longest_ns), (2, 7, 900 * MS));
         assert_eq!(lost.kept, "on DSQ 0x1");
     }

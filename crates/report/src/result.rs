@@ -52,11 +52,24 @@ pub struct Run {
     pub line_transfers: u64,
     /// Time of these transfers in ns.
     pub line_transfer_ns: u64,
+    /// Time that the CPUs spent in each idle state, in ns. It does not contain exit latencies.
+    pub idle_states: Vec<(String, u64)>,
     /// Names of the callbacks. `op` of `Event::Callback` is an index into this list.
     pub ops: Vec<String>,
     /// Names of the locks. `lock` of `Event::LockWait` is an index into this list. Locks without a
     /// name are printed as numbers.
     pub locks: Vec<String>,
+}
+
+/// The time that the CPUs spent in an idle state.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IdleStateResult {
+    pub name: String,
+    /// Sum over all CPUs, without exit latencies.
+    pub ns: u64,
+    /// The same in percent of the time of all CPUs while they were online.
+    pub percent: f64,
 }
 
 /// Whether a policy was loaded, and whether it ran until the end.
@@ -112,7 +125,7 @@ pub struct ExitRecord {
     pub callback: Option<String>,
     /// Position in the policy's source as `file:line`, if the object contains source lines.
     pub source: Option<String>,
-    /// Call stack that the sanitizer recorded, innermost call first.
+    /// Call stack that the sanitizer (`--check`) recorded, innermost call first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub backtrace: Vec<String>,
     /// The sanitizer's notes about the address that was accessed.

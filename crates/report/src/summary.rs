@@ -5,7 +5,10 @@
 use crate::figures::RunResult;
 use crate::histogram::Histogram;
 use crate::lost::lost_tasks;
-use crate::result::{CallbackResult, LockResult, Migrations, Run, Status, TaskResult, Throughput, decimals, ratio};
+use crate::result::{
+    CallbackResult, IdleStateResult, LockResult, Migrations, Run, Status, TaskResult, Throughput, decimals, percent,
+    ratio,
+};
 use crate::score::{Measured, Score, score};
 use crate::task::{RunState, Task};
 use std::cmp::Reverse;
@@ -289,7 +292,7 @@ impl Summary {
 pub(crate) struct Ended<'a> {
     pub run: &'a Run,
     pub counts: &'a Summary,
-    /// All tasks, with and ordered by their pids.
+    /// All tasks with their pids, in the order of the pids.
     pub tasks: &'a [(u32, Task)],
     /// All locks. The lock with the longest total wait is the first.
     pub locks: Vec<LockResult>,
@@ -348,6 +351,17 @@ impl<'a> Ended<'a> {
             true => callback_results(&self.counts.callbacks, &self.run.ops),
             false => self.run.callbacks.clone(),
         }
+    }
+
+    /// Returns the time that the CPUs spent in each idle state.
+    pub fn idle_states(&self) -> Vec<IdleStateResult> {
+        let states = self.run.idle_states.iter();
+        let result = |(name, ns): &(String, u64)| IdleStateResult {
+            name: name.clone(),
+            ns: *ns,
+            percent: percent((*ns).into(), self.cpu_ns),
+        };
+        states.map(result).collect()
     }
 
     pub fn lock_wait_ns(&self) -> u64 {

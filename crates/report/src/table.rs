@@ -85,8 +85,9 @@ impl Column {
         }
     }
 
-    /// Returns the best value among those results that can win. Returns `None` if all their values
-    /// are equal.
+    /// Returns the best value. Results that cannot be the best, for example because the policy
+    /// failed, do not count ([`RunResult::can_win`]). Returns `None` if all values that count are
+    /// equal.
     pub fn best(&self, results: &[RunResult]) -> Option<f64> {
         let winners = results.iter().filter(|r| r.can_win());
         let values: Vec<f64> = winners.filter_map(|r| self.value(r)).collect();

@@ -236,7 +236,7 @@ impl Draw {
         };
         let _ = writeln!(out, "{:>16}  {:>3}  switch", "time us", "cpu");
         for line in &self.list {
-            // These letters are the ones that the sched_switch tracepoint prints.
+            // The sched_switch tracepoint prints the same letters.
             let state = match line.prev_state {
                 TaskState::Running => 'R',
                 TaskState::Interruptible => 'S',

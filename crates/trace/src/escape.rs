@@ -94,14 +94,14 @@ mod tests {
     #[test]
     fn escaped_json_has_the_same_value() {
         let value = serde_json::Value::from(HOSTILE);
-        let plain = serde_json::to_string_pretty(&value).expect("JSON");
+        let plain = serde_json::to_string_pretty(&value).expect("the value can be written as JSON");
         let escaped = json(&plain);
         assert!(
             plain.contains('\u{9b}') && !escaped.chars().any(is_control),
             "{escaped}"
         );
         assert_eq!(
-            serde_json::from_str::<serde_json::Value>(&escaped).expect("JSON"),
+            serde_json::from_str::<serde_json::Value>(&escaped).expect("the text is valid JSON"),
             value
         );
     }

@@ -33,8 +33,9 @@ pub enum MigrateReason {
     Affinity,
 }
 
-// Every sink matches on the kind of event. `repr(u8)` makes this fast, because the kind is then
-// stored in a byte of its own. By default, Rust encodes the kind in unused values of another field.
+// Every sink (consumer of records) matches on the kind of event. `repr(u8)` makes this fast,
+// because the kind is then stored in a byte of its own. By default, Rust encodes the kind in unused
+// values of another field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Event {
@@ -106,8 +107,8 @@ pub enum Event {
 
 impl Event {
     /// Returns whether the event describes work inside one scheduling decision. Such detail records
-    /// exist only if a sink requests them. They are therefore not part of the trace hash. The other
-    /// records already include the time that such work takes.
+    /// exist only if a sink requests them. They are therefore not part of the trace hash (the hash
+    /// of a run's records). The other records already include the time that such work takes.
     #[inline]
     pub fn is_detail(&self) -> bool {
         matches!(

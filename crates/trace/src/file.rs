@@ -408,7 +408,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// Returns a CPU number in a record that the machine does not have, if there is one.
+/// If a record contains the number of a CPU that the machine does not have, returns this number.
 fn cpu_beyond(record: &Record, cpus: usize) -> Option<u32> {
     let (a, b) = match record.event {
         Event::Wakeup { target, .. } | Event::Ipi { target } => (target, target),

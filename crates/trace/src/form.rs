@@ -2,9 +2,9 @@
 //! The canonical form of an event. It consists of a tag (the number of the event's kind), a flag,
 //! up to four numbers (words) and a text.
 //!
-//! The hash and the encoding are both computed from this form. They therefore cannot disagree about
-//! the meaning of an event. A tag never changes its meaning. If an event gets a new meaning, it
-//! also gets a new tag.
+//! The trace hash and the encoding in trace files are both computed from this form. They therefore
+//! cannot disagree about the meaning of an event. A tag never changes its meaning. If an event gets
+//! a new meaning, it also gets a new tag.
 
 use crate::event::{Event, MigrateReason, TaskState};
 

@@ -2,13 +2,13 @@
 //! The trace hash: a 64-bit number that identifies the records of a run.
 //!
 //! Two runs with equal hashes have, with overwhelming probability, the same records. Detail records
-//! ([`Event::is_detail`](crate::Event::is_detail)) are left out.
+//! (those that exist only on request, [`Event::is_detail`](crate::Event::is_detail)) are left out.
 //!
 //! The hash is computed from the meaning of each record. It therefore does not depend on
 //! endianness, on the file format or on the build. A record is represented by four words:
 //!
 //! 1. the time;
-//! 2. the kind of event, the CPU and the local time;
+//! 2. the kind of event, the CPU and its local time ([`Record::local_time`]);
 //! 3. the first two numbers of the event;
 //! 4. the next two numbers of the event.
 //!

@@ -142,7 +142,10 @@ mod tests {
         let bytes = header.encode();
         assert_eq!(Header::decode(&bytes).as_ref(), Ok(&header));
         for end in 0..bytes.len() {
-            assert!(Header::decode(&bytes[..end]).is_err(), "cut at {end}");
+            assert!(
+                Header::decode(&bytes[..end]).is_err(),
+                "a header that is cut at byte {end} is accepted"
+            );
         }
         let longer = [bytes.as_slice(), &[0]].concat();
         assert_eq!(Header::decode(&longer).unwrap_err().at, bytes.len());

@@ -117,7 +117,10 @@ mod tests {
         assert_eq!((l.get(3), l.get(4), l.get(9), l.get(77)), ("A", "B", "C", "?"));
         assert_eq!(l.width(), 1);
         assert_eq!(l.legend(), ["A-B worker 3-4", "C init 9"]);
-        assert!(!LETTERS.contains(&b'x'), "x marks CPUs that are offline");
+        assert!(
+            !LETTERS.contains(&b'x'),
+            "x is no label, because it marks CPUs that are offline"
+        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A sink that passes records on to several other sinks.
+//! A consumer of records (sink) that passes the records on to several other sinks.
 
 use crate::event::{Record, Sink};
 

@@ -49,8 +49,9 @@ fn row(policy: &Policy, cpus: u32, machine: &str, tasks: u32) -> String {
         settings: Vec::new(),
         engine: bpf::engine::Engine::default(),
         sanitizer: false,
-        machine: machine::load(machine, &[]).expect("a machine"),
-        workload: workload::load(&format!("sleepers:n={tasks},run=2ms,sleep=100us"), &[]).expect("a workload"),
+        machine: machine::load(machine, &[]).expect("the machine is known"),
+        workload: workload::load(&format!("sleepers:n={tasks},run=2ms,sleep=100us"), &[])
+            .expect("the workload is valid"),
         seed: 1,
         for_ns: Some(SIMULATED_NS),
         kernel: kernel::release::Release::default(),

@@ -18,7 +18,7 @@ fn main() {
     let policy = ["compat/objects/kernel/scx_simple.bpf.o", "policies/vtime.bpf.o"]
         .iter()
         .find_map(|object| Policy::find(&format!("{built}/{object}")).ok())
-        .expect("no policy: scripts/policies.sh builds them");
+        .expect("scripts/policies.sh has built the policies");
     println!(
         "{}, {}, policy {}",
         first_line("date", &["-I"]),
@@ -72,8 +72,8 @@ fn scenario(policy: &Policy, machine: &str, workload: &str, for_ns: u64) -> Scen
         settings: Vec::new(),
         engine: bpf::engine::Engine::default(),
         sanitizer: false,
-        machine: machine::load(machine, &[]).expect("a machine"),
-        workload: workload::load(workload, &[]).expect("a workload"),
+        machine: machine::load(machine, &[]).expect("the machine is known"),
+        workload: workload::load(workload, &[]).expect("the workload is valid"),
         seed: 1,
         for_ns: Some(for_ns),
         kernel: kernel::release::Release::default(),
@@ -125,7 +125,7 @@ fn median(one: impl Fn() -> (u64, u64)) -> (u64, u64) {
 }
 
 fn run(scenario: &Scenario) -> Outcome {
-    let outcome = scenario.run(&mut |_| {}).expect("the run works");
+    let outcome = scenario.run(&mut |_| {}).expect("the run succeeds");
     assert!(
         outcome.result.exit.is_none(),
         "the policy failed: {:?}",

@@ -11,12 +11,13 @@
 //! - If the reader of a pipe exits (`| head`), the runs end as after Ctrl-C. The files are written,
 //!   and the process then ends with SIGPIPE.
 
+use crate::exit::ExitStatus;
 use crate::interrupt;
 use clap::error::{ContextKind, ContextValue};
 use report::Surface;
+use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, ErrorKind, IsTerminal, Write};
-use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use terminal_size::terminal_size_of;
 use trace::escape;
@@ -108,15 +109,14 @@ fn keep_error(write: impl FnOnce() -> io::Result<()>) {
     }
 }
 
-/// Parses the command line. Prints error messages and requested help.
+/// Parses a command line, which begins with the name of the program. Prints error messages and
+/// requested help.
 ///
 /// # Errors
 /// The exit status of the process, if there is no command to run.
-pub fn arguments<Command: clap::Parser>() -> Result<Command, ExitCode> {
-    let args: Vec<String> = std::env::args_os()
-        .map(|arg| arg.to_string_lossy().into_owned())
-        .collect();
-    Command::try_parse().map_err(|mut error| {
+pub fn arguments<Command: clap::Parser>(args: &[OsString]) -> Result<Command, ExitStatus> {
+    Command::try_parse_from(args).map_err(|mut error| {
+        let args: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
         correct_advice(&mut error, &args);
         let colour = |terminal| has_colour(terminal, &variable);
         let rendered = error.render();
@@ -134,7 +134,7 @@ pub fn arguments<Command: clap::Parser>() -> Result<Command, ExitCode> {
         } else {
             styled(&text(colour(io::stdout().is_terminal())));
         }
-        ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+        ExitStatus::from(u8::try_from(error.exit_code()).unwrap_or(2))
     })
 }
 
@@ -180,7 +180,7 @@ fn variable(name: &str) -> Option<String> {
 }
 
 /// Returns the exit status of the process: `code`, or 2 if writing to standard output failed.
-pub fn finish(command: &str, code: ExitCode) -> ExitCode {
+pub fn finish(command: &str, code: ExitStatus) -> ExitStatus {
     styled("");
     let failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner).take();
     match failed {
@@ -195,7 +195,7 @@ pub fn finish(command: &str, code: ExitCode) -> ExitCode {
         }
         Some(error) => {
             note(format_args!("{command}: standard output: {error}"));
-            ExitCode::from(2)
+            ExitStatus::from(2)
         }
     }
 }

@@ -250,11 +250,11 @@ mod tests {
     use super::*;
 
     fn folder() -> tempfile::TempDir {
-        tempfile::tempdir().expect("a folder")
+        tempfile::tempdir().expect("a temporary directory can be created")
     }
 
     fn names(folder: &Path) -> Vec<String> {
-        let entries = fs::read_dir(folder).expect("a folder").flatten();
+        let entries = fs::read_dir(folder).expect("the directory exists").flatten();
         let mut names: Vec<String> = entries
             .map(|entry| entry.file_name().to_string_lossy().into_owned())
             .collect();
@@ -266,11 +266,11 @@ mod tests {
     fn a_file_appears_only_when_it_is_complete() {
         let folder = folder();
         let path = folder.path().join("new/out.json");
-        let mut begun = Destination::open(&path).expect("begun");
-        begun.write_all(b"half").expect("written");
+        let mut begun = Destination::open(&path).expect("the temporary file can be created");
+        begun.write_all(b"half").expect("the file can be written");
         assert!(!path.exists());
-        begun.commit().expect("committed");
-        assert_eq!(fs::read(&path).expect("a file"), b"half");
+        begun.commit().expect("the file can be renamed");
+        assert_eq!(fs::read(&path).expect("the file exists"), b"half");
         assert_eq!(names(&folder.path().join("new")), ["out.json"]);
     }
 
@@ -278,33 +278,36 @@ mod tests {
     fn the_previous_file_stays_until_the_new_one_is_complete() {
         let folder = folder();
         let path = folder.path().join("out");
-        fs::write(&path, "old").expect("written");
-        fs::set_permissions(&path, Permissions::from_mode(0o640)).expect("a mode");
-        let mut begun = Destination::open(&path).expect("begun");
-        begun.write_all(b"new").expect("written");
+        fs::write(&path, "old").expect("the file can be written");
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).expect("the permissions can be set");
+        let mut begun = Destination::open(&path).expect("the temporary file can be created");
+        begun.write_all(b"new").expect("the file can be written");
         drop(begun);
-        assert_eq!(fs::read(&path).expect("a file"), b"old");
-        check([path.as_path()]).expect("writable");
+        assert_eq!(fs::read(&path).expect("the file exists"), b"old");
+        check([path.as_path()]).expect("the file can be written");
         assert_eq!(names(folder.path()), ["out"]);
-        write(&path, b"new").expect("written");
-        assert_eq!(fs::read(&path).expect("a file"), b"new");
-        assert_eq!(fs::metadata(&path).expect("a file").permissions().mode() & 0o777, 0o640);
+        write(&path, b"new").expect("the file can be written");
+        assert_eq!(fs::read(&path).expect("the file exists"), b"new");
+        assert_eq!(
+            fs::metadata(&path).expect("the file exists").permissions().mode() & 0o777,
+            0o640
+        );
     }
 
     #[test]
     fn a_symbolic_link_is_kept_and_its_target_replaced() {
         let folder = folder();
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));
-        fs::write(&file, "old").expect("written");
-        std::os::unix::fs::symlink(&file, &link).expect("a link");
-        write(&link, b"new").expect("written");
-        assert!(fs::symlink_metadata(&link).expect("a link").is_symlink());
-        assert_eq!(fs::read(&file).expect("a file"), b"new");
+        fs::write(&file, "old").expect("the file can be written");
+        std::os::unix::fs::symlink(&file, &link).expect("the link can be created");
+        write(&link, b"new").expect("the file can be written");
+        assert!(fs::symlink_metadata(&link).expect("the link exists").is_symlink());
+        assert_eq!(fs::read(&file).expect("the file exists"), b"new");
     }
 
     #[test]
     fn devices_are_written_directly_and_report_errors() {
-        write(Path::new("/dev/null"), b"gone").expect("written");
+        write(Path::new("/dev/null"), b"gone").expect("the file can be written");
         assert!(is_special(Path::new("/dev/null")) && is_special(Path::new("-")));
         let error = write(Path::new("/dev/full"), b"too much").expect_err("no room");
         let text = error.to_string();
@@ -326,14 +329,14 @@ mod tests {
         let folder = folder();
         let path = folder.path();
         let (file, below) = (path.join("file"), path.join("file/below"));
-        fs::write(&file, "old").expect("written");
+        fs::write(&file, "old").expect("the file can be written");
         let error = check([below.as_path()]).expect_err("below a file");
         assert!(error.message.ends_with("Not a directory (os error 20)"), "{error}");
         let error = check([path]).expect_err("a folder");
         assert!(error.message.ends_with("Is a directory (os error 21)"), "{error}");
         let error = check([file.as_path(), file.as_path()]).expect_err("twice");
         assert!(error.message.ends_with("two outputs have this path"), "{error}");
-        check([Path::new("/dev/null"), Path::new("/dev/null")]).expect("a device takes everything");
+        check([Path::new("/dev/null"), Path::new("/dev/null")]).expect("devices may be named twice");
         let error = check([Path::new("/proc/out.json")]).expect_err("no files can be made there");
         assert_eq!(
             error.to_string(),

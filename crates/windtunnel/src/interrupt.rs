@@ -20,6 +20,17 @@ pub fn signal() -> Option<i32> {
     Some(RECEIVED.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
 }
 
+/// Ends running simulations, as a received SIGINT does. The Python package calls this, because
+/// Python receives the signals there.
+pub fn request() {
+    RECEIVED.store(SIGINT, Ordering::Relaxed);
+}
+
+/// Forgets the received signal, so that simulations can run again.
+pub fn clear() {
+    RECEIVED.store(0, Ordering::Relaxed);
+}
+
 /// Returns the exit status that shells report for a process that this signal ended: 130 for SIGINT
 /// and 143 for SIGTERM.
 pub fn status(signal: i32) -> u8 {

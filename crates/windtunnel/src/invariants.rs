@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Checks invariants of a run and draws the first violation of each.
 //!
-//! There are three invariants. Work conservation means that no CPU idles while a task waits that
-//! may run there. The others are that no task starves and that CPU affinity is respected. The
-//! kernel crate's module `invariant` counts violations during the run. For each violated invariant,
-//! the run is repeated and the time around the first violation is drawn.
+//! There are three invariants, properties that must hold at any time of a run. Work conservation
+//! means that no CPU idles while a task waits that may run there. The others are that no task
+//! starves and that CPU affinity is respected. The kernel crate's module `invariant` counts
+//! violations during the run. For each violated invariant, the run is repeated and the time around
+//! the first violation is drawn.
 
 use crate::diff::format_ranges;
 use crate::duration;

@@ -3,7 +3,8 @@
 //!
 //! A [`Scenario`](scenario::Scenario) consists of a policy, a machine, a workload and a seed.
 //! Running it returns an [`Outcome`](scenario::Outcome), which contains the
-//! [`RunResult`](report::RunResult). Only the commands print, and they do it through [`console`].
+//! [`RunResult`](report::RunResult). Only the commands ([`command`]) print, and they do it through
+//! [`console`].
 //! An error names the input, the position in it and a next step ([`error::Error`]).
 
 #![cfg_attr(
@@ -12,10 +13,12 @@
 )]
 
 pub mod calibrate;
+pub mod command;
 pub mod compare;
 pub mod console;
 pub mod destination;
 pub mod diff;
+pub mod exit;
 pub mod experiment;
 pub mod exports;
 pub mod interrupt;
@@ -27,10 +30,12 @@ pub mod parameter;
 pub mod policy;
 pub mod predict;
 pub mod profiles;
+pub mod quote;
 pub mod running;
 pub mod scenario;
 pub mod search;
 pub mod suite;
+pub mod sweep;
 pub mod top;
 pub mod traced;
 pub mod workloads;

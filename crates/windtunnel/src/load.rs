@@ -44,8 +44,9 @@ pub fn enable(machine: &mut Machine, object: &Object, profile: &Profile, engine:
     }
 }
 
-/// Returns a warning if the object has no profile and contains a number of CPUs that is not that of
-/// the machine. Usually the policy's user-space part would set this global variable.
+/// Returns a warning if the object has no profile, and one of its global variables holds a number
+/// of CPUs that is not that of the machine. Usually the policy's user-space part would set this
+/// variable.
 fn missing_profile(object: &Object, profile: &Profile, nr_cpus: u32) -> Option<String> {
     const NAMES: [&str; 6] = [
         "nr_cpus",

@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn hardware_threads_share_a_core() {
         for (machine, expected) in [("core:4 pu:1", false), ("core:2 pu:2", true), ("hybrid", true)] {
-            let spec = machine::load(machine, &[]).expect("a machine");
+            let spec = machine::load(machine, &[]).expect("the machine is known");
             let header = Header {
                 cpus: crate::traced::places(&spec),
                 ..Header::default()

@@ -79,8 +79,8 @@ fn run_jobs<Job: Sync, Done: Send>(
         }
     };
     match threads {
-        // The jobs of `windtunnel live` fork, and only the calling thread may do that. A single
-        // thread is therefore the calling one.
+        // The jobs of `windtunnel live` fork, and only the calling thread may do that. If there is
+        // a single thread, the calling thread therefore executes the jobs.
         1 => work(),
         _ => std::thread::scope(|scope| {
             for _ in 0..threads {
@@ -107,7 +107,7 @@ mod tests {
             report(300);
             Ok(2 * job)
         };
-        let done = run(&jobs, NonZero::new(4), &progress, double).expect("no errors");
+        let done = run(&jobs, NonZero::new(4), &progress, double).expect("no job fails");
         assert_eq!(done, jobs.iter().map(|job| 2 * job).collect::<Vec<_>>());
         assert_eq!(reported.into_inner(), 50_000);
         let failing = |job: &u64, _: &mut dyn FnMut(u64)| match job {

@@ -61,7 +61,8 @@ mod tests {
 
     #[test]
     fn a_tag_has_a_unit_a_range_and_a_meaning() {
-        let parameter = Parameter::parse("param: ns, 100..5000: time a task runs: its slice").expect("a parameter");
+        let parameter =
+            Parameter::parse("param: ns, 100..5000: time a task runs: its slice").expect("the declaration is valid");
         assert_eq!((parameter.unit.as_str(), parameter.range), ("ns", Some((100, 5000))));
         assert_eq!(parameter.meaning, "time a task runs: its slice");
         assert_eq!(parameter.check(100), Ok(()));
@@ -72,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_tag_without_a_range_allows_every_value() {
-        let parameter = Parameter::parse("param: note: whatever").expect("a parameter");
+        let parameter = Parameter::parse("param: note: whatever").expect("the declaration is valid");
         assert_eq!((parameter.range, parameter.meaning.as_str()), (None, "note: whatever"));
         assert_eq!(parameter.check(i128::MAX), Ok(()));
         assert_eq!(Parameter::parse("something else"), None);

@@ -4,8 +4,8 @@
 //!
 //! The predictions for closed systems follow Happe, Groenda and Reussner (2008). The load balancer
 //! spreads n tasks over m CPUs, so that L = floor(n/m) or L = ceil(n/m) tasks share a CPU. A
-//! request computes for the time t_c, and the next request follows after a pause of t_w. A response
-//! takes
+//! request computes for the time t_c, and the next request follows after a pause of t_w. TS is the
+//! time slice. The time of a response is
 //! - L t_c, if the tasks share the CPU in small time slices,
 //! - floor(t_c/TS) L TS + t_c mod TS, and up to (L-1) TS more, with round robin and a time slice of
 //!   TS,

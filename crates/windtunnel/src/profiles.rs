@@ -68,7 +68,7 @@ mod tests {
     fn every_profile_of_the_repository_is_valid() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../profiles");
         let files = std::fs::read_dir(folder)
-            .expect("profiles")
+            .expect("the directory of profiles exists")
             .flatten()
             .map(|entry| entry.path());
         let profiles: Vec<_> = files

@@ -24,12 +24,12 @@ use workload::Action;
 /// Time limit of a workload that has no length of its own and ends when all its tasks have exited,
 /// in ns.
 const LONGEST_NS: u64 = 3_600_000_000_000;
-/// Number of ticks from a hotplug event until the policy is reloaded, if the event ended it. The
-/// policy is disabled after four ticks. The remaining ticks stand for the work of its user-space
-/// part.
+/// Number of ticks from a hotplug event to the reload of the policy, if the event has ended the
+/// policy. Four ticks after the event, the policy is disabled. The remaining ticks stand for the
+/// work of its user-space part.
 const RELOAD_TICKS: u64 = 10;
 
-/// A machine with its policy and workload, and the sinks that consume its records.
+/// A machine with its policy and workload, and the sinks (consumers) of its records.
 pub struct Running<'a> {
     scenario: &'a Scenario,
     pub machine: Machine,
@@ -313,6 +313,11 @@ impl Running<'_> {
             reload_ns: machine.reload_ns(),
             line_transfers: machine.line_transfers().count,
             line_transfer_ns: machine.line_transfers().ns,
+            idle_states: machine
+                .idle_times()
+                .into_iter()
+                .map(|time| (time.name, time.ns))
+                .collect(),
             ops: callback_names(),
             locks: machine.locks().map(|(id, _)| machine.lock_name(id)).collect(),
         };

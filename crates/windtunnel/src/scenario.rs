@@ -36,8 +36,8 @@ pub struct Scenario {
     /// Names and values of the `--set` options, in their order.
     pub settings: Vec<(String, String)>,
     pub engine: bpf::engine::Engine,
-    /// Whether the sanitizer checks the policy. It checks every memory access and call, and does
-    /// not change the result.
+    /// Whether the sanitizer (`--check`) checks the policy. It checks every memory access and call,
+    /// and does not change the result.
     pub sanitizer: bool,
     pub machine: MachineSpec,
     pub workload: Workload,
@@ -77,7 +77,7 @@ pub struct Outcome {
 
 /// Observes a run without changing its result.
 pub struct Observer<'a> {
-    /// The sink that receives every record.
+    /// The consumer (sink) of the records, which receives every record.
     pub sink: &'a mut dyn Sink,
     /// Global variables to read. After the run, they contain the values.
     pub reads: Vec<Read>,

@@ -10,7 +10,7 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use trace::{CpuPosition, Event, Hash, Header, Reader, Record, Sink, Tee, recording};
 
-/// Number of records that are passed to the sink at once.
+/// Number of records that are passed to the sink, their consumer, at once.
 const BATCH: usize = 4096;
 /// Maximum size of a recording in bytes. The text of a recording is read into memory as a whole.
 const MAX_RECORDING_BYTES: u64 = 4 << 30;

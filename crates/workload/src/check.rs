@@ -324,7 +324,7 @@ fn operands(workload: &Workload, program: &Program, pc: usize, op: &Op) -> Check
         Op::Barrier(id) => resource(*id, "barrier", |r| matches!(r, Resource::Barrier { .. })),
         Op::SemPost(id) | Op::SemWait(id) => semaphore(*id),
         Op::Suspend(id) | Op::Resume(id) => gate(*id),
-        Op::Recv(id) => channel(*id),
+        Op::Recv(id) | Op::Poll(id) => channel(*id),
         Op::Send { channel: id, bytes } => {
             channel(*id)?;
             match &workload.resources[*id as usize] {
@@ -493,6 +493,7 @@ fn locks(workload: &Workload, program: &Program) -> Result<(), (usize, Finding)>
 fn wakers_exist(workload: &Workload) -> Checked {
     let used: BTreeSet<u32> = workload.tasks.iter().map(|t| t.program).collect();
     let mut waits: BTreeMap<ResourceId, (usize, usize)> = BTreeMap::new();
+    let mut polls: BTreeMap<ResourceId, (usize, usize)> = BTreeMap::new();
     let mut sends: BTreeMap<ResourceId, (usize, usize)> = BTreeMap::new();
     let mut wakes: BTreeSet<ResourceId> = BTreeSet::new();
     for &program in &used {
@@ -504,6 +505,9 @@ fn wakers_exist(workload: &Workload) -> Checked {
                 }
                 Op::Recv(id) => {
                     waits.entry(*id).or_insert(step);
+                }
+                Op::Poll(id) => {
+                    polls.entry(*id).or_insert(step);
                 }
                 Op::Sync { cond, .. } => {
                     wakes.insert(*cond);
@@ -519,7 +523,7 @@ fn wakers_exist(workload: &Workload) -> Checked {
             }
         }
     }
-    for (id, &step) in &waits {
+    for (id, &step) in waits.iter().chain(&polls) {
         let resource = &workload.resources[*id as usize];
         let (missing, hint) = match resource {
             Resource::Channel { .. } => ("no task sends to", "add a send"),
@@ -537,7 +541,7 @@ fn wakers_exist(workload: &Workload) -> Checked {
         }
     }
     for (id, &step) in &sends {
-        if !waits.contains_key(id) {
+        if !waits.contains_key(id) && !polls.contains_key(id) {
             return Err(Finding {
                 op: Some(step),
                 message: format!(

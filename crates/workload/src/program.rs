@@ -133,6 +133,8 @@ pub enum Op {
     },
     /// Read one message. Blocks while the channel is empty.
     Recv(ResourceId),
+    /// Wait until the channel has a message, and leave it there (poll).
+    Poll(ResourceId),
     Yield,
     /// Create the task that `Workload::tasks[task]` describes. Its `start_ns` counts from now. If
     /// `thread` is set, the task belongs to the parent's process.
@@ -192,17 +194,44 @@ pub struct Program {
     pub counters: u32,
 }
 
-/// Kind of a channel. It determines the kernel functions that a policy can trace, when a blocked
-/// writer is woken, and the cost of a message.
+/// Kind of a channel. It determines the kernel functions that a policy can trace, which blocked
+/// tasks are woken and how, and the cost of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Channel {
     #[default]
     Pipe,
-    /// An AF_UNIX socket.
+    /// An AF_UNIX stream socket.
     Socket,
+    /// An AF_UNIX datagram socket.
+    Datagram,
     /// A TCP connection within one host, with Nagle's algorithm: while sent data is unread, further
     /// data is collected and then transmitted together.
     Tcp,
+    /// A counter that each message increments and each receive decrements (EFD_SEMAPHORE).
+    Eventfd,
+}
+
+impl Channel {
+    /// Kinds with their names in rt-app files.
+    pub const NAMES: [(&'static str, Channel); 5] = [
+        ("pipe", Channel::Pipe),
+        ("socket", Channel::Socket),
+        ("datagram", Channel::Datagram),
+        ("tcp", Channel::Tcp),
+        ("eventfd", Channel::Eventfd),
+    ];
+
+    /// Returns the kind's name in rt-app files.
+    pub fn name(self) -> &'static str {
+        let named = Channel::NAMES.iter().find(|(_, kind)| *kind == self);
+        named.map_or("", |(name, _)| name)
+    }
+
+    /// Returns the kind with a name in rt-app files.
+    pub fn named(name: &str) -> Option<Channel> {
+        let named = Channel::NAMES.iter().find(|(other, _)| *other == name);
+        named.map(|(_, kind)| *kind)
+    }
 }
 
 /// A resource that tasks share.

@@ -1,17 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# fidelity.sh POLICY...: executes and simulates workloads under each policy. Prints the results as
-# rows of a Markdown table. The simulated machine has the topology of this guest, and costs that the
-# script measures in this guest.
+# fidelity.sh POLICY...: executes workloads under each policy and saves the results in /tmp/out, for
+# scripts/live/fidelity.py. Also saves a machine file with the topology of this guest and costs that
+# are measured in this guest. Recordings are large, so only those under EEVDF are kept.
 failed=0
-machine=/tmp/guest.toml
-windtunnel machine calibrate -o $machine 2>/dev/null || { echo "FAILED calibrate"; exit 1; }
-grep -v '[<>]' $machine
+out=/tmp/out
+mkdir -p $out
+windtunnel machine calibrate -o $out/guest.toml 2>/dev/null || { echo "FAILED calibrate"; exit 1; }
 for policy; do
-  for workload in hackbench:groups=1,loops=200 lat_ctx:processes=2,rounds=10000 chat:rooms=1,users=5,messages=50 closed:n=6,compute=4ms,rounds=50 mixed.json; do
-    windtunnel live compare "$policy" "$workload" -m $machine --for 3s --markdown >/tmp/rows 2>/tmp/err || { echo "FAILED $policy $workload"; cat /tmp/err; failed=1; }
-    cat /tmp/rows
-    grep -v '^ ' /tmp/err
-  done
+  while read -r name workload; do
+    case $name in "" | "#"*) continue ;; esac
+    windtunnel live compare "$policy" "$workload" --for 2s --save "$out/$policy/$name" >/tmp/err 2>&1 </dev/null ||
+      { echo "FAILED $policy $workload"; cat /tmp/err; failed=1; }
+    [ "$policy" = eevdf ] || rm -f "$out/$policy/$name/live.trace"
+    echo "fidelity: $policy $name, up $(cut -d' ' -f1 /proc/uptime) s"
+  done </fidelity.txt
 done
 exit $failed

@@ -11,7 +11,8 @@ struct Type {
     vlen: u64,
 }
 
-/// Returns the size of a type in bytes, without the first twelve bytes, which all kinds have.
+/// Returns the size in bytes of the variable part of a type, which follows the twelve bytes that
+/// all kinds have.
 fn rest(kind: u64, vlen: u64) -> usize {
     let vlen = vlen as usize;
     match kind {

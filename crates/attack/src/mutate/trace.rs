@@ -57,7 +57,8 @@ pub fn trace(random: &mut Random, mut file: Vec<u8>) -> Vec<u8> {
     file
 }
 
-/// Corrects the end marker for the changed records. Otherwise a reader would stop there.
+/// Corrects the end marker. It contains the number and the hash of the records, and a reader would
+/// refuse a file in which they are wrong.
 fn end(file: &mut Vec<u8>) {
     let bodies = bodies(file);
     let mut hash = Hash::default();

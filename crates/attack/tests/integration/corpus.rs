@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests that each hand-written attack ends as expected. The attacks run in child processes, on
-//! both engines, with and without the sanitizer.
+//! Tests that each hand-written attack ends as expected. The attacks run in child processes, in the
+//! JIT and in the interpreter, with and without the sanitizer (`--check`).
 
 use attack::campaign::{self, Failure};
 use attack::corpus::{self, Attack};
@@ -27,7 +27,7 @@ fn run(kind: Kind, count: u64) -> (BTreeMap<u64, String>, Vec<Failure>) {
         while let Some(range) = pieces.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
             let mut end = |index, text: &str| drop(ends.insert(index, text.to_owned()));
             let tally = campaign::run(Path::new(ATTACK), kind, 0, range.clone(), None, &mut end);
-            failures.extend(tally.expect("a child").failures);
+            failures.extend(tally.expect("the child process can be started").failures);
         }
         (ends, failures)
     };
@@ -35,7 +35,7 @@ fn run(kind: Kind, count: u64) -> (BTreeMap<u64, String>, Vec<Failure>) {
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         for worker in workers {
-            let (some, failed) = worker.join().expect("a worker");
+            let (some, failed) = worker.join().expect("a worker thread does not panic");
             ends.extend(some);
             failures.extend(failed);
         }
@@ -64,7 +64,7 @@ fn judge(attack: &Attack, index: u64, ends: &BTreeMap<u64, String>, wrong: &mut 
     if !attack.expected(mode).holds(&parse(text)) {
         wrong.push(format!("{name}: expected {:?}, found {text}", attack.expected(mode)));
     }
-    // The previous index is the same attack on the other engine.
+    // The input before this one is the same attack on the other engine.
     let other = index.wrapping_sub(1);
     if index % 2 == 1
         && let Some(end) = ends.get(&other)
@@ -76,9 +76,9 @@ fn judge(attack: &Attack, index: u64, ends: &BTreeMap<u64, String>, wrong: &mut 
 
 #[test]
 fn hand_written_attacks_do_no_harm() {
-    let attacks = corpus::attacks().expect("the corpus");
+    let attacks = corpus::attacks().expect("the corpus can be read");
     assert!(attacks.len() >= FEWEST, "{} attacks", attacks.len());
-    corpus::compile(&attacks).expect("they compile");
+    corpus::compile(&attacks).expect("every attack compiles");
     let modes = MODES.len() as u64;
     let (ends, failures) = run(Kind::Corpus, attacks.len() as u64 * modes);
     let mut wrong = Vec::new();

@@ -20,7 +20,8 @@ fn damaged_inputs_and_hostile_policies_do_no_harm() {
     let mut wrong = Vec::new();
     for kind in RANDOM {
         let mut ends = 0;
-        let tally = campaign::run(attack, kind, 0, 0..count(kind), None, &mut |_, _| ends += 1).expect("a child");
+        let tally = campaign::run(attack, kind, 0, 0..count(kind), None, &mut |_, _| ends += 1)
+            .expect("the child process can be started");
         assert_eq!(ends + tally.failures.len() as u64, count(kind), "{}", kind.name());
         for failure in tally.failures {
             wrong.push(format!("{} {}: {}", kind.name(), failure.index, failure.cause));
@@ -52,7 +53,7 @@ fn some_damaged_inputs_can_still_be_read() {
     for kind in RANDOM {
         let mut accepted = 0;
         let mut end = |_: u64, text: &str| accepted += u64::from(!text.starts_with("refused"));
-        campaign::run(attack, kind, 1, 0..60, None, &mut end).expect("a child");
+        campaign::run(attack, kind, 1, 0..60, None, &mut end).expect("the child process can be started");
         assert!(accepted >= 3, "{}: {accepted} of 60 inputs are read", kind.name());
     }
 }

@@ -17,11 +17,11 @@
 //! cores share a bit, as in the directories of large machines (coarse vectors; Gupta, Weber, Mowry,
 //! ICPP 1990).
 //!
-//! An access through a base register with an offset is charged as an access to the base's cache
-//! line plus a whole number of lines (`offset / 64`, rounded down). This is the line of the
-//! accessed field if the object begins at a line boundary or lies within one line, as kernel and
-//! map objects do. The benefit is that accesses to neighbouring fields need only one test.
-//! Otherwise compiled code would spend more time on these tests than on the accesses.
+//! The line of an access is computed from its base register alone: it is the base's line plus the
+//! offset in whole lines (`offset / 64`, rounded down). This is exact if the object begins at a
+//! line boundary or lies within one line, as kernel and map objects do. Accesses to neighbouring
+//! fields then need one test of a cache's bit instead of several. Without this, compiled code would
+//! spend more time on such tests than on the accesses.
 //!
 //! The words lie at a fixed distance from the region. Compiled code computes the address of a word
 //! with a shift, a mask and an addition. Accesses to BPF stacks are always free, and so are reads
@@ -69,9 +69,9 @@ pub struct Cache {
     pub node_ns: u32,
     /// Cost in ns of fetching a cache line from another node.
     pub remote_ns: u32,
-    /// Cost in ns of fetching or invalidating a cache line that several cores hold, if none of
-    /// these cores shares a cache with this one. The line then comes from memory. 0 if it comes
-    /// from the nearest cache instead.
+    /// Cost in ns of fetching or invalidating a cache line that several cores hold, if no core that
+    /// shares a cache with this CPU holds it. The line then comes from memory. 0 means that such a
+    /// line comes from the nearest cache.
     pub memory_ns: u32,
 }
 
@@ -162,7 +162,7 @@ impl Lines {
 
     /// Sets each CPU's caches. Must be called before the first access.
     pub fn set_caches(&mut self, caches: Vec<Cache>) {
-        assert!(!caches.is_empty(), "at least one CPU");
+        assert!(!caches.is_empty(), "the caller describes at least one CPU");
         assert!(caches.iter().all(|cache| cache.own & PRIVATE << MAX_CACHES == 0));
         self.caches = caches.into();
     }
@@ -351,11 +351,19 @@ mod tests {
         region.lines_mut().set_caches(eight());
         let (addr, lines) = (region.alloc(64).unwrap(), region.lines());
         assert_eq!(lines.store(0, addr), 0, "the first access is free");
-        assert_eq!(lines.store(0, addr + 63), 0, "the same cache line");
+        assert_eq!(
+            lines.store(0, addr + 63),
+            0,
+            "a second access to the same cache line is free"
+        );
         assert_eq!(lines.load(4, addr), 1000);
         assert_eq!(lines.load(4, addr), 0, "the second load is a hit");
-        assert_eq!(lines.load(5, addr), 10, "from its neighbour's cache");
-        assert_eq!(lines.load(2, addr), 100, "from CPU 0, the nearest holder");
+        assert_eq!(lines.load(5, addr), 10, "the line comes from the neighbour's cache");
+        assert_eq!(
+            lines.load(2, addr),
+            100,
+            "the line comes from CPU 0, the nearest holder"
+        );
         assert_eq!(lines.load(0, addr), 0, "loads by other CPUs leave the copy in place");
         assert_eq!(lines.store(0, addr), 1000, "the farthest copy must be invalidated");
         assert_eq!((lines.store(0, addr), lines.load(5, addr)), (0, 1000));

@@ -180,17 +180,25 @@ mod tests {
         let structure = |number: u64| 0x1000 + number * 2 * LINE;
         let evicted = |bit, addr| conflicts.enter(bit, addr).map(|entered| entered.evicted);
         for number in [0, 2, 1, 3] {
-            assert_eq!(evicted(0, structure(number)), Some(None), "each set has room for two");
+            assert_eq!(
+                evicted(0, structure(number)),
+                Some(None),
+                "each set has room for two lines"
+            );
         }
         assert_eq!(evicted(0, structure(4)), Some(Some(structure(0))));
         assert_eq!(evicted(0, structure(2) + 8), Some(None), "the line is still in the set");
         assert_eq!(
             evicted(0, structure(6)),
             Some(Some(structure(2))),
-            "the hit did not make the line younger"
+            "a hit does not delay the eviction of its line"
         );
-        assert_eq!(evicted(1, structure(4)), Some(None), "another cache");
-        assert_eq!(evicted(0, 0x8000), Some(None), "a line of another array");
+        assert_eq!(evicted(1, structure(4)), Some(None), "the other cache has its own sets");
+        assert_eq!(
+            evicted(0, 0x8000),
+            Some(None),
+            "a line of the other array uses other sets"
+        );
     }
 
     #[test]

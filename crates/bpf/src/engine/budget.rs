@@ -5,10 +5,11 @@
 //! The limit ends endless loops. It applies to an outermost call: one that the simulated machine
 //! makes while no other call into the program is running.
 //!
-//! Engines test the budget at backward jumps and at calls. Between two tests, a program therefore
-//! executes no instruction twice. The program chooses the amount of work of some helpers, for
-//! example the number of bytes to copy. Such a helper charges the budget in proportion to its work
-//! ([`Vm::charge`]). This charge does not change [`Vm::executed`] or simulated time.
+//! Engines (the interpreter and the JIT compiler) test the budget at backward jumps and at calls. A
+//! program therefore executes no instruction twice between two tests. The program chooses how much
+//! work some helpers do, for example the number of bytes to copy. Such a helper charges the budget
+//! in proportion to its work ([`Vm::charge`]). This charge does not change [`Vm::executed`] or
+//! simulated time.
 
 use super::vm::Vm;
 use super::world::World;
@@ -36,7 +37,7 @@ impl<W: World> Vm<W> {
     pub fn set_budget(&self, instructions: u64) {
         let cx = self.cx.as_ptr();
         unsafe {
-            assert!((*cx).depth == 0, "the budget is fixed during a call");
+            assert!((*cx).depth == 0, "set_budget() is not called while the program runs");
             let executed = (*cx).until - (*cx).left;
             (*cx).limit = instructions.min(i64::MAX as u64 / 2) as i64;
             (*cx).left = (*cx).limit;
@@ -44,8 +45,9 @@ impl<W: World> Vm<W> {
         }
     }
 
-    /// Charges the budget for work of a helper or kfunc. `work` is the time that the host needs for
-    /// it, measured in instructions. Does nothing if no program is running.
+    /// Charges the budget for work of a helper or kfunc. `work` is the time that this work takes on
+    /// the machine on which the simulator runs, measured in BPF instructions. Does nothing if no
+    /// program is running.
     ///
     /// # Errors
     /// The budget is used up. The helper must return this fault to its caller.

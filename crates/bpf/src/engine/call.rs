@@ -12,8 +12,8 @@ use crate::fault::{Fault, FaultKind};
 /// Maximum number of nested calls from the world into BPF code.
 const MAX_DEPTH: u32 = 32;
 
-/// Instructions charged to the budget for a call from a helper into the program, as the host needs
-/// about as long for such a call.
+/// Number of instructions that a call from a helper into the program charges to the budget. The
+/// host needs about as much time for such a call as for these instructions.
 const CALL: i64 = 4;
 
 /// Sets the simulated CPU on which code runs in all later calls.
@@ -27,7 +27,7 @@ pub(super) unsafe fn set_cpu(cx: *mut Context, cpu: u32) {
     }
 }
 
-/// Arguments of a call. All five registers are passed, or only r1 to struct_ops programs.
+/// Arguments of a call: all five registers r1 to r5, or only r1 for a struct_ops program.
 pub(super) trait Args: Copy {
     fn all(self) -> [u64; 5];
     unsafe fn enter(self, cx: *mut Context, entry: Entry) -> enter::Outcome;
@@ -120,8 +120,8 @@ unsafe fn nested_call(cx: *mut Context, entry: Entry, args: &[u64; 5]) -> Option
         if outcome.faulted == 0 {
             return Some(outcome.r0);
         }
-        // `pc` becomes the instruction that faulted, not the one that made the call, so that the
-        // fault names it.
+        // `take_fault` copies `pc` into the fault. For this copy, `pc` must be the instruction that
+        // faulted, not the outer program's call of the helper.
         let resumed = std::mem::replace(&mut (*cx).pc, pc);
         let fault = take_fault(cx);
         (*cx).pc = resumed;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The state of a loaded program: plain data that compiled code, the interpreter, helpers and the
-//! sanitizer use.
+//! sanitizer (the run-time checks of `--check`) use.
 //!
 //! The region is the memory that programs can access. The budget is the number of instructions that
 //! one call of a program may execute. A trampoline is the machine code that calls BPF code from
@@ -70,7 +70,7 @@ pub struct Context {
     /// [`Func::contexts`](super::Func::contexts).
     pub(crate) contexts: u32,
 
-    /// Bit of the running CPU's cache in the words of [`Lines`].
+    /// Bit of the running CPU's cache in the words of [`Lines`], the model of caches.
     pub(crate) own_cache: u64,
     pub(crate) cpu: u32,
     pub(crate) world: *mut (),

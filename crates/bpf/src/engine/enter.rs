@@ -200,7 +200,7 @@ mod host {
                 action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
                 libc::sigemptyset(&mut action.sa_mask);
                 let previous = (&raw mut PREVIOUS[i]).cast::<libc::sigaction>();
-                assert!(libc::sigaction(signal, &action, previous) == 0, "sigaction");
+                assert!(libc::sigaction(signal, &action, previous) == 0, "sigaction() failed");
             }
         });
         unsafe {

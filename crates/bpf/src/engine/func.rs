@@ -2,10 +2,10 @@
 //! Kernel functions that BPF code can call (kfuncs and helpers), written as plain Rust functions.
 //! The macros in [`rows`](crate::rows) declare tables of them.
 //!
-//! Each function has a C prototype, which is the kernel's and supplies the function's name and BTF.
-//! The Rust function takes the world (the simulated machine) and up to five arguments. It returns a
-//! register value or a [`Result`] of one. Compiled code does not call it directly but a shim, which
-//! converts the arguments and the result. An `Err` ends the running BPF program, and
+//! Each function has the kernel's C prototype, from which its name and its BTF are made. The Rust
+//! function takes the world (the simulated machine) and up to five arguments. It returns a register
+//! value or a [`Result`] of one. Compiled code calls a shim, which converts the arguments, calls
+//! the Rust function and converts the result. An `Err` ends the running BPF program, and
 //! [`Vm::call`](super::Vm::call) returns it. The shim drops everything before it unwinds, so no
 //! destructor is skipped.
 
@@ -57,8 +57,8 @@ pub struct Func<W> {
     /// Contexts in which the function may be called. A call is allowed if one bit is also set in
     /// [`Vm::set_contexts`](super::Vm::set_contexts).
     pub contexts: u32,
-    /// Cost in instructions if a scheduler is written in C as part of the kernel, which executes a
-    /// few instructions instead of this call. `None` if such a scheduler also makes a call.
+    /// Number of instructions by which a scheduler in C, compiled into the kernel, would replace
+    /// this call. `None` if that scheduler would make the same call.
     pub native: Option<u32>,
     /// Name under which a machine's cost table lists the function: the newest one if the function
     /// was renamed.
@@ -104,7 +104,7 @@ impl<W: World> Func<W> {
         const {
             assert!(
                 size_of::<F>() == 0,
-                "a function item, not a pointer or a capturing closure"
+                "the function is passed as an item, not as a pointer or a capturing closure"
             )
         };
         Func {
@@ -138,8 +138,9 @@ impl<W: World> Func<W> {
         }
     }
 
-    /// Checks that the row describes every argument of the function for the sanitizer. If the
-    /// sanitizer is on, a program that calls a function without such a description is not loaded.
+    /// Checks that the row describes every argument of the function for the sanitizer (the run-time
+    /// checks of `--check`). If the sanitizer is on, a program that calls a function without such a
+    /// description is not loaded.
     ///
     /// # Errors
     /// The message names the function and the argument.
@@ -172,8 +173,8 @@ unsafe extern "C" fn shim<W: World, Args, F: Body<W, Args>>(
     r4: u64,
     r5: u64,
 ) -> u64 {
-    // SAFETY: a function item has no bytes, which `make` asserts. The world outlives the call
-    // during which it is used.
+    // SAFETY: a function item has size 0, which `make` asserts, so any pointer is valid for it. The
+    // world outlives this call.
     let result = unsafe {
         let body = std::ptr::NonNull::<F>::dangling().read();
         body.call(&mut *(*cx).world.cast::<W>(), [r1, r2, r3, r4, r5])

@@ -11,14 +11,15 @@
 //!   and a helper ([`needed`]). Otherwise the call faults before it begins. Calls that helpers make
 //!   are checked, too.
 //!
-//! A frame is smaller than a page, and a call writes its return address. A deep call therefore
-//! always touches the guard page below the stack.
+//! A frame is not larger than a page, and a call writes its return address. A call beyond the end
+//! of the stack therefore always touches the guard page below the stack, and does not jump over it.
 
 use crate::fault::{Fault, FaultKind};
 use crate::insn::FRAMES;
 
 /// Largest frame of a compiled function in bytes, including its return address. The largest frame
-/// among this repository's policies has about 240 bytes, and about 740 with the sanitizer.
+/// among this repository's policies has about 240 bytes, and about 740 with the sanitizer (the
+/// run-time checks of `--check`).
 pub(crate) const MAX_FRAME: u64 = 4096;
 /// Upper bound of an interpreter frame's size, in any build.
 pub(crate) const INTERPRETER_FRAME: u64 = 1024;

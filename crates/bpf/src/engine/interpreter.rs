@@ -26,8 +26,8 @@ pub(crate) unsafe extern "C" fn run(cx: *mut Context, r1: u64, r2: u64, r3: u64,
     }
 }
 
-/// Like [`run`], with the sanitizer on. The provenances (the objects to which values point) of
-/// arguments and result are in `cx.arg_prov`.
+/// Like [`run`], with the sanitizer (the run-time checks of `--check`). The provenances (the
+/// objects to which values point) of arguments and result are in `cx.arg_prov`.
 pub(crate) unsafe extern "C" fn run_sanitized(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
     unsafe {
         (*cx).interpreting = true;
@@ -297,8 +297,7 @@ unsafe fn check_store(cx: *mut Context, pc: usize, base: u64, i: &Insn, prov: u6
     unsafe { sanitizer::store(cx, base, meta, prov, value, value_prov) };
 }
 
-/// Raises the fault `why` at `pc`. The number of executed instructions stays as it was at the last
-/// call.
+/// Raises the fault `why` at `pc`. Instructions since the last call are not counted as executed.
 #[cold]
 unsafe fn stop(cx: *mut Context, pc: usize, why: Entry) -> u64 {
     unsafe {

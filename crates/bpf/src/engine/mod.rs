@@ -4,7 +4,7 @@
 //! - `context` is the state of a program, as plain data.
 //! - `enter`, `raise` and `host_stack` handle the transitions into BPF code and out of it.
 //! - `interpreter` and `jit` execute the instructions.
-//! - [`Vm`] owns a program and calls it. A `budget` limits the number of instructions of each call.
+//! - [`Vm`] owns a program and calls it. `budget` limits the number of instructions of each call.
 //! - [`Func`] is a function of the kernel that a program can call. [`World`] is the simulated
 //!   machine, on which such a function acts.
 

@@ -5,7 +5,7 @@
 use std::ops::{Range, RangeFrom};
 
 /// A release of Linux: major and minor number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub u8, pub u8);
 
 /// A range of releases.

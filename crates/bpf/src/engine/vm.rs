@@ -8,7 +8,7 @@
 //!
 //! An outermost call may execute a limited number of instructions, the budget. Compiled code keeps
 //! the remaining number in a register and stores it at calls and at the end. After a fault between
-//! two stores, both engines report the last stored number.
+//! two stores, both engines (the JIT and the interpreter) report the last stored number.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -66,7 +66,8 @@ impl<W: World> Vm<W> {
         Vm::build(code, maps, types, funcs, region, engine, None)
     }
 
-    /// Makes linked code callable with the [sanitizer] on; see [`Vm::new`].
+    /// Makes linked code callable with the [sanitizer] (the run-time checks of `--check`) on; see
+    /// [`Vm::new`].
     pub fn with_sanitizer(
         code: Code,
         maps: Vec<Map>,
@@ -221,7 +222,7 @@ impl<W: World> Vm<W> {
     pub fn call(world: &mut W, function: usize, args: [u64; 5]) -> Result<u64, Fault> {
         assert!(
             !world.vm().code().functions[function].is_callback,
-            "a callback takes an array of arguments"
+            "call_args() calls the callbacks, which take an array of arguments"
         );
         let cx = world.vm().cx.as_ptr();
         // SAFETY: the world owns the VM, which is alive. Code that the VM calls must not drop the
@@ -272,8 +273,8 @@ impl<W: World> Vm<W> {
         unsafe { take_fault(world.vm().cx.as_ptr()) }
     }
 
-    /// Calls a callback of a timer, tree or loop. `address` is the address that BPF code has for
-    /// the function.
+    /// Calls a function of the program that a timer, tree or loop uses as its callback. `address`
+    /// is the value of the function's pointer in BPF code.
     pub fn call_address(world: &mut W, address: u64, args: [u64; 5]) -> Result<u64, Fault> {
         let function = address.wrapping_sub(FUNC_BASE);
         let functions = &world.vm().code().functions;
@@ -418,7 +419,7 @@ impl<W> Drop for Vm<W> {
         enter::forget(self.cx.as_ptr());
         // SAFETY: `new` made the pointer with Box::leak.
         let cx = unsafe { Box::from_raw(self.cx.as_ptr()) };
-        assert!(cx.depth == 0, "a program must not be unloaded by code it runs");
+        assert!(cx.depth == 0, "the VM is not dropped while its program runs");
         cx.region.release_pages(cx.stack, FRAMES * FRAME + SLACK);
         let (state, memory) = (cx.state.borrow(), cx.region.memory());
         memory.uncharge_records(Use::Records, state.records());

@@ -102,8 +102,9 @@ fn remove_member<W: World>(w: &W, state: &mut State, node: u64) {
     }
 }
 
-/// Drops the program's reference to a node that cannot be added, as the kernel does. Only an object
-/// with several references can already be in a tree or list.
+/// Drops the program's reference to a node that is already in a tree or list and therefore cannot
+/// be added. The kernel does the same. This happens only with objects to which a program can have
+/// several references (bpf_refcount).
 fn reject_node<W: World>(w: &mut W, node: u64) -> i64 {
     if let Some((object, _)) = w.region().allocation_at(node) {
         object::drop_counted_reference(w, object);

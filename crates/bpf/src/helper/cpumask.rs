@@ -91,10 +91,10 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
     }
 }
 
-/// Masks with at most this number of 64-bit words are free to go through.
+/// Work on masks of at most this many 64-bit words is not charged to the program.
 const FEW_WORDS: u32 = 8;
 
-/// Charges the work of going through a whole mask.
+/// Charges the work of reading or writing a whole mask.
 fn charge<W: World>(w: &W) -> Result<(), Fault> {
     match words(w) {
         ..=FEW_WORDS => Ok(()),

@@ -81,8 +81,8 @@ fn num_destroy<W: World>(w: &mut W, it: u64) -> Result<(), Fault> {
     w.region().store(it, [0i32, 0])
 }
 
-/// A `struct bpf_iter_bits`. `bits` contains the bits, or the address of a copy if there are more
-/// than 64.
+/// A `struct bpf_iter_bits`. `bits` contains the bits themselves, or the address of a copy of them
+/// if there are more than 64.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Bits {

@@ -93,7 +93,8 @@ fn lookup_percpu<W: World>(w: &mut W, map: u64, key: u64, cpu: u32) -> Result<u6
     Ok(value)
 }
 
-/// Charges the additional work if a map operation takes longer than usual.
+/// Charges the program for the additional work if a map operation took longer than usual. The
+/// charge is subtracted from the number of instructions that the program may still execute.
 #[inline]
 fn charge<W: World>(w: &W, map: &Map) -> Result<(), Fault> {
     match map.take_work() {
@@ -119,9 +120,9 @@ fn update<W: World>(w: &mut W, map: u64, key: u64, value: u64, flags: u64) -> Re
     Ok(done)
 }
 
-/// Returns whether an update releases what this field of the old value refers to. Timers and work
-/// items are cancelled (bpf_obj_cancel_fields). A reference is released in maps that replace the
-/// element. Arrays and per-CPU values keep their references.
+/// Returns whether an update of an element ends what this field of the old value owns. Timers and
+/// work items are cancelled (bpf_obj_cancel_fields). References to objects are released in maps
+/// that replace the whole element. Arrays and per-CPU values keep them.
 fn is_ended_by_update(map: &Map, field: &Field) -> bool {
     match field.kind {
         FieldKind::Timer | FieldKind::Workqueue => true,
@@ -130,8 +131,9 @@ fn is_ended_by_update(map: &Map, field: &Field) -> bool {
     }
 }
 
-/// Updates an element. Releases the references of the old value. Also releases everything that
-/// belongs to a value that the update evicts (bpf_obj_free_fields).
+/// Updates an element and releases what the special fields of the old value own. If the update
+/// evicts another element, also releases everything that the evicted value owns
+/// (bpf_obj_free_fields).
 fn update_references<W: World>(
     w: &mut W,
     map_addr: u64,

@@ -109,8 +109,8 @@ pub(super) fn drop_counted_reference<W: World>(w: &mut W, object: u64) {
     }
 }
 
-/// A step that remains to be done while objects are dropped that own other objects. A list of steps
-/// is used because a recursion could become arbitrarily deep.
+/// A remaining step when objects are dropped that own other objects. The steps are kept in a list,
+/// because a recursion could become arbitrarily deep.
 enum Drop {
     /// Drop a reference to an object.
     Reference(u64),

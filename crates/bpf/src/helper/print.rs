@@ -177,7 +177,7 @@ enum Conversion {
     },
 }
 
-/// Returns whether a conversion may end here if longer conversions begin with the same letters.
+/// Returns whether a conversion may end here, where a longer conversion would continue.
 fn may_end(rest: &[u8]) -> bool {
     let is_blank = |c: &u8| matches!(*c, b'\t'..=b'\r' | b' ' | 0xa0);
     rest.first().is_none_or(|c| is_blank(c) || c.is_ascii_punctuation())
@@ -227,7 +227,7 @@ impl Spec {
         Ok((spec, rest))
     }
 
-    /// Prints an argument. `taken` is the number of bytes that all arguments use so far.
+    /// Prints an argument. `taken` is the number of bytes that the arguments up to this one use.
     fn print(&self, region: &Region, arg: u64, taken: &mut usize, out: &mut Out) -> Result<(), i64> {
         let mut take = |align: usize, bytes: usize| {
             *taken = taken.next_multiple_of(align) + bytes;
@@ -345,8 +345,8 @@ fn log<W: World>(w: &mut W, printed: Text) -> Result<i64, Fault> {
     Ok(len as i64)
 }
 
-/// Number of bytes of a line to keep. 3 bytes more than the logged part leave room for the rest of
-/// a UTF-8 character at its end.
+/// Number of bytes of a line to keep. It exceeds the logged length by 3, so that a UTF-8 character
+/// is complete that begins at the end of the logged length.
 const LINE_ROOM: usize = MAX_LINE + 3;
 
 /// Formats `len` bytes of arguments with a format of `size` bytes.
@@ -447,12 +447,18 @@ mod tests {
 
     #[test]
     fn conversions_match_the_kernel() {
-        let region = Region::new().expect("a region");
-        let text = region.alloc(600).expect("memory");
-        region.bytes_mut(text, 6).expect("memory").copy_from_slice(b"sched\0");
-        let address = region.alloc(16).expect("memory");
+        let region = Region::new().expect("the host has address space for a region");
+        let text = region.alloc(600).expect("the region has this memory");
+        region
+            .bytes_mut(text, 6)
+            .expect("the region has this memory")
+            .copy_from_slice(b"sched\0");
+        let address = region.alloc(16).expect("the region has this memory");
         let bytes: Vec<u8> = (1..=16).collect();
-        region.bytes_mut(address, 16).expect("memory").copy_from_slice(&bytes);
+        region
+            .bytes_mut(address, 16)
+            .expect("the region has this memory")
+            .copy_from_slice(&bytes);
         let print = |format: &str, args: &[u64]| {
             let printed = bprintf(&region, format.as_bytes(), args, 4096)?;
             assert_eq!(printed.bytes.len(), printed.len);
@@ -497,10 +503,13 @@ mod tests {
 
     #[test]
     fn truncated_output_is_counted() {
-        let region = Region::new().expect("a region");
+        let region = Region::new().expect("the host has address space for a region");
         let print = |format: &str, room| {
-            let printed = bprintf(&region, format.as_bytes(), &[7, 8], room).expect("a good format");
-            (String::from_utf8(printed.bytes).expect("text"), printed.len)
+            let printed = bprintf(&region, format.as_bytes(), &[7, 8], room).expect("the format is valid");
+            (
+                String::from_utf8(printed.bytes).expect("the text is UTF-8"),
+                printed.len,
+            )
         };
         assert_eq!(print("%8388607d%-8388607d|", 6), ("      ".into(), 2 * 8_388_607 + 1));
         assert_eq!(print("%-3d|%08388607d", 6), ("7  |00".into(), 8_388_607 + 4));
@@ -510,9 +519,12 @@ mod tests {
 
     #[test]
     fn formats_that_the_kernel_rejects_are_rejected() {
-        let region = Region::new().expect("a region");
-        let text = region.alloc(600).expect("memory");
-        region.bytes_mut(text, 599).expect("memory").fill(b'x');
+        let region = Region::new().expect("the host has address space for a region");
+        let text = region.alloc(600).expect("the region has this memory");
+        region
+            .bytes_mut(text, 599)
+            .expect("the region has this memory")
+            .fill(b'x');
         let print = |format: &str, args: &[u64]| {
             let printed = bprintf(&region, format.as_bytes(), args, 4096)?;
             assert_eq!(printed.bytes.len(), printed.len);

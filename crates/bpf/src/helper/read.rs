@@ -80,9 +80,9 @@ pub(super) fn string(region: &Region, addr: u64, max: u64) -> Option<(Vec<u8>, b
     Some((bytes, false))
 }
 
-/// Returns whether this address can be kernel memory (copy_from_kernel_nofault_allowed). In the
-/// lower half of the address space, only the region can be, because it contains the simulated
-/// kernel's objects.
+/// Returns whether this address can be kernel memory (copy_from_kernel_nofault_allowed). The region
+/// contains the simulated kernel's objects. It can lie in the lower half of the address space,
+/// where no other address is kernel memory.
 pub(super) fn may_be_kernel(region: &Region, addr: u64) -> bool {
     region.contains(addr) || addr >= 0xffff_8000_0000_0000
 }
@@ -265,7 +265,7 @@ mod tests {
             ("18446744073709551616", 10, Err(ERANGE)),
             ("-18446744073709551616", 10, Err(ERANGE)),
         ] {
-            assert_eq!(parse(text.as_bytes(), base), expected, "{text:?} to base {base}");
+            assert_eq!(parse(text.as_bytes(), base), expected, "{text:?} in base {base}");
         }
         // Bytes beyond the first 63 are ignored.
         let long = [&[b'0'; 70][..], b"1"].concat();

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) timers: HashMap<u64, Timer>,
-    /// The timer or work item with a callback that is running.
+    /// Address of the timer or work item whose callback is running.
     pub(super) running_timer: Option<u64>,
     /// For each object made by `bpf_obj_new`, the id of its type in the object file's BTF.
     pub(super) objects: HashMap<u64, u32>,
@@ -32,7 +32,8 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Returns the number of entries that are charged as [`Use::Records`](crate::memory::Use).
+    /// Returns the number of entries that count towards the run's memory limit as
+    /// [`Use::Records`](crate::memory::Use).
     pub(crate) fn records(&self) -> usize {
         self.objects.len() + self.percpu.len() + self.cpumasks.len() + self.bits.len() + self.root_by_node.len()
     }

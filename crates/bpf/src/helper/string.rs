@@ -228,7 +228,7 @@ fn find<W: World>(w: &W, a: u64, b: u64, len: u64, fold: bool) -> Result<i32, St
             if j == STRING_MAX {
                 return Err(E2BIG.into());
             }
-            // The end of `b` counts as found even if it is at `len`.
+            // If `b` ends here, it was found, even if its end is at `len`.
             let wanted = byte(w, b.wrapping_add(j))?;
             if wanted == 0 {
                 return Ok(i as i32);

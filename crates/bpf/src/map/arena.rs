@@ -3,11 +3,14 @@
 //! it.
 //!
 //! A pointer into the arena as the program sees it, and the address in the region (the memory of
-//! the simulated machine), have the same low 32 bits. Page 0 is allocated only at an explicit
-//! address, so that a NULL pointer is still NULL after a cast. Only the low half of the requested
-//! user address (`map_extra`) is used, because no process maps the arena. Pointers also work
-//! without a cast. Some compilers omit the cast when they turn stores into a memset (clang 19),
-//! which the kernel's verifier rejects.
+//! the simulated machine), have the same low 32 bits. A cast is the instruction that converts a
+//! pointer from the kernel's address of the arena to user space's address or back. Page 0 is
+//! allocated only at an explicit address, so that a NULL pointer is still NULL after a cast. Only
+//! the low half of the requested user address (`map_extra`) is used, because no process maps the
+//! arena.
+//!
+//! Pointers also work without a cast. Some compilers (clang 19) omit the cast when they turn stores
+//! into a memset. The kernel's verifier rejects such a program.
 
 use super::Work;
 use crate::image::MapDef;
@@ -24,8 +27,8 @@ pub(super) struct Arena {
     pub(super) work: Work,
 }
 
-/// Work, in instructions, that is charged for making pages accessible or one page inaccessible. The
-/// host's kernel does this work.
+/// Number of instructions that are subtracted from the program's instruction budget when pages are
+/// made accessible, or one page inaccessible. The host's kernel needs about as much time.
 const PAGE_WORK: usize = 64;
 
 impl Arena {

@@ -12,12 +12,14 @@ use crate::image::MapDef;
 use crate::memory::{OutOfMemory, RECORD, Region, Use};
 
 const NONE: u32 = u32::MAX;
-/// Length of a hash chain up to which a search is free of charge. Chains are longer only if a
-/// program chooses keys that collide.
+/// Maximum length of a hash chain for which a search is not charged to the program. (A charge is a
+/// number of instructions. It is subtracted from the instructions that the program may still
+/// execute.) Chains are longer only if a program chooses keys that collide.
 const SHORT: usize = 16;
-/// Work charged for each step of a search beyond `SHORT`, in instructions.
+/// Number of instructions charged for each step of a search beyond `SHORT`.
 const LONG_STEP: usize = 8;
-/// Number of slots that the host examines in the time of one BPF instruction.
+/// Number of slots that the machine on which the simulator runs can examine in the time of one BPF
+/// instruction.
 const SLOTS: usize = 4;
 
 pub(super) struct Hash {
@@ -95,7 +97,6 @@ impl Hash {
         while n != NONE {
             steps += 1;
             if steps > SHORT {
-                // Chains become so long only if a program chooses keys that collide.
                 self.work.add(LONG_STEP);
             }
             let slot = &self.slots[n as usize];
@@ -120,11 +121,12 @@ impl Hash {
     fn oldest(&self) -> u32 {
         self.work.add(self.slots.len() / SLOTS);
         let live = (0..self.slots.len()).filter(|&n| self.slots[n].addr != 0);
-        live.min_by_key(|&n| self.slots[n].used).expect("max_entries is not 0") as u32
+        live.min_by_key(|&n| self.slots[n].used)
+            .expect("create() rejects maps with max_entries 0") as u32
     }
 
-    /// Returns CPU 0's value of the entry that would be evicted if this key were inserted, or 0 if
-    /// none would be.
+    /// Returns the address of a value that an insertion of this key would evict: CPU 0's value of
+    /// the entry. Returns 0 if the insertion would evict nothing.
     pub fn victim(&self, region: &Region, key: &[u8]) -> u64 {
         if !self.lru || self.len() < self.max as usize || self.find(region, key, hash(key)).is_some() {
             return 0;
@@ -163,7 +165,7 @@ impl Hash {
         };
         region
             .bytes_mut(addr, key.len() as u64)
-            .expect("just allocated")
+            .expect("the entry has just been allocated")
             .copy_from_slice(key);
         if self.len() >= self.buckets.len() {
             self.grow();
@@ -249,7 +251,7 @@ impl Hash {
     }
 }
 
-/// Compares keys. The usual sizes need no function call.
+/// Compares keys. Keys of 4 or 8 bytes need no function call.
 fn equal(a: &[u8], b: &[u8]) -> bool {
     match (a.first_chunk::<4>(), b.first_chunk::<4>(), a.len()) {
         (Some(a), Some(b), 4) => a == b,

@@ -64,8 +64,9 @@ pub struct Map {
     data: Data,
 }
 
-/// Work of a map's operations, in instructions, whose amount depends on the program. The caller of
-/// the operation charges the work to the program.
+/// Work of a map's operations, as a number of BPF instructions, whose amount depends on what the
+/// program stored before. The caller of the operation charges it to the program: it subtracts it
+/// from the number of instructions that the program may still execute.
 #[derive(Default)]
 struct Work(Cell<u64>);
 

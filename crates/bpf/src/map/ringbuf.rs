@@ -95,7 +95,8 @@ impl Ringbuf {
     /// Submits or discards a reserved record. Returns `false` if no reserved record has address
     /// `addr`.
     pub fn commit(&mut self, addr: u64, discard: bool) -> bool {
-        // The record's position is the read position plus the distance between the two.
+        // `consumer` is the read position. The distance from there to the record is less than the
+        // ring's size.
         let offset = addr.wrapping_sub(self.base + HEADER).wrapping_sub(self.consumer) % self.size;
         let start = self.consumer + offset;
         let found = self.records.binary_search_by_key(&start, |record| record.start);

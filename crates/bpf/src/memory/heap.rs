@@ -33,7 +33,8 @@ impl Region {
         let addr = self.bpf_next.get() + PAGE;
         let next = addr.checked_add(size)?.checked_add(PAGE)?;
         if next > self.base + BPF_END {
-            // The address space is also a limit. It is far above the default memory limit of a run.
+            // Reaching this point is also treated as reaching the memory limit. The address space
+            // is far larger than the default limit of a run.
             self.memory.mark_refused();
             return None;
         }

@@ -4,9 +4,9 @@
 
 use super::layout::{HOST_ALIGN, REACH, RESERVED};
 
-/// Asks the host to use huge pages for a range of memory. This is faster for large memory that is
-/// used throughout, because the translation of many small pages takes as long as fetching the data.
-/// It is only a hint, and does nothing for a range that is smaller than a huge page.
+/// Asks the host to use huge pages for a range of memory. For large memory that is used throughout,
+/// huge pages are faster, because the translation of small pages takes as long as fetching the
+/// data. The request is only a hint. It does nothing for a range that is smaller than a huge page.
 pub fn want_huge_pages(start: *const u8, bytes: usize) {
     const HUGE: usize = 2 << 20;
     let first = (start as usize).next_multiple_of(HUGE);
@@ -18,8 +18,9 @@ pub fn want_huge_pages(start: *const u8, bytes: usize) {
     }
 }
 
-/// Reserves a region at the host address `host`. On both sides it has an inaccessible margin,
-/// because an access may add an offset to a base register that has been checked.
+/// Reserves a region at the host address `host`, with an inaccessible margin before and after it.
+/// The checks of an access cover only its base register, and the access may then add an offset.
+/// With the margin, such an access faults instead of reaching other memory.
 pub(super) fn reserve_at(host: u64) -> Option<u64> {
     let start = host - REACH;
     let got = map(start, RESERVED, libc::MAP_FIXED_NOREPLACE)?;

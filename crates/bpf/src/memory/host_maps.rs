@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Limits the number of memory mappings on the host that a policy's pages use.
 //!
-//! The host needs a memory mapping for each range of pages whose access rights differ from those of
-//! the ranges next to it. Linux limits their number per process (vm.max_map_count). A process that
-//! has reached the limit cannot even report an error, because allocations fail too. A policy whose
-//! pages are in too many separate ranges is therefore ended long before. The kernel's own objects
-//! are in few ranges and are not counted.
+//! The host needs a memory mapping for each range of pages, if its access rights differ from those
+//! of the neighbouring ranges. Linux limits the number of mappings per process (vm.max_map_count).
+//! A process that has reached the limit cannot even report an error, because allocations fail too.
+//! A policy whose pages are in too many separate ranges is therefore ended long before. The
+//! kernel's own objects are in few ranges and are not counted.
 
 use std::cell::Cell;
 
@@ -27,8 +27,8 @@ impl From<OutOfMaps> for Fault {
     }
 }
 
-/// Number of ranges that may still be split. When it reaches 0, the process's memory mappings are
-/// counted again.
+/// Number of ranges that may still be split. When the number reaches 0, the memory mappings of the
+/// process are counted again.
 #[derive(Default)]
 pub(super) struct Maps {
     left: Cell<u64>,

@@ -32,7 +32,8 @@ pub(crate) const BPF_END: u64 = 16 << 30;
 pub(crate) const ARENAS: u64 = 32 << 30;
 pub(crate) const KERNEL: u64 = 80 << 30;
 pub(crate) const KERNEL_END: u64 = 96 << 30;
-/// Size and alignment of an arena. The alignment makes an address cast `base | low 32 bits`.
+/// Size and alignment of an arena. Because of the alignment, `base | low 32 bits` is the address in
+/// the arena to which a pointer is cast.
 pub const ARENA_SIZE: u64 = 4 << 30;
 pub(crate) const NR_ARENAS: u64 = 7;
 /// Offset from the region's base to the words of the cache model, which lie beyond the region.

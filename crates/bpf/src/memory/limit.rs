@@ -17,8 +17,8 @@ use crate::fault::{Fault, FaultKind};
 /// Default limit of a run in bytes.
 pub const DEFAULT_LIMIT: u64 = 2 << 30;
 
-/// Number of bytes charged for one record that the simulator keeps. A record is at most an entry in
-/// two hash tables.
+/// Number of bytes charged for one record that the simulator keeps. The largest record consists of
+/// an entry in each of two hash tables.
 pub const RECORD: u64 = 128;
 
 /// Purposes for which memory is used. The bytes are counted for each purpose.

@@ -64,8 +64,9 @@ impl Region {
     /// field of a kernel object. The pointer may point to the object, to the struct that begins
     /// with the first writable field, or to the field itself.
     ///
-    /// If this returns `false` for a store, both engines refuse any pointer into kernel memory.
-    /// Compiled code may therefore check a pointer once for several such stores.
+    /// If this returns `false` for a store, the JIT and the interpreter refuse the store through
+    /// any pointer into kernel memory. Compiled code may therefore check a pointer once for several
+    /// such stores.
     pub(crate) fn may_be_field(&self, offset: i64, size: u64) -> bool {
         let slabs = self.slabs.borrow();
         let mut types = slabs.iter().map(|slab| slab.ty.writable);

@@ -34,8 +34,8 @@ pub struct Region {
     /// The first slab of objects with fields to which programs may store.
     pub(super) writable: OnceCell<SlabLayout>,
     pub(super) lines: Lines,
-    /// Addresses of objects that were freed since the sanitizer last took them. `None` without the
-    /// sanitizer.
+    /// Addresses of objects that were freed since the sanitizer (the run-time checks of `--check`)
+    /// last took them. `None` without the sanitizer.
     pub(super) freed: RefCell<Option<Vec<u64>>>,
     pub(super) maps: Maps,
 }

@@ -32,7 +32,8 @@ pub(super) struct SlabLayout {
     host: u64,
     pub size: u64,
     pub stride: u64,
-    /// 2^64 / stride, rounded up. It makes a division by the stride a multiplication.
+    /// 2^64 / stride, rounded up. A multiplication by this number replaces a division by the
+    /// stride.
     inverse: u64,
     pub ty: &'static ObjectType,
 }
@@ -79,7 +80,7 @@ impl SlabLayout {
 pub struct Slab {
     layout: SlabLayout,
     max: u64,
-    /// Number of places for objects that were ever in use.
+    /// Number of the slab's places that were ever in use.
     next: u64,
     /// End of the accessible part.
     accessible: u64,
@@ -125,7 +126,7 @@ impl Slab {
 
     /// Frees an object.
     pub fn free(&mut self, addr: u64) {
-        let index = self.index(addr).expect("an object of this slab");
+        let index = self.index(addr).expect("the caller frees an object of this slab");
         self.free.push(index as u32);
     }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Checks loads and stores. The object to which the pointer originally pointed must contain the
-//! address. This object must be alive, and the program must be allowed to store to it.
+//! Checks loads and stores for the sanitizer (`--check`). The object to which the pointer
+//! originally pointed must contain the address. This object must be alive, and the program must be
+//! allowed to store to it.
 //!
-//! A provenance identifies the object to which a pointer originally pointed. For pointers that are
-//! spilled to the stack, the shadow of the stack records the provenance.
+//! A provenance identifies the object to which a pointer originally pointed. The shadow is a table
+//! with an entry for each word of the BPF stack. The entry of a spilled pointer contains its
+//! provenance.
 
 use super::objects::{Kind, View};
 use super::prov::{Origin, Prov, SCALAR};
@@ -58,7 +60,7 @@ pub(crate) fn meta(pc: usize, i: &Insn) -> u64 {
     (pc as u64) << 32 | atomic | insn::size(i.op) << 16 | u64::from(i.off as i16 as u16)
 }
 
-/// Bit of the word that [`meta`] returns, which marks an atomic operation.
+/// Bit in the word of [`meta`] that marks an atomic operation.
 const ATOMIC: u64 = 1 << 23;
 
 /// Checks a load through a register with this provenance (the object to which its pointer
@@ -132,7 +134,7 @@ impl Sanitizer {
             Origin::Frame { .. } => self.objects.spilled_prov(addr.wrapping_sub(self.objects.stack), value),
             Origin::Context { .. } => self.objects.classify_argument_pointer(region, value),
             Origin::Slab { .. } => self.objects.classify_kernel_pointer(region, value),
-            // The area of BPF programs also contains memory to which programs have written.
+            // In the area of BPF programs, the pointer may have been written by a program.
             Origin::Kernel if region.in_bpf_area(addr) => Prov::UNTRUSTED,
             Origin::Kernel => self.objects.classify_kernel_pointer(region, value),
             Origin::Untrusted => Prov::UNTRUSTED,
@@ -213,7 +215,7 @@ impl Sanitizer {
             Origin::Slab { slab, index } => {
                 let slab = &objects.slabs[slab];
                 let start = slab.base + index * slab.stride;
-                // An object may be followed by memory to which it points. The stride includes that
+                // Memory that belongs to an object may follow it. The slab's stride includes that
                 // memory.
                 access.within(start, slab.stride) && (!access.store || writable(&slab.writable, start, &access))
             }
@@ -472,7 +474,8 @@ fn describe_access(verb: &str, size: u64) -> String {
     format!("{verb} of {size} bytes")
 }
 
-/// Returns whether the access touches no special field. A load of a whole kptr is also allowed.
+/// Returns whether the access touches no special field (lock, timer, kptr, ...). A load of a whole
+/// kptr is allowed, too.
 #[inline(always)]
 fn touches_no_special_field(fields: &[Field], start: u64, access: &Access) -> bool {
     fields.is_empty() || find_special_field(fields, start, access).is_none()

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Rules that the sanitizer enforces for calls of helpers and kfuncs.
+//! Rules that the sanitizer (the run-time checks of `--check`) enforces for calls of helpers and
+//! kfuncs.
 
 use super::signature::Arg;
 use crate::image::{CALL_KFUNC, Insn};
@@ -75,8 +76,9 @@ pub struct CallRules {
 pub(super) struct Callback {
     /// Number of arguments of the callback.
     pub args: usize,
-    /// An argument of the helper or kfunc that it passes on to the callback: its number among the
-    /// callback's arguments, and its number among the call's arguments. Both are numbered from 0.
+    /// If the helper or kfunc passes one of its own arguments on to the callback: the number of
+    /// this argument in the callback's arguments, and its number in the helper's arguments, both
+    /// from 0.
     pub forwarded: Option<(usize, usize)>,
 }
 

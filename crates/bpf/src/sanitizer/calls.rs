@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Checks calls into the program, between its functions, and to helpers and kfuncs.
+//! Checks calls into the program, between its functions, and to helpers and kfuncs, for the
+//! sanitizer (`--check`).
 //!
 //! These checks also track the references, locks, critical sections and iterators that the program
 //! holds. When the outermost function of the program returns, it must have released them all.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Analyses the values of registers once, when a program is loaded.
+//! Analyses the values of registers once, when a program is loaded with the sanitizer (`--check`).
 //!
 //! The analysis follows each function's code. It finds instructions that may read a register
-//! without a value. It also finds instructions that add an offset that the verifier would not know,
-//! which is called variable here. At run time the sanitizer tests only these instructions.
+//! without a value. It also finds instructions that add, to a pointer, a number that the verifier
+//! would not know. Such a number is called variable here. At run time the sanitizer tests only
+//! these instructions.
 //!
 //! If the analysis is not sure, it reports nothing. It calls a register variable only if, on all
 //! paths, its value comes from memory or a helper and is not compared with a constant. A load from
@@ -39,7 +40,7 @@ impl RegisterChecks {
     }
 }
 
-/// What is known about a register's value without running the program.
+/// Facts about a register's value that are known without running the program.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Known {
     /// Whether the register may have no value.
@@ -165,7 +166,7 @@ fn checks_before(i: &Insn, known: &Registers) -> RegisterChecks {
     RegisterChecks(checks_before)
 }
 
-/// Changes the knowledge about the registers according to the effect of an instruction.
+/// Updates the facts about the registers according to the effect of an instruction.
 fn step(i: &Insn, known: &mut Registers, objects: &Objects) {
     let read = reads(i);
     for (n, known) in known.iter_mut().enumerate() {

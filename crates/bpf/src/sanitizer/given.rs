@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Checks the arguments that a helper or kfunc receives.
+//! Checks the arguments that a helper or kfunc receives. This is a part of the sanitizer
+//! (`--check`), which checks at run time the rules that the kernel's verifier enforces.
 
 use super::access::Access;
 use super::callee::{Callee, Effect};
@@ -191,8 +192,8 @@ impl Sanitizer {
         Err(self.wrong_argument(cx, arg, prov, &wanted, callee))
     }
 
-    /// Checks that the argument points into the stack. The kernel keeps its data for the program
-    /// there, such as iterators.
+    /// Checks that the argument points into the stack. This is required of objects that the program
+    /// owns but only kernel functions fill in, such as iterators.
     fn check_on_stack(&self, cx: &Context, call: &Pending, n: usize, callee: &Callee) -> Result<(), Fault> {
         let (arg, prov) = (call.args[n], Prov(call.provs[n]));
         match prov.origin() {
@@ -240,8 +241,8 @@ impl Sanitizer {
         }
     }
 
-    /// Checks that each argument has a value. Also checks that the program has tested each pointer
-    /// that must not be NULL.
+    /// Checks that each argument has been initialized, and that the program has compared a pointer
+    /// with NULL before it passes the pointer to a parameter that must not be NULL.
     pub(super) fn check_argument_values(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
         for (n, &arg) in callee.args.iter().enumerate().take(callee.used_args.min(5)) {
             let prov = Prov(call.provs[n]);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Records everything that the running call of a program holds: references, locks, critical
-//! sections, iterators, dynptrs.
+//! sections, iterators, dynptrs. The sanitizer (`--check`) checks that the program releases all of
+//! them.
 //!
-//! A view is the sanitizer's record of an object with a limited lifetime.
+//! A view is the sanitizer's record of an object with a limited lifetime. A provenance identifies
+//! the object to which a pointer originally pointed.
 
 use super::prov::Prov;
 use super::signature::Opaque;
@@ -44,7 +46,7 @@ pub(super) struct Pending {
     pub calls_back: bool,
 }
 
-/// A call by the simulated machine or a helper that is in progress.
+/// State of a call by the simulated machine or a helper that is in progress.
 #[derive(Clone, Copy)]
 pub(super) struct Mark {
     pub depth: u32,

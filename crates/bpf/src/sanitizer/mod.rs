@@ -7,13 +7,14 @@
 //! rules are those of the kernel's verifier, but they are applied at run time to the executed path
 //! and its values.
 //!
-//! Moves and additions keep the provenance. When a pointer is spilled to the stack, a shadow of the
-//! stack records its provenance for a later load. A call sets the provenance of its result. Every
-//! other operation yields a number without provenance.
+//! Moves and additions keep the provenance. When a pointer is spilled to the stack, its provenance
+//! is stored in the shadow (a table with an entry for each word of the stack) for a later load. A
+//! call sets the provenance of its result. Every other operation yields a number without
+//! provenance.
 //!
-//! Both engines track provenances and call the functions of `access`, `calls` and `registers`. The
-//! memory layout and the instruction counts equal those of a run without the sanitizer. If the
-//! sanitizer is off, neither engine contains code for it.
+//! Both engines (the JIT and the interpreter) track provenances and call the functions of `access`,
+//! `calls` and `registers`. The memory layout and the instruction counts equal those of a run
+//! without the sanitizer. If the sanitizer is off, neither engine contains code for it.
 //!
 //! | data (parts of `state`) | content |
 //! |---|---|

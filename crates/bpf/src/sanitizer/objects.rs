@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The objects to which a program's pointers can point.
+//! The objects to which a program's pointers can point, for the sanitizer (the run-time checks of
+//! `--check`).
 //!
-//! - Areas are permanent: array maps and sections of globals.
+//! - Static areas exist as long as the program: array maps and sections of globals.
 //! - Kernel objects are grouped by slab (an array of objects of one kind).
 //! - Views are objects with a lifetime: map elements, allocated objects, ring buffer records,
 //!   references.
@@ -20,12 +21,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// Number of dead views that are kept before their slots are reused. A report can still describe
 /// such a view.
 const QUARANTINE: usize = 4096;
-/// Number of temporary views up to which their memory is free.
+/// A program may have this many temporary views (see `Objects::temporary`) free of charge.
 const MANY: usize = 1024;
-/// Work of a temporary view beyond [`MANY`], in instructions. It bounds the memory that a program
-/// can use by never releasing what it acquires.
+/// Instructions charged for each temporary view beyond [`MANY`]. The charge bounds the memory that
+/// a program can use by never releasing what it acquires.
 const VIEW: usize = 64;
-/// Number of temporary views that are looked at in the time of one instruction.
+/// Number of temporary views that the host examines in the time of one instruction.
 const VIEWS: usize = 4;
 
 /// Adjacent elements that exist as long as the program: an array map or a section of globals.
@@ -53,7 +54,7 @@ pub(super) enum Kind {
     /// Objects of the type with this BTF id for all CPUs, made by bpf_percpu_obj_new. The program
     /// may not access them directly.
     Percpu(u32),
-    /// One CPU's copy of such a per-CPU object.
+    /// One CPU's copy of an object of `Percpu`.
     Copy(u32),
     /// A bpf_cpumask.
     Cpumask,
@@ -117,7 +118,7 @@ pub(super) struct Objects {
     live: BTreeMap<u64, u32>,
     /// Views that end at the latest when the outermost call of a program returns.
     temporary: Vec<u32>,
-    /// Length of `temporary` from which on entries of dead views are removed.
+    /// Length of `temporary` at which the entries of dead views are next removed.
     crowded: usize,
     /// Work since the last call of [`Objects::take_work`], in instructions.
     work: usize,
@@ -302,8 +303,9 @@ impl Objects {
         self.temporary.reverse();
     }
 
-    /// Returns the work of the host since the last call of this function, in instructions. It grows
-    /// with the number of views that the program chooses, so the budget must pay for it.
+    /// Returns the work since the last call of this function, in instructions. The program's
+    /// instruction budget must pay for this work, because the program determines the number of
+    /// views.
     pub fn take_work(&mut self) -> i64 {
         std::mem::take(&mut self.work).cast_signed() as i64
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Checks iterators, dynptrs and saved interrupt flags: data of the kernel that lies in the
-//! program's stack.
+//! Checks iterators, dynptrs and saved interrupt flags for the sanitizer (`--check`). They are data
+//! of the kernel that lies in the program's stack.
 //!
 //! Such data must still contain what the last kernel function stored there. The memory to which a
 //! dynptr refers must still exist.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Provenance: the object to which a pointer originally pointed, encoded in one word. The top four
-//! bits are the kind of object. Kind 0 means that the value is not a pointer.
+//! bits are the kind of object. Kind 0 means that the value is not a pointer. The sanitizer
+//! (`--check`) tracks the provenance of each value.
 
 /// Provenance of a number.
 pub(crate) const SCALAR: u64 = 0;
@@ -20,11 +21,12 @@ const VARIED: u64 = 10;
 /// Provenance of a register without a value.
 pub(crate) const UNSET: u64 = UNSET_KIND << KIND;
 
-/// Bit that is set if the pointer may be NULL and the program had not compared it with NULL when it
-/// was copied.
+/// Bit of a pointer that may be NULL. It is set if the program had not compared the pointer with
+/// NULL when it copied the pointer.
 pub(crate) const UNTESTED: u64 = 1 << 59;
 
-/// Mask for the bits of a view's generation that a provenance contains.
+/// Mask for the bits of a generation that a provenance contains. The generation is a counter, which
+/// distinguishes objects that use the same slot one after another.
 pub(super) const GENERATION: u32 = 0x7ff_ffff;
 
 /// A provenance in its encoded form.
@@ -87,12 +89,12 @@ impl Prov {
         Prov(NULL << KIND | UNTESTED | pc as u64)
     }
 
-    /// Returns this pointer as one that has not been compared with NULL.
+    /// Returns this provenance, marked as that of a pointer that was not compared with NULL.
     pub fn untested(self) -> Prov {
         Prov(self.0 | UNTESTED)
     }
 
-    /// Returns this pointer as one that has been compared with NULL.
+    /// Returns this provenance without that mark.
     pub fn tested(self) -> Prov {
         Prov(self.0 & !UNTESTED)
     }

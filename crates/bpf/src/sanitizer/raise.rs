@@ -7,7 +7,7 @@ use crate::engine::context::Context;
 use crate::engine::raise as engine;
 use crate::fault::Fault;
 
-/// Returns the sanitizer of a program that runs with it.
+/// Returns the sanitizer (the run-time checks of `--check`) of a program.
 ///
 /// The program runs with the sanitizer. No other reference to the sanitizer is used while this one
 /// is alive.

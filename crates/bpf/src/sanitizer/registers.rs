@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Checks the registers that an instruction reads, before the instruction runs.
-//! [`flow`](super::flow) determines which instructions need such checks.
+//! Checks the registers that an instruction reads, before the instruction runs with the sanitizer
+//! (`--check`). [`flow`](super::flow) determines which instructions need such checks.
 //!
 //! A provenance identifies the object to which a pointer originally pointed.
 
@@ -79,8 +79,8 @@ pub(super) fn unset(register: u8) -> Fault {
 impl Prov {
     /// Returns the provenance of this pointer after the addition of a variable number (one that the
     /// verifier would not know). Fields of a kernel object may be accessed only at constant
-    /// offsets. If the pointer may be NULL, its provenance stays unchanged, because the addition
-    /// itself is then the error.
+    /// offsets. For a pointer that may be NULL, the provenance stays unchanged, because the
+    /// addition itself is an error that another check reports.
     pub fn varied(self, objects: &Objects) -> Prov {
         if objects.is_untested(self) {
             return self;

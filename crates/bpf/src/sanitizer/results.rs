@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Determines the provenance (the object pointed to) of the values that helpers and kfuncs return.
+//! Determines the provenance (the object pointed to) of the values that helpers and kfuncs return,
+//! for the sanitizer (`--check`).
 
 use super::callee::{Callee, Effect};
 use super::held::Pending;
@@ -79,8 +80,8 @@ impl Sanitizer {
                 let prov = self.objects.classify(region, r0);
                 if callee.args.first() == Some(&Arg::PerCpu) {
                     let Some(id) = self.percpu_type(Prov(call.provs[0])) else {
-                        // The address of a kernel variable plus a number is never an address of
-                        // program memory.
+                        // This is the address of a kernel variable plus a number, which is never an
+                        // address in program memory.
                         return self.objects.classify_kernel_pointer(region, r0);
                     };
                     let len = cx.types().get(&id).map_or(0, |local| u64::from(local.size));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Descriptions of kernel objects that the simulated machine supplies to the sanitizer.
+//! Descriptions of kernel objects that the simulated machine supplies to the sanitizer (the
+//! run-time checks of `--check`).
 //!
 //! A slab is an array of kernel objects of one kind. It lies in the region, the memory that
 //! programs can access.
@@ -8,8 +9,7 @@ use crate::image::Field;
 use crate::link::DataSection;
 use crate::object::Program;
 
-/// What the sanitizer must know about the kernel and the loaded object. The simulated machine
-/// supplies it.
+/// The sanitizer's information about the kernel and the loaded object, from the simulated machine.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     /// Kinds of kernel objects.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Descriptions of what functions do with their arguments, in particular with pointers.
+//! Descriptions of what functions do with their arguments, in particular with pointers, for the
+//! sanitizer (the run-time checks of `--check`).
 //!
 //! The description of a kfunc follows from its prototype by the kernel's conventions
 //! (Documentation/bpf/kfuncs.rst): types, `const`, and suffixes of parameter names. The description
@@ -96,11 +97,11 @@ impl Special {
     }
 }
 
-/// What a function does with one of its arguments.
+/// Use that a function makes of one of its arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arg {
-    /// A number, or a pointer that the function itself looks up: a map, an allocated object, a
-    /// function. Also a pointer that may be invalid (`__ign`).
+    /// A number, or a value that the function checks itself: a pointer to a map, to an allocated
+    /// object or to a function. Also a pointer that may be invalid (`__ign`).
     Value,
     /// The kernel sets this argument itself and ignores the program's value.
     Ignored,

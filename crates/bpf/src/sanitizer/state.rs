@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The state of the sanitizer for one program.
+//! The state of the sanitizer (the run-time checks of `--check`) for one program.
 //!
-//! A provenance identifies the object to which a pointer originally pointed. The shadow of the
-//! stack records the provenances of values that are spilled to the stack.
+//! A provenance identifies the object to which a pointer originally pointed. The shadow is a table
+//! with an entry for each word of the BPF stack. The entry of a spilled pointer contains its
+//! provenance.
 
 use super::callee::Names;
 use super::flow::RegisterChecks;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! An assembler for the corpus, with one instruction per line in clang's notation for eBPF.
+//! An assembler for the test programs of `../corpus`. Each line is one instruction in clang's
+//! notation for eBPF.
 //!
 //! It has these extensions:
 //!

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Runs the corpus: files of small programs, whose result both engines must return.
+//! Runs the corpus: files with small programs and their results. Both engines (the JIT and the
+//! interpreter) must return these results.
 //!
 //! A case consists of a line `== name`, a program, and one line `-> VALUE [insns N]` or `-> fault
 //! KIND "part of the message" at PC [insns N]`. At the start of a program, r1 is the address of 4
@@ -19,13 +20,13 @@ const BUDGET: u64 = 100_000;
 /// Runs all cases of a file in both engines.
 fn check(file: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(file);
-    let text = std::fs::read_to_string(&path).expect("a corpus file");
+    let text = std::fs::read_to_string(&path).expect("the corpus file exists");
     let mut world = TestWorld::new();
     let mut failures = String::new();
     let mut cases = 0;
     for case in text.split("\n== ").skip(1) {
-        let (name, body) = case.split_once('\n').expect("a name and a program");
-        let (program, expected) = body.split_once("\n->").expect("a program and its result");
+        let (name, body) = case.split_once('\n').expect("a case has a name and a program");
+        let (program, expected) = body.split_once("\n->").expect("a case has a program and a result");
         let expected = expected.lines().next().unwrap_or("").trim();
         for engine in [Engine::Interpreter, Engine::Jit] {
             cases += 1;
@@ -130,8 +131,8 @@ fn every_file_is_run() {
         "locks_and_timers",
     ];
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
-    for entry in std::fs::read_dir(dir).expect("the corpus") {
-        let name = entry.expect("an entry").file_name();
+    for entry in std::fs::read_dir(dir).expect("the corpus exists") {
+        let name = entry.expect("the directory can be read").file_name();
         let name = name.to_string_lossy().trim_end_matches(".txt").to_string();
         assert!(names.contains(&name.as_str()), "{name}.txt is not in the list of tests");
     }

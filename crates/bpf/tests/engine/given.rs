@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of the sanitizer's checks of arguments. Each program passes an argument that breaks a
-//! rule. Without the sanitizer, the program would continue or do damage.
+//! Tests of the checks that the sanitizer (`--check`) makes of arguments. Each program passes an
+//! argument that breaks a rule. Without the sanitizer, the program would continue or do damage.
 
 use bpf::engine::{ANY, Engine, Vm};
 use bpf::fault::FaultKind;
@@ -81,7 +81,10 @@ fn program(world: &TestWorld, steps: &[Do]) -> Code {
                 match step {
                     Helper(number, _) => emit(CALL, 0, CALL_HELPER, 0, i64::from(*number)),
                     Kfunc(name, _) => {
-                        let at = KFUNCS.iter().position(|known| known == name).expect("listed");
+                        let at = KFUNCS
+                            .iter()
+                            .position(|known| known == name)
+                            .expect("KFUNCS contains the kfunc");
                         emit(CALL, 0, CALL_KFUNC, 0, at as i64);
                     }
                     _ => unreachable!(),
@@ -140,7 +143,7 @@ fn ends(world: &mut TestWorld, steps: &[Do]) -> [String; 2] {
         let memory = world.memory;
         world
             .load(code.clone(), &[], Default::default(), engine)
-            .expect("it is well-formed");
+            .expect("the program can be loaded");
         match Vm::call(world, 0, [memory, 0, 0, 0, 0]) {
             Ok(_) => "fine".to_string(),
             Err(fault) => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Programs that are too large, whose calls are nested too deeply, or that run too long. Both
-//! engines must end them with the same result.
+//! engines (the JIT and the interpreter) must end them with the same result.
 
 use std::fmt::Write;
 
@@ -19,7 +19,7 @@ pub const BUDGET: u64 = 2_000_000;
 pub type Ran = (Result<u64, (FaultKind, String, Option<usize>)>, u64);
 
 pub fn world(text: &str, engine: Engine, sanitized: bool) -> TestWorld {
-    let mut program = asm::assemble(text).expect("a program");
+    let mut program = asm::assemble(text).expect("the text is a valid program");
     let mut world = TestWorld::new();
     world.sanitized = sanitized;
     // With the sanitizer, many functions can be nested only if they use no stack.
@@ -29,14 +29,14 @@ pub fn world(text: &str, engine: Engine, sanitized: bool) -> TestWorld {
         .iter_mut()
         .for_each(|function| function.stack = 0);
     for map in &mut program.maps {
-        map.handle = world.region.alloc(64).expect("memory");
+        map.handle = world.region.alloc(64).expect("the region has this memory");
     }
     for &(at, map) in &program.map_refs {
         program.code.insns[at].imm = program.maps[map].handle as i64;
     }
     world
         .load(program.code, &program.maps, program.types, engine)
-        .expect("it loads");
+        .expect("the program can be loaded");
     world.vm().set_budget(BUDGET);
     world
 }
@@ -54,7 +54,7 @@ pub fn call(world: &mut TestWorld, r2: u64) -> Ran {
 fn run(text: &str, r2: u64) -> Ran {
     let [_, plain] = [true, false].map(|sanitized| {
         let [interpreted, compiled] = ENGINES.map(|engine| call(&mut world(text, engine, sanitized), r2));
-        assert_eq!(interpreted, compiled, "sanitizer: {sanitized}");
+        assert_eq!(interpreted, compiled, "the engines differ (sanitizer: {sanitized})");
         compiled
     });
     plain
@@ -63,9 +63,13 @@ fn run(text: &str, r2: u64) -> Ran {
 /// Returns why the JIT does not compile a program. Also checks that the interpreter runs the
 /// program.
 fn why_interpreted(text: &str, r2: u64) -> String {
-    run(text, r2).0.expect("it returns");
+    run(text, r2).0.expect("the program returns");
     let world = world(text, Engine::Jit, false);
-    world.vm().why_interpreted().expect("it is not compiled").to_string()
+    world
+        .vm()
+        .why_interpreted()
+        .expect("the interpreter runs the program")
+        .to_string()
 }
 
 /// Returns the text of a function that calls itself r2 times. Each frame must keep `values`
@@ -112,7 +116,7 @@ fn a_deep_program_fits_into_the_host_stack_or_faults() {
     assert_eq!(
         compiled.vm().why_interpreted(),
         None,
-        "its frames have the maximum size"
+        "the machine frames of the function are not too large for the JIT"
     );
     let expected = run(&text, 126);
     for (engine, needed) in [(Engine::Interpreter, 385), (Engine::Jit, 765)] {
@@ -123,7 +127,7 @@ fn a_deep_program_fits_into_the_host_stack_or_faults() {
             assert_eq!(insns, if result.is_ok() { expected.1 } else { 0 });
             result.err()
         });
-        let (kind, message, _) = fault.expect("the stack is finite");
+        let (kind, message, _) = fault.expect("a call fails at some depth, because the stack is finite");
         assert_eq!(kind, FaultKind::Stack);
         assert!(message.contains(" KiB of stack left, but BPF code needs "), "{message}");
         let words = message.split(|c: char| !c.is_ascii_digit());
@@ -149,9 +153,12 @@ fn an_interpreter_frame_fits_into_its_reserved_size() {
     let text = "func main:\nif r2 == 0 goto out\nr2 += -1\ncall main\nexit\nout:\ncall test_stack\nexit";
     for (sanitized, depth) in [(false, 100), (true, 7)] {
         let mut world = world(text, Engine::Interpreter, sanitized);
-        let at = |world: &mut TestWorld, depth| call(world, depth).0.expect("it returns");
+        let at = |world: &mut TestWorld, depth| call(world, depth).0.expect("the program returns");
         let frame = (at(&mut world, 0) - at(&mut world, depth)) / depth;
-        assert!((1..=1024).contains(&frame), "{frame} bytes, sanitizer: {sanitized}");
+        assert!(
+            (1..=1024).contains(&frame),
+            "a frame has {frame} bytes (sanitizer: {sanitized})"
+        );
     }
 }
 
@@ -209,8 +216,11 @@ fn a_tree_of_calls_ends_with_the_budget() {
             (BUDGET + 1..BUDGET + 4).contains(&insns),
             "the program must end at its first call beyond the budget, not after {insns} instructions"
         );
-        let code = asm::assemble(&text).expect("a program").code;
-        assert_eq!(code.insns[pc.expect("an instruction")].op, bpf::image::CALL);
+        let code = asm::assemble(&text).expect("the text is a valid program").code;
+        assert_eq!(
+            code.insns[pc.expect("the fault has an instruction")].op,
+            bpf::image::CALL
+        );
     }
 }
 
@@ -249,14 +259,14 @@ fn a_host_without_memory_is_an_error() {
     // The JIT reserves 64 MiB of address space for the code of these 64,000 instructions.
     let function = |n| format!("func f{n}:\n{}exit\n", "r0 = 0\n".repeat(16_000));
     let program: String = (0..4).map(function).collect();
-    let code = asm::assemble(&program).expect("a program").code;
+    let code = asm::assemble(&program).expect("the text is a valid program").code;
     // The limit counts private writable pages, including those that mprotect makes writable.
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let status = std::fs::read_to_string("/proc/self/status").expect("the host runs Linux");
     let used = status
         .split("VmData:")
         .nth(1)
         .and_then(|rest| rest.split_whitespace().next());
-    let used: u64 = used.and_then(|kib| kib.parse().ok()).expect("a number");
+    let used: u64 = used.and_then(|kib| kib.parse().ok()).expect("the text is a number");
     let most = (used << 10) + (128 << 20);
     let limit = libc::rlimit {
         rlim_cur: most,

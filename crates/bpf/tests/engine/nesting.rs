@@ -13,16 +13,16 @@ use crate::world::{NR_CPUS, TestWorld, funcs, kfunc};
 const ENGINES: [Engine; 2] = [Engine::Interpreter, Engine::Jit];
 
 fn load(world: &mut TestWorld, text: &str, engine: Engine) {
-    let mut program = asm::assemble(text).expect("a program");
+    let mut program = asm::assemble(text).expect("the text is a valid program");
     for map in &mut program.maps {
-        map.handle = world.region.alloc(64).expect("memory");
+        map.handle = world.region.alloc(64).expect("the region has this memory");
     }
     for &(at, map) in &program.map_refs {
         program.code.insns[at].imm = program.maps[map].handle as i64;
     }
     world
         .load(program.code, &program.maps, program.types, engine)
-        .expect("it loads");
+        .expect("the program can be loaded");
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn struct_ops_programs_get_an_array_of_arguments() {
 
 #[test]
 fn registers_without_a_value_show_nothing_of_the_host() {
-    // The second and the third call enter through the short trampoline.
+    // Calls after the first one enter through the short trampoline, which passes only r1.
     for engine in ENGINES {
         let mut world = TestWorld::new();
         let all = "r0 |= r2\nr0 |= r3\nr0 |= r4\nr0 |= r5\nr0 |= r6\nr0 |= r7\nr0 |= r8\nr0 |= r9\nexit";
@@ -56,12 +56,12 @@ fn registers_without_a_value_show_nothing_of_the_host() {
 fn a_callback_takes_an_array_and_cannot_be_called_otherwise() {
     for engine in ENGINES {
         let mut world = TestWorld::new();
-        let mut program =
-            asm::assemble("r0 = *(u64 *)(r1 + 0)\nr2 = *(u64 *)(r1 + 16)\nr0 -= r2\nexit").expect("a program");
+        let mut program = asm::assemble("r0 = *(u64 *)(r1 + 0)\nr2 = *(u64 *)(r1 + 16)\nr0 -= r2\nexit")
+            .expect("the text is a valid program");
         program.code.functions[0].is_callback = true;
         world
             .load(program.code, &program.maps, program.types, engine)
-            .expect("it loads");
+            .expect("the program can be loaded");
         assert_eq!(Vm::call_args(&mut world, 0, &[50, 1, 8]).unwrap(), 42);
         let fault = Vm::call_address(&mut world, FUNC_BASE, [0; 5]).unwrap_err();
         assert!(fault.message.contains("is not a function"), "{fault}");
@@ -90,7 +90,7 @@ fn nested_calls_share_the_budget() {
         world.vm().set_budget(500);
         let fault = Vm::call(&mut world, 0, [0; 5]).unwrap_err();
         assert_eq!(fault.kind, FaultKind::Budget);
-        // The next call has its own budget.
+        // The next call may execute 500 instructions again.
         assert_eq!(Vm::call(&mut world, 1, [0; 5]).unwrap(), 0);
     }
 }
@@ -145,7 +145,7 @@ fn a_timer_calls_back_with_map_key_and_value() {
             func tick:\nr2 = *(u32 *)(r2 + 0)\nr2 += 40\n*(u32 *)(r3 + 0) = r2\nr0 = 0\nexit";
         load(&mut world, text, engine);
         assert_eq!(Vm::call(&mut world, 0, [0; 5]).unwrap(), 0);
-        let (timer, ns) = world.timers.pop_first().expect("it was started");
+        let (timer, ns) = world.timers.pop_first().expect("the program has started the timer");
         assert_eq!(ns, 1000);
         Vm::run_timer(&mut world, timer).unwrap();
         let value = world
@@ -245,7 +245,7 @@ fn user_space_reads_and_writes_ring_buffers() {
             .unwrap()
             .borrow_mut()
             .consume(&world.region)
-            .expect("a record");
+            .expect("the ring buffer has a record");
         assert_eq!((world.region.load::<u64>(addr).unwrap(), len), (round + 2, 8));
     }
 }
@@ -336,7 +336,7 @@ fn ill_formed_code_is_rejected() {
         world
             .load(Code::default(), &[], Default::default(), Engine::Jit)
             .is_ok(),
-        "a program without code"
+        "a program without code can be loaded"
     );
 }
 
@@ -350,7 +350,10 @@ fn prototypes_name_their_functions() {
     assert_eq!(func.name, "bpf_task_from_pid");
     let names: Vec<_> = funcs().iter().map(|f| (f.name, f.helper)).collect();
     for (n, name) in names.iter().enumerate() {
-        assert!(!names[..n].contains(name), "{name:?} twice");
+        assert!(
+            !names[..n].contains(name),
+            "the table has two functions called {name:?}"
+        );
     }
 }
 

@@ -318,14 +318,18 @@ impl Generator<'_, '_> {
 fn run(world: &mut TestWorld, code: &Code, engine: Engine) -> (String, Vec<u8>) {
     world
         .load(code.clone(), &[], Default::default(), engine)
-        .expect("generated code is well-formed");
+        .expect("the program can be loaded");
     world.vm().set_budget(3000);
     let before = world.vm().executed();
     let result = Vm::call(world, 0, [world.memory, 0, 0, 0, 0]);
     let insns = world.vm().executed() - before;
     (
         format!("{result:?}, {insns} instructions"),
-        world.region.bytes(world.memory, 4096).expect("memory").to_vec(),
+        world
+            .region
+            .bytes(world.memory, 4096)
+            .expect("the region has this memory")
+            .to_vec(),
     )
 }
 
@@ -359,8 +363,8 @@ fn engines_agree_on_random_programs_with_the_sanitizer() {
         check(&mut world, &code).unwrap_or_else(|difference| panic!("seed {seed}:\n{difference}"));
         let (sanitized, memory_too) = run(&mut world, &code, Engine::Jit);
         if !sanitized.contains("kind: Check") {
-            // A fault with the sanitizer also lists the calls in progress. The comparison ignores
-            // this list.
+            // If a program faults, the sanitizer (the run-time checks of `--check`) also lists the
+            // calls in progress. The comparison ignores this list.
             let without_report = |text: &str| {
                 let (start, end) = (text.split(", report:").next(), text.rsplit("})").next());
                 (start.map(str::to_owned), end.map(str::to_owned))
@@ -380,8 +384,8 @@ fn engines_agree_on_random_programs() {
     }
 }
 
-/// Checks decisions of the generator that fuzzing found. Each once revealed a bug, which is
-/// described.
+/// Runs programs that fuzzing found, given as decisions of the generator. Each program once
+/// revealed a bug. The text before the decisions describes the bug.
 #[test]
 fn engines_agree_on_programs_found_by_fuzzing() {
     let found: &[(&str, &[u8])] = &[

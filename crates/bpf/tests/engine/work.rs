@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of helpers whose amount of work depends on the program. If an endless loop calls such a
-//! helper, the loop must end long before it has executed the instructions of its budget, and in
-//! both engines at the same call.
+//! Tests of helpers whose amount of work depends on the program. An endless loop that calls such a
+//! helper must end long before it has executed the instructions of its budget (the limit for a
+//! call). The JIT and the interpreter must end it at the same call.
 
 use bpf::engine::{Vm, World};
 use bpf::fault::FaultKind;
@@ -20,15 +20,18 @@ fn call(world: &mut TestWorld) -> Ran {
     let format = world
         .region
         .bytes_mut(world.memory, FORMAT.len() as u64)
-        .expect("memory");
+        .expect("the region has this memory");
     format.copy_from_slice(FORMAT);
     let letters = world
         .vm()
         .map_by_name("m")
         .and_then(|map| map.values())
-        .expect("an array")
+        .expect("the map is an array")
         .0;
-    let letters = world.region.bytes_mut(letters, 65536).expect("memory");
+    let letters = world
+        .region
+        .bytes_mut(letters, 65536)
+        .expect("the region has this memory");
     letters[..65535].fill(b'a');
     crate::limits::call(world, 0)
 }
@@ -38,7 +41,10 @@ fn endless(body: &str, functions: &str) -> u64 {
     let text = [BEGIN, body, END, functions].concat();
     let [plain, _] = [false, true].map(|sanitized| {
         let [interpreted, compiled] = ENGINES.map(|engine| call(&mut world(&text, engine, sanitized)));
-        assert_eq!(interpreted, compiled, "{body}, sanitizer: {sanitized}");
+        assert_eq!(
+            interpreted, compiled,
+            "the engines differ for {body} (sanitizer: {sanitized})"
+        );
         compiled
     });
     let (result, insns) = plain;
@@ -93,15 +99,15 @@ fn a_huge_width_takes_neither_time_nor_memory() {
         assert_eq!(
             call(&mut world).0,
             Ok(3 * 8_388_607 + 3),
-            "the length of the whole output"
+            "the result is the length of the whole output"
         );
         let start = world
             .vm()
             .map_by_name("m")
             .and_then(|map| map.values())
-            .expect("an array")
+            .expect("the map is an array")
             .0;
-        let text = world.region.bytes(start, 101).expect("memory");
+        let text = world.region.bytes(start, 101).expect("the region has this memory");
         assert_eq!(text, [&[b' '; 99][..], b"\0a"].concat());
     }
 }
@@ -189,6 +195,6 @@ fn a_charge_changes_neither_the_executed_count_nor_later_calls() {
         }
         // While no program is running, helpers are free.
         assert!(world.vm().charge(u64::MAX).is_ok());
-        assert_eq!(Vm::call(&mut world, 0, [0; 5]).expect("it returns"), 65535);
+        assert_eq!(Vm::call(&mut world, 0, [0; 5]).expect("the program returns"), 65535);
     }
 }

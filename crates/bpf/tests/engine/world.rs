@@ -21,7 +21,7 @@ pub const ELSEWHERE: u32 = 2;
 pub struct TestWorld {
     pub region: Rc<Region>,
     pub vm: Option<Vm<TestWorld>>,
-    /// Whether programs are loaded with the sanitizer.
+    /// Whether programs are loaded with the sanitizer (the run-time checks of `--check`).
     pub sanitized: bool,
     /// Address of 4 KiB of memory for programs.
     pub memory: u64,
@@ -37,14 +37,14 @@ pub struct TestWorld {
 
 impl TestWorld {
     pub fn new() -> TestWorld {
-        TestWorld::with(Region::new().expect("a region"))
+        TestWorld::with(Region::new().expect("the host has address space for a region"))
     }
 
     pub fn with(region: Region) -> TestWorld {
         let region = Rc::new(region);
-        let memory = region.pages(4096).expect("memory");
-        let mut tasks = region.slab(256, 16).expect("room");
-        let task = tasks.alloc(&region).expect("a task");
+        let memory = region.pages(4096).expect("the region has this memory");
+        let mut tasks = region.slab(256, 16).expect("the region has room for the slab");
+        let task = tasks.alloc(&region).expect("the slab has room for a task");
         TestWorld {
             region,
             vm: None,
@@ -64,7 +64,10 @@ impl TestWorld {
     pub fn load(&mut self, code: Code, maps: &[MapDef], types: LocalTypes, engine: Engine) -> Result<(), String> {
         self.vm = None;
         self.random = 1;
-        self.region.bytes_mut(self.memory, 4096).expect("memory").fill(0);
+        self.region
+            .bytes_mut(self.memory, 4096)
+            .expect("the region has this memory")
+            .fill(0);
         let maps = maps
             .iter()
             .map(|def| Map::create(def, &self.region, NR_CPUS))
@@ -169,7 +172,7 @@ impl World for TestWorld {
         &self.region
     }
     fn vm(&self) -> &Vm<TestWorld> {
-        self.vm.as_ref().expect("a program is loaded")
+        self.vm.as_ref().expect("the test has loaded a program")
     }
     fn now_ns(&self) -> u64 {
         1_000_000

@@ -141,8 +141,8 @@ fn bitfields_have_the_location_of_the_target() {
          FN(plain_left, FIELD(4, T->small)) FN(plain_right, FIELD(5, T->small))",
     );
     let check = |name: &str, expect: u64| assert_eq!(linked.first(name), Ok(expect), "{name}");
-    // bits3 has bits 4 to 7 of the u32 at offset 200, bits5 has bits 8 to 13. bits40 does not fit
-    // after pad40 and has its own u64 at offset 208.
+    // In the u32 at offset 200, bits3 has the bits 4 to 7, and bits5 has the bits 8 to 13. bits40
+    // does not fit after pad40, so it has a u64 of its own at offset 208.
     check("off3", 200);
     check("size3", 4);
     check("left3", 64 - 8);
@@ -237,10 +237,10 @@ fn missing_fields_and_types_trap_by_name() {
     );
     assert!(
         !warnings.contains(&"struct task.missing is not modelled".to_string()),
-        "the object tests for the field"
+        "a field causes no warning if the code tests whether it exists"
     );
-    // The guarded load is a trap in the code. The test before it keeps the trap from being
-    // executed.
+    // The load of the missing field became a trap, an instruction that faults when it is executed.
+    // The program tests for the field first, so it does not execute the trap.
     assert!(linked.insns("guarded").iter().any(|insn| insn.op == bpf::image::TRAP));
     assert_ne!(linked.insns("guarded")[0].op, bpf::image::TRAP);
 }

@@ -30,7 +30,11 @@ fn calls_and_callbacks_become_indices() {
     assert_eq!(linked.calls("global"), [(CALL_FUNCTION, index("leaf")); 2]);
     assert_eq!(linked.calls("event"), [(CALL_FUNCTION, index("global"))]);
     assert_eq!(linked.constants("run"), [FUNC_BASE + index("callback") as u64]);
-    assert_eq!(code.function("unused"), None, "no function calls it");
+    assert_eq!(
+        code.function("unused"),
+        None,
+        "a function that is never called is left out"
+    );
     assert!(code.functions[index("global") as usize].is_global && !code.functions[index("leaf") as usize].is_global);
     assert_eq!(code.functions[index("leaf") as usize].params, Some(1));
     let callbacks = code.functions.iter().filter(|function| function.is_callback);

@@ -49,7 +49,8 @@ fn compile_with(source: &str, options: &[&str]) -> Vec<u8> {
         folder.join(format!("{name}.bpf.c")),
         folder.join(format!("{name}.bpf.o")),
     );
-    // Tests run side by side, and several may use this text: the file appears when it is complete.
+    // Tests run in parallel, and several may compile this source. The file is therefore written
+    // under another name, and renamed when it is complete.
     if !input.exists() {
         let own = format!("{name}-{}-{:?}.part", std::process::id(), std::thread::current().id());
         let own = folder.join(own);
@@ -70,7 +71,7 @@ fn target(source: &str) -> Target {
     Target::from_btf(parse(source).btf().clone())
 }
 
-/// A linked object and its region.
+/// A linked object, and the region (the memory of programs) for which it was linked.
 struct Linked {
     image: Image,
     region: Region,
@@ -95,7 +96,8 @@ impl Linked {
     }
 
     /// Returns the value that the first instruction of a function loads: a constant, or the offset
-    /// of a load. If the instruction is a trap, returns its message.
+    /// of a load. If the instruction is a trap, which stands for a missing symbol, returns its
+    /// message.
     fn first(&self, function: &str) -> Result<u64, String> {
         match *self.insns(function).first().unwrap() {
             Insn { op: TRAP, imm, .. } => Err(self.image.code.traps[imm as usize].clone()),

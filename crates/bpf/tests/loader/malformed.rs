@@ -45,7 +45,8 @@ fn kernel() -> Target {
     target
 }
 
-/// Uses every function of the loader on a file. Makes a new region when the old one is full.
+/// Uses every function of the loader on a file. If the region (the memory for programs) is full,
+/// makes a new one.
 fn exercise(bytes: &[u8], target: &Target, region: &mut Region) -> Result<(), String> {
     let mut object = Object::parse(bytes, "fuzz.o").map_err(|error| error.to_string())?;
     let names: Vec<String> = object.variables().iter().map(|v| v.name.clone()).collect();

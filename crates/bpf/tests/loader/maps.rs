@@ -56,7 +56,11 @@ fn map_definitions_are_read_from_btf() {
     assert_eq!((inner.kind, inner.max_entries, inner.value_size), (22, 9, 8));
     let index = |name: &str| linked.image.maps.iter().position(|map| map.name == name).unwrap();
     assert_eq!(outer.values, [(1, index("first")), (3, index("second"))]);
-    assert_eq!(map(&linked, "events").max_entries, 4, "one entry per CPU");
+    assert_eq!(
+        map(&linked, "events").max_entries,
+        4,
+        "without max_entries, the map has one entry per CPU"
+    );
 }
 
 #[test]

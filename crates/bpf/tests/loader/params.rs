@@ -222,14 +222,16 @@ fn a_struct_ops_member_that_claims_gigabytes_does_not_allocate_them() {
     let mut bytes = compile(
         "struct ops { u64 flags; char name[0x23571]; }; SEC(\".struct_ops.link\") struct ops main_ops = { .flags = 3 };",
     );
-    // The length of the array and the size of the struct, each the first in the .BTF section.
+    // Enlarges the length of the array and the size of the struct. Both are the first occurrences
+    // of their numbers in the .BTF section.
     let btf = bytes.windows(4).position(|magic| magic == [0x9f, 0xeb, 1, 0]).unwrap();
     for (small, large) in [(0x23571u32, 0x7fff_ff00u32), (0x23580, 0x7fff_ff08)] {
         let found = bytes[btf..].windows(4).position(|word| word == small.to_le_bytes());
         let at = btf + found.unwrap();
         bytes[at..at + 4].copy_from_slice(&large.to_le_bytes());
     }
-    // The section's header: its type becomes NOBITS, and its size that of the struct.
+    // Changes the section's header: the type becomes NOBITS, and the size becomes that of the
+    // struct.
     let is_header =
         |at: &usize| bytes[*at..*at + 8] == 0x23580u64.to_le_bytes() && bytes[at - 28..at - 24] == [1, 0, 0, 0];
     let at = (28..bytes.len() - 8).find(is_header).unwrap();

@@ -15,51 +15,109 @@
 //! either (arch_scale_cpu_capacity(), update_rq_clock_pelt()). Kernel and policy work costs the
 //! same whether the siblings are busy or not.
 
+//!
+//! CPUs of an emulated machine can share the threads of the host (`shared_speed`). All CPUs of the
+//! machine then slow each other, and not only work: the kernel and the policy run on the same
+//! threads of the host, so their costs are longer too. A cost is stretched by the number of CPUs
+//! that are busy when it is charged.
+
 use crate::machine::Machine;
-use crate::simulation::id::{CpuId, IDLE};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::table::Id;
 use machine::MachineSpec;
 use machine::smt::FULL_SPEED;
 
-/// Contention between the hardware threads of each core.
+/// Contention between the hardware threads of each core, or between all CPUs.
 pub(crate) struct Smt {
-    /// Speed of a thread by the number of busy threads of its core minus 1, in 1/1024. Empty if the
-    /// threads of a core do not slow each other.
+    /// Speed of a CPU by the number of busy CPUs of its part minus 1, in 1/1024. Empty if CPUs do
+    /// not slow each other.
     speeds: Vec<u64>,
-    /// Number of busy CPUs of each core.
+    /// The parts of the machine whose CPUs slow each other: the cores, or the whole machine.
+    parts: Vec<Vec<CpuId>>,
+    /// Part of each CPU.
+    part_of: Vec<usize>,
+    /// Number of busy CPUs of each part.
     busy: Vec<usize>,
+    /// Whether the costs of the kernel and the policy are stretched as well.
+    stretches_costs: bool,
 }
 
 impl Smt {
     pub(crate) fn new(spec: &MachineSpec) -> Smt {
-        let contended = spec.smt_throughput.iter().any(|&speed| speed != FULL_SPEED);
-        let speeds = if contended { &spec.smt_throughput[..] } else { &[] };
+        let shared = !spec.shared_speed.is_empty();
+        let speeds = if shared {
+            &spec.shared_speed
+        } else {
+            &spec.smt_throughput
+        };
+        let contended = speeds.iter().any(|&speed| speed != FULL_SPEED);
+        let speeds = if contended { &speeds[..] } else { &[] };
+        let cpus = &spec.topology.cpus;
+        let part_of: Vec<usize> = cpus
+            .iter()
+            .map(|cpu| if shared { 0 } else { cpu.core as usize })
+            .collect();
+        let mut parts = vec![Vec::new(); if shared { 1 } else { spec.topology.cores.len() }];
+        for (cpu, &part) in part_of.iter().enumerate() {
+            parts[part].push(CpuId::new(cpu));
+        }
         Smt {
             speeds: speeds.iter().map(|&speed| speed.into()).collect(),
-            busy: vec![0; spec.topology.cores.len()],
+            busy: vec![0; parts.len()],
+            parts,
+            part_of,
+            stretches_costs: shared && contended,
         }
     }
 }
 
 impl Machine {
-    /// Records that `cpu` has switched from the idle task or to it, and changes the speeds of its
-    /// core.
+    /// Records that `cpu` has switched from the idle task or to it, and changes the speeds of the
+    /// CPUs that share its core or its thread of the host.
     #[inline]
     pub(crate) fn set_busy(&mut self, cpu: CpuId, busy: bool) {
         if !self.smt.speeds.is_empty() {
-            self.set_busy_in_core(cpu, busy);
+            self.set_busy_in_part(cpu, busy);
         }
     }
 
-    fn set_busy_in_core(&mut self, cpu: CpuId, busy: bool) {
-        let core = self.spec.topology.cpus[cpu.index()].core as usize;
-        let nr = &mut self.smt.busy[core];
+    fn set_busy_in_part(&mut self, cpu: CpuId, busy: bool) {
+        let part = self.smt.part_of[cpu.index()];
+        let nr = &mut self.smt.busy[part];
         *nr = if busy { *nr + 1 } else { *nr - 1 };
-        for thread in 0..self.spec.topology.cores[core].len() {
-            let sibling = CpuId::new(self.spec.topology.cores[core][thread] as usize);
+        for index in 0..self.smt.parts[part].len() {
+            let sibling = self.smt.parts[part][index];
             if self.rqs[sibling].curr != IDLE {
                 self.update_speed(sibling);
             }
+        }
+    }
+
+    /// Returns the time that kernel or policy work of `ns` on a CPU takes while other CPUs are busy.
+    #[inline]
+    pub(crate) fn stretched(&self, cpu: CpuId, ns: u64) -> u64 {
+        match self.smt.stretches_costs {
+            false => ns,
+            true => self.stretched_by_others(cpu, ns),
+        }
+    }
+
+    #[cold]
+    fn stretched_by_others(&self, cpu: CpuId, ns: u64) -> u64 {
+        // The CPU itself is not busy yet while it leaves idle.
+        let others = self.smt.busy[0].saturating_sub(usize::from(self.rqs[cpu].curr != IDLE));
+        let speed = self.smt.speeds.get(others).or(self.smt.speeds.last());
+        speed.map_or(ns, |speed| ns * u64::from(FULL_SPEED) / speed)
+    }
+
+    /// Stretches the time that the kernel needs for a task's next step, for example for a system
+    /// call or a message.
+    #[inline]
+    pub(crate) fn stretch_task_time(&mut self, cpu: CpuId, task: TaskId) {
+        if self.smt.stretches_costs {
+            let ns = self.tasks[task].program.time();
+            let longer = self.stretched(cpu, ns) - ns;
+            self.tasks[task].program.add_time(longer);
         }
     }
 
@@ -88,24 +146,24 @@ impl Machine {
     /// are idle.
     fn current_speed(&self, cpu: CpuId) -> u64 {
         let capacity = self.rqs[cpu].capacity;
-        let core = self.spec.topology.cpus[cpu.index()].core as usize;
-        match self.smt.speeds.get(self.smt.busy[core].saturating_sub(1)) {
+        let part = self.smt.part_of[cpu.index()];
+        match self.smt.speeds.get(self.smt.busy[part].saturating_sub(1)) {
             Some(&speed) => (capacity * speed).div_ceil(u64::from(FULL_SPEED)),
             None => capacity,
         }
     }
 
-    /// Verifies the busy CPUs of each core, and the speeds of CPUs that run tasks.
+    /// Verifies the busy CPUs of each part, and the speeds of CPUs that run tasks.
     ///
     /// # Panics
     /// If one of them is wrong.
     pub(crate) fn verify_speeds(&self) {
         let mut busy = vec![0; self.smt.busy.len()];
         for rq in self.rqs.iter().filter(|rq| rq.curr != IDLE) {
-            busy[self.spec.topology.cpus[rq.cpu.index()].core as usize] += 1;
+            busy[self.smt.part_of[rq.cpu.index()]] += 1;
             assert_eq!(rq.speed, self.current_speed(rq.cpu), "speed of CPU {}", rq.cpu);
         }
-        assert!(self.smt.speeds.is_empty() || busy == self.smt.busy, "busy CPUs by core");
+        assert!(self.smt.speeds.is_empty() || busy == self.smt.busy, "busy CPUs by part");
     }
 }
 

@@ -179,13 +179,12 @@ impl World for Machine {
         let generation = self.ext.timer_starts;
         slot.cpu = self.this_cpu;
         slot.pending = Some(generation);
-        self.events.push(
-            at,
-            Event::BpfTimer {
-                timer: number,
-                generation,
-            },
-        );
+        let event = Event::BpfTimer {
+            timer: number,
+            generation,
+        };
+        self.events.push(at, event);
+        self.note_timer(self.this_cpu, at, event);
         Ok(())
     }
 
@@ -218,8 +217,9 @@ pub fn timer_fired(m: &mut Machine, timer: u32, generation: u32) {
     } else {
         m.online_cpus.first().unwrap_or(CpuId::BOOT)
     };
-    m.enter(cpu);
-    m.charge(cpu, u64::from(m.spec.costs.callback_ns));
+    // The timer interrupt raises HRTIMER_SOFTIRQ, which runs the callback.
+    m.enter_timer_irq(cpu);
+    m.charge(cpu, u64::from(m.spec.costs.softirq_ns + m.spec.costs.callback_ns));
     let outer = std::mem::replace(&mut m.ext.frame, crate::sched::ext::ops_table::Frame::NONE);
     let before = m.ext.nr_moved;
     // The callback may call the same kfuncs as the program that set it. That program is nearly

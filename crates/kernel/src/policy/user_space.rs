@@ -23,6 +23,7 @@ pub(crate) fn before(m: &mut Machine, image: &Image, profile: &Profile, cid: boo
     tracepoint::bpf_scx_reg(m, cid);
     for (rq, (debt, carry_ps)) in m.rqs.iter_mut().zip(debts) {
         (rq.debt, rq.carry_ps) = (debt, carry_ps);
+        rq.charged = rq.charged.min(debt);
     }
     done.map_err(profile_error)
 }

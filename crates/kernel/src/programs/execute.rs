@@ -54,9 +54,13 @@ pub(crate) fn advance(m: &mut Machine, cpu: CpuId, task: TaskId) -> Next {
             None => {}
         }
         let rq = &m.rqs[cpu];
-        let busy = rq.debt > 0 || rq.need_resched || !cursor.work_done();
-        if busy && !silent(op) {
-            return Next::Work;
+        let resched = rq.need_resched || rq.need_resched_lazy && m.entry.to_user;
+        let busy = rq.debt > 0 || resched || !cursor.work_done();
+        if !silent(op) {
+            if busy {
+                return Next::Work;
+            }
+            m.entry.to_user = true;
         }
         if let Some(next) = execute(m, cpu, task, op, syscall) {
             return next;
@@ -129,33 +133,33 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
         }
         Op::Lock(id) => m.mutex_lock(id, task),
         Op::Unlock(id) => {
-            m.mutex_unlock(id);
+            m.mutex_unlock(id, task);
             true
         }
         Op::CondWait { cond, mutex } => cond_wait(m, task, cond, mutex, stage),
         Op::Sync { cond, mutex } => {
             if stage == 0 {
-                m.cond_signal(cond, false);
+                m.cond_signal(cond, false, task);
             }
             cond_wait(m, task, cond, mutex, stage)
         }
         Op::Signal(id) => {
-            m.cond_signal(id, false);
+            m.cond_signal(id, false, task);
             true
         }
         Op::Broadcast(id) => {
-            m.cond_signal(id, true);
+            m.cond_signal(id, true, task);
             true
         }
         Op::Barrier(id) => stage == 1 || m.barrier_wait(id, task),
         Op::SemPost(id) => {
-            m.sem_post(id);
+            m.sem_post(id, task);
             true
         }
         Op::SemWait(id) => m.sem_wait(id, task),
         Op::Suspend(id) => stage == 1 || m.suspend(id, task),
         Op::Resume(id) => {
-            m.resume(id);
+            m.resume(id, task);
             true
         }
         Op::Send { channel, bytes } => {
@@ -165,6 +169,7 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
             m.channel_send(channel, bytes, task)
         }
         Op::Recv(id) => m.channel_recv(id, task),
+        Op::Poll(id) => m.channel_poll(id, task),
         Op::Yield => {
             m.tasks[task].program.add_time(syscall);
             m.tasks[task].program.done();
@@ -273,16 +278,34 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
         return Some(Next::Block(State::Interruptible));
     }
     cursor.done();
-    if cursor.work == 0 {
-        cursor.time += match op {
-            Op::Send { .. } | Op::Recv(_) => u64::from(m.spec.costs.message_ns),
-            _ => syscall,
-        };
+    if cursor.work == 0 && !has_costs_of_its_own(op) {
+        cursor.time += syscall;
     }
     if let Op::Send { channel, .. } = *op {
         m.reserve_channel(channel, task);
     }
     None
+}
+
+/// Returns whether the operation has already charged its cost to the task: messages, and objects
+/// that are futexes.
+fn has_costs_of_its_own(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Send { .. }
+            | Op::Recv(_)
+            | Op::Lock(_)
+            | Op::Unlock(_)
+            | Op::CondWait { .. }
+            | Op::Sync { .. }
+            | Op::Signal(_)
+            | Op::Broadcast(_)
+            | Op::Barrier(_)
+            | Op::SemPost(_)
+            | Op::SemWait(_)
+            | Op::Suspend(_)
+            | Op::Resume(_)
+    )
 }
 
 /// Makes the running task sleep until the time `at` (ns).
@@ -296,7 +319,7 @@ fn sleep_until(m: &mut Machine, task: TaskId, at: u64, state: State) -> Option<N
 /// signalled and waiting for the mutex.
 fn cond_wait(m: &mut Machine, task: TaskId, cond: u32, mutex: u32, stage: u8) -> bool {
     if stage == 0 {
-        m.mutex_unlock(mutex);
+        m.mutex_unlock(mutex, task);
         m.cond_wait(cond, task);
         return false;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! State of the objects that tasks wait for ("resources"): mutexes, condition variables, barriers,
-//! semaphores, pipes and sockets. Pipes and sockets are also called channels.
+//! semaphores, pipes, sockets and eventfds. The last three are called channels.
 
 use crate::simulation::id::{CpuId, TaskId};
 use std::collections::{BTreeMap, VecDeque};
@@ -58,13 +58,15 @@ pub(super) struct Shared {
     /// Total size of the messages that TCP holds back, in bytes.
     pub(super) held_bytes: u64,
     pub(super) kind: Channel,
-    /// CPU that most recently used the channel.
+    /// CPU that most recently used the channel or changed the state of the object.
     pub(super) last_cpu: CpuId,
     /// Time until which the current writer uses the TCP connection exclusively.
     pub(super) busy_until: u64,
     pub(super) waiters: VecDeque<TaskId>,
     /// Writers that wait until the channel has room.
     pub(super) writers: VecDeque<TaskId>,
+    /// Tasks that wait until the channel has a message, but do not receive it (poll).
+    pub(super) pollers: VecDeque<TaskId>,
 }
 
 impl Shared {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Operations on the objects that tasks wait for ("resources"): mutexes, condition variables,
-//! barriers, semaphores, pipes and sockets. Pipes and sockets are also called channels.
+//! barriers, semaphores, pipes, sockets and eventfds. The last three are called channels.
 //!
 //! As with futexes and pipes in Linux, a woken task tries its operation again. Another task may
 //! have acquired the mutex in the meantime. A mutex with priority inheritance works differently: it
@@ -12,12 +12,15 @@ use crate::machine::Machine;
 use crate::policy::tracepoint;
 use crate::sched::class::flags::WF_SYNC;
 use crate::simulation::id::{CpuId, TaskId};
+use machine::MessageCosts;
 use workload::Channel;
 
 /// Operations on resources. Those that can block return whether the running task `task` succeeded.
-/// If it did not, it has been added to the waiters and must go to sleep.
+/// If it did not, it has been added to the waiters and must go to sleep. All of them charge their
+/// costs to `task`.
 impl Machine {
     pub(crate) fn mutex_lock(&mut self, id: u32, task: TaskId) -> bool {
+        self.charge_user_lock(id, task);
         let mutex = self.sync.at(id);
         match mutex.owner {
             None => {
@@ -26,14 +29,12 @@ impl Machine {
             }
             // The mutex was handed to the task while the task slept.
             Some(owner) if owner == task => true,
-            Some(_) => {
-                mutex.waiters.push_back(task);
-                false
-            }
+            Some(_) => self.futex_wait(id, task),
         }
     }
 
-    pub(crate) fn mutex_unlock(&mut self, id: u32) {
+    pub(crate) fn mutex_unlock(&mut self, id: u32, task: TaskId) {
+        self.charge_user_lock(id, task);
         let tasks = &self.tasks;
         let mutex = &mut self.sync.resources[id as usize];
         mutex.owner = None;
@@ -51,73 +52,111 @@ impl Machine {
         if mutex.hand_over {
             mutex.owner = Some(waiter);
         }
-        tracepoint::futex_wake(self, waiter);
-        self.try_to_wake_up(waiter, 0);
-        tracepoint::futex_woken(self);
+        self.charge_futex_wake(task);
+        self.wake_futex_waiter(waiter);
     }
 
     /// Adds the task to the waiters of a condition variable. The caller has released the mutex.
     pub(crate) fn cond_wait(&mut self, id: u32, task: TaskId) {
-        self.sync.at(id).waiters.push_back(task);
+        self.charge_user_lock(id, task);
+        self.futex_wait(id, task);
     }
 
     /// Wakes the first waiter of a condition variable. With `all`, wakes all waiters.
-    pub(crate) fn cond_signal(&mut self, id: u32, all: bool) {
+    pub(crate) fn cond_signal(&mut self, id: u32, all: bool, task: TaskId) {
+        self.charge_user_lock(id, task);
+        self.wake_futex_waiters(id, all, task);
+    }
+
+    pub(crate) fn barrier_wait(&mut self, id: u32, task: TaskId) -> bool {
+        self.charge_user_lock(id, task);
+        let barrier = self.sync.at(id);
+        barrier.value += 1;
+        if barrier.value < barrier.participants {
+            return self.futex_wait(id, task);
+        }
+        barrier.value = 0;
+        self.wake_futex_waiters(id, true, task);
+        true
+    }
+
+    pub(crate) fn sem_wait(&mut self, id: u32, task: TaskId) -> bool {
+        self.charge_user_lock(id, task);
+        let semaphore = self.sync.at(id);
+        if semaphore.value > 0 {
+            semaphore.value -= 1;
+            return true;
+        }
+        self.futex_wait(id, task)
+    }
+
+    pub(crate) fn sem_post(&mut self, id: u32, task: TaskId) {
+        self.sync.at(id).value += 1;
+        self.cond_signal(id, false, task);
+    }
+
+    /// Suspends the task until another task resumes it. If a resume happened earlier while no task
+    /// was suspended, the task continues once without waiting.
+    pub(crate) fn suspend(&mut self, id: u32, task: TaskId) -> bool {
+        self.charge_user_lock(id, task);
+        let gate = self.sync.at(id);
+        if gate.value > 0 {
+            gate.value = 0;
+            return true;
+        }
+        self.futex_wait(id, task)
+    }
+
+    pub(crate) fn resume(&mut self, id: u32, task: TaskId) {
+        let gate = self.sync.at(id);
+        if gate.waiters.is_empty() {
+            gate.value = 1;
+        }
+        self.cond_signal(id, true, task);
+    }
+
+    /// Adds the task to the waiters of an object and charges it for FUTEX_WAIT. The task pays when
+    /// it runs again. Returns false, because the task has to sleep.
+    fn futex_wait(&mut self, id: u32, task: TaskId) -> bool {
+        let ns = self.spec.costs.channel.futex.recv(0);
+        self.tasks[task].program.add_time(ns);
+        self.sync.at(id).waiters.push_back(task);
+        false
+    }
+
+    /// Wakes the first waiter of an object, or all waiters.
+    fn wake_futex_waiters(&mut self, id: u32, all: bool, task: TaskId) {
+        if !self.sync.at(id).waiters.is_empty() {
+            self.charge_futex_wake(task);
+        }
         while let Some(waiter) = self.sync.at(id).waiters.pop_front() {
-            tracepoint::futex_wake(self, waiter);
-            self.try_to_wake_up(waiter, 0);
-            tracepoint::futex_woken(self);
+            self.wake_futex_waiter(waiter);
             if !all {
                 break;
             }
         }
     }
 
-    pub(crate) fn barrier_wait(&mut self, id: u32, task: TaskId) -> bool {
-        let barrier = self.sync.at(id);
-        barrier.value += 1;
-        if barrier.value < barrier.participants {
-            barrier.waiters.push_back(task);
-            return false;
-        }
-        barrier.value = 0;
-        self.cond_signal(id, true);
-        true
+    /// Wakes a waiter of a futex. The wake-up is not synchronous (wake_up_q).
+    fn wake_futex_waiter(&mut self, waiter: TaskId) {
+        tracepoint::futex_wake(self, waiter);
+        self.try_to_wake_up(waiter, 0);
+        tracepoint::futex_woken(self);
     }
 
-    pub(crate) fn sem_wait(&mut self, id: u32, task: TaskId) -> bool {
-        let semaphore = self.sync.at(id);
-        if semaphore.value > 0 {
-            semaphore.value -= 1;
-            return true;
-        }
-        semaphore.waiters.push_back(task);
-        false
+    /// Charges the task for FUTEX_WAKE, without the wake-ups.
+    fn charge_futex_wake(&mut self, task: TaskId) {
+        let ns = self.spec.costs.channel.futex.send(0);
+        self.tasks[task].program.add_time(ns);
     }
 
-    pub(crate) fn sem_post(&mut self, id: u32) {
-        self.sync.at(id).value += 1;
-        self.cond_signal(id, false);
-    }
-
-    /// Suspends the task until another task resumes it. If a resume happened earlier while no task
-    /// was suspended, the task continues once without waiting.
-    pub(crate) fn suspend(&mut self, id: u32, task: TaskId) -> bool {
-        let gate = self.sync.at(id);
-        if gate.value > 0 {
-            gate.value = 0;
-            return true;
-        }
-        gate.waiters.push_back(task);
-        false
-    }
-
-    pub(crate) fn resume(&mut self, id: u32) {
-        let gate = self.sync.at(id);
-        if gate.waiters.is_empty() {
-            gate.value = 1;
-        }
-        self.cond_signal(id, true);
+    /// Charges the task for the atomic operation on an object in user space, and for the transfer
+    /// of its cache line from the CPU that used it last.
+    fn charge_user_lock(&mut self, id: u32, task: TaskId) {
+        let cpu = self.this_cpu;
+        let from = std::mem::replace(&mut self.sync.at(id).last_cpu, cpu);
+        let ns = u64::from(self.spec.costs.user_lock_ns) + self.spec.costs.cache_line.at(self.distance(from, cpu));
+        self.tasks[task].program.add_time(ns);
     }
 
     /// Charges the running task with the time to fetch cache lines that another CPU wrote last. A
@@ -131,6 +170,7 @@ impl Machine {
     ///   data.
     /// - A TCP connection has separate ends for its writers and its reader, which share only the
     ///   segments.
+    /// - An eventfd has only the first cache line, which contains its counter.
     fn charge_channel_lines(&mut self, id: u32, task: TaskId, message: Option<Message>) {
         let cpu = self.this_cpu;
         let channel = self.sync.at(id);
@@ -146,10 +186,24 @@ impl Machine {
             let own = std::mem::replace(&mut channel.last_cpu, cpu);
             ns += line(own);
         }
-        if let Some(message) = message {
+        if let Some(message) = message
+            && channel.kind != Channel::Eventfd
+        {
             ns += line(message.cpu) * (message.lines + u64::from(message.bytes).div_ceil(64));
         }
         self.tasks[task].program.add_time(ns);
+    }
+
+    /// Returns the costs of messages on a channel.
+    fn message_costs(&self, id: u32) -> MessageCosts {
+        let costs = &self.spec.costs.channel;
+        match self.sync.resources[id as usize].kind {
+            Channel::Pipe => costs.pipe,
+            Channel::Socket => costs.unix_stream,
+            Channel::Datagram => costs.unix_datagram,
+            Channel::Tcp => costs.tcp,
+            Channel::Eventfd => costs.eventfd,
+        }
     }
 
     /// Adds the time for TCP segments between tasks on the same machine to the task that causes
@@ -195,28 +249,54 @@ impl Machine {
         let lines = match channel.kind {
             Channel::Pipe => 1,
             Channel::Tcp if !idle && channel.held > 0 => 0,
-            Channel::Socket | Channel::Tcp => 7,
+            Channel::Socket | Channel::Datagram | Channel::Tcp => 7,
+            Channel::Eventfd => 0,
         };
         channel.messages.push_back(Message { bytes, cpu, lines });
         let kind = channel.kind;
         let segments = match kind {
             Channel::Tcp => channel.send_segment(bytes, idle),
-            Channel::Pipe | Channel::Socket => 0,
+            _ => 0,
         };
-        let reader = channel.waiters.pop_front();
+        let nr_pollers = channel.pollers.len();
+        // Readers of an eventfd wait without WQ_FLAG_EXCLUSIVE, so a message wakes all of them.
+        let nr_readers = match kind {
+            Channel::Eventfd => channel.waiters.len(),
+            _ => channel.waiters.len().min(1),
+        };
+        let ns = self.message_costs(id).send(bytes);
+        self.tasks[task].program.add_time(ns);
         self.charge_channel_lines(id, task, None);
         self.charge_tcp_segments(task, segments, 0);
-        let socket = kind != Channel::Pipe;
-        if let Some(reader) = reader {
-            if socket {
-                tracepoint::sock_def_readable(self, reader);
-            } else {
-                tracepoint::pipe_wake(self, reader);
-            }
-            self.try_to_wake_up(reader, WF_SYNC);
-            tracepoint::message_woken(self, socket);
+        for _ in 0..nr_pollers {
+            let poller = self.sync.at(id).pollers.pop_front();
+            poller.into_iter().for_each(|poller| self.wake_reader(kind, poller));
+        }
+        for _ in 0..nr_readers {
+            let reader = self.sync.at(id).waiters.pop_front();
+            reader.into_iter().for_each(|reader| self.wake_reader(kind, reader));
         }
         true
+    }
+
+    /// Wakes a task that waits for a message. pipe_write() and sock_def_readable() announce that
+    /// the waker is about to sleep (wake_up_interruptible_sync_poll); eventfd_write() does not.
+    fn wake_reader(&mut self, kind: Channel, reader: TaskId) {
+        let (wake_flags, socket) = match kind {
+            Channel::Eventfd => {
+                self.try_to_wake_up(reader, 0);
+                return;
+            }
+            Channel::Pipe => (WF_SYNC, false),
+            Channel::Socket | Channel::Datagram | Channel::Tcp => (WF_SYNC, true),
+        };
+        if socket {
+            tracepoint::sock_def_readable(self, reader);
+        } else {
+            tracepoint::pipe_wake(self, reader);
+        }
+        self.try_to_wake_up(reader, wake_flags);
+        tracepoint::message_woken(self, socket);
     }
 
     /// Receives a message. If the channel is empty, adds the task to the waiting readers. Wakes
@@ -228,26 +308,43 @@ impl Machine {
             return false;
         };
         channel.used -= u64::from(message.bytes);
-        // A pipe wakes one writer. A socket wakes all its writers once enough of the buffer is
-        // free: three quarters for AF_UNIX (unix_write_space()), a third for TCP
-        // (sk_stream_write_space()).
+        // A pipe, an eventfd and a datagram socket wake one writer. A stream socket wakes all its
+        // writers once enough of the buffer is free: three quarters for AF_UNIX
+        // (unix_write_space()), a third for TCP (sk_stream_write_space()).
         let nr_woken = match channel.kind {
-            Channel::Pipe => 1,
+            Channel::Pipe | Channel::Datagram | Channel::Eventfd => 1,
             Channel::Socket if channel.used * 4 > channel.capacity => 0,
             Channel::Tcp if channel.used * 3 > channel.capacity * 2 => 0,
             Channel::Socket | Channel::Tcp => channel.writers.len(),
         };
+        // sk_stream_write_space() and eventfd_read() wake writers without the hint of WF_SYNC.
+        let wake_flags = match channel.kind {
+            Channel::Tcp | Channel::Eventfd => 0,
+            Channel::Pipe | Channel::Socket | Channel::Datagram => WF_SYNC,
+        };
         let (segments, acknowledgements) = match channel.kind {
             Channel::Tcp => channel.acknowledge(),
-            Channel::Pipe | Channel::Socket => (0, 0),
+            _ => (0, 0),
         };
+        let ns = self.message_costs(id).recv(message.bytes);
+        self.tasks[task].program.add_time(ns);
         self.charge_channel_lines(id, task, Some(message));
         self.charge_tcp_segments(task, segments, acknowledgements);
         for _ in 0..nr_woken {
             let Some(writer) = self.sync.at(id).writers.pop_front() else {
                 break;
             };
-            self.try_to_wake_up(writer, WF_SYNC);
+            self.try_to_wake_up(writer, wake_flags);
+        }
+        true
+    }
+
+    /// Waits until the channel has a message, which stays in the channel.
+    pub(crate) fn channel_poll(&mut self, id: u32, task: TaskId) -> bool {
+        let channel = self.sync.at(id);
+        if channel.messages.is_empty() {
+            channel.pollers.push_back(task);
+            return false;
         }
         true
     }

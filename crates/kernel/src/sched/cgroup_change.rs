@@ -7,7 +7,6 @@ use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
 use crate::policy::layout::mirror;
 use crate::policy::tracepoint;
-use crate::sched::class::Class;
 use crate::sched::task::{State, Task};
 use crate::sched::{ext, fair};
 use crate::simulation::id::{IDLE, TaskId};
@@ -174,10 +173,13 @@ impl Machine {
                 fair::change_group(m, task, to);
                 ext::cgroup::moved(m, task, to);
             });
-            if self.tasks[task].on_cpu && self.class_of(task) == Class::Fair {
+            let (t, cpu) = (&self.tasks[task], self.tasks[task].cpu);
+            if t.on_cpu {
                 // The new group may be throttled or have a smaller share, so another task may have
                 // to run now.
-                self.resched_curr(self.tasks[task].cpu);
+                self.resched_curr(cpu);
+            } else if t.on_rq {
+                self.wakeup_preempt(cpu, task, 0);
             }
             if self.cgroups.cpusets {
                 self.update_cpus(task);

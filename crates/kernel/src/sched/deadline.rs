@@ -195,7 +195,7 @@ pub(crate) fn timer(m: &mut Machine, cpu: CpuId, server: Server) -> bool {
     if !dl.throttled {
         return false;
     }
-    m.enter(cpu);
+    m.enter_timer_irq(cpu);
     let dl = &mut m.rqs[cpu].servers[server];
     if dl.defer_idle {
         stop(m, cpu, server);

@@ -98,6 +98,7 @@ impl Machine {
             comm: comm.clone(),
             addr: 0,
             state: State::Running,
+            off_cpu_at: 0,
             class: Class::Fair,
             policy: spec.policy,
             static_prio: 120,
@@ -242,9 +243,7 @@ impl Machine {
     /// Moves the running task to another CPU. In Linux, the stopper thread does this.
     pub(crate) fn migrate_running(&mut self, task: TaskId, to: CpuId, reason: MigrateReason) {
         let cpu = self.tasks[task].cpu;
-        if cpu != self.this_cpu {
-            self.account(cpu);
-        }
+        self.update_rq_clock(cpu);
         let queued = self.tasks[task].on_rq;
         if queued {
             self.deactivate_task(cpu, task, flags::NOCLOCK);

@@ -24,6 +24,7 @@ impl Machine {
         if online {
             self.enter(cpu);
             self.rqs[cpu].online = true;
+            self.reset_idle(cpu);
             self.online_cpus.insert(cpu);
             self.idle_cpus.insert(cpu);
             self.observe(Transition::Online { cpu });
@@ -33,6 +34,7 @@ impl Machine {
             return;
         }
         self.enter(cpu);
+        self.sched_ttwu_pending(cpu);
         self.online_cpus.remove(cpu);
         self.observe(Transition::GoesOffline { cpu });
         fair::rebuild_domains(self);
@@ -61,11 +63,15 @@ impl Machine {
         let rq = &mut self.rqs[cpu];
         rq.online = false;
         rq.need_resched = false;
+        rq.need_resched_lazy = false;
         rq.resched_deferred = false;
         // The flags above may have been for a task that was moved away.
         rq.next_class = Class::Idle;
+        self.reset_idle(cpu);
+        let rq = &mut self.rqs[cpu];
         // The rest of the CPU's debt is dropped.
         rq.debt = 0;
+        rq.charged = 0;
         self.idle_cpus.remove(cpu);
         self.observe(Transition::Offline { cpu });
         self.this_cpu = self.online_cpus.first().expect("the last CPU stays");

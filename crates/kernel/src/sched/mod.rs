@@ -19,4 +19,5 @@ pub mod sched_class;
 pub mod schedule;
 pub mod setscheduler;
 pub mod task;
+pub mod ttwu_queue;
 pub mod wakeup;

@@ -6,6 +6,7 @@ use crate::sched::dl_server::DlServers;
 use crate::sched::ext::core::ScxRq;
 use crate::sched::fair::entity::{FairRq, NEVER};
 use crate::sched::rt::queue::RtRq;
+use crate::sched::ttwu_queue::Waking;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 /// A CPU's runqueue. The fields that every event uses come first, so that an event accesses few
@@ -17,6 +18,10 @@ pub struct Rq {
     /// Time of kernel and policy work that was charged to this CPU and that the CPU has not spent
     /// yet, ns. The running task makes no progress until this debt is 0.
     pub debt: u64,
+    /// Part of `debt` that will not be charged to the running task, ns: work that was charged to
+    /// the previous task, and work of interrupts if the kernel accounts their time separately. It
+    /// is paid first.
+    pub charged: u64,
     /// Fraction of a nanosecond of BPF execution time that has not been charged yet, ps.
     pub carry_ps: u64,
     /// Work that a task does here per ns: the capacity, less what busy siblings take.
@@ -37,9 +42,9 @@ pub struct Rq {
     /// Whether schedule() must run on this CPU soon. If another CPU sets this, it also sends an
     /// IPI.
     pub need_resched: bool,
-    /// Whether a reschedule IPI has been sent that wakes the CPU from idle. The latency of that IPI
-    /// includes the time to leave idle.
-    pub leaving_idle: bool,
+    /// Whether schedule() must run when the CPU next returns to user space, or at the next tick
+    /// (TIF_NEED_RESCHED_LAZY). No IPI is sent for it.
+    pub need_resched_lazy: bool,
     /// Whether a reschedule is deferred until the CPU has finished its kernel work. Linux keeps
     /// `need_resched` set in this time, so no other CPU sends an IPI.
     pub resched_deferred: bool,
@@ -53,6 +58,10 @@ pub struct Rq {
     /// End of the device interrupt that the CPU is handling. Other interrupts, including the
     /// timer's, wait until then.
     pub irqs_off_until: u64,
+    /// Time of the CPU's last timer interrupt, ns, or [`NEVER`].
+    pub timer_irq_at: u64,
+    /// Woken tasks that this CPU will queue itself.
+    pub wake_list: Vec<Waking>,
     pub time: CpuTime,
     pub nr_switches: u64,
     /// Time at which the CPU last became idle.
@@ -73,7 +82,7 @@ pub struct CpuTime {
     pub tasks_ns: u64,
     pub idle_ns: u64,
     /// Time used for scheduling: the core, the policy, context switches, ticks, IPIs and waits for
-    /// locks.
+    /// locks. The runtime of tasks includes most of it.
     pub overhead_ns: u64,
     /// Time during which the CPU was offline.
     pub offline_ns: u64,
@@ -101,7 +110,7 @@ impl Rq {
             curr: IDLE,
             next_class: Class::Idle,
             need_resched: false,
-            leaving_idle: false,
+            need_resched_lazy: false,
             resched_deferred: false,
             resched_event_at: NEVER,
             spinning: false,
@@ -112,10 +121,13 @@ impl Rq {
             ext: Default::default(),
             clock: 0,
             debt: 0,
+            charged: 0,
             carry_ps: 0,
             tick_generation: 0,
             tick_armed: false,
             irqs_off_until: 0,
+            timer_irq_at: NEVER,
+            wake_list: Vec::new(),
             idle_since: 0,
             time: CpuTime::default(),
             recorded_overhead_ns: 0,

@@ -26,19 +26,53 @@ impl Machine {
         }
         rq.need_resched = true;
         if cpu != self.this_cpu {
-            self.send_ipi(cpu);
+            self.interrupt_cpu(cpu, Event::Resched { cpu });
         }
     }
 
-    /// Handles a reschedule IPI, or the end of the work to which one was deferred. The CPU
-    /// reschedules when the handler ends, or when it has worked off its debt.
+    /// Requests that `cpu` calls schedule() when it next returns to user space (resched_curr_lazy).
+    /// The idle task is preempted at once, and so is every task if preemption is full.
+    pub(crate) fn resched_curr_lazy(&mut self, cpu: CpuId) {
+        let rq = &mut self.rqs[cpu];
+        if self.spec.kernel.preempt_full || rq.idle() {
+            return self.resched_curr(cpu);
+        }
+        if rq.resched_pending() || rq.need_resched_lazy {
+            return;
+        }
+        rq.need_resched_lazy = true;
+        if cpu != self.this_cpu && self.local_time(cpu) > self.now {
+            // The CPU executes kernel code and returns to user space afterwards.
+            self.notify_work_done(cpu);
+        }
+    }
+
+    /// Handles a reschedule IPI. The CPU reschedules when the handler ends, or when it has worked
+    /// off its debt.
     pub(crate) fn resched_ipi(&mut self, cpu: CpuId) {
+        let rq = &self.rqs[cpu];
+        let busy = rq.online && !rq.idle();
+        let cost = if busy { self.spec.costs.ipi_receive_ns } else { 0 };
+        self.enter_irq(cpu, cost.into());
+        self.check_resched(cpu, self.entry.irq_from > Some(0));
+    }
+
+    /// Handles the end of kernel work to which a reschedule was deferred.
+    pub(crate) fn work_done(&mut self, cpu: CpuId) {
         self.enter(cpu);
         let now = self.now;
         let rq = &mut self.rqs[cpu];
         if rq.resched_event_at <= now {
             rq.resched_event_at = NEVER;
         }
+        let in_kernel = rq.debt > 0;
+        self.check_resched(cpu, in_kernel);
+    }
+
+    /// Makes the handler end with a reschedule if one was requested, or defers it if the CPU is in
+    /// kernel code.
+    fn check_resched(&mut self, cpu: CpuId, in_kernel: bool) {
+        let rq = &mut self.rqs[cpu];
         if !rq.resched_pending() || !rq.online {
             // schedule() has run since the IPI was sent.
             return;
@@ -47,7 +81,7 @@ impl Machine {
             // The flag is checked again when the spinning ends.
             rq.need_resched = false;
             rq.resched_deferred = true;
-        } else if rq.debt > 0 {
+        } else if in_kernel {
             // Otherwise `leave` would reschedule immediately.
             rq.need_resched = false;
             self.defer_resched(cpu);
@@ -59,12 +93,17 @@ impl Machine {
 
     /// Defers a reschedule until `cpu` has worked off its debt.
     pub(crate) fn defer_resched(&mut self, cpu: CpuId) {
+        self.rqs[cpu].resched_deferred = true;
+        self.notify_work_done(cpu);
+    }
+
+    /// Schedules an event for the time at which `cpu` will have worked off its debt.
+    pub(crate) fn notify_work_done(&mut self, cpu: CpuId) {
         let at = self.local_time(cpu);
         let rq = &mut self.rqs[cpu];
-        rq.resched_deferred = true;
         if at < rq.resched_event_at {
             rq.resched_event_at = at;
-            self.events.push(at, Event::Resched { cpu });
+            self.events.push(at, Event::WorkDone { cpu });
         }
     }
 
@@ -72,19 +111,26 @@ impl Machine {
     /// already been deactivated.
     pub(crate) fn schedule(&mut self, cpu: CpuId) {
         debug_assert_eq!(cpu, self.this_cpu);
-        self.account(cpu);
+        let prev = self.rqs[cpu].curr;
+        // A task that has left its queue was charged before it left.
+        if prev == IDLE || self.tasks[prev].on_rq && self.tasks[prev].cpu == cpu {
+            self.update_rq_clock(cpu);
+        } else {
+            self.account(cpu);
+        }
         self.lock(LockId::Rq(cpu));
         self.charge(cpu, u64::from(self.spec.costs.schedule_ns));
-        let prev = self.rqs[cpu].curr;
-        self.rqs[cpu].need_resched = false;
+        let rq = &mut self.rqs[cpu];
+        rq.need_resched = false;
+        rq.need_resched_lazy = false;
         self.note_decision_handler(Handler::Schedule, prev);
         let next = self.pick_next_task(cpu, prev);
         self.rqs[cpu].next_class = self.class_of(next);
         if next == prev {
-            // An IPI that has found nothing to run does not shorten the next exit from idle.
-            self.rqs[cpu].leaving_idle = false;
             self.unlock(LockId::Rq(cpu));
-            if prev != IDLE {
+            if prev == IDLE {
+                self.enter_idle(cpu);
+            } else {
                 self.arm_step(cpu);
             }
             return;
@@ -95,6 +141,7 @@ impl Machine {
         self.arm_tick(cpu);
         if next == IDLE {
             self.events.disarm_step(cpu);
+            self.enter_idle(cpu);
         } else {
             execute::prepare(self, next);
             self.arm_step(cpu);
@@ -129,19 +176,17 @@ impl Machine {
         rq.nr_switches += 1;
         let mut cost = u64::from(self.spec.costs.context_switch_ns);
         let mut prev_state = TaskState::Running;
-        let woken_by_ipi = std::mem::take(&mut rq.leaving_idle);
         if prev == IDLE {
-            // An interrupt on this CPU woke it from idle, so the cost of leaving idle has not been
-            // charged yet.
-            if !woken_by_ipi {
-                cost += u64::from(self.spec.costs.idle_exit_ns);
-            }
+            // No task pays for leaving idle.
+            let idle_exit = self.leave_idle(cpu);
+            cost += idle_exit;
+            self.rqs[cpu].charged += idle_exit;
         } else {
             let task = &mut self.tasks[prev];
             task.on_cpu = false;
             task.waiting_since = now;
             prev_state = match task.state {
-                State::Running => TaskState::Running,
+                State::Running | State::Waking => TaskState::Running,
                 State::Interruptible => TaskState::Interruptible,
                 State::Uninterruptible => TaskState::Uninterruptible,
                 State::Dead => TaskState::Dead,
@@ -159,6 +204,9 @@ impl Machine {
             }
         }
         self.charge(cpu, cost);
+        if prev != IDLE {
+            self.tasks[prev].off_cpu_at = self.local_time(cpu);
+        }
         self.switch_footprints(cpu, prev, next);
         if next != IDLE {
             self.write_task(next);
@@ -200,6 +248,7 @@ impl Machine {
             return;
         }
         let next = execute::advance(self, cpu, curr);
+        self.stretch_task_time(cpu, curr);
         if self.rqs[cpu].curr != curr {
             // The task has moved to another CPU. schedule() has already scheduled the event of the
             // task that now runs here.
@@ -212,11 +261,13 @@ impl Machine {
                 }
             }
             Next::Yield => {
+                self.update_rq_clock(cpu);
                 self.class_yield_task(cpu);
                 self.rqs[cpu].need_resched = true;
             }
             Next::Block(state) => {
                 self.tasks[curr].state = state;
+                self.update_rq_clock(cpu);
                 self.deactivate_task(cpu, curr, flags::SLEEP);
                 self.rqs[cpu].need_resched = true;
             }
@@ -224,20 +275,34 @@ impl Machine {
     }
 
     /// Handles the scheduler tick. Idle CPUs have no tick (NO_HZ_IDLE). If another interrupt is
-    /// being handled, the tick waits until it ends.
+    /// being handled, the tick waits until it ends. A lazy reschedule request that is still pending
+    /// becomes a full one.
     pub(crate) fn tick(&mut self, cpu: CpuId) {
+        let lazy = self.rqs[cpu].need_resched_lazy;
+        self.enter_irq(cpu, 0);
         let rq = &mut self.rqs[cpu];
         if self.now < rq.irqs_off_until {
             let generation = rq.tick_generation;
-            self.events.push(rq.irqs_off_until, Event::Tick { cpu, generation });
+            self.events.push_tick(rq.irqs_off_until, cpu, generation);
             return;
         }
         rq.tick_armed = false;
-        if rq.idle() || !rq.online {
+        if !rq.online {
             return;
         }
+        if rq.idle() {
+            if self.idle_tick(cpu) {
+                self.charge(cpu, u64::from(self.spec.costs.tick_ns));
+                self.arm_tick(cpu);
+            }
+            return;
+        }
+        rq.timer_irq_at = self.now;
         self.charge(cpu, u64::from(self.spec.costs.tick_ns));
         self.lock(LockId::Rq(cpu));
+        if lazy {
+            self.resched_curr(cpu);
+        }
         self.class_task_tick(cpu);
         ext::tick(self, cpu);
         self.unlock(LockId::Rq(cpu));
@@ -246,20 +311,28 @@ impl Machine {
         self.arm_tick(cpu);
     }
 
-    /// Schedules the next tick of `cpu`. Each CPU has a different offset in the tick period, as
-    /// with the kernel's parameter skew_tick.
+    /// Schedules the next tick of `cpu`. The ticks of all CPUs coincide unless the kernel has the
+    /// parameter skew_tick, which spreads them over half of a tick period (tick_setup_sched_timer).
     pub(crate) fn arm_tick(&mut self, cpu: CpuId) {
-        if self.rqs[cpu].tick_armed || self.rqs[cpu].idle() {
+        if self.rqs[cpu].tick_armed || (self.rqs[cpu].idle() && !self.idle_tick(cpu)) {
             return;
         }
-        let period = self.tick_ns();
-        let skew = period / 2 * u64::from(cpu) / u64::from(self.nr_cpus());
-        let at = (self.now.saturating_sub(skew) / period + 1) * period + skew;
+        let at = self.next_tick(cpu);
         let rq = &mut self.rqs[cpu];
         rq.tick_armed = true;
         rq.tick_generation = rq.tick_generation.wrapping_add(1);
         let generation = rq.tick_generation;
-        self.events.push(at, Event::Tick { cpu, generation });
+        self.events.push_tick(at, cpu, generation);
+    }
+
+    /// Returns the time of the next tick of `cpu` after now, ns.
+    pub(crate) fn next_tick(&self, cpu: CpuId) -> u64 {
+        let period = self.tick_ns();
+        let skew = match self.spec.kernel.skew_tick {
+            true => period / 2 * u64::from(cpu) / u64::from(self.nr_cpus()),
+            false => 0,
+        };
+        (self.now.saturating_sub(skew) / period + 1) * period + skew
     }
 
     /// Returns the class of the task that `cpu` runs. This is [`Class::Idle`] if the CPU is idle.
@@ -293,13 +366,13 @@ mod tests {
         while let Some(next) = m.events.pop(u64::MAX) {
             events.push(next);
         }
-        // One IPI was sent, and one event waits for the end of the work.
-        let resched = Event::Resched { cpu };
-        events.retain(|(_, event)| *event == resched);
+        // The queue has one IPI, and one event at the end of the work.
+        let (resched, work_done) = (Event::Resched { cpu }, Event::WorkDone { cpu });
+        events.retain(|(_, event)| *event == resched || *event == work_done);
         assert_eq!(events.len(), 2);
-        assert_eq!(events[0], (end, resched));
+        assert!(events.contains(&(end, work_done)));
         m.now = end;
-        m.resched_ipi(cpu);
+        m.work_done(cpu);
         assert!(m.rqs[cpu].need_resched);
         m.schedule(cpu);
         // The IPI that arrives late finds nothing to do.

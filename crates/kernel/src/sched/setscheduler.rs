@@ -21,6 +21,7 @@ impl Machine {
         if !cpus.intersects(&self.online_cpus) {
             return;
         }
+        self.finish_wakeup(task);
         self.set_cpus_mask(task, cpus);
         let cpu = self.tasks[task].cpu;
         if self.is_cpu_allowed(task, cpu) {

@@ -18,6 +18,8 @@ use workload::Policy;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Running,
+    /// The task is on the wake list of its CPU, which will queue it (TASK_WAKING).
+    Waking,
     Interruptible,
     Uninterruptible,
     /// The task has exited.
@@ -45,6 +47,9 @@ pub struct Task {
     pub migration_disabled: u32,
     /// PF_* flags such as PF_WQ_WORKER and PF_EXITING, as in task_struct.
     pub flags: u32,
+    /// Local time at which the CPU that ran the task last has finished the switch to the next task,
+    /// ns. Until then, Linux has `on_cpu` set.
+    pub off_cpu_at: u64,
     /// Generation number of the pending Wake event. Wake events with another number are ignored.
     pub wake_generation: u32,
     pub state: State,

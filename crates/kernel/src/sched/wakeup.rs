@@ -8,6 +8,7 @@ use crate::sched::class::{Class, flags};
 use crate::sched::ext;
 use crate::sched::ext::Op;
 use crate::sched::task::State;
+use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::timeline::LockId;
 use crate::watch::decision::{DecisionKind, Handler};
@@ -31,13 +32,22 @@ impl Machine {
         let (waker_cpu, pid) = (self.this_cpu, t.pid);
         self.trace(waker_cpu, trace::Event::Waking { pid, waker });
         tracepoint::sched_waking(self, task);
-        self.charge_here(u64::from(self.spec.costs.wakeup_ns));
+        self.charge_here(u64::from(self.spec.costs.wakeup_ns) - self.activation_ns());
         self.write_task(task);
         let t = &mut self.tasks[task];
         t.state = State::Running;
         t.wake_generation = t.wake_generation.wrapping_add(1);
         t.program.wake(self.now);
         let prev_cpu = t.cpu;
+        let delayed = t.fair.delayed;
+        if self.tasks[task].off_cpu_at > self.local_time(waker_cpu) && !delayed && prev_cpu != waker_cpu {
+            // The task's CPU has not finished the switch away from the task (p->on_cpu).
+            if self.ttwu_queue_wakelist(task, prev_cpu, false) {
+                return true;
+            }
+            let wait = self.tasks[task].off_cpu_at - self.local_time(waker_cpu);
+            self.charge_here(wait);
+        }
         let cpu = self.select_task_rq(task, prev_cpu, wake_flags | flags::WF_TTWU);
         let mut enqueue = flags::WAKEUP;
         if self.may_choose_cpu(task) {
@@ -47,6 +57,10 @@ impl Machine {
             self.set_task_cpu(task, cpu, MigrateReason::Wakeup);
             enqueue |= flags::MIGRATED;
         }
+        if !delayed && self.ttwu_queue_wakelist(task, cpu, cpu != prev_cpu) {
+            return true;
+        }
+        self.charge_here(self.activation_ns());
         self.lock(LockId::Rq(cpu));
         self.activate_task(cpu, task, enqueue);
         self.wakeup_preempt(cpu, task, wake_flags | flags::WF_TTWU);
@@ -225,7 +239,7 @@ impl Machine {
         } else {
             self.online_cpus.first().unwrap_or(CpuId::BOOT)
         };
-        self.enter(cpu);
+        self.enter_timer_irq(cpu);
         self.wake(task, 0, 0);
     }
 
@@ -234,10 +248,10 @@ impl Machine {
         let t = &mut self.tasks[task];
         t.wake_generation = t.wake_generation.wrapping_add(1);
         let generation = t.wake_generation;
-        self.events.push(
-            at.max(self.now),
-            crate::simulation::event::Event::Wake { task, generation },
-        );
+        let (cpu, at) = (self.tasks[task].cpu, at.max(self.now));
+        let event = Event::Wake { task, generation };
+        self.events.push(at, event);
+        self.note_timer(cpu, at, event);
     }
 }
 

@@ -6,15 +6,32 @@
 //! added to the debt of its CPU (`rq.debt`), and the CPU then spends time until the debt is 0. The
 //! task that runs there makes no progress meanwhile. `rq.clock` is the time up to which the CPU's
 //! time has been accounted.
+//!
+//! As in Linux, a task is charged for the kernel work on its CPU: its runtime, vruntime and slice
+//! include this work. schedule() charges the previous task for all work up to that point
+//! ([`Machine::update_rq_clock`]). The rest of schedule() and the switch are charged to the next
+//! task.
 
 use crate::machine::Machine;
 use crate::policy::layout::mirror;
 use crate::sched::class::Class;
 use crate::sched::deadline;
 use crate::sched::dl_server::Server;
+use crate::simulation::event::Event as Arrival;
 use crate::simulation::id::{CpuId, IDLE};
 use machine::Distance;
 use trace::Event;
+
+/// How a CPU entered the kernel for the current handler.
+#[derive(Clone, Copy, Default)]
+pub struct Entry {
+    /// Debt of the CPU when an interrupt began, ns. `None` if the handler is not an interrupt.
+    pub irq_from: Option<u64>,
+    /// Whether the CPU returns to user space at the end of the handler: the running task made a
+    /// system call, or it was interrupted in user space. A lazy reschedule request takes effect
+    /// then.
+    pub to_user: bool,
+}
 
 impl Machine {
     /// Accounts the time of `cpu` since the last call. The time first reduces the debt. The rest
@@ -38,30 +55,83 @@ impl Machine {
         }
         let worked_off = elapsed.min(rq.debt);
         rq.debt -= worked_off;
+        let uncharged = worked_off.min(rq.charged);
+        rq.charged -= uncharged;
         let kernel = if rq.spinning { elapsed } else { worked_off };
         rq.time.overhead_ns += kernel;
         let rest = elapsed - kernel;
-        if rest == 0 {
-            return;
-        }
-        if rq.curr == IDLE {
-            rq.time.idle_ns += rest;
-            deadline::update_idle(self, cpu, rest);
-            return;
-        }
-        rq.time.tasks_ns += rest;
         let curr = rq.curr;
-        let speed = rq.speed;
+        if curr == IDLE {
+            rq.time.idle_ns += rest;
+        } else if rest > 0 {
+            rq.time.tasks_ns += rest;
+            let speed = rq.speed;
+            self.tasks[curr].program.consume(rest.saturating_sub(progressed), speed);
+        }
+        self.charge_curr(cpu, elapsed - uncharged);
+    }
+
+    /// Charges the running task, its class and the deadline servers with `ns` of CPU time.
+    #[inline]
+    fn charge_curr(&mut self, cpu: CpuId, ns: u64) {
+        if ns == 0 {
+            return;
+        }
+        let curr = self.rqs[cpu].curr;
+        if curr == IDLE {
+            deadline::update_idle(self, cpu, ns);
+            return;
+        }
         let task = &mut self.tasks[curr];
-        task.sum_exec_runtime += rest;
-        task.program.consume(rest.saturating_sub(progressed), speed);
+        task.sum_exec_runtime += ns;
         let class = task.class;
         mirror::mirror_runtime(self, curr);
-        self.class_update_curr(class, cpu, rest);
+        self.class_update_curr(class, cpu, ns);
         match class {
-            Class::Fair => deadline::update(self, cpu, Server::Fair, rest),
-            Class::Ext => deadline::update(self, cpu, Server::Ext, rest),
+            Class::Fair => deadline::update(self, cpu, Server::Fair, ns),
+            Class::Ext => deadline::update(self, cpu, Server::Ext, ns),
             Class::Rt | Class::Idle => {}
+        }
+    }
+
+    /// Charges the running task for the kernel work that it has done but that the CPU has not spent
+    /// time on yet. Afterwards the task is charged up to the local time of the CPU. Linux updates
+    /// the clock of the runqueue at the same points: when schedule() begins, and before a running
+    /// task leaves its queue.
+    pub(crate) fn update_rq_clock(&mut self, cpu: CpuId) {
+        self.account(cpu);
+        let rq = &mut self.rqs[cpu];
+        let ns = rq.debt - rq.charged;
+        rq.charged = rq.debt;
+        if rq.curr != IDLE {
+            self.charge_curr(cpu, ns);
+        }
+    }
+
+    /// Begins the execution of an interrupt handler on `cpu`. Entry and exit of the interrupt cost
+    /// `ns`.
+    pub(crate) fn enter_irq(&mut self, cpu: CpuId, ns: u64) {
+        self.enter(cpu);
+        let rq = &mut self.rqs[cpu];
+        self.entry.irq_from = Some(rq.debt);
+        rq.debt += ns;
+    }
+
+    /// Begins the execution of a timer's handler on `cpu`. One interrupt handles all timers that
+    /// expire at the same time (hrtimer_interrupt).
+    pub(crate) fn enter_timer_irq(&mut self, cpu: CpuId) {
+        let now = self.now;
+        let first = std::mem::replace(&mut self.rqs[cpu].timer_irq_at, now) != now;
+        let ns = if first { self.spec.costs.timer_irq_ns } else { 0 };
+        self.enter_irq(cpu, ns.into());
+    }
+
+    /// Excludes the debt of `cpu` above `from` from the runtime of the running task, because it is
+    /// the work of an interrupt. Without IRQ_TIME_ACCOUNTING, tasks are charged for interrupts.
+    pub(crate) fn end_irq(&mut self, cpu: CpuId, from: u64) {
+        if self.spec.kernel.irq_time_accounting {
+            let rq = &mut self.rqs[cpu];
+            rq.charged = rq.debt.min(rq.charged + rq.debt.saturating_sub(from));
         }
     }
 
@@ -93,6 +163,7 @@ impl Machine {
 
     /// Adds `ns` of scheduler overhead to the debt of `cpu`.
     pub(crate) fn charge(&mut self, cpu: CpuId, ns: u64) {
+        let ns = self.stretched(cpu, ns);
         self.rqs[cpu].debt += ns;
     }
 
@@ -106,7 +177,7 @@ impl Machine {
         let rq = &mut self.rqs[cpu];
         let ps = rq.carry_ps + insns * u64::from(self.spec.costs.bpf_insn_ps);
         rq.carry_ps = ps % 1000;
-        rq.debt += ps / 1000;
+        self.charge(cpu, ps / 1000);
     }
 
     /// Returns the time at which `cpu` will have reduced its debt to 0. In an event handler, this
@@ -127,20 +198,26 @@ impl Machine {
         self.spec.topology.distance(a.nr(), b.nr())
     }
 
-    /// Sends a reschedule IPI and charges the sender for it. The latency of the IPI depends on the
-    /// distance to the target. If the target is idle, the time to leave idle is added to the
-    /// latency.
-    pub(crate) fn send_ipi(&mut self, target: CpuId) {
+    /// Makes `target` handle `arrival`, and charges the current CPU for it (resched_curr(),
+    /// call_function_single_prep_ipi()).
+    ///
+    /// An idle CPU that polls notices a write to its flags and needs no IPI. The write costs the
+    /// transfer of a cache line, and the target needs another transfer to read the flags. Every
+    /// other CPU gets an IPI, whose latency depends on the distance. The time to leave the idle state
+    /// is added when `arrival` is handled.
+    pub(crate) fn interrupt_cpu(&mut self, target: CpuId, arrival: Arrival) {
         let from = self.this_cpu;
-        self.charge(from, u64::from(self.spec.costs.ipi_send_ns));
-        let mut latency = self.spec.costs.ipi_latency.at(self.distance(from, target));
-        if self.rqs[target].idle() {
-            latency += u64::from(self.spec.costs.idle_exit_ns);
-            self.rqs[target].leaving_idle = true;
+        let (costs, distance) = (&self.spec.costs, self.distance(from, target));
+        if self.polls(target) {
+            let line = costs.cache_line.at(distance);
+            self.charge(from, line);
+            self.events.push(self.local_time(from) + line, arrival);
+            return;
         }
+        let (send, latency) = (costs.ipi_send_ns, costs.ipi_latency.at(distance));
+        self.charge(from, u64::from(send));
         let at = self.local_time(from) + latency;
         self.trace(from, Event::Ipi { target: target.nr() });
-        self.events
-            .push(at, crate::simulation::event::Event::Resched { cpu: target });
+        self.events.push(at, arrival);
     }
 }

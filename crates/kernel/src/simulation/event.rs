@@ -19,6 +19,10 @@ pub enum Event {
     Step { cpu: CpuId },
     /// A reschedule IPI arrives at the CPU.
     Resched { cpu: CpuId },
+    /// The CPU has worked off the debt that a reschedule was deferred for.
+    WorkDone { cpu: CpuId },
+    /// An IPI arrives that announces tasks on the CPU's wake list.
+    Wakeups { cpu: CpuId },
     /// A scheduler tick of the CPU is due.
     Tick { cpu: CpuId, generation: u32 },
     /// The high-resolution tick of the CPU is due, because the slice of the running fair task ends.
@@ -54,7 +58,11 @@ impl Event {
     fn wakes(&self) -> bool {
         matches!(
             self,
-            Event::Wake { .. } | Event::Spawn { .. } | Event::CfsPeriod { .. } | Event::CfsSlack { .. }
+            Event::Wake { .. }
+                | Event::Wakeups { .. }
+                | Event::Spawn { .. }
+                | Event::CfsPeriod { .. }
+                | Event::CfsSlack { .. }
         )
     }
 }
@@ -107,6 +115,8 @@ const SHIFT: u32 = 9;
 /// Number of buckets. Together they cover the next 33 ms. Most events are due within this time and
 /// are inserted in constant time.
 const BUCKETS: usize = 65536;
+/// Number of sequence numbers that are reserved for ticks, one for each CPU.
+const TICKS: u64 = 1 << 16;
 /// Marks the end of a bucket's list.
 const NIL: u32 = u32::MAX;
 
@@ -119,6 +129,8 @@ pub struct EventQueue {
     /// current bucket.
     early: BinaryHeap<Entry>,
     base: u64,
+    /// No event is in a bucket after `base` and before this one.
+    next: u64,
     /// First entry of each bucket's list. Buckets `base + 1` to `base + BUCKETS - 1` are stored
     /// here; bucket n has the index n % BUCKETS.
     buckets: Box<[u32]>,
@@ -188,6 +200,7 @@ impl EventQueue {
         EventQueue {
             current: Vec::new(),
             early: BinaryHeap::new(),
+            next: 0,
             base: 0,
             buckets: vec![NIL; BUCKETS].into(),
             occupied: Occupied {
@@ -198,7 +211,7 @@ impl EventQueue {
             free: NIL,
             far: BinaryHeap::new(),
             steps: Steps::new(nr_cpus),
-            sequence: 0,
+            sequence: TICKS,
             wakers: 0,
         }
     }
@@ -210,9 +223,16 @@ impl EventQueue {
         self.insert(key(time, self.sequence), event);
     }
 
+    /// Adds a tick. Ticks precede all other events at the same time and are in the order of their
+    /// CPUs.
+    pub fn push_tick(&mut self, time: u64, cpu: CpuId, generation: u32) {
+        self.insert(key(time, u64::from(cpu)), Event::Tick { cpu, generation });
+    }
+
     #[inline]
     fn insert(&mut self, key: Key, event: Event) {
         let number = bucket(key);
+        self.next = self.next.min(number);
         // The event belongs to bucket `base`, to an earlier bucket, or after the last bucket.
         if number.wrapping_sub(self.base + 1) >= BUCKETS as u64 - 1 {
             return self.push_outside_buckets(key, event);
@@ -252,15 +272,30 @@ impl EventQueue {
         Some(self.base + 1 + (found.wrapping_sub(start) % BUCKETS) as u64)
     }
 
+    /// Returns whether the next step event is before a bucket.
+    #[inline]
+    fn step_precedes(&self, bucket: u64) -> bool {
+        self.steps.first().is_some_and(|(time, _)| time >> SHIFT < bucket)
+    }
+
     /// Makes the next bucket with events the current bucket, including events of the heap that
     /// belong to it.
+    ///
+    /// Does nothing if a step event precedes that bucket. If no CPU is idle, the bucket may contain
+    /// ticks that are milliseconds away. All events that are added until then would be in `early`,
+    /// which is slower than the buckets.
     fn refill(&mut self) {
         let near = self.next_bucket();
         let far = self.far.peek().map(|entry| bucket(entry.key));
         let Some(base) = near.into_iter().chain(far).min() else {
             return;
         };
+        self.next = base;
+        if self.step_precedes(base) {
+            return;
+        }
         self.base = base;
+        self.next = base + 1;
         if near == Some(base) {
             let at = base as usize % BUCKETS;
             self.occupied.clear(at);
@@ -292,7 +327,7 @@ impl EventQueue {
     /// event is not removed. Its handler schedules it again or removes it.
     #[inline]
     pub fn pop(&mut self, until: u64) -> Option<(u64, Event)> {
-        if self.current.is_empty() && self.early.is_empty() {
+        if self.current.is_empty() && self.early.is_empty() && !self.step_precedes(self.next) {
             self.refill();
         }
         let (current, early) = (self.current.last(), self.early.peek());

@@ -69,12 +69,14 @@ impl Machine {
         lock.stat.contended += 1;
         lock.stat.wait_ns += wait;
         lock.stat.wait_max_ns = lock.stat.wait_max_ns.max(wait);
-        let cost = wait + self.spec.costs.lock_handover.at(distance);
+        let cost = self.spec.costs.lock_handover.at(distance);
         if in_gap {
-            lock.gap_acquired_at = local + cost;
+            lock.gap_acquired_at = local + wait + cost;
         } else {
-            lock.acquire(cpu, local + cost);
+            lock.acquire(cpu, local + wait + cost);
         }
+        // The wait ends at a fixed time, so it is not stretched as work is.
+        self.rqs[cpu].debt += wait;
         self.charge(cpu, cost);
         if self.details {
             self.record_wait(index, local, wait);

@@ -17,6 +17,7 @@ impl Machine {
     pub fn verify(&self) {
         let mut running = vec![0; self.rqs.len()];
         let mut waiting = 0;
+        let mut waking = 0;
         for (id, task) in self.tasks.numbered() {
             if task.state == State::Dead && !task.on_rq {
                 continue;
@@ -31,6 +32,7 @@ impl Machine {
                     waiting += u64::from(!task.on_cpu);
                 }
             }
+            waking += usize::from(task.state == State::Waking);
             let curr = self.rqs[task.cpu].curr == id;
             assert_eq!(curr, task.on_cpu, "{} (pid {}): on_cpu is wrong", task.comm, task.pid);
         }
@@ -49,6 +51,15 @@ impl Machine {
             );
             assert_eq!(rq.time.total(), rq.clock, "time of CPU {} is not accounted for", rq.cpu);
         }
+        for rq in &self.rqs {
+            for entry in &rq.wake_list {
+                let task = &self.tasks[entry.task];
+                let listed = task.state == State::Waking && task.cpu == rq.cpu && !task.on_rq;
+                assert!(listed, "{} (pid {}) is on a wrong wake list", task.comm, task.pid);
+            }
+            waking -= rq.wake_list.len();
+        }
+        assert_eq!(waking, 0, "tasks in the state TASK_WAKING that are on no wake list");
         self.verify_speeds();
         self.ext.dsqs.verify();
         self.verify_fair();

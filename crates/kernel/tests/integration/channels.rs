@@ -5,6 +5,8 @@
 
 use crate::support::*;
 use kernel::Ended;
+use machine::{Channels, MachineSpec, MessageCosts};
+use trace::{Event, Record};
 use workload::{Channel, Op, Resource};
 
 #[test]
@@ -55,6 +57,119 @@ fn a_socket_wakes_all_its_writers_when_a_quarter_is_left() {
     // The reader reads at 2, 3 and 4 ms. After the third read, one of the four messages is left.
     assert_eq!((starts(&records, 2), starts(&records, 3)), (vec![0, 4], vec![0, 4]));
     assert_eq!(ended, Ended::AllExited);
+}
+
+#[test]
+fn a_message_costs_what_its_kind_and_its_bytes_cost() {
+    type Row = fn(&mut Channels) -> &mut MessageCosts;
+    let rows: [(Channel, Row); 5] = [
+        (Channel::Pipe, |rows| &mut rows.pipe),
+        (Channel::Socket, |rows| &mut rows.unix_stream),
+        (Channel::Datagram, |rows| &mut rows.unix_datagram),
+        (Channel::Tcp, |rows| &mut rows.tcp),
+        (Channel::Eventfd, |rows| &mut rows.eventfd),
+    ];
+    for (kind, row) in rows {
+        let channel = Resource::Channel {
+            name: "c".into(),
+            capacity: 1000,
+            kind,
+        };
+        let mut spec = free(1);
+        *row(&mut spec.costs.channel) = MessageCosts {
+            send_ns: 10_000,
+            recv_ns: 20_000,
+            byte_ps: 1_000_000,
+        };
+        let tasks = Tasks::default()
+            .resources(vec![channel])
+            .add("w", vec![Op::Send { channel: 0, bytes: 5 }])
+            .add("r", vec![Op::Recv(0)]);
+        let (_, records, _) = draw(spec, tasks, END, MS);
+        // Each of the two pays 5 us for the five bytes.
+        let stops = (stop_ns(&records, 1), stop_ns(&records, 2));
+        assert_eq!(stops, (15_000, 15_000 + 25_000), "{kind:?}");
+    }
+}
+
+#[test]
+fn poll_wakes_all_its_callers_and_leaves_the_message() {
+    let pipe = Resource::Channel {
+        name: "p".into(),
+        capacity: 100,
+        kind: Channel::Pipe,
+    };
+    let tasks = Tasks::default()
+        .resources(vec![pipe])
+        .add("a", vec![Op::Poll(0), run_ms(1)])
+        .add("b", vec![Op::Poll(0), run_ms(1)])
+        .add("w", vec![sleep_ms(2), Op::Send { channel: 0, bytes: 1 }])
+        .add("late", vec![sleep_ms(3), Op::Poll(0), Op::Recv(0)]);
+    let (records, ended) = run(4, tasks);
+    assert_eq!((starts(&records, 1), starts(&records, 2)), (vec![0, 2], vec![0, 2]));
+    // The message is still there, so the last task does not wait.
+    assert_eq!(starts(&records, 4), [0, 3]);
+    assert_eq!(ended, Ended::AllExited);
+}
+
+#[test]
+fn a_message_of_an_eventfd_wakes_all_readers_and_one_gets_it() {
+    let resource = |kind| Resource::Channel {
+        name: "c".into(),
+        capacity: 100,
+        kind,
+    };
+    let starts_of_second_reader = |kind| {
+        let send = Op::Send { channel: 0, bytes: 8 };
+        let tasks = Tasks::default()
+            .resources(vec![resource(kind)])
+            .add("a", vec![Op::Recv(0)])
+            .add("b", vec![Op::Recv(0)])
+            .add("w", vec![sleep_ms(2), send.clone(), sleep_ms(2), send]);
+        starts(&run(4, tasks).0, 2)
+    };
+    assert_eq!(starts_of_second_reader(Channel::Eventfd), [0, 2, 4]);
+    assert_eq!(starts_of_second_reader(Channel::Pipe), [0, 4]);
+}
+
+#[test]
+fn pipes_and_sockets_pull_the_reader_to_the_writer_but_eventfds_and_futexes_do_not() {
+    // Two CPUs that share no cache. The waker is alone on CPU 0, and the reader sleeps on CPU 1. A
+    // synchronous wake-up says that CPU 0 is about to be free.
+    let target = |resource: Resource, wait: Op, wake: Op| {
+        let tasks = Tasks::default()
+            .resources(vec![resource])
+            .add("w", vec![run_ms(1), wake, run_ms(1)])
+            .with(|task| task.start_cpu = Some(0))
+            .add("r", vec![wait])
+            .with(|task| task.start_cpu = Some(1));
+        let (_, records, _) = draw(MachineSpec::regular(1, 2, 1, 1).free(), tasks, END, MS);
+        let woken = |r: &Record| match r.event {
+            Event::Wakeup {
+                pid: 2,
+                target,
+                new: false,
+            } => Some(target),
+            _ => None,
+        };
+        records.iter().find_map(woken).expect("the reader is woken")
+    };
+    let through = |kind| {
+        let channel = Resource::Channel {
+            name: "c".into(),
+            capacity: 100,
+            kind,
+        };
+        target(channel, Op::Recv(0), Op::Send { channel: 0, bytes: 8 })
+    };
+    let kinds = [Channel::Pipe, Channel::Socket, Channel::Datagram, Channel::Tcp];
+    assert_eq!(kinds.map(through), [0; 4]);
+    assert_eq!(through(Channel::Eventfd), 1);
+    let semaphore = Resource::Semaphore {
+        name: "s".into(),
+        value: 0,
+    };
+    assert_eq!(target(semaphore, Op::SemWait(0), Op::SemPost(0)), 1);
 }
 
 #[test]
@@ -154,7 +269,8 @@ fn a_second_tcp_writer_sleeps_until_the_first_has_finished() {
             kind,
         };
         let mut spec = free(2);
-        spec.costs.message_ns = MS as u32;
+        spec.costs.channel.tcp.send_ns = MS as u32;
+        spec.costs.channel.unix_stream.send_ns = MS as u32;
         let send = Op::Send { channel: 0, bytes: 100 };
         let tasks = Tasks::default()
             .resources(vec![channel])

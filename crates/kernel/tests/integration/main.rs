@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods)] // Tests read and write files.
 
 mod attack;
+mod begin;
 mod calls;
 mod cgroups;
 mod channels;
@@ -13,13 +14,16 @@ mod ext_core;
 mod ext_faults;
 mod ext_last;
 mod ext_local;
+mod futexes;
 mod hostile;
 mod hotplug;
+mod kernel_time;
 mod local_time;
 mod maps;
 mod partial;
 mod policies;
 mod programs;
+mod queued_wakeups;
 mod references;
 mod release;
 mod rules;

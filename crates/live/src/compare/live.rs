@@ -3,83 +3,134 @@
 //! the workload's tasks are counted like those of a simulated run.
 
 use crate::record::{self, Recorded, Recorder};
-use crate::run::{self, Executed};
+use crate::run::{self, Executed, Meanwhile};
+use report::why::{Scan, Side};
 use report::{Run, RunResult, Summary};
 use std::collections::BTreeSet;
-use trace::{Event, Record, Sink, TaskState};
+use trace::{Event, Header, Record, Sink, TaskState};
 use windtunnel::error::Error;
 use workload::Workload;
 
-/// Executes the workload twice and returns the result with warnings for the user.
+/// Workload with which the time of recording an event is measured: a ping-pong, in which nearly all
+/// time is switches and wake-ups.
+const EVENT_WORKLOAD: &str = "lat_ctx:processes=2,rounds=4000";
+
+/// The live side of a comparison.
+pub struct Live {
+    pub result: RunResult,
+    pub recorded: Option<RecordedRun>,
+    /// Warnings for the user.
+    pub notes: Vec<String>,
+}
+
+/// The recorded execution.
+pub struct RecordedRun {
+    pub header: Header,
+    /// All records, from the start of the recording on.
+    pub records: Vec<Record>,
+    /// Length of the workload in ns.
+    pub length_ns: u64,
+    /// Time in ns by which recording one event lengthens a run, if it was measured.
+    pub event_ns: u64,
+}
+
+impl RecordedRun {
+    /// Counts what the tasks with these names did.
+    pub fn scan(&self, names: BTreeSet<String>) -> Side {
+        Scan::new(self.header.clone(), Some(names))
+            .longest(self.length_ns)
+            .without_recording(self.event_ns)
+            .of(&self.records)
+    }
+}
+
+/// Executes the workload twice.
 ///
 /// The first execution is not recorded, because recording makes every context switch slower. It
 /// measures the score, the throughput, the response times and the duration. The second execution is
 /// recorded and gives all other figures. Without tracefs there is no recording, and the switch
-/// counts come from /proc.
+/// counts come from /proc. If `measure_events` is set, the time of recording an event is measured
+/// and subtracted from the wake-up latencies.
 ///
 /// # Errors
 /// The workload cannot be executed, or too much of the recording was lost.
-pub fn run(workload: &Workload, limit: u64, seed: u64, recorded: bool) -> Result<(RunResult, Vec<String>), Error> {
+pub fn run(workload: &Workload, limit: u64, seed: u64, recorded: bool, measure_events: bool) -> Result<Live, Error> {
     let (mut result, mut notes) = run::execute(workload.clone(), Some(limit), seed)?;
-    if !recorded {
-        return Ok((result, notes));
-    }
-    match record_run(workload, limit, seed, &mut notes) {
-        Ok(counted) => {
-            result = RunResult {
-                simulated_ns: result.simulated_ns,
-                wall_ns: result.wall_ns,
-                score: result.score,
-                throughput: result.throughput,
-                response_ns: result.response_ns,
-                busy_percent: result.busy_percent,
-                ..counted
-            };
+    let mut of = None;
+    if recorded {
+        match record_run(workload, limit, seed, &mut notes) {
+            Ok((counted, mut run)) => {
+                result = RunResult {
+                    simulated_ns: result.simulated_ns,
+                    wall_ns: result.wall_ns,
+                    score: result.score,
+                    throughput: result.throughput,
+                    response_ns: result.response_ns,
+                    busy_percent: result.busy_percent,
+                    ..counted
+                };
+                if measure_events {
+                    run.event_ns = event_ns(seed)?;
+                    run.scan(names(workload)).correct_latencies(&mut result);
+                }
+                of = Some(run);
+            }
+            Err(error) => notes.push(format!(
+                "the switch counts come from /proc and miss switches from idle, because recording failed: {error}"
+            )),
         }
-        Err(error) => notes.push(format!(
-            "the switch counts come from /proc and miss switches from idle, because recording failed: {error}"
-        )),
     }
-    Ok((result, notes))
+    Ok(Live {
+        result,
+        recorded: of,
+        notes,
+    })
+}
+
+/// Measures the time in ns by which recording one event lengthens a run.
+///
+/// # Errors
+/// The workload cannot be executed or recorded.
+fn event_ns(seed: u64) -> Result<u64, Error> {
+    let workload = workload::load(EVENT_WORKLOAD, &[])?;
+    let limit = 10_000_000_000;
+    let (unrecorded, _) = run::execute(workload.clone(), Some(limit), seed)?;
+    let (_, run) = record_run(&workload, limit, seed, &mut Vec::new())?;
+    let events = run.scan(names(&workload)).overview.events;
+    let longer = run.length_ns.saturating_sub(unrecorded.simulated_ns);
+    Ok(longer.checked_div(events).unwrap_or(0))
+}
+
+/// Returns the names of a workload's tasks.
+fn names(workload: &Workload) -> BTreeSet<String> {
+    workload.tasks.iter().map(|task| task.comm.clone()).collect()
 }
 
 /// Executes the workload while recording, and counts the events of its tasks.
-fn record_run(workload: &Workload, limit: u64, seed: u64, notes: &mut Vec<String>) -> Result<RunResult, Error> {
+fn record_run(
+    workload: &Workload,
+    limit: u64,
+    seed: u64,
+    notes: &mut Vec<String>,
+) -> Result<(RunResult, RecordedRun), Error> {
     let mut recorder = Recorder::start(4 * record::BUFFER_KIB)?;
     let mut drained = Ok(());
-    let executed = run::execute_while(workload.clone(), Some(limit), seed, &mut || {
+    let files = recorder.files();
+    let work = &mut || {
         if drained.is_ok() {
             drained = recorder.drain();
         }
-    })?;
+    };
+    let executed = run::execute_while(workload.clone(), Some(limit), seed, Meanwhile { files, work })?;
     drained?;
-    let recorded = recorder.stop()?;
+    let Recorded { recording, lost } = recorder.stop()?;
     let Executed { result, log, begun, .. } = executed;
-    if recorded.lost > 0 {
-        notes.push(format!("{} events were lost: counts are too low", recorded.lost));
+    if lost > 0 {
+        notes.push(format!("{lost} events were lost: counts are too low"));
     }
-    let (places, _) = record::places()?;
-    let mut summary = Summary::new(&places);
-    summary.take(&own(recorded, log, begun, result.simulated_ns));
-    Ok(summary.result(Run {
-        policy: result.policy,
-        machine: result.machine,
-        workload: result.workload,
-        seed,
-        simulated_ns: result.simulated_ns,
-        wall_ns: result.wall_ns,
-        unit: workload.unit.clone(),
-        score: workload.score,
-        completed: result.score.is_some(),
-        ..Run::default()
-    }))
-}
-
-/// Selects the events of the workload's tasks between the start and the end of the workload. When a
-/// CPU runs another program's task, it counts as idle.
-fn own(recorded: Recorded, log: Vec<Record>, begun: u64, length: u64) -> Vec<Record> {
-    let start = recorded.recording.start;
-    let pids: BTreeSet<u32> = log
+    let (places, hz) = record::places()?;
+    let start = recording.start;
+    let pids = log
         .iter()
         .filter_map(|record| match record.event {
             Event::TaskNew { pid, .. } => Some(pid),
@@ -90,10 +141,43 @@ fn own(recorded: Recorded, log: Vec<Record>, begun: u64, length: u64) -> Vec<Rec
         time: record.time + begun,
         ..record
     });
-    let records = record::merged(recorded.recording.records, start, log.collect());
-    let from = begun.saturating_sub(start);
+    let records = record::merged(recording.records, start, log.collect());
+    let mut summary = Summary::new(&places);
+    summary.take(&own(&records, &pids, begun.saturating_sub(start), result.simulated_ns));
+    let run = RecordedRun {
+        header: Header {
+            machine: result.machine.clone(),
+            cpus: places,
+            workload: result.workload.clone(),
+            policy: result.policy.clone(),
+            seed,
+            hz,
+            ..Header::default()
+        },
+        records,
+        length_ns: result.simulated_ns,
+        event_ns: 0,
+    };
+    let counted = summary.result(Run {
+        policy: result.policy,
+        machine: result.machine,
+        workload: result.workload,
+        seed,
+        simulated_ns: result.simulated_ns,
+        wall_ns: result.wall_ns,
+        unit: workload.unit.clone(),
+        score: workload.score,
+        completed: result.score.is_some(),
+        ..Run::default()
+    });
+    Ok((counted, run))
+}
+
+/// Selects the events of the workload's tasks between the start and the end of the workload. When a
+/// CPU runs another program's task, it counts as idle.
+fn own(records: &[Record], pids: &BTreeSet<u32>, from: u64, length: u64) -> Vec<Record> {
     let mine = |pid: u32| pids.contains(&pid);
-    let records = records.into_iter().filter(|record| record.time >= from);
+    let records = records.iter().filter(|record| record.time >= from).cloned();
     records
         .filter_map(|mut record| {
             record.time -= from;
@@ -149,7 +233,6 @@ mod tests {
                 record(260, Event::Waking { pid: 9, waker: 8 }),
                 record(700, switch(9, 7)),
             ],
-            start: 1000,
             ..Recording::default()
         };
         let new = |pid| Event::TaskNew {
@@ -164,8 +247,9 @@ mod tests {
             count: 1,
             response_ns: 3,
         };
-        let log = vec![record(0, new(7)), record(120, done.clone())];
-        let own = own(Recorded { recording, lost: 0 }, log, 1100, 500);
+        let log = vec![record(1100, new(7)), record(1220, done.clone())];
+        let records = record::merged(recording.records, 1000, log);
+        let own = own(&records, &BTreeSet::from([7]), 100, 500);
         let comm = "own".into();
         let want = [
             record(0, Event::TaskRename { pid: 7, comm }),

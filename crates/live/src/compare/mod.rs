@@ -3,22 +3,28 @@
 //! and compares the results.
 
 mod live;
+mod saved;
 mod table;
+pub mod why;
 
 use crate::journal::Journal;
 use crate::kernel;
 use crate::load::setting;
 use crate::policy::{Failure, Source};
 use bpf::engine::Engine;
+use live::Live;
+use report::why::{Scan, Why};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use windtunnel::console;
+use windtunnel::destination;
 use windtunnel::duration;
 use windtunnel::error::Error;
+use windtunnel::exit::ExitStatus;
 use windtunnel::policy::Policy;
-use windtunnel::scenario::Scenario;
+use windtunnel::scenario::{Observer, Scenario};
 use windtunnel::search;
 use windtunnel::{errln, out};
+use workload::Workload;
 
 /// Time limit for a workload that defines no length of its own, on both sides.
 const DEFAULT_NS: u64 = 5_000_000_000;
@@ -51,43 +57,43 @@ pub struct Args {
     /// missing
     #[arg(long)]
     unrecorded: bool,
+    /// Explain the difference: wake-ups, ends of turns and lengths of steps on both sides
+    #[arg(long, conflicts_with = "unrecorded")]
+    why: bool,
+    /// Write the explanation as JSON to FILE (- for standard output)
+    #[arg(long, value_name = "FILE", requires = "why")]
+    json: Option<PathBuf>,
+    /// Only execute, and write the live side into a directory for --saved
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["why", "saved", "markdown"])]
+    save: Option<PathBuf>,
+    /// Do not execute; compare with a live side that --save has written, perhaps on another machine
+    #[arg(long, value_name = "DIR")]
+    saved: Option<PathBuf>,
 }
 
 impl Args {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<ExitStatus, Error> {
         let policy = Policy::find(&self.policy)?;
         let folders = |name| search::folders(name);
         let machine = machine::load(&self.machine, &paths(&folders("machines")))?;
         let workload = workload::load(&self.workload, &paths(&folders("workloads")))?;
         let settings: Vec<(String, String)> = self.set.iter().map(|text| setting(text)).collect::<Result<_, _>>()?;
         let limit = self.for_ns.or(workload.duration_ns).unwrap_or(DEFAULT_NS);
-        let execute = || live::run(&workload, limit, self.seed, !self.unrecorded);
-        let (live, notes) = match &policy {
-            Policy::Eevdf if !kernel::ops().is_empty() => {
-                return Err(
-                    Error::new(format!("'{}' is loaded, not the default scheduler", kernel::ops()))
-                        .hint("unload it: `windtunnel live unload`"),
-                );
+        let live = match &self.saved {
+            Some(folder) => {
+                let live = saved::read(folder, self.why)?;
+                saved::check(folder, &live, policy.name(), &workload.name)?;
+                live
             }
-            Policy::Eevdf => execute()?,
-            Policy::Object { name, path } => {
-                kernel::can_load()?;
-                let source = Source::new(name.clone(), path.clone(), &settings)?;
-                match source.load(&mut Journal::from_now()) {
-                    Ok(_loaded) => execute()?,
-                    Err(Failure::Policy(words)) => {
-                        errln!("{words}");
-                        return Ok(ExitCode::from(1));
-                    }
-                    Err(Failure::Restart) => {
-                        return Err(Error::new(
-                            "CPUs went online or offline while the policy was enabled: run it again",
-                        ));
-                    }
-                    Err(Failure::Refused(error)) => return Err(error),
-                }
-            }
+            None => match self.execute(&policy, &workload, &settings, limit)? {
+                Ok(live) => live,
+                Err(code) => return Ok(code),
+            },
         };
+        if let Some(folder) = &self.save {
+            saved::write(folder, &live)?;
+            return Ok(ExitStatus::SUCCESS);
+        }
         let scenario = Scenario {
             profile: None,
             policy,
@@ -105,16 +111,67 @@ impl Args {
             trace: None,
             draw: None,
         };
-        let simulated = scenario.run(&mut |_| {})?.result;
-        for note in notes {
+        for note in &live.notes {
             errln!("windtunnel live: {note}");
         }
-        let rows = table::rows(&simulated, &live);
+        let mut scan = Scan::new(scenario.header(), None);
+        let mut observer = Observer {
+            sink: &mut scan,
+            reads: Vec::new(),
+            details: false,
+        };
+        let simulated = scenario.run_observed(&mut observer, &mut |_| {})?.result;
+        let side = scan.finish();
+        let recorded = live.recorded.as_ref().map(|run| run.scan(side.names()));
+        let rows = table::rows(&simulated, &live.result);
+        let to_stdout = self.json.as_deref().is_some_and(destination::is_stdout);
         match self.markdown {
-            true => out!("{}", table::markdown(&simulated, &live, &rows)),
-            false => console::styled(&table::text(&simulated, &live, &rows, console::surface())),
+            true => out!("{}", table::markdown(&simulated, &live.result, &rows)),
+            false if to_stdout => {}
+            false => console::styled(&table::text(&simulated, &live.result, &rows, console::surface())),
         }
-        Ok(ExitCode::SUCCESS)
+        if self.why {
+            let recorded = recorded
+                .ok_or_else(|| Error::new("the live side was not recorded, so the difference cannot be explained"))?;
+            why::print(&Why::new(&side, &recorded), self.json.as_deref())?;
+        }
+        Ok(ExitStatus::SUCCESS)
+    }
+
+    /// Executes the workload under the policy. If the policy failed, prints the reason and returns
+    /// the exit status.
+    fn execute(
+        &self,
+        policy: &Policy,
+        workload: &Workload,
+        settings: &[(String, String)],
+        limit: u64,
+    ) -> Result<Result<Live, ExitStatus>, Error> {
+        let measure_events = self.why || self.save.is_some();
+        let execute = || live::run(workload, limit, self.seed, !self.unrecorded, measure_events);
+        match policy {
+            Policy::Eevdf if !kernel::ops().is_empty() => Err(Error::new(format!(
+                "'{}' is loaded, not the default scheduler",
+                kernel::ops()
+            ))
+            .hint("unload it: `windtunnel live unload`")),
+            Policy::Eevdf => execute().map(Ok),
+            Policy::Object { name, path } => {
+                kernel::can_load()?;
+                let source = Source::new(name.clone(), path.clone(), settings)?;
+                match source.load(&mut Journal::from_now()) {
+                    Ok(_loaded) => execute().map(Ok),
+                    Err(Failure::Policy(words)) => {
+                        errln!("{words}");
+                        Ok(Err(ExitStatus::from(1)))
+                    }
+                    Err(Failure::Restart) => Err(Error::new(
+                        "CPUs went online or offline while the policy was enabled: run it again",
+                    )),
+                    Err(Failure::Refused(error)) => Err(error),
+                }
+            }
+        }
     }
 }
 

@@ -9,16 +9,18 @@ mod tracefs;
 
 pub use tracefs::{Recorded, Recorder};
 
+use crate::run::Meanwhile;
 use crate::{kernel, run, stop};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode};
+use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 use trace::{CpuPosition, Event, Header, Record, Sink, Writer};
 use windtunnel::destination::{self, Destination};
 use windtunnel::duration;
 use windtunnel::error::Error;
+use windtunnel::exit::ExitStatus;
 use windtunnel::search;
 use windtunnel::{errln, outln};
 
@@ -56,7 +58,7 @@ enum Program {
 }
 
 impl Args {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<ExitStatus, Error> {
         let program = parse_program(&self.program)?;
         // Everything that can be refused is checked before the recording starts.
         destination::check([self.output.as_path()])?;
@@ -65,7 +67,7 @@ impl Args {
         stop::install_handlers();
         let mut recorder = Recorder::start(self.buffer)?;
         let mut own = Vec::new();
-        let mut code = ExitCode::SUCCESS;
+        let mut code = ExitStatus::SUCCESS;
         let mut name = "recorded".to_owned();
         match program {
             Program::Nothing => self.wait(&mut recorder, None)?,
@@ -79,17 +81,19 @@ impl Args {
                     && !status.success()
                 {
                     errln!("windtunnel live: {name}: {status}");
-                    code = ExitCode::from(1);
+                    code = ExitStatus::from(1);
                 }
             }
             Program::Workload(workload) => {
                 name.clone_from(&workload.name);
                 let mut failed = Ok(());
-                let executed = run::execute_while(*workload, self.for_ns, self.seed, &mut || {
+                let files = recorder.files();
+                let work = &mut || {
                     if failed.is_ok() {
                         failed = recorder.drain();
                     }
-                })?;
+                };
+                let executed = run::execute_while(*workload, self.for_ns, self.seed, Meanwhile { files, work })?;
                 failed?;
                 for note in &executed.notes {
                     errln!("windtunnel live: {note}");

@@ -7,7 +7,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use trace::recording::{EVENTS, Recording, Ring};
@@ -107,6 +107,11 @@ impl Recorder {
                 self.ring.name(pid, comm.trim_end());
             }
         }
+    }
+
+    /// Returns the files that can be read when a buffer is half full.
+    pub fn files(&self) -> Vec<RawFd> {
+        self.pipes.iter().map(|(_, pipe)| pipe.as_raw_fd()).collect()
     }
 
     /// Reads the buffers that are at least half full. This function must be called often. It takes

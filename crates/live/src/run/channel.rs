@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The pipes and sockets of a workload. They are opened before the workload's processes are forked,
-//! so that all processes inherit the descriptors, even across exec.
+//! The pipes, sockets and eventfds of a workload. They are opened before the workload's processes
+//! are forked, so that all processes inherit the descriptors, even across exec.
 
 use std::io;
 use workload::{Channel, Op, Resource, Workload};
@@ -13,16 +13,13 @@ pub struct Ends {
     /// Length of each message in bytes. 0 if messages have different lengths. In this case the
     /// kernel keeps the boundaries between messages.
     message: u32,
-    is_socket: bool,
+    kind: Channel,
 }
 
-/// Result of a read that does not wait.
-pub enum ReadResult {
-    /// Number of bytes that were read.
-    Data(usize),
-    /// The channel is empty, so the reader has to wait.
-    WouldBlock,
-}
+/// Length of a message of an eventfd, in bytes: its counter.
+const COUNTER: u32 = 8;
+/// Number that a message adds to the counter of an eventfd.
+static ONE: u64 = 1;
 
 impl Ends {
     /// Opens the channel `id` of the workload.
@@ -35,18 +32,30 @@ impl Ends {
         let (read, write) = match kind {
             Channel::Pipe => pipe(message, size)?,
             Channel::Socket => socket(message, size)?,
+            Channel::Datagram => socket_pair(libc::SOCK_DGRAM, size)?,
             Channel::Tcp => tcp(message)?,
+            Channel::Eventfd => eventfd()?,
         };
         Ok(Ends {
             read,
             write,
-            message: message.unwrap_or(0),
-            is_socket: kind != Channel::Pipe,
+            message: match kind {
+                Channel::Eventfd => COUNTER,
+                // The kernel keeps the boundaries between datagrams.
+                Channel::Datagram => 0,
+                _ => message.unwrap_or(0),
+            },
+            kind,
         })
     }
 
     /// Writes a message. Waits while the channel is full.
     pub fn send(&self, bytes: u32, buffer: &mut Vec<u8>) {
+        if self.kind == Channel::Eventfd {
+            // SAFETY: the buffer is a counter of 8 bytes.
+            unsafe { libc::write(self.write, (&raw const ONE).cast(), COUNTER as usize) };
+            return;
+        }
         buffer.resize(buffer.len().max(bytes as usize), 0);
         let mut sent = 0;
         while sent < bytes as usize {
@@ -67,29 +76,21 @@ impl Ends {
         }
     }
 
-    /// Reads available bytes without waiting.
-    pub fn try_read(&self, buffer: &mut [u8]) -> ReadResult {
-        // SAFETY: the buffer has at least that many bytes.
-        let count = unsafe {
-            if self.is_socket {
-                libc::recv(self.read, buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT)
-            } else {
-                let part = libc::iovec {
-                    iov_base: buffer.as_mut_ptr().cast(),
-                    iov_len: buffer.len(),
-                };
-                libc::preadv2(self.read, &part, 1, -1, libc::RWF_NOWAIT)
-            }
+    /// Waits until a message can be read, for at most `timeout` ms; -1 means without a limit.
+    /// Returns whether there is one.
+    pub fn poll(&self, timeout: i32) -> bool {
+        let mut fd = libc::pollfd {
+            fd: self.read,
+            events: libc::POLLIN,
+            revents: 0,
         };
-        match count {
-            1.. => ReadResult::Data(count as usize),
-            _ => ReadResult::WouldBlock,
-        }
+        // SAFETY: `fd` is valid for reading and writing, and it is one.
+        unsafe { libc::poll(&mut fd, 1, timeout) > 0 }
     }
 
-    /// Reads the rest of a message, of which `received` bytes have been read. Waits until the
-    /// message is complete.
-    pub fn receive(&self, mut received: usize, buffer: &mut [u8]) {
+    /// Reads a message. Waits until the message is complete.
+    pub fn receive(&self, buffer: &mut [u8]) {
+        let mut received = 0;
         while received < buffer.len() && (received == 0 || self.message > 0) {
             let rest = &mut buffer[received..];
             // SAFETY: `rest` has that many bytes.
@@ -133,11 +134,21 @@ fn pipe(message: Option<u32>, size: i32) -> io::Result<(i32, i32)> {
 }
 
 fn socket(message: Option<u32>, size: i32) -> io::Result<(i32, i32)> {
+    match message {
+        None => socket_pair(libc::SOCK_SEQPACKET, size),
+        Some(_) => socket_pair(libc::SOCK_STREAM, size),
+    }
+}
+
+fn eventfd() -> io::Result<(i32, i32)> {
+    // SAFETY: eventfd has no preconditions.
+    let fd = unsafe { libc::eventfd(0, libc::EFD_SEMAPHORE) };
+    check(fd)?;
+    Ok((fd, fd))
+}
+
+fn socket_pair(ty: i32, size: i32) -> io::Result<(i32, i32)> {
     let mut fds = [0; 2];
-    let ty = match message {
-        None => libc::SOCK_SEQPACKET,
-        Some(_) => libc::SOCK_STREAM,
-    };
     let (at, length) = ((&raw const size).cast(), size_of::<i32>() as u32);
     // SAFETY: `fds` has room for two descriptors, and the second call gets an open one.
     unsafe {

@@ -15,6 +15,7 @@ use crate::statistics::{MachineCounts, machine_counts};
 use crate::stop;
 use report::{RunResult, TaskCounters};
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -24,11 +25,9 @@ use workload::Workload;
 
 /// Time limit for a workload that defines no length of its own.
 const DEFAULT_NS: u64 = 10_000_000_000;
-/// Interval between two checks whether the workload has ended. The exact end is in the log that the
-/// tasks write.
-const END_POLL: Duration = Duration::from_millis(5);
-/// Interval between two calls of `meanwhile`, the work that the caller does during the execution.
-const OTHER_WORK: Duration = Duration::from_millis(1);
+/// Interval between two checks whether the last process has become a zombie, after its files are
+/// closed.
+const END_POLL: Duration = Duration::from_millis(1);
 /// Interval between two samples of which CPUs the tasks run or wait on.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -43,6 +42,14 @@ pub struct Options {
     pub cpus: Vec<u32>,
     /// Whether to sample every 10 ms on which CPUs tasks run or wait.
     pub watch: bool,
+}
+
+/// Work of the caller during an execution.
+pub struct Meanwhile<'a> {
+    /// The work is done when one of these files can be read. Each wake-up of this process delays
+    /// the workload, so the work must not be due often.
+    pub files: Vec<RawFd>,
+    pub work: &'a mut dyn FnMut(),
 }
 
 /// Result of an execution.
@@ -71,16 +78,12 @@ pub(super) struct Ended {
     pub alive: BTreeMap<u32, TaskCounters>,
 }
 
-/// Executes a workload. Calls `meanwhile` about once a millisecond, if there is one.
+/// Executes a workload. Does the work of `meanwhile` whenever it is due, if there is any.
 ///
 /// # Errors
 /// The workload would change this machine or names CPUs that are not available, or the kernel
 /// refuses a resource that the workload needs.
-pub fn conduct(
-    workload: Workload,
-    options: &Options,
-    mut meanwhile: Option<&mut dyn FnMut()>,
-) -> Result<Executed, Error> {
+pub fn conduct(workload: Workload, options: &Options, mut meanwhile: Option<Meanwhile>) -> Result<Executed, Error> {
     if !workload.disturbances.is_empty() {
         return Err(Error::new(format!(
             "workload {}: executing its disturbances would change this machine",
@@ -140,13 +143,10 @@ pub fn conduct(
             watch.sample(&world.shared);
         }
         let left = Duration::from_nanos(limit.saturating_sub(world.shared.now()));
-        thread::sleep(left.min(match (&watch, &meanwhile) {
-            (_, Some(_)) => OTHER_WORK,
-            (Some(_), _) => LOOK,
-            _ => END_POLL,
-        }));
+        let files = meanwhile.as_ref().map_or(&[][..], |meanwhile| &meanwhile.files);
+        processes.wait(files, if watch.is_some() { left.min(LOOK) } else { left });
         if let Some(meanwhile) = &mut meanwhile {
-            meanwhile();
+            (meanwhile.work)();
         }
     }
     let at_ns = world.shared.now();
@@ -175,14 +175,19 @@ pub fn conduct(
 struct Processes {
     /// Pids of the processes that have not ended.
     leaders: BTreeSet<i32>,
+    /// Read end of a pipe. All processes of the workload have the write end, and nobody writes to
+    /// it. It is closed when the last process has exited, which wakes this process exactly once.
+    last_exit: OwnedFd,
 }
 
 impl Processes {
     fn start(world: &Arc<World>, spawned: &[u32]) -> Result<Processes, Error> {
         let process_id = |task: u32| world.workload.tasks[task as usize].process;
         let numbers: BTreeSet<u32> = spawned.iter().map(|&task| process_id(task)).collect();
+        let (last_exit, held) = pipe()?;
         let mut processes = Processes {
             leaders: BTreeSet::new(),
+            last_exit,
         };
         for process in numbers {
             let own: Vec<u32> = spawned
@@ -208,7 +213,37 @@ impl Processes {
                 }
             }
         }
+        drop(held);
         Ok(processes)
+    }
+
+    /// Waits until all processes have exited, until one of the files can be read, or until the time
+    /// has passed.
+    fn wait(&self, files: &[RawFd], longest: Duration) {
+        let readable = |&fd: &RawFd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let mut polled: Vec<libc::pollfd> = files.iter().map(readable).collect();
+        polled.push(readable(&self.last_exit.as_raw_fd()));
+        let timeout = libc::timespec {
+            tv_sec: longest.as_secs() as i64,
+            tv_nsec: i64::from(longest.subsec_nanos()),
+        };
+        // SAFETY: the array and the timeout are valid during the call.
+        unsafe {
+            libc::ppoll(
+                polled.as_mut_ptr(),
+                polled.len() as libc::nfds_t,
+                &timeout,
+                std::ptr::null(),
+            )
+        };
+        if polled.last().is_some_and(|last| last.revents != 0) {
+            // The files of a process are closed before it can be waited for.
+            thread::sleep(END_POLL.min(longest));
+        }
     }
 
     /// Returns whether all processes have ended.
@@ -246,6 +281,19 @@ impl Drop for Processes {
         }
         self.collect(0);
     }
+}
+
+/// Returns the two ends of a new pipe: for reading and for writing. Programs that a process executes
+/// inherit both.
+fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
+    let mut ends = [0; 2];
+    // SAFETY: the array has room for both descriptors.
+    if unsafe { libc::pipe(ends.as_mut_ptr()) } != 0 {
+        let error = std::io::Error::last_os_error();
+        return Err(Error::new(format!("a pipe cannot be created: {error}")));
+    }
+    // SAFETY: the descriptors are new, and nothing else owns them.
+    Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
 }
 
 /// Executes the tasks of one process, each in a thread. If there is only one task, the process's

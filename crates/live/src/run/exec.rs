@@ -29,7 +29,7 @@ struct Continuation {
     task: u32,
     pc: usize,
     created: u64,
-    woken: u64,
+    woken: Option<u64>,
     began: Option<u64>,
     counters: Vec<u64>,
     timers: BTreeMap<u32, u64>,

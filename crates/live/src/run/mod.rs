@@ -18,17 +18,17 @@ mod sync;
 mod watch;
 
 pub use attributes::affinity;
-pub use conduct::{Executed, Options, conduct};
+pub use conduct::{Executed, Meanwhile, Options, conduct};
 pub use watch::LoadSample;
 
 use input::cpu_list;
 use report::{FIELDS, Known, Percentiles, RunResult};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use windtunnel::console;
 use windtunnel::destination;
 use windtunnel::duration;
 use windtunnel::error::Error;
+use windtunnel::exit::ExitStatus;
 use windtunnel::search;
 use windtunnel::{errln, outln};
 
@@ -66,7 +66,7 @@ pub fn cpu_list(text: &str) -> Result<CpuList, String> {
 }
 
 impl Args {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<ExitStatus, Error> {
         let folders = search::folders("workloads");
         let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
         let workload = workload::load(&self.workload, &folders)?;
@@ -82,7 +82,7 @@ impl Args {
             errln!("windtunnel live: {note}");
         }
         write_json(self.json.as_deref(), &[measured(&result)?], || print(&result))?;
-        Ok(ExitCode::SUCCESS)
+        Ok(ExitStatus::SUCCESS)
     }
 }
 
@@ -139,12 +139,12 @@ pub fn execute(
     Ok((executed.result, executed.notes))
 }
 
-/// Executes a workload on all CPUs and calls `meanwhile` about every millisecond.
+/// Executes a workload on all CPUs and does other work meanwhile.
 pub fn execute_while(
     workload: workload::Workload,
     for_ns: Option<u64>,
     seed: u64,
-    meanwhile: &mut dyn FnMut(),
+    meanwhile: Meanwhile,
 ) -> Result<Executed, Error> {
     let options = Options {
         for_ns,

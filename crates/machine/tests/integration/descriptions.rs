@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of all kinds of descriptions that `--machine` accepts, and of the errors for invalid ones.
 
-use machine::{MachineSpec, define, load};
+use machine::{Governor, MachineSpec, define, load};
 use std::path::{Path, PathBuf};
 
 fn data(file: &str) -> String {
@@ -218,6 +218,24 @@ fn placement_of_memory_is_read() {
 }
 
 #[test]
+fn options_of_the_kernel_are_read() {
+    let kernel = |keys: &str| {
+        let text = format!("description = \"d\"\nhz = 100\ntopology = \"core:2 pu:1\"\n{keys}\n");
+        file("kernel", &text).map(|d| d.spec.kernel)
+    };
+    let default = machine::KernelConfig::default();
+    assert_eq!(kernel("").unwrap(), default);
+    assert_eq!(kernel("preempt = \"lazy\"\nskew_tick = false").unwrap(), default);
+    let all = kernel("preempt = \"full\"\nskew_tick = true\nirq_time_accounting = true").unwrap();
+    assert!(all.preempt_full && all.skew_tick && all.irq_time_accounting);
+    let unknown = kernel("preempt = \"voluntary\"").unwrap_err();
+    assert!(
+        unknown.starts_with("m.toml:4:11: unknown value 'voluntary'"),
+        "{unknown}"
+    );
+}
+
+#[test]
 fn placement_of_task_structs_is_read() {
     let sets = |keys: &str| {
         let text = format!("description = \"d\"\nhz = 100\ntopology = \"l2:2(size=2MiB) core:1 pu:1\"\n{keys}\n");
@@ -359,6 +377,26 @@ fn machine_files_are_strict() {
             "HEADBODY[costs]\ncache_line = { ns = { same = 1 }, source = \"s\" }\n",
             "m.toml:5:21: the key 'core' is missing",
         ),
+        (
+            "HEADBODY[costs]\nmessage = { ns = 1, source = \"s\" }\n",
+            "m.toml:5:1: unknown key 'message'\n  hint: the cost of a message depends on the kind of channel",
+        ),
+        (
+            "HEADBODY[costs.channel]\npipes = { send_ns = 1, recv_ns = 1, source = \"s\" }\n",
+            "m.toml:5:1: unknown key 'pipes'\n  hint: did you mean 'pipe'?",
+        ),
+        (
+            "HEADBODY[costs.channel]\npipe = { send_ns = 1, source = \"s\" }\n",
+            "m.toml:5:8: the key 'recv_ns' is missing",
+        ),
+        (
+            "HEADBODY[costs.channel]\npipe = { send_ns = 1, recv_ns = 1 }\n",
+            "m.toml:5:8: the key 'source' is missing\n  hint: add a source",
+        ),
+        (
+            "HEADBODY[costs.channel]\npipe = { send = 1, recv_ns = 1, source = \"s\" }\n",
+            "m.toml:5:10: unknown key 'send'",
+        ),
     ] {
         let text = text.replace("HEAD", head).replace("BODY", body);
         let e = file("strict", &text).expect_err(&text);
@@ -459,6 +497,67 @@ fn a_machine_whose_source_has_no_speeds_gets_the_default() {
 }
 
 #[test]
+fn idle_states_are_read_and_checked() {
+    let state = |name: &str, exit: u32, residency: u32, polling: bool| {
+        format!(
+            "[[idle_state]]\nname = \"{name}\"\nexit_us = {exit}\nresidency_us = {residency}\npolling = {polling}\n\
+             source = \"a table\"\n"
+        )
+    };
+    let file = |keys: &str, rest: &str| {
+        let text = format!("description = \"d\"\nhz = 100\ntopology = \"core:2 pu:1\"\n{keys}\n{rest}");
+        file("idle", &text)
+    };
+    let states = [
+        state("POLL", 0, 0, true),
+        state("C1", 2, 3, true),
+        state("C6", 133, 600, false),
+    ]
+    .concat();
+    let definition = file("", &states).unwrap();
+    let cpuidle = &definition.spec.cpuidle;
+    assert_eq!((cpuidle.governor, cpuidle.states.len()), (Governor::Menu, 3));
+    let c6 = &cpuidle.states[2];
+    assert_eq!(
+        (c6.exit_ns, c6.residency_ns, c6.polling, c6.busy),
+        (133_000, 600_000, false, false)
+    );
+    assert!(cpuidle.states[0].busy && !cpuidle.states[1].busy);
+    assert_eq!(definition.cost_sources["idle_state.C6"], "a table");
+    let shown = machine::show(&definition);
+    assert!(shown.contains("  C1    exit 2 us, residency 3 us, polling\n") && !shown.contains("idle_exit"));
+    // Without a governor, CPUs enter the first state in which they rest.
+    let off = file("cpuidle = \"off\"", &states).unwrap().spec.cpuidle;
+    assert_eq!(off.used(1000)[0].name, "C1");
+    let poll = file("cpuidle = \"poll\"", "").unwrap().spec.cpuidle;
+    assert!(poll.used(1000)[0].busy);
+    let halt = file("", "").unwrap().spec.cpuidle;
+    assert_eq!((halt.used(1000)[0].exit_ns, halt.used(1000)[0].polling), (1000, false));
+    let twice = [state("C1", 1, 1, true), state("C1", 2, 2, true)].concat();
+    let unordered = [state("C6", 133, 600, true), state("C1", 2, 2, true)].concat();
+    let both = format!("{states}[costs]\nidle_exit = {{ ns = 5, source = \"s\" }}\n");
+    for (keys, rest, message) in [
+        (
+            "cpuidle = \"teo\"",
+            states.as_str(),
+            "expected \"menu\", \"off\", \"poll\"",
+        ),
+        ("cpuidle = \"menu\"", "", "there are no idle states"),
+        ("", &state("POLL", 0, 0, true), "CPUs poll in all idle states"),
+        ("", &twice, "the name \"C1\" of an idle state is empty or not unique"),
+        (
+            "",
+            &unordered,
+            "idle state C1 comes after a state with a longer residency",
+        ),
+        ("", &both, "the file has both idle states and the cost idle_exit"),
+    ] {
+        let error = file(keys, rest).unwrap_err();
+        assert!(error.contains(message), "{error}");
+    }
+}
+
+#[test]
 fn an_l2_with_too_many_sets_is_refused() {
     let error = file(
         "everything",
@@ -470,4 +569,28 @@ fn an_l2_with_too_many_sets_is_refused() {
         error.contains("sets for task_structs") && error.contains("at most 4096"),
         "{error}"
     );
+}
+
+#[test]
+fn a_file_sets_the_costs_of_some_kinds_of_channels() {
+    let text = "description = \"d\"\nhz = 250\ntopology = \"core:2 pu:1\"\n[costs.channel]\n\
+                pipe = { send_ns = 7, recv_ns = 8, byte_ps = 90, source = \"a\" }\n\
+                futex = { send_ns = 5, recv_ns = 6, source = \"b\" }\n";
+    let definition = machine::from_toml("m", text).expect("a machine");
+    let channel = definition.spec.costs.channel;
+    let row = |send_ns, recv_ns, byte_ps| machine::MessageCosts {
+        send_ns,
+        recv_ns,
+        byte_ps,
+    };
+    assert_eq!((channel.pipe, channel.futex), (row(7, 8, 90), row(5, 6, 0)));
+    let default = machine::Channels::default();
+    assert_eq!(channel.unix_stream, default.unix_stream);
+    assert_eq!(definition.cost_sources["channel.pipe"], "a");
+    let shown = machine::show(&definition);
+    assert!(
+        shown.contains("channel.pipe           send 7, recv 8 ns, 90 ps per byte\n"),
+        "{shown}"
+    );
+    assert!(shown.contains("default; estimate: lmbench lat_unix"), "{shown}");
 }

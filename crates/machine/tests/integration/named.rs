@@ -41,7 +41,15 @@ fn every_constant_of_a_named_machine_has_a_source() {
             "{}",
             machine.name
         );
+        let states = &definition.spec.cpuidle.states;
+        for state in states {
+            let name = format!("idle_state.{}", state.name);
+            assert!(definition.cost_sources.contains_key(&name), "{}: {name}", machine.name);
+        }
         for constant in &CONSTANTS {
+            if constant.name == "idle_exit" && !states.is_empty() {
+                continue;
+            }
             assert!(
                 definition.cost_sources.contains_key(constant.name),
                 "{}: {}",

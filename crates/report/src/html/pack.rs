@@ -34,9 +34,9 @@ pub fn packed(bytes: &[u8]) -> String {
 pub fn unpacked(text: &str) -> Vec<u8> {
     let mut inflate = flate2::write::DeflateDecoder::new(Vec::new());
     inflate
-        .write_all(&STANDARD.decode(text).expect("base64"))
-        .expect("deflated");
-    inflate.finish().expect("whole")
+        .write_all(&STANDARD.decode(text).expect("the text is base64"))
+        .expect("the data is valid deflate");
+    inflate.finish().expect("the compressed data is complete")
 }
 
 #[cfg(test)]

@@ -36,7 +36,8 @@ pub struct Queues {
     end: u64,
 }
 
-/// Returns the index of a bin. Their width grows so that there are few.
+/// Converts the number of a bin to an index. The number is small, because the bins are made longer
+/// when there are too many.
 #[expect(clippy::cast_possible_truncation, reason = "the bins are in memory")]
 fn bin(number: u64) -> usize {
     number as usize

@@ -23,7 +23,8 @@ pub fn micro(text: &str) -> String {
     text.replace(" us", " µs")
 }
 
-/// Returns the summary table. It has one row for each run, with remarks from the verdict.
+/// Returns the summary table. It has one row for each run, with remarks from the verdict (the most
+/// important results in words).
 pub fn summary(runs: &[Run], labels: &[String], verdict: &Verdict) -> Markup {
     let results: Vec<_> = runs.iter().map(|run| run.result.clone()).collect();
     let columns = columns(&results);

@@ -4,8 +4,9 @@
 //!
 //! A turn is the time between two switches of a CPU. At first, each turn becomes a segment: an
 //! interval of the timeline. When the number of segments reaches its limit (the budget), turns that
-//! are shorter than a quantum are merged with their neighbours. The quantum grows by a quarter
-//! until the segments fit. A long run is therefore shown with less detail, but without gaps.
+//! are shorter than a threshold (the quantum) are merged with their neighbours. The quantum grows
+//! by a quarter until the segments fit. A long run is therefore shown with less detail, but without
+//! gaps.
 //!
 //! A merged segment stores how long the CPU was busy, the number of turns, and the task with the
 //! longest turn.

@@ -16,16 +16,16 @@ use crate::units;
 
 /// If two scores differ by less than this percentage, they are called equal.
 const LEVEL_PERCENT: f64 = 1.0;
-/// If CPUs are idle while tasks wait for at least this percentage of all CPU time, the run gets a
-/// remark.
+/// A run gets a remark if CPUs were idle while tasks waited, for at least this percentage of all
+/// CPU time.
 const IDLE_PERCENT: f64 = 1.0;
-/// From this percentage on, idle CPU time while tasks wait is also reported as a problem.
+/// If this percentage is reached, the verdict also reports the idle time as a problem.
 const WASTE_PERCENT: f64 = 5.0;
-/// From this overhead in percent on, a run gets a remark.
+/// A run gets a remark if its overhead is at least this percentage of CPU time.
 const OVERHEAD_PERCENT: f64 = 5.0;
-/// From this overhead in percent on, a sentence also reports it.
+/// If this percentage is reached, a sentence of the verdict also reports the overhead.
 const COSTLY_PERCENT: f64 = 15.0;
-/// If p99 wake-up latency / best p99 wake-up latency is at least this, the run gets a remark.
+/// A run gets a remark if its p99 wake-up latency is at least this many times the best one.
 const SLOWER: f64 = 1.5;
 /// If Jain's fairness index is less than this, the run is called unfair.
 const UNEVEN: f64 = 0.95;

@@ -179,6 +179,7 @@ fn run(policy: &str, latency: u64) -> RunResult {
         reload_ns: 1_200_000,
         line_transfers: 4_321,
         line_transfer_ns: 98_765,
+        idle_states: vec![("POLL".into(), 0), ("C1".into(), 9_000_000), ("C6".into(), 21_000_000)],
         ops: ["select_cpu", "enqueue", "dispatch"].map(String::from).to_vec(),
         locks: vec!["rq 0".into(), "dsq 0x1".into()],
     })

@@ -197,7 +197,10 @@ fn percentiles_are_within_one_percent() {
     }
     let p = result(2_000_000_000, &records).wakeup_latency_ns;
     for (estimate, exact) in [(p.p50, 50_000u64), (p.p99, 99_000), (p.p999, 99_900)] {
-        assert!(estimate.abs_diff(exact) * 100 <= exact, "{estimate} for {exact}");
+        assert!(
+            estimate.abs_diff(exact) * 100 <= exact,
+            "estimate {estimate}, exact {exact}"
+        );
     }
     assert_eq!((p.max, p.count), (100_000, 1000));
 }

@@ -84,7 +84,7 @@ fn timehist_matches_golden() {
     let mut timehist = Timehist::new(&mut text, 4);
     timehist.take(&records());
     timehist.finish().expect("writing to memory cannot fail");
-    golden::check!("timehist.txt", &String::from_utf8(text).expect("text"));
+    golden::check!("timehist.txt", &String::from_utf8(text).expect("the text is UTF-8"));
 }
 
 #[test]

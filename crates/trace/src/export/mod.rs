@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Exporters: sinks that write the records of a run in the file formats of other tools.
+//! Exporters: consumers of records (sinks) that write the records of a run in the file formats of
+//! other tools.
 
 mod ftrace;
 mod output;

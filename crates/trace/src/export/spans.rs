@@ -63,8 +63,8 @@ impl Spans {
     /// Emits the begin and the end of each collected span.
     pub fn finish(&mut self, emit: &mut dyn FnMut(u64, u32, Edge)) {
         let mut spans = std::mem::take(&mut self.pending);
-        // If spans have equal times, the order of the records decides: a later record contains an
-        // earlier one.
+        // If two spans have equal times, the span that was recorded later contains the span that
+        // was recorded earlier.
         spans.reverse();
         spans.sort_by_key(|span| (span.cpu, span.begin, Reverse(span.end)));
         let mut open: Vec<u64> = Vec::new();

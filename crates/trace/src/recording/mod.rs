@@ -65,7 +65,7 @@ const FORMAT_HINT: &str =
 const LOST_HINT: &str = "record all CPUs (-a) with larger buffers (perf record -m 16M, trace-cmd record -b 100000)";
 /// Maximum number of characters in a task's name.
 const COMM_LEN: usize = 15;
-/// Number of switches of which at most one may be missing.
+/// A recording is refused if more than one in this number of switches is missing.
 const SWITCHES_PER_MISSING: u32 = 10;
 
 /// Reads the text of a recording.

@@ -51,7 +51,7 @@ fn ring() -> Ring {
         ("sched_waking", WAKING),
         ("sched_process_fork", FORK),
     ] {
-        ring.describe(event, text).expect("a format");
+        ring.describe(event, text).expect("the description can be read");
     }
     ring
 }
@@ -166,7 +166,7 @@ fn task_names_come_from_all_events_and_the_task_list() {
     }
     data.extend(b"parent\0child\0\0\0\0");
     ring.take(3, &page(50, 0, &event(0, &data)));
-    let recording = ring.read().expect("a recording");
+    let recording = ring.read().expect("the recording can be read");
     let new: Vec<_> = recording
         .records
         .iter()
@@ -189,7 +189,7 @@ fn overwritten_pages_count_as_missing_switches() {
     for round in 0..10 {
         ring.take(0, &back_and_forth(round, if round == 4 { MISSED_FLAG } else { 0 }));
     }
-    let recording = ring.read().expect("a recording");
+    let recording = ring.read().expect("the recording can be read");
     assert_eq!((recording.switches, recording.missing), (20, 1));
 }
 

@@ -218,7 +218,7 @@ c 3 [001] 2.000009: sched_switch: c:3 [120] S ==> d:4 [120]
 :-1 -1 [001] 2.000010: sched_stat_runtime: comm=d pid=4
 :-1 31037/-1 [001] 2.000012: sched_switch: d:4 [120] X ==> swapper/1:0 [120]
 ";
-    let recording = read(&(back_and_forth + gaps)).expect("a recording");
+    let recording = read(&(back_and_forth + gaps)).expect("the recording can be read");
     assert_eq!((recording.switches, recording.missing), (43, 2));
     let late = recording
         .records

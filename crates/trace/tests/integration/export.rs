@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of the exporters: comparison with golden texts, and reading an exported text back.
+//! Tests of the exporters. They compare the output with committed texts, and read an exported text
+//! back.
 
 use trace::event::MigrateReason;
 use trace::export::Ftrace;
@@ -109,7 +110,7 @@ fn ftrace(records: &[Record]) -> String {
     let mut export = Ftrace::new(&mut text, 2);
     export.take(records);
     export.finish().expect("writing to memory cannot fail");
-    String::from_utf8(text).expect("text")
+    String::from_utf8(text).expect("the text is UTF-8")
 }
 
 #[test]
@@ -122,7 +123,7 @@ fn ftrace_text_matches_golden() {
 #[test]
 fn ftrace_text_is_read_back_as_a_recording() {
     let text = ftrace(&records());
-    let recording = recording::read(&text).expect("a recording");
+    let recording = recording::read(&text).expect("the recording can be read");
     assert_eq!(recording.missing, 0);
     let is_exported = |event: &Event| {
         matches!(
@@ -142,11 +143,11 @@ fn ftrace_text_is_read_back_as_a_recording() {
             .collect()
     };
     assert_eq!(only(&recording.records), only(&records()));
-    let again = recording::read(&ftrace(&recording.records)).expect("a recording");
+    let again = recording::read(&ftrace(&recording.records)).expect("the recording can be read");
     assert_eq!(again.records, recording.records);
 }
 
-/// A sink that fails must return the error at the end and write nothing after it.
+/// An exporter whose output fails must return the error at the end and write nothing after it.
 #[test]
 fn io_errors_are_returned_at_the_end() {
     #[derive(Debug)]
@@ -190,6 +191,6 @@ fn every_ftrace_event_is_one_line_despite_hostile_names() {
     assert_eq!(text.lines().count(), plain.lines().count(), "{text}");
     assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
     let (read, want) = (recording::read(&text), recording::read(&plain));
-    let switches = |read: Result<recording::Recording, _>| read.expect("a recording").switches;
+    let switches = |read: Result<recording::Recording, _>| read.expect("the recording can be read").switches;
     assert_eq!(switches(read), switches(want));
 }

@@ -286,8 +286,12 @@ fn the_buffer_is_bounded() {
         writer.take(&records(5_000));
     }
     writer.finish().unwrap();
-    assert!(usize::MAX - full.left > 1_000_000, "written {}", usize::MAX - full.left);
-    assert!(full.largest < 70_000, "largest write {}", full.largest);
+    assert!(
+        usize::MAX - full.left > 1_000_000,
+        "only {} bytes were written",
+        usize::MAX - full.left
+    );
+    assert!(full.largest < 70_000, "the largest write has {} bytes", full.largest);
 }
 
 /// A reader that returns one byte at a time and an interruption error before each byte.

@@ -22,7 +22,7 @@ pub struct Pairs {
     pub first: Cpu,
     /// Partners, indexed by `Distance`. `None` if no usable CPU is that far away.
     pub others: [Option<Cpu>; 5],
-    /// The usable CPUs of the first one's core, itself first.
+    /// The usable CPUs of the core to which `first` belongs. `first` comes first.
     pub core: Vec<Cpu>,
 }
 

@@ -12,6 +12,7 @@
 
 mod host;
 mod memory;
+mod messages;
 mod smt;
 mod switch;
 
@@ -39,18 +40,33 @@ pub fn calibrate(report: &mut dyn FnMut(&str)) -> Result<String, Error> {
     let mut constants = Vec::new();
     report("instructions and system calls");
     constants.extend(switch::measure_instructions(&pairs)?);
+    report("messages and futexes");
+    let messages = messages::measure_messages(&pairs)?;
+    constants.extend(messages.constants);
     report("context switches, wake-ups, fork and exec");
-    constants.extend(switch::measure_switches(&pairs)?);
+    constants.extend(switch::measure_switches(&pairs, messages.pipe_ns)?);
     report("cache lines and locks");
     constants.extend(memory::measure_transfers(&pairs)?);
     report("cache reloads");
     constants.extend(memory::measure_reloads(&pairs, &definition.spec.topology)?);
     report("threads of a core");
     let speeds = smt::measure_threads(&pairs, &definition.spec.topology)?;
-    Ok(text(&definition, &xml, speeds.as_deref(), &constants))
+    Ok(text(
+        &definition,
+        &xml,
+        speeds.as_deref(),
+        &constants,
+        &messages.channels,
+    ))
 }
 
-fn text(definition: &Definition, xml: &str, speeds: Option<&[f64]>, constants: &[Constant]) -> String {
+fn text(
+    definition: &Definition,
+    xml: &str,
+    speeds: Option<&[f64]>,
+    constants: &[Constant],
+    channels: &[Constant],
+) -> String {
     let spec = &definition.spec;
     let mut out = String::from("# A machine file written by `windtunnel machine calibrate`: measured on this host.\n");
     for note in &definition.notes {
@@ -64,9 +80,11 @@ fn text(definition: &Definition, xml: &str, speeds: Option<&[f64]>, constants: &
         let (speeds, source) = (speeds.join(", "), quoted(smt::SOURCE));
         let _ = writeln!(out, "smt_throughput = {{ speed = [{speeds}], source = {source} }}");
     }
-    out.push_str("\n[costs]\n");
-    for Constant { name, value, source } in constants {
-        let _ = writeln!(out, "{name} = {{ {value}, source = {} }}", quoted(source));
+    for (section, constants) in [("costs", constants), ("costs.channel", channels)] {
+        let _ = writeln!(out, "\n[{section}]");
+        for Constant { name, value, source } in constants {
+            let _ = writeln!(out, "{name} = {{ {value}, source = {} }}", quoted(source));
+        }
     }
     // The topology is long, so it comes last.
     let _ = write!(out, "\n[topology]\ninline = '''\n{xml}'''\n");

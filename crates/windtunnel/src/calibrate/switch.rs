@@ -164,25 +164,18 @@ fn child(body: impl Fn()) -> Result<(f64, f64), Error> {
     failure.map_or(Ok((forked, all)), Err)
 }
 
-pub(super) fn measure_switches(pairs: &Pairs) -> Result<Vec<Constant>, Error> {
+/// Measures switches. `pipe_ns` is the time to write a byte to a pipe and to read it, in ns.
+pub(super) fn measure_switches(pairs: &Pairs, pipe_ns: f64) -> Result<Vec<Constant>, Error> {
     host::pin(pairs.first)?;
-    let pipe = Pipe::new()?;
-    let message = least(BATCHES, || {
-        (0..2_000).for_each(|_| {
-            pipe.put();
-            pipe.take();
-        });
-        4_000
-    });
     let times = pairs.map(pass)?;
     let same = times[0].expect("the first CPU is its own partner at distance 0");
-    let switch = (same - 2.0 * message).max(0.0);
+    let switch = (same - pipe_ns).max(0.0);
     let (wakeup, schedule, context_switch) = shares();
     let part = "measured: a byte passed between two processes on one CPU, minus the cost of the pipe, divided as in \
                 the default table";
 
     let send = f64::from(Costs::default().ipi_send_ns);
-    let beyond = times.map(|time| time.map(|time| (time - 2.0 * message - switch - send).max(0.0)));
+    let beyond = times.map(|time| time.map(|time| (time - pipe_ns - switch - send).max(0.0)));
     let nearest = beyond[1..].iter().flatten().copied().fold(f64::INFINITY, f64::min);
     let idle_exit = nearest / 2.0;
     let mut latency = beyond.map(|time| time.map(|time| (time - idle_exit).max(0.0)));
@@ -199,11 +192,6 @@ pub(super) fn measure_switches(pairs: &Pairs) -> Result<Vec<Constant>, Error> {
         ns("context_switch", switch * context_switch, part),
         ns("schedule", switch * schedule, part),
         ns("wakeup", switch * wakeup, part),
-        ns(
-            "message",
-            message,
-            "measured: half the time of writing a byte to a pipe and reading it",
-        ),
         ns("fork", fork, "measured: fork of this process"),
         ns("exit", whole - fork, "measured: fork, exit and wait, minus fork"),
         ns(

@@ -2,13 +2,13 @@
 //! `windtunnel check` links and compiles objects. It lists the fields and functions that an object
 //! uses and the simulator does not model.
 
+use crate::error::Error;
+use crate::exit::ExitStatus;
+use crate::load;
+use crate::outln;
+use crate::policy::Policy;
 use clap::Args as ClapArgs;
 use kernel::release::Release;
-use std::process::ExitCode;
-use windtunnel::error::Error;
-use windtunnel::load;
-use windtunnel::outln;
-use windtunnel::policy::Policy;
 
 #[derive(ClapArgs)]
 pub struct Args {
@@ -24,7 +24,7 @@ pub struct Args {
 }
 
 impl Args {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<ExitStatus, Error> {
         let mut failed = 0;
         for object in &self.objects {
             match Policy::find(object).and_then(|policy| load::check(&policy, self.kernel)) {
@@ -41,6 +41,6 @@ impl Args {
             }
         }
         outln!("{} objects checked, {failed} refused", self.objects.len());
-        Ok(ExitCode::from(if failed > 0 { 2 } else { 0 }))
+        Ok(ExitStatus::from(if failed > 0 { 2 } else { 0 }))
     }
 }

@@ -3,15 +3,15 @@
 
 use super::inputs::{Inputs, SIDES, find};
 use super::progress::bar;
+use crate::compare::{self, Comparison, Condition, metric};
+use crate::console;
+use crate::error::Error;
+use crate::exit::ExitStatus;
+use crate::interrupt;
+use crate::{out, outln};
 use clap::Args as ClapArgs;
 use report::Surface;
 use std::num::NonZero;
-use std::process::ExitCode;
-use windtunnel::compare::{self, Comparison, Condition, metric};
-use windtunnel::console;
-use windtunnel::error::Error;
-use windtunnel::interrupt;
-use windtunnel::{out, outln};
 
 /// Width of the help text.
 const WIDTH: usize = 100;
@@ -66,13 +66,13 @@ pub struct Args {
 }
 
 impl Args {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<ExitStatus, Error> {
         let conditions = self.fail_if.iter().map(|text| Condition::parse(text));
         let conditions = conditions.collect::<Result<Vec<_>, _>>()?;
         let specs = [self.a.clone(), self.b.clone()];
         let scenarios = self.inputs.scenarios(&find(&specs)?, &SIDES)?;
         let Ok(sides) = <[_; 2]>::try_from(scenarios) else {
-            unreachable!("one scenario for each policy");
+            unreachable!("scenarios() returns one scenario for each policy");
         };
         let seeds: Vec<u64> = (0..self.runs).map(|run| self.inputs.seed.wrapping_add(run)).collect();
         interrupt::listen();
@@ -93,7 +93,7 @@ impl Args {
             .collect();
         self.print(&comparison, &judged)?;
         let holds = judged.iter().any(|(_, holds)| *holds != Some(false));
-        Ok(ExitCode::from(u8::from(holds || comparison.failed())))
+        Ok(ExitStatus::from(u8::from(holds || comparison.failed())))
     }
 
     fn print(&self, comparison: &Comparison, judged: &[(Condition, Option<bool>)]) -> Result<(), Error> {

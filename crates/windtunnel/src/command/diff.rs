@@ -3,15 +3,15 @@
 
 use super::inputs::{Inputs, SIDES, find};
 use super::progress::with_progress;
+use crate::console;
+use crate::diff::streams::Kind;
+use crate::diff::{self, Options};
+use crate::duration;
+use crate::error::Error;
+use crate::exit::ExitStatus;
+use crate::interrupt;
+use crate::out;
 use clap::{Args as ClapArgs, ValueEnum};
-use std::process::ExitCode;
-use windtunnel::console;
-use windtunnel::diff::streams::Kind;
-use windtunnel::diff::{self, Options};
-use windtunnel::duration;
-use windtunnel::error::Error;
-use windtunnel::interrupt;
-use windtunnel::out;
 
 const AFTER: &str = "\
 Compares two policies, two versions of an object, or one policy with two sets of parameters
@@ -79,7 +79,7 @@ impl From<KindArg> for Kind {
 }
 
 impl Args {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<ExitStatus, Error> {
         let specs = [self.a.clone(), self.b.clone()];
         let mut scenarios = self.inputs.scenarios(&find(&specs)?, &SIDES)?;
         if self.no_costs {
@@ -88,7 +88,7 @@ impl Args {
             }
         }
         let Ok(sides) = <[_; 2]>::try_from(scenarios) else {
-            unreachable!("one scenario for each policy");
+            unreachable!("scenarios() returns one scenario for each policy");
         };
         let kinds = match self.only.as_slice() {
             [] => Kind::ALL.to_vec(),
@@ -117,6 +117,6 @@ impl Args {
                 )
             );
         }
-        Ok(ExitCode::from(u8::from(found.first.is_some() || found.failed())))
+        Ok(ExitStatus::from(u8::from(found.first.is_some() || found.failed())))
     }
 }

@@ -2,14 +2,14 @@
 //! Generates documents from the command-line options: reference pages, man pages and shell
 //! completions.
 
+use crate::console::Stdout;
+use crate::error::Error;
+use crate::exit::ExitStatus;
 use clap::{Arg, Args as ClapArgs, Command, CommandFactory};
 use clap_complete::Shell;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use windtunnel::console::Stdout;
-use windtunnel::error::Error;
 
 /// First lines of each reference page.
 const NOTE: &str = "<!-- SPDX-License-Identifier: GPL-2.0-only -->\n\
@@ -27,9 +27,9 @@ pub struct Completions {
 
 impl Completions {
     /// Prints the shell's completion script.
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<ExitStatus, Error> {
         clap_complete::generate(self.shell, &mut super::Command::command(), "windtunnel", &mut Stdout);
-        Ok(ExitCode::SUCCESS)
+        Ok(ExitStatus::SUCCESS)
     }
 }
 
@@ -41,7 +41,7 @@ pub struct Documents {
 
 impl Documents {
     /// Writes a reference page and a man page for each command.
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<ExitStatus, Error> {
         let mut command = super::Command::command();
         command.build();
         let (pages, manuals) = (self.directory.join("commands"), self.directory.join("man"));
@@ -57,7 +57,7 @@ impl Documents {
         // Otherwise there would be man pages of the generated `help` commands.
         let command = super::Command::command().disable_help_subcommand(true);
         clap_mangen::generate_to(command, &manuals).map_err(|error| failed(&manuals, &error))?;
-        Ok(ExitCode::SUCCESS)
+        Ok(ExitStatus::SUCCESS)
     }
 }
 
@@ -90,7 +90,7 @@ fn section(command: &Command, heading: &str, text: &mut String) {
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ");
-    // A String never fails to be written to.
+    // Writing to a String cannot fail.
     let _ = write!(
         text,
         "{heading} {name}\n\n{}.\n\n```text\n{usage}\n```\n",

@@ -3,15 +3,15 @@
 
 use super::live;
 use super::progress::bar;
+use crate::error::Error;
+use crate::exit::ExitStatus;
+use crate::experiment::measure::kinds;
+use crate::experiment::{self, Comparison, Experiment, Options};
+use crate::{console, destination, errln, interrupt, out, outln};
 use clap::{Args as ClapArgs, Subcommand};
 use std::ffi::OsString;
 use std::num::NonZero;
 use std::path::PathBuf;
-use std::process::ExitCode;
-use windtunnel::error::Error;
-use windtunnel::experiment::measure::kinds;
-use windtunnel::experiment::{self, Comparison, Experiment, Options};
-use windtunnel::{console, destination, errln, interrupt, out, outln};
 
 #[derive(Subcommand)]
 pub enum Action {
@@ -61,7 +61,7 @@ pub struct Args {
 }
 
 impl Action {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<ExitStatus, Error> {
         match self {
             Action::List => list()?,
             Action::Show { name } => {
@@ -79,7 +79,7 @@ impl Action {
             }
             Action::Run(args) => return args.run(),
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(ExitStatus::SUCCESS)
     }
 }
 
@@ -97,7 +97,7 @@ fn list() -> Result<(), Error> {
 }
 
 impl Args {
-    fn run(self) -> Result<ExitCode, Error> {
+    fn run(self) -> Result<ExitStatus, Error> {
         if self.live {
             return live::exec(self.study());
         }
@@ -114,6 +114,12 @@ impl Args {
         let experiments = self.experiments()?;
         let updated = experiments.iter().filter(|_| self.update).map(Experiment::measured);
         let updated: Vec<PathBuf> = updated.collect();
+        if let Some(path) = updated.iter().find(|path| shipped::contains(path)) {
+            return Err(
+                Error::new(format!("{}: a built-in experiment cannot be updated", path.display()))
+                    .hint("run the command in the repository, or copy the experiment's directory to ./experiments"),
+            );
+        }
         destination::check(updated.iter().chain(&self.report).map(PathBuf::as_path))?;
         interrupt::listen();
         let surface = console::surface();
@@ -188,7 +194,7 @@ impl Args {
             return Err(last);
         }
         let failed = comparisons.iter().any(|comparison| comparison.failed() > 0);
-        Ok(ExitCode::from(u8::from(failed)))
+        Ok(ExitStatus::from(u8::from(failed)))
     }
 
     /// Returns the arguments with which `windtunnel-live` runs the same experiments on this host.
@@ -246,7 +252,7 @@ mod tests {
             "2",
             "--json",
         ];
-        let args = Command::try_parse_from(words).expect("arguments").args;
+        let args = Command::try_parse_from(words).expect("the arguments are valid").args;
         assert!(args.live);
         assert_eq!(
             args.study(),

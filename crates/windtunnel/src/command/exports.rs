@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Command-line options that write a trace in the format of another tool.
 
+use crate::destination;
+use crate::exports::Exports;
 use clap::Args as ClapArgs;
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
-use windtunnel::destination;
-use windtunnel::exports::Exports;
 
 #[derive(ClapArgs)]
 pub struct ExportArgs {

@@ -2,19 +2,19 @@
 //! Options that all commands which run policies have in common: machine, workload, seed,
 //! parameters.
 
+use crate::duration;
+use crate::error::Error;
+use crate::load;
+use crate::policy::Policy;
+use crate::quote::quote;
+use crate::scenario::Scenario;
+use crate::search;
+use crate::size;
 use bpf::engine::Engine;
 use bpf::memory::DEFAULT_LIMIT;
 use clap::{Args as ClapArgs, ValueEnum};
 use kernel::release::Release;
 use std::path::{Path, PathBuf};
-use trace::escape;
-use windtunnel::duration;
-use windtunnel::error::Error;
-use windtunnel::load;
-use windtunnel::policy::Policy;
-use windtunnel::scenario::Scenario;
-use windtunnel::search;
-use windtunnel::size;
 
 /// Names of the two policies of a comparison, as in `--set A:NAME=VALUE`.
 pub const SIDES: [&str; 2] = ["A", "B"];
@@ -211,24 +211,6 @@ pub fn find(specs: &[String]) -> Result<Vec<Policy>, Error> {
 
 fn paths(folders: &[PathBuf]) -> Vec<&Path> {
     folders.iter().map(PathBuf::as_path).collect()
-}
-
-/// Quotes a word for a shell. Control characters are written in the form `$'\x1b'`, which bash and
-/// zsh decode.
-pub fn quote(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else if escape::line(word) == word {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    } else {
-        let byte = |byte: u8| match byte {
-            b'\'' | b'\\' => format!("\\{}", char::from(byte)),
-            b' '..=b'~' => char::from(byte).to_string(),
-            _ => format!("\\x{byte:02x}"),
-        };
-        format!("$'{}'", word.bytes().map(byte).collect::<String>())
-    }
 }
 
 fn parse_hotplug(spec: &str) -> Result<(u64, u32, bool), Error> {

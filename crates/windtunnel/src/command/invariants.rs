@@ -3,14 +3,14 @@
 
 use super::inputs::{Inputs, find};
 use super::progress::with_progress;
+use crate::console;
+use crate::duration;
+use crate::error::Error;
+use crate::exit::ExitStatus;
+use crate::interrupt;
+use crate::invariants::{self, Bounds};
+use crate::{errln, outln};
 use clap::Args as ClapArgs;
-use std::process::ExitCode;
-use windtunnel::console;
-use windtunnel::duration;
-use windtunnel::error::Error;
-use windtunnel::interrupt;
-use windtunnel::invariants::{self, Bounds};
-use windtunnel::{errln, outln};
 
 const AFTER: &str = "\
 Prints for each invariant whether it holds. For the first violation of each, draws the schedule
@@ -41,7 +41,7 @@ pub struct Args {
 }
 
 impl Args {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<ExitStatus, Error> {
         let bounds = Bounds {
             idle_ns: self.idle,
             starvation_ns: self.starvation,
@@ -78,6 +78,6 @@ impl Args {
             let text = serde_json::to_string_pretty(&reports).map_err(|error| Error::new(error.to_string()))?;
             console::json(&text);
         }
-        Ok(ExitCode::from(u8::from(failed)))
+        Ok(ExitStatus::from(u8::from(failed)))
     }
 }

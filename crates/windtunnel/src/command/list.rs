@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The commands `list` and `show` for policies, machines and workloads, and `machine calibrate`.
 
+use crate::calibrate::calibrate;
+use crate::error::Error;
+use crate::exit::ExitStatus;
+use crate::policy::EEVDF;
+use crate::{console, destination, load, policy, search, workloads};
+use crate::{errln, out};
 use clap::Subcommand;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use windtunnel::calibrate::calibrate;
-use windtunnel::error::Error;
-use windtunnel::policy::EEVDF;
-use windtunnel::{console, destination, load, policy, search, workloads};
-use windtunnel::{errln, out};
 
 #[derive(Subcommand)]
 pub enum Policy {
@@ -50,7 +50,7 @@ pub enum Workload {
 }
 
 impl Policy {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<ExitStatus, Error> {
         match self {
             Policy::List => {
                 let mut rows = vec![(EEVDF.to_owned(), "built in: the kernel's fair class".to_owned())];
@@ -62,12 +62,12 @@ impl Policy {
             }
             Policy::Show { policy } => out!("{}", load::show(&policy::Policy::find(&policy)?)?),
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(ExitStatus::SUCCESS)
     }
 }
 
 impl Machine {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<ExitStatus, Error> {
         let folders = search::folders("machines");
         let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
         match self {
@@ -89,18 +89,18 @@ impl Machine {
             }
             Machine::Show { machine } => out!("{}", machine::show(&machine::define(&machine, &folders)?)),
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(ExitStatus::SUCCESS)
     }
 }
 
 impl Workload {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<ExitStatus, Error> {
         let folders = search::folders("workloads");
         let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
         match self {
             Workload::List => console::styled(&report::fit::list(&workloads::list(&folders), console::surface())),
             Workload::Show { workload } => out!("{}", workloads::show(&workload, &folders)?),
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(ExitStatus::SUCCESS)
     }
 }

@@ -3,11 +3,12 @@
 //!
 //! `windtunnel-live` is a separate program so that the simulator does not depend on libbpf.
 
+use crate::error::Error;
+use crate::exit::ExitStatus;
 use clap::Args as ClapArgs;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode};
-use windtunnel::error::Error;
+use std::process::Command;
 
 const COMMAND: &str = "windtunnel-live";
 
@@ -19,7 +20,7 @@ pub struct Args {
 }
 
 impl Args {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<ExitStatus, Error> {
         exec(self.rest)
     }
 }
@@ -28,7 +29,7 @@ impl Args {
 ///
 /// # Errors
 /// The command cannot be executed, for example because it is not built.
-pub fn exec(arguments: Vec<OsString>) -> Result<ExitCode, Error> {
+pub fn exec(arguments: Vec<OsString>) -> Result<ExitStatus, Error> {
     let this = std::env::current_exe().map_err(|error| Error::new(format!("{COMMAND}: {error}")))?;
     let error = Command::new(this.with_file_name(COMMAND)).args(arguments).exec();
     Err(Error::new(format!("{COMMAND} cannot be started: {error}"))

@@ -16,6 +16,7 @@ mod diff;
 mod documents;
 mod experiment;
 mod exports;
+mod init;
 mod inputs;
 mod invariants;
 mod list;
@@ -24,12 +25,15 @@ mod progress;
 mod report;
 mod run;
 mod suite;
+mod sweep;
 mod top;
 
+use crate::error::Error;
+use crate::exit::ExitStatus;
+use crate::quote::quote;
+use crate::{console, errln, interrupt};
 use clap::{Parser, Subcommand};
-use std::process::ExitCode;
-use windtunnel::errln;
-use windtunnel::error::Error;
+use std::ffi::OsString;
 
 /// A wind tunnel for Linux CPU schedulers: runs sched_ext BPF objects on simulated machines
 #[derive(Parser)]
@@ -59,6 +63,9 @@ enum Action {
     Check(check::Args),
     /// Run a suite: a file of test cases for policies
     Suite(suite::Args),
+    /// Run all combinations of policies, machines, workloads, parameters and seeds, and write one
+    /// table
+    Sweep(sweep::Args),
     /// List the built policies, or describe one
     #[command(subcommand)]
     Policy(list::Policy),
@@ -71,6 +78,9 @@ enum Action {
     /// Repeat published experiments and compare the results with the published ones
     #[command(subcommand)]
     Experiment(experiment::Action),
+    /// Write a starter project: a policy with its headers, a machine, a workload, a Makefile and a
+    /// job for CI
+    Init(init::Args),
     /// Run a policy and a workload on the kernel of this host (`windtunnel live --help`)
     #[command(disable_help_flag = true)]
     Live(live::Args),
@@ -81,8 +91,24 @@ enum Action {
     Docs(documents::Documents),
 }
 
+/// Runs the command with these arguments, of which the first is the name of the program. Returns
+/// the exit status.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    report_panics(&arguments);
+    let done = match console::arguments::<Command>(&arguments) {
+        Ok(command) => command.run().unwrap_or_else(|error| {
+            errln!("windtunnel: {error}");
+            ExitStatus::from(2)
+        }),
+        Err(code) => code,
+    };
+    let interrupted = interrupt::signal().map(|signal| ExitStatus::from(interrupt::status(signal)));
+    console::finish("windtunnel", interrupted.unwrap_or(done))
+}
+
 impl Command {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<ExitStatus, Error> {
         match self.action {
             Action::Run(args) => args.run(),
             Action::Report(args) => args.run(),
@@ -92,10 +118,12 @@ impl Command {
             Action::Top(args) => args.run(),
             Action::Check(args) => args.run(),
             Action::Suite(args) => args.run(),
+            Action::Sweep(args) => args.run(),
             Action::Policy(list) => list.run(),
             Action::Machine(list) => list.run(),
             Action::Workload(list) => list.run(),
             Action::Experiment(action) => action.run(),
+            Action::Init(args) => args.run(),
             Action::Live(args) => args.run(),
             Action::Completions(args) => args.run(),
             Action::Docs(args) => args.run(),
@@ -105,12 +133,12 @@ impl Command {
 
 /// Makes every panic report that it is a bug of the simulator, and print the command that repeats
 /// it.
-pub fn report_panics() {
+fn report_panics(arguments: &[OsString]) {
+    let args = arguments.iter().skip(1);
+    let args: Vec<String> = args.map(|arg| quote(&arg.to_string_lossy())).collect();
     let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         default_hook(panic);
-        let args = std::env::args_os().skip(1);
-        let args: Vec<String> = args.map(|arg| inputs::quote(&arg.to_string_lossy())).collect();
         errln!("windtunnel: this is a bug of the simulator, not of the policy. To repeat it:");
         errln!("  windtunnel {}", args.join(" "));
     }));

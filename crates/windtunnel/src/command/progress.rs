@@ -40,3 +40,14 @@ pub fn bar(name: &str) -> ProgressBar {
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar
 }
+
+/// Returns a progress bar that counts runs, with their rate and the time left.
+pub fn runs_bar(runs: u64) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("[{bar:40}] {pos} of {len} runs, {per_sec}, {eta} left");
+    let bar = ProgressBar::new(runs);
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar
+}

@@ -3,17 +3,17 @@
 
 use super::exports::{ExportArgs, distinct_names};
 use super::progress::with_progress;
+use crate::error::Error;
+use crate::exit::ExitStatus;
+use crate::exports::Exports;
+use crate::traced::{Kind, Traced};
+use crate::{console, destination, duration, errln, interrupt, out, outln, page, search};
 use clap::Args as ClapArgs;
 use machine::MachineSpec;
 use report::{Latency, RunResult, Schedstat, Timehist};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use trace::{Header, Record, Sink, Tee};
-use windtunnel::error::Error;
-use windtunnel::exports::Exports;
-use windtunnel::traced::{Kind, Traced};
-use windtunnel::{console, destination, duration, errln, interrupt, out, outln, page, search};
 
 #[derive(ClapArgs)]
 pub struct Args {
@@ -47,7 +47,7 @@ pub struct Args {
 }
 
 impl Args {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<ExitStatus, Error> {
         let folders = search::folders("machines");
         let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
         let machine = self.machine.as_ref();
@@ -86,7 +86,7 @@ impl Args {
             }
         }
         done.errors.iter().for_each(|error| errln!("windtunnel: {error}"));
-        Ok(ExitCode::from(if done.errors.is_empty() { 0 } else { 2 }))
+        Ok(ExitStatus::from(if done.errors.is_empty() { 0 } else { 2 }))
     }
 
     /// Reads one trace, and writes its files and tables. If a signal interrupts the reading,

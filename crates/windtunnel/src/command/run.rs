@@ -4,16 +4,16 @@
 use super::exports::{ExportArgs, distinct_names, run_path};
 use super::inputs::{Inputs, find};
 use super::progress::with_progress;
+use crate::error::Error;
+use crate::exit::ExitStatus;
+use crate::exports::Exports;
+use crate::policy::Policy;
+use crate::scenario::{DEFAULT_NS, Observer, Outcome, Scenario};
+use crate::{console, destination, duration, errln, interrupt, outln, page};
 use clap::Args as ClapArgs;
 use report::{RunResult, Status};
 use std::path::PathBuf;
-use std::process::ExitCode;
 use trace::{DrawOptions, Tee};
-use windtunnel::error::Error;
-use windtunnel::exports::Exports;
-use windtunnel::policy::Policy;
-use windtunnel::scenario::{DEFAULT_NS, Observer, Outcome, Scenario};
-use windtunnel::{console, destination, duration, errln, interrupt, outln, page};
 
 #[derive(ClapArgs)]
 pub struct Args {
@@ -54,7 +54,7 @@ pub struct Args {
 }
 
 impl Args {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<ExitStatus, Error> {
         let policies = find(&self.policies)?;
         let names = distinct_names(policies.iter().map(Policy::name));
         let mut scenarios = self.inputs.scenarios(&policies, &[])?;
@@ -84,7 +84,7 @@ impl Args {
         self.print(&mut done, left_out);
         done.errors.iter().for_each(|error| errln!("windtunnel: {error}"));
         let failed = done.outcomes.iter().any(|outcome| outcome.result.failed());
-        Ok(ExitCode::from(match done.errors.is_empty() {
+        Ok(ExitStatus::from(match done.errors.is_empty() {
             true => u8::from(failed),
             false => 2,
         }))

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `windtunnel suite` runs a file of test cases on policies and counts which objects pass.
 
+use crate::duration;
+use crate::error::Error;
+use crate::exit::ExitStatus;
+use crate::interrupt;
+use crate::outln;
+use crate::suite::Suite;
 use bpf::engine::Engine;
 use clap::Args as ClapArgs;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::ExitCode;
-use windtunnel::duration;
-use windtunnel::error::Error;
-use windtunnel::interrupt;
-use windtunnel::outln;
-use windtunnel::suite::Suite;
 
 #[derive(ClapArgs)]
 pub struct Args {
@@ -31,7 +31,7 @@ pub struct Args {
 }
 
 impl Args {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<ExitStatus, Error> {
         let suite = Suite::read(&self.suite)?;
         let directory = self.suite.parent().unwrap_or(&self.suite).to_owned();
         let objects = self.objects.unwrap_or(directory);
@@ -83,6 +83,6 @@ impl Args {
         if not_run > 0 {
             outln!("interrupted: {not_run} cases were not run");
         }
-        Ok(ExitCode::from(u8::from(passed < number)))
+        Ok(ExitStatus::from(u8::from(passed < number)))
     }
 }

@@ -211,7 +211,7 @@ mod tests {
 
     fn holds(condition: &str, pairs: &[(f64, f64)]) -> bool {
         let condition = Condition::parse(condition).unwrap_or_else(|error| panic!("{error}"));
-        condition.holds(&Effect::from_pairs(pairs).expect("pairs"))
+        condition.holds(&Effect::from_pairs(pairs).expect("the list of pairs is not empty"))
     }
 
     #[test]

@@ -121,32 +121,33 @@ mod tests {
         // The values differ by a factor of 10 between the seeds, but only by 1 % between the
         // policies. B is larger than A in every pair, although the ranges of A and B overlap.
         let pairs = [(100.0, 101.1), (200.0, 202.0), (1000.0, 1009.0), (500.0, 505.0)];
-        let effect = Effect::from_pairs(&pairs).expect("pairs");
+        let effect = Effect::from_pairs(&pairs).expect("the list of pairs is not empty");
         assert_eq!(effect.conclusion(), Conclusion::More);
         let (low, high) = effect.ratio.ends();
         assert!(low > 1.008 && high < 1.012 && (effect.ratio.value - 1.01).abs() < 1e-3);
         // Without pairs there is no conclusion: the confidence intervals of A and B are much wider
         // than the difference.
-        assert!(effect.a.half_width.expect("four") > 50.0 * effect.difference.value);
+        assert!(effect.a.half_width.expect("four pairs have an interval") > 50.0 * effect.difference.value);
     }
 
     #[test]
     fn doubling_and_halving_cancel() {
-        let effect = Effect::from_pairs(&[(1.0, 2.0), (2.0, 1.0)]).expect("pairs");
+        let effect = Effect::from_pairs(&[(1.0, 2.0), (2.0, 1.0)]).expect("the list of pairs is not empty");
         assert!((effect.ratio.value - 1.0).abs() < 1e-12);
         assert_eq!(effect.conclusion(), Conclusion::Unclear);
     }
 
     #[test]
     fn changes_from_zero_are_judged_by_their_difference() {
-        let equal = Effect::from_pairs(&[(0.0, 0.0), (0.0, 0.0)]).expect("pairs");
+        let equal = Effect::from_pairs(&[(0.0, 0.0), (0.0, 0.0)]).expect("the list of pairs is not empty");
         assert_eq!((equal.conclusion(), equal.ratio.value), (Conclusion::Equal, 1.0));
-        let from_zero = Effect::from_pairs(&[(0.0, 5.0), (0.0, 6.0), (0.0, 5.5)]).expect("pairs");
+        let from_zero =
+            Effect::from_pairs(&[(0.0, 5.0), (0.0, 6.0), (0.0, 5.5)]).expect("the list of pairs is not empty");
         assert_eq!(
             (from_zero.conclusion(), from_zero.ratio.value),
             (Conclusion::More, f64::INFINITY)
         );
-        let one = Effect::from_pairs(&[(2.0, 3.0)]).expect("a pair");
+        let one = Effect::from_pairs(&[(2.0, 3.0)]).expect("the list of pairs is not empty");
         assert_eq!((one.conclusion(), one.ratio.bounds), (Conclusion::OnePair, None));
         assert_eq!(Effect::from_pairs(&[]), None);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The metrics that `compare` compares. They are those figures of a run's result that have a name
-//! for comparisons.
+//! The metrics that `compare` compares. A metric is a figure of a run's result that has a name for
+//! comparisons.
 
 use input::suggest;
 use report::{FIGURES, Figure, RunResult, Unit};
@@ -115,7 +115,7 @@ mod tests {
             ("score", "us/op", 2.5, "2.50 us/op"),
         ];
         for (name, unit, value, text) in cases {
-            let metric = Metric::find(name).expect("a metric");
+            let metric = Metric::find(name).expect("the metric exists");
             assert_eq!(metric.text(value, unit), text);
         }
         assert_eq!(metrics().next(), Metric::find("score").ok());

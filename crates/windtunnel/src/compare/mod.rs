@@ -46,9 +46,9 @@ pub struct Comparison {
     pub score_unit: String,
     pub score_better: Better,
     pub metrics: Vec<Compared>,
-    /// Failures of A's and B's policy, one text for each failed run.
+    /// One text for each failed run of A's policy and of B's policy.
     pub failures: [Vec<String>; 2],
-    /// Runs in which the policy of A or B probably lost tasks, one text for each run.
+    /// One text for each run in which A's or B's policy probably lost tasks.
     pub lost: [Vec<String>; 2],
 }
 
@@ -151,8 +151,8 @@ fn compared(names: [String; 2], seeds: &[u64], results: &[RunResult]) -> Compari
     }
 }
 
-/// Returns a name for each side so that the names differ. Uses the first of these that differs: the
-/// policies' names, their settings, the paths of the objects, the letters A and B.
+/// Returns a name for each side, so that the names differ. The names are the first of these that
+/// differ: the policies' names, their settings, the paths of the objects, the letters A and B.
 pub fn names(sides: &[Scenario; 2]) -> [String; 2] {
     let settings = |side: &Scenario| {
         let other = if std::ptr::eq(side, &raw const sides[0]) {
@@ -224,7 +224,7 @@ mod tests {
             (score["name"].as_str(), score["shown"].as_str()),
             (Some("score"), Some("better"))
         );
-        assert!((score["change_percent"].as_f64().expect("a change") - 12.0).abs() < 0.1);
+        assert!((score["change_percent"].as_f64().expect("the change is a number") - 12.0).abs() < 0.1);
     }
 
     #[test]

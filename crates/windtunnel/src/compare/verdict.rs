@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Writes the verdict of a comparison in a few sentences.
+//! Writes the verdict of a comparison: a few sentences that say which policy is better, and by how
+//! much.
 
 use super::Comparison;
 use super::effect::{Conclusion, Effect};

@@ -25,10 +25,10 @@ use std::collections::BTreeMap;
 use streams::{Kind, Mismatch, Streams};
 use trace::{DrawOptions, Tee};
 
-/// Simulated time in ns by which one run advances before the other one advances, at first.
+/// Initial length of simulated time in ns by which one run advances before the other run advances.
 const PIECE_NS: u64 = 1_000_000;
-/// Approximate number of decisions that one run makes before the other run advances. The simulated
-/// time by which a run advances is adapted to this number.
+/// Approximate number of decisions that one run makes before the other run advances. The length of
+/// simulated time is adapted so that this number is reached.
 const DECISIONS: usize = 20_000;
 /// Number of earlier decisions about the same CPU or task that the report contains.
 const BEFORE: usize = 6;
@@ -38,8 +38,8 @@ const COLUMNS: u64 = 80;
 /// Options of a comparison of decisions.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Kinds of decisions to compare. If one side is eevdf, only the kinds that every scheduler
-    /// makes are compared.
+    /// Kinds of decisions to compare. If one side is eevdf (the fair class, without a policy), only
+    /// the kinds that every scheduling class makes are compared.
     pub kinds: Vec<Kind>,
     /// Length of the drawing around the difference, in ns of simulated time. 0 draws nothing.
     pub window_ns: u64,
@@ -57,8 +57,8 @@ pub struct LocatedDecision {
 pub struct Side {
     /// The decision, or `None` if this side made no matching decision.
     pub decision: Option<LocatedDecision>,
-    /// How the task came to the CPU, if the decision is to run a task: the latest insertion into a
-    /// DSQ or move to another DSQ.
+    /// The latest decision that inserted the task into a DSQ or moved it to another DSQ, if
+    /// `decision` is to run a task. It shows how the task came to the CPU.
     pub came: Option<LocatedDecision>,
     /// State of the machine when the callback that made the decision began.
     pub seen: Snapshot,
@@ -102,11 +102,12 @@ impl Diff {
     }
 }
 
-/// Advances both runs until the first difference is certain. `progress` is called with the
-/// progress, from 0 to 1000.
+/// Advances both runs until the first difference that moves a task to another CPU or runs another
+/// task is found, or until both runs have ended, one run fails or a signal interrupts the
+/// comparison. `progress` is called with the progress, from 0 to 1000.
 ///
 /// # Errors
-/// User errors in a scenario.
+/// A scenario (the inputs and options of a run) contains a user error.
 pub fn run(sides: &[Scenario; 2], options: &Options, progress: &mut dyn FnMut(u64)) -> Result<Diff, Error> {
     let mut kinds = options.kinds.clone();
     if sides.iter().any(|side| side.policy == Policy::Eevdf) {
@@ -151,8 +152,8 @@ pub fn run(sides: &[Scenario; 2], options: &Options, progress: &mut dyn FnMut(u6
         let until = running[0].until().max(running[1].until());
         progress(at.min(until) / (until / 1000).max(1));
     }
-    // A policy that fails ends its run. What the other run decides after that time is not a
-    // difference.
+    // A policy that fails ends its run. Decisions that the other run makes after that time are not
+    // differences.
     let failed = running.iter().filter(|side| side.failed());
     let clocks = match failed.map(Running::clock).min() {
         Some(at) => [at, at],
@@ -161,8 +162,8 @@ pub fn run(sides: &[Scenario; 2], options: &Options, progress: &mut dyn FnMut(u6
     let ended = [running[0].machine.now, running[1].machine.now];
     let failures = [running[0].failure(), running[1].failure()];
     drop(running);
-    // Just before the end of the runs, the other run may merely be late: its matching decision may
-    // come after its end.
+    // Near the end, a decision of one run may have no counterpart yet: the other run is late and
+    // ended before it made this decision.
     let first = first.or_else(|| all.first_at_end(clocks).filter(|_| !interrupted));
     let (same, lag) = all.equal_before(first.as_ref());
     let effect = effect
@@ -192,7 +193,7 @@ fn inspect(sides: &[Scenario; 2], mismatch: &Mismatch, options: &Options) -> Res
     };
     let mut seen = parallel::run(&jobs, None, &|_, _| {}, look)?.into_iter();
     let (Some(a), Some(b)) = (seen.next(), seen.next()) else {
-        unreachable!("two jobs");
+        unreachable!("two jobs have two results");
     };
     Ok(Divergence {
         time: mismatch.time,
@@ -216,8 +217,8 @@ fn side(
     let mut running = scenario.start()?;
     running.machine.decisions.on = true;
     running.machine.decisions.wanted = own.map(|own| own.number);
-    // The latest insertion or move of each task, and the latest decisions about the same CPU or
-    // task.
+    // `came` has the latest insertion or move of each task. `before` has the latest decisions about
+    // the CPU or task of the difference.
     let mut came: BTreeMap<u32, Decision> = BTreeMap::new();
     let mut before: Vec<Decision> = Vec::new();
     let about = own.or(other);

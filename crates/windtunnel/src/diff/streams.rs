@@ -13,14 +13,15 @@
 //! ```
 //!
 //! In each stream, the n-th decision of one run is compared with the n-th decision of the other
-//! run. The earliest decision that has no equal counterpart is the first difference. A decision
-//! also counts as a difference if the other run has not made it long after that time.
+//! run. The earliest decision that has no equal counterpart is the first difference. A counterpart
+//! also counts as missing if the other run has not made it long after the decision.
 
 use kernel::decision::{Decision, DecisionKind};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// A decision counts as missing in the other run if that run has not made it after this time, in
-/// ns. [`LAGS`] times the largest delay between equal decisions is added.
+/// If a run has not made the counterpart of a decision within this time, in ns, the counterpart
+/// counts as missing. [`LAGS`] times the largest delay between equal decisions is added to the
+/// time.
 const PATIENCE_NS: u64 = 20_000_000;
 const LAGS: u64 = 4;
 
@@ -92,9 +93,9 @@ pub struct Streams {
     first: Option<Mismatch>,
     /// Largest difference between the times of equal decisions, in ns.
     lag: u64,
-    /// Time differences between equal decisions. They are kept here as long as an earlier first
-    /// difference may still be found. The keys are the earlier time of the two and the number of
-    /// A's decision.
+    /// Time differences between equal decisions. An entry is kept as long as an earlier first
+    /// difference may still be found. Its key consists of the earlier of the two times and the
+    /// number of A's decision.
     recent: BTreeMap<(u64, u64), u64>,
     /// Number of equal decisions that were removed from `recent`, and their largest time difference
     /// in ns.
@@ -280,9 +281,14 @@ mod tests {
         for decision in [run(0, 11, 0, 1), run(1, 61, 1, 8), run(2, 70, 0, 3)] {
             streams.take(1, &decision);
         }
-        let first = streams.first_at_end(LATER).expect("a mismatch");
+        let first = streams.first_at_end(LATER).expect("the runs differ");
         assert_eq!(first.time, 50);
-        assert_eq!(first.sides.map(|side| side.expect("both").number), [1, 2]);
+        assert_eq!(
+            first
+                .sides
+                .map(|side| side.expect("both runs have the decision").number),
+            [1, 2]
+        );
         assert_eq!(streams.equal_before(Some(&first)), (1, 1));
     }
 
@@ -298,7 +304,7 @@ mod tests {
         streams.take(0, &run(0, 90_000_000, 0, 1));
         let mismatch = streams
             .first_certain([90_000_000, 95_000_000])
-            .expect("no counterpart follows");
+            .expect("the runs differ");
         assert_eq!((mismatch.time, mismatch.sides[0]), (1000, None));
         // The counterpart of a decision just before the end may come after the end.
         let mut streams = Streams::new(&Kind::ALL);

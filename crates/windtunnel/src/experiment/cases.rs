@@ -348,9 +348,9 @@ impl Planner<'_> {
         Ok(true)
     }
 
-    /// Returns the scopes for all combinations of the keys' values, in the order of the columns. If
-    /// `each` contains tables, each combination is repeated once for each of these tables, with the
-    /// values in the table.
+    /// Returns a scope for each combination of the keys' values, in the order of the columns. If
+    /// `each` contains tables, returns a scope for each combination and each table, which also has
+    /// the values in the table.
     fn expand(&self, at: usize, outer: &Scope, keys: &Named, each: &[Named]) -> Result<Vec<Scope>, Error> {
         let columns = self.definition.columns.get_ref();
         let column_index = |name: &str| {
@@ -534,8 +534,7 @@ fn cloned((name, value): (&String, &String)) -> (String, String) {
     (name.clone(), value.clone())
 }
 
-/// Merges two tables. The result has the values of `over`, and those of `under` where `over` has
-/// none.
+/// Merges two tables. A value that both tables have is taken from `over`.
 fn merge(under: &Run, over: &Run) -> Run {
     let named = |under: &Named, over: &Named| -> Named {
         let pairs = under.iter().chain(over);

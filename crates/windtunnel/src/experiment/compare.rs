@@ -68,8 +68,8 @@ pub struct Agreement {
     pub relative: bool,
     /// Number of cells with a published and a measured value.
     pub cells: usize,
-    /// Number of cells whose sign is compared: those of a relative column with a published value of
-    /// at least [`SIGN_FROM_POINTS`].
+    /// Number of cells whose sign is compared. The column must contain relative changes, and the
+    /// published value must be at least [`SIGN_FROM_POINTS`].
     pub signed: usize,
     /// Number of these cells in which the measured value has the same sign as the published one.
     pub right_sign: usize,
@@ -155,8 +155,8 @@ impl Plan {
 }
 
 impl Comparison {
-    /// Returns the comparison with other reference values: the measured values of `other` instead
-    /// of the published ones.
+    /// Returns the comparison with the measured values of `other` as reference values, instead of
+    /// the published values.
     #[must_use]
     pub fn with_reference(mut self, other: &Comparison, reference: &'static str) -> Comparison {
         let cells = self.rows.iter_mut().flat_map(|row| row.cells.iter_mut());
@@ -259,19 +259,20 @@ mod tests {
     #[test]
     fn signs_of_small_effects_do_not_count() {
         let pairs = [(10.0, 5.0), (-10.0, -1.0), (-20.0, 4.0), (2.0, -1.0), (3.0, 0.5)];
-        let found = agreement("gain", true, &pairs).expect("pairs");
+        let found = agreement("gain", true, &pairs).expect("the list of pairs is not empty");
         assert_eq!((found.cells, found.signed, found.right_sign), (5, 4, 3));
         // The differences are 5, 9, 24, 3 and 2.5.
         assert_eq!((found.median_error, found.largest_error), (Some(5.0), Some(24.0)));
         // The published values have the ranks 5 2 1 3 4, the measured ones 5 1.5 4 1.5 3.
         let d: [f64; 5] = [0.0, 0.5, 3.0, 1.5, 1.0];
         let rough = 1.0 - 6.0 * d.iter().map(|d| d * d).sum::<f64>() / 120.0;
-        assert!((found.spearman.expect("five") - rough).abs() < 0.02);
+        assert!((found.spearman.expect("five pairs have a rank correlation") - rough).abs() < 0.02);
     }
 
     #[test]
     fn absolute_columns_are_compared_in_percent_and_have_no_sign() {
-        let found = agreement("time_s", false, &[(10.0, 11.0), (20.0, 19.0), (40.0, 40.0)]).expect("pairs");
+        let found = agreement("time_s", false, &[(10.0, 11.0), (20.0, 19.0), (40.0, 40.0)])
+            .expect("the list of pairs is not empty");
         assert_eq!(
             (found.signed, found.median_error, found.spearman),
             (0, Some(5.0), Some(1.0))

@@ -28,7 +28,8 @@ pub struct Definition {
     pub title: String,
     pub source: String,
     pub question: String,
-    /// How the runs are smaller than those of the source, and why this does not change the effect.
+    /// Text about how the runs are smaller than the published ones, and why this does not change
+    /// the effect.
     pub scale: Option<String>,
     /// Columns of measured.csv. The columns that `values` names, here or in a `[[row]]`, contain
     /// measured values. The other columns identify the row.
@@ -102,7 +103,7 @@ pub struct Row {
     pub keys: Named,
     #[serde(default)]
     pub each: Vec<Named>,
-    /// The row exists only in cases that have these keys.
+    /// The row exists only in cases whose keys have these values.
     #[serde(default)]
     pub when: Named,
     #[serde(default)]

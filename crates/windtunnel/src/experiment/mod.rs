@@ -8,7 +8,8 @@
 //! - `measured.csv`: the measured figures. `experiment run --update` writes this file.
 //! - `README.md`.
 //!
-//! The runs are ordinary scenarios. [`measure`] lists the quantities that can be measured in a run.
+//! The runs are ordinary [scenarios](crate::scenario). [`measure`] lists the quantities that can be
+//! measured in a run.
 
 pub mod cases;
 pub mod compare;
@@ -112,8 +113,8 @@ impl Experiment {
         cases::plan(&self.source, &self.definition, with)
     }
 
-    /// Expands the definition for runs on a real machine. The table `[live]` of the definition
-    /// replaces values of variables, and `with` replaces values of both.
+    /// Expands the definition for runs on a real machine. The values of variables are those of
+    /// `with`, else those of the definition's table `[live]`, else those of its table `[run]`.
     ///
     /// # Errors
     /// As [`Experiment::plan`].

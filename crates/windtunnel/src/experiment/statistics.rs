@@ -85,11 +85,11 @@ mod tests {
 
     #[test]
     fn intervals_follow_students_distribution() {
-        let four = estimate(&[1.0, 2.0, 3.0, 4.0]).expect("values");
+        let four = estimate(&[1.0, 2.0, 3.0, 4.0]).expect("there are values");
         assert_eq!(four.mean, 2.5);
         // The sample deviation s is 1.29099, and the quantile for 3 degrees of freedom is 3.182.
-        assert!((four.half_width.expect("four values") - 3.182 * 1.290_994 / 2.0).abs() < 1e-5);
-        assert_eq!(estimate(&[7.0]).expect("a value").half_width, None);
+        assert!((four.half_width.expect("four values have an interval") - 3.182 * 1.290_994 / 2.0).abs() < 1e-5);
+        assert_eq!(estimate(&[7.0]).expect("there are values").half_width, None);
         assert_eq!(estimate(&[]), None);
         assert!((student(60) - 2.000).abs() < 1e-3 && (student(31) - 2.0395).abs() < 1e-3);
     }
@@ -108,10 +108,11 @@ mod tests {
         let falling: Vec<(f64, f64)> = curve.iter().map(|&(x, y)| (x, -y)).collect();
         assert_eq!(spearman(&falling), Some(-1.0));
         // The order differs in one pair of four: 1 - 6 * 2 / (4 * 15) = 0.8.
-        let swapped = spearman(&[(1.0, 1.0), (2.0, 3.0), (3.0, 2.0), (4.0, 4.0)]).expect("pairs");
+        let swapped =
+            spearman(&[(1.0, 1.0), (2.0, 3.0), (3.0, 2.0), (4.0, 4.0)]).expect("the list of pairs is not empty");
         assert!((swapped - 0.8).abs() < 1e-12);
         // Equal values share their mean rank.
-        let tied = spearman(&[(1.0, 1.0), (1.0, 2.0), (2.0, 3.0)]).expect("pairs");
+        let tied = spearman(&[(1.0, 1.0), (1.0, 2.0), (2.0, 3.0)]).expect("the list of pairs is not empty");
         assert!((tied - 0.866_025).abs() < 1e-5);
         assert_eq!(spearman(&[(1.0, 1.0), (2.0, 1.0), (3.0, 1.0)]), None);
         assert_eq!(spearman(&curve[..2]), None);

@@ -160,11 +160,11 @@ mod tests {
         let good = "[workloads]\nbusy = '{\"tasks\": {\"t\": {\"run\": 100, \"sleep\": 100}}}'\n\
                     [[case]]\nobject = 'a'\nworkload = 'busy'\nsteps = ['load', 'run 1s']\n";
         let read = |text: &str| Suite::parse(&Source::new("x.toml", text));
-        let suite = read(good).expect("a suite");
+        let suite = read(good).expect("the suite is valid");
         assert_eq!(suite.cases[0].workload.tasks.len(), 1);
         assert_eq!(suite.cases[0].steps.len(), 2);
         let notes = "[left_out]\nb = 'no debugfs'\n[[case]]\nweaker = 'shorter'\n";
-        let suite = read(&good.replace("[[case]]\n", notes)).expect("a suite");
+        let suite = read(&good.replace("[[case]]\n", notes)).expect("the suite is valid");
         assert_eq!(suite.left_out, [("b".to_owned(), "no debugfs".to_owned())]);
         assert_eq!(suite.cases[0].weaker.as_deref(), Some("shorter"));
         for (from, to, expected) in [

@@ -156,7 +156,7 @@ impl Running<'_> {
         let refused = match self.open() {
             Err(error) => refusal(error)?,
             Ok(policy) => {
-                let image = self.image.clone().expect("open() sets the image");
+                let image = self.image.clone().expect("open() has set the image");
                 match load::attach(&mut self.machine, &image, policy, &self.profile) {
                     Err(error) => refusal(error)?,
                     Ok(()) => return Err("the object loads".into()),
@@ -171,7 +171,7 @@ impl Running<'_> {
 
     fn load(&mut self) -> Result<(), String> {
         let policy = self.open().map_err(|error| error.to_string())?;
-        let image = self.image.as_ref().expect("open() sets the image");
+        let image = self.image.as_ref().expect("open() has set the image");
         match load::attach(&mut self.machine, image, policy, &self.profile) {
             Ok(()) => Ok(()),
             // The policy ended itself while it was being enabled. In the kernel, loading succeeds

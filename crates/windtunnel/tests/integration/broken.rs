@@ -20,7 +20,7 @@ const LOAD: [&str; 6] = [
 
 fn broken(name: &str, defines: &[&str]) -> String {
     let path = variant(SOURCE, name, defines);
-    path.to_str().expect("a path").to_owned()
+    path.to_str().expect("the path is UTF-8").to_owned()
 }
 
 /// Runs the policy and eevdf under the workload of these tests.
@@ -113,14 +113,15 @@ fn refused_policies_have_no_figures() {
         let cells = row(&ran.stdout, &policy);
         assert!(cells[1..].iter().all(|cell| cell == "-"), "{name}: {cells:?}");
         assert!(ran.stdout.contains("refused"), "{name}: {}", ran.stdout);
-        // The other policy has run. Only that policy has a trace hash.
+        // The other policy has run. Only its results have a trace hash (a hash of the records of a
+        // run).
         assert!(row(&ran.stdout, "eevdf")[1..].iter().any(|cell| cell != "-"));
         assert_eq!(ran.stdout.matches("trace hash").count(), 1, "{name}: {}", ran.stdout);
         let results: Value = {
             let ran = run(&object, &[more, ["--json", "-"].as_slice()].concat());
             serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{name}: {error}: {}", ran.stdout))
         };
-        let result = results[1].as_object().expect("a result");
+        let result = results[1].as_object().expect("the result is a JSON object");
         assert_eq!(result["status"], "refused", "{name}");
         let figures = [
             "simulated_ns",
@@ -167,7 +168,7 @@ fn no_command_shows_figures_of_a_refused_policy() {
     );
     let (status, checked) = json("invariants", &[&object, "--json"]);
     assert_eq!((status, &checked[0]["status"]), (1, &Value::from("refused")));
-    for invariant in checked[0]["invariants"].as_array().expect("invariants") {
+    for invariant in checked[0]["invariants"].as_array().expect("the result has invariants") {
         assert_eq!(invariant["verdict"], "not known", "{checked:#}");
     }
     let ran = windtunnel(&[&["top", object.as_str()], LOAD.as_slice()].concat());
@@ -181,12 +182,12 @@ fn no_command_shows_figures_of_a_refused_policy() {
     let ran = windtunnel(&["check", &object]);
     assert!(ran.status != 0 && (ran.stdout + &ran.stderr).contains(reason));
     let page = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("refused.html");
-    let page = page.to_str().expect("a path");
+    let page = page.to_str().expect("the path is UTF-8");
     assert_eq!(run(&object, &["--html", page]).status, 1);
-    let html = std::fs::read_to_string(page).expect("the page");
+    let html = std::fs::read_to_string(page).expect("the page exists");
     assert!(
         html.contains("refused: ") || html.contains("refused"),
-        "the page says so"
+        "the page does not say that the policy was refused"
     );
 }
 
@@ -197,7 +198,7 @@ fn a_policy_that_ends_early_has_figures_up_to_its_end() {
     assert_eq!(ran.status, 1, "{}", ran.stdout);
     let (_, results) = json("run", &[&object, "--json", "-"]);
     let result = &results[0];
-    let at_ns = result["exit"]["at_ns"].as_u64().expect("a time");
+    let at_ns = result["exit"]["at_ns"].as_u64().expect("the time is a number");
     assert_eq!(
         (&result["status"], result["simulated_ns"].as_u64()),
         (&Value::from("ejected"), Some(at_ns))
@@ -212,7 +213,9 @@ fn a_policy_that_ends_early_has_figures_up_to_its_end() {
         "{compared:#}"
     );
     let (status, checked) = json("invariants", &[&object, "--json", "--idle", "1s"]);
-    let verdict = checked[0]["invariants"][0]["verdict"].as_str().expect("a verdict");
+    let verdict = checked[0]["invariants"][0]["verdict"]
+        .as_str()
+        .expect("the verdict is a text");
     assert!(status == 1 && verdict.starts_with("holds up to "), "{verdict}");
 }
 
@@ -245,7 +248,7 @@ fn a_policy_that_loses_tasks_is_never_the_best() {
         let lost = &results[0]["lost_tasks"];
         let (count, longest) = (lost["count"].as_u64(), lost["longest_ns"].as_u64());
         assert!(count > Some(0) && longest > Some(500_000_000), "{name}: {lost:#}");
-        let kept = lost["kept"].as_str().expect("a place");
+        let kept = lost["kept"].as_str().expect("the result names the queue");
         let expected = match name {
             "drops" => "held by the policy: its last ops.enqueue() inserted it into no DSQ",
             _ => "on DSQ 0x0, 0 of ",
@@ -322,10 +325,10 @@ fn a_policy_without_tasks_or_without_a_profile_causes_a_warning() {
 #[test]
 fn a_profile_cannot_attach_a_missing_program() {
     let profile = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("attach.toml");
-    std::fs::write(&profile, "attach = [\"no_such_program\"]\n").expect("a profile");
+    std::fs::write(&profile, "attach = [\"no_such_program\"]\n").expect("the profile can be written");
     let ran = run(
         &broken("attach", &["TRACING"]),
-        &["--profile", profile.to_str().expect("a path")],
+        &["--profile", profile.to_str().expect("the path is UTF-8")],
     );
     assert_eq!(ran.status, 2);
     for part in ["no_such_program", "broken_sched_switch"] {

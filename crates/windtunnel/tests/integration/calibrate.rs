@@ -7,16 +7,23 @@ use crate::support::windtunnel;
 #[test]
 fn the_written_machine_file_is_valid_and_can_be_simulated() {
     let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("calibrated.toml");
-    let name = file.to_str().expect("a name in UTF-8");
+    let name = file.to_str().expect("the path is UTF-8");
     let ran = windtunnel(&["machine", "calibrate", "-o", name]);
     assert_eq!(ran.status, 0, "{}", ran.stderr);
-    let definition = machine::define(name, &[]).expect("a machine file");
-    let host = machine::load("host", &[]).expect("the host");
+    let definition = machine::define(name, &[]).expect("the machine file is valid");
+    let host = machine::load("host", &[]).expect("the host can be described as a machine");
     assert_eq!(definition.spec.topology.cpus, host.topology.cpus);
     for constant in [
         "bpf_insn",
         "context_switch",
-        "message",
+        "user_lock",
+        "tcp_segment",
+        "channel.pipe",
+        "channel.unix_stream",
+        "channel.unix_datagram",
+        "channel.tcp",
+        "channel.futex",
+        "channel.eventfd",
         "cache_line",
         "lock_handover",
         "reload_memory",
@@ -30,6 +37,9 @@ fn the_written_machine_file_is_valid_and_can_be_simulated() {
         "{}",
         costs.context_switch_ns
     );
+    let channel = &costs.channel;
+    assert!(channel.unix_stream.send_ns > channel.futex.send_ns && channel.pipe.byte_ps > 0);
+    assert!(costs.tcp_segment_ns > channel.tcp.send_ns);
     assert!(costs.reload_memory_ps >= costs.reload_llc_ps);
     let run = [
         "run",

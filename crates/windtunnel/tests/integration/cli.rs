@@ -43,7 +43,7 @@ fn a_run_prints_a_table_hashes_and_the_command_that_repeats_it() {
         .stdout
         .lines()
         .find_map(|line| line.strip_prefix("repeat: windtunnel "))
-        .expect("how to repeat it");
+        .expect("the output contains a command");
     let again = windtunnel(&repeat.split(' ').collect::<Vec<_>>());
     let hashes = |out: &str| {
         out.lines()
@@ -58,7 +58,7 @@ fn a_run_prints_a_table_hashes_and_the_command_that_repeats_it() {
 fn json_has_the_promised_fields() {
     let fifo = path("policies/fifo.bpf.c");
     let found = results(&[&fifo, "--workload", "hackbench:groups=1,loops=5", "--machine", "smp4"]);
-    let one = found[0].as_object().expect("an object");
+    let one = found[0].as_object().expect("the result is a JSON object");
     for field in [
         "policy",
         "machine",
@@ -133,7 +133,7 @@ fn the_watchdog_ends_a_policy_that_loses_tasks_and_the_tasks_run_on() {
     );
     assert!(
         found[0]["busy_percent"].as_f64() > Some(25.0),
-        "tasks go on in the fair class after the exit"
+        "tasks do not run in the fair class after the exit"
     );
 }
 
@@ -329,10 +329,15 @@ fn a_parameter_changes_the_run() {
             "--set",
             set,
         ];
-        results(&args)[0]["context_switches"].as_u64().expect("a number")
+        results(&args)[0]["context_switches"]
+            .as_u64()
+            .expect("the value is a number")
     };
     let (short, long) = (switches("slice_ns=1000000"), switches("slice_ns=100000000"));
-    assert!(short > 20 * long, "{short} and {long}");
+    assert!(
+        short > 20 * long,
+        "{short} switches with a short slice, {long} with a long slice"
+    );
 }
 
 #[test]
@@ -350,8 +355,9 @@ fn a_trace_records_hotplug_and_the_reload_of_a_policy() {
         "400ms",
     ];
     let found = results(&[&args[..], &["--trace", &to, "--hotplug", "2:off@100ms"]].concat());
-    let reader = trace::Reader::new(std::fs::File::open(&trace).expect("the trace")).expect("a trace");
-    let records: Vec<trace::Record> = reader.collect::<Result<_, _>>().expect("whole");
+    let reader = trace::Reader::new(std::fs::File::open(&trace).expect("the trace exists"))
+        .expect("the trace has a valid header");
+    let records: Vec<trace::Record> = reader.collect::<Result<_, _>>().expect("no record is damaged");
     let mut hash = trace::Hash::default();
     trace::Sink::take(&mut hash, &records);
     assert_eq!(found[0]["trace_hash"], hash.to_string());
@@ -362,8 +368,8 @@ fn a_trace_records_hotplug_and_the_reload_of_a_policy() {
     assert_eq!(ran, 0, "a task ran on an offline CPU");
     assert_eq!(loads(&records), [(0, true)]);
     assert!(found[0]["exit"].is_null(), "{}", found[0]["exit"]);
-    // odd has no callbacks for hotplug, so the kernel ends it. It is loaded again after ten ticks
-    // of 10 ms.
+    // The policy odd has no callbacks for hotplug, so the kernel ends it. It is loaded again after
+    // ten ticks of 10 ms.
     let odd = path("crates/windtunnel/tests/policies/odd.bpf.c");
     let args = [
         &[odd.as_str()],
@@ -372,8 +378,9 @@ fn a_trace_records_hotplug_and_the_reload_of_a_policy() {
     ]
     .concat();
     let found = results(&args);
-    let reader = trace::Reader::new(std::fs::File::open(&trace).expect("the trace")).expect("a trace");
-    let records: Vec<trace::Record> = reader.collect::<Result<_, _>>().expect("whole");
+    let reader = trace::Reader::new(std::fs::File::open(&trace).expect("the trace exists"))
+        .expect("the trace has a valid header");
+    let records: Vec<trace::Record> = reader.collect::<Result<_, _>>().expect("no record is damaged");
     assert_eq!(loads(&records), [(0, true), (140, false), (200, true)]);
     assert!(found[0]["exit"].is_null(), "{}", found[0]["exit"]);
 }
@@ -392,7 +399,7 @@ fn a_profile_sets_parameters_and_warns_of_missing_parts() {
     let fifo = path("policies/fifo.bpf.c");
     let run = |name: &str, text: &str| {
         let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.toml"));
-        std::fs::write(&file, text).expect("written");
+        std::fs::write(&file, text).expect("the file can be written");
         let file = file.display().to_string();
         let load = [
             "--machine",
@@ -416,7 +423,7 @@ fn a_profile_sets_parameters_and_warns_of_missing_parts() {
     );
     assert!(
         short.stdout.contains("--profile "),
-        "the command that repeats it: {}",
+        "the command that repeats the run has no --profile: {}",
         short.stdout
     );
     let long = run(

@@ -61,7 +61,7 @@ fn the_json_does_not_depend_on_the_number_of_threads() {
         let more = ["--json", "--threads", threads, "--fail-if", "score < -99%"];
         let ran = windtunnel(&[&["compare", "eevdf", &fifo], &WORKLOAD[..], &more].concat());
         assert_eq!(ran.status, 0, "{}", ran.stderr);
-        serde_json::from_str::<serde_json::Value>(&ran.stdout).expect("JSON")
+        serde_json::from_str::<serde_json::Value>(&ran.stdout).expect("the text is valid JSON")
     };
     let one = json("1");
     assert_eq!(one, json("3"));
@@ -69,7 +69,7 @@ fn the_json_does_not_depend_on_the_number_of_threads() {
     assert_eq!(one["fail_if"][0]["holds"], false);
     let names: Vec<&str> = one["metrics"]
         .as_array()
-        .expect("metrics")
+        .expect("the result has metrics")
         .iter()
         .filter_map(|m| m["name"].as_str())
         .collect();

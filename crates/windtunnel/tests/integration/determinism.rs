@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests that the same inputs give the same trace hash: when a run is repeated, on either engine,
-//! and in debug and release builds. Some hashes must also equal those in the committed file.
+//! Tests that the same inputs give the same trace hash (the hash of the records of a run): in
+//! repeated runs, in the JIT and in the interpreter, and in debug and release builds. Some hashes
+//! must also equal those in the committed file.
 //!
 //! The environment variable WINDTUNNEL is the path of another build of the command, which must give
 //! the same hashes. scripts/test.sh sets it to the release build. The policies are compiled during
@@ -28,9 +29,10 @@ const CASES: &[(&str, &str, &str, &str, &str)] = &[
     ("fifo", "node:2 core:2 pu:2", "pingpong.json", "100ms", "1"),
 ];
 
-/// Number of cases, from the first, whose hashes are committed. They cover several nodes, cores of
-/// two kinds with locks, the fair class, and two machines without SMT. The drawings of schedules.rs
-/// test where tasks run, because their differences can be read.
+/// Number of cases, from the first, whose hashes are committed. These cases cover several nodes,
+/// cores of two kinds with locks, the fair class, and two machines without SMT. Whether tasks run
+/// where they should is tested by the drawings of schedules.rs, because their differences can be
+/// read.
 const COMMITTED: usize = 5;
 
 fn hash(command: &Path, policy: &str, case: &(&str, &str, &str, &str, &str), engine: &str) -> String {
@@ -49,7 +51,7 @@ fn hash(command: &Path, policy: &str, case: &(&str, &str, &str, &str, &str), eng
     ];
     let found = results_from(command, &[&[policy], &args[..]].concat());
     assert!(found[0]["exit"].is_null(), "{case:?}: {}", found[0]["exit"]);
-    found[0]["trace_hash"].as_str().expect("a hash").to_owned()
+    found[0]["trace_hash"].as_str().expect("the hash is a text").to_owned()
 }
 
 #[test]

@@ -29,7 +29,7 @@ use std::process::{Command, Stdio};
 const COLUMNS: u16 = 100;
 /// Languages that a fenced block may have. Commands are only allowed in `console` blocks, so that a
 /// test runs each command or counts it.
-const LANGUAGES: [&str; 7] = ["c", "console", "json", "sql", "text", "toml", "yaml"];
+const LANGUAGES: [&str; 8] = ["c", "console", "json", "python", "sql", "text", "toml", "yaml"];
 /// Reasons that a page may give why no test runs a command.
 const REASONS: [&str; 4] = ["build", "live", "long", "screen"];
 /// Directories of the repository that must exist in the working directory of the commands.
@@ -69,7 +69,7 @@ fn commands_print_what_the_pages_show() {
         let threads: Vec<_> = documents.iter().map(|page| scope.spawn(|| with_output(page))).collect();
         threads
             .into_iter()
-            .map(|thread| thread.join().expect("commands of a page"))
+            .map(|thread| thread.join().expect("a thread that tests a page does not panic"))
             .collect()
     });
     for (page, (text, _)) in documents.iter().zip(&outputs) {
@@ -90,7 +90,7 @@ fn commands_that_no_test_runs_are_listed() {
         for block in page.blocks() {
             assert!(
                 LANGUAGES.contains(&block.language),
-                "{}:{}: the language of a block is one of {LANGUAGES:?}, not '{}'",
+                "{}:{}: the language of a block must be one of {LANGUAGES:?}, not '{}'",
                 page.name,
                 block.line,
                 block.language
@@ -100,7 +100,7 @@ fn commands_that_no_test_runs_are_listed() {
             };
             assert!(
                 REASONS.contains(reason),
-                "{}:{}: a reason is one of {REASONS:?}",
+                "{}:{}: the reason must be one of {REASONS:?}",
                 page.name,
                 block.line
             );
@@ -127,7 +127,7 @@ fn links_resolve() {
             };
             let resolves = target.exists()
                 && (anchor.is_empty()
-                    || Page::read(&target.canonicalize().expect("a path"))
+                    || Page::read(&target.canonicalize().expect("the linked page exists"))
                         .anchors()
                         .contains(anchor));
             if !resolves {
@@ -194,16 +194,16 @@ fn reference_pages_and_man_pages_show_the_options_of_the_command() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("documents/generated");
     let ran = crate::support::windtunnel(&["docs", &directory.display().to_string()]);
     assert_eq!((ran.status, ran.stderr.as_str()), (0, ""));
-    let entries = std::fs::read_dir(directory.join("commands")).expect("reference pages");
-    for entry in entries.map(|entry| entry.expect("a page")) {
-        let text = std::fs::read_to_string(entry.path()).expect("a page");
+    let entries = std::fs::read_dir(directory.join("commands")).expect("the directory of reference pages exists");
+    for entry in entries.map(|entry| entry.expect("the directory can be read")) {
+        let text = std::fs::read_to_string(entry.path()).expect("the page exists");
         golden::check_file(
             "windtunnel",
             &root().join("docs/commands").join(entry.file_name()),
             &text,
         );
     }
-    let manual = std::fs::read_to_string(directory.join("man/windtunnel-run.1")).expect("a man page");
+    let manual = std::fs::read_to_string(directory.join("man/windtunnel-run.1")).expect("the man page exists");
     assert!(
         manual.contains(".TH windtunnel\\-run 1") || manual.contains(".TH windtunnel-run 1"),
         "{manual}"
@@ -213,7 +213,7 @@ fn reference_pages_and_man_pages_show_the_options_of_the_command() {
 
 #[test]
 fn the_picture_shows_what_its_command_prints() {
-    let svg = std::fs::read_to_string(root().join("docs/terminal.svg")).expect("the picture of the README");
+    let svg = std::fs::read_to_string(root().join("docs/terminal.svg")).expect("the picture of the README exists");
     let text = |line: &str| Some(line.strip_suffix("</text>")?.rsplit_once('>')?.1.to_owned());
     let texts: Vec<String> = svg.lines().filter_map(text).collect();
     let command = texts[0].strip_prefix("$ ").expect("the first line is the command");
@@ -261,7 +261,8 @@ fn with_output(page: &Page) -> (String, Vec<String>) {
             Part::Line(_, line) => text += &format!("{line}\n"),
             Part::Block(block) => {
                 if let Some(file) = block.options.get("file") {
-                    std::fs::write(directory.join(file), block.lines.join("\n") + "\n").expect("a file of the page");
+                    std::fs::write(directory.join(file), block.lines.join("\n") + "\n")
+                        .expect("the page's file can be written");
                 }
                 text += &format!("{}\n", block.opening);
                 match is_run(&block) {
@@ -281,11 +282,11 @@ fn directory(page: &Page) -> PathBuf {
     let name = page.name.replace(['/', '.'], "-");
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("documents").join(name);
     if directory.exists() {
-        std::fs::remove_dir_all(&directory).expect("the directory of an earlier test is removed");
+        std::fs::remove_dir_all(&directory).expect("the directory of an earlier test can be removed");
     }
-    std::fs::create_dir_all(&directory).expect("a directory");
+    std::fs::create_dir_all(&directory).expect("the directory can be created");
     for name in DIRECTORIES {
-        std::os::unix::fs::symlink(root().join(name), directory.join(name)).expect("a link");
+        std::os::unix::fs::symlink(root().join(name), directory.join(name)).expect("the link can be created");
     }
     directory
 }
@@ -299,7 +300,7 @@ fn commands<'a>(page: &Page, block: &Block<'a>) -> Vec<(String, Vec<&'a str>)> {
         match (line.strip_prefix("$ "), line.strip_prefix("> ")) {
             (Some(command), _) => commands.push((command.to_owned(), vec![line])),
             (None, Some(more)) if continued => {
-                let (command, lines) = commands.last_mut().expect("a command");
+                let (command, lines) = commands.last_mut().expect("a command precedes the continued line");
                 command.pop();
                 *command += more.trim_start();
                 lines.push(line);
@@ -309,7 +310,7 @@ fn commands<'a>(page: &Page, block: &Block<'a>) -> Vec<(String, Vec<&'a str>)> {
     }
     assert!(
         !commands.is_empty(),
-        "{}:{}: a console block has a command: `$ COMMAND`",
+        "{}:{}: a console block needs a command: `$ COMMAND`",
         page.name,
         block.line
     );
@@ -379,12 +380,12 @@ fn run(command: &str, directory: &Path) -> (i32, String) {
     let (mut ours, theirs) = unsafe {
         let name = std::ptr::null_mut();
         let opened = libc::openpty(&raw mut ours, &raw mut theirs, name, std::ptr::null(), &raw const size);
-        assert_eq!(opened, 0, "a terminal");
+        assert_eq!(opened, 0, "openpty() failed");
         (File::from_raw_fd(ours), File::from_raw_fd(theirs))
     };
     let built = Path::new(env!("CARGO_BIN_EXE_windtunnel"))
         .parent()
-        .expect("a directory");
+        .expect("the path has a parent directory");
     let path = format!("{}:{}", built.display(), std::env::var("PATH").unwrap_or_default());
     let mut shell = Command::new("sh");
     shell.args(["-c", command]).current_dir(directory).env("PATH", path);
@@ -393,7 +394,7 @@ fn run(command: &str, directory: &Path) -> (i32, String) {
     }
     shell.env("TERM", "xterm").env("NO_COLOR", "1").env("LC_ALL", "C.UTF-8");
     shell.stdin(Stdio::null()).stdout(theirs).stderr(Stdio::piped());
-    let mut child = shell.spawn().expect("a shell");
+    let mut child = shell.spawn().expect("the shell starts");
     // Closes this process's copies of the command's descriptors. Reading would otherwise never end.
     drop(shell);
     let mut output = Vec::new();
@@ -405,14 +406,16 @@ fn run(command: &str, directory: &Path) -> (i32, String) {
     child
         .stderr
         .take()
-        .expect("a pipe")
+        .expect("the output is a pipe")
         .read_to_end(&mut output)
-        .expect("standard error");
-    let status = child.wait().expect("an exit status");
-    let text = String::from_utf8(output).expect("text").replace("\r\n", "\n");
+        .expect("standard error can be read");
+    let status = child.wait().expect("the command can be waited for");
+    let text = String::from_utf8(output)
+        .expect("the text is UTF-8")
+        .replace("\r\n", "\n");
     // Removes the path of the repository, because the pages must not depend on it.
     let text = text
         .replace(&format!("{}/", directory.display()), "")
         .replace(&format!("{}/", root().display()), "");
-    (status.code().expect("a status"), text)
+    (status.code().expect("no signal has ended the command"), text)
 }

@@ -13,22 +13,22 @@ fn folder(name: &str, files: &[(&str, &str)]) -> PathBuf {
         .join("experiments")
         .join(name);
     let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::create_dir_all(&folder).expect("the directory can be created");
     for (file, text) in files {
-        std::fs::write(folder.join(file), text).expect("a file");
+        std::fs::write(folder.join(file), text).expect("the file can be written");
     }
     folder
 }
 
 fn run(folder: &std::path::Path, more: &[&str]) -> Ran {
-    let folder = folder.to_str().expect("a path");
+    let folder = folder.to_str().expect("the path is UTF-8");
     windtunnel(&[&["experiment", "run", folder], more].concat())
 }
 
 fn json(folder: &std::path::Path, more: &[&str]) -> serde_json::Value {
     let ran = run(folder, &[more, &["--json"]].concat());
     assert_eq!(ran.status, 0, "{}", ran.stderr);
-    serde_json::from_str(&ran.stdout).expect("JSON")
+    serde_json::from_str(&ran.stdout).expect("the text is valid JSON")
 }
 
 const HEAD: &str = "title = 't'\nsource = 's'\nquestion = 'q'\n";
@@ -62,23 +62,28 @@ fn every_case_is_compared_with_its_baseline() {
         ],
     );
     let found = &json(&folder, &[])[0];
-    let rows = found["rows"].as_array().expect("rows");
+    let rows = found["rows"].as_array().expect("the result has rows");
     let keys: Vec<String> = rows
         .iter()
         .map(|row| format!("{}/{}", row["keys"]["cpus"], row["keys"]["hogs"]))
         .collect();
     assert_eq!(keys, ["\"1\"/\"2\"", "\"1\"/\"4\"", "\"2\"/\"2\"", "\"2\"/\"4\""]);
     let speedup = |row: usize| &rows[row]["values"]["speedup_percent"];
-    let measured = |row: usize| speedup(row)["measured"].as_f64().expect("a number");
+    let measured = |row: usize| speedup(row)["measured"].as_f64().expect("the value is a number");
     assert_eq!((measured(0), measured(1)), (0.0, 0.0));
     assert!((measured(2) - 100.0).abs() < 1.0, "{}", measured(2));
     assert_eq!(speedup(2)["published"], 110.0);
-    assert!((speedup(2)["difference"].as_f64().expect("a number") + 10.0).abs() < 1.0);
+    assert!((speedup(2)["difference"].as_f64().expect("the value is a number") + 10.0).abs() < 1.0);
     // There are 2 CPU counts, 2 numbers of tasks and 2 seeds. The runs on one CPU are also the
     // baseline of the others, so there are 8 runs instead of 16.
     assert_eq!(found["runs"], 8);
-    let agreement = found["agreement"].as_array().expect("columns");
-    let column_agreement = |column: &str| agreement.iter().find(|a| a["column"] == column).expect("a column");
+    let agreement = found["agreement"].as_array().expect("the result has columns");
+    let column_agreement = |column: &str| {
+        agreement
+            .iter()
+            .find(|a| a["column"] == column)
+            .expect("the result has this column")
+    };
     assert_eq!(
         (
             &column_agreement("time_s")["unit"],
@@ -91,7 +96,7 @@ fn every_case_is_compared_with_its_baseline() {
         (&speedups["cells"], &speedups["signed"], &speedups["right_sign"]),
         (&2.into(), &2.into(), &1.into())
     );
-    assert!(found["notes"][0].as_str().expect("a note").contains("2, 8"));
+    assert!(found["notes"][0].as_str().expect("the note is a text").contains("2, 8"));
 }
 
 #[test]
@@ -106,12 +111,12 @@ fn update_writes_measured_csv_and_the_agreement_in_the_readme() {
     let folder = folder("update", &files);
     assert_eq!(run(&folder, &["--update"]).status, 0);
     assert_eq!(run(&folder, &["--update", "--seeds", "1"]).status, 2);
-    let measured = std::fs::read_to_string(folder.join("measured.csv")).expect("measured.csv");
+    let measured = std::fs::read_to_string(folder.join("measured.csv")).expect("measured.csv exists");
     let lines: Vec<&str> = measured.lines().collect();
     assert_eq!(lines[0], "cpus,hogs,time_s,speedup_percent");
     assert!(lines[1].starts_with("1,2,0.004,0"), "{measured}");
     assert_eq!(lines.len(), 5);
-    let text = std::fs::read_to_string(folder.join("README.md")).expect("README.md");
+    let text = std::fs::read_to_string(folder.join("README.md")).expect("README.md exists");
     assert!(
         text.contains("speedup_percent: 1 cells, right sign 1 of 1") && !text.contains("old"),
         "{text}"
@@ -146,11 +151,11 @@ values.minus_mean = { measure = "queue_length", at = "{time_ms}ms", cpu = "{cpu}
 fn rows_can_be_made_for_each_run_time_and_cpu() {
     let folder = folder("series", &[("experiment.toml", &(HEAD.to_owned() + SERIES))]);
     let found = &json(&folder, &[])[0];
-    let rows = found["rows"].as_array().expect("rows");
+    let rows = found["rows"].as_array().expect("the result has rows");
     assert_eq!(rows.len(), 8);
     let row = |row: &serde_json::Value| {
-        let value = |name: &str| row["values"][name]["measured"].as_f64().expect("a number");
-        let key = |name: &str| row["keys"][name].as_str().expect("a key").to_owned();
+        let value = |name: &str| row["values"][name]["measured"].as_f64().expect("the value is a number");
+        let key = |name: &str| row["keys"][name].as_str().expect("the key is a text").to_owned();
         (
             key("run"),
             key("time_ms"),
@@ -167,7 +172,11 @@ fn rows_can_be_made_for_each_run_time_and_cpu() {
 #[test]
 fn an_error_in_a_definition_is_reported_with_its_source_line() {
     let good = HEAD.to_owned() + SPEEDUP;
-    let case = good.lines().position(|line| line == "[[case]]").expect("a case") + 1;
+    let case = good
+        .lines()
+        .position(|line| line == "[[case]]")
+        .expect("the definition has a case")
+        + 1;
     for (name, from, to, message) in [
         ("syntax", "seeds = 2", "seeds = ", "experiment.toml:14:9: not TOML: "),
         (
@@ -305,8 +314,18 @@ fn unknown_experiments_and_variables_are_refused() {
         ran.stderr
     );
     let rows = json(&folder, &["--with", "tasks=5"])[0]["rows"].clone();
-    assert_eq!(rows[0]["values"]["queued"]["measured"].as_f64().expect("a number"), 3.0);
-    assert_eq!(rows[1]["values"]["queued"]["measured"].as_f64().expect("a number"), 2.0);
+    assert_eq!(
+        rows[0]["values"]["queued"]["measured"]
+            .as_f64()
+            .expect("the value is a number"),
+        3.0
+    );
+    assert_eq!(
+        rows[1]["values"]["queued"]["measured"]
+            .as_f64()
+            .expect("the value is a number"),
+        2.0
+    );
 }
 
 /// Tests that every definition of the repository and its published.csv can be read.
@@ -315,7 +334,7 @@ fn the_definitions_of_the_repository_can_be_read() {
     let ran = windtunnel(&["experiment", "list"]);
     assert_eq!(ran.status, 0, "{}", ran.stderr);
     for line in ran.stdout.lines() {
-        let name = line.split_whitespace().next().expect("a name");
+        let name = line.split_whitespace().next().expect("the line begins with a name");
         let shown = windtunnel(&["experiment", "show", name]);
         assert_eq!(shown.status, 0, "{}", shown.stderr);
     }
@@ -343,7 +362,7 @@ fn a_live_plan_has_the_variables_of_its_table_and_no_policy_of_the_definition() 
         .iter()
         .filter(|case| case.run == minute.cases[0].run)
         .count();
-    assert_eq!(same, 2, "Linux and Windows are one run");
+    assert_eq!(same, 2, "the cases for Linux and Windows have the same run");
     let short = plan(&[("seconds".into(), "9".into())]).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(short.cases[0].run.for_ns, Some(9_000_000_000));
     let error = plan(&[("second".into(), "9".into())]).expect_err("no such variable");
@@ -353,7 +372,7 @@ fn a_live_plan_has_the_variables_of_its_table_and_no_policy_of_the_definition() 
 /// Copies an experiment of the repository. The copy uses the policy that this test has compiled.
 fn copy_with_compiled_policy(name: &str, policy: &str) -> PathBuf {
     let path = support::root().join("experiments").join(name).join("experiment.toml");
-    let text = std::fs::read_to_string(path).expect("a definition");
+    let text = std::fs::read_to_string(path).expect("the definition exists");
     let object = support::object(&format!("policies/{policy}.bpf.c"));
     let found = format!("policy = \"{}\"", object.display());
     folder(
@@ -367,13 +386,13 @@ fn copy_with_compiled_policy(name: &str, policy: &str) -> PathBuf {
 
 /// Returns the keys of each row, and the published and the measured value of a column.
 fn rows(found: &serde_json::Value, column: &str) -> Vec<(String, Option<f64>, f64)> {
-    let rows = found[0]["rows"].as_array().expect("rows");
+    let rows = found[0]["rows"].as_array().expect("the result has rows");
     let row = |row: &serde_json::Value| {
         let cell = &row["values"][column];
         (
             row["keys"].to_string(),
             cell["published"].as_f64(),
-            cell["measured"].as_f64().expect("a number"),
+            cell["measured"].as_f64().expect("the value is a number"),
         )
     };
     rows.iter().map(row).collect()
@@ -393,7 +412,7 @@ fn mean_response_times_are_near_theory_with_few_jobs() {
         let theory = theory.unwrap_or(measured);
         assert!(
             (measured / theory - 1.0).abs() < 0.12,
-            "{keys}: {measured} for {theory}"
+            "{keys}: measured {measured}, theory {theory}"
         );
     }
     for (keys, _, off) in rows(&found, "little_percent") {
@@ -414,14 +433,14 @@ fn a_single_server_near_saturation_is_within_one_percent() {
         let theory = theory.unwrap_or(*measured);
         assert!(
             (measured / theory - 1.0).abs() < 0.01,
-            "{keys}: {measured} for {theory}"
+            "{keys}: measured {measured}, theory {theory}"
         );
     }
     let mean = |slice: &str| {
         let row = means
             .iter()
             .find(|(keys, ..)| keys.contains(&format!("\"timeslice_ms\":\"{slice}\"")));
-        row.expect("a row").2
+        row.expect("one row has this timeslice").2
     };
     assert!(mean("10") > mean("5") && mean("5") > mean("1") && mean("1") > mean("0.1"));
 }
@@ -467,7 +486,7 @@ fn an_experiment_that_fails_does_not_keep_others_from_running() {
     let bad = folder("one-bad", &[("experiment.toml", "title = 1")]);
     let late = SPEEDUP.replace("policy = \"eevdf\"", "policy = \"nosuch\"");
     let late = folder("one-late", &[("experiment.toml", &(HEAD.to_owned() + &late))]);
-    let name = |folder: &PathBuf| folder.to_str().expect("a path").to_owned();
+    let name = |folder: &PathBuf| folder.to_str().expect("the path is UTF-8").to_owned();
     let ran = windtunnel(&["experiment", "run", &name(&late), &name(&good)]);
     assert_eq!(ran.status, 2);
     assert!(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests `windtunnel invariants`. It must find a violation at the right time and draw it. The
-//! command that it prints must draw the same.
+//! Tests `windtunnel invariants`. It must find a violation at the right time and draw it. It also
+//! prints a command, which must make the same drawing.
 
 use crate::support::{object, windtunnel};
 
@@ -25,9 +25,9 @@ fn tasks_waiting_beside_idle_cpus_break_work_conservation_and_starvation() {
     let odd = odd();
     let ran = windtunnel(&[&["invariants", &odd], &CROWD[..], &["--starvation", "25ms", "--json"]].concat());
     assert_eq!(ran.status, 1, "{}", ran.stderr);
-    let found: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let found: serde_json::Value = serde_json::from_str(&ran.stdout).expect("the text is valid JSON");
     let result = |name: &str| {
-        let all = found[0]["invariants"].as_array().expect("invariants");
+        let all = found[0]["invariants"].as_array().expect("the result has invariants");
         all.iter().find(|one| one["invariant"] == name).expect(name).clone()
     };
     // The second task waits from the start until the first tick, at 10 ms, while other CPUs idle.
@@ -47,11 +47,11 @@ fn tasks_waiting_beside_idle_cpus_break_work_conservation_and_starvation() {
     assert!((29_500_000..30_500_000).contains(&ns(&starved["first"])), "{starved}");
     assert_eq!(result("affinity")["violations"].as_u64(), Some(0));
     // The printed command must draw the same picture.
-    let command = idle["command"].as_str().expect("a command");
+    let command = idle["command"].as_str().expect("the result has a command");
     let words: Vec<&str> = command.split(' ').skip(1).collect();
     let again = windtunnel(&words);
     assert_eq!(again.status, 0, "{command}: {}", again.stderr);
-    let drawing = idle["drawing"].as_str().expect("a drawing");
+    let drawing = idle["drawing"].as_str().expect("the drawing is a text");
     for picture in [drawing, &again.stdout] {
         let rows: Vec<&str> = picture.lines().filter(|line| line.starts_with("  ")).collect();
         assert!(
@@ -69,7 +69,10 @@ fn tasks_waiting_beside_idle_cpus_break_work_conservation_and_starvation() {
 fn a_policy_that_spreads_tasks_breaks_no_invariant() {
     let ran = windtunnel(&[&["invariants", "eevdf", &odd()], &CROWD[..], &["--idle", "15ms"]].concat());
     assert_eq!(ran.status, 1, "{}{}", ran.stdout, ran.stderr);
-    let (eevdf, odd) = ran.stdout.split_once("\nodd on machine").expect("both");
+    let (eevdf, odd) = ran
+        .stdout
+        .split_once("\nodd on machine")
+        .expect("both policies are in the output");
     assert!(
         !eevdf.contains("BROKEN") && eevdf.matches("holds").count() == 3,
         "{eevdf}"

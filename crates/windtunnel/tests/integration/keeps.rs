@@ -5,6 +5,7 @@
 use crate::support::{object, root, windtunnel};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -12,12 +13,12 @@ use std::time::{Duration, Instant};
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("keeps").join(name);
     let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::create_dir_all(&folder).expect("the directory can be created");
     folder
 }
 
 fn names(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).expect("a folder").flatten();
+    let entries = std::fs::read_dir(folder).expect("the directory exists").flatten();
     let mut names: Vec<String> = entries
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect();
@@ -32,13 +33,23 @@ fn fifo() -> String {
 fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_windtunnel"));
     command.args(args).current_dir(root());
+    // A shell lets its background jobs ignore SIGINT, and a command keeps ignoring such signals.
+    // SAFETY: signal is async-signal-safe.
+    unsafe {
+        command.pre_exec(|| {
+            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+            Ok(())
+        });
+    }
     command
 }
 
 fn start(args: &[&str]) -> Child {
     let mut command = command(args);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().expect("the command")
+    command.spawn().expect("the command starts")
 }
 
 fn send(child: &Child, signal: i32) {
@@ -74,7 +85,7 @@ fn a_path_that_cannot_be_written_fails_before_the_run() {
     let fifo = fifo();
     let folder = folder("unwritable");
     let below = folder.join("file/below");
-    std::fs::write(folder.join("file"), "kept").expect("written");
+    std::fs::write(folder.join("file"), "kept").expect("the file can be written");
     let below = below.display().to_string();
     for option in ["--json", "--trace", "--html", "--details", "--perfetto", "--ftrace"] {
         // The command must fail before the run, because the run would take hours.
@@ -137,14 +148,14 @@ fn a_full_output_does_not_lose_the_other_results() {
             ran.stderr
         );
         assert_eq!(ran.stdout.matches("trace hash").count(), 2, "{option}: {}", ran.stdout);
-        let results = std::fs::read_to_string(&json).expect("the other output");
-        let results: Vec<serde_json::Value> = serde_json::from_str(&results).expect("JSON");
+        let results = std::fs::read_to_string(&json).expect("the other output file exists");
+        let results: Vec<serde_json::Value> = serde_json::from_str(&results).expect("the text is valid JSON");
         assert_eq!(results.len(), 2, "{option}");
-        std::fs::remove_file(&json).expect("removed");
+        std::fs::remove_file(&json).expect("the file can be removed");
     }
     // If standard output is full, the command must not panic, and must still write the file.
-    let full = || File::options().write(true).open("/dev/full").expect("the device");
-    let output = command(&args).stdout(full()).output().expect("the command");
+    let full = || File::options().write(true).open("/dev/full").expect("/dev/full exists");
+    let output = command(&args).stdout(full()).output().expect("the command starts");
     let (_, err) = text(&output);
     assert_eq!(output.status.code(), Some(2), "{err}");
     assert_eq!(
@@ -164,7 +175,7 @@ fn a_full_output_does_not_lose_the_other_results() {
             .stdout(full())
             .stderr(full())
             .output()
-            .expect("the command");
+            .expect("the command starts");
         assert_eq!(output.status.code(), Some(2), "{args:?}");
     }
 }
@@ -190,8 +201,8 @@ fn every_command_handles_a_full_or_closed_output() {
         ["workload", "show", "hackbench"].into(),
     ];
     for args in commands {
-        let full = File::options().write(true).open("/dev/full").expect("the device");
-        let output = command(&args).stdout(full).output().expect("the command");
+        let full = File::options().write(true).open("/dev/full").expect("/dev/full exists");
+        let output = command(&args).stdout(full).output().expect("the command starts");
         let (_, err) = text(&output);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {err}");
         assert!(
@@ -200,9 +211,9 @@ fn every_command_handles_a_full_or_closed_output() {
         );
         // If the reader has closed the pipe, the command ends like a program that SIGPIPE kills,
         // and prints nothing.
-        let (reader, writer) = std::io::pipe().expect("a pipe");
+        let (reader, writer) = std::io::pipe().expect("a pipe can be created");
         drop(reader);
-        let output = command(&args).stdout(writer).output().expect("the command");
+        let output = command(&args).stdout(writer).output().expect("the command starts");
         let (_, err) = text(&output);
         let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
         assert_eq!(
@@ -217,7 +228,7 @@ fn every_command_handles_a_full_or_closed_output() {
 #[test]
 fn a_closed_pipe_does_not_lose_the_json_file() {
     let json = folder("pipe").join("out.json");
-    let (reader, writer) = std::io::pipe().expect("a pipe");
+    let (reader, writer) = std::io::pipe().expect("a pipe can be created");
     drop(reader);
     let args = [
         "run",
@@ -225,10 +236,10 @@ fn a_closed_pipe_does_not_lose_the_json_file() {
         "--for",
         "20ms",
         "--json",
-        json.to_str().expect("a path"),
+        json.to_str().expect("the path is UTF-8"),
     ];
-    command(&args).stdout(writer).status().expect("the command");
-    let results = std::fs::read_to_string(&json).expect("the file");
+    command(&args).stdout(writer).status().expect("the command starts");
+    let results = std::fs::read_to_string(&json).expect("the file exists");
     assert!(serde_json::from_str::<Vec<serde_json::Value>>(&results).is_ok_and(|results| results.len() == 1));
 }
 
@@ -245,7 +256,7 @@ fn an_interrupted_run_keeps_the_results_of_finished_policies() {
             "--workload",
             "hackbench:groups=2,loops=100000",
             "--for",
-            "4s",
+            "12s",
         ];
         let outputs = [
             "--json",
@@ -263,7 +274,7 @@ fn an_interrupted_run_keeps_the_results_of_finished_policies() {
             first.exists() && names(&folder).iter().any(|name| name.starts_with(".out.fifo"))
         });
         send(&child, signal);
-        let output = child.wait_with_output().expect("the command");
+        let output = child.wait_with_output().expect("the command can be waited for");
         let (out, err) = text(&output);
         assert_eq!(output.status.code(), Some(status), "{out}{err}");
         assert!(out.contains("| interrupted "), "{out}");
@@ -272,9 +283,9 @@ fn an_interrupted_run_keeps_the_results_of_finished_policies() {
             "{out}"
         );
         assert_eq!(out.matches("trace hash").count(), 1, "{out}");
-        assert!(!out.contains('*'), "nothing is best of one: {out}");
-        let results = std::fs::read_to_string(&json).expect("results");
-        let results: Vec<report::RunResult> = serde_json::from_str(&results).expect("JSON");
+        assert!(!out.contains('*'), "a single result is marked as the best: {out}");
+        let results = std::fs::read_to_string(&json).expect("the results were written");
+        let results: Vec<report::RunResult> = serde_json::from_str(&results).expect("the text is valid JSON");
         assert_eq!(
             (results.len(), results[0].policy.as_str(), results[0].interrupted),
             (1, "eevdf", false)
@@ -284,7 +295,7 @@ fn an_interrupted_run_keeps_the_results_of_finished_policies() {
             names(&folder),
             ["out.eevdf.perfetto", "out.eevdf.wtt", "out.html", "out.json"]
         );
-        let report = windtunnel(&["report", first.to_str().expect("a path")]);
+        let report = windtunnel(&["report", first.to_str().expect("the path is UTF-8")]);
         assert_eq!(report.status, 0, "{}", report.stderr);
     }
 }
@@ -294,7 +305,7 @@ fn a_second_signal_ends_the_command_at_once_without_leftover_files() {
     let folder = folder("twice");
     let trace = folder.join("out.wtt");
     let args = [
-        &["run", "eevdf", "--trace", trace.to_str().expect("a path")][..],
+        &["run", "eevdf", "--trace", trace.to_str().expect("the path is UTF-8")][..],
         &ENDLESS,
     ]
     .concat();
@@ -303,7 +314,7 @@ fn a_second_signal_ends_the_command_at_once_without_leftover_files() {
     // The command receives both signals before it checks for the first one.
     send(&child, libc::SIGTERM);
     send(&child, libc::SIGINT);
-    let output = child.wait_with_output().expect("the command");
+    let output = child.wait_with_output().expect("the command can be waited for");
     let status = output.status.code();
     assert!(
         status == Some(130) || status == Some(143),
@@ -325,7 +336,7 @@ fn an_ignored_signal_stays_ignored() {
         "--for",
         "300ms",
         "--trace",
-        trace.to_str().expect("a path"),
+        trace.to_str().expect("the path is UTF-8"),
     ];
     let line = format!(
         "trap '' INT; exec {} {}",
@@ -334,10 +345,10 @@ fn an_ignored_signal_stays_ignored() {
     );
     let mut shell = Command::new("sh");
     shell.args(["-c", &line]).current_dir(root()).stdout(Stdio::null());
-    let mut child = shell.spawn().expect("a shell");
+    let mut child = shell.spawn().expect("the shell starts");
     wait_for("temporary file", || !names(&folder).is_empty());
     send(&child, libc::SIGINT);
-    assert_eq!(child.wait().expect("a status").code(), Some(0));
+    assert_eq!(child.wait().expect("the command can be waited for").code(), Some(0));
     assert_eq!(names(&folder), ["out.wtt"]);
 }
 
@@ -356,7 +367,7 @@ fn an_interrupted_comparison_reports_the_finished_pairs() {
     let child = start(&args);
     std::thread::sleep(Duration::from_secs(4));
     send(&child, libc::SIGINT);
-    let output = child.wait_with_output().expect("the command");
+    let output = child.wait_with_output().expect("the command can be waited for");
     let (out, err) = text(&output);
     assert_eq!(output.status.code(), Some(130), "{out}{err}");
     assert!(out.contains(" of 100000 pairs of runs are complete"), "{out}{err}");
@@ -373,7 +384,7 @@ fn other_commands_report_how_far_they_came() {
         let child = start(args);
         std::thread::sleep(Duration::from_secs(2));
         send(&child, libc::SIGINT);
-        let output = child.wait_with_output().expect("the command");
+        let output = child.wait_with_output().expect("the command can be waited for");
         let (out, err) = text(&output);
         assert_eq!(output.status.code(), Some(130), "{args:?}: {out}{err}");
         (out, err)
@@ -401,18 +412,18 @@ fn other_commands_report_how_far_they_came() {
 #[test]
 fn lines_are_printed_before_the_reader_closes_the_pipe() {
     let mut child = start(&[&["top", "eevdf"][..], &ENDLESS].concat());
-    let mut lines = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut lines = BufReader::new(child.stdout.take().expect("the output is a pipe"));
     let mut first = String::new();
-    lines.read_line(&mut first).expect("a line");
+    lines.read_line(&mut first).expect("a line can be read");
     drop(lines);
     let mut err = String::new();
     child
         .stderr
         .take()
-        .expect("a pipe")
+        .expect("the output is a pipe")
         .read_to_string(&mut err)
-        .expect("text");
-    let status = child.wait().expect("a status");
+        .expect("the text is UTF-8");
+    let status = child.wait().expect("the command can be waited for");
     assert!(first.contains("busiest"), "{first}");
     assert_eq!(
         std::os::unix::process::ExitStatusExt::signal(&status),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests that the sanitizer finds the violation in each policy of `negative/`. Each of these
-//! policies breaks one rule deliberately.
+//! Tests that the sanitizer (`--check`) finds the violation in each policy of `negative/`. Each of
+//! these policies breaks one rule deliberately.
 //!
 //! The header comment of a policy says how its run must end with the sanitizer and without it. The
 //! difference shows what only `--check` finds. With `--check`, the exit record must name the source
@@ -24,7 +24,7 @@ struct Header {
 }
 
 fn header(name: &str) -> Header {
-    let source = std::fs::read_to_string(root().join(FOLDER).join(name)).expect("a source");
+    let source = std::fs::read_to_string(root().join(FOLDER).join(name)).expect("the source exists");
     let field = |field: &str| {
         let prefix = format!(" * {field}: ");
         let line = source.lines().find_map(|line| line.strip_prefix(&prefix));
@@ -46,7 +46,7 @@ fn header(name: &str) -> Header {
 
 fn run(name: &str, more: &[&str]) -> Value {
     let object = object(&format!("{FOLDER}/{name}"));
-    let object = object.to_str().expect("a path");
+    let object = object.to_str().expect("the path is UTF-8");
     let mut results = results(&[&[object, "--for", "600ms"], more].concat());
     results.remove(0)
 }
@@ -90,11 +90,13 @@ fn caught(header: &Header) -> Result<(), String> {
 
 #[test]
 fn each_broken_policy_is_caught_by_the_check_in_its_header() {
-    let entries = std::fs::read_dir(root().join(FOLDER)).expect("the folder").flatten();
-    let names = entries.map(|entry| entry.file_name().into_string().expect("a name"));
+    let entries = std::fs::read_dir(root().join(FOLDER))
+        .expect("the directory exists")
+        .flatten();
+    let names = entries.map(|entry| entry.file_name().into_string().expect("the file name is UTF-8"));
     let mut names: Vec<String> = names.filter(|name| name.ends_with(".bpf.c")).collect();
     names.sort();
-    assert!(names.len() >= 30, "{} policies", names.len());
+    assert!(names.len() >= 30, "there are only {} policies", names.len());
     let failed: Vec<String> = names.iter().filter_map(|name| caught(&header(name)).err()).collect();
     assert!(failed.is_empty(), "{}", failed.join("\n\n"));
 }
@@ -102,7 +104,13 @@ fn each_broken_policy_is_caught_by_the_check_in_its_header() {
 #[test]
 fn a_finding_ends_the_run_with_status_1_and_a_sanitizer_report() {
     let object = object(&format!("{FOLDER}/use_after_release.bpf.c"));
-    let ran = support::windtunnel(&["run", object.to_str().expect("a path"), "--for", "600ms", "--check"]);
+    let ran = support::windtunnel(&[
+        "run",
+        object.to_str().expect("the path is UTF-8"),
+        "--for",
+        "600ms",
+        "--check",
+    ]);
     assert_eq!(ran.status, 1, "{}", ran.stderr);
     for part in [
         "sanitizer: ops.running(): use-after-release: load of 4 bytes at 0x",
@@ -121,7 +129,7 @@ fn the_sanitizer_does_not_change_the_schedules_of_the_policies() {
     for policy in support::policies() {
         let object = object(&format!("policies/{policy}.bpf.c"));
         let run = |more: &[&str]| {
-            let args = [&[object.to_str().expect("a path"), "--for", "60ms"], more].concat();
+            let args = [&[object.to_str().expect("the path is UTF-8"), "--for", "60ms"], more].concat();
             results(&args).remove(0)
         };
         let plain = run(&[]);

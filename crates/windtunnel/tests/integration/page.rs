@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::create_dir_all(&folder).expect("the directory can be created");
     folder
 }
 
@@ -49,7 +49,7 @@ fn a_run_and_its_trace_give_the_same_page() {
     let [eevdf, vtime] = ["t.eevdf.wtt", "t.vtime.wtt"].map(|name| text(&folder.join(name)));
     let ran = windtunnel(&["report", &eevdf, &vtime, "-o", &text(&read)]);
     assert_eq!(ran.status, 0, "{}", ran.stderr);
-    let [direct, read] = [&direct, &read].map(|path| std::fs::read_to_string(path).expect("a page"));
+    let [direct, read] = [&direct, &read].map(|path| std::fs::read_to_string(path).expect("the page exists"));
     for page in [&direct, &read] {
         for expected in [
             "8 CPUs, 2 LLCs, 2 nodes",
@@ -72,5 +72,5 @@ fn a_missing_trace_is_refused() {
     assert_eq!(ran.status, 2);
     assert!(ran.stderr.contains("none.wtt"), "{}", ran.stderr);
     let ran = windtunnel(&["report", &missing, "--timeslice", "3ms"]);
-    assert_eq!(ran.status, 2, "a time slice is for a page alone");
+    assert_eq!(ran.status, 2, "--timeslice is accepted without a page");
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of dss and dss25, the default schedulers of Linux 2.4 and 2.5.2-pre. Each task has a
-//! number of ticks (its quantum). When all runnable tasks have spent theirs, the quanta are
-//! recalculated. `goodness` determines which task runs next. The tests also check on which CPU a
-//! woken task is placed. A hog is a task that computes without pauses.
+//! number of ticks (its quantum). When all runnable tasks have spent their ticks, the quanta are
+//! recalculated. The scheduler compares tasks by a figure called goodness. The tests also check on
+//! which CPU a woken task is placed. A hog is a task that computes without pauses.
 
 use crate::support::policy::*;
 use workload::{Action, Disturbance, Op, Policy};
@@ -115,7 +115,7 @@ fn a_sleeper_gathers_almost_twice_its_ticks() {
         .stints()
         .into_iter()
         .find(|s| s.comm == "sleeper" && s.from > 2000 * MS);
-    let after = after.expect("it wakes");
+    let after = after.expect("the sleeper runs after its sleep");
     // The sleeper preempts the hog at once, and has 11 ticks.
     near(after.from, 3001 * MS, MS);
     near(length(&after), 110 * MS, 6 * MS);
@@ -163,7 +163,7 @@ fn fork_halves_the_remaining_ticks_and_exit_returns_them() {
         ran.stints()
             .into_iter()
             .find(|s| s.comm == comm && length(s) > 5 * MS)
-            .expect("it runs")
+            .expect("the task has run")
     };
     let parent = first(child(hog()).add("parent", vec![fork.clone(), run(500 * MS)]), "parent");
     near(length(&parent), 30 * MS, 6 * MS);
@@ -301,7 +301,7 @@ fn dss25_examining_a_task_reads_two_cache_lines() {
         (parent_and_child.0 - first.0) * 100 / (parent_and_child.1 - first.1)
     };
     let (one, two) = (lines_percent("dss"), lines_percent("dss25"));
-    assert!(one > 50, "most reads miss the cache: {one} %");
+    assert!(one > 50, "only {one} % of the reads miss the cache");
     near(two, 2 * one, one / 4);
 }
 
@@ -327,7 +327,7 @@ fn dss25_sleep_outweighs_nice() {
             .iter()
             .rev()
             .find(|stint| stint.comm == "sleeper")
-            .expect("it runs");
+            .expect("the task has run");
         woken.from - 3010 * MS
     };
     near(waited("dss25"), 40 * MS, MS);

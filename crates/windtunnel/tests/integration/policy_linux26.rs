@@ -124,7 +124,7 @@ fn credit_is_worth_five_levels_either_way() {
             let stint = stints.iter().find(|stint| stint.pid == 2 && stint.to > at)?;
             Some(stint.from.saturating_sub(at))
         });
-        waits.max().expect("a wake-up")
+        waits.max().expect("the task has been woken")
     };
     assert_eq!(late(0), 0);
     assert_eq!(late(9), 0);
@@ -210,7 +210,8 @@ fn a_synchronous_wake_up_does_not_preempt_the_waker() {
 #[test]
 fn interactive_tasks_stay_active_until_the_expired_ones_starve() {
     let run = |settings: &[(&str, u64)]| {
-        let ops = forever(vec![run(20 * MS), sleep(10 * MS)]);
+        // The tasks do not go to sleep at a tick, which would always count for them.
+        let ops = forever(vec![run(20_500 * US), sleep(10 * MS)]);
         // When the other tasks start, the hogs have spent their credit. One hog waits in the
         // expired array.
         let tasks = Tasks::default()
@@ -269,8 +270,8 @@ fn balancing_intervals_double_while_the_load_is_balanced() {
             .for_ms(10_000)
             .counter("nr_balanced")
     };
-    // On two CPUs, the intervals are 64 ms, then 128 ms, and from then on 256 ms. With each of the
-    // other settings, the interval is always the same: 64 ms or 16 ms.
+    // With the default settings, the intervals on two CPUs are 64 ms, then 128 ms, and from then on
+    // 256 ms. With each of the two other settings, all intervals are equal: 64 ms or 16 ms.
     assert!(balanced(&[]).abs_diff(80) <= 6, "{}", balanced(&[]));
     assert!(balanced(&[("max_interval_ns", MS)]).abs_diff(312) <= 10);
     assert!(balanced(&[("max_interval_ns", MS), ("busy_factor", 16)]).abs_diff(1250) <= 40);
@@ -428,8 +429,7 @@ fn tasks_count_as_interactive_longer_on_a_cpu_with_more_tasks() {
 
 #[test]
 fn a_busy_cpu_that_idles_for_a_moment_pulls_nothing() {
-    // On average over the ticks, this CPU nearly always has one task, and the other CPU always has
-    // two.
+    // Averaged over the ticks, CPU 1 nearly always has one task, and CPU 0 always has two tasks.
     let pulls = |task: Vec<Op>| {
         let tasks = Tasks::default()
             .add_many(2, "far", &hog())
@@ -582,7 +582,7 @@ fn decisions_do_not_depend_on_the_number_of_tasks() {
     for ((few_mean, few_max), (many_mean, many_max)) in insns(10).into_iter().zip(insns(1000)) {
         assert!(
             many_mean <= few_mean * 5 / 4 + 20 && many_max <= few_max * 2 + 20,
-            "mean {few_mean} and {many_mean}, most {few_max} and {many_max}"
+            "instructions with few and with many tasks: mean {few_mean}, {many_mean}; maximum {few_max}, {many_max}"
         );
     }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of the mechanisms of o1, the O(1) scheduler of January 2002. Tasks that have used up their
-//! timeslice wait in the expired array. When the active array is empty, the arrays swap. A hog is a
-//! task that computes without pauses.
+//! timeslice wait in the expired array. When the active array is empty, the arrays swap. The level
+//! of a task is its nice value, plus a penalty if the task demanded more than its fair share of the
+//! last seconds. A hog is a task that computes without pauses.
 
 use crate::support::policy::*;
 use kernel::ext::Op as Callback;
@@ -37,7 +38,7 @@ fn expired_tasks_wait_for_the_arrays_to_swap() {
             .iter()
             .filter(|stint| stint.comm == comm)
             .nth(1)
-            .expect("a stint");
+            .expect("the task has run twice");
         assert!((stint.to - stint.from).abs_diff(ms * MS) <= 2 * MS, "{stint:?}");
     }
     let (swaps, expired) = (ran.counter("nr_swaps"), ran.counter("nr_expired"));
@@ -77,7 +78,7 @@ fn decisions_do_not_depend_on_the_number_of_tasks() {
         assert!(few.machine.ext.called[callback as usize].count > 20 || callback == Callback::SelectCpu);
         assert!(
             many_mean <= few_mean * 5 / 4 + 20 && many_max <= few_max * 2 + 20,
-            "{callback:?}: mean {few_mean} and {many_mean}, most {few_max} and {many_max}"
+            "{callback:?}: instructions with few and with many tasks: mean {few_mean}, {many_mean}; maximum {few_max}, {many_max}"
         );
     }
 }
@@ -111,7 +112,7 @@ fn wait_beside_hogs(hogs: u32, set: &[(&str, u64)], waker: i32) -> u64 {
         let stint = stints.iter().find(|stint| stint.pid == hogs + 1 && stint.to > at)?;
         Some(stint.from.saturating_sub(at))
     });
-    waits.max().expect("a wake-up")
+    waits.max().expect("the task has been woken")
 }
 
 /// Returns a program that repeats running and sleeping. The loop starts at the program's second
@@ -155,8 +156,8 @@ fn cpu_use_long_ago_is_forgotten() {
         let ran = Run::new("o1").tasks(tasks).set("ring_period_ns", 100 * MS).for_ms(3000);
         ran.counter("nr_penalised")
     };
-    // In one case, the remembered periods have passed when the task wakes up. In the other case,
-    // they have not.
+    // The policy remembers the CPU use of the last periods. After a sleep of 800 ms, all periods in
+    // which the task computed have passed. After a sleep of 100 ms, they have not.
     assert!(ran(100) > ran(800), "{} {}", ran(100), ran(800));
 }
 
@@ -351,7 +352,10 @@ fn yielding_scales_with_cpus() {
         switches
     };
     let (two, eight) = (switches(2), switches(8));
-    assert!(eight.abs_diff(4 * two) < two / 4, "{two} and {eight}");
+    assert!(
+        eight.abs_diff(4 * two) < two / 4,
+        "{two} switches on two CPUs, {eight} on eight"
+    );
 }
 
 #[test]

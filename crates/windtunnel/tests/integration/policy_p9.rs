@@ -130,7 +130,8 @@ fn a_higher_level_comes_first() {
 
 #[test]
 fn no_cpu_idles_while_a_process_waits() {
-    let nap = forever(vec![run(700 * US), sleep(300 * US)]);
+    // A period that is no multiple of the tick's, because the ticks of all CPUs coincide.
+    let nap = forever(vec![run(700 * US), sleep(330 * US)]);
     let ran = Run::new("p9")
         .set("quantum_ns", MS)
         .set("move_ns", 0)

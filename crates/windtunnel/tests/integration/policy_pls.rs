@@ -75,7 +75,7 @@ fn a_choice_stops_where_no_lower_level_can_win() {
         ran.counter("nr_examined") / ran.stints().len() as u64
     };
     let (dss, pls) = (examined("dss"), examined("pls"));
-    assert!(dss > 90 && pls < 6, "dss {dss}, pls {pls}");
+    assert!(dss > 90 && pls < 6, "examined tasks: dss {dss}, pls {pls}");
 }
 
 #[test]
@@ -91,8 +91,8 @@ fn a_recalculation_sorts_the_queue_again() {
 
 #[test]
 fn with_many_levels_pls_executes_fewer_instructions_than_dss() {
-    // Tasks of all nice values arrive and sleep. Returns the mean number of instructions of a
-    // decision which task runs next.
+    // Tasks of all nice values arrive and sleep. `insns` returns the mean number of instructions
+    // that ops.dispatch() executes, which chooses the next task.
     let insns = |policy: &str, spread: bool| {
         let cycle = forever(vec![run(MS), sleep(3 * MS)]);
         let tasks = (0..60).fold(Tasks::default(), |tasks, i| {
@@ -104,12 +104,12 @@ fn with_many_levels_pls_executes_fewer_instructions_than_dss() {
         });
         let ran = Run::new(policy).machine(free(4)).tasks(tasks).for_ms(1000);
         let dispatch = kernel::ext::ops::NAMES.iter().position(|name| *name == "dispatch");
-        let called = &ran.machine.ext.called[dispatch.expect("a callback")];
+        let called = &ran.machine.ext.called[dispatch.expect("the kernel calls ops.dispatch")];
         called.insns / called.count
     };
     let (dss, pls) = (insns("dss", true), insns("pls", true));
-    assert!(pls * 2 < dss, "spread: dss {dss}, pls {pls}");
+    assert!(pls * 2 < dss, "instructions with many levels: dss {dss}, pls {pls}");
     // If all tasks have the same level, pls must examine all of them, as dss does.
     let (dss, pls) = (insns("dss", false), insns("pls", false));
-    assert!(pls < dss * 3, "alike: dss {dss}, pls {pls}");
+    assert!(pls < dss * 3, "instructions with one level: dss {dss}, pls {pls}");
 }

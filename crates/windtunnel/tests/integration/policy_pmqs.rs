@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of mqs and pmqs. Both have a queue for each CPU, and choose tasks by their goodness, a
 //! figure of Linux 2.4. Each task has a counter of remaining ticks (its quantum). When all runnable
-//! tasks of a queue have used up theirs, all counters are recalculated. pmqs divides the CPUs into
-//! pools. A hog is a task that computes without pauses. The tests also check where tasks are placed
-//! at wake-up and exec, and the load balancers.
+//! tasks of a queue have used up their ticks, all counters are recalculated. pmqs divides the CPUs
+//! into pools. The tests also check where tasks are placed at wake-up and exec, and the load
+//! balancers. A hog is a task that computes without pauses.
 
 use crate::support::policy::*;
 use std::collections::BTreeSet;
@@ -64,7 +64,7 @@ fn each_queue_is_scheduled_as_by_dss() {
             .stints()
             .into_iter()
             .find(|s| s.comm == "sleeper" && s.from > 2000 * MS);
-        let after = after.expect("it wakes");
+        let after = after.expect("the sleeper runs after its sleep");
         near(after.from, 3001 * MS, MS);
         assert!(after.to - after.from >= 104 * MS, "{after:?}");
     }
@@ -200,7 +200,7 @@ fn without_an_idle_cpu_the_lowest_task_of_the_pool_is_preempted() {
         let ran = run.tasks(tasks).for_ms(600);
         assert!(ran.counter("nr_preempted") > 0);
         let stints = ran.stints();
-        let woken = stints.iter().rfind(|s| s.comm == "woken").expect("it ran");
+        let woken = stints.iter().rfind(|s| s.comm == "woken").expect("the task has run");
         near(woken.from, 501 * MS, MS);
         woken.cpu
     };
@@ -216,7 +216,7 @@ fn a_choice_examines_its_own_queue_and_one_number_of_each_other_queue() {
         ran.counter("nr_examined") / ran.stints().len() as u64
     };
     let (dss, mqs) = (examined("dss"), examined("mqs"));
-    assert!(dss >= 70 && mqs <= 30, "dss {dss}, mqs {mqs}");
+    assert!(dss >= 70 && mqs <= 30, "examined tasks: dss {dss}, mqs {mqs}");
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn exec_moves_a_task_to_the_shortest_queue() {
             stints.iter().rfind(|s| s.comm == comm).map(|s| s.cpu)
         });
         let mut on = [0; 3];
-        last.for_each(|cpu| on[cpu.expect("it ran") as usize] += 1);
+        last.for_each(|cpu| on[cpu.expect("the task has run") as usize] += 1);
         (ran.counter("nr_placed"), on)
     };
     assert_eq!(placed(0), (0, [6, 0, 0]));
@@ -478,7 +478,7 @@ fn a_wake_up_that_finds_the_lowest_locked_preempts_the_next_lowest() {
     let ran = (0..40)
         .map(|i| waking_after(i * 100))
         .find(|ran| ran.counter("nr_busy") > 0);
-    let ran = ran.expect("two looks that meet");
+    let ran = ran.expect("two CPUs examine a queue at the same time in one of the runs");
     let stints = ran.stints().into_iter();
     let woken = stints.filter(|s| s.comm == "woken" && s.from > 400 * MS);
     let woken: BTreeSet<u32> = woken.inspect(|s| near(s.from, 501 * MS, MS)).map(|s| s.cpu).collect();

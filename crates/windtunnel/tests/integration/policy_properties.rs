@@ -112,10 +112,10 @@ fn check_no_task_is_lost(case: &Case, ran: &Observed) {
             _ => {}
         }
     }
-    assert!(alive.is_empty(), "never ended: {alive:?}");
+    assert!(alive.is_empty(), "these tasks have not exited: {alive:?}");
     for (number, task) in case.tasks.iter().enumerate() {
         let used = ran.cpu_ns(&name(number));
-        assert!(used >= task.work(), "{} used {used} ns", name(number));
+        assert!(used >= task.work(), "{} used only {used} ns", name(number));
     }
 }
 
@@ -160,7 +160,7 @@ fn check_affinity(case: &Case, ran: &Observed) {
             }
             Event::Hotplug { online: now } => online[record.cpu as usize] = *now,
             Event::Phase { pid, .. } => {
-                let task_cpus = allowed.get_mut(pid).expect("a task of the case");
+                let task_cpus = allowed.get_mut(pid).expect("the task belongs to the case");
                 task_cpus.at += 1;
                 task_cpus.broken = false;
             }
@@ -184,7 +184,7 @@ fn check_affinity(case: &Case, ran: &Observed) {
             let mask = task_cpus.masks[task_cpus.at];
             assert!(
                 task_cpus.allows(case, cpu),
-                "pid {pid} on CPU {cpu}, of {mask:#b}, at {time}"
+                "pid {pid} on CPU {cpu}, which its mask {mask:#b} excludes, at {time}"
             );
         }
     }
@@ -239,13 +239,13 @@ fn no_task_is_sent_to_an_offline_cpu() {
             let used = ran.cpu_ns_between(&name(number), 4000 * MS, 8000 * MS);
             assert!(
                 !fair || used >= 400 * MS,
-                "{policy}: {} used {used} ns of the last 4 s",
+                "{policy}: {} used only {used} ns of the last 4 s",
                 name(number)
             );
         }
         assert_eq!(
             ran.machine.ext.stats.dispatch_local_dsq_offline, 0,
-            "{policy}: sent there"
+            "{policy}: tasks were sent to the offline CPU"
         );
     }
 }
@@ -253,7 +253,11 @@ fn no_task_is_sent_to_an_offline_cpu() {
 #[test]
 fn a_run_can_be_repeated() {
     for_all(2, cases(2), |policy, case| {
-        assert_eq!(hash(&case.run(policy)), hash(&case.run(policy)), "the same run twice");
+        assert_eq!(
+            hash(&case.run(policy)),
+            hash(&case.run(policy)),
+            "two equal runs have different hashes"
+        );
     });
 }
 

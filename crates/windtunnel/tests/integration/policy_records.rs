@@ -16,7 +16,7 @@ use workload::Workload;
 
 #[test]
 fn policy_records_are_complete() {
-    std::env::set_current_dir(support::root()).expect("the repository");
+    std::env::set_current_dir(support::root()).expect("the repository's directory exists");
     let mut missing = Vec::new();
     let (names, records) = (support::policies(), records());
     for name in records.keys().filter(|name| !names.contains(name)) {
@@ -39,8 +39,8 @@ fn policy_records_are_complete() {
 }
 
 fn read(name: &str) -> Object {
-    let bytes = std::fs::read(support::object(&source(name))).expect("an object");
-    Object::parse(&bytes, name).expect("a BPF object")
+    let bytes = std::fs::read(support::object(&source(name))).expect("the object file exists");
+    Object::parse(&bytes, name).expect("the object can be parsed")
 }
 
 fn source(name: &str) -> String {
@@ -79,12 +79,13 @@ fn header_lacks(name: &str) -> Vec<String> {
 /// Returns a message if the policy has no hotplug callbacks. Without them, the kernel ends the
 /// policy at each hotplug event.
 fn ops_lack(name: &str, object: &Object) -> Option<String> {
-    let machine = Machine::new(free(1), Workload::default(), 1).expect("a machine");
+    let machine = Machine::new(free(1), Workload::default(), 1).expect("the machine can run the workload");
     let mut object = object.clone();
-    let profile = profiles::find(name).expect("a profile that can be read");
+    let profile = profiles::find(name).expect("the profile can be read");
     let applied = profile.apply(&mut object, profile::Properties::new(&machine.spec, &machine.release));
-    applied.expect("the profile fits");
-    let (image, _) = kernel::load::open(&machine, &object, &profile, Engine::default()).expect("it links");
+    applied.expect("the profile matches the object");
+    let (image, _) =
+        kernel::load::open(&machine, &object, &profile, Engine::default()).expect("the object can be linked");
     let defined = |callback: &str| image.struct_ops.iter().any(|ops| ops.programs.contains_key(callback));
     (!defined("cpu_online") || !defined("cpu_offline")).then(|| {
         format!(
@@ -139,19 +140,28 @@ fn policy_table(names: &[String]) -> String {
 /// sentence of the header's comment, and the policies that include the header.
 fn header_table(names: &[String]) -> String {
     let mut users: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for entry in std::fs::read_dir("policies/include").expect("headers").flatten() {
-        users.insert(entry.file_name().into_string().expect("a name"), Vec::new());
+    for entry in std::fs::read_dir("policies/include")
+        .expect("policies/include exists")
+        .flatten()
+    {
+        users.insert(
+            entry.file_name().into_string().expect("the file name is UTF-8"),
+            Vec::new(),
+        );
     }
     for name in names {
         let mut included = BTreeSet::new();
         include(Path::new(&source(name)), &mut included);
         for header in included {
-            users.get_mut(&header).expect("a header").push(name);
+            users
+                .get_mut(&header)
+                .expect("the header is in policies/include")
+                .push(name);
         }
     }
     let mut table = "| header | what | used by |\n|---|---|---|\n".to_owned();
     for (header, users) in users {
-        let text = std::fs::read_to_string(Path::new("policies/include").join(&header)).expect("a header");
+        let text = std::fs::read_to_string(Path::new("policies/include").join(&header)).expect("the header exists");
         let comment = text.split("/*\n").nth(1).unwrap_or_default();
         let comment = comment.lines().map(|line| line.trim_start_matches([' ', '*']));
         let comment = comment.take_while(|line| !line.is_empty() && *line != "/");

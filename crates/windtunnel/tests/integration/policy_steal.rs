@@ -80,16 +80,31 @@ fn machines_with_many_nodes_do_not_steal() {
 #[test]
 fn the_search_for_a_victim_starts_after_the_own_cpu() {
     let ran = crowd(free(4), &[(0, 2), (3, 2)], 1).for_ms(50);
-    assert!(first_on(&ran, 1).expect("it stole").0.starts_with("hog3"));
+    assert!(
+        first_on(&ran, 1)
+            .expect("a hog has run on the CPU")
+            .0
+            .starts_with("hog3")
+    );
     let ran = crowd(free(4), &[(0, 2), (2, 2)], 3).for_ms(50);
-    assert!(first_on(&ran, 3).expect("it stole").0.starts_with("hog0"));
+    assert!(
+        first_on(&ran, 3)
+            .expect("a hog has run on the CPU")
+            .0
+            .starts_with("hog0")
+    );
 }
 
 #[test]
 fn siblings_of_the_own_core_are_victims_first() {
     let run = crowd(free(4), &[(0, 2), (2, 2)], 3);
     let ran = run.set("core_of[3]", 2).for_ms(50);
-    assert!(first_on(&ran, 3).expect("it stole").0.starts_with("hog2"));
+    assert!(
+        first_on(&ran, 3)
+            .expect("a hog has run on the CPU")
+            .0
+            .starts_with("hog2")
+    );
 }
 
 #[test]
@@ -128,7 +143,7 @@ fn the_bitmap_follows_the_overloaded_state() {
 fn idle_balancing_precedes_stealing() {
     let ran = crowd(free(2), &[(0, 3)], 1).set("idle_balance", 2).for_ms(15);
     assert_eq!((ran.counter("nr_pulled"), ran.counter("nr_stolen")), (1, 0));
-    assert_eq!(first_on(&ran, 1).expect("one was pulled").1, 10 * MS);
+    assert_eq!(first_on(&ran, 1).expect("a hog has run on the CPU").1, 10 * MS);
     // Tasks are also pulled from CPUs of other LLCs.
     let ran = crowd(grouped(4, 2), &[(0, 3)], 2).set("idle_balance", 1).for_ms(50);
     assert!(ran.counter("nr_pulled") >= 1);
@@ -174,7 +189,7 @@ fn periodic_balancing_continues() {
         .tasks(tasks)
         .for_ms(100);
     assert_eq!(ran.counter("nr_balanced"), 2);
-    assert!(first_on(&ran, 1).expect("one was moved").1 <= 16 * MS + US);
+    assert!(first_on(&ran, 1).expect("a hog has run on the CPU").1 <= 16 * MS + US);
 }
 
 #[test]
@@ -262,7 +277,11 @@ fn a_task_woken_by_a_message_goes_to_the_wakers_cpu_if_that_has_no_other_task() 
             .set("balance_ns", NEVER)
             .for_ms(100);
         let stints = ran.stints();
-        stints.iter().rfind(|stint| stint.comm == "woken").expect("it ran").cpu
+        stints
+            .iter()
+            .rfind(|stint| stint.comm == "woken")
+            .expect("the task has run")
+            .cpu
     };
     assert_eq!(woken_on(Op::Send { channel: 0, bytes: 100 }, Op::Recv(0)), 0);
     assert_eq!(woken_on(Op::Resume(1), Op::Suspend(1)), 1);

@@ -31,7 +31,7 @@ fn a_task_is_pushed_to_an_idle_neighbour_at_the_next_check() {
         .stints()
         .into_iter()
         .find(|stint| stint.cpu == 1 && stint.comm != "blocker");
-    let from = pushed.expect("one was pushed").from;
+    let from = pushed.expect("a hog has run on CPU 1").from;
     assert!((10 * MS..=10_500 * US).contains(&from), "{from}");
     assert_eq!(ran.counter("nr_pushed_idle"), 1);
     assert_eq!(ran.counter("nr_pushed_load"), 0);
@@ -45,7 +45,7 @@ fn the_period_of_checks_can_change() {
         .stints()
         .into_iter()
         .find(|stint| stint.cpu == 1 && stint.comm != "blocker");
-    let from = pushed.expect("one was pushed").from;
+    let from = pushed.expect("a hog has run on CPU 1").from;
     assert!((45 * MS..=46 * MS).contains(&from), "{from}");
 }
 
@@ -134,7 +134,8 @@ fn a_task_is_pushed_to_a_neighbour_with_lower_load() {
 
 #[test]
 fn an_idle_cpu_never_takes_tasks_from_others() {
-    // Two hogs are on CPU 0. No check happens during the run, so the other CPUs stay idle.
+    // Two hogs are on CPU 0. Tasks are pushed only at checks. No check happens during the run, so
+    // the other CPUs stay idle.
     let run = two_on_one_cpu([10 * MS, 10 * MS, 10 * MS]).set("check_period_ns", 1_000_000_000_u64);
     let ran = run.for_ms(300);
     assert!(ran.machine.rqs[1].time.idle_ns > 280 * MS);

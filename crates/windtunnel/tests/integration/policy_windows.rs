@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of windows, a policy with strict levels. A wake-up boosts a thread by some levels, which
-//! depend on the cause of the wake-up, and the boost decays. Threads that starve are raised. The
-//! tests also check where threads are placed, and which task an idle CPU takes. A hog is a task
-//! that computes without pauses.
+//! depend on the cause of the wake-up, and the boost decays. Threads that starve are raised. Each
+//! thread has an ideal processor, the CPU on which it prefers to run. The tests also check where
+//! threads are placed, and which task an idle CPU takes. A hog is a task that computes without
+//! pauses.
 
 use crate::support::policy::*;
 use std::collections::BTreeSet;
@@ -299,7 +300,7 @@ fn a_cpu_that_goes_idle_takes_from_the_busiest() {
         .stints()
         .into_iter()
         .find(|stint| stint.cpu == 2 && stint.comm != "blocker");
-    assert_eq!(next.expect("it took one").comm, "on1");
+    assert_eq!(next.expect("a hog has run on CPU 2").comm, "on1");
     assert!(ran.counter("nr_taken") >= 1);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests the replay of recordings. Another scheduler may change when tasks run, but not how long
-//! they compute.
+//! Tests the replay of recordings (traces of real machines) as workloads. Another scheduler may
+//! change when tasks run, but not how long they compute.
 
 use crate::support::policy::{Run, generated};
 use crate::support::{results, root, windtunnel};
@@ -45,7 +45,7 @@ fn replay(workload: &Workload, policy: Option<&str>, cpus: u32) -> Vec<Record> {
         let run = Run::new(policy).machine(machine).workload(workload.clone());
         return run.for_ms(60_000).records;
     }
-    let mut machine = Machine::new(machine, workload.clone(), 1).expect("a machine");
+    let mut machine = Machine::new(machine, workload.clone(), 1).expect("the machine can run the workload");
     let mut records = Vec::new();
     assert_eq!(machine.run(60_000_000_000, &mut records), Ended::AllExited);
     records
@@ -67,8 +67,12 @@ fn by_name(records: &[Record]) -> BTreeMap<String, Vec<u64>> {
 
 #[test]
 fn each_thread_computes_as_long_as_recorded_under_any_scheduler() {
-    let text = std::fs::read_to_string(root().join(RECORDING)).expect("the recording");
-    let recorded = by_name(&trace::recording::read(&text).expect("a recording").records);
+    let text = std::fs::read_to_string(root().join(RECORDING)).expect("the recording exists");
+    let recorded = by_name(
+        &trace::recording::read(&text)
+            .expect("the recording can be read")
+            .records,
+    );
     // The expected times were computed by hand. The listener runs for 100 us, 100 us and 1000 us.
     assert_eq!(recorded["listener"], [1_200_000]);
     assert_eq!(recorded["worker 1"], [200_000 + 207_000]);
@@ -90,12 +94,17 @@ fn each_thread_computes_as_long_as_recorded_under_any_scheduler() {
 #[test]
 fn fewer_cpus_make_a_replay_longer() {
     let workload = generated(&root().join(RECORDING).display().to_string());
-    let end = |cpus| replay(&workload, Some("fifo"), cpus).last().expect("records").time;
+    let end = |cpus| {
+        replay(&workload, Some("fifo"), cpus)
+            .last()
+            .expect("the run has records")
+            .time
+    };
     // The recording on two CPUs took 2.11 ms, including the time in which the kernel woke tasks.
     // The tasks computed for 4.4 ms together.
     let (one, two) = (end(1), end(2));
     assert!((1_900_000..2_300_000).contains(&two), "{two}");
-    assert!(one > two + 1_000_000, "{one} and {two}");
+    assert!(one > two + 1_000_000, "{one} ns on one CPU, {two} ns on two");
 }
 
 #[test]
@@ -105,10 +114,11 @@ fn a_simulated_trace_is_replayed_with_the_same_work() {
         "hackbench:groups=1,loops=3",
         "mkbench:builds=1,jobs=3,files=6",
     ] {
-        let mut machine = Machine::new(MachineSpec::smp(3), generated(spec), 7).expect("a machine");
+        let mut machine =
+            Machine::new(MachineSpec::smp(3), generated(spec), 7).expect("the machine can run the workload");
         let mut first = Vec::new();
         machine.run(100_000_000, &mut first);
-        let workload = workload::replay::from_records(&first, "own").expect("a workload");
+        let workload = workload::replay::from_records(&first, "own").expect("the records describe a workload");
         let again = replay(&workload, Some("vtime"), 2);
         assert_eq!(by_name(&again), by_name(&first), "{spec}");
     }

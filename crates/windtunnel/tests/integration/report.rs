@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of `windtunnel report` on trace files and recordings.
+//! Tests of `windtunnel report` on trace files of simulated runs and on recordings of real
+//! machines.
 
 use crate::support::{object, windtunnel};
 use std::path::{Path, PathBuf};
@@ -44,7 +45,9 @@ fn report(args: &[&str]) -> String {
 #[test]
 fn a_report_prints_the_table_that_the_run_printed() {
     let (path, printed) = traced("percpu", "table.wtt");
-    let (table, _) = printed.split_once("repeat:").expect("how to repeat it");
+    let (table, _) = printed
+        .split_once("repeat:")
+        .expect("the output contains the command that repeats the run");
     assert_eq!(report(&[&path]), table);
 }
 
@@ -61,8 +64,8 @@ fn recordings_of_real_machines_can_be_reported() {
 fn invalid_traces_are_refused() {
     let cut = file("cut.wtt");
     let (path, _) = traced("eevdf", "whole.wtt");
-    let bytes = std::fs::read(path).expect("the trace");
-    std::fs::write(&cut, &bytes[..bytes.len() / 2]).expect("a trace");
+    let bytes = std::fs::read(path).expect("the trace exists");
+    std::fs::write(&cut, &bytes[..bytes.len() / 2]).expect("the file can be written");
     let cut = cut.display().to_string();
     for (args, part) in [
         (["report", "Cargo.toml"].as_slice(), "expected an event"),
@@ -108,11 +111,11 @@ fn a_run_and_a_report_export_the_same_files() {
     report(&[&trace, "--perfetto", &report_files[0], "--ftrace", &report_files[1]]);
     for (run, report) in run_files.iter().zip(&report_files) {
         let (run, report) = (
-            std::fs::read(run).expect("a file"),
-            std::fs::read(report).expect("a file"),
+            std::fs::read(run).expect("the file exists"),
+            std::fs::read(report).expect("the file exists"),
         );
         assert!(run.len() > 10_000);
-        assert!(run == report, "the run's and the report's differ");
+        assert!(run == report, "the files of the run and the report differ");
     }
     // The ftrace text is also a recording. A report on it must have the same number of switches.
     let switches = |table: &str| {
@@ -125,7 +128,7 @@ fn a_run_and_a_report_export_the_same_files() {
     assert!(switches(&text).is_some());
     assert_eq!(switches(&text), switches(&report(&[&trace])));
     // The names of tracks and slices are contained in the file as text.
-    let perfetto = std::fs::read(&run_files[0]).expect("a file");
+    let perfetto = std::fs::read(&run_files[0]).expect("the file exists");
     for name in ["enqueue", "dispatch", "wait: rq", "local "] {
         let is_there = perfetto.windows(name.len()).any(|part| part == name.as_bytes());
         assert!(is_there, "no '{name}' in the trace");
@@ -156,19 +159,22 @@ fn the_tables_of_perf_and_the_kernel_agree() {
     let total = latency
         .lines()
         .find_map(|line| line.strip_prefix("  TOTAL:"))
-        .expect("the total");
+        .expect("the table has a total");
     let total: f64 = total
         .split_whitespace()
         .nth(1)
         .and_then(|ms| ms.parse().ok())
-        .expect("ms");
+        .expect("the total is a number of ms");
     let field = |line: &str, n: usize| line.split(' ').nth(n).and_then(|field| field.parse::<u64>().ok());
     let ran: u64 = schedstat
         .lines()
         .filter(|line| line.starts_with("cpu"))
         .filter_map(|line| field(line, 7))
         .sum();
-    assert!((ran as f64 / 1e6 - total).abs() < 0.5, "{ran} ns and {total} ms");
+    assert!(
+        (ran as f64 / 1e6 - total).abs() < 0.5,
+        "CPU time: {ran} ns and {total} ms"
+    );
     let slices: u64 = schedstat
         .lines()
         .filter(|line| line.starts_with("cpu"))
@@ -184,16 +190,18 @@ fn the_tables_of_perf_and_the_kernel_agree() {
     );
 }
 
-/// Tests that the detail records of a trace do not contradict each other.
+/// Tests that the detail records of a trace do not contradict each other. Detail records describe
+/// what happens inside one scheduling decision, such as callbacks and lock waits.
 #[test]
 fn details_are_consistent() {
     use std::collections::{BTreeMap, BTreeSet};
     use trace::Event;
     let (path, _) = traced("steal", "details.wtt");
-    let reader = trace::Reader::new(std::fs::File::open(path).expect("the trace")).expect("a trace");
+    let reader =
+        trace::Reader::new(std::fs::File::open(path).expect("the trace exists")).expect("the trace has a valid header");
     let (mut lengths, mut named, mut busy) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
     let (mut callbacks, mut waits) = (0, 0);
-    for record in reader.map(|record| record.expect("whole")) {
+    for record in reader.map(|record| record.expect("no record is damaged")) {
         match record.event {
             Event::DsqLength { dsq, nr } => {
                 let before: u32 = lengths.insert(dsq, nr).unwrap_or(0);
@@ -201,14 +209,18 @@ fn details_are_consistent() {
             }
             Event::LockName { lock, .. } => assert!(named.insert(lock), "lock {lock} is named twice"),
             Event::LockWait { lock, ns, .. } => {
-                assert!(named.contains(&lock) && ns > 0, "lock {lock}");
+                assert!(named.contains(&lock) && ns > 0, "lock {lock} has no name or no wait");
                 waits += 1;
             }
             // The callbacks of a CPU are recorded in the order in which they end.
             Event::Callback { after, ns, insns, .. } => {
                 let end = record.time + u64::from(after) + u64::from(ns);
                 let before = busy.insert(record.cpu, end).unwrap_or(0);
-                assert!(end >= before, "CPU {} ends at {end} after {before}", record.cpu);
+                assert!(
+                    end >= before,
+                    "CPU {}: a callback ends at {end}, before the previous one at {before}",
+                    record.cpu
+                );
                 assert!(ns > 0 && insns > 0);
                 callbacks += 1;
             }

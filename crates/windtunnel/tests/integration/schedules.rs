@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compares drawings of schedules with golden files. A drawing shows which task runs on which CPU,
-//! so a change of the schedule appears as a readable difference.
+//! Compares drawings of schedules with committed files. A drawing shows which task runs on which
+//! CPU, so a change of the schedule appears as a readable difference.
 
 use crate::support::{object, windtunnel};
 
@@ -46,7 +46,7 @@ fn schedules_match_the_golden_drawings() {
             "eevdf" => "eevdf".to_owned(),
             name => object(&format!("policies/{name}.bpf.c")).display().to_string(),
         };
-        let to = window.split_once('-').expect("a window").1;
+        let to = window.split_once('-').expect("the window has the form FROM-TO").1;
         let ran = windtunnel(&[
             "run",
             &policy,

@@ -10,14 +10,21 @@ fn case(name: &str, steps: &str) -> (i32, String) {
 }
 
 fn case_with(source: &str, name: &str, steps: &str) -> (i32, String) {
-    let policy = source.rsplit('/').next().expect("a name").trim_end_matches(".bpf.c");
-    let objects = object(source).parent().expect("a folder").to_owned();
+    let policy = source
+        .rsplit('/')
+        .next()
+        .expect("the path has a last component")
+        .trim_end_matches(".bpf.c");
+    let objects = object(source)
+        .parent()
+        .expect("the path has a parent directory")
+        .to_owned();
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.toml"));
     let text = format!(
         "[workloads]\nbusy = '''{{ \"tasks\" : {{ \"busy\" : {{ \"instance\" : 6, \"run\" : 900, \"sleep\" : 300 }} }} }}'''\n\
          [[case]]\nobject = '{policy}'\nabout = 'first come'\nworkload = 'busy'\nsteps = [{steps}]\n"
     );
-    std::fs::write(&file, text).expect("written");
+    std::fs::write(&file, text).expect("the file can be written");
     let ran = windtunnel(&[
         "suite",
         &file.display().to_string(),

@@ -14,7 +14,7 @@ fn run<'a>(fifo: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("terminal").join(name);
     let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::create_dir_all(&folder).expect("the directory can be created");
     folder
 }
 
@@ -101,7 +101,7 @@ fn colours_follow_the_terminal() {
         assert_eq!(status, 0);
         assert!(
             without_colours(&text).contains('*'),
-            "the best is marked in any case: {text}"
+            "the best value has no mark: {text}"
         );
         text.contains('\x1b')
     };
@@ -112,7 +112,7 @@ fn colours_follow_the_terminal() {
     let (status, text) = on_terminal(120, &[], &["run", &wild, "-m", "up", "-w", "closed:n=2", "--for", "1s"]);
     assert!(
         status == 1 && text.contains("\x1b[38;5;9m wild"),
-        "failed is red: {text:?}"
+        "the failed policy is not red: {text:?}"
     );
 }
 
@@ -132,7 +132,7 @@ fn hostile(folder: &Path) -> PathBuf {
         &path,
         format!(r#"{{ "tasks": {{ {tasks} }}, "global": {{ "duration": 1 }} }}"#),
     )
-    .expect("written");
+    .expect("the file can be written");
     path
 }
 
@@ -149,7 +149,7 @@ fn names_with_control_characters_are_printed_escaped() {
     let fifo = path("policies/fifo.bpf.c");
     // The file name of the policy also contains an escape sequence.
     let named = folder.join("fi\x1b[2J<xss>fo.bpf.o");
-    std::fs::copy(&fifo, &named).expect("copied");
+    std::fs::copy(&fifo, &named).expect("the object can be copied");
     let named = named.display().to_string();
     let file = |name: &str| folder.join(name).display().to_string();
     let [trace, ftrace, html] = ["t.wtt", "t.txt", "t.html"].map(file);
@@ -193,16 +193,16 @@ fn names_with_control_characters_are_printed_escaped() {
         );
     }
     // Each line of the file must be an event.
-    let text = std::fs::read_to_string(&ftrace).expect("ftrace");
+    let text = std::fs::read_to_string(&ftrace).expect("the ftrace file exists");
     assert!(is_safe(&text) && text.contains(SHOWN), "{text}");
     let mut events = text.lines().filter(|line| !line.starts_with('#'));
     assert!(events.all(|line| line.contains("] d.")), "{text}");
     // No name may begin or end a script element, neither in the text of the page nor in its data.
-    let page = std::fs::read_to_string(&html).expect("a page");
-    assert!(!page.contains("<xss>"), "a name is an element");
+    let page = std::fs::read_to_string(&html).expect("the page exists");
+    assert!(!page.contains("<xss>"), "a name is an element of the page");
     assert!(
         page.contains("&lt;xss&gt;") && page.contains(r"\u003cxss>"),
-        "no name in texts or data"
+        "the names are not in the texts and the data"
     );
     assert_eq!(page.matches("<script").count(), page.matches("</script>").count());
 }
@@ -214,10 +214,10 @@ fn json_on_standard_output_equals_the_json_file() {
     let file = folder.join("out.json");
     let args = ["run", "eevdf", "-m", "smp2", "-w", &workload, "--for", "20ms", "--json"];
     let printed = windtunnel(&[&args[..], &["-"]].concat());
-    windtunnel(&[&args[..], &[file.to_str().expect("a path")]].concat());
-    let parsed = |text: &str| -> Vec<report::RunResult> { serde_json::from_str(text).expect("JSON") };
+    windtunnel(&[&args[..], &[file.to_str().expect("the path is UTF-8")]].concat());
+    let parsed = |text: &str| -> Vec<report::RunResult> { serde_json::from_str(text).expect("the text is valid JSON") };
     let [printed, written] =
-        [printed.stdout, std::fs::read_to_string(&file).expect("a file")].map(|text| parsed(&text));
+        [printed.stdout, std::fs::read_to_string(&file).expect("the file exists")].map(|text| parsed(&text));
     let mut names = printed[0].tasks.iter().map(|task| task.comm.as_str());
     assert!(
         names.any(|name| name == "x\u{1b}[2J\u{9b}\u{7}\ny\u{202e}"),

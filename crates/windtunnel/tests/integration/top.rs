@@ -59,10 +59,10 @@ fn on_terminal(typed: &[u8]) -> (Option<i32>, String) {
             (&raw const size).cast_mut(),
         )
     };
-    assert_eq!(opened, 0, "a terminal");
+    assert_eq!(opened, 0, "openpty() failed");
     // SAFETY: both descriptors have just been opened, and nothing else owns them.
     let (mut master, slave) = unsafe { (File::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
-    let terminal = || Stdio::from(slave.try_clone().expect("a descriptor"));
+    let terminal = || Stdio::from(slave.try_clone().expect("the terminal's descriptor can be duplicated"));
     let mut child = Command::new(env!("CARGO_BIN_EXE_windtunnel"))
         .args([
             "top",
@@ -79,18 +79,18 @@ fn on_terminal(typed: &[u8]) -> (Option<i32>, String) {
         .stdout(terminal())
         .stderr(terminal())
         .spawn()
-        .expect("the command");
+        .expect("the command starts");
     drop(slave);
     // The keys are sent when the screen is visible.
     let (mut shown, mut buffer, mut sent) = (Vec::new(), [0; 4096], false);
     while let Ok(n @ 1..) = master.read(&mut buffer) {
         shown.extend_from_slice(&buffer[..n]);
         if !sent && String::from_utf8_lossy(&shown).contains("q quit") {
-            master.write_all(typed).expect("typing");
+            master.write_all(typed).expect("keys can be sent to the terminal");
             sent = true;
         }
     }
-    let status = child.wait().expect("its end").code();
+    let status = child.wait().expect("the command can be waited for").code();
     (status, String::from_utf8_lossy(&shown).into_owned())
 }
 

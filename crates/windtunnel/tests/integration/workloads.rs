@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use trace::{Event, Record, TaskState};
 
-/// Runs a workload under eevdf and vtime.
+/// Runs a workload under eevdf (the kernel's fair class) and under the policy vtime.
 fn results_under_two_policies(spec: &str, machine: &str) -> Vec<Value> {
     let vtime = object("policies/vtime.bpf.c").display().to_string();
     let found = results(&["eevdf", &vtime, "--workload", spec, "--machine", machine]);
@@ -19,7 +19,9 @@ fn results_under_two_policies(spec: &str, machine: &str) -> Vec<Value> {
 }
 
 fn operations(result: &Value) -> u64 {
-    result["throughput"]["operations"].as_u64().expect("a number")
+    result["throughput"]["operations"]
+        .as_u64()
+        .expect("the value is a number")
 }
 
 fn score(result: &Value) -> f64 {
@@ -91,8 +93,9 @@ fn records(spec: &str) -> Vec<Record> {
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let to = path.display().to_string();
     results(&["eevdf", "--workload", spec, "--machine", "smp4", "--trace", &to]);
-    let reader = trace::Reader::new(std::fs::File::open(&path).expect("the trace")).expect("a trace");
-    reader.collect::<Result<_, _>>().expect("whole")
+    let reader = trace::Reader::new(std::fs::File::open(&path).expect("the trace exists"))
+        .expect("the trace has a valid header");
+    reader.collect::<Result<_, _>>().expect("no record is damaged")
 }
 
 #[test]
@@ -160,7 +163,7 @@ fn scores_follow_the_machine_and_the_work() {
     };
     let pairs = |less: Vec<f64>, more: Vec<f64>, factor: f64| {
         for (less, more) in less.iter().zip(&more) {
-            assert!(less * factor < *more, "{less} and {more}");
+            assert!(less * factor < *more, "scores {less} and {more}");
         }
     };
     let build = "mkbench:builds=2,jobs=4,files=40,compute=10ms,link=0,footprint=0";
@@ -178,7 +181,10 @@ fn scores_follow_the_machine_and_the_work() {
     // contain the data, the time to reload them at 0.25 GB/s is added.
     let ring = |size_kb| scores(&format!("lat_ctx:processes=4,rounds=100,size_kb={size_kb}"), "smp4");
     for (empty, full) in ring(0).iter().zip(&ring(64)) {
-        assert!((6.0..30.0).contains(&(full - empty)), "{empty} us and {full} us");
+        assert!(
+            (6.0..30.0).contains(&(full - empty)),
+            "{empty} us without data, {full} us with data"
+        );
     }
 }
 

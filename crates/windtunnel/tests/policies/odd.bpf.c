@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * odd: a policy that uses only the local DSQs of the CPUs. A single decision differs from all
- * others. The parameter `kind` selects the kind of this decision, and `from_ns` the earliest time.
+ * odd: a policy that uses only the local DSQs of the CPUs. It makes a single decision differently.
+ * The parameter `kind` selects the kind of this decision, and `from_ns` its earliest time.
  */
 #include "../../../../policies/include/scx.h"
 

@@ -8,7 +8,7 @@
 //! runs, sets its affinity to all CPUs.
 
 use super::arguments::{Arguments, Parameter, Unit};
-use super::{Generator, distribution, empty, task};
+use super::{Generator, begin, distribution, empty, task};
 use crate::builder::Builder;
 use crate::check::MAX_TASKS;
 use crate::program::{Dist, Op, Policy, Workload};
@@ -109,6 +109,7 @@ pub const GENERATOR: Generator = Generator {
             range: ("1us", "86400s"),
             meaning: "simulated time",
         },
+        begin::PARAMETER,
     ],
     build,
 };
@@ -148,6 +149,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
         task.footprint_bytes = a.get("footprint");
         workload.tasks.push(task);
     }
+    begin::apply(a, &mut workload);
     Ok(workload)
 }
 

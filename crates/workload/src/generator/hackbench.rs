@@ -3,13 +3,13 @@
 //! of its group.
 //!
 //! Each receiver has its own pipe or socket and reads everything that the senders write to it. As
-//! in the original, all tasks wait for each other before they begin to send. A process needs a
-//! random time to set itself up before that.
+//! in the original, one process forks all others, and they wait for each other ([`Gate`]).
 
 use super::arguments::{Arguments, Parameter, Unit};
+use super::begin::Gate;
 use super::{Generator, channel, empty, task};
 use crate::builder::Builder;
-use crate::program::{Dist, Op, Resource, Score, Workload};
+use crate::program::{Dist, Op, Score, Workload};
 use input::Error;
 
 pub const GENERATOR: Generator = Generator {
@@ -69,12 +69,15 @@ pub const GENERATOR: Generator = Generator {
     build,
 };
 
-/// Returns a program that begins with the work of a new process: its first page faults, and closing
-/// file descriptors that it does not use. Threads do not need this.
-fn setting_up(processes: bool) -> Builder {
+/// Returns the beginning of a child's program. A new process first has page faults and closes file
+/// descriptors that it does not use. Threads do not need this.
+fn child(gate: Gate, processes: bool) -> Builder {
     let mut program = Builder::default();
     if processes {
         program.op(Op::Run(Dist::Uniform { lo: 0, hi: 100_000 }));
+    }
+    for op in gate.wait() {
+        program.op(op);
     }
     program
 }
@@ -85,48 +88,43 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     let bytes: u32 = a.small("bytes");
     let socket = a.choice("via") == "socket";
     let processes = a.choice("as") == "process";
-    let start = 0;
     let mut workload = empty("messages", None);
     workload.score = Score::CompletionTime;
-    workload.resources.push(Resource::Barrier {
-        name: "start".into(),
-        participants: groups * fds * 2,
-    });
+    let gate = Gate::new(&mut workload.resources);
+    let parent = gate.parent(1..1 + groups * fds * 2, !processes);
+    workload.programs.push(parent.finish());
+    workload.tasks.push(task("hackbench", 0, 0));
     for group in 0..groups {
         let first = input::index(workload.resources.len());
-        let mut sender = setting_up(processes);
-        sender.op(Op::Barrier(start)).repeat(Some(loops), |b| {
-            for channel in first..first + fds {
-                b.op(Op::Send { channel, bytes });
-            }
-        });
-        let sender_program = input::index(workload.programs.len());
-        workload.programs.push(sender.finish());
         for index in 0..fds {
             let name = format!("{group}.{index}");
             workload.resources.push(match socket {
                 true => channel::unix(name, channel::SOCKET_BYTES, bytes.into()),
                 false => channel::pipe(name),
             });
-            let mut receiver = setting_up(processes);
-            receiver
-                .op(Op::Barrier(start))
-                .repeat(Some(loops * u64::from(fds)), |b| {
-                    b.op(Op::Recv(first + index)).op(Op::Done { count: 1 });
-                });
+            let mut receiver = child(gate, processes);
+            receiver.repeat(Some(loops * u64::from(fds)), |b| {
+                b.op(Op::Recv(first + index)).op(Op::Done { count: 1 });
+            });
             let program = input::index(workload.programs.len());
             workload.programs.push(receiver.finish());
-            for (comm, program) in [("receiver", program), ("sender", sender_program)] {
-                let process = if processes {
-                    input::index(workload.tasks.len())
-                } else {
-                    0
-                };
-                let mut task = task(comm, program, process);
-                task.footprint_bytes = a.get("footprint");
-                workload.tasks.push(task);
-            }
+            workload.tasks.push(task("receiver", program, 0));
         }
+        let mut sender = child(gate, processes);
+        sender.repeat(Some(loops), |b| {
+            for channel in first..first + fds {
+                b.op(Op::Send { channel, bytes });
+            }
+        });
+        let program = input::index(workload.programs.len());
+        workload.programs.push(sender.finish());
+        workload.tasks.extend((0..fds).map(|_| task("sender", program, 0)));
+    }
+    for task in &mut workload.tasks {
+        task.footprint_bytes = a.get("footprint");
+    }
+    for child in &mut workload.tasks[1..] {
+        child.spawn = false;
     }
     Ok(workload)
 }

@@ -2,6 +2,9 @@
 //! The generator `lat_ctx`: processes in a ring of pipes that pass a token on, like lmbench's
 //! lat_ctx. A process that receives the token first works through its memory.
 //!
+//! As in lmbench, the first process forks the others. The token passes once around the ring before
+//! the measurement begins, so that all processes are ready.
+//!
 //! The time per operation is the time of passing the token once. It consists of a switch, the use
 //! of a pipe and the work on memory. lmbench measures the latter two in a single process and
 //! subtracts them. This workload does not.
@@ -9,7 +12,7 @@
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, channel, empty, task};
 use crate::builder::Builder;
-use crate::program::{Op, Score, Workload};
+use crate::program::{MEASURED, Op, Score, Workload};
 use input::Error;
 
 pub const GENERATOR: Generator = Generator {
@@ -53,6 +56,14 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
         };
         let first = process == 0;
         let mut program = Builder::default();
+        if first {
+            for task in 1..processes {
+                program.op(Op::Fork { task, thread: false });
+            }
+            program.op(send.clone()).op(receive.clone()).op(Op::Phase(MEASURED));
+        } else {
+            program.op(receive.clone()).op(send.clone());
+        }
         program.repeat(Some(a.get("rounds")), |b| {
             if !first {
                 b.op(receive.clone());
@@ -69,6 +80,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
         workload.programs.push(program.finish());
         let mut task = task("lat_ctx", process, process);
         task.footprint_bytes = bytes;
+        task.spawn = first;
         workload.tasks.push(task);
     }
     Ok(workload)

@@ -6,6 +6,7 @@
 //! Random lengths are a [`Dist`](crate::Dist), which the machine samples during the run.
 
 mod arguments;
+mod begin;
 mod boost;
 mod channel;
 mod chat;
@@ -70,10 +71,10 @@ pub fn generate(spec: &str) -> Result<Workload, Error> {
     let arguments = Arguments::parse(spec, generator.parameters, arguments)?;
     let mut workload = (generator.build)(&arguments)?;
     workload.name = spec.into();
-    let started = workload.tasks.iter().filter(|task| task.spawn).count();
-    if started > MAX_TASKS {
+    let tasks = workload.tasks.len();
+    if tasks > MAX_TASKS {
         return Err(
-            Error::at(spec, format!("{started} tasks are too many")).hint(format!("use at most {MAX_TASKS} tasks"))
+            Error::at(spec, format!("{tasks} tasks are too many")).hint(format!("use at most {MAX_TASKS} tasks"))
         );
     }
     workload.check()?;

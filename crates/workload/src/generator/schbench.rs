@@ -4,7 +4,8 @@
 //!
 //! A worker reports to its message thread that it is ready, and waits. For each report, the message
 //! thread wakes one worker. The worker then computes, which is a request, and sleeps for a short
-//! time.
+//! time. As in schbench, the main thread creates the message threads, and each of them creates its
+//! workers. There is no barrier: a worker begins when it has been created.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, empty, task};
@@ -58,7 +59,18 @@ pub const GENERATOR: Generator = Generator {
 /// Builds the workload. All threads belong to one process.
 fn build(a: &Arguments) -> Result<Workload, Error> {
     let mut workload = empty("requests", Some(a.get("duration")));
-    for group in 0..a.small("message_threads") {
+    let (groups, workers): (u32, u32) = (a.small("message_threads"), a.small("workers"));
+    let thread = |task| Op::Fork { task, thread: true };
+    // A message thread and its workers follow each other in the list of tasks.
+    let message_thread = |group| 1 + group * (1 + workers);
+    let mut main = Builder::default();
+    for group in 0..groups {
+        main.op(thread(message_thread(group)));
+    }
+    main.op(Op::WaitChildren);
+    workload.programs.push(main.finish());
+    workload.tasks.push(task("schbench", 0, 0));
+    for group in 0..groups {
         let (ready, request) = (group * 2, group * 2 + 1);
         for name in ["ready", "request"] {
             workload.resources.push(Resource::Semaphore {
@@ -67,6 +79,9 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
             });
         }
         let mut message = Builder::default();
+        for worker in 1..=workers {
+            message.op(thread(message_thread(group) + worker));
+        }
         message.repeat(None, |b| {
             b.op(Op::SemWait(ready)).op(Op::SemPost(request));
         });
@@ -81,11 +96,15 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
                 b.op(Op::Sleep(Dist::Fixed(a.get("sleep"))));
             }
         });
-        workload.programs.push(message.finish());
-        workload.programs.push(worker.finish());
-        workload.tasks.push(task("message", group * 2, 0));
-        let workers = (0..a.get("workers")).map(|_| task("worker", group * 2 + 1, 0));
-        workload.tasks.extend(workers);
+        let program = input::index(workload.programs.len());
+        workload.programs.extend([message.finish(), worker.finish()]);
+        workload.tasks.push(task("message", program, 0));
+        workload
+            .tasks
+            .extend((0..workers).map(|_| task("worker", program + 1, 0)));
+    }
+    for child in &mut workload.tasks[1..] {
+        child.spawn = false;
     }
     Ok(workload)
 }

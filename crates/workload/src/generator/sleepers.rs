@@ -2,7 +2,7 @@
 //! The generator `sleepers`: many tasks with little work each, which cause many wake-ups.
 
 use super::arguments::{Arguments, Parameter, Unit};
-use super::{Generator, empty, task};
+use super::{Generator, begin, empty, task};
 use crate::builder::Builder;
 use crate::program::{Dist, Op, Workload};
 use input::Error;
@@ -39,6 +39,7 @@ pub const GENERATOR: Generator = Generator {
             range: ("1us", "86400s"),
             meaning: "simulated time",
         },
+        begin::PARAMETER,
     ],
     build,
 };
@@ -53,5 +54,6 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     let mut workload = empty("rounds", Some(a.get("duration")));
     workload.programs.push(program.finish());
     workload.tasks = (0..a.small("n")).map(|process| task("sleeper", 0, process)).collect();
+    begin::apply(a, &mut workload);
     Ok(workload)
 }

@@ -61,7 +61,7 @@ fn more_tasks_than_a_machine_takes_are_refused() {
     let error = generate(&format!("closed:placement={placement}")).expect_err("10^10 tasks");
     assert!(error.to_string().contains("places 10000000000 tasks, more than 200000"));
     let error = generate("schbench:message_threads=1000,workers=1000").expect_err("10^6 tasks");
-    assert!(error.to_string().contains("1001000 tasks are too many"), "{error}");
+    assert!(error.to_string().contains("1001001 tasks are too many"), "{error}");
 }
 
 #[test]
@@ -73,16 +73,21 @@ fn closed_places_the_given_number_on_each_cpu() {
 }
 
 /// Counts the messages that all tasks together send and receive through each channel and semaphore.
-/// Every task is created once.
+/// Every task is created once, and loops do not nest.
 fn messages(w: &Workload) -> BTreeMap<u32, (u64, u64)> {
     let mut passed: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
     for task in &w.tasks {
         let ops = &w.programs[task.program as usize].ops;
-        let rounds = match ops.last() {
-            Some(Op::LoopBack { times: Some(times), .. }) => *times,
-            _ => 1,
-        };
-        for op in ops {
+        for (at, op) in ops.iter().enumerate() {
+            let rounds = ops[at..].iter().find_map(|op| match op {
+                Op::LoopBack {
+                    times: Some(times),
+                    target,
+                    ..
+                } if *target as usize <= at => Some(*times),
+                _ => None,
+            });
+            let rounds = rounds.unwrap_or(1);
             match op {
                 Op::Send { channel: id, .. } | Op::SemPost(id) => passed.entry(*id).or_default().0 += rounds,
                 Op::Recv(id) | Op::SemWait(id) => passed.entry(*id).or_default().1 += rounds,
@@ -188,7 +193,10 @@ fn lat_ctx_is_a_ring() {
     assert!(w.tasks.iter().all(|task| task.footprint_bytes == 16_384));
     let passed = messages(&w);
     assert_eq!(passed.len(), 5);
-    assert!(passed.values().all(|&passed| passed == (30, 30)));
+    // The token passes once more before the measurement begins.
+    assert!(passed.values().all(|&passed| passed == (31, 31)));
+    let children: Vec<bool> = w.tasks.iter().map(|task| task.spawn).collect();
+    assert_eq!(children, [true, false, false, false, false]);
     let memory = |spec: &str| make(spec).programs[0].ops.contains(&Op::Mem { bytes: 16_384 });
     assert!(memory("lat_ctx:size_kb=16") && !memory("lat_ctx"));
 }
@@ -216,6 +224,37 @@ fn schbench_has_workers_for_each_message_thread() {
     let named = |comm: &str| w.tasks.iter().filter(|task| task.comm == comm).count();
     assert_eq!((named("message"), named("worker")), (3, 12));
     assert!(w.tasks.iter().all(|task| task.process == 0));
+    // The main thread creates the message threads, and they create their workers.
+    assert_eq!(w.tasks.iter().filter(|task| task.spawn).count(), 1);
+    let forks = |task: usize| -> Vec<u32> {
+        let ops = &w.programs[w.tasks[task].program as usize].ops;
+        let fork = |op: &Op| match op {
+            Op::Fork { task, thread: true } => Some(*task),
+            _ => None,
+        };
+        ops.iter().filter_map(fork).collect()
+    };
+    assert_eq!((forks(0), forks(6)), (vec![1, 6, 11], vec![7, 8, 9, 10]));
+}
+
+#[test]
+fn abstract_loads_can_begin_by_fork() {
+    for generator in ["closed", "sleepers"] {
+        let start = make(&format!("{generator}:n=3"));
+        let fork = make(&format!("{generator}:n=3,begin=fork"));
+        assert_eq!((start.tasks.len(), fork.tasks.len()), (3, 4));
+        let spawned: Vec<bool> = fork.tasks.iter().map(|task| task.spawn).collect();
+        assert_eq!(spawned, [false, false, false, true]);
+        let [start, fork] = [&start.programs[0].ops, &fork.programs[0].ops];
+        assert_eq!(fork[..2], [Op::Send { channel: 0, bytes: 1 }, Op::Poll(1)]);
+        assert_eq!(fork.len(), start.len() + 2);
+        // The loop still begins at the same step.
+        let target = |ops: &[Op]| match ops.last() {
+            Some(Op::LoopBack { target, .. }) => ops[*target as usize].clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(target(start), target(fork));
+    }
 }
 
 #[test]
@@ -246,19 +285,31 @@ fn open_ends_after_a_number_or_a_time() {
 #[test]
 fn hackbench_receives_as_many_messages_as_it_sends() {
     let w = make("hackbench:groups=2,fds=3,loops=5,via=pipe,as=thread");
-    assert_eq!(w.tasks.len(), 12);
-    assert!(w.tasks.iter().all(|task| task.process == 0));
+    // The parent is one more task.
+    assert_eq!(w.tasks.len(), 12 + 1);
     let passed = messages(&w);
-    assert_eq!(passed.len(), 2 * 3);
-    assert!(passed.values().all(|&passed| passed == (3 * 5, 3 * 5)));
-    let capacity = |spec| match &make(spec).resources[1] {
+    // The parent reads one byte of each child, and wakes all of them by one byte, which stays.
+    assert_eq!((passed[&0], passed[&1]), ((12, 12), (1, 0)));
+    assert_eq!(passed.len(), 2 + 2 * 3);
+    assert!(passed.range(2..).all(|(_, &passed)| passed == (3 * 5, 3 * 5)));
+    let forks = |spec| {
+        let ops = make(spec).programs[0].ops.clone();
+        let of = |thread| {
+            ops.iter()
+                .filter(|op| matches!(op, Op::Fork { thread: t, .. } if *t == thread))
+                .count()
+        };
+        (of(false), of(true))
+    };
+    assert_eq!(forks("hackbench:groups=2,fds=3"), (12, 0));
+    assert_eq!(forks("hackbench:groups=2,fds=3,as=thread"), (0, 12));
+    let capacity = |spec| match &make(spec).resources[2] {
         Resource::Channel { capacity, kind, .. } => (*capacity, *kind),
         other => panic!("{other:?}"),
     };
     assert_eq!(capacity("hackbench:via=pipe"), (65_536, Channel::Pipe));
     // There is room for 277 messages of 100 bytes.
     assert_eq!(capacity("hackbench"), (27_700, Channel::Socket));
-    assert_eq!(make("hackbench").tasks[399].process, 399);
 }
 
 #[test]

@@ -36,6 +36,7 @@ pub enum Event {
     SemWait,
     Send,
     Recv,
+    Poll,
     Begin,
     Done,
 }
@@ -64,6 +65,7 @@ const EVENTS: &[(&str, Event)] = &[
     ("sem_wait", Event::SemWait),
     ("send", Event::Send),
     ("recv", Event::Recv),
+    ("poll", Event::Poll),
     ("begin", Event::Begin),
     ("done", Event::Done),
 ];
@@ -217,6 +219,10 @@ pub fn ops(cx: &mut Context, event: Event, member: &Member) -> Result<Vec<Op>, E
         Event::Recv => {
             let channel = cx.resources.channel(file, member.node.at, file.name(member)?)?;
             vec![Op::Recv(channel)]
+        }
+        Event::Poll => {
+            let channel = cx.resources.channel(file, member.node.at, file.name(member)?)?;
+            vec![Op::Poll(channel)]
         }
         Event::Begin => match file.string(member)? {
             "" => vec![Op::Begin { arrival: false }],

@@ -29,7 +29,9 @@ const TYPES: &[&str] = &[
     "semaphore",
     "pipe",
     "socket",
+    "datagram",
     "tcp",
+    "eventfd",
 ];
 
 /// Capacity of a pipe: 16 pages (fs/pipe.c).
@@ -121,7 +123,7 @@ impl Resources {
                     .hint(format!("only {} have it", kinds.join(" and ")))),
                 field => Ok(field),
             };
-            let capacity = only("capacity", &["pipe", "socket", "tcp"])?;
+            let capacity = only("capacity", &Channel::NAMES.map(|(name, _)| name))?;
             let value = only("value", &["semaphore"])?;
             match kind_name {
                 "mutex" => drop(self.get(Kind::Mutex, &member.key)),
@@ -136,22 +138,17 @@ impl Resources {
                         *value = start;
                     }
                 }
-                "pipe" | "socket" | "tcp" => {
+                other => {
+                    let Some(channel_kind) = Channel::named(other) else {
+                        return Err(file
+                            .error(kind.node.at, format!("there is no resource type \"{other}\""))
+                            .hint(suggest::hint(other, TYPES)));
+                    };
                     let bytes = capacity.map_or(Ok(PIPE_CAPACITY), |bytes| file.int(bytes, " bytes", 1..=INT_MAX))?;
                     let id = self.get(Kind::Channel, &member.key);
                     if let Resource::Channel { capacity, kind, .. } = &mut self.list[id as usize] {
-                        *capacity = bytes;
-                        *kind = match kind_name {
-                            "socket" => Channel::Socket,
-                            "tcp" => Channel::Tcp,
-                            _ => Channel::Pipe,
-                        };
+                        (*capacity, *kind) = (bytes, channel_kind);
                     }
-                }
-                other => {
-                    return Err(file
-                        .error(kind.node.at, format!("there is no resource type \"{other}\""))
-                        .hint(suggest::hint(other, TYPES)));
                 }
             }
         }

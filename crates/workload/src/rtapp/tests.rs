@@ -200,6 +200,21 @@ fn channels_semaphores_and_requests_are_read() {
 }
 
 #[test]
+fn each_kind_of_channel_has_a_type() {
+    for (name, kind) in Channel::NAMES {
+        let w = load(&format!(
+            r#"{{"resources": {{"c": {{"type": "{name}", "capacity": 10}}}},
+                "tasks": {{
+                  "a": {{"poll": "c", "recv": "c"}},
+                  "b": {{"send": {{"ref": "c", "bytes": 8}}}}}}}}"#
+        ));
+        assert!(matches!(w.resources[0], Resource::Channel { kind: k, .. } if k == kind));
+        assert!(w.programs[0].ops.contains(&Op::Poll(0)));
+        assert_eq!(Channel::named(name), Some(kind));
+    }
+}
+
+#[test]
 fn policies_priorities_and_groups_are_read() {
     let w = load(
         r#"{"global": {"default_policy": "SCHED_RR", "duration": 2, "calibration": 100, "mem_buffer_size": 100},
@@ -527,7 +542,10 @@ fn tasks_that_never_exist_are_not_written() {
 #[test]
 fn errors_name_what_cannot_be_written() {
     let cases: [(&str, &str); 5] = [
-        ("hackbench", "task 'sender': its own process"),
+        (
+            "hackbench",
+            "task 'receiver': it is forked, but several tasks have this name",
+        ),
         ("closed:n=1,compute=1500ns", "a time of 1500 ns"),
         ("closed:n=1,think=5ms,think_dist=M", "a random time"),
         ("closed:n=1,start_cpu=0", "a CPU on which it is created"),
@@ -538,7 +556,9 @@ fn errors_name_what_cannot_be_written() {
         let message = to_rtapp_json(&workload).expect_err(spec).to_string();
         assert!(message.contains(expected) && message.contains("hint"), "{message}");
     }
-    let threads = crate::generator::generate("hackbench:as=thread,groups=1").unwrap();
+    let mut threads = crate::generator::generate("closed:n=40,compute=1ms,footprint=2k").unwrap();
+    // Tasks of an rt-app file are threads of one process.
+    threads.tasks.iter_mut().for_each(|task| task.process = 0);
     let again = load(&to_rtapp_json(&threads).unwrap());
     assert_eq!((again.tasks.len(), again.tasks[0].footprint_bytes), (40, 2048));
 }

@@ -7,7 +7,7 @@
 
 use super::{disturbances, global::Global, sched};
 use crate::check;
-use crate::program::{Channel, Dist, Op, Policy, Program, Resource, ResourceId, TaskSpec, Workload};
+use crate::program::{Dist, Op, Policy, Program, Resource, ResourceId, TaskSpec, Workload};
 use input::Error;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -444,6 +444,7 @@ impl Text<'_> {
                 format!("{{ \"ref\" : {}, \"bytes\" : {bytes} }}", name(channel)),
             ),
             Op::Recv(id) => ("recv", name(id)),
+            Op::Poll(id) => ("poll", name(id)),
             Op::Yield => ("yield", "\"\"".into()),
             Op::Fork { task, thread: true } => {
                 let spec = &self.workload.tasks[*task as usize];
@@ -511,11 +512,7 @@ fn resources(workload: &Workload) -> Result<String, Error> {
     for resource in &workload.resources {
         let value = match resource {
             Resource::Channel { capacity, kind, .. } => {
-                let kind = match kind {
-                    Channel::Pipe => "pipe",
-                    Channel::Socket => "socket",
-                    Channel::Tcp => "tcp",
-                };
+                let kind = kind.name();
                 format!("{{ \"type\" : \"{kind}\", \"capacity\" : {capacity} }}")
             }
             Resource::Semaphore { value, .. } => {

@@ -130,8 +130,8 @@ impl Translator<'_, '_> {
         args
     }
 
-    /// Raises a fault unless the current context has one of these bits, which means that it may
-    /// call the function.
+    /// Emits a test that raises a fault unless the context in which the program was called permits
+    /// a call of the function. `contexts` has one bit for each context that permits it.
     fn permit(&mut self, pc: usize, contexts: u32) {
         let current = self.load_field(types::I32, offset_of!(Context, contexts));
         let common = self.builder.ins().band_imm_s(current, i64::from(contexts));

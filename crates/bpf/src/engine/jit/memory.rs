@@ -5,10 +5,11 @@
 //! into the region, the memory that programs may access. The 16-bit offset of an access can leave
 //! the region only into inaccessible margins.
 //!
-//! A load through a base below 64 KiB (NULL plus an offset) must return zero. Such a load, and all
-//! later loads through the same SSA value, use another base instead, which points to the middle of
-//! an area of zeros. One check is therefore enough for all loads that it dominates. The same is
-//! true for stores. Frame pointers, and constants that point into the region, need no check.
+//! A load through a base below 64 KiB (NULL plus an offset) must return zero. The check replaces
+//! such a base by an address in the middle of an area of zeros. All later loads through the same
+//! SSA value use the replaced base, so one check is enough for all loads that it dominates. The
+//! same is true for stores. Frame pointers, and constants that point into the region, need no
+//! check.
 
 use std::collections::{HashMap, HashSet};
 use std::mem::offset_of;

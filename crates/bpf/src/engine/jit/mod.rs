@@ -10,7 +10,7 @@
 //! | `function` | translation of instructions |
 //! | `memory` | loads and stores |
 //! | `call` | calls |
-//! | `sanitizer` | checks of the sanitizer |
+//! | `sanitizer` | the run-time checks of `--check` |
 //! | `flow` | basic blocks and their order |
 //! | `pages` | memory for the code |
 

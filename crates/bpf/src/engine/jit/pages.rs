@@ -98,9 +98,13 @@ mod tests {
 
     #[test]
     fn allocations_are_contiguous_and_within_the_reservation() {
-        let mut pages = Pages::reserve(5000).expect("memory");
-        let first = pages.allocate(100, 16, JITMemoryKind::Executable).expect("room");
-        let second = pages.allocate(7000, 64, JITMemoryKind::Executable).expect("room");
+        let mut pages = Pages::reserve(5000).expect("the host has memory");
+        let first = pages
+            .allocate(100, 16, JITMemoryKind::Executable)
+            .expect("enough space");
+        let second = pages
+            .allocate(7000, 64, JITMemoryKind::Executable)
+            .expect("enough space");
         assert_eq!(second as usize - first as usize, 128);
         let refused = pages
             .allocate(2000, 16, JITMemoryKind::Executable)

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Emits the sanitizer's checks in compiled code.
+//! Emits the checks of the sanitizer (`--check`) in compiled code.
 //!
 //! The sanitizer knows the provenance of each value: the object to which the value points, if it is
-//! a pointer. Each register has a variable with its provenance. The code calls the checks in
-//! `sanitizer` before accesses and around calls. An access to the function's own frame at a known
-//! offset needs no check. For values that are spilled to the stack, a shadow of the stack records
-//! the provenances. If the sanitizer is off, these functions emit nothing.
+//! a pointer. Each register has a variable with its provenance. The shadow is a table with an entry
+//! for each word of the stack. The entry of a spilled pointer contains its provenance.
+//!
+//! The code calls the checks in `sanitizer` before accesses and around calls. An access to the
+//! function's own frame at a known offset needs no check. If the sanitizer is off, these functions
+//! emit nothing.
 
 use std::mem::offset_of;
 

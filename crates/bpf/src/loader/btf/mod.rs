@@ -92,7 +92,7 @@ pub enum Kind {
         signed: bool,
         /// Whether it is encoded as ENUM64.
         wide: bool,
-        /// Names and values. Unsigned values are stored with the same bits.
+        /// Names and values. An unsigned value is stored as the signed number with the same bits.
         values: Vec<(Box<str>, i64)>,
     },
     /// A struct or union that is declared but not defined.

@@ -6,8 +6,9 @@ use crate::btf::{Btf, INT_SIGNED, Kind, Member, essential_name};
 /// Maximum depth of a comparison.
 const MAX_DEPTH: u32 = 32;
 
-/// Returns whether a field of one type can stand for a field of the other. For structs, the answer
-/// is always yes, because accesses to their members have relocations of their own.
+/// Returns whether an access to a field of the object's type can be changed into an access to a
+/// field of the target's type. The answer for structs is always yes, because accesses to their
+/// members have relocations of their own.
 pub(super) fn fields_compatible(local: &Btf, local_id: u32, target: &Btf, target_id: u32) -> bool {
     let (mut a, mut b) = (local.resolve(local_id), target.resolve(target_id));
     loop {

@@ -169,8 +169,8 @@ pub fn describe(local: &Btf, relocation: &Relocation) -> String {
     }
 }
 
-/// Returns the types of the target that may correspond to a type of the object: those of the same
-/// kind with the same name, not counting the flavour.
+/// Returns the types of the target that may correspond to a type of the object. They have the same
+/// kind and the same name, if the flavour (the suffix after `___`) of the object's type is ignored.
 fn candidates(local: &Btf, target: &Btf, id: u32) -> Vec<u32> {
     let id = local.skip_modifiers(id);
     let name = essential_name(local.name(id));

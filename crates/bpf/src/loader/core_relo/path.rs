@@ -168,7 +168,7 @@ impl Path {
         loop {
             let bytes = u64::from(size);
             let offset = self.bit_offset / 8 / bytes * bytes;
-            // Below 64, as the bytes are at most 8.
+            // The result is below 64, because at most 8 bytes are loaded.
             let first_bit = u32::try_from(self.bit_offset - offset * 8).unwrap_or(u32::MAX);
             if first_bit.saturating_add(bits) <= size * 8 {
                 return Ok(FieldLocation {
@@ -195,9 +195,11 @@ fn member_name<'a>(btf: &'a Btf, step: &Step) -> Option<&'a str> {
     Some(&member.name)
 }
 
-/// Finds a member by name, also inside anonymous members. Returns the offset in bits, from the
-/// start of `container`, of the struct that declares the member, that struct's id, and the member's
-/// index in it.
+/// Finds a member by name, also inside anonymous members. Returns three values:
+///
+/// - the offset in bits of the struct that declares the member, from the start of `container`;
+/// - the id of that struct;
+/// - the member's index in that struct.
 pub(crate) fn find_member(btf: &Btf, container: u32, name: &str, nesting: u32) -> Option<(u64, u32, usize)> {
     let composite: &Composite = btf.composite(container)?;
     if let Some(index) = composite.members.iter().position(|member| *member.name == *name) {

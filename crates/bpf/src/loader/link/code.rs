@@ -61,7 +61,7 @@ pub(super) struct Linker<'a> {
     /// Messages of traps, numbered in the order of their first use.
     traps: BTreeMap<String, usize>,
     types: LocalTypes,
-    /// Fields, types and enumerators that the target lacks, but whose existence the code tests
+    /// Fields, types and enumerators that the target lacks and whose existence the code tests
     /// before it uses them.
     asked: BTreeSet<String>,
     /// Fields, types and enumerators that the target lacks and the code uses, with a message for
@@ -118,7 +118,7 @@ impl<'a> Linker<'a> {
                 symbol,
             });
         }
-        // If a function has two names, the global one is used.
+        // If a function has a global and a local name, the global name is used.
         sources.sort_by_key(|source| (source.section, source.offset, source.symbol.local));
         sources.dedup_by_key(|source| (source.section, source.offset));
         let externs = Externs::new(object, target, region);
@@ -242,7 +242,7 @@ impl<'a> Linker<'a> {
             next += 1;
         }
         for (name, message) in std::mem::take(&mut self.unresolved) {
-            // A use that the program guards with a test for existence causes no warning.
+            // A feature whose existence the program tests first causes no warning.
             let starts = name.char_indices().map(|(end, c)| &name[..end + c.len_utf8()]);
             if !self.asked.contains("") && !starts.into_iter().any(|start| self.asked.contains(start)) {
                 self.warn(message);
@@ -278,8 +278,8 @@ impl<'a> Linker<'a> {
         })
     }
 
-    /// Records the types of the objects to which these fields refer. Fails for BTF that the kernel
-    /// also rejects (btf_parse_struct_metas).
+    /// Records the types of the objects to which special fields (kptrs, lists and trees) refer.
+    /// Fails for BTF that the kernel also rejects (btf_parse_struct_metas).
     fn field_types(&mut self, fields: Vec<crate::image::Field>) -> Result<(), String> {
         use crate::image::FieldKind::{Kptr, ListHead, RbRoot};
         for field in fields {

@@ -189,8 +189,9 @@ pub struct VariableLocation {
 }
 
 impl Image {
-    /// Creates an inner map for each entry of a map of maps that has none yet. The object declares
-    /// how the inner maps look. User-space parts often create such maps one by one.
+    /// Creates the missing inner maps of a map of maps: one for each entry that has none yet. The
+    /// object declares the form of the inner maps. User-space parts of schedulers often create such
+    /// maps one by one.
     ///
     /// # Errors
     /// There is no such map of maps, or the simulated address space is full.

@@ -32,7 +32,7 @@ pub(super) enum Extern {
     Address(u64),
     /// A symbol that the target lacks.
     Missing {
-        /// Whether the object declares the symbol `__weak`, so that its address is 0.
+        /// Whether the object declares the symbol `__weak`. Its address is then 0.
         weak: bool,
         /// Message for a program that uses the symbol.
         message: String,

@@ -27,8 +27,8 @@ pub struct StructOps {
     pub type_name: String,
     /// Index of the function for each implemented member.
     pub programs: BTreeMap<String, usize>,
-    /// Bytes of each member that is neither a function nor 0. Their number is the size that the
-    /// member has in the target.
+    /// Bytes of each member that is neither a function nor 0. The size of a member is its size in
+    /// the target.
     pub data: BTreeMap<String, Vec<u8>>,
     /// Members that the object sets but the target lacks.
     pub unknown: Vec<String>,
@@ -106,8 +106,8 @@ fn parse_variable(
             ops.map_name
         ));
     }
-    // The rest of a member that extends beyond the data is zero. It is not allocated, because its
-    // type chooses its size.
+    // If a member extends beyond the data, the rest of the member is zero. Zeros are not stored
+    // here, because the object's BTF can claim any size for the member.
     let data = |start: u64, size: u64| -> Vec<u8> {
         let rest = section.data.get(to_usize(start)..).unwrap_or_default();
         rest[..rest.len().min(to_usize(size))].to_vec()

@@ -18,8 +18,8 @@ pub struct Target {
 }
 
 impl Target {
-    /// Makes a kernel with these types. The functions among them are its kfuncs. The variables
-    /// among them are the variables with a known type.
+    /// Makes a kernel with these types. The functions in the table are the kernel's kfuncs. The
+    /// variables in the table are the kernel variables whose type is known.
     pub fn new(types: Builder) -> Target {
         Target {
             btf: types.finish(),

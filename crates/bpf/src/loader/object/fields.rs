@@ -199,7 +199,8 @@ mod tests {
             name: "".into(),
             kind: Kind::Void,
         });
-        // Nested anonymous structs, each almost 512 MiB into the one around it.
+        // The anonymous structs are nested. Each begins almost 512 MiB after the start of the
+        // struct around it.
         let mut inner = btf.push(composite("", "rb", 0, u32::MAX - 7));
         for _ in 0..8 {
             inner = btf.push(composite("", "", inner, u32::MAX - 7));

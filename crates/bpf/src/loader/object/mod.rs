@@ -186,8 +186,8 @@ fn parse_object(bytes: &[u8], file: &str) -> Result<Object, Error> {
     })
 }
 
-/// Returns id, offset and size of each variable of a section. The BTF has the offsets of static
-/// variables. Symbols have the offsets of the others.
+/// Returns id, offset and size of each variable of a section. The offsets of static variables come
+/// from the BTF, the offsets of other variables from their symbols.
 pub(crate) fn section_vars(elf: &Elf, btf: &Btf, name: &str) -> Result<Vec<(u32, u64, u32)>, Error> {
     use crate::btf::{Kind, STATIC};
     let Some(index) = elf.sections.iter().position(|section| section.name == name) else {

@@ -13,11 +13,11 @@ use input::to_usize;
 
 /// Maximum size of a section in bytes.
 const MAX_SECTION: u64 = 1 << 32;
-/// Maximum number of bytes of a variable beyond its section's data that are formatted. They are
-/// zero.
+/// Limit on the zeros that are added to a variable's bytes for formatting. They are added if the
+/// section's data ends before the variable does.
 const MAX_ZEROS: usize = 1 << 20;
-/// Size of the first part of a section in which values can be set. The section's data is extended
-/// up to the value.
+/// Only values in the first bytes of a section, up to this number, can be set. Setting a value
+/// extends the section's data up to the value.
 const MAX_SET: usize = 256 << 20;
 
 /// A global variable that is visible to user space.
@@ -123,7 +123,8 @@ impl Object {
         let start = (to_usize(location.offset)).min(data.len());
         let end = (start + location.size as usize).min(data.len());
         let mut bytes = data[start..end].to_vec();
-        // Only the first elements are shown, and the type alone may claim 4 GiB.
+        // Formatting shows only the first elements, so a limited number of zeros suffices. The type
+        // alone may claim 4 GiB.
         bytes.resize(bytes.len().max((location.size as usize).min(MAX_ZEROS)), 0);
         Ok(value::format(&self.btf, location, &bytes))
     }

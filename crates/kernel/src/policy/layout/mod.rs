@@ -264,6 +264,7 @@ impl Layout {
 pub(crate) fn task_state(state: State) -> u32 {
     match state {
         State::Running => 0x0,
+        State::Waking => 0x200,
         State::Interruptible => 0x1,
         State::Uninterruptible => 0x2,
         State::Dead => 0x80,

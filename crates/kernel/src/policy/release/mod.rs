@@ -20,7 +20,7 @@ use bpf::rows::*;
 use symbols::{Kind, SYMBOLS, Symbols};
 
 /// A Linux release, displayed as `major.minor`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Release(Version);
 
 /// Names of those kfuncs of Linux 7.2 that schedulers may call but that are not modelled, one on

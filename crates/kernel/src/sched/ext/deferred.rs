@@ -36,12 +36,7 @@ fn schedule(m: &mut Machine, cpu: CpuId) {
         return;
     }
     ops::settle(m);
-    let from = m.this_cpu;
-    m.charge(from, u64::from(m.spec.costs.ipi_send_ns));
-    let latency = m.spec.costs.ipi_latency.at(m.distance(from, cpu));
-    let at = m.local_time(from) + latency;
-    m.trace(from, trace::Event::Ipi { target: cpu.nr() });
-    m.events.push(at, Event::ExtDeferred { cpu });
+    m.interrupt_cpu(cpu, Event::ExtDeferred { cpu });
 }
 
 /// Handles the IPI for deferred work.

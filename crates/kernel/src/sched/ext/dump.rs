@@ -180,7 +180,7 @@ fn task_state(m: &mut Machine, cpu: CpuId, task: TaskId, marker: char) {
     let scx = *m.scx_entity(task);
     let t = &m.tasks[task];
     let state = match t.state {
-        State::Running => 'R',
+        State::Running | State::Waking => 'R',
         State::Interruptible => 'S',
         State::Uninterruptible => 'D',
         State::Dead => 'X',

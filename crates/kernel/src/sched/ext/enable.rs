@@ -97,6 +97,7 @@ pub(crate) fn run_as_user_on<T>(m: &mut Machine, cpu: CpuId, call: impl FnOnce(&
     m.this_cpu = this_cpu;
     for (rq, (debt, carry_ps)) in m.rqs.iter_mut().zip(debts) {
         (rq.debt, rq.carry_ps) = (debt, carry_ps);
+        rq.charged = rq.charged.min(debt);
     }
     result
 }
@@ -306,6 +307,9 @@ const EXIT_RESERVE: u64 = 256 << 20;
 
 /// Writes the dump of an ending policy and enters bypass mode.
 fn begin_bypass(m: &mut Machine) {
+    // A task on a wake list may have been dispatched by ops.select_cpu(). It must reach its DSQ
+    // before the policy is gone.
+    m.finish_wakeups();
     let memory = m.region.memory();
     memory.set_limit(memory.limit() + EXIT_RESERVE);
     let mut exit = m.ext.exit.take().expect("an ending policy has a reason");

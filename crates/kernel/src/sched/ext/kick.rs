@@ -86,13 +86,26 @@ pub(super) fn run_irq_work(m: &mut Machine) {
     while let Some(cpu) = m.ext.irq_work.pop() {
         m.this_cpu = cpu;
         m.rqs[cpu].ext.kicks.queued = false;
+        let from = m.rqs[cpu].debt;
+        charge_irq_work(m, cpu);
         deferred::arrived(m, cpu);
         send(m, cpu);
+        m.end_irq(cpu, from);
         if std::mem::take(&mut m.rqs[cpu].ext.kicks.sync_due) {
             begin_wait(m, cpu);
         }
     }
     m.this_cpu = here;
+}
+
+/// Charges `cpu` for the interrupt that it sends to itself for its kicks and deferred work
+/// (irq_work_raise). Native schedulers send IPIs to other CPUs directly.
+fn charge_irq_work(m: &mut Machine, cpu: CpuId) {
+    let rq = &m.rqs[cpu].ext;
+    if (rq.deferred || !rq.kicks.pending.is_empty()) && !m.spec.costs.native {
+        let costs = &m.spec.costs;
+        m.charge(cpu, u64::from(costs.ipi_send_ns + costs.ipi_receive_ns));
+    }
 }
 
 /// Sends a CPU's pending kicks (kick_cpus_irq_workfn).

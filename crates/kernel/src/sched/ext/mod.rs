@@ -139,7 +139,7 @@ pub(crate) fn watchdog(m: &mut Machine) {
 
 /// Handles the event that starts deferred work on a CPU.
 pub(crate) fn deferred(m: &mut Machine, cpu: CpuId) {
-    m.enter(cpu);
+    m.enter_irq(cpu, u64::from(m.spec.costs.ipi_receive_ns));
     deferred::arrived(m, cpu);
     enable::advance_ending(m);
 }

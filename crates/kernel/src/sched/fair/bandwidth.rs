@@ -57,7 +57,8 @@ impl Machine {
             return;
         }
         if !self.assign_cfs_rq_runtime(id, SLICE_NS) && self.cfs(id).curr != NONE {
-            self.resched_curr(self.queue_cpu(id));
+            // The task is throttled when it returns to user space (task_throttle_setup_work).
+            self.resched_curr_lazy(self.queue_cpu(id));
         }
     }
 
@@ -138,6 +139,7 @@ impl Machine {
         let costs = &self.spec.costs;
         let switch = if on_cpu { 0 } else { costs.context_switch_ns };
         self.charge(cpu, u64::from(costs.schedule_ns) + u64::from(switch));
+        self.util_est_dequeue(cpu, task);
         self.util_est_update(task);
         dequeue_throttled_entities(self, cpu, task);
         self.tasks[task].fair.throttled = true;
@@ -231,8 +233,7 @@ impl Machine {
         } else {
             self.online_cpus.first().expect("the last CPU stays")
         };
-        self.enter(cpu);
-        self.charge(cpu, u64::from(self.spec.costs.tick_ns));
+        self.enter_timer_irq(cpu);
     }
 }
 

@@ -149,10 +149,7 @@ pub(super) fn kick_active_balance(m: &mut Machine, src: CpuId, dst: CpuId) -> bo
         return false;
     }
     rq.push_cpu = Some(dst);
-    let from = m.this_cpu;
-    m.charge_here(u64::from(m.spec.costs.ipi_send_ns));
-    let at = m.local_time(from) + m.spec.costs.ipi_latency.at(m.distance(from, src));
-    m.events.push(at, Event::NohzBalance { cpu: src });
+    m.interrupt_cpu(src, Event::NohzBalance { cpu: src });
     true
 }
 

@@ -317,7 +317,7 @@ impl Domains {
     }
 
     /// Returns whether two CPUs share an LLC (cpus_share_cache).
-    pub(super) fn share_cache(&self, a: CpuId, b: CpuId) -> bool {
+    pub(crate) fn share_cache(&self, a: CpuId, b: CpuId) -> bool {
         self.llc_index[a] == self.llc_index[b]
     }
 

@@ -208,6 +208,9 @@ pub struct FairRq {
     pub(super) push_cpu: Option<CpuId>,
     /// Whether an IPI for nohz idle balancing has been sent and not handled yet.
     pub(super) nohz_kicked: bool,
+    /// Sum of the `util_est` of the tasks that are queued on the CPU and not delayed, in all groups
+    /// (cfs.avg.util_est).
+    pub(super) util_est: u64,
     /// History of the wake-ups by interrupts that arrived while the CPU was idle.
     pub(super) idle_wakes: WakeHistory,
 }
@@ -243,6 +246,7 @@ impl Default for FairRq {
             misfit_task_load: 0,
             push_cpu: None,
             nohz_kicked: false,
+            util_est: 0,
             idle_wakes: WakeHistory::default(),
         }
     }

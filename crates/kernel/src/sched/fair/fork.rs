@@ -44,14 +44,18 @@ pub(super) fn find_dst_cpu(m: &mut Machine, task: TaskId, level: usize, prev_cpu
 fn add_cpu(m: &mut Machine, stats: &mut Stats, cpu: CpuId, task: TaskId) {
     let t = &m.tasks[task];
     let here = t.cpu == cpu && !t.fair.avg.detached();
-    let (load, util, runnable) = if here {
-        (m.task_h_load(task), t.fair.avg.util_avg, t.fair.avg.runnable_avg)
+    let (load, runnable) = if here {
+        (m.task_h_load(task), t.fair.avg.runnable_avg)
     } else {
-        (0, 0, 0)
+        (0, 0)
     };
     let local = u32::from(here && t.on_rq);
     stats.load += m.cpu_load(cpu).saturating_sub(load);
-    stats.util += m.cpu_util(cpu).saturating_sub(util);
+    stats.util += if here {
+        m.cpu_util_without(cpu, task)
+    } else {
+        m.cpu_util(cpu)
+    };
     stats.runnable += m.cpu_runnable(cpu).saturating_sub(runnable);
     let rq = &m.rqs[cpu];
     stats.nr_fair += rq.fair.cfs.h_nr_runnable.saturating_sub(local);

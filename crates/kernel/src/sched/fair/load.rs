@@ -152,6 +152,18 @@ impl Machine {
         e.avg.runnable_avg = e.avg.util_avg;
     }
 
+    /// Adds the smoothed utilization of a task that is queued to that of its CPU.
+    pub(super) fn util_est_enqueue(&mut self, cpu: CpuId, task: TaskId) {
+        self.rqs[cpu].fair.util_est += self.tasks[task].fair.util_est;
+    }
+
+    /// Subtracts the smoothed utilization of a task that leaves the queue, or stays there only as
+    /// delayed.
+    pub(super) fn util_est_dequeue(&mut self, cpu: CpuId, task: TaskId) {
+        let rq = &mut self.rqs[cpu].fair;
+        rq.util_est = rq.util_est.saturating_sub(self.tasks[task].fair.util_est);
+    }
+
     /// Updates the smoothed utilization of a task that goes to sleep (util_est_update).
     pub(super) fn util_est_update(&mut self, task: TaskId) {
         let e = &mut self.tasks[task].fair;
@@ -174,10 +186,22 @@ impl Machine {
         self.rqs[cpu].fair.cfs.avg.load_avg
     }
 
-    /// Returns the utilization of a CPU at the time of the last update (cpu_util_cfs). Call
-    /// `cpu_load` first to update it.
+    /// Returns the utilization of a CPU (cpu_util_cfs): that at the time of the last update, or the
+    /// smoothed utilization of its queued tasks if that is greater. Call `cpu_load` first to update
+    /// it.
     pub(super) fn cpu_util(&self, cpu: CpuId) -> u64 {
-        self.rqs[cpu].fair.cfs.avg.util_avg.min(self.arch_capacity(cpu))
+        let rq = &self.rqs[cpu].fair;
+        rq.cfs.avg.util_avg.max(rq.util_est).min(self.arch_capacity(cpu))
+    }
+
+    /// Returns the utilization of a CPU like [`Machine::cpu_util`], without the contribution of a
+    /// task whose CPU it is (cpu_util_without).
+    pub(super) fn cpu_util_without(&self, cpu: CpuId, task: TaskId) -> u64 {
+        let (rq, t) = (&self.rqs[cpu].fair, &self.tasks[task]);
+        let util = rq.cfs.avg.util_avg.saturating_sub(t.fair.avg.util_avg);
+        let queued = if t.on_rq { t.fair.util_est } else { 0 };
+        let util_est = rq.util_est.saturating_sub(queued);
+        util.max(util_est).min(self.arch_capacity(cpu))
     }
 
     /// Returns the runnable average of a CPU at the time of the last update (cpu_runnable). Call

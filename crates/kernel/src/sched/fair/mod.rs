@@ -18,7 +18,6 @@
 //! - NUMA balancing, cache-aware scheduling, energy-aware scheduling, core scheduling
 //! - asymmetric packing, clusters within an LLC, uclamp, isolated CPUs
 //!
-//! The simulated kernel is fully preemptible, so a lazy reschedule takes effect immediately.
 //! Scheduler features have their default values; in particular, NEXT_BUDDY and LB_MIN are off. When
 //! the kernel would read another CPU's runqueue, the reading CPU is charged for the transfer of one
 //! cache line. The cost depends on the distance between the two CPUs.
@@ -167,7 +166,7 @@ pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, wake_fla
     if idle && !woken_idle {
         let e = m.se_mut(se);
         e.vprot = e.vprot.min(e.vruntime);
-        m.resched_curr(cpu);
+        m.resched_curr_lazy(cpu);
         return;
     }
     let normal = matches!(m.tasks[task].policy, Policy::Normal { .. } | Policy::Ext { .. });
@@ -176,7 +175,7 @@ pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, wake_fla
     }
     loop {
         match pick_next_entity(m, cpu, cfs_rq) {
-            Some(next) if next == pse => return m.resched_curr(cpu),
+            Some(next) if next == pse => return m.resched_curr_lazy(cpu),
             Some(_) => break,
             // A delayed sleeper has been dequeued, and `pse` is still queued. There is nothing to
             // do.
@@ -294,7 +293,7 @@ pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
     let over = e.vruntime >= e.deadline && m.update_deadline(cpu.nr(), curr);
     let several = m.rqs[cpu].fair.cfs.nr_queued > 1;
     if several && (over || !m.tasks[task].fair.protected()) {
-        m.resched_curr(cpu);
+        m.resched_curr_lazy(cpu);
     }
 }
 
@@ -325,7 +324,7 @@ fn update_entity(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId, curr: EntityId, n
     e.vruntime += e.delta_fair(ns);
     let over = m.update_deadline(cfs_rq, curr);
     if m.cfs(cfs_rq).nr_queued > 1 && (over || !m.se(curr).protected()) {
-        m.resched_curr(cpu);
+        m.resched_curr_lazy(cpu);
     }
 }
 
@@ -341,15 +340,22 @@ pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
     m.update_misfit_status(cpu, curr);
 }
 
-/// Schedules the high-resolution tick for the end of the current slice, if other tasks are runnable
+/// Schedules the high-resolution tick for the end of the current slice, if other tasks are queued
 /// (hrtick_start_fair).
 fn hrtick_start(m: &mut Machine, cpu: CpuId) {
-    let Some(curr) = m.fair_curr(cpu).filter(|_| m.rqs[cpu].fair.cfs.h_nr_runnable > 1) else {
-        m.rqs[cpu].fair.hrtick_at = NEVER;
+    m.rqs[cpu].fair.hrtick_at = NEVER;
+    let Some(curr) = m.fair_curr(cpu).filter(|_| m.rqs[cpu].fair.cfs.h_nr_queued > 1) else {
         return;
     };
     let e = &m.tasks[curr].fair;
-    let left = (e.deadline - e.vruntime).max(0) as u64 * u64::from(e.load) / u64::from(NICE_0_LOAD);
+    let vleft = e.deadline - e.vruntime;
+    if vleft < 0 {
+        if m.rqs[cpu].curr == curr {
+            m.resched_curr(cpu);
+        }
+        return;
+    }
+    let left = vleft as u64 * u64::from(e.load) / u64::from(NICE_0_LOAD);
     let at = m.local_time(cpu) + left.max(HRTICK_MIN_NS);
     let rq = &mut m.rqs[cpu].fair;
     rq.hrtick_at = at;
@@ -371,7 +377,8 @@ fn hrtick_update(m: &mut Machine, cpu: CpuId) {
 }
 
 /// Handles the event of the high-resolution tick. Meanwhile the tick may have been cancelled or
-/// moved to a later time.
+/// moved to a later time. The tick reschedules in any case, because it is set to the end of the
+/// slice.
 pub(crate) fn hrtick(m: &mut Machine, cpu: CpuId) {
     let now = m.now;
     let rq = &mut m.rqs[cpu].fair;
@@ -390,14 +397,8 @@ pub(crate) fn hrtick(m: &mut Machine, cpu: CpuId) {
         return;
     }
     rq.hrtick_at = NEVER;
-    m.enter(cpu);
-    if m.rqs[cpu].need_resched {
-        return;
-    }
-    m.charge(cpu, u64::from(m.spec.costs.tick_ns));
-    // The slice has not ended yet, because kernel work has delayed the task. The tick is scheduled
-    // again.
-    hrtick_start(m, cpu);
+    m.enter_timer_irq(cpu);
+    m.resched_curr(cpu);
 }
 
 pub(crate) fn task_fork(m: &mut Machine, task: TaskId) {

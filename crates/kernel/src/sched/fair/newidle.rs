@@ -22,7 +22,9 @@ pub(super) fn balance(m: &mut Machine, cpu: CpuId) -> bool {
     m.rqs[cpu].fair.idle_stamp = m.now.max(1);
     // If no CPU has fair tasks, there is nothing to pull. This is so, for example, while all tasks
     // are ext tasks.
-    if m.domains.nr_queued == 0 || m.rqs[cpu].nr_running > 0 || !m.online_cpus.contains(cpu) {
+    let rq = &m.rqs[cpu];
+    let has_work = rq.nr_running > 0 || !rq.wake_list.is_empty();
+    if m.domains.nr_queued == 0 || has_work || !m.online_cpus.contains(cpu) {
         return false;
     }
     let jiffies = m.now / m.tick_ns();

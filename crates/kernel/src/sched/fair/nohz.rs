@@ -34,6 +34,8 @@ pub(crate) fn trigger_load_balance(m: &mut Machine, cpu: CpuId) {
     }
     let jiffies = m.now / m.tick_ns();
     if jiffies >= m.rqs[cpu].fair.next_balance {
+        // SCHED_SOFTIRQ
+        m.charge_here(u64::from(m.spec.costs.softirq_ns));
         balance_domains(m, cpu, IdleType::Busy);
     }
     m.update_blocked_on_idle_cpus();
@@ -124,15 +126,13 @@ fn kick(m: &mut Machine, cpu: CpuId, jiffies: u64) {
     }
     let Some(ilb) = ilb else { return };
     m.domains.nohz_kicked = true;
-    m.charge_here(u64::from(m.spec.costs.ipi_send_ns));
-    let at = m.local_time(cpu) + m.spec.costs.ipi_latency.at(m.distance(cpu, ilb));
     m.rqs[ilb].fair.nohz_kicked = true;
-    m.events.push(at, Event::NohzBalance { cpu: ilb });
+    m.interrupt_cpu(ilb, Event::NohzBalance { cpu: ilb });
 }
 
 /// Handles an IPI that was sent for nohz idle balancing or to start the stopper.
 pub(crate) fn nohz_balance(m: &mut Machine, cpu: CpuId) {
-    m.enter(cpu);
+    m.enter_irq(cpu, u64::from(m.spec.costs.ipi_receive_ns));
     if let Some(dst) = m.rqs[cpu].fair.push_cpu.take() {
         detach::active_balance(m, cpu, dst);
     }
@@ -140,6 +140,7 @@ pub(crate) fn nohz_balance(m: &mut Machine, cpu: CpuId) {
         return;
     }
     m.domains.nohz_kicked = false;
+    m.charge_here(u64::from(m.spec.costs.softirq_ns));
     let jiffies = m.now / m.tick_ns();
     let mut next_balance = jiffies + 60 * 1_000_000_000 / m.tick_ns();
     if !available_idle_cpu(m, cpu) {

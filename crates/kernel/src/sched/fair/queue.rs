@@ -25,6 +25,7 @@ struct Counts {
 /// Queues a task that became runnable, and the groups that contain it (enqueue_task_fair).
 pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32) {
     let cfs_rq = m.task_cfs_rq(cpu, task);
+    m.util_est_enqueue(cpu, task);
     if m.tasks[task].fair.delayed {
         requeue_delayed(m, cfs_rq, task.into());
         count_runnable(m, cpu, cfs_rq, true);
@@ -176,6 +177,7 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32
     let sleep = flags & flags::SLEEP != 0;
     let exits = m.tasks[task].state == State::Dead;
     let cfs_rq = m.task_cfs_rq(cpu, task);
+    m.util_est_dequeue(cpu, task);
     m.update_load_avg(cfs_rq, task.into());
     if sleep {
         m.util_est_update(task);

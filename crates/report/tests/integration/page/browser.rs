@@ -47,9 +47,9 @@ fn probe(html: &str, name: &str, more: &[&str]) -> Option<serde_json::Map<String
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     // Files of an earlier run are removed, because they contain the theme that was chosen then.
     let _ = std::fs::remove_dir_all(&directory);
-    std::fs::create_dir_all(&directory).expect("a directory");
+    std::fs::create_dir_all(&directory).expect("the directory can be created");
     let path = directory.join("page.html");
-    std::fs::write(&path, html).expect("a page");
+    std::fs::write(&path, html).expect("the page can be written");
     let ran = Command::new(chromium)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1280,900"])
         .args(["--virtual-time-budget=20000", "--enable-logging=stderr", "--dump-dom"])
@@ -67,7 +67,7 @@ fn probe(html: &str, name: &str, more: &[&str]) -> Option<serde_json::Map<String
         .and_then(|(_, rest)| rest.split_once("</pre>"));
     let found = found.unwrap_or_else(|| panic!("the probe did not finish:\n{log}")).0;
     let found = found.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
-    Some(serde_json::from_str(&found).expect("JSON"))
+    Some(serde_json::from_str(&found).expect("the text is valid JSON"))
 }
 
 fn all_true(html: &str, name: &str, more: &[&str]) {

@@ -20,8 +20,8 @@ fn two() -> String {
 
 /// Returns the text of a page without tags, scripts and styles.
 fn text(html: &str) -> String {
-    let body = html.split("<script").next().expect("a body");
-    let body = body.split("</style>").last().expect("a body");
+    let body = html.split("<script").next().expect("the page has a body");
+    let body = body.split("</style>").last().expect("the page has a body");
     let parts = body
         .split('<')
         .map(|part| part.split_once('>').map_or(part, |(_, text)| text));
@@ -106,8 +106,8 @@ fn runs_of_one_policy_have_different_labels() {
     }
 }
 
-/// Both runs exceed the maximum number of segments. A page with 500 000 switches must therefore be
-/// hardly larger than a page with 250 000.
+/// Both runs exceed the maximum number of segments in the page's timeline. A page with 500 000
+/// switches must therefore be hardly larger than a page with 250 000.
 #[test]
 fn the_size_of_the_page_is_bounded() {
     let long = |switches| {

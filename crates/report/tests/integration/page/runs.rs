@@ -47,7 +47,8 @@ pub fn header(shape: &Shape) -> Header {
     }
 }
 
-/// Passes the records of the run to a sink in batches. Returns the time at which the run ends.
+/// Passes the records of the run in batches to a sink, their consumer. Returns the time at which
+/// the run ends.
 pub fn play(shape: &Shape, sink: &mut dyn Sink) -> u64 {
     let mut on = vec![0; shape.nr_cpus as usize];
     let names = ["server", "client", "kworker/"];

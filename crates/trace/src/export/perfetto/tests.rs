@@ -31,7 +31,9 @@ fn exported(records: &[(u64, u32, Event)]) -> Vec<TracePacket> {
         }]);
     }
     export.finish(1_000_000).expect("writing to memory cannot fail");
-    Trace::decode(bytes.as_slice()).expect("a trace").packet
+    Trace::decode(bytes.as_slice())
+        .expect("the bytes are a Perfetto trace")
+        .packet
 }
 
 fn wake(pid: u32, target: u32) -> Event {
@@ -83,7 +85,7 @@ fn every_switch_is_in_a_bundle_for_its_cpu() {
                 assert_eq!((event.timestamp, first.next_pid), (Some(5), Some(1)));
             }
         }
-        let compact = bundle.compact_sched.expect("columns");
+        let compact = bundle.compact_sched.expect("the bundle has columns");
         let absolute = |deltas: &[u64]| -> Vec<u64> {
             let sum = deltas.iter().scan(0, |time, delta| {
                 *time += delta;

@@ -4,21 +4,21 @@
 mod screen;
 
 use super::inputs::{Inputs, find};
+use crate::duration;
+use crate::error::Error;
+use crate::exit::ExitStatus;
+use crate::interrupt;
+use crate::running::Running;
+use crate::scenario::Scenario;
+use crate::top::{HEADING, Top};
+use crate::{errln, outln};
 use clap::Args as ClapArgs;
 use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use crossterm::terminal::{self, EnterAlternateScreen, LeaveAlternateScreen};
 use crossterm::{cursor, execute};
 use screen::Status;
 use std::io::{self, IsTerminal};
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use windtunnel::duration;
-use windtunnel::error::Error;
-use windtunnel::interrupt;
-use windtunnel::running::Running;
-use windtunnel::scenario::Scenario;
-use windtunnel::top::{HEADING, Top};
-use windtunnel::{errln, outln};
 
 /// Interval between two updates of the screen.
 const UPDATE: Duration = Duration::from_millis(100);
@@ -38,7 +38,7 @@ pub struct Args {
 }
 
 impl Args {
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Result<ExitStatus, Error> {
         if !(self.speed > 0.0 && self.speed.is_finite()) {
             return Err(Error::new("--speed: expected a number above 0, for example 0.5"));
         }
@@ -47,13 +47,13 @@ impl Args {
         }
         let scenarios = self.inputs.scenarios(&find(std::slice::from_ref(&self.policy))?, &[])?;
         let Some(scenario) = scenarios.first() else {
-            unreachable!("one scenario for the policy");
+            unreachable!("scenarios() returns one scenario for each policy");
         };
         interrupt::listen();
         let mut running = scenario.start()?;
         if let (Some(_), Some(failure)) = (running.refused(), running.failure()) {
             errln!("{} {failure}", scenario.policy.name());
-            return Ok(ExitCode::from(1));
+            return Ok(ExitStatus::from(1));
         }
         if io::stdout().is_terminal() && io::stdin().is_terminal() {
             self.watch(scenario, &mut running)?;
@@ -65,7 +65,7 @@ impl Args {
         if let Some(failure) = result.failure() {
             errln!("{} {failure}", result.policy);
         }
-        Ok(ExitCode::from(u8::from(result.failed())))
+        Ok(ExitStatus::from(u8::from(result.failed())))
     }
 
     fn print(&self, running: &mut Running) -> Result<(), Error> {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Renders the state of a running simulation as rows of text for a terminal.
 
+use crate::top::{Cpu, View};
 use crossterm::style::{Attribute, Color, Print, SetAttribute, SetForegroundColor};
 use crossterm::terminal::{Clear, ClearType};
 use crossterm::{cursor, queue};
 use std::io::{self, Write};
 use trace::escape;
-use windtunnel::top::{Cpu, View};
 
 /// Width of the bar that shows how busy a CPU is, in characters.
 const BAR: usize = 20;
@@ -196,7 +196,7 @@ pub fn put(out: &mut impl Write, lines: &[Line], width: usize) -> io::Result<()>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windtunnel::top::Task;
+    use crate::top::Task;
 
     fn screen(width: usize, height: usize, cpus: usize) -> Vec<String> {
         let cpu = Cpu {
@@ -266,8 +266,8 @@ mod tests {
     #[test]
     fn long_rows_are_cut_at_the_edge() {
         let mut out = Vec::new();
-        put(&mut out, &[Line::new(Ink::Busy, "0123456789")], 4).expect("a Vec takes all");
-        let text = String::from_utf8(out).expect("text");
+        put(&mut out, &[Line::new(Ink::Busy, "0123456789")], 4).expect("writing to memory cannot fail");
+        let text = String::from_utf8(out).expect("the text is UTF-8");
         assert!(text.contains("0123") && !text.contains("01234"), "{text:?}");
     }
 }

@@ -2,9 +2,10 @@
 //! The measure of mean response times that uses theory as a control variate.
 //!
 //! Near saturation, even the mean over millions of jobs differs from theory by several percent,
-//! because the arrivals are random. A control variate removes most of this noise: a known quantity
-//! that the same randomness affects. Here it is the exact mean response time for the arrivals and
-//! service times of this run, which [`recursion`](crate::experiment::recursion) computes:
+//! because the arrivals are random. A control variate removes most of this noise. It is a quantity
+//! whose mean is known, and which the same randomness affects. Here it is the exact mean response
+//! time for the arrivals and service times of this run, which
+//! [`recursion`](crate::experiment::recursion) computes:
 //!
 //! ```text
 //! estimate = simulated mean - exact mean for these arrivals + theoretical long-run mean

@@ -16,7 +16,7 @@ pub use arguments::Arguments;
 use super::observe::Observed;
 use report::Better;
 
-/// A kind of measure, as a definition names it.
+/// A kind of measure. The definition file of an experiment selects it by its name.
 #[derive(Clone, Copy)]
 pub struct Kind {
     pub name: &'static str,
@@ -82,8 +82,9 @@ impl Measure {
         }
     }
 
-    /// Returns the global variable that the measure reads, if it reads one, and the time at which
-    /// it does. `None` as the time means the end of the run.
+    /// Returns the global variable that the measure reads and the time at which it reads the
+    /// variable. The time `None` means the end of the run. Returns `None` if the measure reads no
+    /// variable.
     pub fn global(&self) -> Option<(Option<u64>, &str)> {
         match self {
             Measure::Policy(measure) => Some((measure.at_ns, &measure.name)),
@@ -145,7 +146,7 @@ pub struct Quantity {
     /// case for scores.
     pub better: Option<Better>,
     /// Factor that is applied to the value, for example because the run is smaller than that of the
-    /// source.
+    /// published experiment.
     pub scale: f64,
     pub across: Across,
 }

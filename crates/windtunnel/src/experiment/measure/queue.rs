@@ -126,7 +126,7 @@ mod tests {
         };
         let length = |left: &str, cpu: &str| {
             let measure = Measure::make("queue_length", &Arguments::new(&[("left", left), ("cpu", cpu)]));
-            measure.expect("a measure").value(&seen)
+            measure.expect("the measure exists").value(&seen)
         };
         assert_eq!((length("3", "0"), length("3", "1")), (Ok(1.0), Ok(1.0)));
         assert!(length("2", "0").is_err());

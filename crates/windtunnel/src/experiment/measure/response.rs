@@ -335,8 +335,8 @@ mod tests {
     }
 
     fn value(name: &str, arguments: &[(&str, &str)]) -> f64 {
-        let measure = Measure::make(name, &Arguments::new(arguments)).expect("a measure");
-        measure.value(&seen()).expect("a value")
+        let measure = Measure::make(name, &Arguments::new(arguments)).expect("the measure exists");
+        measure.value(&seen()).expect("the measure has a value")
     }
 
     #[test]

@@ -230,7 +230,8 @@ impl Case {
     }
 
     /// Returns the workload. The task with the number n is called `name(n)`. After each change of
-    /// its affinity, the task enters a phase. The number of the phase is the new mask.
+    /// its affinity, the task enters a new phase, which the trace records. The number of the phase
+    /// is the new mask.
     fn workload(&self) -> Workload {
         let mut tasks = Tasks::default();
         for (number, case) in self.tasks.iter().enumerate() {

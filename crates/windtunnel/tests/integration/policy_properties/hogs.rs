@@ -123,7 +123,7 @@ impl Hogs {
         let changes: Vec<u64> = changes.map(|record| record.time).collect();
         assert!(
             changes.len() == self.nices.len() || changes.is_empty(),
-            "not all have come to change their nice"
+            "only some hogs have changed their nice values"
         );
         // After this time, turns with the previous nice values have ended, and virtual times have
         // converged.
@@ -145,7 +145,7 @@ impl Hogs {
                     let off = got.abs_diff(want);
                     assert!(
                         off <= 2 * turn + 2 * MS + want * percent / 100,
-                        "{got} ns of CPU for {want}: {self:?}"
+                        "a hog got {got} ns of CPU time, expected {want}: {self:?}"
                     );
                 }
             }
@@ -153,12 +153,16 @@ impl Hogs {
                 for (a, &better) in self.nices.iter().enumerate() {
                     for (b, &worse) in self.nices.iter().enumerate() {
                         let ordered = better >= worse || got[a] + 2 * turn >= got[b];
-                        assert!(ordered, "nice {better} has {}, nice {worse} has {}", got[a], got[b]);
+                        assert!(
+                            ordered,
+                            "nice {better} got {} ns, nice {worse} got {} ns",
+                            got[a], got[b]
+                        );
                     }
                 }
             }
             Some(Division::Strict { level, turn, lift }) => {
-                let best = *level.iter().max().expect("a hog");
+                let best = *level.iter().max().expect("the case has a hog");
                 let first: Vec<u64> = (0..got.len())
                     .filter(|&hog| level[hog] == best)
                     .map(|hog| got[hog])
@@ -166,13 +170,13 @@ impl Hogs {
                 for &a in &first {
                     assert!(
                         first.iter().all(|b| a.abs_diff(*b) <= turn + turn / 2),
-                        "equals got {first:?}"
+                        "hogs of the highest level got {first:?} ns"
                     );
                 }
                 for hog in (0..got.len()).filter(|&hog| level[hog] < best) {
                     assert!(
                         got[hog] <= lift,
-                        "level {} got {} beside level {best}",
+                        "a hog of level {} got {} ns beside hogs of level {best}",
                         level[hog],
                         got[hog]
                     );

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The bounds that follow from a policy's promise for hogs that share a CPU. A hog is a task that
-//! computes without pauses. There are two bounds: the longest wait of each hog, and how the hogs
-//! share the CPU. The parameters are read from the policy after the run.
+//! The bounds that follow from a policy's promise (its guarantee, which policies/policies.toml
+//! names) for hogs that share a CPU. A hog is a task that computes without pauses. There are two
+//! bounds: the longest wait of each hog, and how the hogs share the CPU. The parameters are read
+//! from the policy after the run.
 
 use crate::support::policy::{MS, Observed, US};
 use crate::support::records::Promise;
@@ -20,9 +21,9 @@ impl Promise {
         }
     }
 
-    /// Returns whether a change of a task's nice value soon changes its CPU share. It does not if
-    /// the policy has levels. Under such a policy, a task may wait long before it runs and changes
-    /// its nice value, or its earlier CPU use affects its level for half a minute.
+    /// Returns whether a change of a task's nice value soon changes its CPU share. It does not
+    /// under policies with levels. There, a task may wait long until it runs and can change its
+    /// nice value, or its earlier CPU use may affect its level for half a minute.
     pub fn follows_nice_changes(self) -> bool {
         !matches!(self, Promise::LevelsByUse | Promise::StrictLevels)
     }
@@ -105,9 +106,10 @@ pub fn longest_wait(promise: Promise, ran: &Observed, nices: &[i32], own: usize)
             let slice = fair_slice(ran);
             2 * slice * whole / kernel_weight(nices[own]) + sum(&|_| 0) + slice
         }
-        // The hog may run first in one period between recalculations, and last in the next period.
-        // It then waits for the whole quanta of the others twice. Counters are rounded to ticks. A
-        // task that has used more than half a tick too much pays for it in the next period.
+        // The longest wait spans two periods between recalculations: the hog runs first in one
+        // period, and last in the next. It then waits twice for all quanta of the other hogs.
+        // Counters are rounded to ticks. A task that has used more than half a tick too much pays
+        // for it in the next period.
         Promise::Ticks24 => {
             let tick = parameter("tick_ns");
             2 * sum(&|nice| goodness_ticks(nice) * tick + tick / 2)
@@ -116,10 +118,11 @@ pub fn longest_wait(promise: Promise, ran: &Observed, nices: &[i32], own: usize)
             let tick = parameter("tick_ns");
             2 * sum(&|nice| dss25_ticks(nice) * tick + tick / 2)
         }
-        // As for quanta, but the periods are those between swaps of the arrays.
+        // A period is the time between two swaps of the active and the expired array. The longest
+        // wait spans two periods: the hog runs first in one period, and last in the next.
         Promise::TimeslicesO1 => 2 * sum(&|nice| o1_slice(ran, nice)),
-        // In addition, hogs that count as interactive return to the active array, until the expired
-        // tasks starve.
+        // The bound is longer than that of o1, because hogs that count as interactive return to the
+        // active array until the expired tasks starve.
         Promise::Timeslices26 => parameter("starvation_ns") * nices.len() as u64 + 2 * sum(&linux26_slice),
         // Higher levels run first. The hog waits until the balance set manager, which raises
         // starved threads, raises it. This takes three steps: the hog must have been ready for
@@ -163,21 +166,33 @@ pub fn division(promise: Promise, ran: &Observed, nices: &[i32]) -> Option<Divis
     let division = match promise {
         Promise::EqualTurns => turns(3, &|_| parameter("slice_ns")),
         Promise::WeightedTurns => {
-            let least = nices.iter().map(|&nice| weight(nice)).min().expect("a hog");
+            let least = nices
+                .iter()
+                .map(|&nice| weight(nice))
+                .min()
+                .expect("the case has a hog");
             // A turn may exceed the slice by up to a tick, which is not charged to the task. This
             // favours hogs with shorter turns.
             let percent = 3 + 100 * TICK / parameter("slice_ns");
             turns(percent, &|nice| parameter("slice_ns") * weight(nice) / least)
         }
         Promise::FairClass => {
-            let least = nices.iter().map(|&nice| kernel_weight(nice)).min().expect("a hog");
+            let least = nices
+                .iter()
+                .map(|&nice| kernel_weight(nice))
+                .min()
+                .expect("the case has a hog");
             turns(3, &|nice| fair_slice(ran) * kernel_weight(nice) / least)
         }
         Promise::Ticks24 => turns(3, &|nice| parameter("tick_ns") * goodness_ticks(nice)),
         Promise::Ticks25 => turns(3, &|nice| parameter("tick_ns") * dss25_ticks(nice)),
         Promise::TimeslicesO1 => {
             // A turn ends at the first tick after the timeslice.
-            let least = nices.iter().map(|&nice| o1_slice(ran, nice)).min().expect("a hog");
+            let least = nices
+                .iter()
+                .map(|&nice| o1_slice(ran, nice))
+                .min()
+                .expect("the case has a hog");
             turns(3 + 100 * TICK / least, &|nice| o1_slice(ran, nice))
         }
         Promise::Timeslices26 => turns(3, &linux26_slice),

@@ -14,15 +14,15 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
         .canonicalize()
-        .expect("the repository")
+        .expect("the repository's directory exists")
 }
 
 /// Returns the names of all policies in alphabetical order.
 pub fn policies() -> Vec<String> {
-    let entries = std::fs::read_dir(root().join("policies")).expect("policies");
+    let entries = std::fs::read_dir(root().join("policies")).expect("the directory of policies exists");
     let names = entries
         .flatten()
-        .map(|entry| entry.file_name().into_string().expect("a name"));
+        .map(|entry| entry.file_name().into_string().expect("the file name is UTF-8"));
     let mut names: Vec<String> = names
         .filter_map(|name| name.strip_suffix(".bpf.c").map(str::to_owned))
         .collect();
@@ -45,7 +45,7 @@ pub fn variant(source: &str, variant: &str, defines: &[&str]) -> PathBuf {
     let name = source
         .file_name()
         .and_then(|name| name.to_str())
-        .expect("a file name")
+        .expect("the path has a file name")
         .replace(".bpf.c", &ending);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("policies");
     let to = folder.join(name);
@@ -73,11 +73,11 @@ pub fn windtunnel_at(command: &Path, args: &[&str]) -> Ran {
         .args(args)
         .current_dir(root())
         .output()
-        .expect("the command");
+        .expect("the command starts");
     Ran {
-        status: output.status.code().expect("an exit status"),
-        stdout: String::from_utf8(output.stdout).expect("text"),
-        stderr: String::from_utf8(output.stderr).expect("text"),
+        status: output.status.code().expect("no signal has ended the command"),
+        stdout: String::from_utf8(output.stdout).expect("the text is UTF-8"),
+        stderr: String::from_utf8(output.stderr).expect("the text is UTF-8"),
     }
 }
 

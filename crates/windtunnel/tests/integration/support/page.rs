@@ -39,7 +39,7 @@ impl Page {
         let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let name = path
             .strip_prefix(root())
-            .expect("a file of the repository")
+            .expect("the page lies in the repository")
             .display()
             .to_string();
         Page {
@@ -153,7 +153,7 @@ pub fn pages(directory: &str) -> Vec<Page> {
     let mut directories = vec![root().join(directory)];
     while let Some(directory) = directories.pop() {
         let entries = std::fs::read_dir(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
-        for path in entries.map(|entry| entry.expect("an entry").path()) {
+        for path in entries.map(|entry| entry.expect("the directory can be read").path()) {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             if path.is_dir() && !name.starts_with('.') && name != "target" {
                 directories.push(path);

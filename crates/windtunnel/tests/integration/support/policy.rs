@@ -58,7 +58,7 @@ pub fn hog() -> Vec<Op> {
 
 /// Returns the workload of a generator with its parameters.
 pub fn generated(spec: &str) -> Workload {
-    workload::load(spec, &[]).expect("a workload")
+    workload::load(spec, &[]).expect("the workload is valid")
 }
 
 /// A run of a policy, to be configured and started.
@@ -76,8 +76,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// Runs a policy on one CPU without costs. `policy` is a name for `policies/NAME.bpf.c`, or a
-    /// path without `.bpf.c`.
+    /// Runs a policy on one CPU, where the work of the kernel and the policy takes no time.
+    /// `policy` is a name for `policies/NAME.bpf.c`, or a path without `.bpf.c`.
     pub fn new(policy: &str) -> Run {
         Run {
             policy: Some(policy.into()),
@@ -85,7 +85,7 @@ impl Run {
         }
     }
 
-    /// Runs the kernel's fair class on one CPU without costs.
+    /// Runs the kernel's fair class on one CPU, where the work of the kernel takes no time.
     pub fn fair() -> Run {
         Run {
             policy: None,
@@ -145,7 +145,7 @@ impl Run {
 
     /// Uses a machine from the directory `machines`.
     pub fn on(self, name: &str) -> Run {
-        self.machine(machine::load(name, &[]).expect("a machine"))
+        self.machine(machine::load(name, &[]).expect("the machine is known"))
     }
 
     pub fn tasks(mut self, tasks: Tasks) -> Run {
@@ -165,8 +165,9 @@ impl Run {
 
     /// Runs until the time `until` in ns. Panics if the policy fails before.
     pub fn for_ns(self, until: u64) -> Observed {
-        // Profiles are searched in the current directory.
-        std::env::set_current_dir(super::root()).expect("the repository");
+        // Profiles (files that replace the user-space parts of policies) are searched in the
+        // current directory.
+        std::env::set_current_dir(super::root()).expect("the repository's directory exists");
         let policy = self.policy.as_ref().map(|name| {
             let source = if name.contains('/') {
                 format!("{name}.bpf.c")
@@ -174,18 +175,24 @@ impl Run {
                 format!("policies/{name}.bpf.c")
             };
             let path = super::object(&source);
-            let bytes = std::fs::read(&path).expect("an object");
-            let mut object = Object::parse(&bytes, name).expect("a BPF object");
-            let profile = windtunnel::profiles::find(name).expect("a profile that can be read");
+            let bytes = std::fs::read(&path).expect("the object file exists");
+            let mut object = Object::parse(&bytes, name).expect("the object can be parsed");
+            let profile = windtunnel::profiles::find(name).expect("the profile can be read");
             profile
                 .apply(
                     &mut object,
                     profile::Properties::new(&self.machine, &kernel::release::Release::MODELLED),
                 )
-                .expect("the profile fits");
+                .expect("the profile matches the object");
             for (name, divisor) in &self.divisors {
-                let default: u64 = object.get(name).expect("a parameter").parse().expect("a number");
-                object.set(name, &(default / divisor).to_string()).expect("in range");
+                let default: u64 = object
+                    .get(name)
+                    .expect("the policy has this parameter")
+                    .parse()
+                    .expect("the text is a number");
+                object
+                    .set(name, &(default / divisor).to_string())
+                    .expect("the parameter accepts the value");
             }
             for (name, value) in &self.settings {
                 object
@@ -194,7 +201,8 @@ impl Run {
             }
             (object, profile)
         });
-        let mut machine = Machine::new(self.machine, self.workload, self.seed).expect("a machine");
+        let mut machine =
+            Machine::new(self.machine, self.workload, self.seed).expect("the machine can run the workload");
         for &(at, cpu, online) in &self.hotplugs {
             machine.plan_hotplug(at, cpu, online);
         }
@@ -214,8 +222,12 @@ impl Run {
             .unwrap_or_else(|error| panic!("{error}"));
         for (at, name, value) in &self.changes {
             machine.advance(*at, &mut records);
-            let image = image.as_ref().expect("the fair class has no parameters");
-            image.set(&machine.region, name, value).expect("a live parameter");
+            let image = image
+                .as_ref()
+                .expect("the run has a policy, because the fair class has no parameters");
+            image
+                .set(&machine.region, name, value)
+                .expect("the parameter can be changed during a run");
         }
         machine.run(until, &mut records);
         if let Some(exit) = &machine.ext.exit {
@@ -254,8 +266,10 @@ pub struct Observed {
 impl Observed {
     /// Returns the value of a global variable of the policy.
     pub fn counter(&self, name: &str) -> u64 {
-        let image = self.image.as_ref().expect("a policy");
-        let text = image.get(&self.machine.region, name).expect("a variable");
+        let image = self.image.as_ref().expect("the run has a policy");
+        let text = image
+            .get(&self.machine.region, name)
+            .expect("the policy has this variable");
         text.parse::<i128>().unwrap_or_else(|_| panic!("{name} is {text}")) as u64
     }
 
@@ -334,7 +348,7 @@ impl Observed {
         self.wakeup_latency_after(comm, 0)
     }
 
-    /// Returns the same as `wakeup_latency`, but only for wake-ups after `from`.
+    /// Like `wakeup_latency`, but only for wake-ups after `from`.
     pub fn wakeup_latency_after(&self, comm: &str, from: u64) -> (u64, u64) {
         let mut woken = std::collections::BTreeMap::new();
         let mut names = std::collections::BTreeMap::new();

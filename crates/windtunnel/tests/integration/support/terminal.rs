@@ -20,7 +20,7 @@ pub fn on_terminal(columns: u16, variables: &[(&str, &str)], args: &[&str]) -> (
     let (mut ours, theirs) = unsafe {
         let name = std::ptr::null_mut();
         let opened = libc::openpty(&raw mut ours, &raw mut theirs, name, std::ptr::null(), &raw const size);
-        assert_eq!(opened, 0, "a terminal");
+        assert_eq!(opened, 0, "openpty() failed");
         (File::from_raw_fd(ours), File::from_raw_fd(theirs))
     };
     let mut command = Command::new(env!("CARGO_BIN_EXE_windtunnel"));
@@ -30,7 +30,7 @@ pub fn on_terminal(columns: u16, variables: &[(&str, &str)], args: &[&str]) -> (
     }
     command.env("TERM", "xterm").envs(variables.iter().copied());
     command.stdin(Stdio::null()).stdout(theirs).stderr(Stdio::null());
-    let mut child = command.spawn().expect("the command");
+    let mut child = command.spawn().expect("the command starts");
     // Closes this process's copies of the command's descriptors. While they are open, reading would
     // never end.
     drop(command);
@@ -40,9 +40,11 @@ pub fn on_terminal(columns: u16, variables: &[(&str, &str)], args: &[&str]) -> (
     while let Ok(read @ 1..) = ours.read(&mut buffer) {
         received.extend_from_slice(&buffer[..read]);
     }
-    let status = child.wait().expect("an exit status");
-    let text = String::from_utf8(received).expect("text").replace("\r\n", "\n");
-    (status.code().expect("a status"), text)
+    let status = child.wait().expect("the command can be waited for");
+    let text = String::from_utf8(received)
+        .expect("the text is UTF-8")
+        .replace("\r\n", "\n");
+    (status.code().expect("no signal has ended the command"), text)
 }
 
 /// Removes the colours from a text. Checks that it contains no other escape sequences.
@@ -50,8 +52,8 @@ pub fn without_colours(text: &str) -> String {
     let mut parts = text.split('\x1b');
     let mut plain = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let (colour, rest) = part.split_once('m').expect("a colour");
-        let digits = colour.strip_prefix('[').expect("a colour");
+        let (colour, rest) = part.split_once('m').expect("the escape sequence is a colour");
+        let digits = colour.strip_prefix('[').expect("the escape sequence is a colour");
         assert!(digits.chars().all(|c| c.is_ascii_digit() || c == ';'), "{part:?}");
         plain += rest;
     }

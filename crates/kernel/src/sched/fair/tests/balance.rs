@@ -81,7 +81,13 @@ fn a_newly_idle_cpu_pulls_immediately() {
     for cpu in 2..4 {
         bed.pinned(cpu, hog());
     }
-    let (_, records) = bed.run(spec(1, 1, 4, 1), 40 * MS);
+    let mut m = bed.machine(spec(1, 1, 4, 1));
+    // By default, half of the attempts are skipped at random (NI_RANDOM).
+    for level in m.domains.levels.iter_mut().flatten() {
+        level.newidle_ratio = 1024;
+    }
+    let mut records = Vec::new();
+    m.run(40 * MS, &mut records);
     let end = records
         .iter()
         .find(|r| matches!(r.event, Event::TaskExit { .. }))

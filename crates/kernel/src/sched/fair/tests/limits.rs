@@ -7,8 +7,12 @@ use machine::MachineSpec;
 use trace::Event;
 use workload::{Action, Dist, Op, Policy};
 
+/// Returns a machine on which a task is throttled as soon as a step of its program finds the quota
+/// used up. With lazy preemption, the task would continue until the next tick.
 fn cpus(nr: u32) -> MachineSpec {
-    free(spec(1, 1, nr, 1))
+    let mut spec = free(spec(1, 1, nr, 1));
+    spec.kernel.preempt_full = true;
+    spec
 }
 
 /// Returns an action that sets a limit with a period of 100 ms.
@@ -123,7 +127,18 @@ fn unused_quota_is_saved_up_to_the_burst() {
     let longest = |burst_ms| {
         let mut bed = Bed::default();
         let a = bed.cgroup("/a", 100);
-        bed.task(0, sleeper(30 * MS, 190 * MS)).cgroup = a;
+        let every_200_ms = Op::Timer {
+            timer: 0,
+            period: 200 * MS,
+            absolute: true,
+        };
+        let again = Op::LoopBack {
+            counter: 0,
+            times: None,
+            target: 0,
+        };
+        let ops = vec![Op::Run(Dist::Fixed(30 * MS)), every_200_ms, again];
+        bed.task(0, ops).cgroup = a;
         bed.disturb(0, max(a, Some(20), burst_ms));
         let (_, records) = bed.run(cpus(1), 5 * SECOND);
         let lengths = stretches(&records, 1);
@@ -170,6 +185,10 @@ fn a_throttled_task_may_leave_the_group_or_the_cpu() {
     let mut m = bed.machine(cpus(2));
     m.advance(449 * MS, &mut Vec::new());
     assert!(m.tasks.iter().all(|t| t.fair.throttled));
+    // The task runs at once in its new group, although its CPU was idle.
+    let before = m.tasks[0].sum_exec_runtime;
+    m.advance(470 * MS, &mut Vec::new());
+    is_near(m.tasks[0].sum_exec_runtime - before, 20 * MS, 1);
     m.advance(649 * MS, &mut Vec::new());
     assert!(!m.tasks[0].fair.throttled && m.tasks[1].fair.throttled);
     m.advance(700 * MS - 1, &mut Vec::new());

@@ -138,6 +138,29 @@ fn a_waker_of_many_tasks_does_not_gather_them() {
 }
 
 #[test]
+fn a_cpus_utilization_includes_the_estimate_of_its_queued_tasks() {
+    let mut bed = Bed::default();
+    bed.pinned(0, sleeper(50 * MS, 150 * MS));
+    let mut m = bed.machine(free(spec(1, 1, 1, 1)));
+    m.advance(799 * MS, &mut Vec::new());
+    m.now = 799 * MS;
+    let (cpu, estimate) = (cpu_id(0), m.tasks[0].fair.util_est);
+    m.cpu_load(cpu);
+    assert!(
+        estimate > 600 && m.cpu_util(cpu) < 200,
+        "{estimate} {}",
+        m.cpu_util(cpu)
+    );
+    // The task has just been woken. Its own average has decayed while it slept.
+    m.advance(801 * MS, &mut Vec::new());
+    assert_eq!(m.cpu_util(cpu), estimate);
+    assert_eq!(m.cpu_util_without(cpu, nth(0)), 0);
+    // The task has gone to sleep again.
+    m.advance(852 * MS, &mut Vec::new());
+    assert_eq!(m.rqs[cpu].fair.util_est, 0);
+}
+
+#[test]
 fn a_big_task_wakes_on_a_fast_cpu() {
     let mut machine = free(spec(1, 1, 4, 1));
     for cpu in &mut machine.topology.cpus[..2] {

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Idle states of CPUs (kernel/sched/idle.c, drivers/cpuidle).
+//!
+//! ```text
+//!           switch to the idle task                interrupt
+//!                      |                               |
+//! CPU  |== schedule() ==|======= idle state ===========|= exit =|= handler ==|
+//! ```
+//!
+//! A CPU enters a state when the work of the switch to the idle task is done. An interrupt ends the
+//! state, and its handler runs when the exit latency has passed. If the handler leaves the CPU
+//! idle, a state is chosen again. The time in a state and its exit latency are idle time.
+//!
+//! Not modelled: an interrupt that arrives while the CPU enters a state, states that several
+//! threads or cores enter together, the time limit of the state POLL (the governor chooses it only
+//! if a timer expires within microseconds), the influence of polling on the other threads of a core,
+//! and interrupts of the timer wheel. A CPU that runs kernel code without an interrupt of its own,
+//! for example to create a task of the workload, pays the exit latency with its next switch.
+
+use crate::machine::Machine;
+use crate::simulation::event::Event;
+use crate::simulation::id::{CpuId, IDLE};
+use crate::simulation::table::Table;
+use machine::{Governor, IdleState, MachineSpec};
+use menu::{Choice, Menu, Next};
+use timers::Timers;
+
+mod menu;
+mod timers;
+
+/// Idle states of all CPUs.
+pub(crate) struct CpuIdle {
+    /// States in the order of their target residencies, at least one.
+    states: Vec<IdleState>,
+    /// Whether the governor chooses between states. Otherwise all CPUs enter the only state.
+    governed: bool,
+    cpus: Table<CpuId, IdleCpu>,
+}
+
+/// Idle state of a CPU.
+struct IdleCpu {
+    phase: Phase,
+    /// Index of the current state, or of the previous one.
+    state: usize,
+    /// Time at which the CPU has entered the state, ns. It is in the future while the CPU does
+    /// kernel work before.
+    since: u64,
+    /// Whether the tick goes on while the CPU is idle, because the governor expects to be woken
+    /// soon.
+    tick: bool,
+    /// Whether the tick was stopped since the CPU became idle.
+    tick_stopped: bool,
+    /// Total time in each state, ns.
+    time: Vec<u64>,
+    timers: Timers,
+    menu: Menu,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The CPU executes a task or a handler.
+    Awake,
+    /// The CPU is in its idle state, or about to enter it.
+    Asleep,
+    /// The CPU leaves its idle state and will be awake at this time, ns.
+    Leaving(u64),
+}
+
+/// Time that CPUs have spent in an idle state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdleTime {
+    pub name: String,
+    /// Sum over all CPUs, ns. It does not contain exit latencies.
+    pub ns: u64,
+}
+
+impl CpuIdle {
+    pub(crate) fn new(spec: &MachineSpec) -> CpuIdle {
+        let states = spec.cpuidle.used(spec.costs.idle_exit_ns);
+        // A CPU that has not run yet is in the first state in which it does not poll.
+        let first = states.iter().position(|state| !state.busy).unwrap_or(0);
+        let cpu = |_| IdleCpu {
+            phase: Phase::Asleep,
+            state: first,
+            since: 0,
+            tick: false,
+            tick_stopped: true,
+            time: vec![0; states.len()],
+            timers: Timers::default(),
+            menu: Menu::default(),
+        };
+        CpuIdle {
+            governed: spec.cpuidle.governor == Governor::Menu && states.len() > 1,
+            cpus: (0..spec.topology.nr_cpus()).map(cpu).collect(),
+            states,
+        }
+    }
+}
+
+impl Machine {
+    /// Returns the time at which the CPU can handle an event, if the event is an interrupt and the
+    /// CPU must leave an idle state first. Returns `None` if the event can be handled now.
+    #[inline]
+    pub(crate) fn wakes_for(&mut self, event: &Event) -> Option<u64> {
+        let cpu = match *event {
+            Event::Resched { cpu }
+            | Event::Wakeups { cpu }
+            | Event::NohzBalance { cpu }
+            | Event::ExtDeferred { cpu } => cpu,
+            Event::Tick { cpu, generation }
+                if self.rqs[cpu].tick_generation == generation && self.cpuidle.cpus[cpu].tick =>
+            {
+                cpu
+            }
+            Event::Wake { task, generation } if self.tasks[task].wake_generation == generation => self.tasks[task].cpu,
+            Event::BpfTimer { timer, generation } => self.timer_cpu(timer, generation)?,
+            Event::Disturb { index } => self.interrupted_cpu(index)?,
+            _ => return None,
+        };
+        let rq = &self.rqs[cpu];
+        if rq.curr != IDLE || !rq.online {
+            return None;
+        }
+        self.interrupt_idle(cpu, matches!(event, Event::Tick { .. }))
+    }
+
+    /// Ends the idle state of `cpu` because of an interrupt. Returns the time at which the CPU can
+    /// handle it, or `None` if it can now.
+    fn interrupt_idle(&mut self, cpu: CpuId, tick: bool) -> Option<u64> {
+        let now = self.now;
+        let idle = &mut self.cpuidle.cpus[cpu];
+        match idle.phase {
+            Phase::Awake => None,
+            Phase::Leaving(at) if now < at => Some(at),
+            Phase::Leaving(_) => {
+                idle.phase = Phase::Awake;
+                None
+            }
+            Phase::Asleep => {
+                let exit = self.end_idle_state(cpu, tick);
+                let idle = &mut self.cpuidle.cpus[cpu];
+                if exit == 0 {
+                    idle.phase = Phase::Awake;
+                    return None;
+                }
+                idle.phase = Phase::Leaving(now + exit);
+                Some(now + exit)
+            }
+        }
+    }
+
+    /// Records the time that `cpu` was in its idle state and returns the exit latency, ns. Both are
+    /// 0 if the CPU has not entered the state yet.
+    fn end_idle_state(&mut self, cpu: CpuId, tick: bool) -> u64 {
+        let idle = &mut self.cpuidle.cpus[cpu];
+        let Some(ns) = self.now.checked_sub(idle.since) else {
+            idle.menu.rejected();
+            return 0;
+        };
+        idle.time[idle.state] += ns;
+        let exit = u64::from(self.cpuidle.states[idle.state].exit_ns);
+        if self.cpuidle.governed {
+            idle.menu.reflect(ns + exit, exit, tick, self.tick_ns);
+        }
+        exit
+    }
+
+    /// Chooses an idle state for `cpu` and enters it, unless the CPU is in one (cpuidle_idle_call).
+    #[inline]
+    pub(crate) fn enter_idle(&mut self, cpu: CpuId) {
+        if self.cpuidle.cpus[cpu].phase == Phase::Awake {
+            self.choose_idle_state(cpu);
+        }
+    }
+
+    fn choose_idle_state(&mut self, cpu: CpuId) {
+        let since = self.local_time(cpu);
+        if self.cpuidle.governed {
+            let next = self.next_events(cpu, since);
+            let idle = &mut self.cpuidle.cpus[cpu];
+            let choice = idle.menu.select(&self.cpuidle.states, &next);
+            let Choice { state, stop_tick } = choice;
+            idle.state = state;
+            idle.tick = !stop_tick && !next.tick_stopped;
+            idle.tick_stopped = !idle.tick;
+        }
+        let idle = &mut self.cpuidle.cpus[cpu];
+        idle.phase = Phase::Asleep;
+        idle.since = since;
+    }
+
+    /// Returns the next events that will wake `cpu`, as the governor knows them at the time `at`
+    /// (tick_nohz_get_sleep_length).
+    fn next_events(&mut self, cpu: CpuId, at: u64) -> Next {
+        let timer = self.next_timer(cpu).map(|timer| timer.saturating_sub(at));
+        let tick_armed = self.rqs[cpu].tick_armed;
+        let tick = self.next_tick(cpu).saturating_sub(at);
+        Next {
+            timer,
+            tick: timer.map_or(tick, |timer| timer.min(tick)),
+            tick_ns: self.tick_ns,
+            tick_stopped: self.cpuidle.cpus[cpu].tick_stopped || !tick_armed,
+        }
+    }
+
+    /// Handles the switch from the idle task of `cpu` to another task. Returns the exit latency that
+    /// the CPU still has to pay, ns. It is 0 if an interrupt of this CPU has ended the idle state.
+    pub(crate) fn leave_idle(&mut self, cpu: CpuId) -> u64 {
+        let now = self.now;
+        let exit = match self.cpuidle.cpus[cpu].phase {
+            Phase::Awake => 0,
+            Phase::Asleep => self.end_idle_state(cpu, false),
+            Phase::Leaving(at) => at.saturating_sub(now),
+        };
+        let idle = &mut self.cpuidle.cpus[cpu];
+        idle.phase = Phase::Awake;
+        idle.tick = false;
+        idle.tick_stopped = false;
+        exit
+    }
+
+    /// Handles a CPU that goes offline or comes online.
+    pub(crate) fn reset_idle(&mut self, cpu: CpuId) {
+        if self.cpuidle.cpus[cpu].phase == Phase::Asleep {
+            self.end_idle_state(cpu, false);
+        }
+        let idle = &mut self.cpuidle.cpus[cpu];
+        idle.phase = Phase::Awake;
+        idle.tick = false;
+        idle.tick_stopped = true;
+        idle.menu = Menu::default();
+    }
+
+    /// Returns whether the tick of an idle CPU goes on.
+    #[inline]
+    pub(crate) fn idle_tick(&self, cpu: CpuId) -> bool {
+        self.cpuidle.cpus[cpu].tick
+    }
+
+    /// Returns whether `cpu` is idle in a state in which a write to its flags wakes it
+    /// (TIF_POLLING_NRFLAG).
+    pub(crate) fn polls(&self, cpu: CpuId) -> bool {
+        let idle = &self.cpuidle.cpus[cpu];
+        self.rqs[cpu].curr == IDLE
+            && idle.phase == Phase::Asleep
+            && self.cpuidle.states[idle.state].polling
+            && idle.since <= self.local_time(self.this_cpu)
+    }
+
+    /// Ends the accounting of idle states at the end of the run.
+    pub(crate) fn finish_idle(&mut self) {
+        for cpu in self.cpus() {
+            let now = self.now;
+            let idle = &mut self.cpuidle.cpus[cpu];
+            if idle.phase == Phase::Asleep && self.rqs[cpu].online && now > idle.since {
+                idle.time[idle.state] += now - idle.since;
+                idle.since = now;
+            }
+        }
+    }
+
+    /// Returns the time that the CPUs have spent in each idle state, until the last change of state
+    /// or the end of the run.
+    pub fn idle_times(&self) -> Vec<IdleTime> {
+        let states = self.cpuidle.states.iter().enumerate();
+        let time = |(at, state): (usize, &IdleState)| IdleTime {
+            name: state.name.clone(),
+            ns: self.cpuidle.cpus.iter().map(|idle| idle.time[at]).sum(),
+        };
+        states.map(time).collect()
+    }
+
+    /// Returns the CPU that a disturbance of the workload interrupts, or `None` if it is no
+    /// interrupt.
+    fn interrupted_cpu(&self, index: u32) -> Option<CpuId> {
+        match self.workload.disturbances[index as usize].action {
+            workload::Action::Irq { cpu, .. } => Some(self.named_cpu(cpu)),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

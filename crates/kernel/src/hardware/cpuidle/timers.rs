@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The timers that are armed on each CPU, of which the governor needs the next one.
+//!
+//! A cancelled timer remains in the heap until it is the first one. A machine without a governor
+//! keeps no timers.
+
+use crate::machine::Machine;
+use crate::simulation::event::Event;
+use crate::simulation::id::CpuId;
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+/// Timers of a CPU.
+pub(super) type Timers = BinaryHeap<Timer>;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timer {
+    at: u64,
+    event: Event,
+}
+
+// The order is reversed because the top of a BinaryHeap is its maximum, and the next timer must be
+// on top.
+impl Ord for Timer {
+    fn cmp(&self, other: &Timer) -> Ordering {
+        other.at.cmp(&self.at)
+    }
+}
+
+impl PartialOrd for Timer {
+    fn partial_cmp(&self, other: &Timer) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Timer {
+    fn eq(&self, other: &Timer) -> bool {
+        self.at == other.at
+    }
+}
+
+impl Eq for Timer {}
+
+impl Machine {
+    /// Records that `cpu` has armed a timer that expires at the time `at`, ns.
+    pub(crate) fn note_timer(&mut self, cpu: CpuId, at: u64, event: Event) {
+        if !self.cpuidle.governed {
+            return;
+        }
+        let now = self.now;
+        let timers = &mut self.cpuidle.cpus[cpu].timers;
+        // A busy CPU does not look for its next timer, so expired timers are removed here.
+        while timers.peek().is_some_and(|first| first.at < now) {
+            timers.pop();
+        }
+        timers.push(Timer { at, event });
+    }
+
+    /// Returns the time at which the next timer of `cpu` expires, ns.
+    pub(super) fn next_timer(&mut self, cpu: CpuId) -> Option<u64> {
+        loop {
+            let &Timer { at, event } = self.cpuidle.cpus[cpu].timers.peek()?;
+            if at >= self.now && self.is_armed(event) {
+                return Some(at);
+            }
+            self.cpuidle.cpus[cpu].timers.pop();
+        }
+    }
+
+    /// Returns whether a timer was not cancelled.
+    fn is_armed(&self, event: Event) -> bool {
+        match event {
+            Event::Wake { task, generation } => self.tasks[task].wake_generation == generation,
+            Event::BpfTimer { timer, generation } => self.timer_cpu(timer, generation).is_some(),
+            _ => true,
+        }
+    }
+
+    /// Returns the CPU of a BPF timer, or `None` if the timer was cancelled or started again.
+    pub(super) fn timer_cpu(&self, timer: u32, generation: u32) -> Option<CpuId> {
+        let timers = &self.ext.policy.as_ref()?.timers;
+        let timer = timers.slots.get(timer as usize)?;
+        (timer.pending == Some(generation)).then_some(timer.cpu)
+    }
+}

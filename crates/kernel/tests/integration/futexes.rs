@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Costs of mutexes, semaphores, condition variables and barriers, which are futexes.
+
+use crate::support::*;
+use machine::{MachineSpec, MessageCosts};
+use workload::{Op, Resource};
+
+/// Returns a machine on which an operation in user space takes 1 us, FUTEX_WAKE 10 us and
+/// FUTEX_WAIT 20 us. Other work of the kernel takes no time.
+fn spec(cpus: u32) -> MachineSpec {
+    let mut spec = free(cpus);
+    spec.costs.user_lock_ns = 1_000;
+    spec.costs.channel.futex = MessageCosts {
+        send_ns: 10_000,
+        recv_ns: 20_000,
+        byte_ps: 0,
+    };
+    spec
+}
+
+fn mutex() -> Resource {
+    Resource::Mutex {
+        name: "m".into(),
+        priority_inheritance: false,
+    }
+}
+
+#[test]
+fn without_a_waiter_there_is_no_system_call() {
+    let stop = |resource, ops| {
+        let tasks = Tasks::default().resources(vec![resource]).add("a", ops);
+        let (_, records, _) = draw(spec(1), tasks, END, MS);
+        stop_ns(&records, 1)
+    };
+    assert_eq!(stop(mutex(), vec![Op::Lock(0), Op::Unlock(0)]), 2_000);
+    let semaphore = Resource::Semaphore {
+        name: "s".into(),
+        value: 1,
+    };
+    assert_eq!(stop(semaphore, vec![Op::SemWait(0), Op::SemPost(0)]), 2_000);
+    let condition = Resource::Cond { name: "c".into() };
+    assert_eq!(stop(condition, vec![Op::Signal(0), Op::Broadcast(0)]), 2_000);
+}
+
+#[test]
+fn a_contended_mutex_costs_futex_wait_and_futex_wake() {
+    let tasks = Tasks::default()
+        .resources(vec![mutex()])
+        .add("holder", vec![Op::Lock(0), run_ms(1), Op::Unlock(0)])
+        .add("waiter", vec![Op::Lock(0), Op::Unlock(0)])
+        .with(|task| task.start_ns = 100_000);
+    let (_, records, _) = draw(spec(2), tasks, END, MS);
+    // The holder acquires the mutex within 1 us, computes, and releases it within 1 + 10 us.
+    assert_eq!(stop_ns(&records, 1), 1_000 + MS + 11_000);
+    // The waiter is woken when the holder begins to release the mutex. It pays for its first
+    // attempt and FUTEX_WAIT, then for a second attempt and for the release.
+    assert_eq!(stop_ns(&records, 2), 1_000 + MS + 21_000 + 2_000);
+}
+
+#[test]
+fn the_last_task_at_a_barrier_wakes_the_others() {
+    let barrier = Resource::Barrier {
+        name: "b".into(),
+        participants: 2,
+    };
+    let tasks = Tasks::default()
+        .resources(vec![barrier])
+        .add("first", vec![Op::Barrier(0)])
+        .add("last", vec![run_ms(1), Op::Barrier(0)]);
+    let (_, records, _) = draw(spec(2), tasks, END, MS);
+    assert_eq!(stop_ns(&records, 1), MS + 21_000);
+    assert_eq!(stop_ns(&records, 2), MS + 11_000);
+}
+
+#[test]
+fn a_mutex_that_another_cpu_used_last_costs_a_cache_line() {
+    let stop = |other| {
+        let mut spec = spec(2);
+        spec.costs.cache_line.llc = 5_000;
+        let tasks = Tasks::default()
+            .resources(vec![mutex(), mutex()])
+            .add("a", vec![Op::Lock(other), Op::Unlock(other)])
+            .with(|task| task.cpus = Some(vec![1]))
+            .add("b", vec![Op::Lock(0), Op::Unlock(0)])
+            .with(|task| (task.cpus, task.start_ns) = (Some(vec![0]), MS));
+        stop_ns(&draw(spec, tasks, END, MS).1, 2)
+    };
+    // The first mutex was last used by the other CPU or by none.
+    assert_eq!(stop(0) - stop(1), 5_000);
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The live side of a comparison as files, so that it can be compared later and elsewhere.
+//!
+//! A directory contains `live.json` (the result, and facts about the recording) and, if the
+//! execution was recorded, `live.trace`.
+
+use super::live::{Live, RecordedRun};
+use crate::kernel::NO_POLICY;
+use report::RunResult;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{BufReader, BufWriter};
+use std::path::Path;
+use trace::{Reader, Sink, Writer};
+use windtunnel::destination::{self, Destination};
+use windtunnel::error::Error;
+use windtunnel::policy::EEVDF;
+
+const RESULT: &str = "live.json";
+const TRACE: &str = "live.trace";
+
+#[derive(Serialize, Deserialize)]
+struct Saved {
+    result: RunResult,
+    /// Length of the recorded workload and time of recording an event, in ns.
+    recorded: Option<(u64, u64)>,
+    notes: Vec<String>,
+}
+
+/// Writes the live side into a directory, which is created if it is missing.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn write(folder: &Path, live: &Live) -> Result<(), Error> {
+    fs::create_dir_all(folder).map_err(|error| Error::io(folder, &error))?;
+    if let Some(run) = &live.recorded {
+        let path = folder.join(TRACE);
+        let mut writer = Writer::new(BufWriter::new(Destination::open(&path)?), &run.header);
+        writer.take(&run.records);
+        let written = writer.finish_into().and_then(|(_, file)| Ok(file.into_inner()?));
+        written.map_err(|error| Error::io(&path, &error))?.commit()?;
+    }
+    let saved = Saved {
+        result: live.result.clone(),
+        recorded: live.recorded.as_ref().map(|run| (run.length_ns, run.event_ns)),
+        notes: live.notes.clone(),
+    };
+    let json = serde_json::to_string_pretty(&saved).map_err(|error| Error::new(error.to_string()))?;
+    destination::write(&folder.join(RESULT), json.as_bytes())
+}
+
+/// Checks that a live side is one of this policy and workload. The names of objects are not
+/// compared, because the same policy may be in files of different names.
+///
+/// # Errors
+/// The workload that was executed is another one, or only one side has a policy.
+pub fn check(folder: &Path, live: &Live, policy: &str, workload: &str) -> Result<(), Error> {
+    let executed = [&live.result.policy, &live.result.workload];
+    let same_kind = (live.result.policy == NO_POLICY) == (policy == EEVDF);
+    if same_kind && live.result.workload == workload {
+        return Ok(());
+    }
+    let [other, load] = executed.map(|name| trace::escape::line(name));
+    let message = format!("the live side is {other} under {load}, not {policy} under {workload}");
+    Err(Error::at(folder.display().to_string(), message).hint("give the policy and the workload of the live side"))
+}
+
+/// Reads a live side that [`write`] has written. The recording is read only if `recorded` is set.
+///
+/// # Errors
+/// A file is missing or damaged.
+pub fn read(folder: &Path, recorded: bool) -> Result<Live, Error> {
+    let path = folder.join(RESULT);
+    let text = fs::read_to_string(&path).map_err(|error| {
+        Error::io(&path, &error).hint("give a directory that `windtunnel live compare --save` has written")
+    })?;
+    let at = |path: &Path, error: &dyn std::fmt::Display| Error::new(format!("{}: {error}", path.display()));
+    let saved: Saved = serde_json::from_str(&text).map_err(|error| at(&path, &error))?;
+    let recorded = match saved.recorded.filter(|_| recorded) {
+        Some((length_ns, event_ns)) => {
+            let path = folder.join(TRACE);
+            let file = File::open(&path).map_err(|error| Error::io(&path, &error))?;
+            let mut reader = Reader::new(BufReader::new(file)).map_err(|error| at(&path, &error))?;
+            let header = reader.header().clone();
+            let records = reader.by_ref().collect::<Result<_, _>>();
+            let records = records.map_err(|error| at(&path, &error))?;
+            Some(RecordedRun {
+                header,
+                records,
+                length_ns,
+                event_ns,
+            })
+        }
+        None => None,
+    };
+    Ok(Live {
+        result: saved.result,
+        recorded,
+        notes: saved.notes,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_live_side_of_another_workload_is_refused() {
+        let folder = tempfile::tempdir().expect("the directory can be created");
+        let live = Live {
+            result: RunResult {
+                policy: NO_POLICY.into(),
+                workload: "closed:n=2".into(),
+                ..RunResult::default()
+            },
+            recorded: None,
+            notes: vec!["a note".into()],
+        };
+        write(folder.path(), &live).expect("the files can be written");
+        let live = read(folder.path(), false).expect("the files can be read");
+        assert_eq!(live.notes, ["a note"]);
+        check(folder.path(), &live, "eevdf", "closed:n=2").expect("it is the same");
+        for (policy, workload) in [("eevdf", "closed:n=3"), ("fifo", "closed:n=2")] {
+            let error = check(folder.path(), &live, policy, workload).expect_err("it is another one");
+            assert!(
+                error.message.contains("the live side is default under closed:n=2"),
+                "{error}"
+            );
+        }
+    }
+}

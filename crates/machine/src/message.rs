@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Costs of messages: one row for each kind of channel.
+
+use crate::costs::Costs;
+use serde::Deserialize;
+
+/// Costs of a message on one kind of channel. They contain neither blocking, nor the wake-up of
+/// another task, nor transfers of cache lines between CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MessageCosts {
+    /// Sending a message without data, in ns.
+    pub send_ns: u32,
+    /// Receiving a message without data, in ns.
+    pub recv_ns: u32,
+    /// Copying one byte, in picoseconds. The sender pays it, and so does the receiver.
+    #[serde(default)]
+    pub byte_ps: u32,
+}
+
+impl MessageCosts {
+    /// Returns the cost of sending a message of `bytes`, in ns.
+    pub fn send(&self, bytes: u32) -> u64 {
+        u64::from(self.send_ns) + self.copy(bytes)
+    }
+
+    /// Returns the cost of receiving a message of `bytes`, in ns.
+    pub fn recv(&self, bytes: u32) -> u64 {
+        u64::from(self.recv_ns) + self.copy(bytes)
+    }
+
+    fn copy(&self, bytes: u32) -> u64 {
+        u64::from(bytes) * u64::from(self.byte_ps) / 1000
+    }
+}
+
+/// Rows of the section `[costs.channel]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Channels {
+    pub pipe: MessageCosts,
+    pub unix_stream: MessageCosts,
+    pub unix_datagram: MessageCosts,
+    /// The socket layer of a TCP connection. A segment costs `Costs::tcp_segment_ns` in addition.
+    pub tcp: MessageCosts,
+    /// The calls FUTEX_WAKE (send) and FUTEX_WAIT (receive).
+    pub futex: MessageCosts,
+    pub eventfd: MessageCosts,
+}
+
+/// Declaration of one kind of channel: its name in machine files, its row, and the source of its
+/// default.
+pub struct Kind {
+    pub name: &'static str,
+    pub row: fn(&mut Costs) -> &mut MessageCosts,
+    pub default_source: &'static str,
+}
+
+/// All kinds, in the order in which they are printed.
+pub const CHANNELS: [Kind; 6] = [
+    Kind {
+        name: "pipe",
+        row: |costs| &mut costs.channel.pipe,
+        default_source: "estimate: lmbench lat_pipe on current servers is 3-4 us per round trip, without two switches 900 cycles each for a write and a read; about 5 GB/s through a pipe, half of the time for each copy",
+    },
+    Kind {
+        name: "unix_stream",
+        row: |costs| &mut costs.channel.unix_stream,
+        default_source: "estimate: lmbench lat_unix on current servers is 4-6 us per round trip, without two switches 2025 cycles each for a send and a receive; about 6 GB/s through a socket, half of the time for each copy",
+    },
+    Kind {
+        name: "unix_datagram",
+        row: |costs| &mut costs.channel.unix_datagram,
+        default_source: "estimate: as unix_stream, because both allocate, queue and free one sk_buff per message",
+    },
+    Kind {
+        name: "tcp",
+        row: |costs| &mut costs.channel.tcp,
+        default_source: "estimate: as pipe, because tcp_segment is the difference between TCP and a pipe",
+    },
+    Kind {
+        name: "futex",
+        row: |costs| &mut costs.channel.futex,
+        default_source: "estimate: a system call, the lock of a hash bucket and the queue, 150 cycles for FUTEX_WAKE and 300 for FUTEX_WAIT",
+    },
+    Kind {
+        name: "eventfd",
+        row: |costs| &mut costs.channel.eventfd,
+        default_source: "estimate: a system call and 300 cycles for the file and the counter's lock",
+    },
+];
+
+/// Returns the name of a row among the sources of constants: "channel.pipe".
+pub fn source_name(kind: &Kind) -> String {
+    format!("channel.{}", kind.name)
+}
+
+impl Default for Channels {
+    /// Costs of a current x86 server at about 3 GHz, like [`Costs::default`].
+    fn default() -> Channels {
+        let row = |send_ns, recv_ns, byte_ps| MessageCosts {
+            send_ns,
+            recv_ns,
+            byte_ps,
+        };
+        Channels {
+            pipe: row(300, 300, 100),
+            unix_stream: row(675, 675, 80),
+            unix_datagram: row(675, 675, 80),
+            tcp: row(300, 300, 100),
+            futex: row(150, 200, 0),
+            eventfd: row(200, 200, 0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ends_of_a_message_pay_for_its_bytes() {
+        let costs = MessageCosts {
+            send_ns: 100,
+            recv_ns: 200,
+            byte_ps: 1500,
+        };
+        assert_eq!((costs.send(0), costs.recv(0)), (100, 200));
+        assert_eq!((costs.send(1000), costs.recv(1000)), (1600, 1700));
+        assert_eq!(costs.send(1), 101, "parts of a ns are dropped");
+        assert_eq!(
+            costs.send(u32::MAX),
+            100 + 6_442_450_942,
+            "no size of a message overflows"
+        );
+    }
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The compiled part of the Python package `windtunnel`. The package itself is `python/windtunnel`,
+//! which documents the functions and checks the types of arguments.
+
+mod error;
+mod run;
+mod sweep;
+mod table;
+
+use pyo3::exceptions::PyOSError;
+use pyo3::prelude::*;
+use std::ffi::OsString;
+use std::path::Path;
+
+#[pymodule]
+mod _windtunnel {
+    #[pymodule_export]
+    use super::command;
+    #[pymodule_export]
+    use super::error::Error;
+    #[pymodule_export]
+    use super::folder;
+    #[pymodule_export]
+    use super::run::run;
+    #[pymodule_export]
+    use super::sweep::sweep;
+    #[pymodule_export]
+    use super::table::Table;
+}
+
+/// Runs the command `windtunnel` with these arguments, of which the first is the name of the
+/// program. Returns the exit status.
+#[pyfunction]
+fn command(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
+    py.detach(|| windtunnel::command::main(arguments).code())
+}
+
+/// Returns the folder with the files that the package carries: policies, machines, workloads,
+/// profiles and experiments.
+///
+/// # Errors
+/// `OSError` if the folder cannot be created.
+#[pyfunction]
+fn folder() -> PyResult<&'static Path> {
+    shipped::folder().map_err(|error| PyOSError::new_err(error.to_string()))
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Runs a sweep, and returns its table.
+
+use crate::error::exception;
+use crate::table::Table;
+use input::Source;
+use pyo3::prelude::*;
+use report::RunResult;
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use windtunnel::error::Error;
+use windtunnel::interrupt;
+use windtunnel::sweep::plan::Case;
+use windtunnel::sweep::{Done, Options, Plan, Store, Sweep, rows};
+
+/// Runs a sweep, which is given as the text of a sweep file. The Python package documents the
+/// parameters.
+///
+/// # Errors
+/// `windtunnel.Error` if an input cannot be used, and `KeyboardInterrupt` after Ctrl-C.
+#[pyfunction]
+#[pyo3(signature = (text, *, output, store, threads))]
+pub fn sweep(
+    py: Python<'_>,
+    text: &str,
+    output: Option<PathBuf>,
+    store: Option<PathBuf>,
+    threads: Option<NonZero<usize>>,
+) -> PyResult<Table> {
+    let options = Options {
+        store: store.map(Store::new),
+        output,
+        threads,
+    };
+    let plan = || Plan::new(&Sweep::parse(&Source::new("sweep", text))?);
+    let plan = plan().map_err(|error| exception(&error))?;
+    let done = py.detach(|| execute(&plan, &options))?;
+    let rows: Vec<(&Case, &RunResult)> = plan.cases.iter().zip(done.results.iter().flatten()).collect();
+    Ok(Table {
+        batch: rows::table(&plan, &rows),
+    })
+}
+
+/// Executes the runs on other threads, while this thread looks for signals.
+fn execute(plan: &Plan, options: &Options) -> PyResult<Done> {
+    const INTERVAL: Duration = Duration::from_millis(20);
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let runs = scope.spawn(|| {
+            let done = plan.run(options, &|_, _| {});
+            ended.store(true, Ordering::Release);
+            done
+        });
+        let mut signal = None;
+        while !ended.load(Ordering::Acquire) {
+            std::thread::park_timeout(INTERVAL);
+            if signal.is_none() {
+                signal = Python::attach(|py| py.check_signals()).err();
+                if signal.is_some() {
+                    interrupt::request();
+                }
+            }
+        }
+        let done = runs.join();
+        if let Some(signal) = signal {
+            interrupt::clear();
+            return Err(signal);
+        }
+        let done = done.unwrap_or_else(|_| Err(Error::new("a run panicked, which is a bug of the simulator")));
+        done.map_err(|error| exception(&error))
+    })
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Counts of one run, for comparison with those of another run.
+
+use super::lengths::{LengthsOfSide, Step};
+use crate::{Percentiles, RunResult};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use trace::Shared;
+
+/// Number of events of one kind, and the time of the first one in ns since the run's start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    pub count: u64,
+    pub first_ns: Option<u64>,
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, at: u64) {
+        self.count += 1;
+        self.first_ns.get_or_insert(at);
+    }
+}
+
+/// A group of tasks with the same name, or what stands in place of a task.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Group {
+    /// Tasks of the workload with this name.
+    Named(String),
+    /// Tasks of other programs.
+    Others,
+    /// The idle task of a switch, or an interrupt handler that wakes a task.
+    Nobody,
+}
+
+/// Reason why a turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Reason {
+    Block,
+    Exit,
+    /// The next task was woken shortly before.
+    Wakeup,
+    /// A tick, the end of a slice, or a yield.
+    Tick,
+}
+
+/// CPU that was chosen for a woken task: its distance to the waker's CPU, and whether it was idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Placement {
+    pub same_cpu: bool,
+    pub shared: SharedPart,
+    pub idle: bool,
+}
+
+/// As [`Shared`], but ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum SharedPart {
+    Core,
+    Llc,
+    Node,
+    Machine,
+}
+
+impl From<Shared> for SharedPart {
+    fn from(shared: Shared) -> SharedPart {
+        match shared {
+            Shared::Core => SharedPart::Core,
+            Shared::Llc => SharedPart::Llc,
+            Shared::Node => SharedPart::Node,
+            Shared::Machine => SharedPart::Machine,
+        }
+    }
+}
+
+/// Something that a task did. Times are not part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Did {
+    Run { cpu: u32 },
+    Wake { waker: u32 },
+    Preempt { by: u32 },
+    Block,
+    Exit,
+}
+
+/// The course of one task: what it did, with times in ns.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Course {
+    pub steps: Vec<(u64, Did)>,
+    /// Whether steps are missing because the run has too many.
+    pub cut: bool,
+}
+
+/// Totals of one run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Overview {
+    /// Length of the run in ns, from the start of the workload's first task to the exit of its last
+    /// task, or to the end of the trace.
+    pub run_ns: u64,
+    pub tasks: u64,
+    pub cpus: u64,
+    pub switches: u64,
+    /// Turns of the workload's tasks.
+    pub turns: u64,
+    /// Operations that the workload completed.
+    pub operations: u64,
+    /// Events that were recorded, and the part of the run's time, summed over CPUs, that recording
+    /// them took. It is part of no other figure.
+    pub events: u64,
+    pub recording_ns: u64,
+    /// Time of the kernel and the policy inside turns and idle time. Only simulated runs report it.
+    pub overhead_ns: u64,
+}
+
+/// Counts of one run. [`Scan::finish`](super::Scan::finish) returns it.
+#[derive(Clone, Debug, Default)]
+pub struct Side {
+    pub overview: Overview,
+    pub(super) groups: BTreeMap<Group, u64>,
+    /// By waker, woken group and placement.
+    pub(super) wakeups: BTreeMap<(Group, Group, Placement), Tally>,
+    /// By group whose turn ended, reason and group that runs next.
+    pub(super) ends: BTreeMap<(Group, Reason, Group), Tally>,
+    pub(super) lengths: BTreeMap<(Group, Step), LengthsOfSide>,
+    /// Wake-up latencies of all tasks of the workload.
+    pub(super) wakeup: Percentiles,
+    /// CPU time by group, summed over CPUs, in ns. [`Group::Nobody`] is idle time.
+    pub(super) budget: BTreeMap<Group, u64>,
+    /// Courses by group and number.
+    pub(super) courses: BTreeMap<(String, u32), Course>,
+    /// Group and number of each task, by pid.
+    pub(super) identities: BTreeMap<u32, (String, u32)>,
+}
+
+impl Side {
+    /// Returns the names of the run's tasks.
+    #[must_use]
+    pub fn names(&self) -> BTreeSet<String> {
+        let named = |group: &Group| match group {
+            Group::Named(name) => Some(name.clone()),
+            Group::Others | Group::Nobody => None,
+        };
+        self.groups.keys().filter_map(named).collect()
+    }
+
+    /// Replaces the wake-up latencies of a result by those without the time of recording.
+    pub fn correct_latencies(&self, result: &mut RunResult) {
+        if self.overview.recording_ns > 0 {
+            result.wakeup_latency_ns = self.wakeup;
+        }
+    }
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The files that the command carries inside it: policies (sources and objects), machines,
+//! workloads, profiles and experiments.
+//!
+//! The rest of the program reads files by path, and users may replace each file by one of their
+//! own. The files are therefore written to a folder of the user's cache, once for each version of
+//! their contents. Each process compares the folder with its own files before it uses the folder,
+//! and repairs what differs. A damaged or altered cache cannot change a result.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs::{self, DirBuilder};
+use std::hash::{Hash, Hasher};
+use std::io::{self, Error, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// The names and contents of the files. A name is a path such as `machines/numa32.toml`.
+pub static FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
+
+/// Returns the folder that contains the files.
+///
+/// # Errors
+/// The folder cannot be created, or another user could write to it.
+pub fn folder() -> Result<&'static Path, &'static Error> {
+    static FOLDER: OnceLock<Result<PathBuf, Error>> = OnceLock::new();
+    FOLDER.get_or_init(|| write_into(&cache())).as_deref()
+}
+
+/// Returns whether a path is in the folder of the files.
+pub fn contains(path: &Path) -> bool {
+    folder().is_ok_and(|folder| path.starts_with(folder))
+}
+
+/// Returns the folder for caches of this user: `$XDG_CACHE_HOME/windtunnel`, by default
+/// `~/.cache/windtunnel`. A user without a home has a folder in the folder for temporary files.
+pub fn cache() -> PathBuf {
+    let absolute = |name| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    let base = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
+    base.map_or_else(
+        || std::env::temp_dir().join(format!("windtunnel-{}", user())),
+        |base| base.join("windtunnel"),
+    )
+}
+
+fn user() -> u32 {
+    // SAFETY: geteuid has no preconditions.
+    unsafe { libc::geteuid() }
+}
+
+/// Writes the files into a folder below `cache` and returns the folder. A file that is already
+/// there with the same contents is not written.
+fn write_into(cache: &Path) -> Result<PathBuf, Error> {
+    if let Some(parent) = cache.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    create_private(cache)?;
+    let mut hasher = DefaultHasher::new();
+    FILES.hash(&mut hasher);
+    let folder = cache.join(format!("files-{:016x}", hasher.finish()));
+    for (name, contents) in FILES {
+        let path = folder.join(name);
+        if fs::read(&path).is_ok_and(|found| found == *contents) {
+            continue;
+        }
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        // Another process may do the same. A reader never finds an incomplete file.
+        let part = path.with_extension(format!("part-{}", std::process::id()));
+        fs::write(&part, contents)
+            .and_then(|()| fs::rename(&part, &path))
+            .inspect_err(|_| {
+                let _ = fs::remove_file(&part);
+            })?;
+    }
+    Ok(folder)
+}
+
+/// Creates a folder to which no other user can write.
+///
+/// # Errors
+/// The folder exists and another user owns it or can write to it.
+fn create_private(folder: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let found = fs::symlink_metadata(folder)?;
+    if found.is_dir() && found.uid() == user() && found.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::PermissionDenied,
+        format!("{}: another user owns this folder or can write to it", folder.display()),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn the_files_of_each_folder_are_there() {
+        for name in [
+            "policies/fifo.bpf.o",
+            "policies/fifo.bpf.c",
+            "policies/include/scx.h",
+            "machines/numa32.toml",
+            "workloads/mixed.json",
+            "profiles/linux26.toml",
+            "experiments/theory/experiment.toml",
+        ] {
+            assert!(FILES.iter().any(|(known, _)| *known == name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_changed_file_is_repaired() {
+        let cache = tempfile::tempdir().expect("a folder");
+        let cache = cache.path().join("windtunnel");
+        let folder = write_into(&cache).expect("a folder");
+        let machine = folder.join("machines/numa32.toml");
+        let original = fs::read(&machine).expect("a machine");
+        fs::write(&machine, "hz = 1\n").expect("it is writable");
+        fs::remove_file(folder.join("policies/fifo.bpf.o")).expect("it is there");
+        assert_eq!(write_into(&cache).expect("a folder"), folder);
+        assert_eq!(fs::read(&machine).expect("a machine"), original);
+        assert!(folder.join("policies/fifo.bpf.o").is_file());
+    }
+
+    #[test]
+    fn a_folder_that_others_can_write_to_is_refused() {
+        let cache = tempfile::tempdir().expect("a folder");
+        fs::set_permissions(cache.path(), fs::Permissions::from_mode(0o777)).expect("our own folder");
+        let error = write_into(cache.path()).expect_err("anybody can write here");
+        assert!(error.to_string().contains("can write to it"), "{error}");
+        // A symbolic link may lead to such a folder.
+        let outer = tempfile::tempdir().expect("a folder");
+        let link = outer.path().join("windtunnel");
+        std::os::unix::fs::symlink(cache.path(), &link).expect("a link");
+        write_into(&link).expect_err("a link is not a folder of our own");
+    }
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Computes the version of the simulation: a hash of the source code of the crates that decide what
+//! a run's result is. It is part of the key under which results of runs are kept.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+
+const CRATES: [&str; 9] = [
+    "bpf",
+    "input",
+    "kernel",
+    "machine",
+    "profile",
+    "report",
+    "trace",
+    "windtunnel",
+    "workload",
+];
+
+fn main() {
+    let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let mut hasher = DefaultHasher::new();
+    for name in CRATES {
+        let folder = here.join("..").join(name).join("src");
+        println!("cargo::rerun-if-changed={}", folder.display());
+        add(&folder, &mut hasher);
+    }
+    println!("cargo::rustc-env=WINDTUNNEL_SIMULATION={:016x}", hasher.finish());
+}
+
+fn add(folder: &Path, hasher: &mut DefaultHasher) {
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut paths: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("an entry of the folder").path())
+        .collect();
+    paths.sort();
+    for path in paths {
+        if path.is_dir() {
+            add(&path, hasher);
+        } else {
+            path.file_name().hash(hasher);
+            std::fs::read(&path)
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+                .hash(hasher);
+        }
+    }
+}

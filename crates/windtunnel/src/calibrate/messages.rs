@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Measures the costs of messages on each kind of channel, and of futexes.
+//!
+//! One thread sends a message and receives it, so no thread waits or is woken. Each call is
+//! timed by itself. Two sizes of messages give the cost of a byte.
+
+use super::host::{Pairs, failed, least, pin};
+use super::{Constant, ns, whole};
+use crate::error::Error;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+const BATCHES: u32 = 20;
+/// Messages of a batch.
+const MESSAGES: u32 = 500;
+/// Size of a large message in bytes. A pipe stores it in one page.
+const LARGE: usize = 4096;
+/// Messages that TCP collects before it sends them as one segment.
+const CORKED: u32 = 8;
+
+pub(super) struct Messages {
+    /// Constants of `[costs]`.
+    pub constants: Vec<Constant>,
+    /// Rows of `[costs.channel]`.
+    pub channels: Vec<Constant>,
+    /// Writing one byte to a pipe and reading it, in ns.
+    pub pipe_ns: f64,
+}
+
+/// Times of the two calls for a message, in ns.
+#[derive(Clone, Copy)]
+struct Calls {
+    send: f64,
+    recv: f64,
+}
+
+/// The two ends of a channel, closed on drop.
+struct Ends {
+    read: OwnedFd,
+    write: OwnedFd,
+}
+
+pub(super) fn measure_messages(pairs: &Pairs) -> Result<Messages, Error> {
+    pin(pairs.first)?;
+    let clock = least(BATCHES, || {
+        (0..1000).for_each(|_| {
+            std::hint::black_box(Instant::now());
+        });
+        1000
+    });
+    let (pipe, pipe_row) = row("pipe", &pipe()?, clock)?;
+    let stream = row("unix_stream", &socket_pair(libc::SOCK_STREAM)?, clock)?.1;
+    let datagram = row("unix_datagram", &socket_pair(libc::SOCK_DGRAM)?, clock)?.1;
+    let (tcp, segment) = tcp(clock)?;
+    let counter = eventfd()?;
+    let eventfd = calls(&counter, 8, clock)?;
+    let futex = Calls {
+        send: futex(libc::FUTEX_WAKE),
+        recv: futex(libc::FUTEX_WAIT),
+    };
+    Ok(Messages {
+        pipe_ns: pipe.send + pipe.recv,
+        constants: vec![
+            ns(
+                "user_lock",
+                user_lock(),
+                "measured: an atomic exchange, without the call of the C library",
+            ),
+            ns(
+                "tcp_segment",
+                segment,
+                "measured: removing TCP_CORK from a connection to this host with data to send, minus the same without data",
+            ),
+        ],
+        channels: vec![
+            pipe_row,
+            stream,
+            datagram,
+            tcp,
+            constant(
+                "futex",
+                futex,
+                0.0,
+                "measured: FUTEX_WAKE without a waiter, and FUTEX_WAIT for a value that the futex does not have",
+            ),
+            constant("eventfd", eventfd, 0.0, "measured: a write and a read of one task"),
+        ],
+    })
+}
+
+/// Returns a row of `[costs.channel]`.
+fn constant(name: &'static str, calls: Calls, byte: f64, source: &str) -> Constant {
+    let (send, recv) = (whole(calls.send), whole(calls.recv));
+    let mut value = format!("send_ns = {send}, recv_ns = {recv}");
+    if byte > 0.0 {
+        value += &format!(", byte_ps = {}", whole(byte * 1000.0));
+    }
+    Constant {
+        name,
+        value,
+        source: source.to_owned(),
+    }
+}
+
+/// Measures a channel with messages of two sizes. Returns the times of small messages, and the row.
+fn row(name: &'static str, ends: &Ends, clock: f64) -> Result<(Calls, Constant), Error> {
+    let small = calls(ends, 1, clock)?;
+    let byte = per_byte(small, calls(ends, LARGE, clock)?);
+    let source = format!("measured: sends and receives of one task, with 1 and {LARGE} bytes");
+    Ok((small, constant(name, small, byte, &source)))
+}
+
+/// Returns the time to copy a byte at one end, in ns.
+fn per_byte(small: Calls, large: Calls) -> f64 {
+    let beyond = large.send + large.recv - small.send - small.recv;
+    (beyond / 2.0 / (LARGE - 1) as f64).max(0.0)
+}
+
+/// Sends and receives messages of `bytes`, one after the other. Returns the times of the fastest
+/// batch.
+fn calls(ends: &Ends, bytes: usize, clock: f64) -> Result<Calls, Error> {
+    let mut best = Calls {
+        send: f64::INFINITY,
+        recv: f64::INFINITY,
+    };
+    for _ in 0..BATCHES {
+        let (mut send, mut recv) = (0, 0);
+        for _ in 0..MESSAGES {
+            let begun = Instant::now();
+            put(&ends.write, bytes)?;
+            let sent = Instant::now();
+            take(&ends.read, bytes)?;
+            recv += sent.elapsed().as_nanos();
+            send += (sent - begun).as_nanos();
+        }
+        let mean = |sum: u128| (sum as f64 / f64::from(MESSAGES) - clock).max(0.0);
+        best.send = best.send.min(mean(send));
+        best.recv = best.recv.min(mean(recv));
+    }
+    Ok(best)
+}
+
+/// Measures a TCP connection within the host. While it is corked, messages stay in the sender's
+/// socket, so a send costs only the socket layer. Removing the cork sends them as one segment.
+/// Returns the row and the time of a segment in ns.
+fn tcp(clock: f64) -> Result<(Constant, f64), Error> {
+    let ends = connection()?;
+    // Nothing is sent if there is no data, so this is the cost of the call.
+    let call = uncork(&ends, 0, 0, clock)?.1;
+    let (small, segment) = uncork(&ends, CORKED, 1, clock)?;
+    let large = uncork(&ends, 2, LARGE, clock)?.0;
+    let source = format!("measured: as unix_stream, with messages of 1 and {LARGE} bytes that TCP_CORK holds back");
+    let row = constant("tcp", small, per_byte(small, large), &source);
+    Ok((row, (segment - call).max(0.0)))
+}
+
+/// Sends `messages` of `bytes` as one segment and receives them. Returns the times of the calls for
+/// a message, and the time of removing the cork, each of the fastest batch.
+fn uncork(ends: &Ends, messages: u32, bytes: usize, clock: f64) -> Result<(Calls, f64), Error> {
+    let mut best = (
+        Calls {
+            send: f64::INFINITY,
+            recv: f64::INFINITY,
+        },
+        f64::INFINITY,
+    );
+    for _ in 0..BATCHES * 10 {
+        set_cork(&ends.write, true)?;
+        let begun = Instant::now();
+        for _ in 0..messages {
+            put(&ends.write, bytes)?;
+        }
+        let queued = Instant::now();
+        set_cork(&ends.write, false)?;
+        let sent = Instant::now();
+        for _ in 0..messages {
+            take(&ends.read, bytes)?;
+        }
+        let received = sent.elapsed();
+        let mean = |time: std::time::Duration| (time.as_nanos() as f64 - clock) / f64::from(messages.max(1));
+        best.0.send = best.0.send.min(mean(queued - begun).max(0.0));
+        best.0.recv = best.0.recv.min(mean(received).max(0.0));
+        best.1 = best.1.min((sent - queued).as_nanos() as f64 - clock);
+    }
+    Ok(best)
+}
+
+fn set_cork(socket: &OwnedFd, on: bool) -> Result<(), Error> {
+    let value = libc::c_int::from(on);
+    // SAFETY: the value has the given size.
+    let status = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_CORK,
+            (&raw const value).cast(),
+            input::index(size_of::<libc::c_int>()),
+        )
+    };
+    if status == 0 { Ok(()) } else { Err(failed("TCP_CORK")) }
+}
+
+fn put(fd: &OwnedFd, bytes: usize) -> Result<(), Error> {
+    // An eventfd receives the number 1.
+    static MESSAGE: [u8; LARGE] = {
+        let mut message = [0; LARGE];
+        message[if cfg!(target_endian = "little") { 0 } else { 7 }] = 1;
+        message
+    };
+    // SAFETY: the message has at least that many bytes.
+    let count = unsafe { libc::write(fd.as_raw_fd(), MESSAGE.as_ptr().cast(), bytes) };
+    if count == bytes.cast_signed() {
+        Ok(())
+    } else {
+        Err(failed("write"))
+    }
+}
+
+fn take(fd: &OwnedFd, bytes: usize) -> Result<(), Error> {
+    let mut buffer = [0_u8; LARGE];
+    let mut received = 0;
+    while received < bytes {
+        let rest = &mut buffer[received..bytes];
+        // SAFETY: `rest` has that many bytes.
+        match unsafe { libc::read(fd.as_raw_fd(), rest.as_mut_ptr().cast(), rest.len()) } {
+            count @ 1.. => received += count.cast_unsigned(),
+            _ => return Err(failed("read")),
+        }
+    }
+    Ok(())
+}
+
+/// Takes ownership of the two descriptors that a system call with this `status` has stored.
+fn owned(call: &str, status: i32, [read, write]: [i32; 2]) -> Result<Ends, Error> {
+    if status != 0 {
+        return Err(failed(call));
+    }
+    // SAFETY: the call succeeded, so the descriptors are open, and no other object owns them.
+    unsafe {
+        Ok(Ends {
+            read: OwnedFd::from_raw_fd(read),
+            write: OwnedFd::from_raw_fd(write),
+        })
+    }
+}
+
+fn pipe() -> Result<Ends, Error> {
+    let mut fds = [0; 2];
+    // SAFETY: `fds` has room for two descriptors.
+    let status = unsafe { libc::pipe(fds.as_mut_ptr()) };
+    owned("pipe", status, fds)
+}
+
+fn socket_pair(ty: i32) -> Result<Ends, Error> {
+    let mut fds = [0; 2];
+    // SAFETY: `fds` has room for two descriptors.
+    let status = unsafe { libc::socketpair(libc::AF_UNIX, ty, 0, fds.as_mut_ptr()) };
+    owned("socketpair", status, fds)
+}
+
+fn eventfd() -> Result<Ends, Error> {
+    // SAFETY: eventfd has no preconditions, and dup gets a descriptor.
+    let fds = unsafe {
+        let fd = libc::eventfd(0, 0);
+        [fd, libc::dup(fd)]
+    };
+    owned("eventfd", i32::from(fds.contains(&-1)), fds)
+}
+
+fn connection() -> Result<Ends, Error> {
+    let error = |error: std::io::Error| Error::new(format!("a TCP connection to this host: {error}"));
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(error)?;
+    let write = TcpStream::connect(listener.local_addr().map_err(error)?).map_err(error)?;
+    let (read, _) = listener.accept().map_err(error)?;
+    Ok(Ends {
+        read: read.into(),
+        write: write.into(),
+    })
+}
+
+/// Returns the time of a futex call that neither waits nor wakes, in ns.
+fn futex(operation: i32) -> f64 {
+    let word = 0_u32;
+    least(BATCHES, || {
+        // SAFETY: the word is valid. It is 0, so a wait for the value 1 returns at once.
+        (0..10_000).for_each(|_| unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                &raw const word,
+                operation,
+                1,
+                std::ptr::null::<libc::timespec>(),
+            );
+        });
+        10_000
+    })
+}
+
+/// Returns the time of an atomic exchange, with which a mutex is acquired or released, in ns. The C
+/// library is no measure of it: it omits atomic instructions in a process with one thread.
+fn user_lock() -> f64 {
+    let word = AtomicU32::new(0);
+    least(BATCHES, || {
+        (0..10_000).for_each(|_| {
+            std::hint::black_box(word.swap(1, Ordering::SeqCst));
+            std::hint::black_box(word.swap(0, Ordering::SeqCst));
+        });
+        20_000
+    })
+}

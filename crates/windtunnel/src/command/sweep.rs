@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `windtunnel sweep` runs all combinations of policies, machines, workloads, parameters and seeds.
+
+use super::progress::runs_bar;
+use crate::error::Error;
+use crate::exit::ExitStatus;
+use crate::sweep::{Options, Plan, Store, Sweep};
+use crate::{destination, errln, interrupt, outln};
+use clap::Args as ClapArgs;
+use report::Status;
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::time::Instant;
+
+#[derive(ClapArgs)]
+pub struct Args {
+    /// Sweep file (TOML) with the policies, machines, workloads, parameters and seeds to combine
+    file: PathBuf,
+    /// Write the table, with one row for each run, to this Parquet file [default: the sweep file
+    /// with the ending .parquet]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Keep the results of runs in DIR, and do not repeat runs whose results are there [default:
+    /// runs in the user's cache directory]
+    #[arg(long, value_name = "DIR", conflicts_with = "no_store")]
+    store: Option<PathBuf>,
+    /// Repeat every run, and keep nothing
+    #[arg(long)]
+    no_store: bool,
+    /// Number of threads [default: one for each CPU of this host]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZero<usize>>,
+    /// Print the commands of the runs instead of executing them
+    #[arg(long)]
+    list: bool,
+}
+
+impl Args {
+    pub fn run(self) -> Result<ExitStatus, Error> {
+        let plan = Plan::new(&Sweep::read(&self.file)?)?;
+        if self.list {
+            plan.cases.iter().for_each(|case| outln!("{}", plan.command(case)));
+            return Ok(ExitStatus::SUCCESS);
+        }
+        let output = self
+            .output
+            .clone()
+            .unwrap_or_else(|| self.file.with_extension("parquet"));
+        destination::check([output.as_path()])?;
+        let store = match (&self.store, self.no_store) {
+            (_, true) => None,
+            (Some(folder), false) => Some(Store::new(folder)),
+            (None, false) => Some(Store::new(shipped::cache().join("runs"))),
+        };
+        let options = Options {
+            store,
+            output: Some(output.clone()),
+            threads: self.threads,
+        };
+        interrupt::listen();
+        let started = Instant::now();
+        let bar = runs_bar(plan.cases.len() as u64);
+        let done = plan.run(&options, &|done, _| bar.set_position(done / 1000));
+        bar.finish_and_clear();
+        let done = done?;
+        let all = plan.cases.len();
+        if done.interrupted() {
+            let complete = done.results.iter().flatten().count();
+            errln!("interrupted after {complete} of {all} runs; the same command goes on from there");
+            return Ok(ExitStatus::SUCCESS);
+        }
+        let failed: Vec<usize> = (0..all)
+            .filter(|&index| {
+                done.results[index]
+                    .as_ref()
+                    .is_some_and(|result| result.status != Status::Ran)
+            })
+            .collect();
+        outln!(
+            "{all} runs in {:.1} s, of which {} were in the store: {}",
+            started.elapsed().as_secs_f64(),
+            done.stored,
+            output.display()
+        );
+        if let Some(&first) = failed.first() {
+            outln!(
+                "{} runs have no figures, because their policy failed; the first is: {}",
+                failed.len(),
+                plan.command(&plan.cases[first])
+            );
+        }
+        Ok(ExitStatus::from(u8::from(!failed.is_empty())))
+    }
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The file format of sweeps, for example:
+//!
+//! ```toml
+//! policies = ["eevdf", "fifo", "./mine.bpf.o"]
+//! machines = ["numa32", "epyc-2s"]
+//! workloads = ["schbench", "hackbench:groups=4,loops=100"]
+//! kernels = ["7.2"]                # by default the newest
+//! seeds = 10                       # 1 to 10; or a list
+//! for = "500ms"                    # by default the workload's own length
+//! zip = [["machines", "workloads"]] # the first machine with the first workload, and so on
+//!
+//! [set]                            # parameters of the policies that have them
+//! slice_ns = [1_000_000, 5_000_000]
+//!
+//! [[skip]]                         # combinations to leave out
+//! policy = "fifo"
+//! machine = "epyc-2s"
+//! ```
+
+use crate::duration;
+use bpf::memory::DEFAULT_LIMIT;
+use input::{Error, Source, size, suggest};
+use kernel::release::Release;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+use toml::Spanned;
+
+/// Largest sweep file that is read, in bytes.
+const MAX_BYTES: u64 = 8 << 20;
+/// Prefix of the names of axes that are parameters of policies.
+pub const SET: &str = "set.";
+
+/// A parsed sweep file.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    pub policies: Vec<String>,
+    pub machines: Vec<String>,
+    pub workloads: Vec<String>,
+    pub kernels: Vec<Release>,
+    pub seeds: Vec<u64>,
+    /// Simulated time in ns. `None` means the length that the workload defines.
+    pub for_ns: Option<u64>,
+    /// Maximum host memory of a run, in bytes.
+    pub memory: u64,
+    /// Values of the policies' parameters, by name.
+    pub set: BTreeMap<String, Vec<String>>,
+    /// Names of axes that advance together.
+    pub zip: Vec<Vec<String>>,
+    pub skip: Vec<Skip>,
+}
+
+/// Combinations to leave out: those that agree with all values that are given.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Skip {
+    pub policy: Option<String>,
+    pub machine: Option<String>,
+    pub workload: Option<String>,
+    pub kernel: Option<String>,
+    pub seed: Option<u64>,
+    #[serde(default)]
+    pub set: BTreeMap<String, Value>,
+}
+
+/// A value of a parameter, which is written as `--set` takes it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    Integer(i64),
+    Flag(bool),
+    Text(String),
+}
+
+impl Value {
+    pub(super) fn text(&self) -> String {
+        match self {
+            Value::Integer(n) => n.to_string(),
+            Value::Flag(flag) => u8::from(*flag).to_string(),
+            Value::Text(text) => text.clone(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Seeds {
+    Count(u64),
+    List(Vec<u64>),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SweepFile {
+    policies: Spanned<Vec<String>>,
+    machines: Spanned<Vec<String>>,
+    workloads: Spanned<Vec<String>>,
+    kernels: Option<Vec<Spanned<String>>>,
+    seeds: Option<Spanned<Seeds>>,
+    #[serde(rename = "for")]
+    length: Option<Spanned<String>>,
+    memory: Option<Spanned<String>>,
+    #[serde(default)]
+    set: BTreeMap<String, Spanned<Vec<Value>>>,
+    #[serde(default)]
+    zip: Vec<Spanned<Vec<String>>>,
+    #[serde(default)]
+    skip: Vec<Skip>,
+}
+
+impl Sweep {
+    /// Reads a sweep file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or it is not a valid sweep. The error shows the position.
+    pub fn read(path: &Path) -> Result<Sweep, Error> {
+        Sweep::parse(&Source::read(path, MAX_BYTES)?)
+    }
+
+    /// Parses the text of a sweep file.
+    ///
+    /// # Errors
+    /// The text is not a valid sweep. The error shows the position.
+    pub fn parse(source: &Source) -> Result<Sweep, Error> {
+        let written: SweepFile = source.toml()?;
+        let list = |name: &str, list: Spanned<Vec<String>>| match list.get_ref().is_empty() {
+            true => Err(source.error(list.span().start, format!("{name} is empty"))),
+            false => Ok(list.into_inner()),
+        };
+        let kernels = match written.kernels {
+            None => vec![Release::default()],
+            Some(names) => names
+                .iter()
+                .map(|name| {
+                    let release = name.get_ref().parse();
+                    release.map_err(|error: String| source.error(name.span().start, error))
+                })
+                .collect::<Result<_, Error>>()?,
+        };
+        let seeds = match &written.seeds {
+            None => vec![1],
+            Some(seeds) => {
+                let found: Vec<u64> = match seeds.get_ref() {
+                    Seeds::Count(count) => (1..=*count).collect(),
+                    Seeds::List(list) => list.clone(),
+                };
+                if found.is_empty() {
+                    return Err(source.error(seeds.span().start, "there must be at least one seed"));
+                }
+                found
+            }
+        };
+        let quantity = |text: Option<Spanned<String>>, parse: fn(&str) -> Result<u64, String>| {
+            let text = text.as_ref();
+            text.map(|text| parse(text.get_ref()).map_err(|error| source.error(text.span().start, error)))
+                .transpose()
+        };
+        let mut set = BTreeMap::new();
+        for (name, values) in written.set {
+            if values.get_ref().is_empty() {
+                return Err(source.error(values.span().start, format!("{name} has no values")));
+            }
+            set.insert(name, values.get_ref().iter().map(Value::text).collect());
+        }
+        let sweep = Sweep {
+            policies: list("policies", written.policies)?,
+            machines: list("machines", written.machines)?,
+            workloads: list("workloads", written.workloads)?,
+            kernels,
+            seeds,
+            for_ns: quantity(written.length, duration::parse_some)?,
+            memory: quantity(written.memory, size::parse)?.unwrap_or(DEFAULT_LIMIT),
+            set,
+            zip: written.zip.iter().map(|names| names.get_ref().clone()).collect(),
+            skip: written.skip,
+        };
+        for names in &written.zip {
+            sweep
+                .check_zip(names.get_ref())
+                .map_err(|message| source.error(names.span().start, message))?;
+        }
+        Ok(sweep)
+    }
+
+    /// Returns the names and lengths of the axes, in the order of the rows.
+    pub(super) fn axes(&self) -> Vec<(String, usize)> {
+        let mut axes = vec![
+            ("policies".to_owned(), self.policies.len()),
+            ("machines".to_owned(), self.machines.len()),
+            ("workloads".to_owned(), self.workloads.len()),
+            ("kernels".to_owned(), self.kernels.len()),
+        ];
+        axes.extend(
+            self.set
+                .iter()
+                .map(|(name, values)| (format!("{SET}{name}"), values.len())),
+        );
+        axes.push(("seeds".to_owned(), self.seeds.len()));
+        axes
+    }
+
+    /// Checks a list of axes that advance together.
+    fn check_zip(&self, names: &[String]) -> Result<(), String> {
+        let axes = self.axes();
+        let known: Vec<&str> = axes.iter().map(|(name, _)| name.as_str()).collect();
+        let mut lengths = Vec::new();
+        for name in names {
+            let axis = axes.iter().find(|(known, _)| known == name);
+            let (_, length) =
+                axis.ok_or_else(|| format!("there is no axis '{name}': {}", suggest::hint(name, &known)))?;
+            lengths.push(*length);
+            if self.zip.iter().flatten().filter(|other| *other == name).count() > 1 {
+                return Err(format!("the axis '{name}' is named twice"));
+            }
+        }
+        match lengths.iter().all(|length| Some(length) == lengths.first()) {
+            true => Ok(()),
+            false => Err(format!(
+                "axes that advance together must have equal numbers of values: {}",
+                names
+                    .iter()
+                    .zip(&lengths)
+                    .map(|(name, length)| format!("{name} has {length}"))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AXES: &str = "policies = ['fifo']\nmachines = ['smp4']\nworkloads = ['schbench']\n";
+
+    fn parse(more: &str) -> Result<Sweep, String> {
+        Sweep::parse(&Source::new("sweep.toml", format!("{AXES}{more}"))).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn seeds_are_a_number_or_a_list() {
+        assert_eq!(parse("seeds = 3").expect("valid").seeds, [1, 2, 3]);
+        assert_eq!(parse("seeds = [7, 5]").expect("valid").seeds, [7, 5]);
+        assert_eq!(parse("").expect("valid").seeds, [1]);
+    }
+
+    #[test]
+    fn errors_show_the_position() {
+        for (more, error) in [
+            ("seeds = 0", "sweep.toml:4:9: there must be at least one seed"),
+            ("for = '3 parsecs'", "sweep.toml:4:7: "),
+            ("kernels = ['5.4']", "sweep.toml:4:12: "),
+            ("[set]\nslice_ns = []", "sweep.toml:5:12: slice_ns has no values"),
+            (
+                "zip = [['machines', 'seeds']]\nseeds = 2",
+                "sweep.toml:4:8: axes that advance together must have equal numbers of values: machines has 1, seeds has 2",
+            ),
+            ("zip = [['machine']]", "did you mean"),
+            ("zip = [['seeds', 'seeds']]", "the axis 'seeds' is named twice"),
+            ("[[skip]]\nmachin = 'x'", "unknown key 'machin'"),
+        ] {
+            let found = parse(more).expect_err(more);
+            assert!(found.contains(error), "{more}: {found}");
+        }
+    }
+}

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The runs of a sweep: the product of its axes.
+
+use super::definition::{SET, Skip, Sweep};
+use crate::error::Error;
+use crate::load;
+use crate::policy::Policy;
+use crate::quote::quote;
+use crate::scenario::Scenario;
+use crate::{profiles, search};
+use bpf::engine::Engine;
+use kernel::release::Release;
+use machine::MachineSpec;
+use std::collections::{BTreeMap, HashSet};
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use workload::Workload;
+
+/// The simulation's version: a hash of its source code. Results of one version are not those of
+/// another.
+const VERSION: &str = env!("WINDTUNNEL_SIMULATION");
+
+/// The runs of a sweep, with their inputs.
+pub struct Plan {
+    pub cases: Vec<Case>,
+    /// Names of all parameters, in alphabetical order.
+    pub parameters: Vec<String>,
+    policies: Vec<Input<Policy>>,
+    machines: Vec<Input<MachineSpec>>,
+    workloads: Vec<Input<Workload>>,
+    for_ns: Option<u64>,
+    memory: u64,
+}
+
+/// An input that several runs share.
+struct Input<T> {
+    /// The text that names it in the sweep file.
+    name: String,
+    value: T,
+    /// Hash of its contents.
+    hash: u128,
+}
+
+/// A run of a sweep: its inputs, its seed and its settings.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Case {
+    policy: usize,
+    machine: usize,
+    workload: usize,
+    pub kernel: Release,
+    pub seed: u64,
+    /// Values of the parameters that the policy has.
+    pub set: BTreeMap<String, String>,
+}
+
+impl Plan {
+    /// Finds the inputs of a sweep, and lists its runs.
+    ///
+    /// # Errors
+    /// A policy, machine or workload does not exist, or no policy has a parameter.
+    pub fn new(sweep: &Sweep) -> Result<Plan, Error> {
+        let mut policies = Vec::new();
+        for name in &sweep.policies {
+            let policy = Policy::find(name)?;
+            let hash = match &policy {
+                Policy::Eevdf => hash(&0),
+                Policy::Object { name, path } => {
+                    let object = std::fs::read(path).map_err(|error| Error::io(path, &error))?;
+                    hash(&(object, format!("{:?}", profiles::find(name)?)))
+                }
+            };
+            policies.push(Input::new(name, policy, hash));
+        }
+        let folders = search::folders("machines");
+        let machines = sweep.machines.iter().map(|name| {
+            let machine = machine::load(name, &paths(&folders))?;
+            let hash = hash(&format!("{machine:?}"));
+            Ok(Input::new(name, machine, hash))
+        });
+        let machines = machines.collect::<Result<_, Error>>()?;
+        let folders = search::folders("workloads");
+        let workloads = sweep.workloads.iter().map(|name| {
+            let workload = workload::load(name, &paths(&folders))?;
+            let hash = hash(&format!("{workload:?}"));
+            Ok(Input::new(name, workload, hash))
+        });
+        let workloads = workloads.collect::<Result<_, Error>>()?;
+        let mut known: Vec<HashSet<&str>> = Vec::new();
+        for policy in &policies {
+            let mut names = HashSet::new();
+            for name in sweep.set.keys() {
+                if load::has_parameter(&policy.value, name)? {
+                    names.insert(name.as_str());
+                }
+            }
+            known.push(names);
+        }
+        if let Some(name) = sweep
+            .set
+            .keys()
+            .find(|name| known.iter().all(|names| !names.contains(name.as_str())))
+        {
+            return Err(
+                Error::new(format!("set.{name}: no policy of the sweep has this parameter"))
+                    .hint("`windtunnel policy show POLICY` lists a policy's parameters"),
+            );
+        }
+        Ok(Plan {
+            cases: cases(sweep, &known),
+            parameters: sweep.set.keys().cloned().collect(),
+            policies,
+            machines,
+            workloads,
+            for_ns: sweep.for_ns,
+            memory: sweep.memory,
+        })
+    }
+
+    /// Returns the policy, machine and workload of a case as the sweep file names them.
+    pub fn names(&self, case: &Case) -> [&str; 3] {
+        [
+            &self.policies[case.policy].name,
+            &self.machines[case.machine].name,
+            &self.workloads[case.workload].name,
+        ]
+    }
+
+    /// Returns the run of a case.
+    pub fn scenario(&self, case: &Case) -> Scenario {
+        Scenario {
+            policy: self.policies[case.policy].value.clone(),
+            profile: None,
+            settings: case.set.clone().into_iter().collect(),
+            engine: Engine::default(),
+            sanitizer: false,
+            machine: self.machines[case.machine].value.clone(),
+            workload: self.workloads[case.workload].value.clone(),
+            seed: case.seed,
+            for_ns: self.for_ns,
+            kernel: case.kernel,
+            after_failure: false,
+            hotplug: Vec::new(),
+            memory: self.memory,
+            trace: None,
+            draw: None,
+        }
+    }
+
+    /// Returns the key of a case in a store: a hash of everything that its result depends on.
+    pub fn key(&self, case: &Case) -> u128 {
+        hash(&(
+            VERSION,
+            self.policies[case.policy].hash,
+            self.policies[case.policy].value.name(),
+            self.machines[case.machine].hash,
+            self.workloads[case.workload].hash,
+            case.kernel.to_string(),
+            (case.seed, &case.set, self.for_ns, self.memory),
+        ))
+    }
+
+    /// Returns the command that repeats a case.
+    pub fn command(&self, case: &Case) -> String {
+        let [policy, machine, workload] = self.names(case);
+        let mut words = vec![format!(
+            "windtunnel run {} --machine {} --workload {}",
+            quote(policy),
+            quote(machine),
+            quote(workload)
+        )];
+        words.extend(self.for_ns.map(|ns| format!("--for {}", crate::duration::format(ns))));
+        words.push(format!("--seed {}", case.seed));
+        words.extend(
+            case.set
+                .iter()
+                .map(|(name, value)| format!("--set {}", quote(&format!("{name}={value}")))),
+        );
+        if case.kernel != Release::default() {
+            words.push(format!("--kernel {}", case.kernel));
+        }
+        words.join(" ")
+    }
+}
+
+impl<T> Input<T> {
+    fn new(name: &str, value: T, hash: u128) -> Input<T> {
+        Input {
+            name: name.to_owned(),
+            value,
+            hash,
+        }
+    }
+}
+
+/// Lists the runs of a sweep. `known` has the parameters of each policy.
+///
+/// A policy without a parameter is run once for all values of it.
+fn cases(sweep: &Sweep, known: &[HashSet<&str>]) -> Vec<Case> {
+    let axes = sweep.axes();
+    // An axis that advances with another one takes its index from the first axis of their group.
+    let leader = |name: &str| {
+        let group = sweep.zip.iter().find(|group| group.iter().any(|other| other == name));
+        let first = |group: &Vec<String>| axes.iter().position(|(axis, _)| group.contains(axis));
+        group.and_then(first)
+    };
+    let leaders: Vec<usize> = axes
+        .iter()
+        .enumerate()
+        .map(|(index, (name, _))| leader(name).unwrap_or(index))
+        .collect();
+    let mut cases = Vec::new();
+    let mut seen = HashSet::new();
+    let mut at = vec![0; axes.len()];
+    loop {
+        let index = |axis: usize| at[leaders[axis]];
+        let mut set = BTreeMap::new();
+        for (axis, (name, _)) in axes.iter().enumerate() {
+            if let Some(name) = name.strip_prefix(SET)
+                && known[index(0)].contains(name)
+            {
+                set.insert(name.to_owned(), sweep.set[name][index(axis)].clone());
+            }
+        }
+        let case = Case {
+            policy: index(0),
+            machine: index(1),
+            workload: index(2),
+            kernel: sweep.kernels[index(3)],
+            seed: sweep.seeds[index(axes.len() - 1)],
+            set,
+        };
+        let skipped = sweep.skip.iter().any(|skip| skip.matches(sweep, &case));
+        if !skipped && seen.insert(case.clone()) {
+            cases.push(case);
+        }
+        // The last axis advances fastest.
+        let mut axis = axes.len();
+        loop {
+            if axis == 0 {
+                return cases;
+            }
+            axis -= 1;
+            if leaders[axis] == axis {
+                at[axis] += 1;
+                if at[axis] < axes[axis].1 {
+                    break;
+                }
+                at[axis] = 0;
+            }
+        }
+    }
+}
+
+impl Skip {
+    fn matches(&self, sweep: &Sweep, case: &Case) -> bool {
+        let is = |wanted: &Option<String>, name: &str| wanted.as_ref().is_none_or(|wanted| wanted == name);
+        is(&self.policy, &sweep.policies[case.policy])
+            && is(&self.machine, &sweep.machines[case.machine])
+            && is(&self.workload, &sweep.workloads[case.workload])
+            && is(&self.kernel, &case.kernel.to_string())
+            && self.seed.is_none_or(|seed| seed == case.seed)
+            && self
+                .set
+                .iter()
+                .all(|(name, value)| case.set.get(name) == Some(&value.text()))
+    }
+}
+
+/// Returns a hash of 128 bits that is the same in each process of one build.
+fn hash(value: &impl Hash) -> u128 {
+    let half = |salt: u8| {
+        let mut hasher = std::hash::DefaultHasher::new();
+        salt.hash(&mut hasher);
+        value.hash(&mut hasher);
+        u128::from(hasher.finish())
+    };
+    half(0) << 64 | half(1)
+}
+
+fn paths(folders: &[PathBuf]) -> Vec<&Path> {
+    folders.iter().map(PathBuf::as_path).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use input::Source;
+
+    /// Returns the runs of a sweep of the policies `a` and `b`, of which `a` has the parameter `p`.
+    fn listed(text: &str) -> Vec<String> {
+        let source = Source::new("sweep.toml", format!("policies = ['a', 'b']\n{text}"));
+        let sweep = Sweep::parse(&source).expect("a valid sweep");
+        let known = [HashSet::from(["p"]), HashSet::new()];
+        let describe = |case: &Case| {
+            let names = [
+                &sweep.policies[case.policy],
+                &sweep.machines[case.machine],
+                &sweep.workloads[case.workload],
+            ];
+            let set: String = case.set.values().map(|value| format!(" {value}")).collect();
+            format!("{}{}{} {}{set}", names[0], names[1], names[2], case.seed)
+        };
+        cases(&sweep, &known).iter().map(describe).collect()
+    }
+
+    #[test]
+    fn the_last_axis_advances_fastest() {
+        let found = listed("machines = ['m', 'n']\nworkloads = ['w']\nseeds = 2");
+        assert_eq!(
+            found,
+            ["amw 1", "amw 2", "anw 1", "anw 2", "bmw 1", "bmw 2", "bnw 1", "bnw 2"]
+        );
+    }
+
+    #[test]
+    fn a_policy_without_a_parameter_runs_once_for_all_its_values() {
+        let found = listed("machines = ['m']\nworkloads = ['w']\n[set]\np = [10, 20]");
+        assert_eq!(found, ["amw 1 10", "amw 1 20", "bmw 1"]);
+    }
+
+    #[test]
+    fn zipped_axes_advance_together() {
+        let found = listed("machines = ['m', 'n']\nworkloads = ['v', 'w']\nzip = [['workloads', 'machines']]");
+        assert_eq!(found, ["amv 1", "anw 1", "bmv 1", "bnw 1"]);
+    }
+
+    #[test]
+    fn combinations_are_skipped() {
+        let found = listed(
+            "machines = ['m', 'n']\nworkloads = ['w']\n[set]\np = [10, 20]\n\
+             [[skip]]\npolicy = 'b'\nmachine = 'n'\n[[skip]]\nset = { p = 20 }",
+        );
+        assert_eq!(found, ["amw 1 10", "anw 1 10", "bmw 1"]);
+    }
+}

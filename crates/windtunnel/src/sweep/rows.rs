@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The rows of a sweep's table, and the Parquet file.
+//!
+//! | columns | contents |
+//! |---|---|
+//! | `policy`, `machine`, `workload` | as the sweep file names them |
+//! | `kernel`, `seed` | of the run |
+//! | `set.NAME` | value of the parameter, or null if the policy does not have it |
+//! | `status` | `ran`, `ejected` or `refused` |
+//! | `failure` | why the policy failed, or null |
+//! | one for each metric of `windtunnel compare` | its value, times in ns; null if the policy failed or the workload has no such figure |
+//! | `score_unit`, `simulated_ns`, `trace_hash` | of the result |
+//! | `command` | the command that repeats the run |
+
+use super::plan::{Case, Plan};
+use crate::compare::metric::metrics;
+use crate::destination::Destination;
+use crate::error::Error;
+use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array};
+use arrow_schema::{DataType, Field, Schema};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::Compression;
+use parquet::file::properties::WriterProperties;
+use report::{RunResult, Status};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Number of rows that are written to the file together. The file depends on it.
+pub const GROUP: usize = 1000;
+
+/// Returns the table of some runs.
+pub fn table(plan: &Plan, rows: &[(&Case, &RunResult)]) -> RecordBatch {
+    let mut columns: Vec<(String, ArrayRef)> = Vec::new();
+    let texts = |text: &dyn Fn(&Case, &RunResult) -> Option<String>| -> ArrayRef {
+        Arc::new(
+            rows.iter()
+                .map(|(case, result)| text(case, result))
+                .collect::<StringArray>(),
+        )
+    };
+    let numbers = |number: &dyn Fn(&Case, &RunResult) -> u64| -> ArrayRef {
+        Arc::new(
+            rows.iter()
+                .map(|(case, result)| Some(number(case, result)))
+                .collect::<UInt64Array>(),
+        )
+    };
+    for (index, name) in ["policy", "machine", "workload"].into_iter().enumerate() {
+        columns.push((
+            name.to_owned(),
+            texts(&|case, _| Some(plan.names(case)[index].to_owned())),
+        ));
+    }
+    columns.push(("kernel".into(), texts(&|case, _| Some(case.kernel.to_string()))));
+    columns.push(("seed".into(), numbers(&|case, _| case.seed)));
+    for name in &plan.parameters {
+        columns.push((format!("set.{name}"), texts(&|case, _| case.set.get(name).cloned())));
+    }
+    columns.push((
+        "status".into(),
+        texts(&|_, result| Some(status(result.status).to_owned())),
+    ));
+    columns.push(("failure".into(), texts(&|_, result| result.failure())));
+    for metric in metrics() {
+        let values = rows.iter().map(|(_, result)| metric.value(result));
+        columns.push((metric.name.to_owned(), Arc::new(values.collect::<Float64Array>())));
+    }
+    columns.push(("score_unit".into(), texts(&|_, result| Some(result.score_unit.clone()))));
+    columns.push(("simulated_ns".into(), numbers(&|_, result| result.simulated_ns)));
+    columns.push(("trace_hash".into(), texts(&|_, result| Some(result.trace_hash.clone()))));
+    columns.push(("command".into(), texts(&|case, _| Some(plan.command(case)))));
+    let fields: Vec<Field> = columns
+        .iter()
+        .map(|(name, column)| {
+            Field::new(
+                name,
+                column.data_type().clone(),
+                *column.data_type() != DataType::UInt64,
+            )
+        })
+        .collect();
+    let columns = columns.into_iter().map(|(_, column)| column).collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("every column has one value for each row")
+}
+
+fn status(status: Status) -> &'static str {
+    match status {
+        Status::Ran => "ran",
+        Status::Ejected => "ejected",
+        Status::Refused => "refused",
+    }
+}
+
+/// A Parquet file that is being written. It appears under its name when it is complete.
+pub struct File {
+    writer: ArrowWriter<Destination>,
+}
+
+impl File {
+    /// Starts a file.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn open(path: &Path, plan: &Plan) -> Result<File, Error> {
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_created_by("windtunnel".to_owned())
+            .build();
+        let schema = table(plan, &[]).schema();
+        let writer = ArrowWriter::try_new(Destination::open(path)?, schema, Some(properties));
+        writer.map(|writer| File { writer }).map_err(|error| failed(&error))
+    }
+
+    /// Writes a group of rows.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&mut self, table: &RecordBatch) -> Result<(), Error> {
+        let written = self.writer.write(table).and_then(|()| self.writer.flush());
+        written.map_err(|error| failed(&error))
+    }
+
+    /// Completes the file.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn finish(self) -> Result<(), Error> {
+        self.writer.into_inner().map_err(|error| failed(&error))?.commit()
+    }
+}
+
+fn failed(error: &parquet::errors::ParquetError) -> Error {
+    Error::new(format!("the Parquet file cannot be written: {error}"))
+}

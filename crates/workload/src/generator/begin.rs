@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How a workload begins: one task forks all others, and they wait for each other.
+//!
+//! ```text
+//! parent: fork, fork, ...   read `ready` once per child   write `wake`   wait for the children
+//! child:  set up            write `ready`, poll `wake`                   its work
+//! ```
+//!
+//! The measurement begins just before the parent writes to `wake`.
+
+use super::arguments::{Arguments, Parameter, Unit};
+use super::{channel, task};
+use crate::builder::Builder;
+use crate::program::{MEASURED, Op, Resource, ResourceId, TaskId, Workload};
+
+/// Parameter of generators that do not model a real program.
+pub const PARAMETER: Parameter = Parameter {
+    name: "begin",
+    unit: Unit::Choice(&["start", "fork"]),
+    default: "start",
+    range: ("", ""),
+    meaning: "start: all tasks exist at time 0; fork: a parent forks them, and the measurement begins when all are ready",
+};
+
+/// The two pipes at which the tasks wait for each other.
+#[derive(Clone, Copy)]
+pub struct Gate {
+    /// Pipe to which each child writes when it is ready.
+    ready: ResourceId,
+    /// Pipe for whose first byte all children wait.
+    wake: ResourceId,
+}
+
+impl Gate {
+    /// Adds the two pipes to the resources of a workload.
+    pub fn new(resources: &mut Vec<Resource>) -> Gate {
+        let ready = input::index(resources.len());
+        resources.extend([channel::pipe("ready".into()), channel::pipe("wake".into())]);
+        Gate { ready, wake: ready + 1 }
+    }
+
+    /// Returns the steps with which a child waits until all children are ready.
+    pub fn wait(self) -> [Op; 2] {
+        let channel = self.ready;
+        [Op::Send { channel, bytes: 1 }, Op::Poll(self.wake)]
+    }
+
+    /// Returns the program of the task that forks `children`, as threads or as processes.
+    pub fn parent(self, children: impl ExactSizeIterator<Item = TaskId>, thread: bool) -> Builder {
+        let mut program = Builder::default();
+        let rounds = children.len() as u64;
+        for task in children {
+            program.op(Op::Fork { task, thread });
+        }
+        program
+            .repeat(Some(rounds), |b| {
+                b.op(Op::Recv(self.ready));
+            })
+            .op(Op::Phase(MEASURED))
+            .op(Op::Send {
+                channel: self.wake,
+                bytes: 1,
+            })
+            .op(Op::WaitChildren);
+        program
+    }
+}
+
+/// Applies the parameter `begin` to a workload in which no task forks.
+pub fn apply(a: &Arguments, workload: &mut Workload) {
+    if a.choice("begin") == "start" {
+        return;
+    }
+    let gate = Gate::new(&mut workload.resources);
+    for program in &mut workload.programs {
+        let wait = gate.wait();
+        for op in &mut program.ops {
+            if let Op::LoopBack { target, .. } = op {
+                *target += input::index(wait.len());
+            }
+        }
+        program.ops.splice(..0, wait);
+    }
+    let children = 0..input::index(workload.tasks.len());
+    for child in &mut workload.tasks {
+        child.spawn = false;
+    }
+    let program = input::index(workload.programs.len());
+    let process = children.end;
+    workload.programs.push(gate.parent(children, false).finish());
+    workload.tasks.push(task("parent", program, process));
+}

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Commands of windtunnel whose results are JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from windtunnel._windtunnel import Error
+
+Argument = str | os.PathLike[str]
+
+
+def execute(command: str, policies: Iterable[Argument], options: Mapping[str, Any]) -> subprocess.CompletedProcess[str]:
+    """Runs a command of windtunnel in a process of its own.
+
+    options: the command's options by name, without the dashes. `for_` is the option `--for`.
+        True stands for an option without a value, None for an option that is not given. A mapping
+        gives several values NAME=VALUE, a list several values.
+
+    Raises windtunnel.Error if the command reports an error of its inputs (exit status 2).
+    """
+    words = [os.fspath(policy) for policy in policies]
+    for name, value in options.items():
+        option = "--" + name.rstrip("_").replace("_", "-")
+        if value is None or value is False:
+            continue
+        if value is True:
+            words.append(option)
+        elif isinstance(value, Mapping):
+            words += [f"{option}={key}={_text(one)}" for key, one in value.items()]
+        elif isinstance(value, (list, tuple)):
+            words += [f"{option}={_text(one)}" for one in value]
+        else:
+            words.append(f"{option}={_text(value)}")
+    done = subprocess.run([sys.executable, "-m", "windtunnel", command, *words], capture_output=True, text=True)
+    if done.returncode not in (0, 1):
+        raise Error(done.stderr.strip().removeprefix("windtunnel: "))
+    return done
+
+
+def _text(value: Any) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def compare(a: Argument, b: Argument, **options: Any) -> Any:
+    """Compare two policies over many seeds, as `windtunnel compare` does.
+
+    options: those of the command, for example `machine=`, `workload=`, `runs=`, `for_=`,
+        `fail_if=["p99_wakeup > +5%"]`.
+
+    Returns the command's JSON: each metric with its change and its confidence interval, and the
+    verdict.
+    """
+    return json.loads(execute("compare", [a, b], {**options, "json": True}).stdout)
+
+
+def diff(a: Argument, b: Argument, **options: Any) -> Any:
+    """Find the first decision at which the runs of two policies differ, as `windtunnel diff` does.
+
+    Returns the command's JSON.
+    """
+    return json.loads(execute("diff", [a, b], {**options, "json": True}).stdout)
+
+
+def invariants(policy: Argument, **options: Any) -> Any:
+    """Check that no CPU idles while a task waits, that no task starves, and that affinities hold.
+
+    options: those of `windtunnel invariants`, for example `idle="2ms"` and `starvation="1s"`.
+
+    Returns the command's JSON for the policy.
+    """
+    return json.loads(execute("invariants", [policy], {**options, "json": True}).stdout)[0]

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The result of a run."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+from windtunnel._windtunnel import Table
+
+
+class Result:
+    """The result of one policy on one machine with one workload.
+
+    Each field of the JSON that the command prints (`windtunnel run --json`) is an attribute, for
+    example `result.trace_hash`, `result.score` and `result.wakeup_latency_ns["p99"]`. A policy that
+    was refused has only the fields that describe the run, `status` and `exit`.
+
+    If the run was started with `tables=True`, each table is an attribute too: `callbacks`, `locks`,
+    `migrations`, `switches`, `tasks` and `wakeups`. `fields["tasks"]` has the tasks with the most
+    CPU time.
+    """
+
+    fields: dict[str, Any]
+    """The fields of the result by name."""
+    figures: dict[str, float | None]
+    """The figures that `windtunnel compare` compares, by name. Times are in ns. The value is None
+    if the policy failed or the workload has no such figure."""
+    warnings: list[str]
+    """Warnings of the loader, for example about functions that are not modelled."""
+    tables: dict[str, Table]
+    """The tables by name. Empty unless the run was started with `tables=True`."""
+
+    def __init__(
+        self,
+        fields: dict[str, Any],
+        figures: dict[str, float | None],
+        warnings: list[str],
+        tables: dict[str, Table] | None,
+    ) -> None:
+        self.fields = fields
+        self.figures = figures
+        self.warnings = warnings
+        self.tables = tables or {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        for values in (self.tables, self.fields):
+            if name in values:
+                return values[name]
+        if name in ("callbacks", "locks", "migrations", "switches", "tasks", "wakeups"):
+            raise AttributeError(f"this run has no table {name}: start it with tables=True")
+        raise AttributeError(f"the result of a run with status {self.fields['status']} has no {name!r}")
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self.fields, *self.tables})
+
+    @property
+    def failed(self) -> bool:
+        """Whether the policy was refused, or ended before the run did."""
+        return self.fields["status"] != "ran"
+
+    def __repr__(self) -> str:
+        about = f"{self.policy} on {self.machine}, {self.workload}, seed {self.seed}"
+        if self.failed:
+            return f"<windtunnel.Result: {about}: {self.status}: {self._reason()}>"
+        return f"<windtunnel.Result: {about}: score {self.score} {self.score_unit}, trace hash {self.trace_hash}>"
+
+    def _reason(self) -> str:
+        record = self.fields.get("exit") or {}
+        return record.get("message") or record.get("reason") or "no reason given"
+
+    def _repr_html_(self) -> str:
+        """The figures as a table, which Jupyter shows."""
+        rows = [("status", self.fields["status"])]
+        if self.failed:
+            rows.append(("reason", self._reason()))
+        rows += [(name, f"{value:,.6g}") for name, value in self.figures.items() if value is not None]
+        cells = "".join(
+            f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>" for name, value in rows
+        )
+        title = f"{self.policy} on {self.machine}, {self.workload}, seed {self.seed}"
+        return f"<table><caption>{html.escape(title)}</caption>{cells}</table>"

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Runs all combinations of policies, machines, workloads, parameters and seeds."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from windtunnel import _windtunnel
+from windtunnel._windtunnel import Table
+
+Name = str | os.PathLike[str]
+Value = int | bool | str
+
+
+def sweep(
+    policies: Iterable[Name],
+    *,
+    machines: Iterable[Name] = ("numa32",),
+    workloads: Iterable[Name] = ("mixed.json",),
+    seeds: int | Iterable[int] = 1,
+    set: Mapping[str, Iterable[Value]] | None = None,
+    kernels: Iterable[str] | None = None,
+    for_: str | None = None,
+    memory: str | None = None,
+    zip: Iterable[Iterable[str]] = (),
+    skip: Iterable[Mapping[str, Any]] = (),
+    output: Name | None = None,
+    store: Name | None = None,
+    threads: int | None = None,
+) -> Table:
+    """Run all combinations on all CPUs of this host and return a table with one row for each run.
+
+    policies, machines, workloads, set, kernels, seeds: the values of each axis. `seeds=10` means 1
+        to 10. A policy runs once for all values of a parameter that it does not have.
+    zip: lists of axes that advance together, for example [["machines", "workloads"]].
+    skip: combinations to leave out, for example [{"policy": "fifo", "machine": "smp4"}].
+    output: Parquet file to write, which has the same rows.
+    store: directory of results. A run whose result is there is not repeated, so an interrupted
+        sweep goes on where it ended. By default no results are kept.
+    threads: by default one for each CPU of this host.
+
+    The columns are those of `windtunnel sweep`. A policy that fails has a row without figures.
+
+    Raises windtunnel.Error if an input cannot be used.
+    """
+    axes: dict[str, Any] = {
+        "policies": _names(policies),
+        "machines": _names(machines),
+        "workloads": _names(workloads),
+        "seeds": seeds if isinstance(seeds, int) else list(seeds),
+    }
+    optional = {"kernels": kernels and list(kernels), "for": for_, "memory": memory}
+    axes |= {name: value for name, value in optional.items() if value is not None}
+    axes["zip"] = [list(names) for names in zip]
+    if set:
+        axes["set"] = {name: list(values) for name, values in set.items()}
+    axes["skip"] = [dict(one) for one in skip]
+    text = "".join(f"{json.dumps(name)} = {_toml(value)}\n" for name, value in axes.items())
+    return _windtunnel.sweep(text, output=output, store=store, threads=threads)
+
+
+def _names(names: Iterable[Name]) -> list[str]:
+    if isinstance(names, str):
+        raise TypeError(f"expected a list of names, not the string {names!r}")
+    return [os.fspath(name) for name in names]
+
+
+def _toml(value: Any) -> str:
+    """Returns a value in TOML."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(name)} = {_toml(one)}" for name, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    # A string of JSON is one of TOML, and so are numbers and truth values.
+    return json.dumps(value)

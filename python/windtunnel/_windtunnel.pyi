@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0-only
+import os
+
+class Error(Exception):
+    """An input that cannot be used."""
+
+    message: str
+    place: str | None
+    """The file, if the error is in a file."""
+    line: int | None
+    column: int | None
+    hint: str | None
+    """A next step."""
+
+class Table:
+    """A table of a run, with named columns.
+
+    Polars, pandas, pyarrow and DuckDB read it through the Arrow PyCapsule interface, for example
+    `polars.DataFrame(table)`.
+    """
+
+    columns: list[str]
+    def __len__(self) -> int: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+def command(arguments: list[str]) -> int: ...
+def folder() -> str: ...
+def run(
+    policy: str,
+    *,
+    machine: str,
+    workload: str,
+    seed: int,
+    settings: list[tuple[str, str]],
+    for_ns: str | None,
+    profile: str | os.PathLike[str] | None,
+    kernel: str | None,
+    check: bool,
+    after_failure: bool,
+    memory: str | None,
+    tables: bool,
+    trace: str | os.PathLike[str] | None,
+) -> tuple[str, dict[str, float | None], list[str], dict[str, Table] | None]: ...
+def sweep(
+    text: str,
+    *,
+    output: str | os.PathLike[str] | None,
+    store: str | os.PathLike[str] | None,
+    threads: int | None,
+) -> Table: ...

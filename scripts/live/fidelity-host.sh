@@ -1,0 +1,21 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# fidelity-host.sh DIR RUNS: executes and simulates workloads under EEVDF on this host, several
+# times. Prints the median and the range of each live figure, and the error of the simulation. The
+# simulated machine is this host, with costs that are measured first. Other programs on the host
+# disturb the result.
+set -eu
+cd "$(dirname "$0")/../.."
+dir=$1/host runs=$2
+live=target/release/windtunnel-live
+rm -rf "$dir"
+mkdir -p "$dir"
+target/release/windtunnel machine calibrate -o "$dir/guest.toml"
+while read -r name workload; do
+  case $name in "" | "#"*) continue ;; esac
+  for run in $(seq "$runs"); do
+    $live compare eevdf "$workload" -m "$dir/guest.toml" --for 2s --markdown >>"$dir/rows" 2>>"$dir/notes"
+  done
+done <scripts/live/guest/fidelity.txt
+sort -u "$dir/notes"
+scripts/live/spread.awk "$dir/rows"

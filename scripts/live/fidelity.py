@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""fidelity.py [--document FILE] [--rows FILE] NAME=CPUS=DIRECTORY...: compares simulated and live runs.
+
+Each DIRECTORY contains guest.toml and POLICY/WORKLOAD/live.json, as `windtunnel live compare --save`
+writes them. The script simulates the same runs and prints, for each NAME, a table of the errors and
+their medians. Directories with the same NAME form one table. With --document, the tables and the
+first paragraph are inserted into FILE. With --rows, all values are written to a second file.
+"""
+import argparse
+import os
+import re
+import statistics
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+LIVE = os.environ.get("WINDTUNNEL_LIVE", str(ROOT / "target/release/windtunnel-live"))
+# Columns of the table: the figure of `live compare` and the heading.
+COLUMNS = [
+    ("score", "score"),
+    ("context switches", "switches"),
+    ("preemptions", "preempt."),
+    ("migrations", "migr."),
+    ("wake-up latency p50, us", "wake-up p50"),
+    ("wake-up latency p99, us", "wake-up p99"),
+    ("response mean, us", "resp. mean"),
+    ("response p99, us", "resp. p99"),
+    ("fairness (Jain)", "fairness"),
+    ("busy, %", "busy"),
+]
+# Two live scores that differ by less than this are not ordered, in percent.
+TIE_PERCENT = 2.0
+
+
+def workloads():
+    lines = (HERE / "guest/fidelity.txt").read_text().splitlines()
+    return dict(line.split() for line in lines if line.strip() and not line.startswith("#"))
+
+
+def machine(directory, cpus):
+    """Returns the machine file of the guest. Its CPUs share one stream of instructions."""
+    path = directory / "guest.toml"
+    if cpus > 1:
+        text = path.read_text()
+        if "shared_speed" not in text:
+            speeds = ", ".join(f"{1 / busy:.4f}" for busy in range(1, cpus + 1))
+            source = "the CPUs of the guest take turns in one thread of QEMU"
+            text = re.sub(r"^smt_throughput = .*\n", "", text, flags=re.M)
+            text = re.sub(r"^(?=\[|shared_speed)", f'shared_speed = {{ speed = [{speeds}], source = "{source}" }}\n\n',
+                          text, count=1, flags=re.M)
+        path = directory / "simulated.toml"
+        path.write_text(text)
+    return path
+
+
+def number(text):
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def compare(job):
+    """Returns the rows of one policy and workload: figure, simulated value, live value."""
+    directory, path, policy, name, description = job
+    command = [LIVE, "compare", policy, description, "-m", str(path), "--for", "2s", "--markdown",
+               "--saved", str(directory / policy / name)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"fidelity: {' '.join(command)}:\n{done.stderr}")
+    rows = [[cell.strip() for cell in line.strip("| \n").split("|")] for line in done.stdout.splitlines()]
+    return policy, name, [(row[2], number(row[3]), number(row[4])) for row in rows]
+
+
+def error(simulated, live):
+    return None if simulated is None or not live else 100 * (simulated - live) / live
+
+
+def quantile(values, share):
+    """Returns the smallest value that is at least as large as this share of the values."""
+    values = sorted(values)
+    return values[min(len(values) - 1, int(len(values) * share))]
+
+
+class Table:
+    def __init__(self, name, results):
+        self.name = name
+        self.results = results
+        # Errors by policy and workload, in the order of COLUMNS.
+        self.errors = {}
+        for policy, workload, rows in results:
+            row = []
+            for figure, _ in COLUMNS:
+                found = [error(s, l) for name, s, l in rows if name == figure or name.startswith(figure + ", ")]
+                row.append(found[0] if found else None)
+            self.errors[policy, workload] = row
+
+    def column(self, index, workload=None):
+        rows = (row for key, row in self.errors.items() if workload in (None, key[1]))
+        return [abs(row[index]) for row in rows if row[index] is not None]
+
+    def all(self):
+        return [value for index in range(len(COLUMNS)) for value in self.column(index)]
+
+    def scores(self):
+        scores = {}
+        for policy, workload, rows in self.results:
+            for figure, simulated, live in rows:
+                if figure.startswith("score") and simulated and live:
+                    scores.setdefault(workload, {})[policy] = simulated, live
+        return scores
+
+    def order(self):
+        """Returns how many pairs of policies have the same order of scores on both sides, and all."""
+        same = pairs = 0
+        for scores in self.scores().values():
+            names = sorted(scores)
+            for index, left in enumerate(names):
+                for right in names[index + 1:]:
+                    a, b = scores[left], scores[right]
+                    if abs(a[1] - b[1]) * 100 <= TIE_PERCENT * max(a[1], b[1]):
+                        continue
+                    pairs += 1
+                    same += (a[0] - b[0]) * (a[1] - b[1]) > 0
+        return same, pairs
+
+    def text(self):
+        used = [index for index in range(len(COLUMNS)) if self.column(index)]
+        heads = [COLUMNS[index][1] for index in used]
+        lines = ["| policy | workload | " + " | ".join(heads) + " |", "|---|---|" + "---:|" * len(used)]
+
+        def row(first, second, cells):
+            lines.append(f"| {first} | {second} | " + " | ".join(cells) + " |")
+
+        def percent(value):
+            return "-" if value is None else f"{value:+.0f} %" if abs(value) >= 10 else f"{value:+.1f} %"
+
+        for (policy, workload), errors in self.errors.items():
+            row(policy, workload, [percent(errors[index]) for index in used])
+        for workload in dict.fromkeys(key[1] for key in self.errors):
+            medians = [self.column(index, workload) for index in used]
+            row("median of the absolute errors", workload,
+                [f"{statistics.median(values):.1f} %" if values else "-" for values in medians])
+        for name, share in (("median of the absolute errors", 0.5), ("90th percentile", 0.9)):
+            row(name, "all", [f"{quantile(self.column(index), share):.1f} %" for index in used])
+        return "\n".join(lines) + "\n"
+
+    def summary(self):
+        def median(heading):
+            index = [head for _, head in COLUMNS].index(heading)
+            values = self.column(index)
+            return f"{statistics.median(values):.0f} %" if values else "-"
+
+        same, pairs = self.order()
+        cells = [f"{100 * same / pairs:.0f} % of {pairs} pairs" if pairs else "-"]
+        cells += [median(head) for _, head in COLUMNS if head not in ("migr.", "busy")]
+        cells += [f"{statistics.median(self.all()):.0f} %", f"{quantile(self.all(), 0.9):.0f} %"]
+        return [self.name] + cells
+
+
+def paragraph(tables):
+    """Returns the table of the first page, one column for each table of errors."""
+    heads = ["", "policies in the order of the kernel"]
+    heads += [f"{head}, median error" for _, head in COLUMNS if head not in ("migr.", "busy")]
+    heads += ["all figures, median error", "all figures, 90th percentile"]
+    columns = [table.summary() for table in tables]
+    lines = ["| | " + " | ".join(column[0] for column in columns) + " |", "|---|" + "---:|" * len(columns)]
+    for index, head in enumerate(heads[1:], 1):
+        lines.append(f"| {head} | " + " | ".join(column[index] for column in columns) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def words(table):
+    """Returns in plain words which figures of a table can be trusted."""
+    levels = {"within 10 % at the median": [], "within 30 %": [], "not within 30 %": []}
+    for index, (_, head) in enumerate(COLUMNS):
+        values = table.column(index)
+        if values:
+            median = statistics.median(values)
+            level = 0 if median <= 10 else 1 if median <= 30 else 2
+            list(levels.values())[level].append(f"{head} ({median:.0f} %)")
+    same, pairs = table.order()
+    cpus = "one CPU" if table.name.startswith("1 ") else table.name + "s"
+    text = f"On {cpus}, the simulation puts {same} of {pairs} pairs of policies in the same order as the kernel"
+    text += f" ({100 * same / max(1, pairs):.0f} %). Its figures are "
+    text += "; ".join(f"{level}: {', '.join(figures)}" for level, figures in levels.items() if figures)
+    text += f". Over all figures, half of the errors are below {statistics.median(table.all()):.0f} %,"
+    text += f" and 90 % of them below {quantile(table.all(), 0.9):.0f} %."
+    return textwrap.fill(text, 100)
+
+
+def insert(document, mark, text):
+    subprocess.run([HERE / "insert.sh", document, mark], input=text, text=True, check=True)
+
+
+def costs(path):
+    lines = [re.sub(r', source = ".*', " }", line) for line in path.read_text().splitlines()
+             if re.match(r"[a-z_]+ = \{ (ns|ps)", line)]
+    return "```toml\n" + "\n".join(lines) + "\n```\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--document")
+    parser.add_argument("--rows")
+    parser.add_argument("guests", nargs="+", metavar="NAME=CPUS=DIRECTORY")
+    options = parser.parse_args()
+    jobs, machines = {}, {}
+    for guest in options.guests:
+        name, cpus, directory = guest.split("=")
+        directory = Path(directory).resolve()
+        path = machine(directory, int(cpus))
+        machines.setdefault(name, path)
+        for workload, description in workloads().items():
+            for saved in sorted(directory.glob(f"*/{workload}/live.json")):
+                job = directory, path, saved.parent.parent.name, workload, description
+                jobs.setdefault(name, []).append(job)
+    tables = []
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        for name, of_name in jobs.items():
+            of_name.sort(key=lambda job: (job[2] != "eevdf", job[2]))
+            tables.append(Table(name, list(pool.map(compare, of_name))))
+    if options.rows:
+        with open(options.rows, "w") as rows:
+            for table in tables:
+                for policy, workload, figures in table.results:
+                    for figure, simulated, live in figures:
+                        print(table.name, policy, workload, figure, simulated, live, sep="\t", file=rows)
+    print(paragraph(tables))
+    print("\n\n".join(words(table) for table in tables) + "\n")
+    for table in tables:
+        print(table.text())
+        if options.document:
+            insert(options.document, table.name, table.text())
+            insert(options.document, f"costs {table.name}", costs(machines[table.name]))
+    if options.document:
+        insert(options.document, "summary", "\n\n".join(words(table) for table in tables) + "\n")
+
+
+main()

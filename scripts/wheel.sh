@@ -1,0 +1,22 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# wheel.sh: builds the Python package, installs it in a virtual environment (target/python), and runs
+# its tests there. The package is a file in target/wheels.
+set -eu
+cd "$(dirname "$0")/.."
+environment=target/python
+if [ ! -x $environment/bin/maturin ] || [ ! -x $environment/bin/pytest ]; then
+  python3 -m venv $environment || {
+    echo "wheel: Python has no venv: install python3-venv" >&2
+    exit 1
+  }
+  $environment/bin/pip --quiet install 'maturin>=1.9,<2' polars pyarrow pytest
+fi
+rm -f target/wheels/windtunnel-*.whl
+$environment/bin/maturin build --quiet --release --out target/wheels
+$environment/bin/pip --quiet install --no-deps --force-reinstall target/wheels/windtunnel-*.whl
+ls -l target/wheels/windtunnel-*.whl
+# Away from the repository, the package must find its own files.
+tests=$PWD/python/tests python=$PWD/$environment/bin/python
+cd "$(mktemp -d)"
+"$python" -m pytest --quiet -p no:cacheprovider "$tests"

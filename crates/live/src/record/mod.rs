@@ -11,6 +11,7 @@ pub use tracefs::{Recorded, Recorder};
 
 use crate::run::Meanwhile;
 use crate::{kernel, run, stop};
+use std::collections::HashMap;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -210,15 +211,26 @@ pub fn places() -> Result<(Vec<CpuPosition>, u32), Error> {
 ///
 /// `start` is the time of the recording's start on the clock of the workload's records. The
 /// kernel's records say when a task is created and exits. The workload's record of a new task only
-/// changes the name of the task.
+/// changes the name of the task. A parent reads the clock before it forks, so that record may be
+/// older than the kernel's record of the fork, which contains the parent's name. It moves behind it.
 pub fn merged(mut records: Vec<Record>, start: u64, own: Vec<Record>) -> Vec<Record> {
+    let forks: HashMap<u32, u64> = records
+        .iter()
+        .filter_map(|record| match record.event {
+            Event::TaskNew { pid, .. } => Some((pid, record.time)),
+            _ => None,
+        })
+        .collect();
     let own = own.into_iter().filter_map(|record| {
-        let event = match record.event {
-            Event::TaskNew { pid, comm, .. } => Event::TaskRename { pid, comm },
-            Event::TaskExit { .. } => return None,
-            event => event,
-        };
         let time = record.time.saturating_sub(start);
+        let (time, event) = match record.event {
+            Event::TaskNew { pid, comm, .. } => {
+                let fork = forks.get(&pid).copied().unwrap_or(0);
+                (time.max(fork), Event::TaskRename { pid, comm })
+            }
+            Event::TaskExit { .. } => return None,
+            event => (time, event),
+        };
         Some(Record { time, event, ..record })
     });
     records.extend(own);
@@ -264,5 +276,27 @@ mod tests {
         assert_eq!(times, [0, 0, 20, 50]);
         assert!(matches!(merged[0].event, Event::TaskExit { .. }));
         assert!(matches!(merged[2].event, Event::Done { .. }));
+    }
+
+    /// The task is named `child`, although its parent read the clock before the kernel recorded the
+    /// fork with the parent's name.
+    #[test]
+    fn a_forked_task_keeps_the_name_that_the_workload_gave_it() {
+        let new = |time, comm: &str| Record {
+            time,
+            cpu: 0,
+            after: 0,
+            event: Event::TaskNew {
+                pid: 7,
+                tgid: 7,
+                parent: 1,
+                prio: 120,
+                comm: comm.into(),
+            },
+        };
+        let merged = merged(vec![new(30, "parent")], 1000, vec![new(1020, "child")]);
+        assert!(matches!(&merged[0].event, Event::TaskNew { comm, .. } if comm == "parent"));
+        assert!(matches!(&merged[1].event, Event::TaskRename { pid: 7, comm } if comm == "child"));
+        assert_eq!(merged[1].time, 30);
     }
 }

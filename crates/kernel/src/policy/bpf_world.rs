@@ -2,10 +2,10 @@
 //! Implements the trait through which BPF programs and helpers use the simulated kernel: clocks,
 //! locks, timers, random numbers and the log.
 
-use super::timers::*;
 use crate::machine::Machine;
-use crate::policy::callbacks::{Op, kf};
 use crate::policy::kfuncs;
+use crate::policy::layout::callbacks::{Op, kf};
+use crate::sched::ext::loaded::Timer;
 use crate::sched::ext::ops::{self};
 use crate::sched::ext::{self, dump, exit};
 use crate::simulation::event::Event;

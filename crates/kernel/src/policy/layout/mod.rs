@@ -32,6 +32,8 @@ pub use scx::*;
 pub use task::*;
 use workload::Workload;
 
+pub mod callbacks;
+
 mod cgroups;
 
 pub mod enums;

@@ -8,15 +8,15 @@ use super::insert::lock_dsq;
 use super::ops::{self};
 use super::{cid, deferred, exit};
 use crate::machine::Machine;
-use crate::policy::callbacks::Op;
+use crate::policy::layout::callbacks::Op;
 use crate::policy::layout::enums::*;
 use crate::policy::layout::{PF_EXITING, mirror};
 use crate::sched::class::{Class, flags};
 use crate::sched::deadline;
-use crate::sched::dl_server::Server;
 use crate::sched::ext::core::DirectDispatch;
+use crate::sched::observed::Handler;
+use crate::simulation::id::Server;
 use crate::simulation::id::{CpuId, TaskId};
-use crate::watch::decision::Handler;
 
 /// Queues a task that became runnable on `cpu` (enqueue_task_scx).
 pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, core_flags: u32) {

@@ -11,7 +11,7 @@ use super::entity::TaskState;
 use super::ops::{self};
 use super::{cid, exit};
 use crate::machine::Machine;
-use crate::policy::callbacks::Op;
+use crate::policy::layout::callbacks::Op;
 use crate::policy::layout::{mirror, scx_exit_task_args, scx_init_task_args};
 use crate::sched::class::Class;
 use crate::sched::ext::core::EnableState;

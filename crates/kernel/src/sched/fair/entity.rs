@@ -4,6 +4,7 @@
 
 use super::pelt::Avg;
 use super::tree::{Position, Timeline};
+use crate::simulation::event::NEVER;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 /// Load of a task with nice 0: its weight of 1024 << SCHED_FIXEDPOINT_SHIFT. The additional bits
@@ -226,8 +227,6 @@ pub struct WakeHistory {
     pub decayed_at: u64,
 }
 
-/// A time that is never reached, used for "no time".
-pub const NEVER: u64 = u64::MAX;
 /// A task counts as cache-hot for this time after it last ran, ns (sysctl_sched_migration_cost).
 pub const MIGRATION_COST: u64 = 500_000;
 

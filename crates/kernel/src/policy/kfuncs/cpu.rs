@@ -337,7 +337,9 @@ pub(super) fn scx_bpf_cpuperf_set(m: &mut Machine, cpu: i32, perf: u32) {
 fn scx_bpf_cpu_rq(m: &mut Machine, cpu: i32) -> u64 {
     let Some(cpu) = valid(m, cpu) else { return 0 };
     let own = &m.rqs[cpu];
-    m.rq_struct(cpu).advance(own.clock, own.capacity, own.curr == IDLE);
+    m.layout
+        .rq_struct_mut(cpu)
+        .advance(own.clock, own.capacity, own.curr == IDLE);
     m.layout.rq_addr(cpu)
 }
 

@@ -59,7 +59,7 @@ fn scx_bpf_task_set_slice(m: &mut Machine, p: u64, slice: u64) -> Result<bool, F
     if !on_sched(m, p) {
         return Ok(false);
     }
-    m.scx_entity(p).slice = slice;
+    m.scx_entity_mut(p).slice = slice;
     Ok(true)
 }
 
@@ -68,7 +68,7 @@ fn scx_bpf_task_set_dsq_vtime(m: &mut Machine, p: u64, vtime: u64) -> Result<boo
     if !on_sched(m, p) {
         return Ok(false);
     }
-    m.scx_entity(p).dsq_vtime = vtime;
+    m.scx_entity_mut(p).dsq_vtime = vtime;
     Ok(true)
 }
 

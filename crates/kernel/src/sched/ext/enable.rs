@@ -174,7 +174,7 @@ fn run_enable_steps(m: &mut Machine) -> Result<(), i32> {
     m.ext.enabled = true;
     for task in tasks {
         let class = super::class_for(m, &m.tasks[task]);
-        m.scx_entity(task).slice = m.ext.slice_dfl;
+        m.scx_entity_mut(task).slice = m.ext.slice_dfl;
         set_class(m, task, class);
     }
     bypass::set(m, false);

@@ -143,7 +143,8 @@ fn kick_one(m: &mut Machine, cpu: CpuId, target: CpuId, flags: u64) -> bool {
     if m.online_cpus.contains(target) && class >= Class::Ext {
         if class == Class::Ext && flags & SCX_KICK_PREEMPT != 0 {
             m.account(target);
-            m.scx_entity(m.rqs[target].curr).slice = 0;
+            let curr = m.rqs[target].curr;
+            m.scx_entity_mut(curr).slice = 0;
         }
         if class == Class::Ext && flags & SCX_KICK_WAIT != 0 {
             let kick_sync = m.rqs[target].ext.kick_sync;

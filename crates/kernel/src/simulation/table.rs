@@ -7,7 +7,7 @@
 //! from which the simulator reads these numbers ([`bpf::memory::Region::may_store`]). Therefore
 //! release builds do not check the number when an item is accessed. Accesses are very frequent, and
 //! checks would cost 5 % to 7 % of the instructions of a run. Builds with debug assertions, and
-//! thus all tests, do check it. An access with a plain `usize` is always checked.
+//! thus all tests, check each access. An access with a plain `usize` is checked in every build.
 
 use bpf::memory::want_huge_pages;
 use std::marker::PhantomData;

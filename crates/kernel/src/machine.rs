@@ -249,10 +249,10 @@ impl Machine {
         self.rqs.id(nr.try_into().ok()?)
     }
 
-    /// Returns the CPU with the number `nr`, which the workload contains. The CPU exists, because
-    /// [`Machine::new`] rejects a workload with a CPU number that the machine does not have.
+    /// Returns the CPU with the number `nr`, which comes from the workload or from the user. Such
+    /// numbers are checked before, for example by [`Machine::new`], so the CPU exists.
     pub(crate) fn named_cpu(&self, nr: u32) -> CpuId {
-        self.cpu_id(nr).expect("Machine::new() has checked the CPU numbers of the workload")
+        self.cpu_id(nr).expect("CPU numbers from the workload and the user are checked before")
     }
 
     /// Returns an iterator over the hardware threads of a CPU's core, including the CPU itself.

@@ -2,9 +2,10 @@
 //! The queue of pending events, ordered by time and then by sequence number.
 //!
 //! Pending events cannot be removed from the queue. Instead, an event that may become obsolete
-//! contains a generation number. To cancel it, the machine changes the number stored for the
-//! task, timer or CPU. The handler ignores an event whose number is not the current one. The
-//! exception is the step event of a CPU, which can be moved and removed (see `step`).
+//! contains a generation number. To cancel the event, the machine changes the number that is stored
+//! for example with the task or the timer. The handler ignores an event whose number is not the
+//! current one. The exception is the step event of a CPU, which can be moved and removed (see
+//! `step`).
 
 use crate::sched::dl_server::Server;
 use crate::simulation::id::{CpuId, TaskId};

@@ -21,7 +21,7 @@ fn states() -> Vec<IdleState> {
     ]
 }
 
-/// Returns a machine without costs, except the time to leave idle states.
+/// Returns a machine on which kernel work takes no time, except for leaving idle states.
 fn idling(cpus: u32, governor: Governor) -> MachineSpec {
     let mut spec = free(spec(1, 1, cpus, 1));
     spec.cpuidle = CpuIdle {
@@ -52,14 +52,14 @@ fn a_long_sleep_ends_with_the_exit_latency_of_the_deep_state() {
     bed.pinned(0, sleeper(MS, 10 * MS));
     let (m, records) = bed.run(idling(1, Governor::Menu), 50 * MS);
     let starts = starts(&records, 1);
-    // The task first starts out of the state C1.
+    // The CPU is in C1 when the task starts for the first time.
     assert_eq!(starts[0], 2 * US);
     assert_eq!(starts[1] - starts[0], 11 * MS + 100 * US);
     // Four sleeps are complete, and the last one is cut off by the end of the run.
     let asleep = 50 * MS - starts.len() as u64 * MS;
     assert!(time(&m, "C6") > asleep - 3 * MS && time(&m, "C6") <= asleep);
     assert_eq!(time(&m, "C1"), 0);
-    assert_eq!(m.rqs[cpu_id(0)].time.overhead_ns, 2 * US, "leaving idle is idle time");
+    assert_eq!(m.rqs[cpu_id(0)].time.overhead_ns, 2 * US, "only the first start is overhead; later exit latencies are idle time");
 }
 
 #[test]
@@ -94,8 +94,8 @@ fn without_a_governor_the_first_halt_state_is_used() {
     assert_eq!((times.len(), times[0].name.as_str()), (1, "POLL"));
 }
 
-/// Lets a task on CPU 0 wake a task on CPU 1 each `pause` ns, which then runs for 10 us. Returns the
-/// number of IPIs and the wake-up latencies, ns.
+/// Runs a task on CPU 0 that wakes a task on CPU 1 every `pause` ns. The woken task runs for 10 us.
+/// Returns the number of IPIs after the first millisecond and the wake-up latencies in ns.
 fn woken_by_another_cpu(governor: Governor, pause: u64) -> (usize, Vec<u64>) {
     let mut spec = idling(2, governor);
     spec.costs.ipi_send_ns = 300;
@@ -129,8 +129,9 @@ fn woken_by_another_cpu(governor: Governor, pause: u64) -> (usize, Vec<u64>) {
 
 #[test]
 fn a_cpu_that_polls_is_woken_without_an_ipi() {
-    // The waker transfers the lines of the task, of the wake list and of the idle CPU's flags. The
-    // idle CPU transfers the line of its flags, and the lines of the task.
+    // The waker transfers the cache lines of the task, of the wake list and of the idle CPU's
+    // flags. The idle CPU transfers the line of its flags and the lines of the task. Each transfer
+    // takes 40 ns.
     let (ipis, latencies) = woken_by_another_cpu(Governor::Poll, 100 * US);
     assert_eq!(ipis, 0);
     assert!(
@@ -140,9 +141,9 @@ fn a_cpu_that_polls_is_woken_without_an_ipi() {
     let (ipis, latencies) = woken_by_another_cpu(Governor::Off, 100 * US);
     assert_eq!(ipis, 0, "C1 is entered by MWAIT");
     assert!(latencies.iter().all(|&ns| ns == 2_280), "{latencies:?}");
-    // C6 does not poll here.
+    // In the state C6, the CPU does not poll its flags, so the waker sends an IPI.
     let (ipis, latencies) = woken_by_another_cpu(Governor::Menu, 5 * MS);
     assert_eq!(ipis, 9);
-    let last = *latencies.last().expect("wake-ups");
+    let last = *latencies.last().expect("the task on CPU 1 was woken");
     assert_eq!(last, 280 - 80 + 300 + 700 + 100_000, "{latencies:?}");
 }

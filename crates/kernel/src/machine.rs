@@ -252,7 +252,8 @@ impl Machine {
     /// Returns the CPU with the number `nr`, which comes from the workload or from the user. Such
     /// numbers are checked before, for example by [`Machine::new`], so the CPU exists.
     pub(crate) fn named_cpu(&self, nr: u32) -> CpuId {
-        self.cpu_id(nr).expect("CPU numbers from the workload and the user are checked before")
+        self.cpu_id(nr)
+            .expect("CPU numbers from the workload and the user are checked before")
     }
 
     /// Returns an iterator over the hardware threads of a CPU's core, including the CPU itself.

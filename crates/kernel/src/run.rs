@@ -36,7 +36,11 @@ impl Machine {
             let Some((time, event)) = self.events.pop(until) else {
                 return self.events.is_empty().then(|| self.end_without_events());
             };
-            assert!(time >= self.now, "the event at {time} ns is earlier than the current time, {} ns", self.now);
+            assert!(
+                time >= self.now,
+                "the event at {time} ns is earlier than the current time, {} ns",
+                self.now
+            );
             self.now = time;
             if let Event::Step { cpu } = event {
                 let due = self.step_due(cpu);

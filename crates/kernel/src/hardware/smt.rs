@@ -163,9 +163,17 @@ impl Machine {
         let mut busy = vec![0; self.smt.busy.len()];
         for rq in self.rqs.iter().filter(|rq| rq.curr != IDLE) {
             busy[self.smt.part_of[rq.cpu.index()]] += 1;
-            assert_eq!(rq.speed, self.current_speed(rq.cpu), "the speed of CPU {} is wrong", rq.cpu);
+            assert_eq!(
+                rq.speed,
+                self.current_speed(rq.cpu),
+                "the speed of CPU {} is wrong",
+                rq.cpu
+            );
         }
-        assert!(self.smt.speeds.is_empty() || busy == self.smt.busy, "the numbers of busy CPUs are wrong");
+        assert!(
+            self.smt.speeds.is_empty() || busy == self.smt.busy,
+            "the numbers of busy CPUs are wrong"
+        );
     }
 }
 

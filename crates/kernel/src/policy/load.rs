@@ -126,8 +126,8 @@ fn run_profile_and_enable(m: &mut Machine, image: &Image, profile: &Profile, cid
     Ok(user_space::after(m, image, profile)?)
 }
 
-/// Tag with which a policy marks a global array that stands for fields of task_struct and has one
-/// element for each task. The cache lines of such an array compete for space in the caches like
+/// Declaration tag with which a policy marks a global array that stands for fields of task_struct.
+/// The array has one element for each task. Its cache lines compete for space in the caches like
 /// those of task_structs.
 const TASK_STRUCT: &str = "task_struct";
 
@@ -221,7 +221,8 @@ fn build_policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -
 fn set_members(m: &Machine, image: &Image, profile: &Profile, cid: bool, ops: &mut OpsTable) -> Result<(), String> {
     let facts = Properties::new(&m.spec, &m.release).with_types(&image.btf);
     let mut names = profile.names(facts)?;
-    // Values of the object, which expressions in the profile can use.
+    // Values in the object's table of callbacks. Expressions in the profile can use them by these
+    // names.
     let own = [
         ("flags", ops.flags),
         ("timeout_ms", ops.timeout_ms.into()),
@@ -307,11 +308,11 @@ fn check_license(image: &Image) -> Result<(), String> {
 /// Rejects objects that libbpf would reject: if a symbol is missing that is not weak (-ESRCH), or
 /// if a member of struct_ops is set that the kernel does not have (-ENOTSUP).
 ///
-/// There are two exceptions, which are only warnings:
+/// Two cases cause only a warning:
 ///
 /// - Loaders that use SCX_OPS_OPEN clear some members that the kernel does not have. These members
-///   have already been removed.
-/// - The kfunc exists in Linux but is not modelled. A call of this kfunc ends the policy.
+///   have already been removed here.
+/// - A kfunc exists in Linux but is not modelled. A call of this kfunc ends the policy.
 fn refuse_absent(image: &Image, table: &StructOps, release: Release) -> Result<(), String> {
     let kfuncs = kfuncs::all();
     for symbol in image.missing.iter().filter(|symbol| symbol.function) {

@@ -202,7 +202,11 @@ mod tests {
         // The simulator executes the code of CPU 1 first, although CPU 1 acquires the lock at 500
         // ns and CPUs 2 and 3 acquire it earlier.
         assert_eq!(hold(&mut m, cpu_id(1), 500, 100), 0);
-        assert_eq!(hold(&mut m, cpu_id(2), 200, 50), 0, "the lock is free from 100 to 500 ns");
+        assert_eq!(
+            hold(&mut m, cpu_id(2), 200, 50),
+            0,
+            "the lock is free from 100 to 500 ns"
+        );
         assert_eq!(
             hold(&mut m, cpu_id(3), 220, 20),
             30 + 10,

@@ -31,7 +31,10 @@ pub struct Steps {
 
 impl Steps {
     pub fn new(nr_cpus: u32) -> Steps {
-        assert!(nr_cpus <= 1 << CPU_BITS, "the key of a step has no room for the numbers of {nr_cpus} CPUs");
+        assert!(
+            nr_cpus <= 1 << CPU_BITS,
+            "the key of a step has no room for the numbers of {nr_cpus} CPUs"
+        );
         let (mut nr_nodes, mut leaves) = (1, 4);
         while leaves < nr_cpus as usize {
             nr_nodes += leaves;

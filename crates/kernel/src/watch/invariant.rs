@@ -191,10 +191,16 @@ mod tests {
         let pinned = watched(false);
         assert_eq!((pinned.idle_while_waiting.count, pinned.affinity.count), (0, 0));
         let lifted = watched(true);
-        let first = lifted.idle_while_waiting.first.expect("an idle CPU beside a waiting task is recorded");
+        let first = lifted
+            .idle_while_waiting
+            .first
+            .expect("an idle CPU beside a waiting task is recorded");
         assert_eq!((first.pid, first.cpu), (2, Some(1)));
         assert!(first.until - first.from > MS, "{first:?}");
-        let worst = lifted.idle_while_waiting.worst.expect("an idle CPU beside a waiting task is recorded");
+        let worst = lifted
+            .idle_while_waiting
+            .worst
+            .expect("an idle CPU beside a waiting task is recorded");
         assert!(worst.until - worst.from >= first.until - first.from);
     }
 

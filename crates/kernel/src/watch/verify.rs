@@ -36,9 +36,18 @@ impl Machine {
             let curr = self.rqs[task.cpu].curr == id;
             assert_eq!(curr, task.on_cpu, "{} (pid {}): on_cpu is wrong", task.comm, task.pid);
         }
-        assert_eq!(waiting, self.checks.nr_waiting(), "`checks` counts the waiting tasks wrongly");
+        assert_eq!(
+            waiting,
+            self.checks.nr_waiting(),
+            "`checks` counts the waiting tasks wrongly"
+        );
         for rq in &self.rqs {
-            assert_eq!(rq.nr_running, running[rq.cpu.index()], "nr_running of CPU {} is wrong", rq.cpu);
+            assert_eq!(
+                rq.nr_running,
+                running[rq.cpu.index()],
+                "nr_running of CPU {} is wrong",
+                rq.cpu
+            );
             assert!(
                 rq.online || rq.curr == IDLE,
                 "CPU {} runs a task but is offline",
@@ -49,7 +58,12 @@ impl Machine {
                 "next_class of CPU {} is below the class of its task",
                 rq.cpu
             );
-            assert_eq!(rq.time.total(), rq.clock, "some time of CPU {} is not accounted for", rq.cpu);
+            assert_eq!(
+                rq.time.total(),
+                rq.clock,
+                "some time of CPU {} is not accounted for",
+                rq.cpu
+            );
         }
         for rq in &self.rqs {
             for entry in &rq.wake_list {

@@ -59,7 +59,11 @@ fn a_long_sleep_ends_with_the_exit_latency_of_the_deep_state() {
     let asleep = 50 * MS - starts.len() as u64 * MS;
     assert!(time(&m, "C6") > asleep - 3 * MS && time(&m, "C6") <= asleep);
     assert_eq!(time(&m, "C1"), 0);
-    assert_eq!(m.rqs[cpu_id(0)].time.overhead_ns, 2 * US, "only the first start is overhead; later exit latencies are idle time");
+    assert_eq!(
+        m.rqs[cpu_id(0)].time.overhead_ns,
+        2 * US,
+        "only the first start is overhead; later exit latencies are idle time"
+    );
 }
 
 #[test]

@@ -72,7 +72,11 @@ fn two_hogs_on_one_core_take_longer_than_on_two() {
             bed.pinned(cpu, vec![work(10 * MS)]);
         }
         let (_, records) = bed.run(two_threads(2), SECOND);
-        assert_eq!(exits(&records, 2), [end, end], "CPUs {cpus:?}: on one core, both tasks take 10 ms * 1024 / 635");
+        assert_eq!(
+            exits(&records, 2),
+            [end, end],
+            "CPUs {cpus:?}: on one core, both tasks take 10 ms * 1024 / 635"
+        );
     }
 }
 
@@ -182,7 +186,11 @@ fn neither_steps_nor_accounting_change_when_work_ends() {
         let mut steps = vec![work(step); (5 * MS / step).min(10_000) as usize];
         steps.push(work(5 * MS - step * steps.len() as u64));
         let records = accounted_every(SECOND, steps);
-        assert_eq!(exits(&records, 2), ends, "the work ends at another time if it consists of steps of {step} ns");
+        assert_eq!(
+            exits(&records, 2),
+            ends,
+            "the work ends at another time if it consists of steps of {step} ns"
+        );
     }
 }
 

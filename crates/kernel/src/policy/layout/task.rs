@@ -26,7 +26,7 @@ kstruct! {
         pub cpu: u32,
     }
 
-    /// State of a task that belongs to sched_ext.
+    /// The part of a task's state that belongs to sched_ext.
     #[derive(Clone, Copy)]
     pub struct sched_ext_entity {
         pub slice: u64,

@@ -128,7 +128,7 @@ fn a_referenced_task_keeps_its_slot() {
     );
     assert!(m.put_task(nth(0)));
     assert_eq!(m.free_tasks, [nth(0)]);
-    assert!(!m.put_task(nth(0)), "no reference is held");
+    assert!(!m.put_task(nth(0)), "a task without references cannot be released");
     assert_eq!(m.free_tasks, [nth(0)], "the slot is freed exactly once");
 }
 

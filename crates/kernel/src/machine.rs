@@ -114,6 +114,7 @@ pub struct Machine {
     pub(crate) texts: bool,
     /// Number of bytes that were charged to the memory limit for the texts in `records`.
     pub(crate) texts_bytes: u64,
+    /// Number of handled events. Counted only in builds with debug assertions.
     pub(crate) nr_events: u64,
 }
 

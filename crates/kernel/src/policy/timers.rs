@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 pub struct Timers {
     pub(crate) slots: Vec<Timer>,
+    /// Index in `slots` of each timer, by the address of its struct bpf_timer.
     pub(crate) by_addr: BTreeMap<u64, u32>,
 }
 

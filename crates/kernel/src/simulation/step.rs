@@ -12,8 +12,10 @@ use super::table::{Id, Table};
 /// Sort key of a step: the time in ns << CPU_BITS, plus the number of the CPU. If two steps have
 /// the same time, the lower CPU is first.
 type Key = u64;
+/// Key of a CPU whose step event is not scheduled.
 const NEVER: Key = Key::MAX;
 const CPU_BITS: u32 = 16;
+/// Latest time of a step, ns. The time that follows it is part of the key NEVER.
 const LAST: u64 = (1 << (64 - CPU_BITS)) - 2;
 
 /// The tournament tree of all steps.

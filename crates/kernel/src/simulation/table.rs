@@ -134,7 +134,11 @@ impl<I: Id, T> Index<I> for Table<I, T> {
     #[inline(always)]
     fn index(&self, id: I) -> &T {
         let index = id.index();
-        debug_assert!(index < self.items.len(), "{index} of {}", self.items.len());
+        debug_assert!(
+            index < self.items.len(),
+            "item {index} does not exist: the table has {} items",
+            self.items.len()
+        );
         // SAFETY: numbers exist only for items of the table, see the comment at the top of this
         // file.
         unsafe { self.items.get_unchecked(index) }
@@ -145,7 +149,11 @@ impl<I: Id, T> IndexMut<I> for Table<I, T> {
     #[inline(always)]
     fn index_mut(&mut self, id: I) -> &mut T {
         let index = id.index();
-        debug_assert!(index < self.items.len(), "{index} of {}", self.items.len());
+        debug_assert!(
+            index < self.items.len(),
+            "item {index} does not exist: the table has {} items",
+            self.items.len()
+        );
         // SAFETY: numbers exist only for items of the table, see the comment at the top of this
         // file.
         unsafe { self.items.get_unchecked_mut(index) }

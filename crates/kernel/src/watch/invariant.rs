@@ -196,7 +196,7 @@ mod tests {
             .first
             .expect("an idle CPU beside a waiting task is recorded");
         assert_eq!((first.pid, first.cpu), (2, Some(1)));
-        assert!(first.until - first.from > MS, "{first:?}");
+        assert!(first.until - first.from > MS, "the violation is too short: {first:?}");
         let worst = lifted
             .idle_while_waiting
             .worst

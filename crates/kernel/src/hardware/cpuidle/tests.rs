@@ -75,7 +75,10 @@ fn short_sleeps_use_a_shallow_state() {
     let periods: Vec<u64> = starts.windows(2).map(|two| two[1] - two[0]).collect();
     // A tick during the sleep costs a second exit, or the CPU polls for the rest of the sleep.
     let expected = [150, 152, 154].map(|us| us * US);
-    assert!(periods.iter().all(|period| expected.contains(period)), "{periods:?}");
+    assert!(
+        periods.iter().all(|period| expected.contains(period)),
+        "unexpected periods: {periods:?}"
+    );
     assert!(periods.iter().filter(|&&period| period == 152 * US).count() > 300);
     assert_eq!(time(&m, "C6"), 0);
     assert!(time(&m, "C1") > 15 * MS);
@@ -143,7 +146,7 @@ fn a_cpu_that_polls_is_woken_without_an_ipi() {
         "{latencies:?}"
     );
     let (ipis, latencies) = woken_by_another_cpu(Governor::Off, 100 * US);
-    assert_eq!(ipis, 0, "C1 is entered by MWAIT");
+    assert_eq!(ipis, 0, "a CPU in C1, which is entered by MWAIT, polls its flags");
     assert!(latencies.iter().all(|&ns| ns == 2_280), "{latencies:?}");
     // In the state C6, the CPU does not poll its flags, so the waker sends an IPI.
     let (ipis, latencies) = woken_by_another_cpu(Governor::Menu, 5 * MS);

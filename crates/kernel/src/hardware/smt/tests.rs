@@ -33,7 +33,7 @@ fn exits(records: &[Record], nr: u32) -> Vec<u64> {
             .iter()
             .rev()
             .find(|r| matches!(r.event, Event::Switch { prev, .. } if prev == pid));
-        last.expect("the task ran").time
+        last.expect("the task has left its CPU").time
     };
     (1..=nr).map(exit).collect()
 }
@@ -50,18 +50,24 @@ fn emulated_cpus_share_one_thread_of_the_host() {
     let (_, records) = bed.run(spec, SECOND);
     // The four emulated CPUs together do the work of one. The cost of a context switch is stretched
     // as well: when the second CPU switches to its task, one CPU is already busy, and so on.
-    let last = exits(&records, 4).into_iter().max().expect("four tasks");
-    assert!((4 * MS..4 * MS + 20_000).contains(&last), "{last}");
+    let last = exits(&records, 4).into_iter().max().expect("four tasks exited");
+    assert!(
+        (4 * MS..4 * MS + 20_000).contains(&last),
+        "the last task exited at {last} ns"
+    );
     let switched: Vec<u64> = (0..4)
         .map(|cpu| {
             let first = records
                 .iter()
                 .find(|r| r.cpu == cpu && matches!(r.event, Event::Switch { .. }));
-            let first = first.expect("a switch");
+            let first = first.expect("each CPU switches to its task");
             first.local_time() - first.time
         })
         .collect();
-    assert!(switched.iter().any(|&ns| ns > 1000), "{switched:?}");
+    assert!(
+        switched.iter().any(|&ns| ns > 1000),
+        "no context switch was stretched: {switched:?}"
+    );
 }
 
 #[test]
@@ -81,7 +87,7 @@ fn two_hogs_on_one_core_take_longer_than_on_two() {
 }
 
 #[test]
-fn a_sibling_that_comes_and_goes_changes_the_pace_while_it_is_busy() {
+fn a_sibling_slows_a_task_only_while_it_is_busy() {
     let mut bed = Bed::default();
     bed.pinned(0, vec![work(10 * MS)]);
     bed.pinned(1, vec![runtime(3 * MS)]).start_ns = 2 * MS;
@@ -104,7 +110,7 @@ fn a_sibling_that_comes_and_goes_changes_the_pace_while_it_is_busy() {
 }
 
 #[test]
-fn the_speed_is_that_of_the_frequency_and_of_the_busy_siblings() {
+fn speed_depends_on_frequency_and_busy_siblings() {
     let mut bed = Bed::default();
     bed.pinned(0, vec![work(10 * MS)]);
     bed.pinned(1, vec![runtime(20 * MS)]);
@@ -141,7 +147,7 @@ fn seen_by_the_scheduler(sibling: Vec<Op>) -> (Vec<u64>, u64, u64) {
 #[test]
 fn slices_and_averages_do_not_depend_on_the_siblings() {
     let alone = seen_by_the_scheduler(vec![runtime(1)]);
-    assert!(alone.0.len() > 20, "{} switches", alone.0.len());
+    assert!(alone.0.len() > 20, "only {} switches", alone.0.len());
     assert_eq!(seen_by_the_scheduler(sleeper(70 * US, 30 * US)), alone);
     assert_eq!(seen_by_the_scheduler(hog()), alone);
 }
@@ -171,10 +177,10 @@ fn accounted_every(every: u64, steps: Vec<Op>) -> Vec<Record> {
 }
 
 #[test]
-fn neither_steps_nor_accounting_change_when_work_ends() {
+fn work_ends_at_the_same_time_regardless_of_steps_and_accounting() {
     let whole = accounted_every(SECOND, vec![work(5 * MS)]);
     let ends = exits(&whole, 2);
-    assert!(ends[0] > 5 * MS, "{ends:?}");
+    assert!(ends[0] > 5 * MS, "the sibling did not slow the task: {ends:?}");
     for every in [100, 997, 123_457] {
         assert_eq!(
             accounted_every(every, vec![work(5 * MS)]),
@@ -265,7 +271,7 @@ fn work_is_the_integral_of_speed_over_time() {
         let (mut m, mut known) = random_case(&mut rng);
         let mut records = Vec::new();
         m.run(60 * SECOND, &mut records);
-        assert_eq!(m.nr_alive, 0, "seed {seed}: all tasks exit");
+        assert_eq!(m.nr_alive, 0, "seed {seed}: some tasks have not exited");
         // Tasks that start later have higher pids.
         known.sort_by_key(|task| task.start);
         for (task, done) in known.iter().zip(integrals(&m, &records, known.len())) {
@@ -284,7 +290,10 @@ fn work_is_the_integral_of_speed_over_time() {
 
 #[test]
 fn a_machine_without_smt_has_no_contention() {
-    for spec in [MachineSpec::smp(4), machine::load("numa16", &[]).expect("a machine")] {
+    for spec in [
+        MachineSpec::smp(4),
+        machine::load("numa16", &[]).expect("the machine numa16 exists"),
+    ] {
         let m = Bed::default().machine(spec);
         assert!(m.smt.speeds.is_empty());
         assert!(m.rqs.iter().all(|rq| rq.speed == 1024));

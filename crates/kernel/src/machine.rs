@@ -65,8 +65,8 @@ pub struct Machine {
     pub nr_alive: u32,
     /// Name and errno of each task that could not be created because ops.init_task() failed.
     pub failed_forks: Vec<(String, i32)>,
-    /// One sentence for each task that the machine ended, with the reason. The reason is an endless
-    /// loop in the task's program.
+    /// For each task that the machine ended, a sentence that contains the reason. The reason is an
+    /// endless loop in the task's program.
     pub ended_tasks: Vec<String>,
     /// CPU that executes the current event handler (smp_processor_id()).
     pub this_cpu: CpuId,
@@ -112,7 +112,7 @@ pub struct Machine {
     pub(crate) records: Vec<Record>,
     /// Whether any of `records` owns a string, so that the records must be dropped.
     pub(crate) texts: bool,
-    /// Number of bytes that were charged to the memory limit for the texts in `records`.
+    /// Number of bytes that were charged to the memory limit for the strings in `records`.
     pub(crate) texts_bytes: u64,
     /// Number of handled events. Counted only in builds with debug assertions.
     pub(crate) nr_events: u64,

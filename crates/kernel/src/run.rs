@@ -98,7 +98,7 @@ impl Machine {
         self.flush(sink);
         if self.stopped {
             // The run has stopped as soon as the policy had a reason to end. The debug dump and the
-            // call of ops.exit() are still missing, so they follow now. Their trace records are
+            // call of ops.exit() may still be missing, so they follow now. Their trace records are
             // dropped, because they would come after the end of the run.
             ext::enable::end_now(self);
             self.records.clear();

@@ -96,7 +96,7 @@ impl Bed {
         task
     }
 
-    /// Adds a cgroup with a value of cpu.weight. Returns the number of the cgroup. The first call
+    /// Adds a cgroup whose cpu.weight is `weight`. Returns the number of the cgroup. The first call
     /// also adds the root cgroup.
     pub fn cgroup(&mut self, path: &str, weight: u32) -> u32 {
         let cgroups = &mut self.workload.cgroups;

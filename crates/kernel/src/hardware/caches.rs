@@ -182,8 +182,8 @@ pub(super) fn memory_ps(topology: &Topology, costs: &Costs) -> Vec<Vec<u64>> {
     placed
 }
 
-/// Returns the caches of each CPU, in the form that the model of cache lines of kernel and policy
-/// data uses.
+/// Returns the caches of each CPU for the model of cache lines (`bpf::cache`), which covers the
+/// data of the kernel and the policy.
 pub(crate) fn line_caches(spec: &MachineSpec) -> Vec<cache::Cache> {
     let topology = &spec.topology;
     let nr_cores = topology.cores.len() as u64;

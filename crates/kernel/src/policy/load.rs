@@ -118,7 +118,8 @@ pub fn attach(m: &mut Machine, image: &Image, policy: Policy, profile: &Profile)
     loaded
 }
 
-/// Performs the steps of the profile for a policy that is in the machine, and enables the policy.
+/// Performs the steps of the profile for a policy that has been installed in the machine, and
+/// enables the policy.
 fn run_profile_and_enable(m: &mut Machine, image: &Image, profile: &Profile, cid: bool) -> Result<(), LoadError> {
     user_space::before(m, image, profile, cid)?;
     register_competitors(m, image)?;
@@ -131,8 +132,8 @@ fn run_profile_and_enable(m: &mut Machine, image: &Image, profile: &Profile, cid
 /// those of task_structs.
 const TASK_STRUCT: &str = "task_struct";
 
-/// Registers the arrays that have this tag, so that their cache lines compete for space in the
-/// simulated caches.
+/// Registers the arrays with the tag TASK_STRUCT, so that their cache lines compete for space in
+/// the simulated caches.
 fn register_competitors(m: &Machine, image: &Image) -> Result<(), String> {
     let tagged = image.sections.iter().flat_map(|section| &section.tagged);
     for array in tagged.filter(|array| array.tag == TASK_STRUCT) {

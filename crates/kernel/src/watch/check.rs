@@ -21,8 +21,8 @@ pub struct Checks {
     pub(super) nr_cpus: u32,
     /// Number of waiting tasks (runnable, but not running) in each affinity group.
     pub(super) waiting: Vec<u64>,
-    /// CPU sets of the affinity groups that contain several CPUs but not all. The groups follow
-    /// those of single CPUs.
+    /// CPU sets of the affinity groups that contain several CPUs but not all. Set n belongs to the
+    /// group with the number `1 + nr_cpus + n`.
     pub(super) sets: Vec<CpuSet>,
     /// Indexes in `sets` of the groups that have waiting tasks.
     pub(super) sets_waiting: Vec<u32>,

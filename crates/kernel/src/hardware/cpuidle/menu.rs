@@ -9,7 +9,7 @@
 
 use machine::IdleState;
 
-/// Number of correction factors: one for each magnitude of the time until the next timer.
+/// Number of correction factors: one for each order of magnitude of the time until the next timer.
 const BUCKETS: usize = 6;
 /// Number of recent idle times that are remembered.
 const INTERVALS: usize = 8;

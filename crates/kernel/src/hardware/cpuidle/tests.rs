@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
+//! Tests of the idle states of CPUs and of the latencies that they cause.
+
 use crate::machine::Machine;
 use crate::testbed::*;
 use machine::{CpuIdle, Governor, IdleState, MachineSpec};

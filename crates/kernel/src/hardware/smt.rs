@@ -94,7 +94,8 @@ impl Machine {
         }
     }
 
-    /// Returns the time that kernel or policy work of `ns` on a CPU takes while other CPUs are busy.
+    /// Returns the time that kernel or policy work of `ns` on a CPU takes while other CPUs are
+    /// busy.
     #[inline]
     pub(crate) fn stretched(&self, cpu: CpuId, ns: u64) -> u64 {
         match self.smt.stretches_costs {

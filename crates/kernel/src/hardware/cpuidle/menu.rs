@@ -153,8 +153,8 @@ impl Menu {
         }
     }
 
-    /// Learns from an idle time of `measured` ns, which includes the exit latency `exit` of the state
-    /// (menu_update). `tick` says whether the tick ended it.
+    /// Learns from an idle time of `measured` ns, which includes the exit latency `exit` of the
+    /// state (menu_update). `tick` says whether the tick ended the idle time.
     pub(super) fn reflect(&mut self, measured: u64, exit: u64, tick: bool, tick_ns: u64) {
         let idle = if tick && self.next_timer > tick_ns {
             // The prediction was too short: without the tick, the CPU would have stayed idle.

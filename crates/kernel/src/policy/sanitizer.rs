@@ -92,8 +92,8 @@ fn rules_of_machine(m: &Machine) -> Rules {
     }
 }
 
-/// Returns notes that explain a fault which the sanitizer has found, and the functions that were
-/// being called, innermost first.
+/// Returns notes that explain a fault which the sanitizer has found, and a list of the active
+/// function calls, innermost first.
 pub(crate) fn describe(m: &Machine, fault: &Fault) -> (Vec<String>, Vec<String>) {
     let Some(report) = &fault.report else {
         return (Vec::new(), Vec::new());

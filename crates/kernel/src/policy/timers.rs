@@ -9,15 +9,16 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 pub struct Timers {
     pub(crate) slots: Vec<Timer>,
+    /// Index in `slots` of each timer, by the address of its struct bpf_timer.
     pub(crate) by_addr: BTreeMap<u64, u32>,
 }
 
 pub(crate) struct Timer {
     pub(crate) addr: u64,
     pub(crate) cpu: CpuId,
-    /// Number of the start that is pending, from
-    /// [`Core::timer_starts`](crate::sched::ext::core::Core). Events with another number are
-    /// ignored. They are left over if the timer was restarted or cancelled, or if the policy was
-    /// unloaded.
+    /// Generation number of the pending start, from
+    /// [`Core::timer_starts`](crate::sched::ext::core::Core). `None` if the timer is not pending.
+    /// Timer events with another number are ignored. They are left over if the timer was restarted
+    /// or cancelled, or if the policy was unloaded.
     pub(crate) pending: Option<u32>,
 }

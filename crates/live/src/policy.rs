@@ -25,16 +25,16 @@ pub struct Source {
     pub path: PathBuf,
     /// The object. The parameters and the profile have been applied as in `windtunnel run`.
     pub object: Object,
-    /// The profile. It also describes what the policy's user-space part would do after opening the
-    /// object.
+    /// The profile, a file that replaces the policy's user-space part. It lists the steps that the
+    /// user-space part would take between opening and enabling the object.
     profile: Profile,
     machine: MachineSpec,
 }
 
 /// A loaded policy. Dropping this value unloads the policy.
 pub struct Loaded {
-    /// Links, in the order in which they are detached. The callbacks are detached before the
-    /// programs that give them data.
+    /// Links in the order in which they are detached. The callbacks are detached before the tracing
+    /// programs that provide data to them.
     links: Vec<Link>,
     pub globals: Globals,
     /// Programs that were not loaded because this kernel lacks the function that they trace. The

@@ -119,7 +119,7 @@ libbpf: prog 'steal_dispatch': failed to load: -EACCES
 
     #[test]
     fn the_rejected_source_line_is_found() {
-        let found = rejection(REJECTED).expect("a rejection");
+        let found = rejection(REJECTED).expect("the log contains a rejection");
         assert_eq!(found.program, "steal_dispatch");
         assert_eq!(
             found.source.as_deref(),

@@ -57,7 +57,8 @@ pub(crate) fn in_1024ths(speed: f64) -> u32 {
         .clamp(1.0, f64::from(FULL_SPEED)) as u32
 }
 
-/// Formats a speed, relative to 1.00. All speeds that differ by 1/100 are distinct.
+/// Formats a speed as a decimal, in which 1.00 is full speed. A speed that a file specifies in
+/// hundredths is printed unchanged.
 pub(crate) fn decimal(speed: u32) -> String {
     let hundredths = (speed * 100 + FULL_SPEED / 2) / FULL_SPEED;
     format!("{}.{:02}", hundredths / 100, hundredths % 100)

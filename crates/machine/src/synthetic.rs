@@ -56,8 +56,9 @@ impl Level {
 
 /// Parses a synthetic string. `place` is the position for errors.
 ///
-/// # Errors Fails if hwloc would refuse a level, or if an index list does not fit. The error names
-/// it.
+/// # Errors
+/// Fails if hwloc would refuse a level, or if an index list does not fit. The error names the level
+/// or list.
 pub(crate) fn parse(place: &str, text: &str) -> Result<Parts, Error> {
     let error = |message: String| Error::at(place, message).hint(HINT);
     if text.len() > MAX_BYTES {

@@ -380,7 +380,8 @@ impl Resource {
     }
 }
 
-/// Loops with at most this many rounds may take no time, because they are probably intended bursts.
+/// Loops with at most this many rounds are accepted even if no time passes in them, because such
+/// bursts are probably intended.
 const IDLE_ROUNDS: u64 = 10_000;
 
 /// Checks that each loop with more than [`IDLE_ROUNDS`] rounds waits or computes. Steps that take

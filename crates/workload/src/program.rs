@@ -122,8 +122,8 @@ pub enum Op {
     Barrier(ResourceId),
     SemPost(ResourceId),
     SemWait(ResourceId),
-    /// Wait until another task resumes this resource (rt-app `suspend`). If another task has
-    /// already resumed it, continue at once.
+    /// Wait until another task resumes this resource. This is rt-app's `suspend`, except that a
+    /// resume before the wait is not lost: the task then continues at once.
     Suspend(ResourceId),
     Resume(ResourceId),
     /// Write `bytes` as one message to a pipe or socket. Blocks while there is no room for it.

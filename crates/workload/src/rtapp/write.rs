@@ -194,7 +194,8 @@ impl Shape {
         if endless.peek().is_none() {
             return usize::from(counts(self.body.1 - 1));
         }
-        // If one of the endless phases has no `Done`, all of them must be written.
+        // If some endless phase has no `Done`, the reader must not add any. All `Done` steps must
+        // then be written.
         let ends: Vec<bool> = endless.map(|(_, end, _)| counts(end - 2)).collect();
         if ends.iter().all(|end| *end) {
             ends.len()
@@ -598,7 +599,7 @@ fn global(workload: &Workload, buffer: u64) -> Result<String, Error> {
 }
 
 /// Returns the size of the `mem` buffer, which all tasks share. If a task writes more bytes than
-/// its footprint, the size of the buffer limited the footprint, so the two are equal.
+/// its footprint, the buffer limited the footprint, which is then the size of the buffer.
 fn mem_buffer(workload: &Workload, groups: &[Group]) -> u64 {
     let cut = |group: &&Group| group.spec.footprint_bytes < written(workload, group);
     let cut = groups.iter().find(cut).map(|group| group.spec.footprint_bytes);

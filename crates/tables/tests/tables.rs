@@ -142,7 +142,7 @@ fn a_switch_has_its_local_time_and_the_state_of_the_previous_task() {
 fn the_latency_of_a_wakeup_ends_when_the_task_runs_or_when_the_run_ends() {
     let wakeups = table("wakeups");
     assert_eq!(numbers(&wakeups, "latency_ns"), [Some(30), Some(100)]);
-    // The second wake-up has not reached a runqueue.
+    // The second wake-up has no sched_wakeup record, so its target CPU is unknown.
     assert_eq!(numbers(&wakeups, "target"), [Some(1), None]);
     assert_eq!(numbers(&wakeups, "waker"), [Some(1), Some(1)]);
 }
@@ -170,7 +170,7 @@ fn callbacks_locks_and_reasons_have_names() {
 }
 
 #[test]
-fn a_number_without_a_name_is_no_panic() {
+fn a_callback_whose_name_is_unknown_is_a_question_mark() {
     let mut tables = Tables::new(1, &[]);
     let callback = Event::Callback {
         op: 9,

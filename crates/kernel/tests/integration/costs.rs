@@ -94,8 +94,8 @@ fn reloading_is_time_without_progress() {
     assert_eq!(heavy, (light.0 + FOOTPRINT * 3, FOOTPRINT * 3));
 }
 
-/// If a reload is interrupted and the task soon continues to run, the rest of the reload follows.
-/// It does not start again.
+/// A reload may be interrupted. If the task soon continues to run, only the rest of the reload
+/// follows.
 #[test]
 fn an_interrupted_reload_is_not_charged_twice() {
     let mover = vec![run_ms(1), Op::SetAffinity(Some(vec![2])), run_ms(5)];
@@ -235,7 +235,11 @@ fn task_line_transfers(room: u64, two_ns: u32) -> (Transfers, u64) {
 #[test]
 fn task_structs_compete_for_sets_of_the_l2() {
     let ((few, seen), (many, _)) = (task_line_transfers(8, 200), task_line_transfers(64, 200));
-    assert_eq!(few.ns, few.count * 160, "32 bytes at 5 ns");
+    assert_eq!(
+        few.ns,
+        few.count * 160,
+        "a transfer of 32 bytes from memory takes 5 ns per byte"
+    );
     assert!(many.count < 32, "each cache line is fetched once: {many:?}");
     // The nth dispatch adds n to nr_seen for each of the 16 tasks, so nr_seen = 16 * n * (n + 1) /
     // 2, or about 8 * n * n. None of the 16 cache lines is still in the L2 at the next dispatch.

@@ -350,7 +350,7 @@ fn cgroup_moves_call_the_policy() {
 #[test]
 fn policies_are_loaded_one_at_a_time() {
     let mut run = Run::new(machine(2, loopers(4, MS, MS)), "count", &[]);
-    let exit = Run::load(&mut run.machine, "minimal", &[]).expect_err("busy");
+    let exit = Run::load(&mut run.machine, "minimal", &[]).expect_err("another policy is loaded");
     assert_eq!(exit.message, "another scheduler, \"count\", is loaded (-16)");
     run.run(20 * MS).assert_alive();
     for _ in 0..5 {

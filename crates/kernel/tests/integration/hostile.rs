@@ -91,7 +91,7 @@ fn a_hostile_policy_does_no_harm() {
     }
     // Most arguments are nearly valid, so some of the random calls must reach each of these checks.
     for check in ["bad-pointer", "not-a-reference", "special-field", "stack-out-of-bounds"] {
-        assert!(ends.contains_key(check), "nothing ended with {check}: {ends:#?}");
+        assert!(ends.contains_key(check), "no policy ended with {check}: {ends:#?}");
     }
 }
 
@@ -224,7 +224,8 @@ fn exhausted_memory_ends_the_policy_and_names_the_largest_user() {
 }
 
 /// The three machines exist at the same time, so their memory is at different addresses of the
-/// host.
+/// host. The policy's slices depend on addresses, so the schedules would differ if the policy saw
+/// host addresses.
 #[test]
 fn a_policy_sees_the_same_addresses_in_every_machine() {
     let path = policies::compile(
@@ -306,8 +307,8 @@ fn search(function: &str, cpus: u32, engine: Engine) -> (String, u64) {
 
 #[test]
 fn the_budget_pays_for_searches_of_the_kernel() {
-    // `work` is the number of instructions that each call must be charged, in addition to the
-    // instructions of the loop.
+    // `work` is the number of instructions that each call must be charged for the search in the
+    // kernel, in addition to the instructions of the loop.
     for (function, cpus, work) in [
         ("PICK_IDLE", 8192, 8192 / 64),
         ("ONLINE_MASK", 8192, 8192 / 64),

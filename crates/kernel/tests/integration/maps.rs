@@ -56,7 +56,7 @@ fn run_tests(mut run: Run, policy: &str, least: usize) {
     run.assert_alive();
     if policy == "objects" {
         assert_eq!((run.var("worked"), run.var("worked_key")), (1, 1));
-        assert_eq!(run.var("timed"), 0, "updates cancel timers");
+        assert_eq!(run.var("timed"), 0, "an update of an element must cancel its timer");
     }
 }
 

@@ -49,12 +49,16 @@ fn end(object: &Object, name: &str, engine: Engine) -> String {
         assert!(ring.produce(&m.region, &7u64.to_le_bytes()));
     }
     let memory = image.sections.iter().find(|section| section.name == ".data.given");
-    let memory = memory.expect("memory to be given").addr;
-    m.region.store(memory, task).expect("its memory");
+    let memory = memory.expect("the object has the section .data.given").addr;
+    m.region.store(memory, task).expect("the address is in the region");
     let stride = m.layout.task_stride();
-    m.region.store(memory + 8, stride).expect("its memory");
+    m.region
+        .store(memory + 8, stride)
+        .expect("the address is in the region");
     let kernel_memory = m.region.alloc(8).expect("memory");
-    m.region.store(kernel_memory, task).expect("its memory");
+    m.region
+        .store(kernel_memory, task)
+        .expect("the address is in the region");
     match Vm::call_args(&mut m, program.function, &[task, memory, kernel_memory]) {
         Ok(_) => String::new(),
         Err(fault) => {
@@ -85,12 +89,12 @@ fn unexpected_ends(file: &str) -> Vec<String> {
     for Case { name, expected } in &cases {
         let message = end(&object, name, Engine::Jit);
         if !message.starts_with(expected) || expected.is_empty() && !message.is_empty() {
-            wrong.push(format!("{name}: not \"{expected}\" but \"{message}\""));
+            wrong.push(format!("{name}: expected \"{expected}\", found \"{message}\""));
         }
         let other_message = end(&object, name, Engine::Interpreter);
         if message != other_message {
             wrong.push(format!(
-                "{name}: the engines differ: \"{message}\" and \"{other_message}\""
+                "{name}: the JIT and the interpreter differ: \"{message}\" and \"{other_message}\""
             ));
         }
     }
@@ -118,9 +122,10 @@ fn unexpected_end_within(define: &str, expected: &str) -> Option<String> {
         _ => jit.contains(expected),
     };
     if !good {
-        return Some(format!("{define}: not \"{expected}\" but \"{jit}\""));
+        return Some(format!("{define}: expected \"{expected}\", found \"{jit}\""));
     }
-    (jit != interpreter).then(|| format!("{define}: the engines differ: \"{jit}\" and \"{interpreter}\""))
+    (jit != interpreter)
+        .then(|| format!("{define}: the JIT and the interpreter differ: \"{jit}\" and \"{interpreter}\""))
 }
 
 /// Returns the message with which a variant of `rules_within` ends, or an empty text.

@@ -389,7 +389,10 @@ fn futex_wakes_surround_the_wake_up() {
     let (mut run, _) = traced(tasks, &Profile::default());
     run.run(5 * MS);
     let log = log(&run);
-    let futex = log.iter().position(|entry| entry == "futex 2").expect("a wake-up");
+    let futex = log
+        .iter()
+        .position(|entry| entry == "futex 2")
+        .expect("the log has a futex wake-up");
     assert_eq!(log[futex..futex + 4], ["futex 2", "waking 1", "wakeup 1", "futexed 2"]);
 }
 

@@ -165,7 +165,7 @@ fn programs() -> Vec<Program> {
         programs.push(program(
             object,
             "-".to_string(),
-            expected.expect("its header names the check"),
+            expected.expect("the header of the file names the expected message"),
         ));
     }
     programs

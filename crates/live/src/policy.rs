@@ -216,7 +216,7 @@ impl Source {
             }
             let tables = open.maps_mut().filter(|map| map.map_type() == MapType::StructOps);
             for mut table in tables {
-                // The layout of the table is the one that the object's own types declare.
+                // The initial value has the layout that the object's types declare.
                 let to = table.initial_value_mut().and_then(|bytes| bytes.get_mut(at..at + size));
                 to.ok_or_else(|| wrong(format!("ops.{member} is not in the callback table")))?
                     .copy_from_slice(&value.to_le_bytes()[..size]);

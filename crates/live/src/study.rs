@@ -3,9 +3,11 @@
 //!
 //! The definitions, measures and tables are the same as those of `windtunnel experiment`. This
 //! machine and its current scheduler replace the machines and policies of the experiment. Cases
-//! that differ only in machine or policy therefore share one run. Some measures use records that
-//! only the simulator emits. Here, these measures use the log that the tasks write and samples,
-//! taken every 10 ms, of the CPUs on which the tasks run or wait.
+//! that differ only in machine or policy therefore share one run.
+//!
+//! Some measures use records that only the simulator emits. Here, these measures use the log that
+//! the tasks write. They also use samples of the CPUs on which the tasks run or wait, which are
+//! taken every 10 ms.
 
 use crate::run::{self, CpuList, Executed, LoadSample, Options, conduct, cpu_list, write_json};
 use crate::{kernel, stop};

@@ -329,8 +329,9 @@ impl<'a, 'input> Reader<'a, 'input> {
         }
     }
 
-    /// Returns the properties of the CPU with each OS index, in the order of [`SPEEDS`]. If there
-    /// are several values, the first is used.
+    /// Returns the speed properties of all CPUs. The list is indexed by the CPUs' OS indexes, and
+    /// each entry is in the order of [`SPEEDS`]. If a property has several values, the first is
+    /// used.
     fn speeds(&self, root: Node<'a, 'input>) -> Result<Vec<[Option<&'a str>; 3]>, Error> {
         let mut speeds = vec![[None; 3]; MAX_INDEX as usize];
         for kind in root.children().filter(|child| child.has_tag_name("cpukind")) {

@@ -125,28 +125,28 @@ mod tests {
 
     #[test]
     fn a_changed_file_is_repaired() {
-        let cache = tempfile::tempdir().expect("a folder");
+        let cache = tempfile::tempdir().expect("the folder can be created");
         let cache = cache.path().join("windtunnel");
-        let folder = write_into(&cache).expect("a folder");
+        let folder = write_into(&cache).expect("the folder can be created");
         let machine = folder.join("machines/numa32.toml");
         let original = fs::read(&machine).expect("the file can be read");
         fs::write(&machine, "hz = 1\n").expect("the file can be written");
         fs::remove_file(folder.join("policies/fifo.bpf.o")).expect("the object exists");
-        assert_eq!(write_into(&cache).expect("a folder"), folder);
+        assert_eq!(write_into(&cache).expect("the folder can be created"), folder);
         assert_eq!(fs::read(&machine).expect("a machine"), original);
         assert!(folder.join("policies/fifo.bpf.o").is_file());
     }
 
     #[test]
     fn a_folder_that_others_can_write_to_is_refused() {
-        let cache = tempfile::tempdir().expect("a folder");
+        let cache = tempfile::tempdir().expect("the folder can be created");
         fs::set_permissions(cache.path(), fs::Permissions::from_mode(0o777)).expect("the permissions can be changed");
         let error = write_into(cache.path()).expect_err("a folder with write permission for all is refused");
         assert!(error.to_string().contains("can write to it"), "{error}");
         // A symbolic link may lead to a folder to which others can write, so it is refused as well.
-        let outer = tempfile::tempdir().expect("a folder");
+        let outer = tempfile::tempdir().expect("the folder can be created");
         let link = outer.path().join("windtunnel");
-        std::os::unix::fs::symlink(cache.path(), &link).expect("a link");
+        std::os::unix::fs::symlink(cache.path(), &link).expect("the link can be created");
         write_into(&link).expect_err("a symbolic link is refused");
     }
 }

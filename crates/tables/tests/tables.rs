@@ -101,11 +101,11 @@ fn tables() -> [(&'static str, RecordBatch); 6] {
 
 fn table(name: &str) -> RecordBatch {
     let found = tables().into_iter().find(|(known, _)| *known == name);
-    found.expect("a table of this name").1
+    found.expect("there is a table of this name").1
 }
 
 fn numbers(table: &RecordBatch, column: &str) -> Vec<Option<u64>> {
-    let column = table.column_by_name(column).expect("a column of this name");
+    let column = table.column_by_name(column).expect("the table has this column");
     match column.as_primitive_opt::<UInt64Type>() {
         Some(values) => values.iter().collect(),
         None => {
@@ -116,11 +116,11 @@ fn numbers(table: &RecordBatch, column: &str) -> Vec<Option<u64>> {
 }
 
 fn words(table: &RecordBatch, column: &str) -> Vec<String> {
-    let column = table.column_by_name(column).expect("a column of this name");
+    let column = table.column_by_name(column).expect("the table has this column");
     let words = column.as_dictionary::<UInt16Type>();
     let list = words.values().as_string::<i32>();
     let keys = words.keys().iter();
-    keys.map(|key| list.value(key.expect("no nulls").into()).to_owned())
+    keys.map(|key| list.value(key.expect("the column has no nulls").into()).to_owned())
         .collect()
 }
 
@@ -164,7 +164,10 @@ fn callbacks_locks_and_reasons_have_names() {
     assert_eq!(numbers(&table("callbacks"), "time_ns"), [Some(421)]);
     assert_eq!(words(&table("migrations"), "reason"), ["balance"]);
     let locks = table("locks");
-    let names = locks.column_by_name("lock").expect("a column").as_string::<i32>();
+    let names = locks
+        .column_by_name("lock")
+        .expect("the table has this column")
+        .as_string::<i32>();
     assert_eq!((names.value(0), names.len()), ("rq 1", 1));
     assert_eq!(numbers(&locks, "time_ns"), [Some(415)]);
 }

@@ -7,7 +7,7 @@ use crate::program::{Dist, Op, Policy, Program, Resource, ResourceId, Workload};
 use input::Error;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An error in a workload, and the index of the program and step that contain it, if there is one.
+/// An error in a workload. If it is in a step of a program, `op` contains the indexes of both.
 #[derive(Debug)]
 pub(crate) struct Finding {
     pub op: Option<(usize, usize)>,

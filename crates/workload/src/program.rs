@@ -39,8 +39,8 @@ pub enum Dist {
         hi: u64,
         alpha_milli: u32,
     },
-    /// These values in order, starting again after the last one. Each step of each task has a
-    /// position in the list of its own.
+    /// These values in order, starting again after the last one. Each step of each task keeps its
+    /// own position in the list.
     Trace(Vec<u64>),
 }
 

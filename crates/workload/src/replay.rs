@@ -194,7 +194,8 @@ impl Replay {
         let Some((woken, task)) = self.find(pid) else { return };
         let since = match task.doing {
             Doing::Sleeps(since) => since,
-            // This is the task's first event, so it has slept since the start.
+            // This wake-up is the task's first event, so the task has slept since the start of the
+            // recording.
             Doing::Waits if !task.met && task.spec.spawn => {
                 task.met = true;
                 task.spec.start_ns

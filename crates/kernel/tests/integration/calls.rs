@@ -24,7 +24,7 @@ fn names(file: &str) -> BTreeSet<String> {
 /// Returns the names in the first column of the table under a heading of docs/surface.md.
 fn listed(heading: &str) -> BTreeSet<String> {
     let text = read("../../docs/surface.md");
-    let (_, rest) = text.split_once(heading).expect("the heading");
+    let (_, rest) = text.split_once(heading).expect("the document has this heading");
     let section = rest.split("\n## ").next().unwrap_or(rest);
     let cells = section
         .lines()

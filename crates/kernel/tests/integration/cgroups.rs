@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Changes of cgroups while tasks run. The tests check which callbacks and tracepoints a policy
+//! Tests that change cgroups while tasks run. They check which callbacks and tracepoints a policy
 //! (BPF scheduler) sees, and on which CPUs tasks run.
 
 use crate::policies::Run;

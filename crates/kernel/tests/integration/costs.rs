@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The cost of memory accesses: cache lines that move between CPUs, and footprints (working sets of
-//! tasks) that are loaded into caches again.
+//! Tests of the cost of memory accesses: cache lines that move between CPUs, and footprints
+//! (working sets of tasks) that are loaded into caches again.
 
 use crate::policies::Run;
 use crate::support::*;
@@ -150,7 +150,10 @@ fn shared_cache_lines_come_from_the_kernels_node() {
     // CPU 3 writes the cache line. CPU 2 reads it first, and then the other CPUs.
     let reads = |spec: &MachineSpec| {
         let machine = Machine::new(spec.clone(), Default::default(), 1).expect("a machine");
-        let (lines, addr) = (machine.region.lines(), machine.region.alloc(64).expect("memory"));
+        let (lines, addr) = (
+            machine.region.lines(),
+            machine.region.alloc(64).expect("the region has free memory"),
+        );
         lines.store(3, addr);
         [2, 0, 1].map(|cpu| lines.load(cpu, addr))
     };
@@ -265,7 +268,7 @@ fn a_policys_lock_has_the_name_of_its_map_and_statistics() {
     let mut run = Run::new(machine, "locks", &[]);
     run.run(50 * MS).assert_alive();
     let lock = run.machine.locks().find(|(id, _)| matches!(id, LockId::Bpf(_)));
-    let (id, stat) = lock.expect("the policy's lock");
+    let (id, stat) = lock.expect("the machine has the policy's lock");
     assert_eq!(run.machine.lock_name(id), "bpf_spin_lock counts[2]+0x8");
     assert_eq!(stat.acquisitions, run.var("nr_queued"));
     assert!(

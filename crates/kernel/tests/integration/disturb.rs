@@ -102,7 +102,10 @@ fn realtime_and_deadline_tasks_take_cpus_from_a_policy() {
         assert_eq!(stop_ns(&run.records, 1), 12 * MS, "{kind}");
         // When the task starts for the third time, it only exits.
         assert_eq!(starts(&run.records, 2), [2, 6, 10], "{kind}");
-        let counts = run.image.get(&run.machine.region, "nr_released").expect("an array");
+        let counts = run
+            .image
+            .get(&run.machine.region, "nr_released")
+            .expect("the policy has this array");
         counts.replace(' ', "")
     };
     assert_eq!(released("fifo"), "{3,0,0}");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Costs of mutexes, semaphores, condition variables and barriers, which are futexes.
+//! Tests of the costs of mutexes, semaphores, condition variables and barriers. All of them are
+//! implemented with futexes.
 
 use crate::support::*;
 use machine::{MachineSpec, MessageCosts};

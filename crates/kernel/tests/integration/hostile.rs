@@ -54,9 +54,13 @@ fn run(object: &Object, seed: u64, engine: Engine) -> (String, Vec<Record>) {
         .sections
         .iter()
         .find(|section| section.name == ".rodata")
-        .expect("constants");
+        .expect("the object has constants");
     let constants = (constants.addr, constants.size);
-    let before = m.region.bytes(constants.0, constants.1).expect("constants").to_vec();
+    let before = m
+        .region
+        .bytes(constants.0, constants.1)
+        .expect("the constants are in the region")
+        .to_vec();
     let mut records = Vec::new();
     let refused = match attach(&mut m, &image, policy, &profile) {
         Ok(()) => None,
@@ -65,7 +69,12 @@ fn run(object: &Object, seed: u64, engine: Engine) -> (String, Vec<Record>) {
     };
     m.run(10 * MS, &mut records);
     m.verify();
-    assert_eq!(m.region.bytes(constants.0, constants.1).expect("constants"), before);
+    assert_eq!(
+        m.region
+            .bytes(constants.0, constants.1)
+            .expect("the constants are in the region"),
+        before
+    );
     let exit = refused.as_deref().or(m.ext.exit.as_ref());
     let message = exit.map_or("the run continues".to_string(), |exit| {
         let by_itself = matches!(exit.kind, Kind::None | Kind::Unreg | Kind::UnregBpf);
@@ -300,9 +309,9 @@ fn search(function: &str, cpus: u32, engine: Engine) -> (String, u64) {
     let image = kernel::load::load(&mut m, &object, &Profile::default(), engine).expect("the policy loads");
     m.run(MS, &mut Vec::<Record>::new());
     m.verify();
-    let calls = image.get(&m.region, "nr_calls").expect("a counter");
-    let exit = m.ext.exit.as_ref().expect("an exit");
-    (exit.message.clone(), calls.parse().expect("a number"))
+    let calls = image.get(&m.region, "nr_calls").expect("the policy has this counter");
+    let exit = m.ext.exit.as_ref().expect("the policy has ended");
+    (exit.message.clone(), calls.parse().expect("the counter is a number"))
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn machine(spec: MachineSpec, tasks: Tasks) -> Machine {
 
 /// Returns the CPU time that a task was charged for, ns.
 fn charged(m: &Machine, pid: u32) -> u64 {
-    m.task(m.find_task(pid).expect("a task")).sum_exec_runtime
+    m.task(m.find_task(pid).expect("the task exists")).sum_exec_runtime
 }
 
 /// Returns how the time of a CPU was used.
@@ -58,7 +58,8 @@ fn tasks_are_charged_for_all_kernel_work_on_their_cpu() {
     assert!(time.overhead_ns > 50 * MS, "{time:?}");
     assert_eq!(time.tasks_ns + time.overhead_ns + time.idle_ns, SECOND);
     let sum = charged(&m, 1) + charged(&m, 2);
-    // At the end, part of the last kernel work may have been charged ahead of its time.
+    // At the end of the run, a task may already have been charged for kernel work that is not over
+    // yet.
     assert!(sum.abs_diff(SECOND) <= 50 * US, "{sum}");
 }
 

@@ -174,7 +174,7 @@ fn task_storage_lives_as_long_as_references_to_the_task() {
     run.run(18 * MS).assert_alive();
     assert!(run.var("nr_held") > 5, "other tasks run while the reference is held");
     assert_eq!((run.var("held_number"), run.var("held_other")), (77, 1));
-    let slot = run.machine.task_index(run.var("address")).expect("a task");
+    let slot = run.machine.task_index(run.var("address")).expect("the task exists");
     assert!(run.machine.layout.is_task_referenced(slot));
 
     run.run(38 * MS).assert_alive();

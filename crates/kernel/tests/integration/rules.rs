@@ -45,7 +45,7 @@ fn end(object: &Object, name: &str, engine: Engine) -> String {
     let vm = m.ext.vm();
     vm.set_contexts(u32::MAX);
     if let Some(ring) = vm.map_by_name("samples") {
-        let mut ring = ring.ringbuf().expect("a ring buffer").borrow_mut();
+        let mut ring = ring.ringbuf().expect("the map is a ring buffer").borrow_mut();
         assert!(ring.produce(&m.region, &7u64.to_le_bytes()));
     }
     let memory = image.sections.iter().find(|section| section.name == ".data.given");
@@ -55,7 +55,7 @@ fn end(object: &Object, name: &str, engine: Engine) -> String {
     m.region
         .store(memory + 8, stride)
         .expect("the address is in the region");
-    let kernel_memory = m.region.alloc(8).expect("memory");
+    let kernel_memory = m.region.alloc(8).expect("the region has free memory");
     m.region
         .store(kernel_memory, task)
         .expect("the address is in the region");
@@ -71,7 +71,7 @@ fn end(object: &Object, name: &str, engine: Engine) -> String {
 /// Deletes the element of the map `hash` from user space and creates it again. The new element has
 /// the same memory.
 fn recreate_element(m: &Machine) {
-    let hash = m.ext.vm().map_by_name("hash").expect("a map");
+    let hash = m.ext.vm().map_by_name("hash").expect("the policy has this map");
     let (key, value) = (1u32.to_le_bytes(), vec![0; hash.def().value_size as usize]);
     assert_eq!(hash.delete(&m.region, &key), Ok(0));
     assert_eq!(hash.update(&m.region, &key, &value, 0, 0), Ok(0));
@@ -80,7 +80,7 @@ fn recreate_element(m: &Machine) {
 /// Returns a message for each program of a source file that does not end as expected.
 fn unexpected_ends(file: &str) -> Vec<String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/policies/{file}.bpf.c"));
-    let source = std::fs::read_to_string(source).expect("a source");
+    let source = std::fs::read_to_string(source).expect("the source can be read");
     let bytes = std::fs::read(policies::compile(file, &[])).expect("an object");
     let object = Object::parse(&bytes, "rules.bpf.o").expect("a BPF object");
     let cases = cases(&source);

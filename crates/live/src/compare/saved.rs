@@ -51,8 +51,8 @@ pub fn write(folder: &Path, live: &Live) -> Result<(), Error> {
     destination::write(&folder.join(RESULT), json.as_bytes())
 }
 
-/// Checks that a saved live side executed this workload, and that it ran under a loaded policy
-/// exactly if `policy` is not the kernel's default scheduler. Names of policies are not compared,
+/// Checks that a saved live side executed this workload. Also checks that both sides have a loaded
+/// policy, or that both have the kernel's default scheduler. Names of policies are not compared,
 /// because the same policy may be in files of different names.
 ///
 /// # Errors

@@ -46,8 +46,8 @@ pub struct Options {
 
 /// Work that the caller does while the workload runs.
 pub struct Meanwhile<'a> {
-    /// The work is done whenever one of these files is readable. This wakes this process and
-    /// thereby delays the workload, so the files must not become readable often.
+    /// The work is done whenever one of these files is readable. This process then wakes up and
+    /// delays the workload, so the files must not become readable often.
     pub files: Vec<RawFd>,
     pub work: &'a mut dyn FnMut(),
 }
@@ -82,8 +82,8 @@ pub(super) struct Ended {
 /// readable.
 ///
 /// # Errors
-/// The workload would change this machine or names CPUs that are not available, or the kernel
-/// refuses a resource that the workload needs.
+/// The workload would change this machine, or it names CPUs that are not available. The kernel may
+/// also refuse a resource that the workload needs.
 pub fn conduct(workload: Workload, options: &Options, mut meanwhile: Option<Meanwhile>) -> Result<Executed, Error> {
     if !workload.disturbances.is_empty() {
         return Err(Error::new(format!(
@@ -301,9 +301,9 @@ fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
 /// Executes the tasks of one process, each in a thread. If there is only one task, the process's
 /// first thread executes it.
 fn lead(world: &Arc<World>, own: &[u32]) {
-    // SAFETY: these calls change only this process. It gets its own process group, so that its
-    // children are killed with it. Signals have their default effect again. Timers are as precise
-    // as possible.
+    // SAFETY: these calls change only this process. The process gets its own process group, so that
+    // its children are killed with it. Signals have their default effect again. Timers are as
+    // precise as possible.
     unsafe {
         libc::setpgid(0, 0);
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);

@@ -77,8 +77,8 @@ pub fn calibrate() -> u64 {
     rounds * 1024 / fastest.min().unwrap_or(1)
 }
 
-/// Executes a task that exists from the start of the workload. The calling thread executes it until
-/// it ends.
+/// Executes a task that exists from the start of the workload. The calling thread executes the task
+/// until the task ends.
 ///
 /// `alone` says whether the thread is the only one of its process.
 pub fn start(world: &Arc<World>, index: u32, alone: bool) {

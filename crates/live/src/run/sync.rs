@@ -104,8 +104,8 @@ impl Objects {
         (at > WAITING).then_some(at)
     }
 
-    /// Waits for objects for which several tasks can wait at the same time. Returns the time of the
-    /// last call that woke waiters, if this call came during the wait.
+    /// Calls `wait` to wait for objects for which several tasks can wait at the same time. Returns
+    /// the time of the last call that woke waiters, if this call was made during the wait.
     fn wait_all(self, ids: &[u32], wait: impl FnOnce() -> libc::c_int) -> Option<u64> {
         let begun = clock();
         let status = wait();

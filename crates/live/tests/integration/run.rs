@@ -88,7 +88,10 @@ fn random_arrivals_all_come_and_vary_in_length() {
         .filter(|task| task.comm == "job")
         .map(|task| task.cpu_ns)
         .collect();
-    let (least, most) = (cpu.iter().min().expect("jobs"), cpu.iter().max().expect("jobs"));
+    let (least, most) = (
+        cpu.iter().min().expect("there are jobs"),
+        cpu.iter().max().expect("there are jobs"),
+    );
     assert!(*most > 3_000_000 && most > least, "{cpu:?}");
 }
 

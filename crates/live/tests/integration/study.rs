@@ -47,7 +47,7 @@ fn seven_tasks_are_counted_on_two_cpus() {
             load,
             "{metric}: the simulation's reference is the figure measured on this machine"
         );
-        sum += simulated["measured"].as_f64().expect("a load");
+        sum += simulated["measured"].as_f64().expect("the load is a number");
     }
     assert_eq!(sum, 7.0);
     let mean = &value(simulated, "linux", "mean_response_ms")["measured"];

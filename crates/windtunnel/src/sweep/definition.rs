@@ -241,9 +241,9 @@ mod tests {
 
     #[test]
     fn seeds_are_a_number_or_a_list() {
-        assert_eq!(parse("seeds = 3").expect("valid").seeds, [1, 2, 3]);
-        assert_eq!(parse("seeds = [7, 5]").expect("valid").seeds, [7, 5]);
-        assert_eq!(parse("").expect("valid").seeds, [1]);
+        assert_eq!(parse("seeds = 3").expect("the sweep is valid").seeds, [1, 2, 3]);
+        assert_eq!(parse("seeds = [7, 5]").expect("the sweep is valid").seeds, [7, 5]);
+        assert_eq!(parse("").expect("the sweep is valid").seeds, [1]);
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub fn dist(arguments: &Arguments, kind: &str, mean: &str, cv2: u64) -> Result<D
 }
 
 /// Returns a mixture of two exponential distributions, each of which contributes half of the mean.
-/// The probability of the first one is p = (1 + sqrt((c - 1) / (c + 1))) / 2 for c = cv2.
+/// With c = cv2, the probability of the first one is p = (1 + sqrt((c - 1) / (c + 1))) / 2.
 fn hyper_exponential(mean: u64, cv2: u64) -> Dist {
     let permille_a = 500 + (250_000 * (cv2 - 1) / (cv2 + 1)).isqrt();
     Dist::HyperExponential {

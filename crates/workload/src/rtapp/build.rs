@@ -278,8 +278,8 @@ impl Programs<'_> {
         Ok(timers)
     }
 
-    /// Refuses timers that several tasks share. In rt-app such tasks disturb each other; here each
-    /// task has its own timers.
+    /// Refuses timers that several tasks share. In rt-app, such tasks change each other's timer.
+    /// The simulation cannot reproduce this, because each task has its own timers.
     fn shared_timers(&self, tasks: &[Task], workload: &Workload) -> Result<(), Error> {
         let forked: BTreeSet<u32> = workload.tasks.iter().filter(|t| !t.spawn).map(|t| t.program).collect();
         for (name, users) in &self.timer_users {

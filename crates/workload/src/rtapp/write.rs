@@ -115,8 +115,8 @@ fn groups(workload: &Workload) -> Result<Vec<Group<'_>>, Error> {
             }),
         }
     }
-    // In a file, a fork names its task, and the key of a task object is the name of its tasks.
-    // Names of forked tasks must therefore be unique.
+    // In a file, a fork refers to a task object by its key. The key is also the name of the
+    // object's tasks. Names of forked tasks must therefore be unique.
     for group in groups.iter().filter(|group| group.template.is_some()) {
         if groups.iter().filter(|other| other.name == group.name).count() > 1 {
             return Err(Error::at(
@@ -283,8 +283,8 @@ impl Text<'_> {
         Ok(())
     }
 
-    /// Checks that affinities are set in all phases or in none, and that all uses of a timer agree,
-    /// because the format has only one setting for them.
+    /// Checks that affinities are set in all phases or in none, and that all uses of a timer have
+    /// the same mode. The format cannot express other programs.
     fn check_settings(
         &self,
         group: &Group,

@@ -37,8 +37,8 @@ pub struct Loaded {
     /// programs that provide data to them.
     links: Vec<Link>,
     pub globals: Globals,
-    /// Programs that were not loaded because this kernel lacks the function that they trace. The
-    /// text contains the reason.
+    /// Parts that were left out because this kernel does not support them: programs that trace a
+    /// missing function, and unknown bits of ops.flags. Each text contains the reason.
     pub left_out: Vec<String>,
     /// Number of instructions that the verifier processed for each program, largest first.
     pub verified: Vec<(String, u32)>,
@@ -183,7 +183,8 @@ impl Source {
     }
 
     /// Applies the profile's map sizes and the fields that it sets in the callback table (`struct
-    /// sched_ext_ops`). If this kernel does not know some flags, returns a message that names them.
+    /// sched_ext_ops`). If this kernel does not know some bits of ops.flags, leaves them out and
+    /// returns a text that names them.
     fn set_ops(&self, open: &mut OpenObject) -> Result<Option<String>, Error> {
         let wrong = |message: String| Error::new(format!("profile of {}: {message}", self.name));
         let types = Properties::new(&self.machine, &::kernel::release::Release::MODELLED).with_types(self.object.btf());
@@ -222,7 +223,7 @@ impl Source {
                     .copy_from_slice(&value.to_le_bytes()[..size]);
             }
         }
-        Ok((unknown != 0).then(|| format!("ops.flags {unknown:#x}: this kernel does not know them")))
+        Ok((unknown != 0).then(|| format!("bits {unknown:#x} of ops.flags, which this kernel does not know")))
     }
 
     /// Runs programs of type syscall. The policy's user-space part would run these programs before

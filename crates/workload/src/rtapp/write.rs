@@ -78,8 +78,10 @@ fn groups(workload: &Workload) -> Result<Vec<Group<'_>>, Error> {
     for index in workload.created() {
         let spec = &workload.tasks[index as usize];
         let unfit = |property: &str| {
-            Err(Error::at(&workload.name, format!("task '{}': {property}", spec.comm))
-                .hint("rt-app's format cannot express this; remove it from the workload"))
+            Err(
+                Error::at(&workload.name, format!("task '{}' has {property}", spec.comm))
+                    .hint("rt-app's format cannot express this; remove it from the workload"),
+            )
         };
         if spec.process != workload.tasks[0].process {
             return unfit("its own process");
@@ -227,7 +229,7 @@ struct Text<'w> {
 
 impl Text<'_> {
     fn unfit(&self, group: &Group, property: &str) -> Error {
-        Error::at(&self.workload.name, format!("task '{}': {property}", group.name))
+        Error::at(&self.workload.name, format!("task '{}' has {property}", group.name))
             .hint("rt-app's format cannot express this; remove it from the workload")
     }
 
@@ -461,7 +463,7 @@ impl Text<'_> {
             Op::LoopInit { .. } | Op::LoopBack { .. } => {
                 return Err(self.unfit(group, "a loop within the loop of a phase"));
             }
-            other => return Err(self.unfit(group, &format!("{other:?}"))),
+            other => return Err(self.unfit(group, &format!("the step {other:?}"))),
         };
         Ok((event, value, 1))
     }

@@ -131,8 +131,8 @@ pub fn conduct(workload: Workload, options: &Options, mut meanwhile: Option<Mean
         set_affinity(0, &others);
     }
     let mut watch = options.watch.then(|| Watch::new(&world.cpus));
-    // `meanwhile` must not preempt the workload. The priority of this process is therefore raised
-    // only if there is no such work.
+    // The work of `meanwhile` must not preempt the workload. The priority of this process is
+    // therefore raised only if there is no such work.
     let raised_priority = meanwhile.is_none().then(RaisedPriority::raise).flatten();
 
     let before = machine_counts();

@@ -321,7 +321,7 @@ impl Programs<'_> {
             .hint("add the \"policy\""))
     }
 
-    /// Returns the index of a taskgroup's cgroup. Without a taskgroup it is the root.
+    /// Returns the index of a taskgroup's cgroup, or of the root if there is no taskgroup.
     fn cgroup(&mut self, group: Option<&super::json::Member>, policy: Name) -> Result<u32, Error> {
         let Some(member) = group else { return Ok(0) };
         let path = self.file.string(member)?;

@@ -68,7 +68,7 @@ struct Group<'w> {
     name: String,
     spec: &'w TaskSpec,
     instances: u32,
-    /// Index in `Workload::tasks` if the task is created by forks only.
+    /// Index in `Workload::tasks` of the task that forks create, if forks create such a task.
     template: Option<u32>,
 }
 

@@ -14,8 +14,8 @@ use bpf::errno::{EBUSY, EEXIST, EINVAL, ENOENT};
 use workload::Action;
 
 impl Machine {
-    /// Performs an operation of the user on a cgroup. If it fails, adds a message with the kernel's
-    /// error to `refused`.
+    /// Performs a cgroup operation of the user. If it fails, adds a message with the kernel's errno
+    /// to `Cgroups::refused`.
     pub(crate) fn change_cgroup(&mut self, action: &Action) {
         let result = ext::enable::run_as_user(self, |m| m.try_change(action));
         let (Err(errno), Some(cgroup)) = (result, action.cgroup()) else {
@@ -234,8 +234,8 @@ impl Machine {
     }
 
     /// Returns the CPUs that a task may use in `cgroup` (set_cpus_allowed_ptr with user_cpus_ptr).
-    /// These are the CPUs that the task requested and that the cpuset allows. If there are none,
-    /// these are all CPUs that the cpuset allows.
+    /// These are the CPUs that the task requested and that the cpuset allows. If there is no such
+    /// CPU, these are all CPUs that the cpuset allows.
     fn allowed_cpus(&self, task: TaskId, cgroup: u32) -> CpuSet {
         let effective = self.effective_cpus(cgroup, &CpuSet::all(self.nr_cpus()));
         let user = self.cgroups.user_cpus.get(&task);
@@ -276,8 +276,8 @@ impl Machine {
         intersection(&cpus, &effective).unwrap_or(effective)
     }
 
-    /// Replaces the CPU request that is recorded for a task slot, because a new task begins to use
-    /// the slot.
+    /// Records the CPUs that a new task requests. They replace those of the dead task that used the
+    /// same slot before.
     pub(crate) fn record_user_cpus(&mut self, task: TaskId, asked: Option<CpuSet>) {
         if self.cgroups.cpusets {
             self.cgroups.user_cpus.remove(&task);

@@ -40,7 +40,7 @@ fn activate(m: &mut Machine, cpu: CpuId, server: Server) {
     dl.active = true;
     dl.update_at_start(now);
     enqueue(m, cpu, server);
-    // If the CPU is idle, the wake-up that called this function reschedules it.
+    // If the CPU is idle, the wake-up of its next task reschedules it.
     if m.rqs[cpu].curr != IDLE {
         m.resched_curr(cpu);
     }

@@ -23,8 +23,9 @@ pub struct Rq {
     /// spent simulated time yet, ns. The running task makes no progress until this debt is 0.
     pub debt: u64,
     /// Part of `debt` that is not added to the runtime of the running task, ns. It consists of work
-    /// that was already charged to a task, and of interrupts if the kernel accounts their time
-    /// separately. The CPU spends time on this part first.
+    /// that was already charged to a task, and of work that no task is charged for, for example
+    /// interrupts if the kernel accounts their time separately. The CPU spends time on this part
+    /// first.
     pub charged: u64,
     /// BPF execution time, less than 1 ns, that has not been added to `debt` yet, ps.
     pub carry_ps: u64,

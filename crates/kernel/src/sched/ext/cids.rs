@@ -21,9 +21,9 @@ pub(crate) struct Cids {
     pub(crate) positions: Vec<TopoPosition>,
     /// Whether the policy uses cids instead of CPU numbers (struct sched_ext_ops_cid).
     pub(crate) uses_cids: bool,
-    /// For each CPU, the mask that ops.set_cmask() receives. The first number is the arena pointer
-    /// that is passed to the policy. The second number is the address of the same memory in the
-    /// region, the memory that BPF programs can access.
+    /// For each CPU, two addresses of the mask that ops.set_cmask() receives. The first is the
+    /// pointer to the policy's arena that is passed to the policy. The second is the address of the
+    /// same memory in the region, which is all memory that BPF programs can access.
     pub(crate) scratch: Vec<(u64, u64)>,
 }
 
@@ -147,8 +147,8 @@ mod tests {
 
     #[test]
     fn cids_of_a_core_or_cache_are_adjacent() {
-        // Two nodes with two LLCs each, two cores in each LLC, two threads in each core. Siblings
-        // get adjacent cids.
+        // The machine has two nodes with two LLCs each, two cores in each LLC and two threads in
+        // each core.
         let mut spec = MachineSpec::regular(2, 2, 2, 2);
         let cpus = &mut spec.topology.cpus;
         // As in the numbering by most firmware, the first threads of all cores precede all second
@@ -177,7 +177,7 @@ mod tests {
         cids.replace(&[3, 2, 1, 0]);
         assert_eq!((cids.to_cpu(0), cids.to_cid(cpu_id(0))), (cpu_id(3), 3));
         assert_eq!(cids.place(1), [-1; 6]);
-        assert_eq!(cids.arg(cpu_id(0)), 0, "only policies that use cids get cids");
+        assert_eq!(cids.arg(cpu_id(0)), 0, "a policy that does not use cids must get CPU numbers");
         cids.uses_cids = true;
         assert_eq!(cids.arg(cpu_id(0)), 3);
     }

@@ -12,7 +12,7 @@ use crate::policy::layout::enums::{
 use crate::policy::layout::{Mask, PF_EXITING, mirror};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
-/// Starts idle tracking for a policy with these ops.flags (scx_idle_enable).
+/// Starts idle tracking for a policy (BPF scheduler) with these ops.flags (scx_idle_enable).
 pub(crate) fn enable(m: &mut Machine, ops_flags: u64, has_update_idle: bool) {
     m.idle.enabled = !has_update_idle || ops_flags & SCX_OPS_KEEP_BUILTIN_IDLE != 0;
     m.idle.per_node = ops_flags & SCX_OPS_BUILTIN_IDLE_PER_NODE != 0;
@@ -42,8 +42,8 @@ pub(crate) fn disable(m: &mut Machine) {
     m.idle.per_node = false;
 }
 
-/// Updates the domains from the online CPUs, at load and after hotplug
-/// (scx_idle_update_selcpu_topology).
+/// Updates the masks of online CPUs, and the decisions whether searches consider LLCs and nodes
+/// (scx_idle_update_selcpu_topology). Called when a policy is enabled and after hotplug.
 pub(crate) fn update_topology(m: &mut Machine) {
     mirror::mirror_online(m);
     let (idle, topology, online) = (&mut m.idle, &m.spec.topology, m.layout.online);
@@ -143,8 +143,8 @@ fn set_core(m: &Machine, core: Mask, cpu: CpuId, set: impl Fn(CpuId)) {
     m.siblings(cpu).filter(|&cpu| core.contains(cpu)).for_each(set);
 }
 
-/// Charges the running program for examining the hardware threads of a core. If there are only a
-/// few threads, nothing is charged.
+/// Reduces the instruction budget of the running BPF program for a search of the hardware threads
+/// of a core. Does nothing if the core has only a few threads.
 fn charge_core(m: &Machine, cpu: CpuId) {
     const FEW: usize = 8;
     let threads = m.spec.topology.siblings(cpu.nr()).len();
@@ -224,8 +224,8 @@ pub(crate) fn pick(m: &mut Machine, allowed: Mask, node: Option<u32>, flags: u64
     pick_from(m, Domain::new(allowed), node, flags)
 }
 
-/// Number of instructions that the running program is charged for the search of another node. Long
-/// masks are charged in addition.
+/// Number of instructions by which the budget of the running BPF program is reduced for the search
+/// of another node. The search of long masks reduces the budget further.
 const NODE: u64 = 16;
 
 /// Claims an idle CPU of a domain. The search starts at `node` and continues with the other nodes,
@@ -253,8 +253,8 @@ pub(crate) fn select_cpu_dfl(
     cpus_allowed: Option<Mask>,
     flags: u64,
 ) -> Option<CpuId> {
-    // On a busy machine the search ends here. The mask of fully idle cores need not be tested,
-    // because it is a subset of this mask.
+    // If no CPU is idle, the search ends here. The mask of fully idle cores need not be tested,
+    // because it is a subset of the mask of idle CPUs.
     if !m.idle.per_node {
         let idle = m.idle.masks[0].cpu;
         read(m, idle);
@@ -266,7 +266,7 @@ pub(crate) fn select_cpu_dfl(
     select_idle_cpu(m, task, prev_cpu, wake_flags, cpus_allowed, flags)
 }
 
-/// Performs the search of [`select_cpu_dfl`] after the quick test for a busy machine.
+/// Performs the search of [`select_cpu_dfl`] after the quick test whether any CPU is idle.
 fn select_idle_cpu(
     m: &mut Machine,
     task: TaskId,

@@ -88,7 +88,7 @@ impl Core {
         self.active.ops >> op as u32 & 1 != 0
     }
 
-    /// Allows calls of the callbacks in `ops`, as far as the policy defines them.
+    /// Allows calls of those callbacks in `ops` that the policy defines.
     pub(super) fn activate_ops(&mut self, ops: impl Iterator<Item = Op>) {
         let table = self.ops();
         let bits = ops
@@ -97,8 +97,8 @@ impl Core {
         self.active.ops |= bits;
     }
 
-    /// Forbids calls of all callbacks. ops.exit() can still be called, because its call does not
-    /// check this.
+    /// Forbids calls of all callbacks. The only exception is ops.exit(), which is called without
+    /// this check.
     pub(super) fn deactivate_ops(&mut self) {
         self.active.ops = 0;
     }
@@ -112,11 +112,11 @@ impl Core {
         &self.policy.as_ref().expect("a policy is loaded").vm
     }
 
-    /// Charges the running program for work that the simulator does on its behalf, such as a
-    /// search. `work` is a number of instructions. It is subtracted from the budget of instructions
-    /// that one call of a program may execute. When the budget is used up, the program ends with a
-    /// fault at its next backward jump or call. Simulated time is not affected. Does nothing if no
-    /// program runs.
+    /// Charges the running BPF program for work that the simulator does on its behalf, such as a
+    /// search. `work` is a number of instructions. It is subtracted from the number of instructions
+    /// that one call of a program may execute (its budget). When the budget is used up, the program
+    /// ends with a fault at its next backward jump or call. Simulated time is not affected. Does
+    /// nothing if no program runs.
     #[inline]
     pub(crate) fn charge_program(&self, work: u64) {
         if let Some(policy) = &self.policy {
@@ -124,9 +124,9 @@ impl Core {
         }
     }
 
-    /// Charges the running program like [`Core::charge_program`] for examining a mask of `words`
-    /// words. Does nothing for short masks, because the charge would take more time than the
-    /// search.
+    /// Charges the running program like [`Core::charge_program`] for the search of a mask of
+    /// `words` words. Short masks are not charged, because this would take more of the host's time
+    /// than the search.
     #[inline]
     pub(crate) fn charge_mask(&self, words: u32) {
         const FEW: u32 = 8;

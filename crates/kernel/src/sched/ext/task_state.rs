@@ -84,8 +84,8 @@ impl Machine {
         entity.runnable = self.ext.nr_became_runnable;
     }
 
-    /// Removes a task from its CPU's list of waiting tasks. `reset` says that the task runs now.
-    /// The watchdog then measures the next wait of the task from zero.
+    /// Removes a task from its CPU's list of waiting tasks. `reset` must be true if the task starts
+    /// to run. The watchdog then measures the task's next wait from its beginning.
     #[inline]
     pub(super) fn clr_task_runnable(&mut self, task: TaskId, reset: bool) {
         if reset {

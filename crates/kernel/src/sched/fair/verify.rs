@@ -47,7 +47,7 @@ impl Machine {
         }
     }
 
-    /// Adds an entity to the sums of the queue on which it competes.
+    /// Adds an entity to the sums of its queue.
     fn add(&self, sums: &mut Sums, cpu: CpuId, id: EntityId) {
         let e = self.se(id);
         sums.nr_queued += 1;
@@ -107,7 +107,12 @@ impl Machine {
             h_nr_idle: cfs.h_nr_idle,
         };
         let name = if id < GROUP { "CPU" } else { "a group on CPU" };
-        assert_eq!(counted, *sums, "queue of {name} {}", self.queue_cpu(id));
+        assert_eq!(
+            counted,
+            *sums,
+            "the counters (left) in the queue of {name} {} do not match its entities (right)",
+            self.queue_cpu(id)
+        );
     }
 
     /// Returns whether a task is throttled and is in its queue's list of throttled tasks exactly

@@ -60,7 +60,7 @@ fn a_slice_ends_on_time() {
 
 #[test]
 fn short_sleeps_give_no_advantage() {
-    // If this task lost its negative lag at each sleep, it would run nearly all the time.
+    // If the second task lost its negative lag at each sleep, it would run nearly all the time.
     let mut bed = Bed::default();
     bed.pinned(0, hog());
     bed.pinned(0, sleeper(600 * US, 10 * US));
@@ -95,13 +95,13 @@ fn a_sleeper_with_negative_lag_competes_until_it_is_eligible() {
             );
         }
     }
-    assert!(delayed, "the sleeper left with negative lag");
+    assert!(delayed, "the dequeue of the sleeper must be delayed");
     let e = &m.tasks[0].fair;
-    assert!(!e.on_rq && e.vlag <= 0, "a delayed sleeper gains no lag");
+    assert!(!e.on_rq && e.vlag <= 0, "a delayed sleeper must not gain positive lag");
 }
 
 #[test]
-fn the_running_task_keeps_its_turn_up_to_vprot() {
+fn the_running_task_is_not_preempted_before_vprot() {
     let mut bed = Bed::default();
     for _ in 0..3 {
         bed.pinned(0, hog());
@@ -145,8 +145,8 @@ fn batch_tasks_do_not_preempt() {
         let waits = latencies(&records, 2);
         waits.iter().sum::<u64>() / waits.len() as u64
     };
-    // A normal task that has waited for longer than it ran last preempts the other task
-    // immediately.
+    // A normal task often preempts the other task immediately when it wakes up. A batch task does
+    // not, so its mean wake-up latency is longer.
     assert!(mean(Policy::Normal { nice: 0 }) * 5 < mean(Policy::Batch { nice: 0 }) * 4);
 }
 
@@ -188,7 +188,8 @@ fn a_new_weight_applies_immediately() {
     bed.pinned(0, ops);
     bed.pinned(0, hog());
     let (m, _) = bed.run(free(spec(1, 1, 1, 1)), 11 * SECOND);
-    // The task gets half of the first second. After that, it gets 335/1359 of the time.
+    // The task gets half of the first second. After that, it gets 335 / (335 + 1024) of the time,
+    // because the weights of nice 5 and nice 0 are 335 and 1024.
     let expected = 500 * MS + 10 * SECOND * 335 / 1359;
     assert!(
         used(&m, 0).abs_diff(expected) * 50 <= expected,
@@ -233,7 +234,7 @@ fn lag_survives_sleep() {
         assert!(m.try_to_wake_up(nth(0), 0));
         assert!(
             m.entity_lag(0, 0).abs_diff(lag) < 10,
-            "{} instead of {lag}",
+            "the lag is {} instead of {lag}",
             m.entity_lag(0, 0)
         );
     }

@@ -31,12 +31,12 @@ fn hogs(bed: &mut Bed, cgroup: u32, nr: u32, nr_cpus: u32) {
 fn is_near(value: u64, expected: u64, percent: u64) {
     assert!(
         value.abs_diff(expected) * 100 <= expected * percent,
-        "{value} is not {expected} to {percent} %"
+        "{value} differs from {expected} by more than {percent} %"
     );
 }
 
-/// Returns the CPU time of two cgroups with the weights 100 and 300. `hogs_of` contains their
-/// numbers of hogs.
+/// Returns the CPU time that two cgroups with the weights 100 and 300 use in `seconds` of simulated
+/// time, ns. `hogs_of` contains the numbers of hogs in the two cgroups.
 fn shares(nr_cpus: u32, hogs_of: [u32; 2], seconds: u64) -> [u64; 2] {
     let mut bed = Bed::default();
     let groups = [bed.cgroup("/a", 100), bed.cgroup("/b", 300)];
@@ -48,7 +48,7 @@ fn shares(nr_cpus: u32, hogs_of: [u32; 2], seconds: u64) -> [u64; 2] {
 }
 
 #[test]
-fn groups_share_a_cpu_by_weight_however_many_are_in_them() {
+fn groups_share_a_cpu_by_weight_regardless_of_their_numbers_of_tasks() {
     for hogs_of in [[1, 1], [1, 4], [5, 1]] {
         let [a, b] = shares(1, hogs_of, 8);
         is_near(a, 2 * SECOND, 2);
@@ -68,8 +68,8 @@ fn groups_share_several_cpus_by_weight() {
 
 #[test]
 fn a_group_with_fewer_tasks_than_its_share_leaves_the_rest() {
-    // By weight, group b could use three of the four CPUs. It has only one task, which can use only
-    // one CPU.
+    // By its weight, group b could use three of the four CPUs. However, its only task can use only
+    // one CPU at a time.
     let [a, b] = shares(4, [8, 1], 8);
     is_near(b, 8 * SECOND, 3);
     is_near(a, 24 * SECOND, 2);
@@ -150,7 +150,7 @@ fn a_group_with_cpu_idle_gets_the_remaining_time() {
 
 #[test]
 fn a_woken_task_preempts_a_group_that_ran_more() {
-    // The ten hogs of the other group compete as one entity with the group of the sleeper.
+    // The sleeper's group competes with one entity, the group of the ten hogs.
     let mut bed = Bed::default();
     let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/b", 100));
     hogs(&mut bed, a, 10, 1);
@@ -337,7 +337,7 @@ fn random(seed: u64) {
         }
         bed.disturb(n * 10 * MS + rng.below(10 * MS), action);
     }
-    // Removes all limits, so that every task can run from here on.
+    // Removes all limits at 700 ms, so that every task can run from then on.
     for cgroup in 1..=paths.len() as u32 {
         let action = Action::Max {
             cgroup,
@@ -353,7 +353,7 @@ fn random(seed: u64) {
     for t in &m.tasks {
         assert!(
             !t.fair.throttled,
-            "seed {seed}: {} waits for a limit that is gone",
+            "seed {seed}: {} is still throttled although no cgroup has a limit",
             t.comm
         );
         assert_eq!(t.on_rq, t.state == State::Running, "seed {seed}: {}", t.comm);
@@ -364,14 +364,14 @@ fn random(seed: u64) {
         let low = t.policy == Policy::Idle || t.cgroup != 0;
         assert!(
             low || t.sum_exec_runtime > before,
-            "seed {seed}: {} never ran again",
+            "seed {seed}: {} must run after the last change of a cgroup",
             t.comm
         );
     }
     for rq in &m.rqs {
         assert!(
             !rq.idle() || rq.nr_running == 0,
-            "seed {seed}: CPU {} idles over work",
+            "seed {seed}: CPU {} is idle although it has runnable tasks",
             rq.cpu
         );
     }

@@ -73,7 +73,7 @@ fn one(seed: u64) {
         {
             assert!(
                 allowed[next as usize - 1].contains(&record.cpu),
-                "seed {seed}: {next} on {}",
+                "seed {seed}: the task with pid {next} may not run on CPU {}",
                 record.cpu
             );
         }
@@ -86,7 +86,7 @@ fn one(seed: u64) {
         );
         assert_eq!(t.on_rq, t.state == State::Running, "seed {seed}: task {n}");
     }
-    // Every task that is runnable must have run recently.
+    // Every runnable task, except those with SCHED_IDLE, must have run within the last 1.5 s.
     let since = |pid: u32| {
         let ran =
             |r: &&trace::Record| matches!(r.event, Event::Switch { prev, next, .. } if prev == pid || next == pid);
@@ -96,7 +96,7 @@ fn one(seed: u64) {
         let waits = t.on_rq && !t.on_cpu && t.policy != Policy::Idle;
         assert!(
             !waits || m.now - since(t.pid) < 1500 * MS,
-            "seed {seed}: {} starves",
+            "seed {seed}: {} has waited for at least 1.5 s",
             t.comm
         );
     }
@@ -117,7 +117,7 @@ fn one(seed: u64) {
         assert_eq!(rq.fair.cfs.load, weight, "seed {seed}");
         assert!(
             rq.curr != IDLE || rq.nr_running == 0,
-            "seed {seed}: CPU {} idles over work",
+            "seed {seed}: CPU {} is idle although it has runnable tasks",
             rq.cpu
         );
         assert_eq!(rq.time.total(), m.now, "seed {seed}");

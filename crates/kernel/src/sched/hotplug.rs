@@ -52,7 +52,10 @@ impl Machine {
             let to = self.select_fallback_rq(curr, cpu);
             self.migrate_running(curr, to, MigrateReason::Affinity);
         }
-        assert_eq!(self.rqs[cpu].curr, IDLE, "CPU {cpu} must be idle before it goes offline");
+        assert_eq!(
+            self.rqs[cpu].curr, IDLE,
+            "CPU {cpu} must be idle before it goes offline"
+        );
         fair::offline(self, cpu);
         for server in Server::ALL {
             deadline::stop(self, cpu, server);

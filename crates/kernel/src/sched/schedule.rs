@@ -198,7 +198,11 @@ impl Machine {
             self.set_busy(cpu, false);
         } else {
             let task = &mut self.tasks[next];
-            debug_assert_eq!(task.cpu, cpu, "{} was picked by a CPU that it does not belong to", task.comm);
+            debug_assert_eq!(
+                task.cpu, cpu,
+                "{} was picked by a CPU that it does not belong to",
+                task.comm
+            );
             task.on_cpu = true;
             if prev == IDLE {
                 self.set_busy(cpu, true);

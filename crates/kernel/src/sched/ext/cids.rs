@@ -177,7 +177,11 @@ mod tests {
         cids.replace(&[3, 2, 1, 0]);
         assert_eq!((cids.to_cpu(0), cids.to_cid(cpu_id(0))), (cpu_id(3), 3));
         assert_eq!(cids.place(1), [-1; 6]);
-        assert_eq!(cids.arg(cpu_id(0)), 0, "a policy that does not use cids must get CPU numbers");
+        assert_eq!(
+            cids.arg(cpu_id(0)),
+            0,
+            "a policy that does not use cids must get CPU numbers"
+        );
         cids.uses_cids = true;
         assert_eq!(cids.arg(cpu_id(0)), 3);
     }

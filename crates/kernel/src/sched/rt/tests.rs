@@ -121,7 +121,11 @@ fn a_preempted_task_is_pushed_to_another_cpu() {
             .unwrap()
             .time
     };
-    assert!(end(1) < 21 * MS, "task 1 must resume on CPU 1, but ends at {} ns", end(1));
+    assert!(
+        end(1) < 21 * MS,
+        "task 1 must resume on CPU 1, but ends at {} ns",
+        end(1)
+    );
     assert!(end(2) < 26 * MS);
 }
 

@@ -79,7 +79,10 @@ fn waking(records: &mut Vec<Record>) -> (Machine, TaskId) {
     assert_eq!(m.tasks[task].state, State::Waking);
     assert!(!m.tasks[task].on_rq && !m.idle_cpus.contains(cpu_id(1)));
     m.verify();
-    assert!(!m.try_to_wake_up(task, 0), "a task on a wake list must not be woken again");
+    assert!(
+        !m.try_to_wake_up(task, 0),
+        "a task on a wake list must not be woken again"
+    );
     (m, task)
 }
 

@@ -129,7 +129,11 @@ fn a_group_keeps_running_when_its_next_task_follows() {
     assert_eq!(m.cfs(0).curr, id);
     set_next_task(&mut m, cpu_id(0), nth(1));
     assert_eq!((m.cfs(0).curr, m.cfs(id).curr), (id, 1));
-    assert_eq!(m.se(id).vprot, mark, "the group must not get a new protection from preemption");
+    assert_eq!(
+        m.se(id).vprot,
+        mark,
+        "the group must not get a new protection from preemption"
+    );
     // Switches to the task in the root cgroup and back.
     put_prev_task(&mut m, cpu_id(0), nth(1), nth(2));
     set_next_task(&mut m, cpu_id(0), nth(2));

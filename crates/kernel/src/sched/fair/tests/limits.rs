@@ -224,7 +224,10 @@ fn unused_runtime_is_available_to_other_cpus() {
     for ms in [13, 18] {
         m.advance(ms * MS, &mut Vec::new());
         let (used, throttled) = hog(&m);
-        assert!(throttled && used < 11 * MS, "CPU 7's task has used {used} ns after {ms} ms");
+        assert!(
+            throttled && used < 11 * MS,
+            "CPU 7's task has used {used} ns after {ms} ms"
+        );
     }
     // Each of the other seven queues keeps 1 ms of its unused runtime. It returns the rest, which
     // the task on CPU 7 then uses.

@@ -11,7 +11,10 @@ use workload::{Dist, Op, Policy};
 /// Returns the last task of the workload.
 fn last(m: &Machine) -> TaskId {
     let comm = format!("t{}", m.workload.tasks.len() - 1);
-    m.tasks.ids().find(|&t| m.tasks[t].comm == comm).expect("the task must be alive")
+    m.tasks
+        .ids()
+        .find(|&t| m.tasks[t].comm == comm)
+        .expect("the task must be alive")
 }
 
 /// Returns the CPU that is chosen for the last task of the workload if `waker_cpu` wakes it. The
@@ -69,7 +72,11 @@ fn an_idle_core_is_better_than_an_idle_thread() {
     bed.pinned(2, hog());
     bed.task(0, naps());
     let (mut m, _) = bed.run(free(spec(1, 1, 4, 2)), 20 * MS);
-    assert_eq!(wake(&mut m, 0, 0), 4, "CPU 4 must be chosen: CPUs 1 and 3 share busy cores");
+    assert_eq!(
+        wake(&mut m, 0, 0),
+        4,
+        "CPU 4 must be chosen: CPUs 1 and 3 share busy cores"
+    );
     // No core is fully idle, so the other thread of the previous core is chosen.
     let mut bed = Bed::default();
     for cpu in [0, 2, 4, 6] {
@@ -189,7 +196,11 @@ fn forks_spread_over_idle_cpus_and_nodes() {
     let (m, records) = bed.run(spec(2, 1, 4, 1), 5 * MS);
     assert_eq!(queued(&m), vec![1; 8]);
     let moved = |r: &&trace::Record| matches!(r.event, trace::Event::Balance { .. });
-    assert_eq!(records.iter().filter(moved).count(), 0, "load balancing must not be necessary");
+    assert_eq!(
+        records.iter().filter(moved).count(),
+        0,
+        "load balancing must not be necessary"
+    );
 }
 
 #[test]

@@ -66,7 +66,7 @@ pub struct Cgroups {
     /// CPUs that each task requested with sched_setaffinity() (`p->user_cpus_ptr`). They are
     /// recorded only if `cpusets` is set.
     pub(super) user_cpus: BTreeMap<TaskId, CpuSet>,
-    /// One message for each cgroup operation of the user that failed.
+    /// Messages about failed cgroup operations of the user, one for each.
     pub refused: Vec<String>,
 }
 

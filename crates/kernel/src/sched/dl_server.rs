@@ -26,8 +26,8 @@ impl Server {
 
 /// A deadline server of one CPU.
 ///
-/// A server that is `active` is in one of these states. They are the states B to E in the comment
-/// at dl_server_start() in kernel/sched/deadline.c.
+/// The table shows the states of a server that is `active`. They correspond to the states B to E in
+/// the comment at dl_server_start() (kernel/sched/deadline.c).
 ///
 /// | state | `throttled` | `defer_armed` | `defer_running` | `defer_idle` |
 /// |---|---|---|---|---|

@@ -27,8 +27,8 @@ pub(super) fn base_slice(nr_cpus: u32) -> u64 {
 }
 
 impl CfsRq {
-    /// Returns the key and the weight of the current entity, or `None` if there is none or if it is
-    /// not queued. The key is vruntime - `zero_vruntime`.
+    /// Returns the key (vruntime - `zero_vruntime`) and the weight of the current entity. Returns
+    /// `None` if no entity runs or if the current entity is not queued.
     fn curr_part(&self, entities: &Entities) -> Option<(i64, i64)> {
         if self.curr == NONE {
             return None;

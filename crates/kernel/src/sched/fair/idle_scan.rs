@@ -123,9 +123,9 @@ fn word(set: &CpuSet, index: usize) -> u64 {
 /// Searches the LLC of `target` for an idle CPU (select_idle_cpu). The search starts at the CPU
 /// after `target` and wraps around.
 ///
-/// If `has_idle_core` is set, searches the whole LLC for a fully idle core. If there is none,
-/// returns the first idle CPU. If `has_idle_core` is not set, examines at most `nr_idle_scan` CPUs
-/// and returns the first idle CPU among them.
+/// If `has_idle_core` is set, searches the whole LLC for a fully idle core. If the LLC has no such
+/// core, returns the first idle CPU. If `has_idle_core` is not set, examines at most `nr_idle_scan`
+/// CPUs and returns the first idle CPU among them.
 fn select_idle_cpu(m: &mut Machine, task: TaskId, has_idle_core: bool, target: CpuId) -> Option<CpuId> {
     let llc = &m.domains.llcs[m.domains.llc_index[target.index()] as usize];
     let limit = llc.nr_idle_scan;

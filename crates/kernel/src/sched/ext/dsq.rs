@@ -290,7 +290,7 @@ impl Dsqs {
                     dsq.id
                 );
                 if node.on_priq {
-                    assert_eq!(in_tree, task, "DSQ {:#x}: list and tree differ", dsq.id);
+                    assert_eq!(in_tree, task, "DSQ {:#x}: the tree and the list differ", dsq.id);
                     in_tree = self.treap_next(task);
                 }
                 nr += 1;

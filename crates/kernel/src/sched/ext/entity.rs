@@ -14,7 +14,7 @@ pub enum OpsState {
     None,
     /// ops.enqueue() is running for the task.
     Queueing,
-    /// The policy owns the task.
+    /// The policy (BPF scheduler) owns the task.
     Queued,
 }
 

@@ -155,8 +155,8 @@ fn backtrace(m: &Machine) -> Vec<String> {
     }
 }
 
-/// Checks the errno that a callback returned (ops_sanitize_err). 0 and negative errnos are valid;
-/// any other value is a policy error.
+/// Returns `value`, which a callback returned, if it is 0 or a negative errno (ops_sanitize_err).
+/// Any other value ends the policy with an error, and the result is -EPROTO.
 pub(super) fn sanitize(m: &mut Machine, op: &str, value: i32) -> i32 {
     const MAX_ERRNO: i32 = 4095;
     if value == 0 || (-MAX_ERRNO..0).contains(&value) {

@@ -23,7 +23,7 @@ impl Machine {
         self.scx_entity(task).flags &= !(flags as u32);
     }
 
-    /// Returns the state of a task in the policy's life cycle.
+    /// Returns the state of a task in its life cycle under the policy (BPF scheduler).
     pub(crate) fn scx_state(&self, task: TaskId) -> TaskState {
         match u64::from(self.scx_entity(task).flags) & SCX_TASK_STATE_MASK {
             SCX_TASK_INIT_BEGIN => TaskState::InitBegin,
@@ -48,7 +48,7 @@ impl Machine {
                 TaskState::Enabled => before == TaskState::Ready,
                 TaskState::Dead => matches!(before, TaskState::None | TaskState::InitBegin),
             },
-            "sched_ext task state {before:?} -> {state:?}"
+            "a task must not change from the sched_ext state {before:?} to {state:?}"
         );
         if state == TaskState::Init {
             self.scx_set_flag(task, SCX_TASK_RESET_RUNNABLE_AT);

@@ -334,7 +334,7 @@ mod tests {
         );
         assert!(
             avg.load_avg.abs_diff(512) < 20 && avg.util_avg.abs_diff(512) < 20,
-            "{avg:?}"
+            "the averages have not halved: {avg:?}"
         );
     }
 }

@@ -142,7 +142,7 @@ fn a_cpu_that_drops_its_priority_pulls() {
         .find(|r| matches!(r.event, Event::Switch { next: 3, .. }))
         .unwrap();
     assert_eq!(start.cpu, 1);
-    assert!(start.time < 11 * MS, "{}", start.time);
+    assert!(start.time < 11 * MS, "task 3 starts only at {} ns", start.time);
 }
 
 #[test]
@@ -162,7 +162,10 @@ fn fair_tasks_get_50_ms_of_each_second() {
     bed.pinned(0, hog());
     let (m, _) = bed.run(free(spec(1, 1, 1, 1)), 10 * SECOND);
     let share = used(&m, 1) / 10;
-    assert!(share.abs_diff(50 * MS) < 6 * MS, "{share}");
+    assert!(
+        share.abs_diff(50 * MS) < 6 * MS,
+        "the fair task gets {share} ns per second"
+    );
     assert_eq!(used(&m, 0) + used(&m, 1), 10 * SECOND);
 }
 
@@ -242,7 +245,7 @@ fn fair_tasks_avoid_a_cpu_that_realtime_tasks_use() {
     let (m, _) = bed.run(spec(1, 1, 2, 1), SECOND);
     assert!(m.rqs[0].rt.util_avg(m.now) > 600);
     assert_eq!(m.tasks[1].cpu, 1);
-    assert!(used(&m, 1) > 900 * MS, "{}", used(&m, 1));
+    assert!(used(&m, 1) > 900 * MS, "the fair task uses only {} ns", used(&m, 1));
 }
 
 #[test]

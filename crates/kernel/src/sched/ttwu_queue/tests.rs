@@ -36,7 +36,10 @@ fn queued_by(spec: MachineSpec, to: u32, busy: bool) -> Vec<u32> {
         _ => None,
     };
     let mut cpus: Vec<u32> = records.iter().filter_map(queued).collect();
-    assert!(cpus.len() >= 8, "{cpus:?}");
+    assert!(
+        cpus.len() >= 8,
+        "too few wake-ups; these CPUs queued the task: {cpus:?}"
+    );
     cpus.dedup();
     cpus
 }

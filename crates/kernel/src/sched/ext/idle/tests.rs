@@ -94,7 +94,7 @@ fn check(case: Case) {
     let text = chosen.map_or("-".to_string(), |cpu| cpu.to_string());
     assert_eq!(
         text, case.chosen,
-        "shape {:?}, idle {}, prev {}",
+        "wrong CPU on a machine of shape {:?} with the idle CPUs \"{}\" and the previous CPU {}",
         case.shape, case.idle, case.prev
     );
     if let Some(cpu) = chosen {

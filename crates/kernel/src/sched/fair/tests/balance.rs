@@ -42,7 +42,7 @@ fn hogs_spread_evenly() {
         let (m, records) = bed.run(spec(shape.0, shape.1, shape.2, shape.3), 2 * SECOND);
         let mut nr = queued(&m);
         nr.sort_unstable();
-        assert_eq!(nr, [3, 4], "{shape:?} {:?}", moves(&records));
+        assert_eq!(nr, [3, 4], "shape {shape:?}, migrations {:?}", moves(&records));
     }
 }
 
@@ -377,7 +377,7 @@ fn load_is_even_after_cpus_leave_and_return() {
     let left: Vec<usize> = [0, 1, 2, 4].map(|cpu| queued(&m)[cpu]).to_vec();
     assert!(
         left.iter().sum::<usize>() == 6 && left.iter().all(|&n| n == 1 || n == 2),
-        "{left:?}"
+        "the online CPUs have {left:?} tasks"
     );
     m.advance(4 * SECOND, &mut records);
     assert!(queued(&m).iter().all(|&n| n <= 1), "{:?}", queued(&m));

@@ -23,7 +23,7 @@ fn cpu_time_follows_the_weights() {
         let expected = 20 * SECOND * weight(nice) / total;
         assert!(
             used(&m, n as u32).abs_diff(expected) * 50 <= expected,
-            "nice {nice}: {} of {expected}",
+            "the task with nice {nice} uses {} ns instead of {expected} ns",
             used(&m, n as u32)
         );
     }
@@ -39,7 +39,11 @@ fn a_waking_task_waits_for_two_slices_at_most() {
     let (_, records) = bed.run(free(spec(1, 1, 1, 1)), 5 * SECOND);
     let waits = latencies(&records, 5);
     assert!(waits.len() > 400);
-    assert!(waits.iter().all(|&ns| ns <= 2 * SLICE), "{:?}", waits.iter().max());
+    assert!(
+        waits.iter().all(|&ns| ns <= 2 * SLICE),
+        "the longest wake-up latency is {:?} ns",
+        waits.iter().max()
+    );
 }
 
 #[test]
@@ -54,7 +58,11 @@ fn a_slice_ends_on_time() {
         let (_, records) = bed.run(free(spec(1, 1, cpus, 1)), SECOND);
         let lengths = stretches(&records, 1);
         let exact = lengths.iter().filter(|&&ns| ns.abs_diff(slice) <= US).count();
-        assert!(exact * 10 >= lengths.len() * 9, "{cpus} CPUs: {:?}", &lengths[..10]);
+        assert!(
+            exact * 10 >= lengths.len() * 9,
+            "on {cpus} CPUs, too few slices are {slice} ns long; the first ones are {:?}",
+            &lengths[..10]
+        );
     }
 }
 
@@ -66,7 +74,10 @@ fn short_sleeps_give_no_advantage() {
     bed.pinned(0, sleeper(600 * US, 10 * US));
     let (m, _) = bed.run(free(spec(1, 1, 1, 1)), 5 * SECOND);
     let share = used(&m, 1) * 100 / (5 * SECOND);
-    assert!((45..=52).contains(&share), "{share} %");
+    assert!(
+        (45..=52).contains(&share),
+        "the task with short sleeps gets {share} % of the CPU"
+    );
 }
 
 #[test]
@@ -132,7 +143,10 @@ fn idle_policy_never_delays_normal_tasks() {
     bed.pinned(0, sleeper(500 * US, 3 * MS));
     let (_, records) = bed.run(free(spec(1, 1, 1, 1)), SECOND);
     let waits = latencies(&records, 3);
-    assert!(waits.len() > 200 && waits.iter().all(|&ns| ns == 0), "{waits:?}");
+    assert!(
+        waits.len() > 200 && waits.iter().all(|&ns| ns == 0),
+        "the wake-up latencies must be 0: {waits:?}"
+    );
 }
 
 #[test]
@@ -167,7 +181,12 @@ fn yield_gives_up_the_slice() {
     );
     bed.pinned(0, hog());
     let (m, _) = bed.run(free(spec(1, 1, 1, 1)), SECOND);
-    assert!(used(&m, 0) * 5 < used(&m, 1), "{} against {}", used(&m, 0), used(&m, 1));
+    assert!(
+        used(&m, 0) * 5 < used(&m, 1),
+        "the task that yields uses {} ns, the other task {} ns",
+        used(&m, 0),
+        used(&m, 1)
+    );
 }
 
 #[test]
@@ -193,7 +212,7 @@ fn a_new_weight_applies_immediately() {
     let expected = 500 * MS + 10 * SECOND * 335 / 1359;
     assert!(
         used(&m, 0).abs_diff(expected) * 50 <= expected,
-        "{} of {expected}",
+        "the task uses {} ns instead of {expected} ns",
         used(&m, 0)
     );
 }
@@ -267,5 +286,9 @@ fn dead_tasks_leave_no_load() {
     }
     bed.pinned(0, vec![Op::Run(Dist::Fixed(MS)), Op::Sleep(Dist::Fixed(100 * SECOND))]);
     let (mut m, _) = bed.run(free(spec(1, 1, 1, 1)), 102 * MS);
-    assert!(m.cpu_load(cpu_id(0)) < 1024, "{}", m.cpu_load(cpu_id(0)));
+    assert!(
+        m.cpu_load(cpu_id(0)) < 1024,
+        "the load of the CPU is still {}",
+        m.cpu_load(cpu_id(0))
+    );
 }

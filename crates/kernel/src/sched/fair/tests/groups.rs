@@ -140,12 +140,16 @@ fn a_group_with_cpu_idle_gets_the_remaining_time() {
     let waits = latencies(&records, 4);
     assert!(
         waits.len() > 2000 && waits[10..].iter().all(|&ns| ns < 10 * US),
-        "{waits:?}"
+        "the wake-up latencies are too long or too few: {waits:?}"
     );
     is_near(used_in(&m, b), 2500 * MS, 2);
     let before = used_in(&m, b);
     m.run(10 * SECOND, &mut records);
-    assert!(used_in(&m, b) - before < 2400 * MS, "{}", used_in(&m, b) - before);
+    assert!(
+        used_in(&m, b) - before < 2400 * MS,
+        "group b uses {} ns after cpu.idle was cleared in group a",
+        used_in(&m, b) - before
+    );
 }
 
 #[test]
@@ -157,10 +161,14 @@ fn a_woken_task_preempts_a_group_that_ran_more() {
     bed.task(0, sleeper(200 * US, 5 * MS)).cgroup = b;
     let (_, records) = bed.run(cpus(1), 5 * SECOND);
     let waits = latencies(&records, 11);
-    assert!(waits.len() > 900, "{}", waits.len());
+    assert!(waits.len() > 900, "only {} wake-ups", waits.len());
     // The wait is at most one slice of 0.7 ms. If eleven tasks competed on one queue, the wait
     // would be several slices.
-    assert!(waits.iter().all(|&ns| ns <= 750 * US), "{:?}", waits.iter().max());
+    assert!(
+        waits.iter().all(|&ns| ns <= 750 * US),
+        "the longest wake-up latency is {:?} ns",
+        waits.iter().max()
+    );
 }
 
 #[test]
@@ -198,7 +206,7 @@ fn tasks_of_groups_spread_over_the_cpus() {
     // The load of tasks that have moved away is subtracted, so the group's load is that of its
     // eight tasks.
     let load = m.task_groups.groups[a as usize].load_avg;
-    assert!((3500..6500).contains(&load), "{load}");
+    assert!((3500..6500).contains(&load), "the load of the group is {load}");
 }
 
 #[test]
@@ -356,7 +364,12 @@ fn random(seed: u64) {
             "seed {seed}: {} is still throttled although no cgroup has a limit",
             t.comm
         );
-        assert_eq!(t.on_rq, t.state == State::Running, "seed {seed}: {}", t.comm);
+        assert_eq!(
+            t.on_rq,
+            t.state == State::Running,
+            "seed {seed}: {} must be queued exactly while it is runnable",
+            t.comm
+        );
     }
     let ran = m.tasks.iter().map(|t| t.sum_exec_runtime).collect::<Vec<_>>();
     m.run(6 * SECOND, &mut Vec::new());

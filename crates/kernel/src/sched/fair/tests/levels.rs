@@ -54,8 +54,11 @@ fn load_migrates_with_a_task_at_all_levels() {
     }
     for (cpu, utils) in [(0, 0..700), (1, 250..1024)] {
         let (entity, root) = (m.se(group[cpu]).avg.util_avg, m.cfs(cpu as u32).avg.util_avg);
-        assert!(utils.contains(&entity), "group on CPU {cpu}: {entity}");
-        assert!(utils.contains(&root), "CPU {cpu}: {root}");
+        assert!(
+            utils.contains(&entity),
+            "the utilization of the group on CPU {cpu} is {entity}"
+        );
+        assert!(utils.contains(&root), "the utilization of CPU {cpu} is {root}");
     }
     assert!(
         m.se(group[0]).avg.util_avg < 50,
@@ -109,7 +112,7 @@ fn a_group_with_negative_lag_competes_until_it_is_eligible() {
             delayed += 1;
         }
     }
-    assert!(delayed > 3, "{delayed}");
+    assert!(delayed > 3, "the group was delayed at only {delayed} times");
     assert!(!m.se(id).on_rq || m.se(id).delayed || m.cfs(id).nr_queued > 0);
 }
 

@@ -81,10 +81,14 @@ fn one(seed: u64) {
     for (n, t) in m.tasks.iter().enumerate() {
         assert!(
             t.sum_exec_runtime > 0,
-            "seed {seed}: task {n} never ran: {:?}",
+            "seed {seed}: task {n} with the policy {:?} never ran",
             t.policy
         );
-        assert_eq!(t.on_rq, t.state == State::Running, "seed {seed}: task {n}");
+        assert_eq!(
+            t.on_rq,
+            t.state == State::Running,
+            "seed {seed}: task {n} must be queued exactly while it is runnable"
+        );
     }
     // Every runnable task, except those with SCHED_IDLE, must have run within the last 1.5 s.
     let since = |pid: u32| {
@@ -102,11 +106,11 @@ fn one(seed: u64) {
     }
     for rq in &m.rqs {
         let on: Vec<_> = m.tasks.iter().filter(|t| t.on_rq && t.cpu == rq.cpu).collect();
-        assert_eq!(rq.nr_running as usize, on.len(), "seed {seed}");
+        assert_eq!(rq.nr_running as usize, on.len(), "seed {seed}: wrong nr_running");
         assert_eq!(
             rq.fair.cfs.h_nr_runnable as usize,
             on.iter().filter(|t| t.fair.on_rq).count(),
-            "seed {seed}"
+            "seed {seed}: wrong h_nr_runnable"
         );
         let weight: u64 = m
             .tasks
@@ -114,13 +118,13 @@ fn one(seed: u64) {
             .filter(|t| t.fair.on_rq && t.cpu == rq.cpu)
             .map(|t| u64::from(t.fair.load))
             .sum();
-        assert_eq!(rq.fair.cfs.load, weight, "seed {seed}");
+        assert_eq!(rq.fair.cfs.load, weight, "seed {seed}: wrong load of the root queue");
         assert!(
             rq.curr != IDLE || rq.nr_running == 0,
             "seed {seed}: CPU {} is idle although it has runnable tasks",
             rq.cpu
         );
-        assert_eq!(rq.time.total(), m.now, "seed {seed}");
+        assert_eq!(rq.time.total(), m.now, "seed {seed}: not all time is accounted");
     }
 }
 

@@ -155,7 +155,7 @@ fn a_cpus_utilization_includes_the_estimate_of_its_queued_tasks() {
     m.cpu_load(cpu);
     assert!(
         estimate > 600 && m.cpu_util(cpu) < 200,
-        "{estimate} {}",
+        "the estimate is {estimate}, the utilization of the CPU is {}",
         m.cpu_util(cpu)
     );
     // The task has just been woken. Its utilization average decayed while it slept, but its
@@ -240,6 +240,6 @@ fn a_busy_cache_is_scanned_less() {
             bed.pinned(cpu, hog());
         }
         let (mut m, _) = bed.run(free(spec(1, 1, 8, 1)), SECOND);
-        assert_eq!(m.domains.llc(cpu_id(0)).nr_idle_scan, scanned, "{hogs} hogs");
+        assert_eq!(m.domains.llc(cpu_id(0)).nr_idle_scan, scanned, "with {hogs} hogs");
     }
 }

@@ -2,8 +2,8 @@
 //! State of the cgroups in the simulated kernel: the settings of the cpu and cpuset controllers.
 //!
 //! A workload can contain disturbances that create, remove and change cgroups while the machine
-//! runs (see `cgroup_change`). A real user would do this with writes to cgroupfs. The work is not
-//! charged to any simulated CPU.
+//! runs (see `cgroup_change`). They represent a user's writes to cgroupfs. No simulated CPU is
+//! charged for them.
 //!
 //! - Weights and limits are passed to the callbacks of the policy (BPF scheduler). The fair class
 //!   uses them to divide CPU time.

@@ -209,7 +209,8 @@ impl Machine {
         tracepoint::cpuset_written(self);
     }
 
-    /// Returns the CPUs in cpuset.cpus. For the root, these are all CPUs.
+    /// Returns the CPUs in a cgroup's cpuset.cpus, or `None` if it is empty. For the root, returns
+    /// all CPUs.
     pub(crate) fn cpuset_cpus(&self, cgroup: u32) -> Option<CpuSet> {
         match &self.cgroups.get(cgroup).cpus {
             Some(cpus) => Some(cpus.clone()),
@@ -251,10 +252,11 @@ impl Machine {
         }
     }
 
-    /// Records the CPUs that a task requests with sched_setaffinity(). Returns those that its
-    /// cpuset allows.
+    /// Records the CPUs that a task requests with sched_setaffinity(). Returns those of them that
+    /// the cpuset of `cgroup` allows.
     ///
-    /// Returns `None` if the cpuset allows none of them; the system call then fails with EINVAL.
+    /// If the cpuset allows none of the CPUs, records nothing and returns `None`. The system call
+    /// then fails with EINVAL.
     pub(crate) fn request_cpus(&mut self, task: TaskId, cgroup: u32, cpus: CpuSet) -> Option<CpuSet> {
         if !self.cgroups.cpusets {
             return Some(cpus);

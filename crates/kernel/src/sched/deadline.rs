@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The deadline servers `fair_server` and `ext_server` (kernel/sched/deadline.c). They run before all
-//! real-time tasks. They prevent real-time tasks from starving the fair and the ext class, and fair
-//! tasks from starving the ext class.
+//! The deadline servers `fair_server` and `ext_server` (kernel/sched/deadline.c). A server runs
+//! tasks of its class before all real-time tasks. The servers prevent real-time tasks from starving
+//! the fair and the ext class, and fair tasks from starving the ext class.
 //!
 //! A server starts with the first task of its class on a CPU. Its timer is set to the time of zero
 //! laxity, which is the last time at which 50 ms of runtime still fit before the deadline: 950 ms

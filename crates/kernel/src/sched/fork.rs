@@ -221,8 +221,8 @@ impl Machine {
         self.unlock(LockId::Rq(cpu));
     }
 
-    /// Performs exec() for the running task. The task may move to a better CPU (sched_exec). Its
-    /// new name is `comm`.
+    /// Performs exec() for the running task: gives the task the name `comm`, and may move it to a
+    /// better CPU (sched_exec).
     pub(crate) fn exec(&mut self, task: TaskId, mut comm: String) {
         truncate_comm(&mut comm);
         let cpu = self.tasks[task].cpu;

@@ -17,8 +17,8 @@ use crate::watch::observe::Transition;
 use trace::TaskState;
 
 impl Machine {
-    /// Requests that `cpu` calls schedule(). If `cpu` is the current CPU, schedule() runs at the end
-    /// of the current event handler. Otherwise an IPI is sent to `cpu`.
+    /// Requests that `cpu` calls schedule(). If `cpu` is the current CPU, schedule() runs at the
+    /// end of the current event handler. Otherwise an IPI is sent to `cpu`.
     pub(crate) fn resched_curr(&mut self, cpu: CpuId) {
         let rq = &mut self.rqs[cpu];
         if rq.resched_pending() {

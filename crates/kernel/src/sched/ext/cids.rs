@@ -9,9 +9,9 @@ use crate::simulation::table::Table;
 use bpf::errno::EINVAL;
 use machine::Topology;
 
-/// Position of a cid in the topology (struct scx_cid_topo). For the core, the LLC and the node of
-/// the cid, in this order, the array has two values: the first cid of that unit and the index of
-/// that unit. Unknown values are -1.
+/// Position of a cid in the topology (struct scx_cid_topo). The array has two values for each of
+/// the units core, LLC and node, in this order: the first cid of the unit, and the index of the
+/// unit. Unknown values are -1.
 pub(crate) type TopoPosition = [i32; 6];
 
 /// The mapping between CPU numbers and cids.
@@ -30,8 +30,8 @@ pub(crate) struct Cids {
 
 impl Cids {
     /// Creates the default mapping (scx_cid_init). Online CPUs are ordered by node, then by LLC,
-    /// then by core; each unit is ordered by its first CPU. Offline CPUs get the last cids and have
-    /// no position in the topology.
+    /// then by core. Units of the same kind are ordered by their first CPUs. Offline CPUs get the
+    /// last cids and have no position in the topology.
     pub fn new(topology: &Topology, online: &CpuSet) -> Cids {
         let nr_cpus = topology.nr_cpus();
         let mut cids = Cids {

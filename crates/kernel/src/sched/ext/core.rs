@@ -259,7 +259,8 @@ impl Core {
     }
 }
 
-/// Which task ops.select_cpu() or ops.enqueue() may dispatch directly (direct_dispatch_task).
+/// The task that ops.select_cpu() or ops.enqueue() may dispatch directly, which means that the
+/// callback itself inserts the task into a DSQ (direct_dispatch_task).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DirectDispatch {
     /// Neither callback is running. Insertions into DSQs go to the dispatch buffer.

@@ -257,8 +257,8 @@ pub(super) fn can_run_on_remote_rq(m: &mut Machine, task: TaskId, cpu: CpuId, en
     online
 }
 
-/// Moves one task from a DSQ to the local DSQ of `cpu`: the first task that may run on `cpu`. The
-/// runqueue of `cpu` is locked.
+/// Moves one task from a DSQ to the local DSQ of `cpu`: the first task that may run on `cpu`.
+/// Returns whether a task was moved. The runqueue of `cpu` is locked.
 #[inline(always)]
 pub(super) fn consume_dispatch_q(m: &mut Machine, cpu: CpuId, dsq: DsqRef, enq_flags: u64) -> bool {
     match m.ext.dsqs.first(dsq) {

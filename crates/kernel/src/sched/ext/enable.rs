@@ -34,12 +34,12 @@ use bpf::errno::{E2BIG, EBUSY, EFAULT, EINVAL};
 use bpf::map::kind;
 use bpf::memory::Use;
 
-/// Number of ticks from the start of bypass mode to the end of the policy. They stand for two RCU
-/// grace periods of about two ticks each.
+/// Number of ticks from the start of bypass mode to the end of the policy. It corresponds to two
+/// RCU grace periods of about two ticks each.
 const GRACE_TICKS: u64 = 4;
 
-/// Puts a policy into the machine. Its programs can run afterwards, and it can be
-/// [enabled](enable).
+/// Installs a policy in the simulated kernel. Afterwards its programs can run, and the policy can
+/// be [enabled](enable).
 ///
 /// # Errors
 /// The exit record if the kernel would reject the policy. The policy is then not installed.
@@ -278,7 +278,7 @@ fn validate(m: &mut Machine) -> Result<(), i32> {
     Err(-EINVAL)
 }
 
-/// Performs the next step towards the end of the policy if its time has come.
+/// Performs the next step of ending the policy, if it is due.
 pub(super) fn advance_ending(m: &mut Machine) {
     match m.ext.ending {
         Ending::Bypass { at } if m.now >= at => {

@@ -71,7 +71,8 @@ pub(crate) fn update_topology(m: &mut Machine) {
     m.idle.topo_numa = !m.idle.per_node && numa > 0 && numa < nr_online && mismatch;
 }
 
-/// Returns the CPUs of the domain sd_llc. A CPU that is alone in its LLC has no such domain.
+/// Returns the CPUs of the scheduling domain sd_llc of `cpu`, which are those of its LLC. A CPU
+/// that is alone in its LLC has no such domain.
 fn llc_span(m: &Machine, cpu: CpuId) -> Option<Mask> {
     let llc = m.idle.llcs[m.spec.topology.cpus[cpu.index()].llc as usize];
     (llc.weight() > 1).then_some(llc)
@@ -81,8 +82,8 @@ fn llc_weight(m: &Machine, cpu: CpuId) -> u32 {
     llc_span(m, cpu).map_or(0, Mask::weight)
 }
 
-/// Returns the first group of the domain sd_numa, which is the CPU's node. Machines with a single
-/// node have no such domain.
+/// Returns the first group of the scheduling domain sd_numa of `cpu`, which is the node of `cpu`.
+/// Machines with a single node have no such domain.
 fn numa_span(m: &Machine, cpu: CpuId) -> Option<Mask> {
     let populated = m.idle.nodes.iter().filter(|node| !node.is_empty()).count();
     (populated > 1).then(|| m.idle.nodes[m.spec.topology.cpus[cpu.index()].node as usize])
@@ -92,19 +93,19 @@ fn numa_weight(m: &Machine, cpu: CpuId) -> u32 {
     numa_span(m, cpu).map_or(0, Mask::weight)
 }
 
-/// Returns the node whose idle masks apply to a CPU. The result is `None` if the global masks apply
+/// Returns the node whose idle masks contain a CPU, or `None` if the global masks are in use
 /// (scx_cpu_node_if_enabled).
 fn node_of(m: &Machine, cpu: CpuId) -> Option<u32> {
     m.idle.per_node.then(|| m.spec.topology.cpus[cpu.index()].node)
 }
 
-/// Charges the current CPU with reading the first cache line of a mask.
+/// Charges the current CPU for reading the first cache line of a mask.
 #[inline]
 fn read(m: &mut Machine, mask: Mask) {
     m.read_line(mask.addr());
 }
 
-/// Charges the current CPU with a write to the cache line of `mask` that contains the bit of `cpu`.
+/// Charges the current CPU for writing the cache line of `mask` that contains the bit of `cpu`.
 #[inline]
 fn write(m: &mut Machine, mask: Mask, cpu: CpuId) {
     m.write_line(mask.addr() + u64::from(cpu.nr() / 64) * 8);

@@ -6,8 +6,9 @@
 //! kfuncs (in `policy::kfuncs`) translate the addresses.
 //!
 //! Insertions are not performed immediately. In ops.select_cpu() and ops.enqueue(), an insertion is
-//! stored in the task. In ops.dispatch(), it is stored in the dispatch buffer. It is performed
-//! after the callback has returned.
+//! stored in the task and performed after the callback has returned. In ops.dispatch(), it is
+//! stored in the dispatch buffer. The buffered insertions are performed after the callback has
+//! returned, or earlier if the callback moves a task to the local DSQ (scx_bpf_dsq_move_to_local).
 
 use super::core::{DirectDispatch, Pending};
 use super::dsq::{DsqRef, NO_DSQ};

@@ -3,9 +3,9 @@
 //! (SCX_KICK_WAIT).
 //!
 //! A kick is sent at the end of the kernel code that requested it (irq_work). With SCX_KICK_WAIT,
-//! the sender spins in the kernel until all CPUs that it kicked this way have rescheduled. A CPU
-//! that starts to spin also counts as having rescheduled, so that CPUs that wait for each other do
-//! not deadlock.
+//! the sender spins in the kernel until all CPUs that it kicked with this flag have rescheduled. A
+//! CPU that starts to spin also counts as having rescheduled. Therefore CPUs that wait for each
+//! other do not deadlock.
 
 use super::{deferred, exit};
 use crate::machine::Machine;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The policy (BPF scheduler) that is in the machine, from the moment its programs can run until it
-//! is removed.
+//! The policy (BPF scheduler) that is installed in the simulated kernel, from the time when its
+//! programs can run until it is removed.
 
 use crate::machine::Machine;
 use crate::policy::callbacks::Op;
@@ -36,8 +36,8 @@ pub(crate) struct Active {
 }
 
 impl Core {
-    /// Puts a policy into the machine. Its programs of type syscall can run immediately. Its
-    /// callbacks can run after it has been enabled.
+    /// Installs a policy. Its programs of type syscall can run immediately. Its callbacks can run
+    /// after the policy has been enabled.
     pub(crate) fn install(&mut self, vm: Vm<Machine>, ops: OpsTable, hooks: Tracing) {
         self.settled_insns = vm.executed();
         self.settled_cost = vm.cost();
@@ -67,7 +67,8 @@ impl Core {
         self.dsqs.destroy_all();
     }
 
-    /// Returns whether there is a policy in the machine: being enabled, loaded or being disabled.
+    /// Returns whether a policy is installed. The policy may be enabled, or be about to be enabled
+    /// or disabled.
     #[inline]
     pub fn has_policy(&self) -> bool {
         self.policy.is_some()
@@ -140,8 +141,8 @@ impl Core {
         self.policy.as_ref().map(|policy| &policy.vm).or(self.last_vm.as_ref())
     }
 
-    /// Returns the loaded policy without checking that there is one. For code that runs only while
-    /// the policy's callbacks run.
+    /// Returns the loaded policy without checking that a policy is loaded. Callers must know that
+    /// one is, for example because its callback is running.
     #[inline(always)]
     pub(super) fn loaded(&self) -> &LoadedPolicy {
         debug_assert!(self.policy.is_some(), "no policy is loaded");

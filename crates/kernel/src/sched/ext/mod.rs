@@ -66,8 +66,8 @@ use crate::simulation::id::{CpuId, TaskId};
 use layout::enums::*;
 use workload::Policy as TaskPolicy;
 
-/// Returns the class that a task belongs to. It depends on the task's scheduling policy and on
-/// whether a BPF policy is loaded (task_should_scx).
+/// Returns the class that a task belongs to (task_should_scx). The class depends on the task's
+/// scheduling policy (SCHED_*) and on whether a BPF scheduler is enabled.
 pub(crate) fn class_for(m: &Machine, task: &Task) -> Class {
     match task.policy {
         TaskPolicy::Deadline | TaskPolicy::Fifo { .. } | TaskPolicy::RoundRobin { .. } => Class::Rt,
@@ -84,7 +84,7 @@ pub(crate) fn check_setscheduler(m: &Machine, task: TaskId, policy: TaskPolicy) 
     !(m.ext.enabled && wants && m.tasks[task].policy != policy && m.scx_entity(task).disallow)
 }
 
-/// Updates the idle masks and calls ops.update_idle() when a CPU enters or leaves idle.
+/// Updates the idle masks and calls ops.update_idle() when a CPU becomes idle or busy.
 pub(crate) fn update_idle(m: &mut Machine, cpu: CpuId, idle: bool) {
     if !m.ext.enabled {
         return;
@@ -96,7 +96,7 @@ pub(crate) fn update_idle(m: &mut Machine, cpu: CpuId, idle: bool) {
     }
 }
 
-/// Marks an idle CPU in the idle masks again, after it looked for a task and found none.
+/// Marks a CPU as idle in the idle masks again, if it was idle, looked for a task and found none.
 pub(crate) fn stay_idle(m: &mut Machine, cpu: CpuId) {
     if m.ext.enabled && m.rqs[cpu].idle() {
         idle::update(m, cpu, true);
@@ -137,8 +137,8 @@ pub(crate) fn watchdog(m: &mut Machine) {
     watchdog::run(m);
 }
 
-/// Handles the IPI that makes a CPU perform deferred work. If a policy is ending and the next step
-/// of this is due, also performs the step.
+/// Handles an `ExtDeferred` event: performs the deferred work of `cpu`, and the next step of ending
+/// a policy if this step is due.
 pub(crate) fn deferred(m: &mut Machine, cpu: CpuId) {
     m.enter_irq(cpu, u64::from(m.spec.costs.ipi_receive_ns));
     deferred::arrived(m, cpu);

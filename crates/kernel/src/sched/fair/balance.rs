@@ -12,7 +12,7 @@ use crate::simulation::id::CpuId;
 
 /// Limit of the balancing interval while no task can be moved because of the tasks' affinities, ms.
 const MAX_PINNED_INTERVAL_MS: u64 = 512;
-/// Number of tasks that one balancing run examines (sysctl_sched_nr_migrate).
+/// Maximum number of tasks that a balancing run examines on a CPU (sysctl_sched_nr_migrate).
 const NR_MIGRATE: u32 = 32;
 
 /// State of the CPU that wants to pull tasks (cpu_idle_type).
@@ -366,8 +366,8 @@ fn is_busier(m: &Machine, env: &Env, all: &SpanStats, index: usize, stats: &Stat
         if stats.kind == GroupType::MisfitTask && !helps {
             return false;
         }
-        // A group of faster CPUs that is not overloaded keeps its tasks, because they would run
-        // slower on this CPU.
+        // A group of faster CPUs keeps its tasks if they do not compete for CPUs, because they
+        // would run slower on this CPU.
         if stats.kind <= GroupType::FullyBusy && capacity_greater(stats.min_capacity, capacity) {
             return false;
         }
@@ -392,9 +392,9 @@ fn is_busier(m: &Machine, env: &Env, all: &SpanStats, index: usize, stats: &Stat
     }
 }
 
-/// Returns how many running tasks the busiest group has in excess of the local group. Groups with
-/// different numbers of cores are compared by tasks per core. The result is 0 if this CPU is not
-/// idle.
+/// Returns how many more running tasks the busiest group has than the local group. Groups with
+/// different numbers of cores are compared by tasks per core. The result is 0 if the CPU that pulls
+/// tasks is busy.
 fn sibling_imbalance(env: &Env, busiest: (&Group, &Stats), local: (&Group, &Stats)) -> i64 {
     if !env.idle() || busiest.1.nr_running == 0 {
         return 0;

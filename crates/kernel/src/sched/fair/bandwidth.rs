@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! CFS bandwidth control (cpu.max). A group and its descendants may use `quota` ns of CPU time in
-//! each period, summed over all CPUs.
-//!
-//! How it works:
+//! each period, summed over all CPUs. The limit is implemented as follows:
 //! - Each group has a pool of runtime, which the period timer refills.
 //! - While tasks of the group run on a CPU, the CPU's queue of the group takes slices of 5 ms from
 //!   the pool.

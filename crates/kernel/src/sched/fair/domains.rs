@@ -64,8 +64,8 @@ pub(super) struct Span {
     /// Whether fork, exec and affine wake-ups may choose CPUs in this domain (SD_BALANCE_FORK,
     /// SD_BALANCE_EXEC, SD_WAKE_AFFINE).
     pub near: bool,
-    /// Percentage by which loads are compared: two groups are imbalanced if one has more than this
-    /// percentage of the other's load.
+    /// Threshold for imbalances, in percent: two groups are imbalanced if the load of one is more
+    /// than this percentage of the load of the other.
     pub imbalance_pct: u64,
     /// Number of failed balancing runs that must be exceeded before cache-hot tasks may be moved.
     pub cache_nice_tries: u32,

@@ -6,8 +6,8 @@ use super::pelt::Avg;
 use super::tree::{Position, Timeline};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
-/// Load of a task with nice 0: its weight of 1024 << SCHED_FIXEDPOINT_SHIFT. The additional bits
-/// make the share of a group on a CPU more precise.
+/// Load of a task with nice 0: its weight, 1024, shifted left by SCHED_FIXEDPOINT_SHIFT. The
+/// additional bits make the share of a group on a CPU more precise.
 pub const NICE_0_LOAD: u32 = 1024 << LOAD_SHIFT;
 const LOAD_SHIFT: u32 = 10;
 

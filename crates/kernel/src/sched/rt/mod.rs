@@ -3,10 +3,10 @@
 //!
 //! Modelled:
 //! - on each CPU, one list of tasks for each of the 99 priorities
-//! - a list with a higher priority for SCHED_DEADLINE tasks, which run in order of arrival; their
-//!   programs limit the CPU time that they use
+//! - one more list, with a higher priority, for SCHED_DEADLINE tasks. These tasks run in order of
+//!   arrival, and only their programs limit their CPU time.
 //! - the round-robin slice of 100 ms
-//! - push: if a task has to wait, its CPU moves it to a CPU where it can run
+//! - push: if a task has to wait, its CPU moves the task to a CPU on which it can run
 //! - pull: if the highest priority on a CPU decreases, the CPU takes waiting tasks from other CPUs
 //! - the deadline servers, which prevent real-time tasks from starving the other classes
 //!

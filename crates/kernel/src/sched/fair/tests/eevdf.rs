@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of the EEVDF algorithm: shares of CPU time, latencies and slices.
+//! Tests of the EEVDF algorithm: shares of CPU time, latencies and slices. A "hog" is a task that
+//! never sleeps.
 
 use crate::sched::fair::entity::EntityId;
 use crate::sched::task::PRIO_TO_WEIGHT;
@@ -228,8 +229,8 @@ fn a_new_task_starts_with_half_a_slice() {
     assert_eq!(e.deadline - e.vruntime, SLICE as i64 / 2);
 }
 
-/// Returns a machine with four tasks that use all CPU time they get ("hogs"): three on CPU 0, one
-/// on CPU 1. A fifth task sleeps after it has run on CPU 0.
+/// Returns a machine with three hogs on CPU 0 and one on CPU 1. A fifth task, which is the first of
+/// the workload, has run on CPU 0 and sleeps.
 fn crowd() -> crate::machine::Machine {
     let mut bed = Bed::default();
     bed.task(

@@ -19,8 +19,7 @@ fn used_in(m: &Machine, cgroup: u32) -> u64 {
     tasks.map(|t| t.sum_exec_runtime).sum()
 }
 
-/// Adds `nr` hogs (tasks that never sleep) to a cgroup. Their first CPUs are 0, 1, 2 and so on, in
-/// turn.
+/// Adds `nr` hogs to a cgroup. They start on the CPUs 0 to `nr_cpus` - 1 in turn.
 fn hogs(bed: &mut Bed, cgroup: u32, nr: u32, nr_cpus: u32) {
     for n in 0..nr {
         bed.task(n % nr_cpus, hog()).cgroup = cgroup;
@@ -272,7 +271,8 @@ fn the_checker_detects_wrong_counters_of_groups() {
     m.verify();
 }
 
-/// Returns a random change of a cgroup, a task or a CPU, as a user could make it.
+/// Returns a random action of a user that changes a cgroup, a task's cgroup or the set of online
+/// CPUs.
 fn random_action(rng: &mut Rng, nr_groups: u32, nr_tasks: u32, nr_cpus: u32) -> Action {
     let cgroup = 1 + rng.below(u64::from(nr_groups)) as u32;
     match rng.below(8) {

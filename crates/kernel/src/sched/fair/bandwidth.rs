@@ -10,9 +10,9 @@
 //!   get this runtime 5 ms later.
 //!
 //! As in Linux since 6.18, the entity of a throttled queue stays on the queue of the parent group.
-//! Instead, each task of the throttled queue is dequeued when it is picked and is about to return
-//! to user space. The task then waits in the queue's `limbo` list until the queue has runtime
-//! again, and does not count in `nr_running`.
+//! Each task of the throttled queue is dequeued only when it is picked and is about to return to
+//! user space. The task then waits in the queue's `limbo` list until the queue has runtime again,
+//! and does not count in `nr_running`.
 //!
 //! Differences from Linux:
 //! - In Linux, a task that was picked runs in the kernel until it returns to user space, and is

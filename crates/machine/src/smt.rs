@@ -2,10 +2,10 @@
 //! Speeds of hardware threads that share a core: the key `smt_throughput`. Speeds of emulated CPUs
 //! that share threads of the host: the key `shared_speed`.
 //!
-//! Two threads of a core with `[1.0, 0.62]` each run at full speed while the other one is idle, and
-//! at 0.62 of it while both are busy. Together they then do 1.24 times the work of one. The speeds
-//! are whole multiples of 1/1024 in a [`MachineSpec`](crate::MachineSpec), because a simulation has
-//! no floating point.
+//! For example, `[1.0, 0.62]` belongs to a core with two threads. Each thread runs at full speed
+//! while the other one is idle, and at 0.62 of it while both are busy. Two busy threads then do
+//! 1.24 times the work of one. The speeds are whole multiples of 1/1024 in a
+//! [`MachineSpec`](crate::MachineSpec), because a simulation uses no floating-point numbers.
 
 use crate::topology::Topology;
 
@@ -57,7 +57,8 @@ pub(crate) fn in_1024ths(speed: f64) -> u32 {
         .clamp(1.0, f64::from(FULL_SPEED)) as u32
 }
 
-/// Formats a speed, relative to 1.00. All speeds that differ by 1/100 are distinct.
+/// Formats a speed as a decimal, in which 1.00 is full speed. A speed that a file specifies in
+/// hundredths is printed unchanged.
 pub(crate) fn decimal(speed: u32) -> String {
     let hundredths = (speed * 100 + FULL_SPEED / 2) / FULL_SPEED;
     format!("{}.{:02}", hundredths / 100, hundredths % 100)

@@ -7,8 +7,8 @@
 //! immediately: transition times and the rate limit of schedutil are not modelled.
 //!
 //! All CPUs run at full speed if there is no policy or if the policy sets no target, because the
-//! utilization of the fair class does not influence frequencies here. The frequency affects only
-//! the work of tasks, not the cost of the kernel and of the policy.
+//! utilization of the fair class does not influence frequencies in this model. The frequency
+//! affects only the work of tasks, not the cost of the kernel and of the policy.
 
 use crate::machine::Machine;
 use crate::simulation::id::CpuId;

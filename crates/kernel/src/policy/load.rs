@@ -122,7 +122,8 @@ pub fn attach(m: &mut Machine, image: &Image, policy: Policy, profile: &Profile)
     loaded
 }
 
-/// Performs the steps of the profile for a policy that is in the machine, and enables the policy.
+/// Performs the steps of the profile for a policy that has been installed in the machine, and
+/// enables the policy.
 fn run_profile_and_enable(m: &mut Machine, image: &Image, profile: &Profile, cid: bool) -> Result<(), LoadError> {
     user_space::before(m, image, profile, cid)?;
     register_competitors(m, image)?;
@@ -130,13 +131,13 @@ fn run_profile_and_enable(m: &mut Machine, image: &Image, profile: &Profile, cid
     Ok(user_space::after(m, image, profile)?)
 }
 
-/// Tag with which a policy marks a global array that stands for fields of task_struct and has one
-/// element for each task. The cache lines of such an array compete for space in the caches like
+/// Declaration tag with which a policy marks a global array that stands for fields of task_struct.
+/// The array has one element for each task. Its cache lines compete for space in the caches like
 /// those of task_structs.
 const TASK_STRUCT: &str = "task_struct";
 
-/// Registers the arrays that have this tag, so that their cache lines compete for space in the
-/// simulated caches.
+/// Registers the arrays with the tag TASK_STRUCT, so that their cache lines compete for space in
+/// the simulated caches.
 fn register_competitors(m: &Machine, image: &Image) -> Result<(), String> {
     let tagged = image.sections.iter().flat_map(|section| &section.tagged);
     for array in tagged.filter(|array| array.tag == TASK_STRUCT) {
@@ -225,7 +226,8 @@ fn build_policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -
 fn set_members(m: &Machine, image: &Image, profile: &Profile, cid: bool, ops: &mut OpsTable) -> Result<(), String> {
     let facts = Properties::new(&m.spec, &m.release).with_types(&image.btf);
     let mut names = profile.names(facts)?;
-    // Values of the object, which expressions in the profile can use.
+    // Values in the object's table of callbacks. Expressions in the profile can use them by these
+    // names.
     let own = [
         ("flags", ops.flags),
         ("timeout_ms", ops.timeout_ms.into()),
@@ -311,11 +313,11 @@ fn check_license(image: &Image) -> Result<(), String> {
 /// Rejects objects that libbpf would reject: if a symbol is missing that is not weak (-ESRCH), or
 /// if a member of struct_ops is set that the kernel does not have (-ENOTSUP).
 ///
-/// There are two exceptions, which are only warnings:
+/// Two cases cause only a warning:
 ///
 /// - Loaders that use SCX_OPS_OPEN clear some members that the kernel does not have. These members
-///   have already been removed.
-/// - The kfunc exists in Linux but is not modelled. A call of this kfunc ends the policy.
+///   have already been removed here.
+/// - A kfunc exists in Linux but is not modelled. A call of this kfunc ends the policy.
 fn refuse_absent(image: &Image, table: &StructOps, release: Release) -> Result<(), String> {
     let kfuncs = kfuncs::all();
     for symbol in image.missing.iter().filter(|symbol| symbol.function) {

@@ -138,8 +138,8 @@ fn run_programs(m: &mut Machine, image: &Image, profile: &Profile, after: bool) 
     Ok(())
 }
 
-/// Runs a program, stores values into the memory that it has returned, and runs the programs that
-/// the profile lists under `then`.
+/// Runs a program, stores values at addresses that the program has returned, and runs the programs
+/// that the profile lists under `then`.
 fn run_one(
     m: &mut Machine,
     image: &Image,
@@ -169,8 +169,8 @@ fn run_one(
     let known = results.clone();
     let facts = facts.with_results(&known);
     for setting in &run.memory {
-        // The address becomes the only index of a path without a name, so that it is evaluated like
-        // any other path.
+        // The address is evaluated like the index of any other path. Therefore it becomes the only
+        // index of a path without a name.
         let at = profile::Setting {
             path: format!("[{}]", setting.path),
             ..setting.clone()

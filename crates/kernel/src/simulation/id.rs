@@ -15,7 +15,8 @@ id! {
     TaskId
 }
 
-/// The idle task, which runs if a CPU has no other task to run. It is in no table.
+/// Identifies the idle task of any CPU, which runs if the CPU has no other task to run. The table
+/// of tasks does not contain it.
 pub const IDLE: TaskId = TaskId(u32::MAX);
 
 /// A deadline server of a CPU, named after the class that it reserves CPU time for.

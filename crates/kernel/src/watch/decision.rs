@@ -40,8 +40,9 @@ pub struct Decision {
     pub by: Option<(Op, usize)>,
 }
 
-/// Snapshots are taken from this number of decisions before the selected decision on. This is
-/// necessary because handlers can be nested and one handler can make several decisions.
+/// The machine takes snapshots as soon as the selected decision is at most this number of decisions
+/// away. It cannot wait longer, because the snapshot is taken at the start of the handler that
+/// makes the decision: handlers can be nested, and one handler can make several decisions.
 pub(super) const EARLY: u64 = 16;
 
 #[derive(Debug, Default)]

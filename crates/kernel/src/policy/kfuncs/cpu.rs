@@ -77,8 +77,8 @@ pub(super) fn table() -> Vec<Kfunc> {
     }
 }
 
-/// Returns the CPU with a number that a policy has passed. If the machine has no such CPU, reports
-/// a policy error and returns `None`.
+/// Returns the CPU with the number `cpu`, which a policy has passed. If the machine has no such
+/// CPU, reports a policy error and returns `None`.
 pub(super) fn valid(m: &mut Machine, cpu: i32) -> Option<CpuId> {
     exit::cpu_valid(m, cpu, "")
 }
@@ -96,8 +96,8 @@ fn or_errno(cpu: Option<CpuId>) -> i32 {
     cpu.map_or(-EBUSY, |cpu| cpu.nr() as i32)
 }
 
-/// Reports a policy error, because the policy selects a CPU for a task for which the callback was
-/// not called.
+/// Reports a policy error: the policy has called a kfunc that selects a CPU, but for another task
+/// than the one that the running callback handles.
 #[cold]
 fn cross_task(m: &mut Machine, p: TaskId) -> i32 {
     let t = &m.tasks[p];

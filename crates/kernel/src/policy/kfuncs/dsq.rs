@@ -102,8 +102,8 @@ fn scx_bpf_dsq_peek(m: &mut Machine, dsq_id: u64) -> u64 {
     addr(m, first)
 }
 
-/// Returns the task that is to be inserted. The result is IDLE for an idle task and `None` for
-/// NULL.
+/// Returns the task at the address `p`, which a policy wants to insert into a DSQ. The result is
+/// IDLE for an idle task and `None` for NULL.
 #[inline]
 fn inserted(m: &Machine, p: u64) -> Result<Option<TaskId>, Fault> {
     match m.task_index(p) {

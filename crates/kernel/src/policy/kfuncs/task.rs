@@ -81,8 +81,8 @@ fn scx_bpf_task_cpu(m: &mut Machine, p: u64) -> Result<i32, Fault> {
     any_task(m, p).map(|(_, cpu)| cpu.nr() as i32)
 }
 
-/// Returns the task with a tid. Here the tid of a task is equal to its pid: neither is ever reused,
-/// and both are assigned in the order of creation.
+/// Returns the task with a tid. In the simulator, the tid of a task is equal to its pid: neither is
+/// ever reused, and both are assigned in the order of creation.
 fn scx_bpf_tid_to_task(m: &mut Machine, tid: u64) -> u64 {
     if m.ext.ops().flags & SCX_OPS_TID_TO_TASK == 0 {
         exit::error(m, "scx_bpf_tid_to_task() called without SCX_OPS_TID_TO_TASK");
@@ -144,9 +144,9 @@ const ITER_ALL_THREADS: u32 = 1;
 const ITER_PROC_THREADS: u32 = 2;
 
 // The three words of the iterator are:
-// - its position (`Task::sort_key`), or START
+// - its position (`Task::sort_key`), or START before the first task
 // - the flags + 1, or 0 at the end
-// - the first task for PROC_THREADS
+// - the address of the first task; it is used only for PROC_THREADS
 //
 // The idle task of CPU 0, which is init_task, is visited first. All processes follow in the order
 // of their creation, each with its threads.

@@ -68,7 +68,7 @@ pub(crate) fn mirror_task(m: &mut Machine, task: TaskId) {
         None => assert_eq!(
             alloc(&mut layout.tasks, &m.region),
             addr,
-            "task slots are filled in order"
+            "the task_structs of new slots are allocated in the order of the slots"
         ),
     }
     m.tasks[task].addr = addr;
@@ -221,8 +221,8 @@ pub(crate) fn mirror_switch(m: &mut Machine, cpu: CpuId, prev: TaskId, next: Tas
         s.__state = 0;
         let info = &mut s.sched_info;
         if info.last_queued != 0 {
-            // The calculation wraps around, because the policy could have written the values and no
-            // value may cause a panic.
+            // The calculation wraps around. The policy may have written any value to these fields,
+            // and no value may cause a panic.
             info.run_delay = info.run_delay.wrapping_add(m.now.wrapping_sub(info.last_queued));
             info.last_queued = 0;
         }

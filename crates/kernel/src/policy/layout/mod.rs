@@ -51,8 +51,8 @@ mod scx;
 
 mod task;
 
-/// Maximum number of tasks at a time. It is more than any run needs. Only address space is reserved
-/// for them.
+/// Maximum number of tasks at a time. It is more than any run needs. It costs no memory, because
+/// only address space is reserved for the tasks.
 pub(crate) const MAX_TASKS: u64 = 1 << 22;
 
 /// Addresses of the kernel's objects, and the references that the policy holds to them.

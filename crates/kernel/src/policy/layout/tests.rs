@@ -55,7 +55,7 @@ fn addresses_map_to_tasks_and_back() {
     assert_eq!(m.task_from_addr(addr), Some(nth(0)));
     assert_eq!(m.tasks[0].addr, addr);
     for wrong in [0, addr + 8, m.layout.idle_addr(cpu_id(0)), m.layout.task_addr(nth(1))] {
-        assert_eq!(m.task_from_addr(wrong), None, "{wrong:#x}");
+        assert_eq!(m.task_from_addr(wrong), None, "{wrong:#x} is not the address of a task");
     }
     assert_eq!(m.layout.idle_from_addr(m.layout.idle_addr(cpu_id(1))), Some(cpu_id(1)));
     assert_eq!(m.curr_addr(cpu_id(1)), m.layout.idle_addr(cpu_id(1)));
@@ -134,7 +134,7 @@ fn a_referenced_task_keeps_its_slot() {
     );
     assert!(m.put_task(nth(0)));
     assert_eq!(m.free_tasks, [nth(0)]);
-    assert!(!m.put_task(nth(0)), "no reference is held");
+    assert!(!m.put_task(nth(0)), "a task without references cannot be released");
     assert_eq!(m.free_tasks, [nth(0)], "the slot is freed exactly once");
 }
 

@@ -33,15 +33,15 @@ use bpf::errno::{EBUSY, EFAULT, EINVAL};
 use bpf::map::kind;
 use bpf::memory::Use;
 
-/// Number of ticks from the start of bypass mode to the end of the policy. They stand for two RCU
-/// grace periods of about two ticks each.
+/// Number of ticks from the start of bypass mode to the end of the policy. It corresponds to two
+/// RCU grace periods of about two ticks each.
 const GRACE_TICKS: u64 = 4;
 
-/// Puts a policy into the machine. Its programs can run afterwards, and it can be
-/// [enabled](enable).
+/// Installs a policy in the simulated kernel. Afterwards its programs can run, and the policy can
+/// be [enabled](enable).
 ///
 /// # Errors
-/// The exit record if the kernel would reject the policy. The policy is not in the machine then.
+/// The exit record if the kernel would reject the policy. The policy is then not installed.
 pub(crate) fn install(m: &mut Machine, policy: Policy, hooks: Tracing) -> Result<(), Box<Exit>> {
     let Policy { vm, ops, cid } = policy;
     if m.ext.state != EnableState::Disabled {
@@ -80,10 +80,10 @@ pub fn unload(m: &mut Machine) {
     run_as_user(m, finish);
 }
 
-/// Performs a system call of the user on the first online CPU. No CPU is charged for it. Afterwards
-/// the CPU reschedules if necessary.
+/// Performs a system call of a user outside of the simulated workload, on the first online CPU. No
+/// CPU is charged for the call. Afterwards the CPU reschedules if necessary.
 pub(crate) fn run_as_user<T>(m: &mut Machine, call: impl FnOnce(&mut Machine) -> T) -> T {
-    run_as_user_on(m, m.online_cpus.first().expect("the last CPU stays"), call)
+    run_as_user_on(m, m.online_cpus.first().expect("one CPU always stays online"), call)
 }
 
 /// Performs a user's system call like [`run_as_user`], but on `cpu`.
@@ -101,11 +101,11 @@ pub(crate) fn run_as_user_on<T>(m: &mut Machine, cpu: CpuId, call: impl FnOnce(&
     result
 }
 
-/// Enables the installed policy. Calls ops.init_task() for all tasks and moves those tasks to the
-/// ext class that the policy schedules.
+/// Enables the installed policy. Calls ops.init_task() for all tasks, and moves the tasks that the
+/// policy schedules to the ext class.
 ///
 /// # Errors
-/// The exit record if the policy could not be enabled. The policy is not in the machine then.
+/// The exit record if the policy could not be enabled. The policy has then been removed.
 pub(crate) fn enable(m: &mut Machine, cid: bool) -> Result<(), Box<Exit>> {
     run_as_user(m, |m| enable_policy(m, cid))
 }
@@ -120,7 +120,7 @@ fn enable_policy(m: &mut Machine, cid: bool) -> Result<(), Box<Exit>> {
     // in a callback.
     if m.ext.exit.is_some() {
         finish(m);
-        return Err(Box::new(m.ext.exit.clone().expect("it was just seen")));
+        return Err(Box::new(m.ext.exit.clone().expect("the exit record exists")));
     }
     m.ext.enable_seq += 1;
     let cpu = m.this_cpu;
@@ -237,7 +237,7 @@ fn validate(m: &mut Machine) -> Result<(), i32> {
     Err(-EINVAL)
 }
 
-/// Performs the next step towards the end of the policy if its time has come.
+/// Performs the next step of ending the policy, if it is due.
 pub(super) fn advance_ending(m: &mut Machine) {
     match m.ext.ending {
         Ending::Bypass { at } if m.now >= at => {
@@ -271,7 +271,7 @@ fn begin_bypass(m: &mut Machine) {
     m.finish_wakeups();
     let memory = m.region.memory();
     memory.set_limit(memory.limit() + EXIT_RESERVE);
-    let mut exit = m.ext.exit.take().expect("an ending policy has a reason");
+    let mut exit = m.ext.exit.take().expect("an ending policy has an exit record");
     if exit.kind.is_error() {
         exit.dump = dump::state(m, &exit);
     }
@@ -314,8 +314,8 @@ fn disable(m: &mut Machine) {
     m.trace(cpu, trace::Event::Policy { loaded: false });
 }
 
-/// Completes the end of a policy that is already ending, because the run stops. Does not wait for
-/// the grace periods. Does nothing if the policy is not ending.
+/// If a policy is ending, ends it immediately, without waiting for grace periods. Called at the end
+/// of a run.
 pub(crate) fn end_now(m: &mut Machine) {
     if m.ext.ending != Ending::No {
         run_as_user(m, finish);
@@ -324,7 +324,7 @@ pub(crate) fn end_now(m: &mut Machine) {
 
 /// Calls ops.exit() with the exit record as a struct scx_exit_info that the policy can read.
 fn call_exit(m: &mut Machine) {
-    let exit = m.ext.exit.as_ref().expect("a disabled policy has a reason");
+    let exit = m.ext.exit.as_ref().expect("a disabled policy has an exit record");
     let region = &m.region;
     let text = |text: &str| -> Option<u64> {
         let addr = region.alloc(text.len() as u64 + 1)?;

@@ -6,8 +6,9 @@
 //! kfuncs (in `policy::kfuncs`) translate the addresses.
 //!
 //! Insertions are not performed immediately. In ops.select_cpu() and ops.enqueue(), an insertion is
-//! stored in the task. In ops.dispatch(), it is stored in the dispatch buffer. It is performed
-//! after the callback has returned.
+//! stored in the task and performed after the callback has returned. In ops.dispatch(), it is
+//! stored in the dispatch buffer. The buffered insertions are performed after the callback has
+//! returned, or earlier if the callback moves a task to the local DSQ (scx_bpf_dsq_move_to_local).
 
 use super::core::{DirectDispatch, Pending};
 use super::dsq::{DsqRef, NO_DSQ};
@@ -46,7 +47,8 @@ fn refuse_immed(m: &mut Machine, dsq_id: u64) {
 /// Requests the insertion of a task into the DSQ `dsq_id` (scx_bpf_dsq_insert). The task gets a
 /// slice of `slice` ns. If `slice` is 0, the task keeps the rest of its slice.
 ///
-/// Returns false if the policy does not own the task or if the call was a policy error.
+/// Returns false if the policy does not own the task, or if the arguments are invalid. Invalid
+/// arguments end the policy with an error.
 pub(crate) fn insert(m: &mut Machine, task: Option<TaskId>, dsq_id: u64, slice: u64, enq_flags: u64) -> bool {
     let Some((task, enq_flags)) = preamble(m, task, dsq_id, enq_flags) else {
         return false;
@@ -87,8 +89,8 @@ fn insert_decision(
     vtime: Option<u64>,
     enq_flags: u64,
 ) -> DecisionKind {
-    // `home` is the CPU to which the insertion refers. For ops.dispatch() this is the CPU that
-    // needs tasks. In ops.select_cpu() the CPU is not known yet.
+    // `home` is the CPU whose local DSQ SCX_DSQ_LOCAL denotes. In ops.dispatch() this is the CPU
+    // that needs tasks. In ops.select_cpu() the CPU is not known yet.
     let home = match m.ext.frame.op {
         Some(Op::Dispatch) => m.ext.dsp.cpu.nr(),
         Some(Op::SelectCpu) => u32::MAX,
@@ -224,8 +226,8 @@ pub(crate) fn move_to_local(m: &mut Machine, dsq_id: u64, enq_flags: u64) -> boo
     moved
 }
 
-/// Creates a DSQ (scx_bpf_create_dsq). Returns 0 or a negative errno. `node` is the preferred node
-/// for the kernel's allocation; it has no effect here.
+/// Creates a DSQ (scx_bpf_create_dsq). Returns 0 or a negative errno. Linux allocates the DSQ's
+/// memory on `node` if possible. Here `node` is only checked.
 ///
 /// # Errors
 /// A fault if the run has reached its memory limit.
@@ -237,8 +239,8 @@ pub(crate) fn create(m: &mut Machine, dsq_id: u64, node: i32) -> Result<i32, Fau
     if m.ext.dsqs.find(dsq_id).is_some() {
         return Ok(-EEXIST);
     }
-    // Two records are charged: one for the DSQ, and one for the statistics of its lock. The
-    // statistics are kept until the end of the run.
+    // Counts two records against the memory limit: one for the DSQ, and one for the statistics of
+    // its lock, which are kept until the end of the run.
     m.region.memory().charge_record(Use::Queues)?;
     m.region.memory().charge_record(Use::Queues)?;
     m.ext.dsqs.create(dsq_id);
@@ -316,14 +318,14 @@ pub(crate) fn dsq_reenq(m: &mut Machine, dsq_id: u64, reenq_flags: u64) {
     deferred::schedule_dsq_reenq(m, dsq, reenq_flags, locked);
 }
 
-/// Returns the CPU whose runqueue was locked when the running callback was called. If none was,
-/// returns the current CPU (scx_locked_rq() ?: this_rq()).
+/// Returns the CPU whose runqueue was locked when the running callback was called. If no runqueue
+/// was locked, returns the current CPU (scx_locked_rq() ?: this_rq()).
 fn locked_or_this(m: &Machine) -> CpuId {
     m.ext.frame.locked_cpu.unwrap_or(m.this_cpu)
 }
 
-/// Checks that the running callback was called for this task. Anything else is a policy error, and
-/// the result is false (scx_kf_arg_task_ok).
+/// Returns whether the running callback was called for this task (scx_kf_arg_task_ok). If it was
+/// not, ends the policy with an error.
 pub(crate) fn arg_task_ok(m: &mut Machine, task: TaskId) -> bool {
     let ok = m.ext.frame.task == task && task != IDLE;
     if !ok {
@@ -369,8 +371,9 @@ impl Iter {
     }
 }
 
-/// Number of instructions that the running program is charged for each step of an iteration,
-/// including its start. A step acquires a lock or searches for a free iterator.
+/// Number of instructions by which the budget of the running BPF program is reduced for the start
+/// and for each step of an iteration. The start searches for a free iterator, and a step acquires a
+/// lock.
 const STEP: u64 = 16;
 
 /// Maximum number of iterators at the same time. A program's stack has room for far fewer, so a

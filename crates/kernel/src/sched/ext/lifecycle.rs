@@ -171,8 +171,9 @@ pub(super) fn dead(m: &mut Machine, task: TaskId) {
 /// Frees the BPF local storage of tasks and cgroups that have no references any more
 /// (__put_task_struct, css_release).
 ///
-/// The storage of one object may contain the last reference to another object. That object is added
-/// to a queue, so that the function need not call itself.
+/// The storage of one object may contain the last reference to another object, so this function may
+/// be called while it is already running. The inner call only adds the other object to a queue, and
+/// the outer call frees its storage.
 pub(super) fn free_local_storage(m: &mut Machine, owners: impl IntoIterator<Item = u64>) {
     if !m.ext.has_policy() {
         return;

@@ -23,7 +23,7 @@ impl Machine {
         self.scx_entity_mut(task).flags &= !(flags as u32);
     }
 
-    /// Returns the state of a task in the policy's life cycle.
+    /// Returns the state of a task in its life cycle under the policy (BPF scheduler).
     pub(crate) fn scx_state(&self, task: TaskId) -> TaskState {
         match u64::from(self.scx_entity(task).flags) & SCX_TASK_STATE_MASK {
             SCX_TASK_INIT_BEGIN => TaskState::InitBegin,
@@ -48,7 +48,7 @@ impl Machine {
                 TaskState::Enabled => before == TaskState::Ready,
                 TaskState::Dead => matches!(before, TaskState::None | TaskState::InitBegin),
             },
-            "sched_ext task state {before:?} -> {state:?}"
+            "a task must not change from the sched_ext state {before:?} to {state:?}"
         );
         if state == TaskState::Init {
             self.scx_set_flag(task, SCX_TASK_RESET_RUNNABLE_AT);
@@ -85,8 +85,8 @@ impl Machine {
         entity.runnable = self.ext.nr_became_runnable;
     }
 
-    /// Removes a task from its CPU's list of waiting tasks. `reset` says that the task runs now.
-    /// The watchdog then measures the next wait of the task from zero.
+    /// Removes a task from its CPU's list of waiting tasks. `reset` must be true if the task starts
+    /// to run. The watchdog then measures the task's next wait from its beginning.
     #[inline]
     pub(super) fn clr_task_runnable(&mut self, task: TaskId, reset: bool) {
         if reset {

@@ -2,11 +2,12 @@
 //! The event loop, which takes events from the queue in order and executes their handlers.
 
 use crate::machine::*;
+use crate::policy::bpf_world;
+use crate::sched::observed::Transition;
 use crate::sched::{deadline, ext, fair};
 use crate::simulation::cost::Entry;
 use crate::simulation::event::Event;
 use crate::simulation::id::CpuId;
-use crate::watch::observe::Transition;
 use bpf::memory::Use;
 use trace::Sink;
 use workload::Action;
@@ -144,7 +145,7 @@ impl Machine {
             }
             Event::Wake { task, generation } => self.timer_wake(task, generation),
             Event::Spawn { index, parent, thread } => self.spawn(index, parent, thread),
-            Event::BpfTimer { timer, generation } => ext::timer_fired(self, timer, generation),
+            Event::BpfTimer { timer, generation } => bpf_world::timer_fired(self, timer, generation),
             Event::Watchdog => ext::watchdog(self),
             Event::Hotplug { cpu, online } => self.hotplug(cpu, online),
             Event::Disturb { index } => return self.disturb(index),

@@ -28,7 +28,7 @@ pub trait World: Sized + 'static {
     fn irqs_disabled(&self) -> bool;
     /// Returns the offset from the address of a per-CPU kernel variable to the copy of `cpu`, as
     /// `bpf_per_cpu_ptr` needs it. `cpu` must be a valid id.
-    fn per_cpu_offset(&self, cpu: u32) -> u64;
+    fn per_cpu_offset(&mut self, cpu: u32) -> u64;
     /// Returns the address of the running task's `task_struct`.
     fn current_task(&self) -> u64;
     /// Returns `tgid << 32 | pid` of the running task.

@@ -2,10 +2,10 @@
 //! Implements the trait through which BPF programs and helpers use the simulated kernel: clocks,
 //! locks, timers, random numbers and the log.
 
-use super::timers::*;
 use crate::machine::Machine;
-use crate::policy::callbacks::{Op, kf};
 use crate::policy::kfuncs;
+use crate::policy::layout::callbacks::{Op, kf};
+use crate::sched::ext::loaded::Timer;
 use crate::sched::ext::ops::{self};
 use crate::sched::ext::{self, dump, exit};
 use crate::simulation::event::Event;
@@ -65,10 +65,12 @@ impl World for Machine {
         frame.locked_cpu.is_some() || frame.op == Some(Op::SelectCpu) || dump::is_open(self)
     }
 
-    fn per_cpu_offset(&self, cpu: u32) -> u64 {
+    fn per_cpu_offset(&mut self, cpu: u32) -> u64 {
         if let Some(cpu) = self.cpu_id(cpu) {
             let own = &self.rqs[cpu];
-            self.rq_struct(cpu).advance(own.clock, own.capacity, own.curr == IDLE);
+            self.layout
+                .rq_struct_mut(cpu)
+                .advance(own.clock, own.capacity, own.curr == IDLE);
         }
         u64::from(cpu) * self.layout.rq_stride()
     }
@@ -90,9 +92,9 @@ impl World for Machine {
     fn current_comm(&self) -> [u8; 16] {
         let curr = self.rqs[self.this_cpu].curr;
         let task = if curr == IDLE {
-            self.idle_struct(self.this_cpu)
+            self.layout.idle_struct(self.this_cpu)
         } else {
-            self.task_struct(curr)
+            self.layout.task_struct(curr)
         };
         task.comm.map(|byte| byte as u8)
     }

@@ -9,7 +9,7 @@
 //! accepted, for example if the argument is passed to another function or stored outside of the
 //! stack.
 
-use crate::policy::callbacks::OPS;
+use crate::policy::layout::callbacks::OPS;
 use crate::sched::ext::ops_table::OpsTable;
 use bpf::image::{CALL, Code, Insn, LD_IMM64, TRAP};
 use std::collections::{BTreeMap, BTreeSet};

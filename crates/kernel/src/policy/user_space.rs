@@ -4,8 +4,9 @@
 //! simulated time.
 
 use crate::machine::Machine;
-use crate::policy::{iterator, tracepoint};
+use crate::policy::iterator;
 use crate::sched::ext::enable::{run_as_user, run_as_user_on};
+use crate::sched::tracepoint;
 use crate::simulation::id::CpuId;
 use bpf::link::Image;
 use bpf::map::kind;

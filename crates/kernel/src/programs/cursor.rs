@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Position of a task in its program, and the work that the task has to do before the next step.
 
-use crate::sched::task::State;
 use crate::simulation::chance::draw;
 use crate::simulation::rng::Rng;
 use std::collections::BTreeMap;
@@ -54,16 +53,6 @@ pub struct Cursor {
     pub(super) timers: Vec<(u32, u64)>,
     /// For each step with a [`Dist::Trace`], the position in its list of values.
     pub(super) traces: BTreeMap<u32, u64>,
-}
-
-/// Next action of the running task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// The task has work to do and keeps the CPU.
-    Work,
-    Yield,
-    /// The task goes to sleep. With `State::Dead`, it has exited.
-    Block(State),
 }
 
 impl Cursor {

@@ -9,7 +9,7 @@
 use super::cursor::*;
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
-use crate::sched::task::State;
+use crate::sched::task::{Next, State};
 use crate::simulation::id::{CpuId, TaskId};
 use std::rc::Rc;
 use workload::Op;
@@ -335,12 +335,17 @@ fn exit(m: &mut Machine, task: TaskId) -> Next {
         cursor.time += u64::from(m.spec.costs.exit_ns);
         return Next::Work;
     }
+    let parent = m.find_task(m.tasks[task].parent);
     m.exit_task(task);
+    if let Some(parent) = parent {
+        m.tasks[parent].children -= 1;
+        child_exited(m, parent);
+    }
     Next::Block(State::Dead)
 }
 
 /// Wakes `parent` if it waits for exits of children and enough children have exited.
-pub(crate) fn child_exited(m: &mut Machine, parent: TaskId) {
+fn child_exited(m: &mut Machine, parent: TaskId) {
     let cursor = &m.tasks[parent].program;
     let left = match m.programs[cursor.program as usize].get(cursor.pc as usize) {
         Some(Op::WaitChildren) => 0,

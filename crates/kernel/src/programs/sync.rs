@@ -9,8 +9,8 @@
 
 use super::resource::*;
 use crate::machine::Machine;
-use crate::policy::tracepoint;
 use crate::sched::class::flags::WF_SYNC;
+use crate::sched::tracepoint;
 use crate::simulation::id::{CpuId, TaskId};
 use machine::MessageCosts;
 use workload::Channel;

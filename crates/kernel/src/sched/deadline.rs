@@ -12,11 +12,10 @@
 //! Not modelled: the order of servers and SCHED_DEADLINE tasks by deadline (here a server always
 //! runs first), and admission control.
 
-use super::dl_server::Server;
-use super::fair::entity::NEVER;
 use super::{ext, fair};
 use crate::machine::Machine;
-use crate::simulation::event::Event;
+use crate::simulation::event::{Event, NEVER};
+use crate::simulation::id::Server;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 /// Minimum time by which a zero-laxity timer is postponed, ns (dl_server_min_res).

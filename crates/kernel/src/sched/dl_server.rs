@@ -2,7 +2,8 @@
 //! State of the deadline servers, which reserve CPU time for the fair and the ext class
 //! (struct sched_dl_entity with `dl_server` set).
 
-use crate::sched::fair::entity::NEVER;
+use crate::simulation::event::NEVER;
+use crate::simulation::id::Server;
 use std::ops::{Index, IndexMut};
 
 /// Period and relative deadline of both servers, ns (sched_init_dl_servers).
@@ -10,19 +11,6 @@ pub(crate) const PERIOD_NS: u64 = 1_000_000_000;
 
 /// CPU time that each server reserves per period, ns (sched_init_dl_servers).
 pub(crate) const RUNTIME_NS: u64 = 50_000_000;
-
-/// The class that a server reserves CPU time for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Server {
-    /// `rq->fair_server`
-    Fair,
-    /// `rq->ext_server`
-    Ext,
-}
-
-impl Server {
-    pub const ALL: [Server; 2] = [Server::Fair, Server::Ext];
-}
 
 /// A deadline server of one CPU.
 ///

@@ -5,12 +5,11 @@
 use crate::hardware::caches::Footprint;
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
+use crate::policy::layout;
 use crate::policy::layout::mirror;
-use crate::policy::{layout, tracepoint};
-use crate::programs::execute;
 use crate::sched::class::{Class, flags};
 use crate::sched::task::{PRIO_TO_WEIGHT, State, Task, WEIGHT_IDLEPRIO};
-use crate::sched::{ext, fair, rt};
+use crate::sched::{ext, fair, rt, tracepoint};
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
@@ -268,16 +267,11 @@ impl Machine {
     /// Makes the running task exit (do_exit). schedule() then switches to another task and frees
     /// this one.
     pub(crate) fn exit_task(&mut self, task: TaskId) {
-        let parent = self.find_task(self.tasks[task].parent);
         self.tasks[task].flags |= layout::PF_EXITING;
         mirror::mirror_flags(self, task);
         let pid = self.tasks[task].pid;
         tracepoint::sched_process_exit(self, task);
         self.trace(self.this_cpu, trace::Event::TaskExit { pid });
-        if let Some(parent) = parent {
-            self.tasks[parent].children -= 1;
-            execute::child_exited(self, parent);
-        }
     }
 
     /// Removes a dead task (finish_task_switch). The task's slot is reused when the policy (BPF

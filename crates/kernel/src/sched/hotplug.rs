@@ -4,10 +4,10 @@
 use crate::machine::Machine;
 use crate::policy::layout::mirror;
 use crate::sched::class::Class;
-use crate::sched::dl_server::Server;
+use crate::sched::observed::Transition;
 use crate::sched::{deadline, ext, fair};
+use crate::simulation::id::Server;
 use crate::simulation::id::{CpuId, IDLE};
-use crate::watch::observe::Transition;
 use trace::MigrateReason;
 
 impl Machine {

@@ -8,9 +8,9 @@
 use crate::sched::class::Class;
 use crate::sched::dl_server::DlServers;
 use crate::sched::ext::core::ScxRq;
-use crate::sched::fair::entity::{FairRq, NEVER};
+use crate::sched::fair::entity::FairRq;
 use crate::sched::rt::queue::RtRq;
-use crate::sched::ttwu_queue::Waking;
+use crate::simulation::event::NEVER;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 /// A CPU's runqueue. The fields that every simulated event uses come first, so that an event
@@ -80,6 +80,14 @@ pub struct Rq {
     pub servers: DlServers,
     pub rt: RtRq,
     pub fair: FairRq,
+}
+
+/// A task on the wake list of a CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Waking {
+    pub(crate) task: TaskId,
+    /// Whether the task comes from another CPU (`p->sched_remote_wakeup`).
+    pub(crate) migrated: bool,
 }
 
 /// Uses of a CPU's time, ns. The sum of all fields is the simulated time.

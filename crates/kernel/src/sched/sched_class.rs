@@ -2,9 +2,10 @@
 //! The interface between the scheduler core and the scheduling classes (struct sched_class).
 
 use super::class::Class;
-use super::{ext, fair, idle, rt};
+use super::{deadline, ext, fair, idle, rt};
 use crate::machine::Machine;
-use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::policy::layout::mirror;
+use crate::simulation::id::{CpuId, IDLE, Server, TaskId};
 
 /// Calls the function `$name` of the module that implements class `$class`.
 macro_rules! by_class {
@@ -33,6 +34,29 @@ impl Machine {
     pub(crate) fn is_waiting(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
         t.on_rq && !(self.task_groups.limited() && t.fair.throttled)
+    }
+
+    /// Charges the running task, its class and the deadline servers with `ns` of CPU time.
+    #[inline]
+    pub(crate) fn charge_curr(&mut self, cpu: CpuId, ns: u64) {
+        if ns == 0 {
+            return;
+        }
+        let curr = self.rqs[cpu].curr;
+        if curr == IDLE {
+            deadline::update_idle(self, cpu, ns);
+            return;
+        }
+        let task = &mut self.tasks[curr];
+        task.sum_exec_runtime += ns;
+        let class = task.class;
+        mirror::mirror_runtime(self, curr);
+        self.class_update_curr(class, cpu, ns);
+        match class {
+            Class::Fair => deadline::update(self, cpu, Server::Fair, ns),
+            Class::Ext => deadline::update(self, cpu, Server::Ext, ns),
+            Class::Rt | Class::Idle => {}
+        }
     }
 
     /// Queues a runnable task on `cpu`. The task's field `cpu` has already been set.

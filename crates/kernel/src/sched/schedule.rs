@@ -3,17 +3,15 @@
 //! (kernel/sched/core.c).
 
 use crate::machine::Machine;
-use crate::programs::cursor::Next;
 use crate::programs::execute;
 use crate::sched::class::{Class, flags};
-use crate::sched::fair::entity::NEVER;
-use crate::sched::task::State;
+use crate::sched::observed::Handler;
+use crate::sched::observed::Transition;
+use crate::sched::task::{Next, State};
 use crate::sched::{deadline, ext, fair, idle, rt};
-use crate::simulation::event::Event;
+use crate::simulation::event::{Event, NEVER};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
-use crate::watch::decision::Handler;
-use crate::watch::observe::Transition;
 use trace::TaskState;
 
 impl Machine {

@@ -6,9 +6,9 @@ use crate::machine::Machine;
 use crate::policy::layout::mirror;
 use crate::sched::class::{Class, flags};
 use crate::sched::fork::set_policy_fields;
+use crate::sched::observed::Transition;
 use crate::sched::{ext, fair};
 use crate::simulation::id::TaskId;
-use crate::watch::observe::Transition;
 use trace::MigrateReason;
 use workload::Policy;
 

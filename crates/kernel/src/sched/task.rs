@@ -11,7 +11,6 @@ use crate::hardware::cpuset::CpuSet;
 use crate::programs::cursor::Cursor;
 use crate::sched::class::Class;
 use crate::simulation::id::{CpuId, TaskId};
-use crate::watch::check::{ALL_CPUS, AffinityGroup};
 use workload::Policy;
 
 /// State of a task (`__state` of task_struct).
@@ -25,6 +24,22 @@ pub enum State {
     /// The task has exited.
     Dead,
 }
+
+/// Next action of the running task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// The task has work to do and keeps the CPU.
+    Work,
+    Yield,
+    /// The task goes to sleep. With `State::Dead`, it has exited.
+    Block(State),
+}
+
+/// Number that identifies a set of allowed CPUs: 0 for all CPUs, `1 + cpu` for a single CPU. Other
+/// sets get larger numbers in the order in which they are first used.
+pub type AffinityGroup = u32;
+
+pub const ALL_CPUS: AffinityGroup = 0;
 
 /// A task. The fields that every wake-up and every switch use come first, so that these operations
 /// access few cache lines of the computer that runs the simulation.

@@ -13,21 +13,14 @@
 use crate::machine::Machine;
 use crate::policy::layout::enums::SCX_OPS_ALLOW_QUEUED_WAKEUP;
 use crate::policy::layout::mirror;
-use crate::policy::tracepoint;
 use crate::sched::class::{Class, flags};
 use crate::sched::ext;
+use crate::sched::rq::Waking;
 use crate::sched::task::State;
+use crate::sched::tracepoint;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
-
-/// A task on a wake list.
-#[derive(Clone, Copy, Debug)]
-pub struct Waking {
-    pub(crate) task: TaskId,
-    /// Whether the task comes from another CPU (`p->sched_remote_wakeup`).
-    pub(crate) migrated: bool,
-}
 
 impl Machine {
     /// Puts a woken task on the wake list of `cpu` and returns true, or returns false if the waker

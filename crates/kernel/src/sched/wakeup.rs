@@ -3,16 +3,16 @@
 
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
-use crate::policy::tracepoint;
 use crate::sched::class::{Class, flags};
 use crate::sched::ext;
 use crate::sched::ext::Op;
+use crate::sched::observed::Transition;
+use crate::sched::observed::{DecisionKind, Handler};
 use crate::sched::task::State;
+use crate::sched::tracepoint;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::timeline::LockId;
-use crate::watch::decision::{DecisionKind, Handler};
-use crate::watch::observe::Transition;
 use trace::MigrateReason;
 
 impl Machine {

@@ -14,10 +14,6 @@
 //! task.
 
 use crate::machine::Machine;
-use crate::policy::layout::mirror;
-use crate::sched::class::Class;
-use crate::sched::deadline;
-use crate::sched::dl_server::Server;
 use crate::simulation::event::Event as Arrival;
 use crate::simulation::id::{CpuId, IDLE};
 use machine::Distance;
@@ -70,29 +66,6 @@ impl Machine {
             self.tasks[curr].program.consume(rest.saturating_sub(progressed), speed);
         }
         self.charge_curr(cpu, elapsed - uncharged);
-    }
-
-    /// Charges the running task, its class and the deadline servers with `ns` of CPU time.
-    #[inline]
-    fn charge_curr(&mut self, cpu: CpuId, ns: u64) {
-        if ns == 0 {
-            return;
-        }
-        let curr = self.rqs[cpu].curr;
-        if curr == IDLE {
-            deadline::update_idle(self, cpu, ns);
-            return;
-        }
-        let task = &mut self.tasks[curr];
-        task.sum_exec_runtime += ns;
-        let class = task.class;
-        mirror::mirror_runtime(self, curr);
-        self.class_update_curr(class, cpu, ns);
-        match class {
-            Class::Fair => deadline::update(self, cpu, Server::Fair, ns),
-            Class::Ext => deadline::update(self, cpu, Server::Ext, ns),
-            Class::Rt | Class::Idle => {}
-        }
     }
 
     /// Charges the running task for the kernel work that is part of the CPU's debt and that the

@@ -7,11 +7,14 @@
 //! current one. The exception is the step event of a CPU, which can be moved and removed (see
 //! `step`).
 
-use crate::sched::dl_server::Server;
+use crate::simulation::id::Server;
 use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::step::Steps;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
+
+/// Value of a time field that contains no time. It is later than any time.
+pub const NEVER: u64 = u64::MAX;
 
 /// An event that will be handled at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

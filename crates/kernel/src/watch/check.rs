@@ -7,13 +7,8 @@
 //! accounted for and that every runnable task is on exactly one queue.
 
 use crate::hardware::cpuset::CpuSet;
+use crate::sched::task::{ALL_CPUS, AffinityGroup};
 use crate::simulation::id::CpuId;
-
-/// Number that identifies a set of allowed CPUs: 0 for all CPUs, `1 + cpu` for a single CPU. Other
-/// sets get larger numbers in the order in which they are first used.
-pub type AffinityGroup = u32;
-
-pub const ALL_CPUS: AffinityGroup = 0;
 
 /// Counters of waiting tasks and idle CPUs, for `idle_while_waiting_ns`.
 #[derive(Default)]

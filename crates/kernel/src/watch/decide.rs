@@ -4,7 +4,7 @@
 
 use super::decision::*;
 use crate::machine::Machine;
-use crate::policy::callbacks::Op;
+use crate::policy::layout::callbacks::Op;
 use crate::simulation::id::{IDLE, TaskId};
 
 impl Machine {

@@ -518,6 +518,7 @@ fn kfuncs_return_cgroups_tasks_and_cpus() {
     }
     assert_eq!(
         run.machine
+            .layout
             .rq_struct(run.machine.cpu_id(1).expect("CPU 1"))
             .scx
             .cpuperf_target,

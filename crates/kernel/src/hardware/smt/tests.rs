@@ -140,7 +140,7 @@ fn seen_by_the_scheduler(sibling: Vec<Op>) -> (Vec<u64>, u64, u64) {
     (
         records.iter().filter_map(switches).collect(),
         m.rqs[0].fair.cfs.avg.util_avg,
-        m.rq_struct(cpu_id(0)).clock_pelt,
+        m.layout.rq_struct(cpu_id(0)).clock_pelt,
     )
 }
 

@@ -5,7 +5,7 @@
 use super::cpu::{self, nr_cpu_ids, scx_bpf_cpuperf_set};
 use super::{Kfunc, any_task};
 use crate::machine::Machine;
-use crate::policy::callbacks::kf;
+use crate::policy::layout::callbacks::kf;
 use crate::policy::layout::enums::SCX_CPUPERF_ONE;
 use crate::sched::ext::cid::valid;
 use crate::sched::ext::{exit, kick};

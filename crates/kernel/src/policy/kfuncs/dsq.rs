@@ -4,7 +4,7 @@
 
 use super::{Kfunc, any_task};
 use crate::machine::Machine;
-use crate::policy::callbacks::kf;
+use crate::policy::layout::callbacks::kf;
 use crate::policy::layout::enums::{SCX_DSQ_LOCAL, SCX_ENQ_DSQ_PRIQ};
 use crate::policy::layout::scx_bpf_dsq_insert_vtime_args;
 use crate::sched::ext::insert as dsq;

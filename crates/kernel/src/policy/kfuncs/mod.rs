@@ -19,7 +19,7 @@ mod report;
 mod task;
 
 use crate::machine::Machine;
-use crate::policy::callbacks::kf;
+use crate::policy::layout::callbacks::kf;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::engine::Func;
 use bpf::fault::Fault;

@@ -3,7 +3,7 @@
 
 use super::{Kfunc, any_task};
 use crate::machine::Machine;
-use crate::policy::callbacks::kf;
+use crate::policy::layout::callbacks::kf;
 use crate::policy::layout::enums::SCX_OPS_TID_TO_TASK;
 use crate::sched::ext::{entity::TaskState, exit};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
@@ -59,7 +59,7 @@ fn scx_bpf_task_set_slice(m: &mut Machine, p: u64, slice: u64) -> Result<bool, F
     if !on_sched(m, p) {
         return Ok(false);
     }
-    m.scx_entity(p).slice = slice;
+    m.scx_entity_mut(p).slice = slice;
     Ok(true)
 }
 
@@ -68,7 +68,7 @@ fn scx_bpf_task_set_dsq_vtime(m: &mut Machine, p: u64, vtime: u64) -> Result<boo
     if !on_sched(m, p) {
         return Ok(false);
     }
-    m.scx_entity(p).dsq_vtime = vtime;
+    m.scx_entity_mut(p).dsq_vtime = vtime;
     Ok(true)
 }
 

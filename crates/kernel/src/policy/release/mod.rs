@@ -13,7 +13,7 @@
 
 mod symbols;
 
-use crate::policy::callbacks::{OPS, Op};
+use crate::policy::layout::callbacks::{OPS, Op};
 use crate::policy::layout::enums;
 use bpf::rows::*;
 use symbols::{Kind, SYMBOLS, Symbols};

@@ -5,7 +5,7 @@
 use super::ops::{self};
 use super::{exit, lifecycle};
 use crate::machine::Machine;
-use crate::policy::callbacks::Op;
+use crate::policy::layout::callbacks::Op;
 use crate::policy::layout::scx_cgroup_init_args;
 use crate::sched::ext::ops_table::Frame;
 use crate::simulation::id::TaskId;

@@ -13,17 +13,17 @@ use super::insert::lock_dsq;
 use super::ops::{self};
 use super::{cid, deferred, exit, idle, kick};
 use crate::machine::Machine;
-use crate::policy::callbacks::Op;
+use crate::policy::layout::callbacks::Op;
 use crate::policy::layout::enums::*;
 use crate::policy::layout::scx_cpu_release_args;
 use crate::sched::class::{Class, flags};
 use crate::sched::deadline;
-use crate::sched::dl_server::Server;
 use crate::sched::ext::core::{DirectDispatch, Pending};
 use crate::sched::ext::ops_table::Frame;
+use crate::sched::observed::DecisionKind;
+use crate::simulation::id::Server;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
-use crate::watch::decision::DecisionKind;
 use std::mem::{offset_of, size_of};
 use trace::MigrateReason;
 use workload::Policy;
@@ -480,7 +480,7 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wak
         let chosen = ops::call_framed(m, Op::SelectCpu, frame, &args);
         m.ext.direct = DirectDispatch::Closed;
         let cpu = chosen.map_or(prev_cpu.nr() as i32, |cpu| cid::cpu_ret(m, cpu as i32));
-        m.scx_entity(task).selected_cpu = cpu;
+        m.scx_entity_mut(task).selected_cpu = cpu;
         if let Some(cpu) = exit::cpu_valid(m, cpu, "from ops.select_cpu()") {
             return cpu;
         }
@@ -490,12 +490,12 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wak
     let cpu = match idle::select_cpu_dfl(m, task, prev_cpu, u64::from(wake_flags), None, 0) {
         Some(cpu) => {
             refill_slice(m, task);
-            m.scx_entity(task).ddsp_dsq_id = SCX_DSQ_LOCAL;
+            m.scx_entity_mut(task).ddsp_dsq_id = SCX_DSQ_LOCAL;
             cpu
         }
         None => prev_cpu,
     };
-    m.scx_entity(task).selected_cpu = cpu.nr() as i32;
+    m.scx_entity_mut(task).selected_cpu = cpu.nr() as i32;
     m.ext.stats.bypass_dispatch += i64::from(bypassing);
     cpu
 }
@@ -508,14 +508,15 @@ pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
         let addr = m.tasks[task].addr;
         ops::call_task(m, Op::Yield, task, &[addr, 0]);
     } else {
-        m.scx_entity(task).slice = 0;
+        m.scx_entity_mut(task).slice = 0;
     }
 }
 
 /// Reduces the slice of the running task by `ns` of CPU time (update_curr_scx).
 #[inline]
 pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
-    let scx = m.scx_entity(m.rqs[cpu].curr);
+    let curr = m.rqs[cpu].curr;
+    let scx = m.scx_entity_mut(curr);
     if scx.slice != SCX_SLICE_INF {
         scx.slice = scx.slice.saturating_sub(ns);
     }
@@ -525,7 +526,7 @@ pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
 pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
     let task = m.rqs[cpu].curr;
     if m.ext.bypassing() {
-        m.scx_entity(task).slice = 0;
+        m.scx_entity_mut(task).slice = 0;
     } else if m.ext.has_op(Op::Tick) {
         let addr = m.tasks[task].addr;
         ops::call_task(m, Op::Tick, task, &[addr]);

@@ -7,7 +7,7 @@ use super::dump_text::*;
 use super::entity::OpsState;
 use super::ops::{self};
 use crate::machine::Machine;
-use crate::policy::callbacks::Op;
+use crate::policy::layout::callbacks::Op;
 use crate::policy::layout::enums::{SCX_EXIT_MSG_LEN, SCX_TASK_STATE_MASK, SCX_TASK_STATE_SHIFT};
 use crate::policy::layout::scx_dump_ctx;
 use crate::sched::class::Class;

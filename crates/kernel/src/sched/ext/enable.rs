@@ -16,21 +16,20 @@ use super::exit::{self};
 use super::ops::{self};
 use super::{bypass, cgroup, cid, dump, idle, kick, lifecycle, watchdog};
 use crate::machine::Machine;
-use crate::policy::callbacks::Op;
-use crate::policy::hook::Tracing;
+use crate::policy::layout::callbacks::Op;
 use crate::policy::layout::enums::*;
 use crate::policy::layout::scx_exit_info;
-use crate::policy::release::Release;
 use crate::sched::class::Class;
 use crate::sched::deadline;
-use crate::sched::dl_server::Server;
-use crate::sched::ext::core::{DirectDispatch, MAX_TIMEOUT_NS};
+use crate::sched::ext::core::DirectDispatch;
 use crate::sched::ext::exit_info::{Exit, Kind};
-use crate::sched::ext::ops_table::{Frame, OpsTable, Policy};
+use crate::sched::ext::ops_table::{Frame, Policy};
 use crate::sched::ext::{cids, ops_table};
+use crate::sched::hook::Tracing;
 use crate::simulation::event::Event;
+use crate::simulation::id::Server;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
-use bpf::errno::{E2BIG, EBUSY, EFAULT, EINVAL};
+use bpf::errno::{EBUSY, EFAULT, EINVAL};
 use bpf::map::kind;
 use bpf::memory::Use;
 
@@ -100,46 +99,6 @@ pub(crate) fn run_as_user_on<T>(m: &mut Machine, cpu: CpuId, call: impl FnOnce(&
         rq.charged = rq.charged.min(debt);
     }
     result
-}
-
-/// Checks the fields of struct sched_ext_ops before any program of the policy runs
-/// (bpf_scx_init_member).
-///
-/// # Errors
-/// A message with the reason why the kernel would reject the policy.
-pub(crate) fn check_members(ops: &OpsTable, release: Release) -> Result<(), String> {
-    let unknown = ops.flags & !release.ops_flags();
-    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
-    Err(if ops.sub_cgroup_id != 0 {
-        format!(
-            "ops.sub_cgroup_id {}: sub-schedulers are not modelled",
-            ops.sub_cgroup_id
-        )
-    } else if unknown != 0 {
-        format!(
-            "ops.flags has bits 0x{unknown:x} that Linux {release} does not know ({})",
-            -EINVAL
-        )
-    } else if ops.name().is_empty() {
-        format!("ops.name is empty ({})", -EINVAL)
-    } else if ops.name().len() >= SCX_OPS_NAME_LEN as usize {
-        format!("ops.name is longer than {} bytes ({})", SCX_OPS_NAME_LEN - 1, -EINVAL)
-    } else if !ops.name().chars().all(allowed) {
-        let name = ops.name();
-        format!(
-            "ops.name {name:?} has characters other than letters, digits, '_' and '.' ({})",
-            -EINVAL
-        )
-    } else if u64::from(ops.timeout_ms) * 1_000_000 > MAX_TIMEOUT_NS {
-        format!("ops.timeout_ms {} is more than 30000 ({})", ops.timeout_ms, -E2BIG)
-    } else if ops.dispatch_max_batch > i32::MAX as u32 {
-        format!(
-            "ops.dispatch_max_batch {} is too large ({})",
-            ops.dispatch_max_batch, -E2BIG
-        )
-    } else {
-        return Ok(());
-    })
 }
 
 /// Enables the installed policy. Calls ops.init_task() for all tasks, and moves the tasks that the
@@ -215,7 +174,7 @@ fn run_enable_steps(m: &mut Machine) -> Result<(), i32> {
     m.ext.enabled = true;
     for task in tasks {
         let class = super::class_for(m, &m.tasks[task]);
-        m.scx_entity(task).slice = m.ext.slice_dfl;
+        m.scx_entity_mut(task).slice = m.ext.slice_dfl;
         set_class(m, task, class);
     }
     bypass::set(m, false);

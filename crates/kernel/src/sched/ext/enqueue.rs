@@ -8,15 +8,15 @@ use super::insert::lock_dsq;
 use super::ops::{self};
 use super::{cid, deferred, exit};
 use crate::machine::Machine;
-use crate::policy::callbacks::Op;
+use crate::policy::layout::callbacks::Op;
 use crate::policy::layout::enums::*;
 use crate::policy::layout::{PF_EXITING, mirror};
 use crate::sched::class::{Class, flags};
 use crate::sched::deadline;
-use crate::sched::dl_server::Server;
 use crate::sched::ext::core::DirectDispatch;
+use crate::sched::observed::Handler;
+use crate::simulation::id::Server;
 use crate::simulation::id::{CpuId, TaskId};
-use crate::watch::decision::Handler;
 
 /// Queues a task that became runnable on `cpu` (enqueue_task_scx).
 pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, core_flags: u32) {
@@ -112,13 +112,13 @@ fn enqueue_with_default_slice(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: Ta
 
 /// Sets a task's slice to the default (refill_task_slice_dfl).
 pub(super) fn refill_slice(m: &mut Machine, task: TaskId) {
-    m.scx_entity(task).slice = m.ext.slice_dfl;
+    m.scx_entity_mut(task).slice = m.ext.slice_dfl;
     m.ext.stats.refill_slice_dfl += 1;
 }
 
 /// Clears the direct dispatch that a callback requested for a task.
 pub(super) fn clear_direct_dispatch(m: &mut Machine, task: TaskId) {
-    let scx = m.scx_entity(task);
+    let scx = m.scx_entity_mut(task);
     scx.ddsp_dsq_id = SCX_DSQ_INVALID;
     scx.ddsp_enq_flags = 0;
 }
@@ -127,7 +127,7 @@ pub(super) fn clear_direct_dispatch(m: &mut Machine, task: TaskId) {
 fn direct_dispatch(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
     let dsq_id = m.scx_entity(task).ddsp_dsq_id;
     let dsq = find_dsq_for_dispatch(m, cpu, dsq_id, cpu, Some(task));
-    m.scx_entity(task).ddsp_enq_flags |= enq_flags;
+    m.scx_entity_mut(task).ddsp_enq_flags |= enq_flags;
     m.tasks[task].ext.ops_state = OpsState::None;
     // The runqueue lock of another CPU cannot be acquired here, so the move to that CPU is
     // deferred.
@@ -298,7 +298,7 @@ fn local_dsq_post_enq(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64)
     }
     let curr = m.rqs[cpu].curr;
     if enq_flags & SCX_ENQ_PREEMPT != 0 && curr != task && m.curr_class(cpu) == Class::Ext {
-        m.scx_entity(curr).slice = 0;
+        m.scx_entity_mut(curr).slice = 0;
         ops::settle(m);
         m.resched_curr(cpu);
     }

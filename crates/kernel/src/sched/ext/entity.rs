@@ -2,7 +2,7 @@
 //! The sched_ext fields of a task that BPF programs cannot see. The fields that they can see, and
 //! in part write, are in `task_struct.scx`.
 
-use crate::policy::callbacks::Op;
+use crate::policy::layout::callbacks::Op;
 use crate::policy::layout::enums::*;
 
 /// Owner of a runnable task (sched_ext_entity.ops_state). The kernel also has transitional states.

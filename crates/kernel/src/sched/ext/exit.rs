@@ -5,9 +5,8 @@
 use super::core::Ending;
 use super::exit_info::*;
 use crate::machine::Machine;
-use crate::policy::callbacks::Op;
+use crate::policy::layout::callbacks::Op;
 use crate::policy::layout::enums::{SCX_DSQ_FLAG_BUILTIN, SCX_ECODE_ACT_RESTART, SCX_EXIT_MSG_LEN};
-use crate::policy::sanitizer;
 use crate::sched::ext::core::EnableState;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, TaskId};
@@ -133,7 +132,7 @@ pub(crate) fn fault(m: &mut Machine, program: &str, fault: &Fault) {
         _ if m.sanitizer => Kind::ErrorCheck,
         _ => Kind::Error,
     };
-    let (notes, callers) = sanitizer::describe(m, fault);
+    let (notes, callers) = describe_finding(m, fault);
     if !exit(m, kind, 0, message.as_str()) {
         // The policy is already ending for another reason, so the message of the fault is only
         // written to the trace.
@@ -143,6 +142,38 @@ pub(crate) fn fault(m: &mut Machine, program: &str, fault: &Fault) {
         exit.backtrace = place.into_iter().chain(callers).chain([program.to_string()]).collect();
         exit.notes = notes;
     }
+}
+
+/// Returns notes that explain a fault which the sanitizer has found, and a list of the active
+/// function calls, innermost first.
+fn describe_finding(m: &Machine, fault: &Fault) -> (Vec<String>, Vec<String>) {
+    let Some(report) = &fault.report else {
+        return (Vec::new(), Vec::new());
+    };
+    let code = m.ext.vm().code();
+    let mut notes: Vec<String> = report
+        .notes
+        .iter()
+        .map(|(text, pc)| match pc {
+            Some(pc) => format!("{text} in {}", code.describe(*pc)),
+            None => text.clone(),
+        })
+        .collect();
+    if let Some(task) = report.addr.and_then(|addr| task_at(m, addr)) {
+        notes.push(task);
+    }
+    (notes, report.callers.iter().map(|&pc| code.describe(pc)).collect())
+}
+
+/// Returns a description of the task if the address is in a task_struct.
+fn task_at(m: &Machine, addr: u64) -> Option<String> {
+    let first = m.layout.first_task_addr();
+    let stride = m.layout.task_stride();
+    let index = addr.checked_sub(first)? / stride;
+    let task = m.tasks.get(index as usize)?;
+    let offset = addr - first - index * stride;
+    let (addr, comm, pid) = (format!("{addr:#x}"), &task.comm, task.pid);
+    Some(format!("{addr} is byte {offset} of the task_struct of {comm}[{pid}]"))
 }
 
 fn backtrace(m: &Machine) -> Vec<String> {

@@ -17,11 +17,11 @@ use super::entity::OpsState;
 use super::ops::{self};
 use super::{cid, deferred, dispatch, exit};
 use crate::machine::Machine;
-use crate::policy::callbacks::Op;
+use crate::policy::layout::callbacks::Op;
 use crate::policy::layout::enums::*;
+use crate::sched::observed::DecisionKind;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::{HeldLock, LockId};
-use crate::watch::decision::DecisionKind;
 use bpf::errno::{EEXIST, EINVAL, ENOENT};
 use bpf::fault::Fault;
 use bpf::memory::Use;
@@ -74,7 +74,7 @@ pub(crate) fn insert_vtime(
     };
     m.record_decision(|m| insert_decision(m, task, dsq_id, slice, Some(vtime), enq_flags));
     set_slice(m, task, slice);
-    m.scx_entity(task).dsq_vtime = vtime;
+    m.scx_entity_mut(task).dsq_vtime = vtime;
     commit(m, task, dsq_id, enq_flags | SCX_ENQ_DSQ_PRIQ);
     true
 }
@@ -109,7 +109,7 @@ fn move_decision(m: &Machine, task: TaskId, dsq_id: u64, home: u32, enq_flags: u
 
 /// Sets a task's slice in ns. If `slice` is 0, the task keeps the rest of its slice.
 fn set_slice(m: &mut Machine, task: TaskId, slice: u64) {
-    let scx = m.scx_entity(task);
+    let scx = m.scx_entity_mut(task);
     scx.slice = if slice != 0 { slice } else { scx.slice.max(1) };
 }
 
@@ -172,7 +172,7 @@ fn mark_direct_dispatch(m: &mut Machine, expected: DirectDispatch, task: TaskId,
         refuse_direct_dispatch(m, expected, task);
         return;
     }
-    let scx = m.scx_entity(task);
+    let scx = m.scx_entity_mut(task);
     scx.ddsp_dsq_id = dsq_id;
     scx.ddsp_enq_flags = enq_flags;
 }
@@ -472,10 +472,10 @@ pub(crate) fn dsq_move(m: &mut Machine, iter: u64, task: TaskId, dsq_id: u64, en
         let here = locked.unwrap_or(m.this_cpu);
         let dst = find_dsq_for_dispatch(m, here, dsq_id, src_cpu, None);
         if set & HAS_VTIME != 0 {
-            m.scx_entity(task).dsq_vtime = iter.get(m, VTIME)?;
+            m.scx_entity_mut(task).dsq_vtime = iter.get(m, VTIME)?;
         }
         if set & HAS_SLICE != 0 {
-            m.scx_entity(task).slice = iter.get(m, SLICE)?;
+            m.scx_entity_mut(task).slice = iter.get(m, SLICE)?;
         }
         m.record_decision(|m| move_decision(m, task, dsq_id, here.nr(), enq_flags));
         let src = m.ext.dsqs.current(task);

@@ -11,9 +11,9 @@ use super::{deferred, exit};
 use crate::machine::Machine;
 use crate::policy::layout::enums::{SCX_KICK_IDLE, SCX_KICK_PREEMPT, SCX_KICK_WAIT};
 use crate::sched::class::Class;
+use crate::sched::observed::DecisionKind;
 use crate::simulation::id::{CpuId, IDLE};
 use crate::simulation::timeline::LockId;
-use crate::watch::decision::DecisionKind;
 
 /// Requests a kick of `cpu` by the current CPU (scx_kick_cpu).
 pub(crate) fn kick_cpu(m: &mut Machine, cpu: CpuId, flags: u64) {
@@ -144,7 +144,8 @@ fn kick_one(m: &mut Machine, cpu: CpuId, target: CpuId, flags: u64) -> bool {
     if m.online_cpus.contains(target) && class >= Class::Ext {
         if class == Class::Ext && flags & SCX_KICK_PREEMPT != 0 {
             m.account(target);
-            m.scx_entity(m.rqs[target].curr).slice = 0;
+            let curr = m.rqs[target].curr;
+            m.scx_entity_mut(curr).slice = 0;
         }
         if class == Class::Ext && flags & SCX_KICK_WAIT != 0 {
             let kick_sync = m.rqs[target].ext.kick_sync;

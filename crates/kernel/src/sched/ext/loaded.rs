@@ -3,12 +3,13 @@
 //! programs can run until it is removed.
 
 use crate::machine::Machine;
-use crate::policy::callbacks::Op;
-use crate::policy::hook::{Hook, Tracing};
-use crate::policy::timers::Timers;
+use crate::policy::layout::callbacks::Op;
 use crate::sched::ext::core::Core;
 use crate::sched::ext::ops_table::{NO_OPS, OpsTable};
+use crate::sched::hook::{Hook, Tracing};
+use crate::simulation::id::CpuId;
 use bpf::engine::Vm;
+use std::collections::BTreeMap;
 
 /// All state that exists only together with a policy.
 ///
@@ -20,6 +21,25 @@ pub(crate) struct LoadedPolicy {
     /// Tracing programs and the functions they are attached to.
     pub hooks: Tracing,
     pub timers: Timers,
+}
+
+/// All timers that the policy has started. A timer always fires on the CPU that started it, even if
+/// it was not pinned to that CPU.
+#[derive(Default)]
+pub struct Timers {
+    pub(crate) slots: Vec<Timer>,
+    /// Index in `slots` of each timer, by the address of its struct bpf_timer.
+    pub(crate) by_addr: BTreeMap<u64, u32>,
+}
+
+/// A BPF timer that the policy has started.
+pub(crate) struct Timer {
+    pub(crate) addr: u64,
+    pub(crate) cpu: CpuId,
+    /// Generation number of the pending start, from [`Core::timer_starts`]. `None` if the timer is
+    /// not pending. Timer events with another number are ignored. They are left over if the timer
+    /// was restarted or cancelled, or if the policy was unloaded.
+    pub(crate) pending: Option<u32>,
 }
 
 /// Bits that are tested several times in each context switch. They are stored together so that the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Calls the callbacks of the policy (BPF scheduler). [`callbacks`](crate::policy::callbacks) lists
+//! Calls the callbacks of the policy (BPF scheduler). [`callbacks`](crate::policy::layout::callbacks) lists
 //! them.
 //!
 //! Before the call, the code here records which kfuncs are allowed and which task the callback
@@ -10,7 +10,7 @@
 use super::exit;
 use super::ops_table::*;
 use crate::machine::Machine;
-pub use crate::policy::callbacks::{NAMES, NR_OPS, Op, kf};
+pub use crate::policy::layout::callbacks::{NAMES, NR_OPS, Op, kf};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::engine::Vm;
 use bpf::fault::Fault;

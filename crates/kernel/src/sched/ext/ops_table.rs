@@ -3,8 +3,8 @@
 //! information about the callback that is running.
 
 use crate::machine::Machine;
-use crate::policy::callbacks::OPS;
-pub use crate::policy::callbacks::{NAMES, NR_OPS, Op, kf};
+use crate::policy::layout::callbacks::OPS;
+pub use crate::policy::layout::callbacks::{NAMES, NR_OPS, Op, kf};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::engine::Vm;
 

@@ -29,10 +29,10 @@ use super::quota::*;
 use super::{dequeue_throttled_entities, enqueue_task};
 use crate::machine::Machine;
 use crate::sched::class::flags;
+use crate::sched::observed::Transition;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
-use crate::watch::observe::Transition;
 
 impl Machine {
     fn bandwidth(&mut self, id: CfsRqId) -> &mut Bandwidth {

@@ -4,6 +4,7 @@
 
 use super::pelt::Avg;
 use super::tree::{Position, Timeline};
+use crate::simulation::event::NEVER;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 /// Load of a task with nice 0: its weight, 1024, shifted left by SCHED_FIXEDPOINT_SHIFT. The
@@ -227,8 +228,6 @@ pub struct WakeHistory {
     pub decayed_at: u64,
 }
 
-/// Value of a time field that contains no time. It is later than any time.
-pub const NEVER: u64 = u64::MAX;
 /// A task counts as cache-hot for this time after it last ran, ns (sysctl_sched_migration_cost).
 pub const MIGRATION_COST: u64 = 500_000;
 

@@ -61,9 +61,10 @@ pub(crate) use wake::select_task_rq;
 use crate::machine::Machine;
 use crate::sched::class::{Class, flags};
 use crate::sched::task::Task;
+use crate::simulation::event::NEVER;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::table::Table;
-use entity::{CfsRqId, EntityId, GROUP, NEVER, NICE_0_LOAD, NONE, scale_load};
+use entity::{CfsRqId, EntityId, GROUP, NICE_0_LOAD, NONE, scale_load};
 use queue::{dequeue_delayed, dequeue_throttled_entities, finish_delayed};
 use workload::Policy;
 

@@ -10,8 +10,8 @@ use super::{hrtick_update, is_idle_policy};
 use crate::machine::Machine;
 use crate::sched::class::flags;
 use crate::sched::deadline;
-use crate::sched::dl_server::Server;
 use crate::sched::task::State;
+use crate::simulation::id::Server;
 use crate::simulation::id::{CpuId, TaskId};
 
 /// Amounts by which a task or group changes the counters of a queue.

@@ -80,7 +80,7 @@ fn check(case: Case) {
     if !case.allowed.is_empty() {
         m.tasks[0].cpus = CpuSet::from_cpus(m.nr_cpus(), &cpus(case.allowed));
         m.tasks[0].nr_cpus_allowed = m.tasks[0].cpus.weight();
-        mirror::mirror_cpus(&m, nth(0));
+        mirror::mirror_cpus(&mut m, nth(0));
     }
     m.this_cpu = cpu_id(case.waker);
     let chosen = select_cpu_dfl(

@@ -11,8 +11,8 @@
 
 use super::hook::*;
 use crate::machine::Machine;
-use crate::policy::callbacks::kf;
 use crate::policy::layout;
+use crate::policy::layout::callbacks::kf;
 use crate::sched::ext::exit;
 use crate::sched::ext::ops::{self};
 use crate::sched::ext::ops_table::Frame;

@@ -28,8 +28,8 @@ pub(crate) const DEFAULT_SOURCE: &str = "estimate: each doubling of the busy thr
 /// and the work grows evenly in between.
 const DEFAULT_WORK: [u64; 8] = [1000, 1240, 1389, 1538, 1630, 1722, 1814, 1907];
 
-/// Returns the speeds for machines whose source contains none: one entry for each thread of the
-/// largest core. More than eight threads do no more work than eight.
+/// Returns the speeds for a machine whose description contains none: one entry for each thread of
+/// the largest core. More than eight threads do no more work than eight.
 #[expect(clippy::cast_possible_truncation, reason = "a speed is at most FULL_SPEED")]
 pub(crate) fn default_throughput(topology: &Topology) -> Vec<u32> {
     let speed = |busy: usize| {

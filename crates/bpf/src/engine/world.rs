@@ -52,8 +52,9 @@ pub trait World: Sized + 'static {
     /// # Errors
     /// The address is not an object for which such a map keeps values.
     fn can_own_storage(&self, kind: u32, owner: u64) -> Result<bool, Fault>;
-    /// Charges the time that the program waits for the `bpf_spin_lock` or `bpf_res_spin_lock` at
-    /// this address. The program has just acquired the lock.
+    /// Charges the time that the program would have waited on a real machine for the
+    /// `bpf_spin_lock` or `bpf_res_spin_lock` at this address. This function is called after the
+    /// program has acquired the lock.
     ///
     /// # Errors
     /// The run's memory limit leaves no room to record the lock.

@@ -24,7 +24,7 @@ const TRACE: &str = "live.trace";
 #[derive(Serialize, Deserialize)]
 struct Saved {
     result: RunResult,
-    /// Length of the recorded workload and time of recording an event, in ns.
+    /// Length of the recorded workload, and the time that it takes to record one event, both in ns.
     recorded: Option<(u64, u64)>,
     notes: Vec<String>,
 }

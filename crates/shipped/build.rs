@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compiles the policies, and generates the list of the files that the command carries.
+//! Compiles the policies, and generates the list of the files that are embedded in the command.
 //!
 //! The list is Rust code: an array of names and contents (`include_bytes!`). The files themselves
 //! stay in the folders of the repository.
@@ -7,13 +7,16 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Folders of the repository whose files the command carries.
+/// Folders of the repository whose files are embedded in the command.
 const FOLDERS: [&str; 5] = ["policies", "machines", "workloads", "profiles", "experiments"];
 
 fn main() {
-    let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
-    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
-    let root = here.join("../..").canonicalize().expect("the repository's folder");
+    let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let root = here
+        .join("../..")
+        .canonicalize()
+        .expect("the folder of the repository exists");
 
     let mut files = Vec::new();
     for folder in FOLDERS {
@@ -23,7 +26,7 @@ fn main() {
     let objects = match compile(&root, &out, &files) {
         Ok(objects) => objects,
         Err(reason) => {
-            // Without clang the command works, but it has no policies of its own.
+            // Without clang, the command can be built, but it contains no compiled policies.
             println!("cargo::warning=the command is built without policies: {reason}");
             Vec::new()
         }
@@ -42,12 +45,12 @@ fn main() {
 fn add(root: &Path, folder: &Path, files: &mut Vec<(String, PathBuf)>) {
     let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     for entry in entries {
-        let path = entry.expect("an entry of the folder").path();
+        let path = entry.expect("the folder can be listed").path();
         if path.is_dir() {
             add(root, &path, files);
         } else {
-            let name = path.strip_prefix(root).expect("a path below root");
-            files.push((name.to_str().expect("a name in UTF-8").to_owned(), path.clone()));
+            let name = path.strip_prefix(root).expect("the path is below root");
+            files.push((name.to_str().expect("the name is in UTF-8").to_owned(), path.clone()));
         }
     }
 }
@@ -64,7 +67,7 @@ fn compile(root: &Path, out: &Path, files: &[(String, PathBuf)]) -> Result<Vec<(
             let object = Path::new(name).with_extension("o");
             let path = out.join(&object);
             clang::compile(Path::new(name), &["-g", "-Wall", "-fdebug-compilation-dir=."], &path)?;
-            Ok((object.to_str().expect("made from UTF-8").to_owned(), path))
+            Ok((object.to_str().expect("the name is in UTF-8").to_owned(), path))
         })
         .collect()
 }

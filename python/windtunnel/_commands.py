@@ -19,8 +19,9 @@ def execute(command: str, policies: Iterable[Argument], options: Mapping[str, An
     """Runs a command of windtunnel in a process of its own.
 
     options: the command's options by name, without the dashes. `for_` is the option `--for`.
-        True stands for an option without a value, None for an option that is not given. A mapping
-        gives several values NAME=VALUE, a list several values.
+        True stands for an option without a value, False and None for an option that is not given. A
+        mapping repeats the option with a value NAME=VALUE for each item. A list repeats the option
+        for each element.
 
     Raises windtunnel.Error if the command reports an error of its inputs (exit status 2).
     """

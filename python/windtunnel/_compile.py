@@ -19,8 +19,8 @@ def compile(source: str | os.PathLike[str], output: str | os.PathLike[str] | Non
 
     source: a file, or the text of a policy. The headers of the package's policies are found as
         `include/scx.h`.
-    output: the object's path. By default it is beside the source, or for a text in a new file in
-        the folder for temporary files.
+    output: the object's path. By default the object is in the directory of the source file. For a text, it
+        is in a new directory for temporary files.
 
     Raises FileNotFoundError if there is no clang, and windtunnel.Error with clang's messages if the
     source does not compile.

@@ -17,8 +17,8 @@ class Result:
     was refused has only the fields that describe the run, `status` and `exit`.
 
     If the run was started with `tables=True`, each table is an attribute too: `callbacks`, `locks`,
-    `migrations`, `switches`, `tasks` and `wakeups`. `fields["tasks"]` has the tasks with the most
-    CPU time.
+    `migrations`, `switches`, `tasks` and `wakeups`. In contrast to the table `tasks`,
+    `fields["tasks"]` has only the tasks with the most CPU time.
     """
 
     fields: dict[str, Any]

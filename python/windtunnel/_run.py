@@ -43,8 +43,8 @@ def run(
     tables: collect the events of the run as tables for data frames.
     trace: file to which all events are written.
 
-    The interpreter's lock is released, so threads can run several policies at once. Ctrl-C ends the
-    run with KeyboardInterrupt.
+    The run releases the lock of the interpreter (GIL), so several threads can run policies at once.
+    Ctrl-C ends the run with KeyboardInterrupt.
 
     Raises windtunnel.Error if an input cannot be used. A policy that fails is not an error: see
     `Result.status` and `Result.exit`.

@@ -37,10 +37,10 @@ def sweep(
         to 10. A policy runs once for all values of a parameter that it does not have.
     zip: lists of axes that advance together, for example [["machines", "workloads"]].
     skip: combinations to leave out, for example [{"policy": "fifo", "machine": "smp4"}].
-    output: Parquet file to write, which has the same rows.
-    store: directory of results. A run whose result is there is not repeated, so an interrupted
-        sweep goes on where it ended. By default no results are kept.
-    threads: by default one for each CPU of this host.
+    output: Parquet file to which the rows of the table are also written.
+    store: directory of results. A run whose result is in it is not executed again, so an
+        interrupted sweep can be continued. By default no results are kept.
+    threads: number of threads. By default one for each CPU of this host.
 
     The columns are those of `windtunnel sweep`. A policy that fails has a row without figures.
 
@@ -74,5 +74,5 @@ def _toml(value: Any) -> str:
         return "{" + ", ".join(f"{json.dumps(name)} = {_toml(one)}" for name, one in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_toml, value)) + "]"
-    # A string of JSON is one of TOML, and so are numbers and truth values.
+    # JSON strings, numbers and booleans are also valid in TOML.
     return json.dumps(value)

@@ -10,7 +10,7 @@ class Error(Exception):
     line: int | None
     column: int | None
     hint: str | None
-    """A next step."""
+    """What the user can do about the error."""
 
 class Table:
     """A table of a run, with named columns.

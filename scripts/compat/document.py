@@ -17,10 +17,11 @@ and loaded unmodified. A [profile](../profiles/README.md) with the default optio
 user-space part, the program that loads the scheduler and works with it. The last column says what
 the profile does not do.
 
-The schedulers run on {machines}. Each run is long enough for the scheduler's
-watchdog to notice a stall, which takes at most one and a half times `timeout_ms`. To find stalls
-that begin later, a run is longer than that: by 30 s on 8 CPUs, by 15 s on 20 and 32 CPUs, and by
-1 s on 256 CPUs.
+The schedulers run on {machines}.
+
+Each run is long enough for the scheduler's watchdog to notice a stall, which takes at most one and
+a half times `timeout_ms`. To find stalls that begin later, a run is longer than that: by 30 s on
+8 CPUs, by 15 s on 20 and 32 CPUs, and by 1 s on 256 CPUs.
 
 | workload | content |
 |---|---|

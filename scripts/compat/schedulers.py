@@ -173,7 +173,7 @@ class Run:
     def judge(self, ends):
         """Returns whether the run ended as expected: at its end, or early in a way that ends.toml allows."""
         if not self.exit:
-            must = [end for end in ends if self.name in end["schedulers"] and end.get("always") and self.whole]
+            must = [end for end in ends if self.name in end["schedulers"] and self.machine in end.get("always", []) and self.whole]
             return self.text == "to the end" and not must
         return any(
             self.name in end["schedulers"]

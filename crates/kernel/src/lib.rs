@@ -36,8 +36,8 @@ mod watch;
 
 pub use hardware::cpuset;
 pub use machine::{Ended, Machine};
-pub use policy::{kfuncs, layout, load, release, target, tracepoint, user_space};
-pub use sched::{cgroup, class, ext, fair, rq, rt, task};
+pub use policy::{kfuncs, layout, load, release, target, user_space};
+pub use sched::{cgroup, class, ext, fair, rq, rt, task, tracepoint};
 pub use simulation::table::Table;
 pub use simulation::{chance, event, id, rng, timeline};
 pub use watch::{check, decision, violation, waiting};

@@ -34,8 +34,8 @@ use std::rc::Rc;
 use trace::Record;
 use workload::{Op, Workload};
 
-/// Number of trace records that are passed at once to the sink, the consumer of the trace. They fit
-/// into the L1 cache of the host, the computer that runs the simulation.
+/// Number of trace records that are collected before they are passed to the sink, the consumer of
+/// the trace. This many records fit into the L1 cache of the computer that runs the simulation.
 pub(crate) const BATCH: usize = 128;
 
 /// A simulated machine with the workload that it executes and the policy that schedules it.
@@ -48,7 +48,7 @@ pub struct Machine {
     /// Programs of the workload's tasks. Several tasks can share one program.
     pub(crate) programs: Vec<Rc<[Op]>>,
     pub seed: u64,
-    /// Length of a tick in ns.
+    /// Interval between two scheduler ticks, ns.
     pub(crate) tick_ns: u64,
     /// Simulated time, ns since the run's start.
     pub now: u64,
@@ -57,15 +57,16 @@ pub struct Machine {
     pub tasks: Table<TaskId, Task>,
     /// Free task slots of exited tasks. The slot that was freed last is reused first.
     pub(crate) free_tasks: Vec<TaskId>,
-    /// Task slot of each pid that has ever been assigned. It is IDLE if the task has exited.
+    /// Maps each pid that has ever been assigned to the slot of its task, or to IDLE if the task
+    /// has exited. The pid is the index.
     pub(crate) pids: Vec<TaskId>,
     /// Live tasks, ordered by [`Task::sort_key`].
     pub(crate) threads: BTreeMap<u64, TaskId>,
     pub nr_alive: u32,
-    /// Tasks that could not be created because ops.init_task() failed. Each has a name and the
-    /// errno.
+    /// Name and errno of each task that could not be created because ops.init_task() failed.
     pub failed_forks: Vec<(String, i32)>,
-    /// Explanations of why the machine ended tasks, one sentence for each such task.
+    /// For each task that the machine ended, a sentence that contains the reason. The reason is an
+    /// endless loop in the task's program.
     pub ended_tasks: Vec<String>,
     /// CPU that executes the current event handler (smp_processor_id()).
     pub this_cpu: CpuId,
@@ -74,8 +75,8 @@ pub struct Machine {
     pub online_cpus: CpuSet,
     pub idle_cpus: CpuSet,
     pub rng: Rng,
-    /// The region: the memory that BPF programs can access. It contains all BPF memory and the
-    /// simulated kernel objects that a policy can access.
+    /// Memory that BPF programs can access, called the region. It contains all BPF memory, such as
+    /// maps, and the simulated kernel objects that a policy can access.
     pub region: Rc<Region>,
     /// Addresses of the kernel objects in the region.
     pub layout: Layout,
@@ -109,10 +110,11 @@ pub struct Machine {
     /// (`trace::Event::is_detail`).
     pub details: bool,
     pub(crate) records: Vec<Record>,
-    /// Whether any of `records` contains a text.
+    /// Whether any of `records` owns a string, so that the records must be dropped.
     pub(crate) texts: bool,
-    /// Number of bytes that were charged to the memory limit for the texts in `records`.
+    /// Number of bytes that were charged to the memory limit for the strings in `records`.
     pub(crate) texts_bytes: u64,
+    /// Number of handled events. Counted only in builds with debug assertions.
     pub(crate) nr_events: u64,
 }
 
@@ -131,8 +133,8 @@ pub enum Ended {
 }
 
 impl Machine {
-    /// Creates a machine whose CPUs are idle. Pending events will create the first tasks of the
-    /// workload.
+    /// Creates a machine on which no task exists yet and all CPUs are idle. The first tasks of the
+    /// workload are created by events at their start times.
     ///
     /// # Errors
     /// Fails if the memory for the region cannot be reserved, if the workload starts too many
@@ -248,10 +250,11 @@ impl Machine {
         self.rqs.id(nr.try_into().ok()?)
     }
 
-    /// Returns the CPU with a number that the workload contains. [`Machine::new`] has rejected
-    /// workloads with numbers of CPUs that do not exist.
+    /// Returns the CPU with the number `nr`, which comes from the workload or from the user. Such
+    /// numbers are checked before, for example by [`Machine::new`], so the CPU exists.
     pub(crate) fn named_cpu(&self, nr: u32) -> CpuId {
-        self.cpu_id(nr).expect("the workload names CPUs of the machine")
+        self.cpu_id(nr)
+            .expect("CPU numbers from the workload and the user are checked before")
     }
 
     /// Returns an iterator over the hardware threads of a CPU's core, including the CPU itself.
@@ -321,7 +324,7 @@ impl Machine {
 }
 
 /// Enlarges the buffer of records. A function with the C calling convention cannot unwind, so its
-/// caller is faster.
+/// callers need no code for unwinding and are faster.
 #[cold]
 extern "C" fn grow_records(records: &mut Vec<Record>) {
     records.reserve(BATCH);

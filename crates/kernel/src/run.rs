@@ -2,11 +2,12 @@
 //! The event loop, which takes events from the queue in order and executes their handlers.
 
 use crate::machine::*;
+use crate::policy::bpf_world;
+use crate::sched::observed::Transition;
 use crate::sched::{deadline, ext, fair};
 use crate::simulation::cost::Entry;
 use crate::simulation::event::Event;
 use crate::simulation::id::CpuId;
-use crate::watch::observe::Transition;
 use bpf::memory::Use;
 use trace::Sink;
 use workload::Action;
@@ -14,7 +15,8 @@ use workload::Action;
 /// Latest possible end of a run, about 73 years. No duration in a workload is longer than half of
 /// this, so sums of times cannot overflow.
 const MAX_TIME: u64 = 2 * workload::MAX_NS;
-/// Number of events after which builds with debug assertions verify the consistency of the machine.
+/// In builds with debug assertions, the consistency of the machine is verified each time that this
+/// number of events has been handled.
 const VERIFY_EVERY: u64 = 256;
 
 impl Machine {
@@ -35,7 +37,11 @@ impl Machine {
             let Some((time, event)) = self.events.pop(until) else {
                 return self.events.is_empty().then(|| self.end_without_events());
             };
-            assert!(time >= self.now, "time ran backwards: {time} after {}", self.now);
+            assert!(
+                time >= self.now,
+                "the event at {time} ns is earlier than the current time, {} ns",
+                self.now
+            );
             self.now = time;
             if let Event::Step { cpu } = event {
                 let due = self.step_due(cpu);
@@ -48,7 +54,8 @@ impl Machine {
             }
             self.prefetch(&event);
             if let Some(awake) = self.wakes_for(&event) {
-                // The CPU first leaves its idle state.
+                // The CPU must leave its idle state before it can handle the event, so the event is
+                // delayed.
                 self.events.push(awake, event);
                 continue;
             }
@@ -91,16 +98,16 @@ impl Machine {
         self.waiting_at_end = self.waiting_tasks();
         self.flush(sink);
         if self.stopped {
-            // If the policy is just ending, its dump is written and ops.exit() is called now. The
-            // resulting trace records are dropped, because they would come after the end of the
-            // run.
+            // The run has stopped as soon as the policy had a reason to end. The debug dump and the
+            // call of ops.exit() may still be missing, so they follow now. Their trace records are
+            // dropped, because they would come after the end of the run.
             ext::enable::end_now(self);
             self.records.clear();
         }
     }
 
-    /// Stops the run if it should end together with its policy. Called when the policy has a reason
-    /// to end.
+    /// Stops the run if [`Machine::stop_with_policy`] is set. Called when the policy has a reason
+    /// to end, for example an error.
     pub(crate) fn policy_ended(&mut self) {
         self.stopped = self.stop_with_policy;
     }
@@ -113,8 +120,9 @@ impl Machine {
             let bytes = std::mem::take(&mut self.texts_bytes);
             self.region.memory().uncharge(Use::Texts, bytes);
         } else {
-            // SAFETY: no record owns memory, so none has to be dropped. A test of each record would
-            // cost about 2 % of the instructions of an event.
+            // SAFETY: `texts` is false, so no record owns memory and none has to be dropped.
+            // `clear` would test each record, which costs about 2 % of the instructions of an
+            // event.
             unsafe { self.records.set_len(0) };
         }
     }
@@ -137,7 +145,7 @@ impl Machine {
             }
             Event::Wake { task, generation } => self.timer_wake(task, generation),
             Event::Spawn { index, parent, thread } => self.spawn(index, parent, thread),
-            Event::BpfTimer { timer, generation } => ext::timer_fired(self, timer, generation),
+            Event::BpfTimer { timer, generation } => bpf_world::timer_fired(self, timer, generation),
             Event::Watchdog => ext::watchdog(self),
             Event::Hotplug { cpu, online } => self.hotplug(cpu, online),
             Event::Disturb { index } => return self.disturb(index),
@@ -193,8 +201,9 @@ impl Machine {
                 self.notify_work_done(cpu);
             }
         }
-        // A reschedule was requested during schedule(), or while the CPU spins. schedule() runs
-        // again when the CPU has finished its current kernel work.
+        // A reschedule was requested during schedule(), or while the CPU waits in the kernel for
+        // other CPUs (SCX_KICK_WAIT). schedule() runs again when the CPU has finished its current
+        // kernel work.
         let rq = &mut self.rqs[cpu];
         if rq.need_resched {
             rq.need_resched = false;

@@ -31,7 +31,7 @@ pub fn spec(nodes: u32, llcs: u32, cores: u32, threads: u32) -> MachineSpec {
     MachineSpec::regular(nodes, llcs, cores, threads)
 }
 
-/// Returns the machine with all costs of kernel work set to zero.
+/// Returns `spec` with all costs of kernel work set to zero.
 pub fn free(spec: MachineSpec) -> MachineSpec {
     spec.free()
 }
@@ -86,7 +86,7 @@ impl Bed {
             spawn: true,
             footprint_bytes: 0,
         });
-        self.workload.tasks.last_mut().expect("one was pushed")
+        self.workload.tasks.last_mut().expect("a task was pushed just now")
     }
 
     /// Adds a task that may run only on CPU `cpu`.
@@ -96,7 +96,7 @@ impl Bed {
         task
     }
 
-    /// Adds a cgroup with a value of cpu.weight. Returns the number of the cgroup. The first call
+    /// Adds a cgroup whose cpu.weight is `weight`. Returns the number of the cgroup. The first call
     /// also adds the root cgroup.
     pub fn cgroup(&mut self, path: &str, weight: u32) -> u32 {
         let cgroups = &mut self.workload.cgroups;
@@ -126,7 +126,7 @@ impl Bed {
     }
 
     pub fn machine(self, spec: MachineSpec) -> Machine {
-        Machine::new(spec, self.workload, 1).expect("a machine")
+        Machine::new(spec, self.workload, 1).expect("the workload and the machine of the test are valid")
     }
 
     /// Runs the workload until the time `until` (ns). Returns the machine and all trace records.
@@ -138,13 +138,13 @@ impl Bed {
     }
 }
 
-/// Returns the slot of the nth task of the workload. This is correct if all tasks start at the same
-/// time and none exits.
+/// Returns the slot of task number `n` of the workload, counted from 0. This is correct if all
+/// tasks start at the same time and none exits.
 pub fn nth(n: u32) -> TaskId {
     TaskId::new(n as usize)
 }
 
-/// Returns the CPU time that the nth task has used, in ns.
+/// Returns the CPU time that task number `n` of the workload has used, in ns.
 pub fn used(m: &Machine, n: u32) -> u64 {
     m.tasks[nth(n)].sum_exec_runtime
 }
@@ -163,7 +163,8 @@ pub fn latencies(records: &[Record], pid: u32) -> Vec<u64> {
     found
 }
 
-/// Returns how long the task ran each time until another task ran on its CPU, in ns.
+/// Returns the lengths of the periods in which the task ran without interruption, in ns. A period
+/// lasts from a switch to the task until the next switch to another task.
 pub fn stretches(records: &[Record], pid: u32) -> Vec<u64> {
     let mut since = None;
     let mut found = Vec::new();

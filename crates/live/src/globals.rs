@@ -31,7 +31,7 @@ impl Globals {
         let mut sections = BTreeMap::new();
         for (name, map) in maps {
             // libbpf does not allow a section without exported variables to be mapped. Such a
-            // section has nothing to show.
+            // section contains no variable that a user can read or set.
             if !mappable(&map)? {
                 continue;
             }

@@ -71,8 +71,8 @@ impl Journal {
 }
 
 /// Returns the text of a log record `priority,sequence,time,flags;text` if sched_ext has written
-/// it. One warning is left out, because the kernel prints it at every load: that a way to write
-/// task fields is deprecated.
+/// it. The warning that a way of writing task fields is deprecated is left out, because the kernel
+/// prints it at every load.
 fn message(record: &str) -> Option<String> {
     let text = record.split_once(';')?.1.lines().next()?;
     let text = text.strip_prefix("sched_ext: ")?;

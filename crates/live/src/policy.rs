@@ -25,20 +25,20 @@ pub struct Source {
     pub path: PathBuf,
     /// The object. The parameters and the profile have been applied as in `windtunnel run`.
     pub object: Object,
-    /// The profile. It also describes what the policy's user-space part would do after opening the
-    /// object.
+    /// The profile, a file that replaces the policy's user-space part. It lists the steps that the
+    /// user-space part would take between opening and enabling the object.
     profile: Profile,
     machine: MachineSpec,
 }
 
 /// A loaded policy. Dropping this value unloads the policy.
 pub struct Loaded {
-    /// Links, in the order in which they are detached. The callbacks are detached before the
-    /// programs that give them data.
+    /// Links in the order in which they are detached. The callbacks are detached before the tracing
+    /// programs that provide data to them.
     links: Vec<Link>,
     pub globals: Globals,
-    /// Programs that were not loaded because this kernel lacks the function that they trace. The
-    /// text contains the reason.
+    /// Parts that were left out because this kernel does not support them: programs that trace a
+    /// missing function, and unknown bits of ops.flags. Each text contains the reason.
     pub left_out: Vec<String>,
     /// Number of instructions that the verifier processed for each program, largest first.
     pub verified: Vec<(String, u32)>,
@@ -183,7 +183,8 @@ impl Source {
     }
 
     /// Applies the profile's map sizes and the fields that it sets in the callback table (`struct
-    /// sched_ext_ops`). If this kernel does not know some flags, returns a message that names them.
+    /// sched_ext_ops`). If this kernel does not know some bits of ops.flags, leaves them out and
+    /// returns a text that names them.
     fn set_ops(&self, open: &mut OpenObject) -> Result<Option<String>, Error> {
         let wrong = |message: String| Error::new(format!("profile of {}: {message}", self.name));
         let types = Properties::new(&self.machine, &::kernel::release::Release::MODELLED).with_types(self.object.btf());
@@ -216,13 +217,13 @@ impl Source {
             }
             let tables = open.maps_mut().filter(|map| map.map_type() == MapType::StructOps);
             for mut table in tables {
-                // The layout of the table is the one that the object's own types declare.
+                // The initial value has the layout that the object's types declare.
                 let to = table.initial_value_mut().and_then(|bytes| bytes.get_mut(at..at + size));
                 to.ok_or_else(|| wrong(format!("ops.{member} is not in the callback table")))?
                     .copy_from_slice(&value.to_le_bytes()[..size]);
             }
         }
-        Ok((unknown != 0).then(|| format!("ops.flags {unknown:#x}: this kernel does not know them")))
+        Ok((unknown != 0).then(|| format!("bits {unknown:#x} of ops.flags, which this kernel does not know")))
     }
 
     /// Runs programs of type syscall. The policy's user-space part would run these programs before

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The session file, which `live load` writes while it keeps a policy loaded. Other commands find
-//! the policy with it: it contains the pid of that process and the ids of the maps with the
-//! policy's globals.
+//! The session file. `live load` writes it while it keeps a policy loaded. It contains the pid of
+//! the `live load` process and the ids of the BPF maps with the policy's globals. With these, other
+//! commands find the policy.
 
 use crate::globals::Globals;
 use crate::kernel;

@@ -9,10 +9,10 @@ use std::sync::{Arc, LazyLock};
 
 static REQUESTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// From now on, these signals set a flag instead of ending the process.
+/// Makes SIGINT, SIGTERM and SIGHUP set a flag instead of ending the process.
 ///
-/// `windtunnel::interrupt` handles signals in a thread. This is not possible here, because this
-/// process forks the tasks of a workload.
+/// `windtunnel::interrupt` handles signals in a separate thread. This is not possible here, because
+/// this process forks the tasks of a workload and must have only one thread then.
 pub fn install_handlers() {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         // If the handler cannot be installed, the signal ends the process. The kernel then also

@@ -2,10 +2,12 @@
 //! `live study`: executes the runs of experiments on this machine, under its current scheduler.
 //!
 //! The definitions, measures and tables are the same as those of `windtunnel experiment`. This
-//! machine and its current scheduler replace the policies and machines of the experiment. Cases
-//! that differ only in them therefore share one run. Some measures need records that the simulator
-//! emits. Here, their data come from the log that the tasks write, and from samples of the tasks
-//! every 10 ms.
+//! machine and its current scheduler replace the machines and policies of the experiment. Cases
+//! that differ only in machine or policy therefore share one run.
+//!
+//! Some measures use records that only the simulator emits. Here, these measures use the log that
+//! the tasks write. They also use samples of the CPUs on which the tasks run or wait, which are
+//! taken every 10 ms.
 
 use crate::run::{self, CpuList, Executed, LoadSample, Options, conduct, cpu_list, write_json};
 use crate::{kernel, stop};
@@ -199,8 +201,9 @@ fn observe(spec: &RunSpec, seed: u64, wanted: &Wanted, cpus: &[u32]) -> Result<O
     }))
 }
 
-/// Returns the queue lengths that were sampled most often in the last tenth of the time up to `at`.
-/// A single sample would not be reliable, because tasks of other programs disturb it.
+/// Returns the run queue lengths of the CPUs that were sampled most often in the last tenth of the
+/// time up to `at`. A single sample would not be reliable, because tasks of other programs disturb
+/// it.
 fn usual_lengths(looks: &[LoadSample], at: u64) -> Option<Vec<u32>> {
     let mut seen: BTreeMap<&[u32], usize> = BTreeMap::new();
     let mut before = looks.iter().filter(|(time, _)| *time <= at);

@@ -77,9 +77,9 @@ fn is_state(line: &str) -> bool {
 /// Returns the number of instructions that the verifier processed for each program, largest number
 /// first.
 ///
-/// The verifier may process an instruction several times, once for each state. It gives up at a
-/// million, and the time to load the program grows with this number. Linux before 5.16 does not
-/// report the number, which is then 0.
+/// The verifier may process an instruction several times, once for each state. It gives up after a
+/// million processed instructions, and the time to load the program grows with their number. Linux
+/// before 5.16 does not report the number, which is then 0.
 pub fn effort(object: &libbpf_rs::Object) -> Vec<(String, u32)> {
     let mut programs: Vec<(String, u32)> = object
         .progs()
@@ -119,7 +119,7 @@ libbpf: prog 'steal_dispatch': failed to load: -EACCES
 
     #[test]
     fn the_rejected_source_line_is_found() {
-        let found = rejection(REJECTED).expect("a rejection");
+        let found = rejection(REJECTED).expect("the log contains a rejection");
         assert_eq!(found.program, "steal_dispatch");
         assert_eq!(
             found.source.as_deref(),

@@ -16,7 +16,8 @@ pub(crate) struct Bitmap(Vec<u64>);
 impl Bitmap {
     /// Parses hwloc's notation.
     ///
-    /// # Errors Fails if `text` is not a bitmap of indexes below [`MAX_INDEX`]. The error says why.
+    /// # Errors
+    /// Fails if `text` is not a bitmap of indexes below [`MAX_INDEX`]. The error says why.
     pub(crate) fn parse(text: &str) -> Result<Bitmap, String> {
         if text.starts_with("0xf...f") {
             return Err("is infinite".into());

@@ -49,7 +49,7 @@ pub struct Costs {
     pub callback_ns: u32,
     /// Call of a helper or kfunc without an entry in `kfuncs`, in ns.
     pub kfunc_ns: u32,
-    /// Cost of a call for helpers and kfuncs with an entry of their own, by name, in ns.
+    /// Call of a helper or kfunc whose cost differs from `kfunc_ns`, by name, in ns.
     pub kfuncs: BTreeMap<String, u32>,
     /// switch_to and the switch of the mm, in ns.
     pub context_switch_ns: u32,
@@ -106,10 +106,10 @@ pub struct Costs {
     /// spread over all nodes.
     pub flat_memory: bool,
     /// Whether policies represent schedulers written in C. On a machine that is older than BPF, a
-    /// policy represents the scheduler of the kernel of that time, so its work must not have the
-    /// costs of BPF. A callback then costs as much as a call of a kernel function. A helper or
-    /// kfunc costs as much as the C code that would do the same work: a task's storage is a field
-    /// of task_struct, the clock is jiffies, and a DSQ is a list. Locks, cache lines and IPIs have
+    /// policy represents the scheduler of the kernel of that time. Its work must then not have the
+    /// costs of BPF. A callback costs as much as a call of a kernel function. A helper or kfunc
+    /// costs as much as the C code that would do the same work: a task's storage is a field of
+    /// task_struct, the clock is jiffies, and a DSQ is a list. Locks, cache lines and IPIs have
     /// their usual costs.
     pub native: bool,
 }

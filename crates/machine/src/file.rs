@@ -79,8 +79,8 @@ mod idle_states;
 
 /// Maximum size of a machine file in bytes.
 pub(crate) const MAX_BYTES: u64 = 8 << 20;
-/// Maximum number of cache sets of an L2 for which task_structs compete. The simulation stores the
-/// cache lines of each such set of each core.
+/// Maximum number of L2 cache sets for which task_structs compete. It limits the memory of a
+/// simulation, which stores the cache lines in these sets for each core.
 const MAX_SETS: u64 = 4096;
 
 /// Contents of a machine file.
@@ -513,7 +513,7 @@ impl File<'_> {
             let value = *speed.get_ref();
             let expected = match index {
                 0 if value != 1.0 => "1.0, because a thread runs at full speed while its siblings are idle".to_owned(),
-                // Not a number is in no range.
+                // NaN is in no range, so it is refused here.
                 _ if !(0.001..=previous).contains(&value) => format!("0.001 to {previous:?}, the speed before it"),
                 _ => {
                     previous = value;

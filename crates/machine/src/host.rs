@@ -295,8 +295,8 @@ mod tests {
         }
     }
 
-    /// Returns a host with a performance core and an efficiency core. It has no caches. The threads
-    /// of the performance core have different frequencies.
+    /// Returns a host with a performance core, an efficiency core and no caches. The threads of the
+    /// performance core have different frequencies.
     fn hybrid() -> Host {
         host(&[
             ("system/cpu/online", "0-2"),

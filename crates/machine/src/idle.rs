@@ -2,9 +2,9 @@
 //! Idle states of CPUs and the governor that chooses between them: the key `cpuidle` and the
 //! section `[[idle_state]]`.
 
-/// Default of a machine without `[[idle_state]]`: its CPUs halt, and `idle_exit` of the cost table is
-/// the time to leave this state. An x86 kernel without a cpuidle driver behaves like this, for
-/// example in most virtual machines.
+/// Name of the only idle state of a machine without `[[idle_state]]`. The constant `idle_exit` of
+/// the cost table is the time to leave this state. An x86 kernel without a cpuidle driver behaves
+/// like this, for example in most virtual machines.
 pub const HALT: &str = "HLT";
 
 /// Prefix of the names under which [`Definition::cost_sources`](crate::Definition) has the sources
@@ -49,7 +49,8 @@ pub struct IdleState {
     /// Whether a CPU in this state notices a write to its flags, so that it can be woken without an
     /// IPI (TIF_POLLING_NRFLAG). True for a loop that polls and for MWAIT.
     pub polling: bool,
-    /// Whether the state is a loop that polls (CPUIDLE_FLAG_POLLING). The core does not rest in it.
+    /// Whether the state is a loop that polls (CPUIDLE_FLAG_POLLING), so that the CPU continues to
+    /// execute instructions.
     pub busy: bool,
 }
 

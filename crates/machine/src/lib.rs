@@ -78,13 +78,14 @@ pub struct MachineSpec {
     /// Lowest speed to which a policy can set a CPU, from 1 to 1024 (full speed). With 1024, all
     /// CPUs have a fixed speed.
     pub cpuperf_min: u32,
-    /// Speed of each hardware thread of a core, in 1/1024 of its full speed, by the number of busy
-    /// threads of the core, itself included: the first entry is that of one busy thread. There are
-    /// as many entries as the largest core has threads.
+    /// Speeds of a hardware thread in 1/1024 of its full speed. The first entry applies while the
+    /// thread is the only busy one of its core, the second while two threads are busy, and so on.
+    /// There are as many entries as the largest core has threads.
     pub smt_throughput: Vec<u32>,
-    /// Speed of each CPU in 1/1024 of its full speed, by the number of busy CPUs of the machine,
-    /// itself included. Only emulated machines have it, whose CPUs take turns in fewer threads of
-    /// the host. If it is empty, CPUs of different cores do not slow each other.
+    /// Speeds of a CPU in 1/1024 of its full speed. The first entry applies while the CPU is the
+    /// only busy one of the machine, the second while two CPUs are busy, and so on. Only emulated
+    /// machines have such speeds, because their CPUs share a smaller number of host threads. If the
+    /// list is empty, CPUs of different cores do not slow each other.
     pub shared_speed: Vec<u32>,
     pub kernel: KernelConfig,
     pub cpuidle: CpuIdle,

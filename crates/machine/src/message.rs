@@ -4,8 +4,8 @@
 use crate::costs::Costs;
 use serde::Deserialize;
 
-/// Costs of a message on one kind of channel. They contain neither blocking, nor the wake-up of
-/// another task, nor transfers of cache lines between CPUs.
+/// Costs of a message on one kind of channel. They do not include blocking, waking up another task,
+/// or transferring cache lines between CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MessageCosts {
@@ -13,7 +13,8 @@ pub struct MessageCosts {
     pub send_ns: u32,
     /// Receiving a message without data, in ns.
     pub recv_ns: u32,
-    /// Copying one byte, in picoseconds. The sender pays it, and so does the receiver.
+    /// Copying one byte, in picoseconds. Each message is copied twice, so the sender and the
+    /// receiver both pay this.
     #[serde(default)]
     pub byte_ps: u32,
 }
@@ -126,11 +127,11 @@ mod tests {
         };
         assert_eq!((costs.send(0), costs.recv(0)), (100, 200));
         assert_eq!((costs.send(1000), costs.recv(1000)), (1600, 1700));
-        assert_eq!(costs.send(1), 101, "parts of a ns are dropped");
+        assert_eq!(costs.send(1), 101, "the cost is rounded down to whole ns");
         assert_eq!(
             costs.send(u32::MAX),
             100 + 6_442_450_942,
-            "no size of a message overflows"
+            "the cost of the largest message does not overflow"
         );
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The parts of a machine that contain each CPU: cores, caches, nodes and packages. The readers of
-//! all formats produce this form. The parts are then numbered from 0 without gaps, which yields the
+//! all formats produce [`Parts`]. Numbering these parts from 0 without gaps then yields the
 //! topology.
 //!
 //! CPU ids follow the order of the OS indexes. A CPU's last-level cache is the one of the highest

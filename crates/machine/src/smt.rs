@@ -2,10 +2,10 @@
 //! Speeds of hardware threads that share a core: the key `smt_throughput`. Speeds of emulated CPUs
 //! that share threads of the host: the key `shared_speed`.
 //!
-//! Two threads of a core with `[1.0, 0.62]` each run at full speed while the other one is idle, and
-//! at 0.62 of it while both are busy. Together they then do 1.24 times the work of one. The speeds
-//! are whole multiples of 1/1024 in a [`MachineSpec`](crate::MachineSpec), because a simulation has
-//! no floating point.
+//! For example, `[1.0, 0.62]` belongs to a core with two threads. Each thread runs at full speed
+//! while the other one is idle, and at 0.62 of it while both are busy. Two busy threads then do
+//! 1.24 times the work of one. The speeds are whole multiples of 1/1024 in a
+//! [`MachineSpec`](crate::MachineSpec), because a simulation uses no floating-point numbers.
 
 use crate::topology::Topology;
 
@@ -28,8 +28,8 @@ pub(crate) const DEFAULT_SOURCE: &str = "estimate: each doubling of the busy thr
 /// and the work grows evenly in between.
 const DEFAULT_WORK: [u64; 8] = [1000, 1240, 1389, 1538, 1630, 1722, 1814, 1907];
 
-/// Returns the speeds for machines whose source contains none: one entry for each thread of the
-/// largest core. More than eight threads do no more work than eight.
+/// Returns the speeds for a machine whose description contains none: one entry for each thread of
+/// the largest core. More than eight threads do no more work than eight.
 #[expect(clippy::cast_possible_truncation, reason = "a speed is at most FULL_SPEED")]
 pub(crate) fn default_throughput(topology: &Topology) -> Vec<u32> {
     let speed = |busy: usize| {
@@ -57,7 +57,8 @@ pub(crate) fn in_1024ths(speed: f64) -> u32 {
         .clamp(1.0, f64::from(FULL_SPEED)) as u32
 }
 
-/// Formats a speed, relative to 1.00. All speeds that differ by 1/100 are distinct.
+/// Formats a speed as a decimal, in which 1.00 is full speed. A speed that a file specifies in
+/// hundredths is printed unchanged.
 pub(crate) fn decimal(speed: u32) -> String {
     let hundredths = (speed * 100 + FULL_SPEED / 2) / FULL_SPEED;
     format!("{}.{:02}", hundredths / 100, hundredths % 100)

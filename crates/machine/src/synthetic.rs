@@ -56,8 +56,9 @@ impl Level {
 
 /// Parses a synthetic string. `place` is the position for errors.
 ///
-/// # Errors Fails if hwloc would refuse a level, or if an index list does not fit. The error names
-/// it.
+/// # Errors
+/// Fails if hwloc would refuse a level, or if an index list does not fit. The error names the level
+/// or list.
 pub(crate) fn parse(place: &str, text: &str) -> Result<Parts, Error> {
     let error = |message: String| Error::at(place, message).hint(HINT);
     if text.len() > MAX_BYTES {
@@ -319,9 +320,10 @@ fn parts(levels: &[Level], node_indexes: Option<&[u32]>) -> Parts {
     }
 }
 
-/// Returns the attached NUMA node of each CPU. If several nodes are attached to objects that
-/// contain the CPU, the node of the smallest object counts, and then the node with the lowest
-/// index. Returns an empty list if no nodes are attached.
+/// Returns the attached NUMA node of each CPU. A node is attached to an object that contains the
+/// CPU. If there are several such nodes, the node of the smallest object is used. If this object
+/// has several nodes, the node with the lowest index is used. Returns an empty list if no nodes are
+/// attached.
 fn attached_nodes(levels: &[Level], nr_cpus: u32, node_indexes: Option<&[u32]>) -> Vec<u32> {
     if levels.iter().all(|level| level.attached == 0) {
         return Vec::new();

@@ -28,8 +28,8 @@ pub struct TaskSets {
     pub stride: u64,
     /// Number of ways of the L2.
     pub ways: u32,
-    /// Cost in ns of transferring the cache line of a task_struct that a scheduling decision reads,
-    /// by the distance to the CPU that last wrote it.
+    /// Cost in ns of transferring the cache line of a task_struct that a scheduling decision reads.
+    /// It depends on the distance to the CPU that last wrote the cache line.
     pub line: ByDistance,
 }
 
@@ -68,9 +68,9 @@ pub struct Topology {
     pub packages: Vec<Vec<u32>>,
     /// SLIT distances between nodes; 10 is the distance within a node.
     pub node_distances: Vec<Vec<u32>>,
-    /// Node whose memory contains all of the kernel's data, if there is such a node. A cache line
-    /// with several copies then comes from that memory. By default (`None`), data are on the node
-    /// that uses them, and a cache line with several copies comes from the nearest cache.
+    /// Node whose memory contains all of the kernel's data. A cache line that several caches hold
+    /// is then transferred from this memory. With `None`, the default, kernel data are on the node
+    /// that uses them, and such a cache line is transferred from the nearest cache.
     pub kernel_node: Option<u32>,
     /// If set, limits how many task_structs an L2 can cache.
     pub task_sets: Option<TaskSets>,
@@ -125,8 +125,8 @@ impl Topology {
         }
     }
 
-    /// Checks that parts are nested as scheduling domains require: the threads of a core must share
-    /// an LLC and a node, and an LLC must be within a node or consist of whole nodes. Returns a
+    /// Checks that parts are nested as scheduling domains require. The threads of a core must share
+    /// an LLC and a node. An LLC must be within a node or consist of whole nodes. Returns a
     /// description of the first violation, if there is one.
     pub(crate) fn nesting_error(&self) -> Option<String> {
         let infos = |cpus: &[u32]| cpus.iter().map(|&cpu| &self.cpus[cpu as usize]).collect::<Vec<_>>();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Parser for hwloc's XML format, version 2.
 //!
-//! It reads the tree of objects, the distances between NUMA nodes, the CPU kinds and the
+//! The parser reads the tree of objects, the distances between NUMA nodes, the CPU kinds and the
 //! processor's name. It checks that objects contain each other according to their types and CPU
 //! sets. CPUs with an empty cpuset are offline and ignored. I/O devices and instruction caches are
 //! skipped.
@@ -25,8 +25,9 @@ const HINT: &str = "create the file with `lstopo --of xml FILE`";
 
 /// Parses hwloc XML. `place` is the name of the file for errors.
 ///
-/// # Errors Fails if the text is not valid XML or does not conform to hwloc's format. The error
-/// contains the source line.
+/// # Errors
+/// Fails if the text is not valid XML or does not conform to hwloc's format. The error contains the
+/// source line.
 pub(crate) fn parse(place: &str, text: &str) -> Result<Parts, Error> {
     // Replaces the document type declaration by spaces, so that positions in errors stay correct.
     let text = text.replacen(DOCTYPE, &" ".repeat(DOCTYPE.len()), 1);
@@ -328,8 +329,9 @@ impl<'a, 'input> Reader<'a, 'input> {
         }
     }
 
-    /// Returns the properties of the CPU with each OS index, in the order of [`SPEEDS`]. If there
-    /// are several values, the first is used.
+    /// Returns the speed properties of all CPUs. The list is indexed by the CPUs' OS indexes, and
+    /// each entry is in the order of [`SPEEDS`]. If a property has several values, the first is
+    /// used.
     fn speeds(&self, root: Node<'a, 'input>) -> Result<Vec<[Option<&'a str>; 3]>, Error> {
         let mut speeds = vec![[None; 3]; MAX_INDEX as usize];
         for kind in root.children().filter(|child| child.has_tag_name("cpukind")) {

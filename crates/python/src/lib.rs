@@ -35,8 +35,8 @@ fn command(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
     py.detach(|| windtunnel::command::main(arguments).code())
 }
 
-/// Returns the folder with the files that the package carries: policies, machines, workloads,
-/// profiles and experiments.
+/// Returns the folder with the files that are embedded in the package: policies, machines,
+/// workloads, profiles and experiments.
 ///
 /// # Errors
 /// `OSError` if the folder cannot be created.

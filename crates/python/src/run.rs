@@ -17,9 +17,10 @@ use windtunnel::policy::Policy;
 use windtunnel::scenario::{Outcome, Scenario};
 use windtunnel::{compare, duration, search, size};
 
-/// The simulation is executed in steps of this simulated time, between which Ctrl-C is noticed.
+/// Simulated time of one step of a run. Ctrl-C can end the run between two steps.
 const STEP_NS: u64 = 5_000_000;
-/// Signals are looked at once in this time, because that needs Python's lock.
+/// Interval between two checks for signals. Checks are rare, because each needs the lock of the
+/// Python interpreter (GIL).
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The result of a run: the JSON of the result, the figures by name, the warnings, and the tables
@@ -98,8 +99,8 @@ pub fn run(
     Ok((json.to_string(), figures.unbind(), outcome.warnings, tables))
 }
 
-/// Runs a scenario without Python's lock. A signal that raises an exception in Python, such as
-/// Ctrl-C, ends the run.
+/// Runs a scenario without the lock of the Python interpreter (GIL). A signal that raises an
+/// exception in Python, such as Ctrl-C, ends the run.
 fn execute(scenario: &Scenario, tables: bool) -> PyResult<(Outcome, Option<Tables>)> {
     let failed = |error: Error| exception(&error);
     let mut running = scenario.start().map_err(failed)?;

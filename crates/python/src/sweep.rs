@@ -43,7 +43,7 @@ pub fn sweep(
     })
 }
 
-/// Executes the runs on other threads, while this thread looks for signals.
+/// Executes the runs on other threads, while this thread checks for signals.
 fn execute(plan: &Plan, options: &Options) -> PyResult<Done> {
     const INTERVAL: Duration = Duration::from_millis(20);
     let ended = AtomicBool::new(false);

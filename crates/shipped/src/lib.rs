@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The files that the command carries inside it: policies (sources and objects), machines,
-//! workloads, profiles and experiments.
+//! The files that are embedded in the command: policies (sources and objects), machines, workloads,
+//! profiles and experiments.
 //!
 //! The rest of the program reads files by path, and users may replace each file by one of their
-//! own. The files are therefore written to a folder of the user's cache, once for each version of
-//! their contents. Each process compares the folder with its own files before it uses the folder,
-//! and repairs what differs. A damaged or altered cache cannot change a result.
+//! own. The embedded files are therefore written to a folder in the user's cache directory. Each
+//! version of the contents has its own folder. Before a process uses the folder, it compares the
+//! files there with the embedded ones and rewrites those that differ. A damaged or altered cache
+//! can therefore not change a result.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs::{self, DirBuilder, Metadata};
@@ -15,10 +16,10 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The names and contents of the files. A name is a path such as `machines/numa32.toml`.
+/// The names and contents of the embedded files. A name is a path such as `machines/numa32.toml`.
 pub static FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
 
-/// Returns the folder that contains the files.
+/// Returns the folder to which the embedded files are written.
 ///
 /// # Errors
 /// The folder cannot be created, or another user could write to it.
@@ -27,13 +28,14 @@ pub fn folder() -> Result<&'static Path, &'static Error> {
     FOLDER.get_or_init(|| write_into(&cache())).as_deref()
 }
 
-/// Returns whether a path is in the folder of the files.
+/// Returns whether a path is in the folder of the embedded files.
 pub fn contains(path: &Path) -> bool {
     folder().is_ok_and(|folder| path.starts_with(folder))
 }
 
 /// Returns the folder for caches of this user: `$XDG_CACHE_HOME/windtunnel`, by default
-/// `~/.cache/windtunnel`. A user without a home has a folder in the folder for temporary files.
+/// `~/.cache/windtunnel`. If the user has no home directory, it is in the directory for temporary
+/// files.
 pub fn cache() -> PathBuf {
     let absolute = |name| {
         std::env::var_os(name)
@@ -52,8 +54,8 @@ fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Writes the files into a folder below `cache` and returns the folder. A file that is already
-/// there with the same contents is not written.
+/// Writes the embedded files into a folder below `cache` and returns the folder. A file that
+/// already exists with the same contents is not written.
 fn write_into(cache: &Path) -> Result<PathBuf, Error> {
     create_private(cache)?;
     let mut hasher = DefaultHasher::new();
@@ -67,7 +69,8 @@ fn write_into(cache: &Path) -> Result<PathBuf, Error> {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)?;
         }
-        // Another process may do the same. A reader never finds an incomplete file.
+        // Other processes may write or read the same file now. The file is renamed when it is
+        // complete, so they never find an incomplete one.
         let part = path.with_extension(format!("part-{}", std::process::id()));
         fs::write(&part, contents)
             .and_then(|()| fs::rename(&part, &path))
@@ -127,28 +130,28 @@ mod tests {
 
     #[test]
     fn a_changed_file_is_repaired() {
-        let cache = tempfile::tempdir().expect("a folder");
+        let cache = tempfile::tempdir().expect("the folder can be created");
         let cache = cache.path().join("windtunnel");
-        let folder = write_into(&cache).expect("a folder");
+        let folder = write_into(&cache).expect("the folder can be created");
         let machine = folder.join("machines/numa32.toml");
-        let original = fs::read(&machine).expect("a machine");
-        fs::write(&machine, "hz = 1\n").expect("it is writable");
-        fs::remove_file(folder.join("policies/fifo.bpf.o")).expect("it is there");
-        assert_eq!(write_into(&cache).expect("a folder"), folder);
+        let original = fs::read(&machine).expect("the file can be read");
+        fs::write(&machine, "hz = 1\n").expect("the file can be written");
+        fs::remove_file(folder.join("policies/fifo.bpf.o")).expect("the object exists");
+        assert_eq!(write_into(&cache).expect("the folder can be created"), folder);
         assert_eq!(fs::read(&machine).expect("a machine"), original);
         assert!(folder.join("policies/fifo.bpf.o").is_file());
     }
 
     #[test]
     fn a_folder_that_others_can_write_to_is_refused() {
-        let cache = tempfile::tempdir().expect("a folder");
-        fs::set_permissions(cache.path(), fs::Permissions::from_mode(0o777)).expect("our own folder");
-        let error = write_into(cache.path()).expect_err("anybody can write here");
+        let cache = tempfile::tempdir().expect("the folder can be created");
+        fs::set_permissions(cache.path(), fs::Permissions::from_mode(0o777)).expect("the permissions can be changed");
+        let error = write_into(cache.path()).expect_err("a folder with write permission for all is refused");
         assert!(error.to_string().contains("can write to it"), "{error}");
-        // A symbolic link may lead to such a folder.
-        let outer = tempfile::tempdir().expect("a folder");
+        // A symbolic link may lead to a folder to which others can write, so it is refused as well.
+        let outer = tempfile::tempdir().expect("the folder can be created");
         let link = outer.path().join("windtunnel");
-        std::os::unix::fs::symlink(cache.path(), &link).expect("a link");
-        write_into(&link).expect_err("a link is not a folder of our own");
+        std::os::unix::fs::symlink(cache.path(), &link).expect("the link can be created");
+        write_into(&link).expect_err("a symbolic link is refused");
     }
 }

@@ -9,7 +9,7 @@ use arrow_array::{
 use arrow_schema::{Field, Schema};
 use std::sync::Arc;
 
-/// A column of words out of a fixed list.
+/// A column whose values are words from a fixed list.
 #[derive(Default)]
 pub struct Words {
     list: Vec<String>,
@@ -26,7 +26,7 @@ impl Words {
 
     /// Appends a row with the word `index` of the list.
     pub fn push(&mut self, index: u16) {
-        // A trace from a file may contain a number without a name.
+        // A trace file may contain a number for which the list has no word. Its word is then `?`.
         let named = usize::from(index) < self.list.len();
         if !named {
             self.list.resize(usize::from(index) + 1, "?".to_owned());

@@ -205,7 +205,8 @@ impl Tables {
             Event::Waking { pid, waker } => self.wakeup(time, cpu, pid, waker, None, false),
             Event::Wakeup { pid, target, new } => match self.tasks.waking(pid) {
                 Some(row) => self.wakeups.target[row] = Some(target),
-                // A new task, or a recording without sched_waking.
+                // There is no sched_waking record of this wake-up. The task is new, or the
+                // recording lacks this event.
                 None => self.wakeup(time, cpu, pid, 0, Some(target), new),
             },
             Event::Migrate { pid, from, to, reason } => {

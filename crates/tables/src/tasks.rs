@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The totals of each task, and the wake-ups that wait for their task to run.
+//! The totals of each task, and the wake-ups whose task has not run yet.
 
 use crate::column::Table;
 use arrow_array::RecordBatch;
@@ -20,7 +20,7 @@ struct Task {
     preemptions: u64,
     migrations: u64,
     wakeups: u64,
-    /// Time at which the task became runnable without a CPU. `None` while it runs or sleeps.
+    /// Time at which the task began to wait for a CPU. `None` while it runs or sleeps.
     waits_since: Option<u64>,
     /// Row of the task's last wake-up, until the task runs, and the time of the wake-up.
     waking: Option<(usize, u64)>,
@@ -29,7 +29,8 @@ struct Task {
 /// The tasks of a run by pid.
 pub struct Tasks {
     tasks: BTreeMap<u32, Task>,
-    /// For each CPU the task that runs on it, and the time of the switch to it. Pid 0 is idle.
+    /// For each CPU, the pid of the running task, and the time of the switch to it. Pid 0 is the
+    /// idle task.
     running: Vec<(u32, u64)>,
 }
 
@@ -41,7 +42,7 @@ impl Tasks {
         }
     }
 
-    /// Notes a wake-up, whose row in its table is `row`.
+    /// Records a wake-up. `row` is its row in the table of wake-ups.
     pub fn wake(&mut self, pid: u32, row: usize, time: u64) {
         let task = self.tasks.entry(pid).or_default();
         task.wakeups += 1;
@@ -106,8 +107,8 @@ impl Tasks {
         Some((row, now.saturating_sub(woken)))
     }
 
-    /// Returns the table of tasks, and the rows and latencies of wake-ups whose task never ran.
-    /// Their latency is the time that the task has waited until the end of the run.
+    /// Returns the table of tasks. Also returns the rows of wake-ups whose task never ran, each
+    /// with the time from the wake-up to the end of the run.
     pub fn finish(mut self, end: u64) -> (RecordBatch, Vec<(usize, u64)>) {
         for (pid, since) in std::mem::take(&mut self.running) {
             if let Some(task) = self.tasks.get_mut(&pid).filter(|_| pid != 0) {

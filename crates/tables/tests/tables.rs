@@ -101,11 +101,11 @@ fn tables() -> [(&'static str, RecordBatch); 6] {
 
 fn table(name: &str) -> RecordBatch {
     let found = tables().into_iter().find(|(known, _)| *known == name);
-    found.expect("a table of this name").1
+    found.expect("there is a table of this name").1
 }
 
 fn numbers(table: &RecordBatch, column: &str) -> Vec<Option<u64>> {
-    let column = table.column_by_name(column).expect("a column of this name");
+    let column = table.column_by_name(column).expect("the table has this column");
     match column.as_primitive_opt::<UInt64Type>() {
         Some(values) => values.iter().collect(),
         None => {
@@ -116,11 +116,11 @@ fn numbers(table: &RecordBatch, column: &str) -> Vec<Option<u64>> {
 }
 
 fn words(table: &RecordBatch, column: &str) -> Vec<String> {
-    let column = table.column_by_name(column).expect("a column of this name");
+    let column = table.column_by_name(column).expect("the table has this column");
     let words = column.as_dictionary::<UInt16Type>();
     let list = words.values().as_string::<i32>();
     let keys = words.keys().iter();
-    keys.map(|key| list.value(key.expect("no nulls").into()).to_owned())
+    keys.map(|key| list.value(key.expect("the column has no nulls").into()).to_owned())
         .collect()
 }
 
@@ -142,7 +142,7 @@ fn a_switch_has_its_local_time_and_the_state_of_the_previous_task() {
 fn the_latency_of_a_wakeup_ends_when_the_task_runs_or_when_the_run_ends() {
     let wakeups = table("wakeups");
     assert_eq!(numbers(&wakeups, "latency_ns"), [Some(30), Some(100)]);
-    // The second wake-up has not reached a runqueue.
+    // The second wake-up has no sched_wakeup record, so its target CPU is unknown.
     assert_eq!(numbers(&wakeups, "target"), [Some(1), None]);
     assert_eq!(numbers(&wakeups, "waker"), [Some(1), Some(1)]);
 }
@@ -164,13 +164,16 @@ fn callbacks_locks_and_reasons_have_names() {
     assert_eq!(numbers(&table("callbacks"), "time_ns"), [Some(421)]);
     assert_eq!(words(&table("migrations"), "reason"), ["balance"]);
     let locks = table("locks");
-    let names = locks.column_by_name("lock").expect("a column").as_string::<i32>();
+    let names = locks
+        .column_by_name("lock")
+        .expect("the table has this column")
+        .as_string::<i32>();
     assert_eq!((names.value(0), names.len()), ("rq 1", 1));
     assert_eq!(numbers(&locks, "time_ns"), [Some(415)]);
 }
 
 #[test]
-fn a_number_without_a_name_is_no_panic() {
+fn a_callback_whose_name_is_unknown_is_a_question_mark() {
     let mut tables = Tables::new(1, &[]);
     let callback = Event::Callback {
         op: 9,

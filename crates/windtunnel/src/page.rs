@@ -9,8 +9,8 @@ use report::html::{self, Scan};
 use std::path::Path;
 use trace::Header;
 
-/// Maximum number of timeline segments on a page. A segment shows what a CPU did without a break.
-/// This number of segments makes a page of about 5 MB. All runs on a page have equal shares of the
+/// Maximum number of timeline segments on a page. A segment shows one uninterrupted
+/// activity of a CPU. This number of segments makes a page of about 5 MB. All runs on a page have equal shares of the
 /// segments, but at least SEGMENTS_LEAST.
 const SEGMENTS: usize = 1 << 20;
 const SEGMENTS_LEAST: usize = 1 << 16;

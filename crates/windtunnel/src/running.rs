@@ -136,8 +136,9 @@ impl Running<'_> {
         self.at
     }
 
-    /// Returns the time before which no further event can happen, in ns. After a run has ended by
-    /// itself, this is the end of time.
+    /// Returns the time before which no further event can happen, in ns. While the run is in
+    /// progress, and after its policy has failed, this is the time reached so far. After any other
+    /// end, it is `u64::MAX`.
     pub fn clock(&self) -> u64 {
         match self.ended {
             None | Some(Ended::Policy) => self.at,

@@ -7,7 +7,7 @@ use crate::program::{Dist, Op, Policy, Program, Resource, ResourceId, Workload};
 use input::Error;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An error in a workload, and the index of the program and step that contain it, if there is one.
+/// An error in a workload. If it is in a step of a program, `op` contains the indexes of both.
 #[derive(Debug)]
 pub(crate) struct Finding {
     pub op: Option<(usize, usize)>,
@@ -380,7 +380,8 @@ impl Resource {
     }
 }
 
-/// Loops with at most this many rounds may take no time, because they are probably intended bursts.
+/// Loops with at most this many rounds are accepted even if no time passes in them, because such
+/// bursts are probably intended.
 const IDLE_ROUNDS: u64 = 10_000;
 
 /// Checks that each loop with more than [`IDLE_ROUNDS`] rounds waits or computes. Steps that take

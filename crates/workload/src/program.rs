@@ -39,8 +39,8 @@ pub enum Dist {
         hi: u64,
         alpha_milli: u32,
     },
-    /// These values in order, starting again after the last one. Each step of each task has a
-    /// position in the list of its own.
+    /// These values in order, starting again after the last one. Each step of each task keeps its
+    /// own position in the list.
     Trace(Vec<u64>),
 }
 
@@ -122,8 +122,8 @@ pub enum Op {
     Barrier(ResourceId),
     SemPost(ResourceId),
     SemWait(ResourceId),
-    /// Wait until another task resumes this resource (rt-app `suspend`). If another task has
-    /// already resumed it, continue at once.
+    /// Wait until another task resumes this resource. This is rt-app's `suspend`, except that a
+    /// resume before the wait is not lost: the task then continues at once.
     Suspend(ResourceId),
     Resume(ResourceId),
     /// Write `bytes` as one message to a pipe or socket. Blocks while there is no room for it.

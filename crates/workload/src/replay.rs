@@ -21,8 +21,8 @@
 //! capacity 1024. The simulated costs of system calls, forks and exits are added to the recorded
 //! times.
 //!
-//! If a recording does not mark interrupts, the interrupted task is taken for the waker.
-//! interrupted counts as the waker.
+//! In a recording that does not mark interrupts, a wake-up by an interrupt looks like a wake-up by
+//! the interrupted task. It is replayed as such.
 
 use crate::generator::{empty, task};
 use crate::program::{Dist, Op, Policy, Program, Resource, Score, TaskSpec, Workload};
@@ -79,8 +79,8 @@ struct Replay {
     pairs: BTreeMap<(usize, usize), u32>,
 }
 
-/// Converts records into a workload. The records must contain every switch. For each wake-up, they
-/// must contain only the first record.
+/// Converts records into a workload. The records must contain every switch. If several records
+/// describe the same wake-up, only the first of them may be included.
 ///
 /// # Errors
 /// Fails if no task runs.
@@ -194,7 +194,8 @@ impl Replay {
         let Some((woken, task)) = self.find(pid) else { return };
         let since = match task.doing {
             Doing::Sleeps(since) => since,
-            // This is the task's first event, so it has slept since the start.
+            // This wake-up is the task's first event, so the task has slept since the start of the
+            // recording.
             Doing::Waits if !task.met && task.spec.spawn => {
                 task.met = true;
                 task.spec.start_ns
@@ -240,12 +241,16 @@ mod tests {
     use super::*;
 
     fn replay(text: &str) -> Workload {
-        let recording = trace::recording::read(text).expect("a recording");
-        from_records(&recording.records, "x.txt").expect("a workload")
+        let recording = trace::recording::read(text).expect("the text is a recording");
+        from_records(&recording.records, "x.txt").expect("the recording can be replayed")
     }
 
     fn program<'a>(workload: &'a Workload, comm: &str) -> &'a [Op] {
-        let task = workload.tasks.iter().find(|task| task.comm == comm).expect("a task");
+        let task = workload
+            .tasks
+            .iter()
+            .find(|task| task.comm == comm)
+            .expect("the workload has this task");
         &workload.programs[task.program as usize].ops
     }
 
@@ -291,7 +296,11 @@ mod tests {
  late 8 [000] 1.000053: sched_switch: late:8 [120] S ==> swapper/0:0 [120]
 ",
         );
-        let kid = w.tasks.iter().position(|task| task.comm == "kid").expect("it") as u32;
+        let kid = w
+            .tasks
+            .iter()
+            .position(|task| task.comm == "kid")
+            .expect("the forked task exists") as u32;
         let fork = Op::Fork {
             task: kid,
             thread: false,

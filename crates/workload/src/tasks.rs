@@ -56,7 +56,7 @@ impl Tasks {
     /// If no task was added.
     #[must_use]
     pub fn with(mut self, change: impl FnOnce(&mut TaskSpec)) -> Tasks {
-        change(self.workload.tasks.last_mut().expect("a task"));
+        change(self.workload.tasks.last_mut().expect("a task was added before"));
         self
     }
 

@@ -28,7 +28,7 @@ pub trait World: Sized + 'static {
     fn irqs_disabled(&self) -> bool;
     /// Returns the offset from the address of a per-CPU kernel variable to the copy of `cpu`, as
     /// `bpf_per_cpu_ptr` needs it. `cpu` must be a valid id.
-    fn per_cpu_offset(&self, cpu: u32) -> u64;
+    fn per_cpu_offset(&mut self, cpu: u32) -> u64;
     /// Returns the address of the running task's `task_struct`.
     fn current_task(&self) -> u64;
     /// Returns `tgid << 32 | pid` of the running task.
@@ -52,8 +52,9 @@ pub trait World: Sized + 'static {
     /// # Errors
     /// The address is not an object for which such a map keeps values.
     fn can_own_storage(&self, kind: u32, owner: u64) -> Result<bool, Fault>;
-    /// Charges the time that the program waits for the `bpf_spin_lock` or `bpf_res_spin_lock` at
-    /// this address. The program has just acquired the lock.
+    /// Charges the time that the program would have waited on a real machine for the
+    /// `bpf_spin_lock` or `bpf_res_spin_lock` at this address. This function is called after the
+    /// program has acquired the lock.
     ///
     /// # Errors
     /// The run's memory limit leaves no room to record the lock.

@@ -64,9 +64,9 @@ pub struct Map {
     data: Data,
 }
 
-/// Work of a map's operations, as a number of BPF instructions, whose amount depends on what the
-/// program stored before. The caller of the operation charges it to the program: it subtracts it
-/// from the number of instructions that the program may still execute.
+/// Work of those operations of a map whose cost depends on what the program stored before, as a
+/// number of BPF instructions. The caller of an operation charges the work to the program: this
+/// number is subtracted from the instructions that the program may still execute.
 #[derive(Default)]
 struct Work(Cell<u64>);
 
@@ -341,7 +341,7 @@ impl Map {
         }
     }
 
-    /// Converts a pointer into the arena to an address in the region. Returns `None` if the map is
+    /// Returns the address in the region of a pointer that points into the arena. Returns `None` if the map is
     /// not an arena.
     pub fn arena_addr(&self, pointer: u64) -> Option<u64> {
         self.arena_bases().map(|(base, _)| base | u64::from(pointer as u32))

@@ -46,7 +46,8 @@ pub(super) struct Pending {
     pub calls_back: bool,
 }
 
-/// State of a call by the simulated machine or a helper that is in progress.
+/// State of a call in progress: the simulated machine or a helper has called a function of the
+/// program.
 #[derive(Clone, Copy)]
 pub(super) struct Mark {
     pub depth: u32,

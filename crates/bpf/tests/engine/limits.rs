@@ -22,7 +22,7 @@ pub fn world(text: &str, engine: Engine, sanitized: bool) -> TestWorld {
     let mut program = asm::assemble(text).expect("the text is a valid program");
     let mut world = TestWorld::new();
     world.sanitized = sanitized;
-    // With the sanitizer, many functions can be nested only if they use no stack.
+    // The sanitizer lets functions call each other to the greatest depth if they use no stack.
     program
         .code
         .functions

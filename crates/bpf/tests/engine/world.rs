@@ -195,7 +195,7 @@ impl World for TestWorld {
     fn irqs_disabled(&self) -> bool {
         false
     }
-    fn per_cpu_offset(&self, cpu: u32) -> u64 {
+    fn per_cpu_offset(&mut self, cpu: u32) -> u64 {
         u64::from(cpu) * 16
     }
     fn current_task(&self) -> u64 {

@@ -13,9 +13,10 @@
 //! which is reported separately.
 //!
 //! The memory of a task is on the node on which the task first ran, or first ran after exec. On
-//! machines with `flat_memory`, the kernel does not place memory on nodes. Some cache misses count
-//! as part of a task's work: the first access to its memory, and misses because the footprint is
-//! larger than the cache.
+//! machines with `flat_memory`, the kernel does not choose nodes, so the memory may be on any of
+//! them. Two kinds of cache misses cause no reload time, because they are already part of the
+//! task's work: the first access to its memory, and misses because the footprint is larger than the
+//! cache.
 //!
 //! Not modelled: cache lines that a task loses while it is running, and memory that several tasks
 //! share.
@@ -62,9 +63,9 @@ pub struct Footprint {
     pub(super) llc: Left,
     /// Length of the reload that began at the last switch to the task.
     pub(super) reload_ns: u64,
-    /// Number of bytes that this reload brings into the private cache. The next field is the same
-    /// for the LLC.
+    /// Number of bytes that this reload brings into the private cache.
     pub(super) into_private: u64,
+    /// Number of bytes that this reload brings into the LLC.
     pub(super) into_llc: u64,
 }
 
@@ -158,8 +159,8 @@ impl Caches {
 }
 
 /// Returns the time in ps to load a byte from memory, for each pair of nodes. The cost table has a
-/// value for local memory and a value for remote memory. The latter applies to nodes at distance 20
-/// and is scaled in proportion to the distance.
+/// value for local memory and a value for remote memory. The remote value applies to nodes at
+/// distance 20 and is scaled in proportion to the distance.
 pub(super) fn memory_ps(topology: &Topology, costs: &Costs) -> Vec<Vec<u64>> {
     let (local, remote) = (u64::from(costs.reload_memory_ps), u64::from(costs.reload_remote_ps));
     let price = |&distance: &u32| match distance {
@@ -181,8 +182,8 @@ pub(super) fn memory_ps(topology: &Topology, costs: &Costs) -> Vec<Vec<u64>> {
     placed
 }
 
-/// Returns the caches of each CPU, in the form that the model of cache lines of kernel and policy
-/// data uses.
+/// Returns the caches of each CPU for the model of cache lines (`bpf::cache`), which covers the
+/// data of the kernel and the policy.
 pub(crate) fn line_caches(spec: &MachineSpec) -> Vec<cache::Cache> {
     let topology = &spec.topology;
     let nr_cores = topology.cores.len() as u64;
@@ -217,8 +218,8 @@ pub(crate) fn line_caches(spec: &MachineSpec) -> Vec<cache::Cache> {
 /// one cache line of the machines of that time.
 pub(super) const GOODNESS_LINE: u64 = 32;
 
-/// Returns, for each cache, of how many task_structs it can hold the first cache line. `None` means
-/// that there is no limit.
+/// Returns a model of each core's cache that limits how many task_structs have their hot cache
+/// lines in it. Returns `None` if the caches have no such limit.
 pub(crate) fn line_sets(spec: &MachineSpec) -> Option<Vec<Sets>> {
     let topology = &spec.topology;
     let tasks = topology.task_sets?;
@@ -253,7 +254,7 @@ pub(crate) fn line_sets(spec: &MachineSpec) -> Option<Vec<Sets>> {
         }
     };
     let sets: Vec<Sets> = topology.cores.iter().map(sets).collect();
-    // With more caches than bits, several cores would share one bit and thus the capacity of a
-    // single cache.
+    // With more caches than bits in a cache mask, several cores would share one bit and thus the
+    // capacity of a single cache.
     (sets.len() <= cache::MAX_CACHES as usize).then_some(sets)
 }

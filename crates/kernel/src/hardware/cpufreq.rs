@@ -7,36 +7,36 @@
 //! immediately: transition times and the rate limit of schedutil are not modelled.
 //!
 //! All CPUs run at full speed if there is no policy or if the policy sets no target, because the
-//! utilization of the fair class does not influence frequencies here. The frequency affects only
-//! the work of tasks, not the cost of the kernel and of the policy.
+//! utilization of the fair class does not influence frequencies in this model. The frequency
+//! affects only the work of tasks, not the cost of the kernel and of the policy.
 
 use crate::machine::Machine;
-use crate::policy::layout::enums::SCX_CPUPERF_ONE;
 use crate::simulation::id::CpuId;
 
-const ONE: u64 = SCX_CPUPERF_ONE;
+/// Performance level of a CPU at full speed (SCHED_CAPACITY_SCALE).
+pub(crate) const SCHED_CAPACITY_SCALE: u64 = 1024;
 
 impl Machine {
     /// Returns the performance level of a CPU, from 1 to 1024. 1024 is the full speed of that CPU
     /// (arch_scale_freq_capacity()).
     pub(crate) fn perf_level(&self, cpu: CpuId) -> u64 {
-        let target = u64::from(self.rq_struct(cpu).scx.cpuperf_target);
-        (target + target / 4).clamp(u64::from(self.spec.cpuperf_min), ONE)
+        let target = u64::from(self.layout.rq_struct(cpu).scx.cpuperf_target);
+        (target + target / 4).clamp(u64::from(self.spec.cpuperf_min), SCHED_CAPACITY_SCALE)
     }
 
     /// Sets the performance target of a CPU, from 0 to 1024, as requested by the policy
     /// (cpufreq_update_util()).
     pub(crate) fn set_perf_target(&mut self, cpu: CpuId, target: u32) {
-        self.rq_struct(cpu).scx.cpuperf_target = target;
+        self.layout.rq_struct_mut(cpu).scx.cpuperf_target = target;
         let full = u64::from(self.spec.topology.cpus[cpu.index()].capacity);
-        self.rqs[cpu].capacity = (full * self.perf_level(cpu) / ONE).max(1);
+        self.rqs[cpu].capacity = (full * self.perf_level(cpu) / SCHED_CAPACITY_SCALE).max(1);
         self.update_speed(cpu);
     }
 
     /// Sets all CPUs to full speed. Called when a policy is loaded and when it ends.
     pub(crate) fn reset_perf_targets(&mut self) {
         for cpu in self.cpus() {
-            self.set_perf_target(cpu, ONE as u32);
+            self.set_perf_target(cpu, SCHED_CAPACITY_SCALE as u32);
         }
     }
 }

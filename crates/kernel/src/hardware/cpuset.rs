@@ -32,7 +32,10 @@ impl CpuSet {
     pub fn from_cpus(nr_cpus: u32, cpus: &[u32]) -> CpuSet {
         let mut set = CpuSet::empty(nr_cpus);
         for &cpu in cpus {
-            assert!(cpu < nr_cpus, "CPU {cpu} of {nr_cpus}");
+            assert!(
+                cpu < nr_cpus,
+                "CPU {cpu} does not exist: the machine has {nr_cpus} CPUs"
+            );
             set.insert(CpuId::new(cpu as usize));
         }
         set
@@ -52,7 +55,11 @@ impl CpuSet {
     }
 
     pub fn insert(&mut self, cpu: CpuId) {
-        assert!(cpu.nr() < self.nr_cpus, "CPU {cpu} of {}", self.nr_cpus);
+        assert!(
+            cpu.nr() < self.nr_cpus,
+            "CPU {cpu} does not exist: the machine has {} CPUs",
+            self.nr_cpus
+        );
         self.words[cpu.index() / 64] |= 1 << (cpu.index() % 64);
     }
 
@@ -83,7 +90,7 @@ impl CpuSet {
         self.next(0)
     }
 
-    /// Returns the CPU at position `n` of the set, counted from 0.
+    /// Returns the CPU that is number `n` in the ascending order of the set, counted from 0.
     pub fn nth(&self, mut n: u32) -> Option<CpuId> {
         for (i, &word) in self.words.iter().enumerate() {
             let mut word = word;

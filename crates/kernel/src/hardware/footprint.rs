@@ -108,7 +108,8 @@ impl Machine {
         }
         let not_done = t.program.reload(0);
         self.caches.reload_ns += f.reload_ns - not_done;
-        // Uses u128, because the product of a gigabyte and a second in ns does not fit into u64.
+        // Uses u128, because the product of a large footprint and a long reload in ns may not fit
+        // into u64.
         let part = |bytes: u64| match f.reload_ns {
             0 => 0,
             ns => (u128::from(bytes) * u128::from(not_done) / u128::from(ns)) as u64,

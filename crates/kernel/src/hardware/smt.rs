@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Speeds of CPUs: their frequency, and the other hardware threads of their core.
+//! Speeds of CPUs. They depend on the frequency of the CPU and on the other hardware threads of its
+//! core.
 //!
 //! ```text
 //! thread 0  |== task, full speed ==|== 0.62 ==|== full speed ==|
 //! thread 1  |        idle          |== task ==|      idle      |
 //! ```
 //!
-//! A CPU is busy from the switch to a task until the switch to the idle task. The kernel work of
-//! these switches is included, except for the last one. An idle CPU that handles an interrupt does
-//! not slow its siblings.
+//! A CPU is busy from the switch to a task until the switch to the idle task. The kernel work of a
+//! switch to a task is part of this time, that of the switch to the idle task is not. An idle CPU
+//! that handles an interrupt does not slow its siblings.
 //!
-//! Only the work of tasks is scaled. CPU time passes in wall time, so sum_exec_runtime, vruntime,
-//! slices and ticks do not depend on the siblings. The capacity that policies and PELT see does not
-//! either (arch_scale_cpu_capacity(), update_rq_clock_pelt()). Kernel and policy work costs the
-//! same whether the siblings are busy or not.
+//! Only the work of tasks is scaled. CPU time is measured as elapsed time and not as work, so
+//! sum_exec_runtime, vruntime, slices and ticks do not depend on the siblings. The same holds for
+//! the capacity that policies and PELT see (arch_scale_cpu_capacity(), update_rq_clock_pelt()).
+//! Kernel and policy work costs the same whether the siblings are busy or not.
 
 //!
-//! CPUs of an emulated machine can share the threads of the host (`shared_speed`). All CPUs of the
-//! machine then slow each other, and not only work: the kernel and the policy run on the same
-//! threads of the host, so their costs are longer too. A cost is stretched by the number of CPUs
-//! that are busy when it is charged.
+//! CPUs of an emulated machine can share the threads of the computer that emulates it
+//! (`shared_speed`). Each busy CPU then slows all other CPUs of the machine. The kernel and the
+//! policy run on the same threads, so their costs become longer as well. The number of CPUs that
+//! are busy when a cost is charged determines how much longer it becomes.
 
 use crate::machine::Machine;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
@@ -29,8 +30,8 @@ use machine::smt::FULL_SPEED;
 
 /// Contention between the hardware threads of each core, or between all CPUs.
 pub(crate) struct Smt {
-    /// Speed of a CPU by the number of busy CPUs of its part minus 1, in 1/1024. Empty if CPUs do
-    /// not slow each other.
+    /// Speed of a CPU in 1/1024 of its full speed. The index is the number of busy CPUs in its part
+    /// of the machine minus 1. Empty if CPUs do not slow each other.
     speeds: Vec<u64>,
     /// The parts of the machine whose CPUs slow each other: the cores, or the whole machine.
     parts: Vec<Vec<CpuId>>,
@@ -72,8 +73,8 @@ impl Smt {
 }
 
 impl Machine {
-    /// Records that `cpu` has switched from the idle task or to it, and changes the speeds of the
-    /// CPUs that share its core or its thread of the host.
+    /// Records that `cpu` has switched from the idle task (`busy`) or to it, and changes the speeds
+    /// of all CPUs in its part of the machine.
     #[inline]
     pub(crate) fn set_busy(&mut self, cpu: CpuId, busy: bool) {
         if !self.smt.speeds.is_empty() {
@@ -93,7 +94,8 @@ impl Machine {
         }
     }
 
-    /// Returns the time that kernel or policy work of `ns` on a CPU takes while other CPUs are busy.
+    /// Returns the time that kernel or policy work of `ns` on a CPU takes while other CPUs are
+    /// busy.
     #[inline]
     pub(crate) fn stretched(&self, cpu: CpuId, ns: u64) -> u64 {
         match self.smt.stretches_costs {
@@ -104,7 +106,7 @@ impl Machine {
 
     #[cold]
     fn stretched_by_others(&self, cpu: CpuId, ns: u64) -> u64 {
-        // The CPU itself is not busy yet while it leaves idle.
+        // While `cpu` leaves idle, it is not counted in `busy` yet.
         let others = self.smt.busy[0].saturating_sub(usize::from(self.rqs[cpu].curr != IDLE));
         let speed = self.smt.speeds.get(others).or(self.smt.speeds.last());
         speed.map_or(ns, |speed| ns * u64::from(FULL_SPEED) / speed)
@@ -121,8 +123,8 @@ impl Machine {
         }
     }
 
-    /// Applies a change of a CPU's capacity or of its busy siblings. The running task's work until
-    /// now is done at the old speed.
+    /// Calculates the speed of a CPU again, after a change of its capacity or of the number of its
+    /// busy siblings. Work that the running task has done until now counts at the old speed.
     pub(crate) fn update_speed(&mut self, cpu: CpuId) {
         let speed = self.current_speed(cpu);
         if speed == self.rqs[cpu].speed {
@@ -136,7 +138,8 @@ impl Machine {
         }
         let due = self.step_due(cpu);
         self.rqs[cpu].speed = speed;
-        // A step that is kernel work ends as before, and keeps its place among the events.
+        // If only kernel work is left until the step event, its time does not change. The event
+        // then keeps its place among the events at the same time.
         if self.step_due(cpu) != due {
             self.arm_step(cpu);
         }
@@ -153,7 +156,7 @@ impl Machine {
         }
     }
 
-    /// Verifies the busy CPUs of each part, and the speeds of CPUs that run tasks.
+    /// Verifies the number of busy CPUs of each part, and the speeds of CPUs that run tasks.
     ///
     /// # Panics
     /// If one of them is wrong.
@@ -161,9 +164,17 @@ impl Machine {
         let mut busy = vec![0; self.smt.busy.len()];
         for rq in self.rqs.iter().filter(|rq| rq.curr != IDLE) {
             busy[self.smt.part_of[rq.cpu.index()]] += 1;
-            assert_eq!(rq.speed, self.current_speed(rq.cpu), "speed of CPU {}", rq.cpu);
+            assert_eq!(
+                rq.speed,
+                self.current_speed(rq.cpu),
+                "the speed of CPU {} is wrong",
+                rq.cpu
+            );
         }
-        assert!(self.smt.speeds.is_empty() || busy == self.smt.busy, "busy CPUs by part");
+        assert!(
+            self.smt.speeds.is_empty() || busy == self.smt.busy,
+            "the numbers of busy CPUs are wrong"
+        );
     }
 }
 

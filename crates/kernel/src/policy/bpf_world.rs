@@ -2,10 +2,10 @@
 //! Implements the trait through which BPF programs and helpers use the simulated kernel: clocks,
 //! locks, timers, random numbers and the log.
 
-use super::timers::*;
 use crate::machine::Machine;
-use crate::policy::callbacks::{Op, kf};
 use crate::policy::kfuncs;
+use crate::policy::layout::callbacks::{Op, kf};
+use crate::sched::ext::loaded::Timer;
 use crate::sched::ext::ops::{self};
 use crate::sched::ext::{self, dump, exit};
 use crate::simulation::event::Event;
@@ -65,10 +65,12 @@ impl World for Machine {
         frame.locked_cpu.is_some() || frame.op == Some(Op::SelectCpu) || dump::is_open(self)
     }
 
-    fn per_cpu_offset(&self, cpu: u32) -> u64 {
+    fn per_cpu_offset(&mut self, cpu: u32) -> u64 {
         if let Some(cpu) = self.cpu_id(cpu) {
             let own = &self.rqs[cpu];
-            self.rq_struct(cpu).advance(own.clock, own.capacity, own.curr == IDLE);
+            self.layout
+                .rq_struct_mut(cpu)
+                .advance(own.clock, own.capacity, own.curr == IDLE);
         }
         u64::from(cpu) * self.layout.rq_stride()
     }
@@ -90,9 +92,9 @@ impl World for Machine {
     fn current_comm(&self) -> [u8; 16] {
         let curr = self.rqs[self.this_cpu].curr;
         let task = if curr == IDLE {
-            self.idle_struct(self.this_cpu)
+            self.layout.idle_struct(self.this_cpu)
         } else {
-            self.task_struct(curr)
+            self.layout.task_struct(curr)
         };
         task.comm.map(|byte| byte as u8)
     }
@@ -114,8 +116,8 @@ impl World for Machine {
     }
 
     fn release_object(&mut self, object: u64) {
-        // No error can occur here. The object is released on behalf of the policy, which still
-        // holds the reference.
+        // The result is ignored, because the policy still holds the reference that is released
+        // here. Therefore no error can occur.
         if let Some(task) = self.task_index(object) {
             let _ = self.put_task(task);
         } else {
@@ -123,8 +125,9 @@ impl World for Machine {
         }
     }
 
-    /// Returns whether a task or a cgroup can have BPF local storage. A task can while there are
-    /// references to it (`usage`). A cgroup can until it is removed (percpu_ref_is_dying()).
+    /// Returns whether a task or a cgroup can have BPF local storage. A task can have it while
+    /// there are references to the task (`usage`). A cgroup can have it until it is removed
+    /// (percpu_ref_is_dying()).
     fn can_own_storage(&self, map_kind: u32, owner: u64) -> Result<bool, Fault> {
         if map_kind == kind::CGRP_STORAGE {
             return kfuncs::cgroup::cgroup_at(self, owner).map(|(_, dead)| !dead);
@@ -199,8 +202,8 @@ impl World for Machine {
 }
 
 /// Runs the callback of an expired timer in interrupt context. It runs on the CPU of the timer, or
-/// on another CPU if that one is offline. If the callback moves tasks between DSQs, it is counted
-/// as load balancing by the policy.
+/// on another CPU if that one is offline. If the callback moves tasks between DSQs, a trace record
+/// reports this as load balancing by the policy.
 pub fn timer_fired(m: &mut Machine, timer: u32, generation: u32) {
     m.region.memory().uncharge_records(Use::Timers, 1);
     let timers = m.ext.policy.as_mut().map(|policy| &mut policy.timers.slots);
@@ -223,7 +226,7 @@ pub fn timer_fired(m: &mut Machine, timer: u32, generation: u32) {
     let outer = std::mem::replace(&mut m.ext.frame, crate::sched::ext::ops_table::Frame::NONE);
     let before = m.ext.nr_moved;
     // The callback may call the same kfuncs as the program that set it. That program is nearly
-    // always ops.init().
+    // always ops.init(), which may call the kfuncs in UNLOCKED.
     let (result, _) = ops::run(m, kf::UNLOCKED, |m| Vm::run_timer(m, addr));
     m.ext.frame = outer;
     let moved = m.ext.nr_moved.wrapping_sub(before);

@@ -9,7 +9,7 @@
 //! modelled.
 
 use crate::machine::Machine;
-use crate::policy::callbacks::kf;
+use crate::policy::layout::callbacks::kf;
 use crate::sched::ext::ops::{self};
 use crate::simulation::id::IDLE;
 use bpf::engine::Vm;

@@ -3,12 +3,16 @@
 //! enabling the policy. A profile is a file that describes the user-space part.
 
 use crate::machine::Machine;
+use crate::policy::layout::enums::SCX_OPS_NAME_LEN;
 use crate::policy::release::{Release, describe};
 use crate::policy::target::target;
-use crate::policy::{hook, kfuncs, nullable, sanitizer, user_space};
+use crate::policy::{kfuncs, nullable, sanitizer, user_space};
+use crate::sched::ext::core::MAX_TIMEOUT_NS;
 use crate::sched::ext::{self, Exit, Op, OpsTable, Policy};
+use crate::sched::hook;
 use bpf::cache::{Competitors, LINE};
 use bpf::engine::{Engine, Vm};
+use bpf::errno::{E2BIG, EINVAL};
 use bpf::link::{Image, StructOps, link};
 use bpf::map::Map;
 use bpf::object::Object;
@@ -118,7 +122,8 @@ pub fn attach(m: &mut Machine, image: &Image, policy: Policy, profile: &Profile)
     loaded
 }
 
-/// Performs the steps of the profile for a policy that is in the machine, and enables the policy.
+/// Performs the steps of the profile for a policy that has been installed in the machine, and
+/// enables the policy.
 fn run_profile_and_enable(m: &mut Machine, image: &Image, profile: &Profile, cid: bool) -> Result<(), LoadError> {
     user_space::before(m, image, profile, cid)?;
     register_competitors(m, image)?;
@@ -126,13 +131,13 @@ fn run_profile_and_enable(m: &mut Machine, image: &Image, profile: &Profile, cid
     Ok(user_space::after(m, image, profile)?)
 }
 
-/// Tag with which a policy marks a global array that stands for fields of task_struct and has one
-/// element for each task. The cache lines of such an array compete for space in the caches like
+/// Declaration tag with which a policy marks a global array that stands for fields of task_struct.
+/// The array has one element for each task. Its cache lines compete for space in the caches like
 /// those of task_structs.
 const TASK_STRUCT: &str = "task_struct";
 
-/// Registers the arrays that have this tag, so that their cache lines compete for space in the
-/// simulated caches.
+/// Registers the arrays with the tag TASK_STRUCT, so that their cache lines compete for space in
+/// the simulated caches.
 fn register_competitors(m: &Machine, image: &Image) -> Result<(), String> {
     let tagged = image.sections.iter().flat_map(|section| &section.tagged);
     for array in tagged.filter(|array| array.tag == TASK_STRUCT) {
@@ -202,7 +207,7 @@ fn build_policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -
     ops.dispatch_max_batch = table.u64("dispatch_max_batch") as u32;
     ops.set_name(&table.text("name"));
     set_members(m, image, profile, cid, &mut ops)?;
-    ext::enable::check_members(&ops, m.release).map_err(refused)?;
+    check_members(&ops, m.release).map_err(refused)?;
     nullable::check(&image.code, &ops).map_err(refused)?;
     let maps = image.maps.iter().map(|def| Map::create(def, &m.region, m.nr_cpus()));
     let maps: Vec<Map> = maps.collect::<Result<_, String>>().map_err(refused)?;
@@ -221,7 +226,8 @@ fn build_policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -
 fn set_members(m: &Machine, image: &Image, profile: &Profile, cid: bool, ops: &mut OpsTable) -> Result<(), String> {
     let facts = Properties::new(&m.spec, &m.release).with_types(&image.btf);
     let mut names = profile.names(facts)?;
-    // Values of the object, which expressions in the profile can use.
+    // Values in the object's table of callbacks. Expressions in the profile can use them by these
+    // names.
     let own = [
         ("flags", ops.flags),
         ("timeout_ms", ops.timeout_ms.into()),
@@ -307,11 +313,11 @@ fn check_license(image: &Image) -> Result<(), String> {
 /// Rejects objects that libbpf would reject: if a symbol is missing that is not weak (-ESRCH), or
 /// if a member of struct_ops is set that the kernel does not have (-ENOTSUP).
 ///
-/// There are two exceptions, which are only warnings:
+/// Two cases cause only a warning:
 ///
 /// - Loaders that use SCX_OPS_OPEN clear some members that the kernel does not have. These members
-///   have already been removed.
-/// - The kfunc exists in Linux but is not modelled. A call of this kfunc ends the policy.
+///   have already been removed here.
+/// - A kfunc exists in Linux but is not modelled. A call of this kfunc ends the policy.
 fn refuse_absent(image: &Image, table: &StructOps, release: Release) -> Result<(), String> {
     let kfuncs = kfuncs::all();
     for symbol in image.missing.iter().filter(|symbol| symbol.function) {
@@ -345,6 +351,46 @@ fn refuse_absent(image: &Image, table: &StructOps, release: Release) -> Result<(
 /// members that do not exist in Linux 6.12.
 fn is_cleared(member: &str) -> bool {
     member == "sub_cgroup_id" || Op::by_name(member).is_some_and(|op| op.since() > V6_12)
+}
+
+/// Checks the fields of struct sched_ext_ops before any program of the policy runs
+/// (bpf_scx_init_member).
+///
+/// # Errors
+/// A message with the reason why the kernel would reject the policy.
+fn check_members(ops: &OpsTable, release: Release) -> Result<(), String> {
+    let unknown = ops.flags & !release.ops_flags();
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+    Err(if ops.sub_cgroup_id != 0 {
+        format!(
+            "ops.sub_cgroup_id {}: sub-schedulers are not modelled",
+            ops.sub_cgroup_id
+        )
+    } else if unknown != 0 {
+        format!(
+            "ops.flags has bits 0x{unknown:x} that Linux {release} does not know ({})",
+            -EINVAL
+        )
+    } else if ops.name().is_empty() {
+        format!("ops.name is empty ({})", -EINVAL)
+    } else if ops.name().len() >= SCX_OPS_NAME_LEN as usize {
+        format!("ops.name is longer than {} bytes ({})", SCX_OPS_NAME_LEN - 1, -EINVAL)
+    } else if !ops.name().chars().all(allowed) {
+        let name = ops.name();
+        format!(
+            "ops.name {name:?} has characters other than letters, digits, '_' and '.' ({})",
+            -EINVAL
+        )
+    } else if u64::from(ops.timeout_ms) * 1_000_000 > MAX_TIMEOUT_NS {
+        format!("ops.timeout_ms {} is more than 30000 ({})", ops.timeout_ms, -E2BIG)
+    } else if ops.dispatch_max_batch > i32::MAX as u32 {
+        format!(
+            "ops.dispatch_max_batch {} is too large ({})",
+            ops.dispatch_max_batch, -E2BIG
+        )
+    } else {
+        return Ok(());
+    })
 }
 
 /// Sets the variables `__SCX_*` and `__COMPAT_SCX_*` of the scx headers to the values of the

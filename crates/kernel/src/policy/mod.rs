@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Loading of a policy's BPF object, and the parts of the simulated kernel that the policy uses:
-//! types, kfuncs, callbacks and tracepoints.
+//! types, kfuncs and callbacks.
 
 pub mod bpf_world;
-pub mod callbacks;
-pub mod hook;
 pub mod iterator;
 pub mod kfuncs;
 pub mod layout;
@@ -13,6 +11,4 @@ pub mod nullable;
 pub mod release;
 pub mod sanitizer;
 pub mod target;
-pub mod timers;
-pub mod tracepoint;
 pub mod user_space;

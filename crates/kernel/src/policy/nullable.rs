@@ -9,13 +9,14 @@
 //! accepted, for example if the argument is passed to another function or stored outside of the
 //! stack.
 
-use crate::policy::callbacks::OPS;
+use crate::policy::layout::callbacks::OPS;
 use crate::sched::ext::ops_table::OpsTable;
 use bpf::image::{CALL, Code, Insn, LD_IMM64, TRAP};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of states. If a callback has more, the check stops and accepts it. Real callbacks
-/// use the argument within a few hundred states.
+/// Maximum number of states (contents of the registers and the stack at a branch) that are
+/// examined. If a callback has more, the check stops and accepts the callback. Real callbacks use
+/// the argument within a few hundred states.
 const MAX_STATES: usize = 20_000;
 
 /// Knowledge about the content of a register or a stack slot.

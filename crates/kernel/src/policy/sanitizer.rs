@@ -9,7 +9,6 @@ use crate::policy::layout::{
     scx_bpf_select_cpu_and_args, task_struct,
 };
 use crate::simulation::id::CpuId;
-use bpf::fault::Fault;
 use bpf::link::Image;
 use bpf::sanitizer::{KernelObject, Rules};
 use std::mem::offset_of;
@@ -90,38 +89,6 @@ fn rules_of_machine(m: &Machine) -> Rules {
         structs: STRUCTS.to_vec(),
         ..Rules::default()
     }
-}
-
-/// Returns notes that explain a fault which the sanitizer has found, and the functions that were
-/// being called, innermost first.
-pub(crate) fn describe(m: &Machine, fault: &Fault) -> (Vec<String>, Vec<String>) {
-    let Some(report) = &fault.report else {
-        return (Vec::new(), Vec::new());
-    };
-    let code = m.ext.vm().code();
-    let mut notes: Vec<String> = report
-        .notes
-        .iter()
-        .map(|(text, pc)| match pc {
-            Some(pc) => format!("{text} in {}", code.describe(*pc)),
-            None => text.clone(),
-        })
-        .collect();
-    if let Some(task) = report.addr.and_then(|addr| task_at(m, addr)) {
-        notes.push(task);
-    }
-    (notes, report.callers.iter().map(|&pc| code.describe(pc)).collect())
-}
-
-/// Returns a description of the task if the address is in a task_struct.
-fn task_at(m: &Machine, addr: u64) -> Option<String> {
-    let first = m.layout.first_task_addr();
-    let stride = m.layout.task_stride();
-    let index = addr.checked_sub(first)? / stride;
-    let task = m.tasks.get(index as usize)?;
-    let offset = addr - first - index * stride;
-    let (addr, comm, pid) = (format!("{addr:#x}"), &task.comm, task.pid);
-    Some(format!("{addr} is byte {offset} of the task_struct of {comm}[{pid}]"))
 }
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ pub fn target(spec: &MachineSpec, layout: &Layout, release: Release) -> Target {
         }
     }
     for variable in ["struct rq runqueues", "struct cpufreq_policy *cpufreq_cpu_data"] {
-        types.declare_var(variable).expect("a valid declaration");
+        types.declare_var(variable).expect("the declaration is valid C");
     }
     for (parent, name) in release.absent() {
         match parent {
@@ -112,8 +112,8 @@ pub fn target(spec: &MachineSpec, layout: &Layout, release: Release) -> Target {
 fn add_types(types: &mut Builder, release: Release) {
     let cpumask = types.add::<layout::cpumask>();
     types.typedef("cpumask_t", cpumask);
-    // The mask at the end of a task_struct has only as many words as the machine needs. Objects
-    // that use the size of a mask get the size in the kernel.
+    // The mask at the end of a task_struct has only as many words as the machine needs. For an
+    // object that uses the size of a mask, the size is the one in a real kernel.
     types.resize(cpumask, layout::MASK_BYTES as u32);
     let cpumask = types.ptr(cpumask);
     types.typedef("cpumask_var_t", cpumask);
@@ -178,7 +178,7 @@ fn config(spec: &MachineSpec, release: Release) -> Vec<(&'static str, String)> {
     vec![
         ("LINUX_KERNEL_VERSION", release.version_code().to_string()),
         ("CONFIG_HZ", spec.hz.to_string()),
-        // The value in a kernel of a distribution, or more if the machine has more CPUs.
+        // 8192 as in the kernels of distributions, or more if the machine has more CPUs.
         ("CONFIG_NR_CPUS", nr_cpus.next_multiple_of(64).max(8192).to_string()),
         ("CONFIG_X86_64", y()),
         ("CONFIG_SMP", y()),

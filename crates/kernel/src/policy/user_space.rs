@@ -4,8 +4,9 @@
 //! simulated time.
 
 use crate::machine::Machine;
-use crate::policy::{iterator, tracepoint};
+use crate::policy::iterator;
 use crate::sched::ext::enable::{run_as_user, run_as_user_on};
+use crate::sched::tracepoint;
 use crate::simulation::id::CpuId;
 use bpf::link::Image;
 use bpf::map::kind;
@@ -137,8 +138,8 @@ fn run_programs(m: &mut Machine, image: &Image, profile: &Profile, after: bool) 
     Ok(())
 }
 
-/// Runs a program, stores values into the memory that it has returned, and runs the programs that
-/// the profile lists under `then`.
+/// Runs a program, stores values at addresses that the program has returned, and runs the programs
+/// that the profile lists under `then`.
 fn run_one(
     m: &mut Machine,
     image: &Image,
@@ -168,8 +169,8 @@ fn run_one(
     let known = results.clone();
     let facts = facts.with_results(&known);
     for setting in &run.memory {
-        // The address becomes the only index of a path without a name, so that it is evaluated like
-        // any other path.
+        // The address is evaluated like the index of any other path. Therefore it becomes the only
+        // index of a path without a name.
         let at = profile::Setting {
             path: format!("[{}]", setting.path),
             ..setting.clone()

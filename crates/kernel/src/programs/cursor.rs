@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Position of a task in its program, and the work that the task has to do before the next step.
 
-use crate::sched::task::State;
 use crate::simulation::chance::draw;
 use crate::simulation::rng::Rng;
 use std::collections::BTreeMap;
@@ -44,8 +43,9 @@ pub struct Cursor {
     pub(super) pc: u32,
     /// How far the current step has been executed. The meaning depends on the step.
     pub(super) stage: u8,
-    /// Work of the next step that is already done, in the unit of `work`: the last step ended
-    /// within a nanosecond, and the rest of it belongs to the next one. Less than 1 ns of work.
+    /// Part of the next step's work that is already done, in the unit of `work`. If a step ends
+    /// within a nanosecond, the rest of this nanosecond counts for the next step. The value is less
+    /// than the work of 1 ns.
     ahead: u16,
     pub(super) counters: Box<[u64]>,
     pub(super) created: u64,
@@ -53,16 +53,6 @@ pub struct Cursor {
     pub(super) timers: Vec<(u32, u64)>,
     /// For each step with a [`Dist::Trace`], the position in its list of values.
     pub(super) traces: BTreeMap<u32, u64>,
-}
-
-/// Next action of the running task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// The task has work to do and keeps the CPU.
-    Work,
-    Yield,
-    /// The task goes to sleep. With `State::Dead`, it has exited.
-    Block(State),
 }
 
 impl Cursor {
@@ -96,14 +86,15 @@ impl Cursor {
         self.time -= time;
         let done = (ns - time) * speed;
         if done > self.work {
-            // A task that waits for its next step does nothing ahead of it.
+            // If the excess is 1 ns or more, the task had nothing to do for a while. It cannot have
+            // worked ahead then, so nothing is carried over to the next step.
             let ahead = done - self.work;
             self.ahead = if ahead < speed { ahead as u16 } else { 0 };
         }
         self.work = self.work.saturating_sub(done);
     }
 
-    /// Adds work of a step, in the unit of `work`.
+    /// Adds the work of a step, in the unit of `work`, minus the part that is already done.
     #[inline]
     fn add_work(&mut self, work: u64) {
         let ahead = u64::from(self.ahead).min(work);
@@ -167,7 +158,7 @@ impl Cursor {
                 self.add_work(ns * 1024);
             }
             Op::Mem { bytes } => {
-                // Whole ns at full speed, as all work is.
+                // Rounded up to whole ns at full speed, as the work of all other steps.
                 self.add_work((bytes * 1000).div_ceil(MEM_BYTES_PER_US) * 1024);
             }
             Op::Runtime(ref dist) => {
@@ -219,7 +210,8 @@ pub(super) fn silent(op: &Op) -> bool {
     matches!(op, Op::Begin { .. } | Op::BeginWoken | Op::Done { .. } | Op::Phase(_))
 }
 
-/// Returns the next expiry time of a timer, or `None` if this time has already passed.
+/// Returns the next expiry time of a timer, or `None` if this time has already passed. After a
+/// missed expiry, the next period starts at the missed time if `absolute` is set, otherwise now.
 pub(super) fn timer_target(cursor: &mut Cursor, now: u64, timer: u32, period: u64, absolute: bool) -> Option<u64> {
     let at = match cursor.timers.iter().position(|&(id, _)| id == timer) {
         Some(at) => at,

@@ -2,20 +2,20 @@
 //! Execution of the programs of tasks, step by step.
 //!
 //! A step that affects other tasks is executed only after all preceding work of the task is done.
-//! The effects of a task are therefore spread over time according to the cost of its work. If a
+//! The effects of a task therefore occur at the times at which a real task would cause them. If a
 //! task blocks in a step, it remains at this step. The field `stage` records how far the step has
 //! been executed.
 
 use super::cursor::*;
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
-use crate::sched::task::State;
+use crate::sched::task::{Next, State};
 use crate::simulation::id::{CpuId, TaskId};
 use std::rc::Rc;
 use workload::Op;
 
-/// Executes the computing steps that come next and adds them to the work of `task`. The task is
-/// about to run on a CPU.
+/// Executes the next steps of `task` as long as they only compute, and adds their work to the task.
+/// Called when the task is about to run on a CPU.
 pub(crate) fn prepare(m: &mut Machine, task: TaskId) {
     let syscall = u64::from(m.spec.costs.syscall_ns);
     let cursor = &mut m.tasks[task].program;
@@ -23,8 +23,8 @@ pub(crate) fn prepare(m: &mut Machine, task: TaskId) {
         return;
     }
     let ops = &m.programs[cursor.program as usize];
-    // Executes at most eight steps. Programs that loop without doing any work are detected in
-    // `advance`.
+    // The limit of eight steps ends loops that do no work. `advance` detects and ends tasks with
+    // such programs.
     for _ in 0..8 {
         let Some(op) = ops.get(cursor.pc as usize) else { return };
         match cursor.compute(op, &mut m.rng, syscall) {
@@ -93,7 +93,7 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
     // task runs again.
     let done = match *op {
         Op::Run(_) | Op::Runtime(_) | Op::Mem { .. } | Op::LoopInit { .. } | Op::LoopBack { .. } => {
-            unreachable!("a step of computing")
+            unreachable!("Cursor::compute() has executed all computing steps")
         }
         Op::Sleep(ref dist) => {
             if stage == 0 {
@@ -217,8 +217,8 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
         Op::SetCgroup(cgroup) => {
             // If the policy rejects the move, the task remains in its cgroup and continues.
             if m.cgroups.has_cpusets() {
-                // The new cgroup has another cpuset, which may force the task to move to another
-                // CPU.
+                // The cpuset of the new cgroup may force the task to move to another CPU, so the
+                // step is completed before the move.
                 let cursor = &mut m.tasks[task].program;
                 cursor.done();
                 cursor.time += syscall;
@@ -287,8 +287,8 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
     None
 }
 
-/// Returns whether the operation has already charged its cost to the task: messages, and objects
-/// that are futexes.
+/// Returns whether the step has already charged its own cost to the task, so that the general cost
+/// of a system call is not added. This applies to messages and to operations on futexes.
 fn has_costs_of_its_own(op: &Op) -> bool {
     matches!(
         op,
@@ -335,12 +335,17 @@ fn exit(m: &mut Machine, task: TaskId) -> Next {
         cursor.time += u64::from(m.spec.costs.exit_ns);
         return Next::Work;
     }
+    let parent = m.find_task(m.tasks[task].parent);
     m.exit_task(task);
+    if let Some(parent) = parent {
+        m.tasks[parent].children -= 1;
+        child_exited(m, parent);
+    }
     Next::Block(State::Dead)
 }
 
 /// Wakes `parent` if it waits for exits of children and enough children have exited.
-pub(crate) fn child_exited(m: &mut Machine, parent: TaskId) {
+fn child_exited(m: &mut Machine, parent: TaskId) {
     let cursor = &m.tasks[parent].program;
     let left = match m.programs[cursor.program as usize].get(cursor.pc as usize) {
         Some(Op::WaitChildren) => 0,

@@ -25,7 +25,8 @@ pub(super) struct Message {
 pub struct Sync {
     /// Number of pending Spawn events.
     pub pending_spawns: u32,
-    /// CPU for the next task that has no start CPU. These CPUs are assigned in turn.
+    /// CPU on which the next task without a start CPU of its own will start. Such tasks are
+    /// distributed over the CPUs in turn.
     pub next_start: u32,
     /// Tgid of each process of the workload, which is the pid of its first task.
     pub(super) leaders: BTreeMap<u32, u32>,

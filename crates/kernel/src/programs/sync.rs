@@ -9,15 +9,15 @@
 
 use super::resource::*;
 use crate::machine::Machine;
-use crate::policy::tracepoint;
 use crate::sched::class::flags::WF_SYNC;
+use crate::sched::tracepoint;
 use crate::simulation::id::{CpuId, TaskId};
 use machine::MessageCosts;
 use workload::Channel;
 
-/// Operations on resources. Those that can block return whether the running task `task` succeeded.
-/// If it did not, it has been added to the waiters and must go to sleep. All of them charge their
-/// costs to `task`.
+/// Operations of the running task, `task`, on the resource with the number `id`. An operation that
+/// can block returns true if it succeeded. Otherwise it has added the task to the waiters, and the
+/// task must go to sleep. Each operation charges its cost to `task`.
 impl Machine {
     pub(crate) fn mutex_lock(&mut self, id: u32, task: TaskId) -> bool {
         self.charge_user_lock(id, task);
@@ -115,8 +115,8 @@ impl Machine {
         self.cond_signal(id, true, task);
     }
 
-    /// Adds the task to the waiters of an object and charges it for FUTEX_WAIT. The task pays when
-    /// it runs again. Returns false, because the task has to sleep.
+    /// Adds the task to the waiters of an object and charges it for the system call FUTEX_WAIT. The
+    /// task spends this time when it runs again. Returns false, because the task has to sleep.
     fn futex_wait(&mut self, id: u32, task: TaskId) -> bool {
         let ns = self.spec.costs.channel.futex.recv(0);
         self.tasks[task].program.add_time(ns);
@@ -137,14 +137,16 @@ impl Machine {
         }
     }
 
-    /// Wakes a waiter of a futex. The wake-up is not synchronous (wake_up_q).
+    /// Wakes a waiter of a futex. Unlike a wake-up by a pipe, this one does not set WF_SYNC
+    /// (wake_up_q).
     fn wake_futex_waiter(&mut self, waiter: TaskId) {
         tracepoint::futex_wake(self, waiter);
         self.try_to_wake_up(waiter, 0);
         tracepoint::futex_woken(self);
     }
 
-    /// Charges the task for FUTEX_WAKE, without the wake-ups.
+    /// Charges the task for the system call FUTEX_WAKE. The cost of the wake-ups is charged
+    /// separately.
     fn charge_futex_wake(&mut self, task: TaskId) {
         let ns = self.spec.costs.channel.futex.send(0);
         self.tasks[task].program.add_time(ns);
@@ -165,9 +167,9 @@ impl Machine {
     /// - Each channel has one cache line with its lock and the ends of its queue.
     /// - Each message has the cache lines of its data and of the kernel's data about the message.
     /// - For a pipe, the kernel's data is the pipe_buffer.
-    /// - For a socket, the kernel's data is the four cache lines of an sk_buff, its shared info,
-    ///   and the two slabs to which both are freed. Messages in the same TCP segment share this
-    ///   data.
+    /// - For a socket, the kernel's data is seven cache lines: four of an sk_buff, one of its
+    ///   shared info, and one of each of the two slabs to which the sk_buff and its data are freed.
+    ///   Messages in the same TCP segment share these lines.
     /// - A TCP connection has separate ends for its writers and its reader, which share only the
     ///   segments.
     /// - An eventfd has only the first cache line, which contains its counter.
@@ -206,9 +208,9 @@ impl Machine {
         }
     }
 
-    /// Adds the time for TCP segments between tasks on the same machine to the task that causes
-    /// them, including the softirqs. This is either a sender or a reader. A reader causes segments
-    /// when its acknowledgement releases messages that were held back.
+    /// Charges `task` for TCP segments over the loopback device, including the softirqs that
+    /// process them. The task is a sender or a reader. A reader causes segments when its
+    /// acknowledgement releases messages that were held back.
     fn charge_tcp_segments(&mut self, task: TaskId, segments: u64, acknowledgements: u64) {
         let ns = u64::from(self.spec.costs.tcp_segment_ns);
         // An acknowledgement costs half as much as a segment with data.
@@ -218,9 +220,9 @@ impl Machine {
         }
     }
 
-    /// Returns the time until which another task writes to a TCP connection, or `None` if the
-    /// connection is free (lock_sock()). "Free" refers to the local time of this CPU: the current
-    /// time plus the work that was charged to the CPU.
+    /// Returns the time until which another task writes to a TCP connection (lock_sock()), or
+    /// `None` if none does at the local time of this CPU. The local time is the current time plus
+    /// the work that was charged to the CPU.
     pub(crate) fn channel_busy_until(&mut self, id: u32) -> Option<u64> {
         let now = self.local_time(self.this_cpu);
         let until = self.sync.at(id).busy_until;
@@ -279,8 +281,9 @@ impl Machine {
         true
     }
 
-    /// Wakes a task that waits for a message. pipe_write() and sock_def_readable() announce that
-    /// the waker is about to sleep (wake_up_interruptible_sync_poll); eventfd_write() does not.
+    /// Wakes a task that waits for a message. pipe_write() and sock_def_readable() pass WF_SYNC, a
+    /// hint that the waker is about to sleep (wake_up_interruptible_sync_poll); eventfd_write()
+    /// does not.
     fn wake_reader(&mut self, kind: Channel, reader: TaskId) {
         let (wake_flags, socket) = match kind {
             Channel::Eventfd => {
@@ -317,7 +320,7 @@ impl Machine {
             Channel::Tcp if channel.used * 3 > channel.capacity * 2 => 0,
             Channel::Socket | Channel::Tcp => channel.writers.len(),
         };
-        // sk_stream_write_space() and eventfd_read() wake writers without the hint of WF_SYNC.
+        // sk_stream_write_space() and eventfd_read() wake writers without WF_SYNC.
         let wake_flags = match channel.kind {
             Channel::Tcp | Channel::Eventfd => 0,
             Channel::Pipe | Channel::Socket | Channel::Datagram => WF_SYNC,
@@ -339,7 +342,7 @@ impl Machine {
         true
     }
 
-    /// Waits until the channel has a message, which stays in the channel.
+    /// Waits until the channel has a message, but does not receive it (poll).
     pub(crate) fn channel_poll(&mut self, id: u32, task: TaskId) -> bool {
         let channel = self.sync.at(id);
         if channel.messages.is_empty() {

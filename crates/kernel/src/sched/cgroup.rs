@@ -2,11 +2,11 @@
 //! State of the cgroups in the simulated kernel: the settings of the cpu and cpuset controllers.
 //!
 //! A workload can contain disturbances that create, remove and change cgroups while the machine
-//! runs (see `cgroup_change`). A real user would do this with writes to cgroupfs. The work is not
-//! charged to any simulated CPU.
+//! runs (see `cgroup_change`). They represent a user's writes to cgroupfs. No simulated CPU is
+//! charged for them.
 //!
-//! - Weights and limits are passed to the policy's callbacks. The fair class uses them to divide
-//!   CPU time.
+//! - Weights and limits are passed to the callbacks of the policy (BPF scheduler). The fair class
+//!   uses them to divide CPU time.
 //! - cpuset.cpus limits the CPUs of tasks of all classes.
 //! - Other controllers, cpuset partitions, freezing and cgroup.kill are not modelled.
 //!
@@ -66,7 +66,7 @@ pub struct Cgroups {
     /// CPUs that each task requested with sched_setaffinity() (`p->user_cpus_ptr`). They are
     /// recorded only if `cpusets` is set.
     pub(super) user_cpus: BTreeMap<TaskId, CpuSet>,
-    /// A message for each operation of the user on a cgroup that failed.
+    /// Messages about failed cgroup operations of the user, one for each.
     pub refused: Vec<String>,
 }
 

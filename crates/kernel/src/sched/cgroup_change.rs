@@ -6,16 +6,16 @@ use super::cgroup::*;
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
 use crate::policy::layout::mirror;
-use crate::policy::tracepoint;
 use crate::sched::task::{State, Task};
+use crate::sched::tracepoint;
 use crate::sched::{ext, fair};
 use crate::simulation::id::{IDLE, TaskId};
 use bpf::errno::{EBUSY, EEXIST, EINVAL, ENOENT};
 use workload::Action;
 
 impl Machine {
-    /// Performs an operation of the user on a cgroup. If it fails, adds a message with the kernel's
-    /// error to `refused`.
+    /// Performs a cgroup operation of the user. If it fails, adds a message with the kernel's errno
+    /// to `Cgroups::refused`.
     pub(crate) fn change_cgroup(&mut self, action: &Action) {
         let result = ext::enable::run_as_user(self, |m| m.try_change(action));
         let (Err(errno), Some(cgroup)) = (result, action.cgroup()) else {
@@ -209,7 +209,8 @@ impl Machine {
         tracepoint::cpuset_written(self);
     }
 
-    /// Returns the CPUs in cpuset.cpus. For the root, these are all CPUs.
+    /// Returns the CPUs in a cgroup's cpuset.cpus, or `None` if it is empty. For the root, returns
+    /// all CPUs.
     pub(crate) fn cpuset_cpus(&self, cgroup: u32) -> Option<CpuSet> {
         match &self.cgroups.get(cgroup).cpus {
             Some(cpus) => Some(cpus.clone()),
@@ -234,8 +235,8 @@ impl Machine {
     }
 
     /// Returns the CPUs that a task may use in `cgroup` (set_cpus_allowed_ptr with user_cpus_ptr).
-    /// These are the CPUs that the task requested and that the cpuset allows. If there are none,
-    /// these are all CPUs that the cpuset allows.
+    /// These are the CPUs that the task requested and that the cpuset allows. If there is no such
+    /// CPU, these are all CPUs that the cpuset allows.
     fn allowed_cpus(&self, task: TaskId, cgroup: u32) -> CpuSet {
         let effective = self.effective_cpus(cgroup, &CpuSet::all(self.nr_cpus()));
         let user = self.cgroups.user_cpus.get(&task);
@@ -251,10 +252,11 @@ impl Machine {
         }
     }
 
-    /// Records the CPUs that a task requests with sched_setaffinity(). Returns those that its
-    /// cpuset allows.
+    /// Records the CPUs that a task requests with sched_setaffinity(). Returns those of them that
+    /// the cpuset of `cgroup` allows.
     ///
-    /// Returns `None` if the cpuset allows none of them; the system call then fails with EINVAL.
+    /// If the cpuset allows none of the CPUs, records nothing and returns `None`. The system call
+    /// then fails with EINVAL.
     pub(crate) fn request_cpus(&mut self, task: TaskId, cgroup: u32, cpus: CpuSet) -> Option<CpuSet> {
         if !self.cgroups.cpusets {
             return Some(cpus);
@@ -276,8 +278,8 @@ impl Machine {
         intersection(&cpus, &effective).unwrap_or(effective)
     }
 
-    /// Replaces the CPU request that is recorded for a task slot, because a new task begins to use
-    /// the slot.
+    /// Records the CPUs that a new task requests. They replace those of the dead task that used the
+    /// same slot before.
     pub(crate) fn record_user_cpus(&mut self, task: TaskId, asked: Option<CpuSet>) {
         if self.cgroups.cpusets {
             self.cgroups.user_cpus.remove(&task);

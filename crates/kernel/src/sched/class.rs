@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The scheduling classes, highest first, and the flags that the scheduler core passes to them.
 
-/// A scheduling class. If a CPU has runnable tasks of several classes, a task of the first of these
-/// classes runs.
+/// A scheduling class, from the highest to the lowest. A CPU runs a task of the highest class that
+/// has a runnable task there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// SCHED_FIFO, SCHED_RR and SCHED_DEADLINE
@@ -20,9 +20,9 @@ pub mod flags {
     pub const WAKEUP: u32 = 0x1;
     /// DEQUEUE_SLEEP: the task goes to sleep.
     pub const SLEEP: u32 = 0x1;
-    /// DEQUEUE_SAVE: the task is dequeued for a short time, while one of its parameters changes.
+    /// DEQUEUE_SAVE: the task is dequeued only while one of its parameters changes.
     pub const SAVE: u32 = 0x2;
-    /// ENQUEUE_RESTORE: the task is queued again after its parameter has changed.
+    /// ENQUEUE_RESTORE: the task is queued again after one of its parameters has changed.
     pub const RESTORE: u32 = 0x2;
     /// ENQUEUE_MOVE: the task keeps its position in the queue.
     pub const MOVE: u32 = 0x4;
@@ -36,7 +36,8 @@ pub mod flags {
     pub const INITIAL: u32 = 0x8_0000;
     /// ENQUEUE_RQ_SELECTED: the class has chosen the task's CPU (select_task_rq).
     pub const RQ_SELECTED: u32 = 0x10_0000;
-    /// WF_* flags for wake-ups, with their values in Linux 7.2.
+    /// WF_EXEC: the task calls exec(). This flag and the following ones have the values of Linux
+    /// 7.2.
     pub const WF_EXEC: u32 = 0x02;
     pub const WF_FORK: u32 = 0x04;
     pub const WF_TTWU: u32 = 0x08;

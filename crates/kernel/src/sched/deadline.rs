@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The deadline servers `fair_server` and `ext_server` (kernel/sched/deadline.c). They run before all
-//! real-time tasks. They prevent real-time tasks from starving the fair and the ext class, and fair
-//! tasks from starving the ext class.
+//! The deadline servers `fair_server` and `ext_server` (kernel/sched/deadline.c). A server runs
+//! tasks of its class before all real-time tasks. The servers prevent real-time tasks from starving
+//! the fair and the ext class, and fair tasks from starving the ext class.
 //!
 //! A server starts with the first task of its class on a CPU. Its timer is set to the time of zero
 //! laxity, which is the last time at which 50 ms of runtime still fit before the deadline: 950 ms
@@ -9,14 +9,13 @@
 //! are used, a new period begins and the timer is postponed. So the timer fires only if the class
 //! starves. The class then runs first for up to 50 ms, and again in each period that follows.
 //!
-//! Not modelled: the order of servers and SCHED_DEADLINE tasks by deadline (a server goes first),
-//! and admission control.
+//! Not modelled: the order of servers and SCHED_DEADLINE tasks by deadline (here a server always
+//! runs first), and admission control.
 
-use super::dl_server::Server;
-use super::fair::entity::NEVER;
 use super::{ext, fair};
 use crate::machine::Machine;
-use crate::simulation::event::Event;
+use crate::simulation::event::{Event, NEVER};
+use crate::simulation::id::Server;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 /// Minimum time by which a zero-laxity timer is postponed, ns (dl_server_min_res).
@@ -33,14 +32,14 @@ pub(crate) fn start(m: &mut Machine, cpu: CpuId, server: Server) {
 }
 
 fn activate(m: &mut Machine, cpu: CpuId, server: Server) {
-    // Earlier time is not charged to the server.
+    // Accounts the time until now, so that it is not charged to the server later.
     m.account(cpu);
     let now = m.now;
     let dl = &mut m.rqs[cpu].servers[server];
     dl.active = true;
     dl.update_at_start(now);
     enqueue(m, cpu, server);
-    // The wake-up that follows reschedules an idle CPU.
+    // If the CPU is idle, the wake-up of its next task reschedules it.
     if m.rqs[cpu].curr != IDLE {
         m.resched_curr(cpu);
     }
@@ -91,8 +90,8 @@ pub(crate) fn detach(m: &mut Machine, server: Server) {
     }
 }
 
-/// Starts the timer for zero laxity or for the next period. Returns false if that time is past
-/// (start_dl_timer).
+/// Starts the timer for zero laxity or for the next period (start_dl_timer). Returns false if that
+/// time has already passed.
 fn start_timer(m: &mut Machine, cpu: CpuId, server: Server) -> bool {
     let now = m.now;
     let dl = &mut m.rqs[cpu].servers[server];
@@ -108,7 +107,7 @@ fn start_timer(m: &mut Machine, cpu: CpuId, server: Server) -> bool {
     true
 }
 
-/// Makes sure that there is an event at the timer's expiry or before.
+/// Makes sure that an event is pending at the timer's expiry or before.
 fn arm_event(m: &mut Machine, cpu: CpuId, server: Server) {
     let dl = &mut m.rqs[cpu].servers[server];
     if dl.timer_at < dl.event_at {
@@ -159,7 +158,8 @@ fn runtime_exceeded(m: &mut Machine, cpu: CpuId, server: Server, idle: bool) {
             dl.runtime = 0;
             return;
         }
-        // The class does not starve: the next period begins.
+        // The class used its reserved time without the help of the server, or the CPU was idle. So
+        // the class does not starve, and the next period begins.
         dl.defer_running = false;
         dl.timer_at = NEVER;
         dl.begin_period(now);
@@ -176,8 +176,8 @@ fn runtime_exceeded(m: &mut Machine, cpu: CpuId, server: Server, idle: bool) {
     m.resched_curr(cpu);
 }
 
-/// Handles the event of a server's timer (dl_server_timer). Returns whether kernel code ran. None
-/// ran if the timer is not due or the server is not throttled.
+/// Handles the event of a server's timer (dl_server_timer). Returns false if the simulated CPU
+/// executed no code, because the timer is not due or the server is not throttled.
 pub(crate) fn timer(m: &mut Machine, cpu: CpuId, server: Server) -> bool {
     let now = m.now;
     let dl = &mut m.rqs[cpu].servers[server];
@@ -203,7 +203,7 @@ pub(crate) fn timer(m: &mut Machine, cpu: CpuId, server: Server) -> bool {
     }
     if dl.defer_armed {
         if now + MIN_RES_NS < dl.zero_laxity() {
-            // The class has used some runtime meanwhile.
+            // The class has used some runtime since the timer was set, so zero laxity is later.
             dl.timer_at = dl.zero_laxity();
             arm_event(m, cpu, server);
             return true;

@@ -2,7 +2,8 @@
 //! State of the deadline servers, which reserve CPU time for the fair and the ext class
 //! (struct sched_dl_entity with `dl_server` set).
 
-use crate::sched::fair::entity::NEVER;
+use crate::simulation::event::NEVER;
+use crate::simulation::id::Server;
 use std::ops::{Index, IndexMut};
 
 /// Period and relative deadline of both servers, ns (sched_init_dl_servers).
@@ -11,23 +12,10 @@ pub(crate) const PERIOD_NS: u64 = 1_000_000_000;
 /// CPU time that each server reserves per period, ns (sched_init_dl_servers).
 pub(crate) const RUNTIME_NS: u64 = 50_000_000;
 
-/// The class that a server reserves CPU time for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Server {
-    /// `rq->fair_server`
-    Fair,
-    /// `rq->ext_server`
-    Ext,
-}
-
-impl Server {
-    pub const ALL: [Server; 2] = [Server::Fair, Server::Ext];
-}
-
 /// A deadline server of one CPU.
 ///
-/// A server that is `active` is in one of these states, which are B to E of the comment at
-/// dl_server_start():
+/// The table shows the states of a server that is `active`. They correspond to the states B to E in
+/// the comment at dl_server_start() (kernel/sched/deadline.c).
 ///
 /// | state | `throttled` | `defer_armed` | `defer_running` | `defer_idle` |
 /// |---|---|---|---|---|
@@ -42,15 +30,15 @@ pub struct DlServer {
     pub(crate) runtime: i64,
     /// Whether the server has been started and not stopped since (`dl_server_active`).
     pub(crate) active: bool,
-    /// Whether idle time used up the runtime. The server stops at the next timer unless its class
-    /// gets a task before.
+    /// Whether the runtime was used up by the CPU's idle time. The server then stops when its timer
+    /// expires, unless its class gets a task before.
     pub(crate) defer_idle: bool,
     /// Whether the server waits for its timer.
     pub(crate) throttled: bool,
     /// Whether the timer is set to zero laxity, the last time at which `runtime` still fits before
     /// `deadline`.
     pub(crate) defer_armed: bool,
-    /// Whether the class has been starved and the server runs without deferral.
+    /// Whether the class has starved, so that the server runs without waiting for zero laxity.
     pub(crate) defer_running: bool,
     /// Whether the server competes for the CPU (on_dl_rq).
     pub(crate) queued: bool,
@@ -69,7 +57,8 @@ pub struct DlServer {
 pub struct DlServers([DlServer; 2]);
 
 impl Default for DlServers {
-    /// Without a policy, only the fair server has a reservation.
+    /// Returns the servers of a machine without a BPF scheduler: only the fair server has a
+    /// reservation.
     fn default() -> DlServers {
         let server = |attached| DlServer {
             runtime: 0,
@@ -104,7 +93,7 @@ impl IndexMut<Server> for DlServers {
 
 /// Number of fraction bits of bandwidths (BW_SHIFT).
 const BW_SHIFT: u32 = 20;
-/// Runtime per time, as a fraction of `1 << BW_SHIFT` (dl_density).
+/// Bandwidth of a server: its runtime divided by its period, as a fixed-point number (dl_density).
 const DENSITY: u64 = (RUNTIME_NS << BW_SHIFT) / PERIOD_NS;
 /// Number of low bits that [`DlServer::overflows`] drops to keep its products small (DL_SCALE).
 const SCALE: u32 = 10;
@@ -133,11 +122,11 @@ impl DlServer {
         self.deadline.saturating_add_signed(-self.runtime)
     }
 
-    /// Chooses runtime and deadline of a server that starts (update_dl_entity).
+    /// Chooses the runtime and the deadline of a server that starts (update_dl_entity).
     pub(crate) fn update_at_start(&mut self, now: u64) {
         if self.deadline <= now || self.overflows(now) {
             if self.defer_running && self.deadline > now {
-                // The runtime shrinks to the bandwidth's share of the time that is left
+                // Reduces the runtime to what the server's bandwidth allows until the deadline
                 // (update_dl_revised_wakeup).
                 let left = self.deadline - now;
                 self.runtime = ((left * DENSITY) >> BW_SHIFT) as i64;
@@ -184,13 +173,14 @@ mod tests {
         dl.update_at_start(3 * SECOND);
         assert_eq!((dl.deadline, dl.zero_laxity()), (4 * SECOND, 3 * SECOND + 950 * MS));
         assert!(dl.throttled && dl.defer_armed);
-        // A restart in the same period keeps the rest of the runtime if it is not too much.
+        // A restart in the same period keeps the remaining runtime if the server's bandwidth (5 %)
+        // allows it until the deadline.
         dl.runtime = 20 * MS as i64;
         (dl.throttled, dl.defer_armed) = (false, false);
         dl.update_at_start(3 * SECOND + 500 * MS);
         assert_eq!((dl.deadline, dl.runtime), (4 * SECOND, 20 * MS as i64));
         assert!(dl.throttled && dl.defer_armed);
-        // 20 ms in the last 300 ms would be more than 5 %.
+        // 20 ms in the last 300 ms would be more than 5 %, so a new period begins.
         dl.update_at_start(3 * SECOND + 700 * MS);
         assert_eq!((dl.deadline, dl.runtime), (4 * SECOND + 700 * MS, 50 * MS as i64));
     }
@@ -200,7 +190,7 @@ mod tests {
         let mut dl = server();
         (dl.defer_running, dl.deadline, dl.runtime) = (true, 2 * SECOND, 50 * MS as i64);
         dl.update_at_start(SECOND + 500 * MS);
-        // 5 % of the 500 ms that are left.
+        // The runtime is 5 % of the 500 ms until the deadline.
         assert_eq!(dl.runtime / MS as i64, 24);
         assert!(!dl.throttled && dl.deadline == 2 * SECOND);
     }

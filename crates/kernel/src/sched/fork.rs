@@ -5,12 +5,11 @@
 use crate::hardware::caches::Footprint;
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
+use crate::policy::layout;
 use crate::policy::layout::mirror;
-use crate::policy::{layout, tracepoint};
-use crate::programs::execute;
 use crate::sched::class::{Class, flags};
 use crate::sched::task::{PRIO_TO_WEIGHT, State, Task, WEIGHT_IDLEPRIO};
-use crate::sched::{ext, fair, rt};
+use crate::sched::{ext, fair, rt, tracepoint};
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
@@ -21,7 +20,8 @@ use workload::Policy;
 
 impl Machine {
     /// Creates the task that is described by `workload.tasks[index as usize]`. `parent` is the task
-    /// that forks, or IDLE if the workload itself starts the task.
+    /// that forks, or IDLE if the workload itself starts the task. With `thread`, the new task is a
+    /// thread of the parent's process.
     pub(crate) fn spawn(&mut self, index: u32, parent: TaskId, thread: bool) {
         self.sync.pending_spawns -= 1;
         let spec = self.workload.tasks[index as usize].clone();
@@ -44,8 +44,7 @@ impl Machine {
         } else {
             self.online_cpus.first().unwrap_or(CpuId::BOOT)
         };
-        // A forked task starts on its parent's CPU. A task without a parent is created on the start
-        // CPU that the workload specifies.
+        // The kernel work of creating a task without a parent is done on the new task's CPU.
         let from = if parent == IDLE { cpu } else { self.tasks[parent].cpu };
         if parent == IDLE {
             self.enter(from);
@@ -57,8 +56,8 @@ impl Machine {
         }
     }
 
-    /// Performs fork() or clone() for the running task. If the child has a start delay, the delay
-    /// begins now.
+    /// Performs fork() or clone() for the running task. If the workload specifies a start delay for
+    /// the child, the delay begins now.
     pub(crate) fn fork(&mut self, index: u32, parent: TaskId, thread: bool) {
         self.sync.pending_spawns += 1;
         match self.workload.tasks[index as usize].start_ns {
@@ -71,8 +70,8 @@ impl Machine {
 
     /// Creates a task that is not runnable yet (copy_process, sched_fork).
     ///
-    /// Returns `None` if the task limit or the run's memory limit is reached, or if ops.init_task()
-    /// of the policy fails.
+    /// Returns `None` if the task limit or the run's memory limit is reached, or if the BPF
+    /// scheduler's ops.init_task() fails.
     fn new_task(&mut self, index: u32, parent: TaskId, thread: bool, cpus: CpuSet, cpu: CpuId) -> Option<TaskId> {
         let spec = self.workload.tasks[index as usize].clone();
         if self.free_tasks.is_empty() && !self.charge_new_task() {
@@ -169,14 +168,14 @@ impl Machine {
                 comm,
             },
         );
-        // kernel_clone() calls the tracepoint after copy_process(), which includes
-        // sched_post_fork().
+        // The tracepoint comes last: kernel_clone() calls it after copy_process(), and
+        // copy_process() calls sched_post_fork().
         tracepoint::sched_process_fork(self, parent, id);
         Some(id)
     }
 
-    /// Charges the run with the memory that the simulator needs for one more task. Returns false if
-    /// this would exceed the maximum number of tasks or the memory limit.
+    /// Counts the memory for one more task against the memory limit of the run. Returns false if
+    /// the task would exceed this limit or the maximum number of tasks.
     fn charge_new_task(&mut self) -> bool {
         let bytes = (size_of::<Task>() + size_of::<layout::task_struct>()) as u64 + RECORD;
         (self.tasks.len() as u64) < layout::MAX_TASKS && self.region.memory().charge(Use::Tasks, bytes).is_ok()
@@ -193,8 +192,8 @@ impl Machine {
         self.release_task(task);
     }
 
-    /// Chooses a CPU for a new task and queues the task there. With `forced`, the CPU is the task's
-    /// `cpu`.
+    /// Chooses a CPU for a new task and queues the task there. If `forced` is set, the task is
+    /// queued on its `cpu` instead.
     fn wake_up_new_task(&mut self, task: TaskId, forced: bool) {
         tracepoint::wake_up_new_task(self, task);
         let prev_cpu = self.tasks[task].cpu;
@@ -221,8 +220,8 @@ impl Machine {
         self.unlock(LockId::Rq(cpu));
     }
 
-    /// Performs exec() for the running task. The task may move to a better CPU (sched_exec). Its
-    /// new name is `comm`.
+    /// Performs exec() for the running task: gives the task the name `comm`, and may move it to a
+    /// better CPU (sched_exec).
     pub(crate) fn exec(&mut self, task: TaskId, mut comm: String) {
         truncate_comm(&mut comm);
         let cpu = self.tasks[task].cpu;
@@ -268,20 +267,15 @@ impl Machine {
     /// Makes the running task exit (do_exit). schedule() then switches to another task and frees
     /// this one.
     pub(crate) fn exit_task(&mut self, task: TaskId) {
-        let parent = self.find_task(self.tasks[task].parent);
         self.tasks[task].flags |= layout::PF_EXITING;
         mirror::mirror_flags(self, task);
         let pid = self.tasks[task].pid;
         tracepoint::sched_process_exit(self, task);
         self.trace(self.this_cpu, trace::Event::TaskExit { pid });
-        if let Some(parent) = parent {
-            self.tasks[parent].children -= 1;
-            execute::child_exited(self, parent);
-        }
     }
 
-    /// Removes a dead task (finish_task_switch). Its slot is reused when the policy holds no
-    /// reference to the task.
+    /// Removes a dead task (finish_task_switch). The task's slot is reused when the policy (BPF
+    /// scheduler) holds no reference to the task.
     pub(crate) fn release_task(&mut self, task: TaskId) {
         ext::task_dead(self, task);
         let t = &self.tasks[task];
@@ -311,7 +305,7 @@ impl Machine {
         }
     }
 
-    /// Returns whether a task is dead and has no references, so that no new reference can be
+    /// Returns whether a task is dead and has no references. No new reference to such a task can be
     /// acquired (`rcu_users` is 0).
     pub(crate) fn is_unreferenced(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];

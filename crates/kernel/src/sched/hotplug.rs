@@ -4,10 +4,10 @@
 use crate::machine::Machine;
 use crate::policy::layout::mirror;
 use crate::sched::class::Class;
-use crate::sched::dl_server::Server;
+use crate::sched::observed::Transition;
 use crate::sched::{deadline, ext, fair};
+use crate::simulation::id::Server;
 use crate::simulation::id::{CpuId, IDLE};
-use crate::watch::observe::Transition;
 use trace::MigrateReason;
 
 impl Machine {
@@ -52,29 +52,32 @@ impl Machine {
             let to = self.select_fallback_rq(curr, cpu);
             self.migrate_running(curr, to, MigrateReason::Affinity);
         }
-        assert_eq!(self.rqs[cpu].curr, IDLE, "CPU {cpu} goes offline with a task on it");
+        assert_eq!(
+            self.rqs[cpu].curr, IDLE,
+            "CPU {cpu} must be idle before it goes offline"
+        );
         fair::offline(self, cpu);
         for server in Server::ALL {
             deadline::stop(self, cpu, server);
         }
-        // cpu_online_mask changes later than cpu_active_mask: only after all tasks have left
-        // (cpu_disable_common).
+        // BPF programs see cpu_online_mask. Linux clears the CPU's bit in this mask only after all
+        // tasks have left the CPU (cpu_disable_common).
         mirror::mirror_online(self);
         let rq = &mut self.rqs[cpu];
         rq.online = false;
         rq.need_resched = false;
         rq.need_resched_lazy = false;
         rq.resched_deferred = false;
-        // The flags above may have been for a task that was moved away.
+        // `next_class` may be the class of a task that was moved away.
         rq.next_class = Class::Idle;
         self.reset_idle(cpu);
         let rq = &mut self.rqs[cpu];
-        // The rest of the CPU's debt is dropped.
+        // Drops the kernel work for which the CPU has not spent time yet.
         rq.debt = 0;
         rq.charged = 0;
         self.idle_cpus.remove(cpu);
         self.observe(Transition::Offline { cpu });
-        self.this_cpu = self.online_cpus.first().expect("the last CPU stays");
+        self.this_cpu = self.online_cpus.first().expect("one CPU always stays online");
         self.account(self.this_cpu);
     }
 }

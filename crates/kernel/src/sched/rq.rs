@@ -1,37 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The runqueue of a CPU: its running task, its queued tasks, and how its time is accounted.
+//! The runqueue of a CPU: its running task, its queued tasks, and the accounting of its time.
+//!
+//! The simulator executes kernel code and BPF code in zero simulated time. It adds the cost of the
+//! code to the CPU's `debt`, and the CPU then spends simulated time until its debt is 0
+//! (`simulation::cost`).
 
 use crate::sched::class::Class;
 use crate::sched::dl_server::DlServers;
 use crate::sched::ext::core::ScxRq;
-use crate::sched::fair::entity::{FairRq, NEVER};
+use crate::sched::fair::entity::FairRq;
 use crate::sched::rt::queue::RtRq;
-use crate::sched::ttwu_queue::Waking;
+use crate::simulation::event::NEVER;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
-/// A CPU's runqueue. The fields that every event uses come first, so that an event accesses few
-/// cache lines of the computer that runs the simulation.
+/// A CPU's runqueue. The fields that every simulated event uses come first, so that an event
+/// accesses few cache lines of the host (the computer that runs the simulation).
 #[repr(C, align(64))]
 pub struct Rq {
-    /// Time up to which the use of the CPU's time has been accounted (rq_clock), ns.
+    /// Time up to which the CPU's time has been accounted (rq_clock), ns.
     pub clock: u64,
-    /// Time of kernel and policy work that was charged to this CPU and that the CPU has not spent
-    /// yet, ns. The running task makes no progress until this debt is 0.
+    /// Cost of kernel and BPF code that was executed on this CPU and for which the CPU has not
+    /// spent simulated time yet, ns. The running task makes no progress until this debt is 0.
     pub debt: u64,
-    /// Part of `debt` that will not be charged to the running task, ns: work that was charged to
-    /// the previous task, and work of interrupts if the kernel accounts their time separately. It
-    /// is paid first.
+    /// Part of `debt` that is not added to the runtime of the running task, ns. It consists of work
+    /// that was already charged to a task, and of work that no task is charged for, for example
+    /// interrupts if the kernel accounts their time separately. The CPU spends time on this part
+    /// first.
     pub charged: u64,
-    /// Fraction of a nanosecond of BPF execution time that has not been charged yet, ps.
+    /// BPF execution time, less than 1 ns, that has not been added to `debt` yet, ps.
     pub carry_ps: u64,
-    /// Work that a task does here per ns: the capacity, less what busy siblings take.
+    /// Work that a task does on this CPU per ns. It is `capacity`, or less while other CPUs that
+    /// share the core or its host thread are busy (`hardware::smt`).
     pub speed: u64,
-    /// Task time since `clock` for which the running task's work was already done, at other speeds
-    /// than now, ns.
+    /// Part of the time since `clock` for which the running task's progress has already been
+    /// recorded, ns. Progress is recorded early whenever `speed` changes.
     pub progressed: u64,
     pub curr: TaskId,
-    /// The highest class with a task that has become runnable since the CPU picked `curr`, at least
-    /// the class of `curr`. While the CPU picks a task, it is the class that is asked for one.
+    /// Highest class among those of `curr` and of the tasks that have become runnable since the CPU
+    /// picked `curr`. While the CPU picks a task, this is the class that is being asked for one.
     pub next_class: Class,
     /// Generation number of the pending Tick event. Events of older generations are ignored.
     pub tick_generation: u32,
@@ -45,22 +51,22 @@ pub struct Rq {
     /// Whether schedule() must run when the CPU next returns to user space, or at the next tick
     /// (TIF_NEED_RESCHED_LAZY). No IPI is sent for it.
     pub need_resched_lazy: bool,
-    /// Whether a reschedule is deferred until the CPU has finished its kernel work. Linux keeps
-    /// `need_resched` set in this time, so no other CPU sends an IPI.
+    /// Whether a reschedule is deferred until the CPU has finished its kernel work. Other CPUs send
+    /// no further IPI meanwhile, as in Linux, where `need_resched` stays set.
     pub resched_deferred: bool,
-    /// Whether the CPU spins in the kernel until other CPUs have rescheduled (SCX_KICK_WAIT). The
-    /// running task makes no progress meanwhile.
+    /// Whether the CPU spins in the kernel until other CPUs have rescheduled (SCX_KICK_WAIT). While
+    /// it spins, the running task makes no progress.
     pub spinning: bool,
     pub tick_armed: bool,
-    /// Work that the CPU does per ns at its frequency while its siblings are idle; 1024 on the
-    /// machine's fastest CPU.
+    /// Work that the CPU does per ns at its frequency while the other hardware threads of its core
+    /// are idle. It is 1024 on the machine's fastest CPU.
     pub capacity: u64,
     /// End of the device interrupt that the CPU is handling. Other interrupts, including the
     /// timer's, wait until then.
     pub irqs_off_until: u64,
     /// Time of the CPU's last timer interrupt, ns, or [`NEVER`].
     pub timer_irq_at: u64,
-    /// Woken tasks that this CPU will queue itself.
+    /// Woken tasks that this CPU will add to its queues itself (TTWU_QUEUE).
     pub wake_list: Vec<Waking>,
     pub time: CpuTime,
     pub nr_switches: u64,
@@ -76,13 +82,21 @@ pub struct Rq {
     pub fair: FairRq,
 }
 
-/// How a CPU's time was used, ns. The sum of all parts is the simulated time.
+/// A task on the wake list of a CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Waking {
+    pub(crate) task: TaskId,
+    /// Whether the task comes from another CPU (`p->sched_remote_wakeup`).
+    pub(crate) migrated: bool,
+}
+
+/// Uses of a CPU's time, ns. The sum of all fields is the simulated time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTime {
     pub tasks_ns: u64,
     pub idle_ns: u64,
-    /// Time used for scheduling: the core, the policy, context switches, ticks, IPIs and waits for
-    /// locks. The runtime of tasks includes most of it.
+    /// Time spent on scheduling: the scheduler core, the BPF scheduler, context switches, ticks,
+    /// IPIs and waits for locks. As in Linux, most of it also counts as runtime of tasks.
     pub overhead_ns: u64,
     /// Time during which the CPU was offline.
     pub offline_ns: u64,

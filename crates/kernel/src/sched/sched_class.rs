@@ -2,9 +2,10 @@
 //! The interface between the scheduler core and the scheduling classes (struct sched_class).
 
 use super::class::Class;
-use super::{ext, fair, idle, rt};
+use super::{deadline, ext, fair, idle, rt};
 use crate::machine::Machine;
-use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::policy::layout::mirror;
+use crate::simulation::id::{CpuId, IDLE, Server, TaskId};
 
 /// Calls the function `$name` of the module that implements class `$class`.
 macro_rules! by_class {
@@ -27,12 +28,35 @@ impl Machine {
         }
     }
 
-    /// Returns whether a task that is not running waits for a CPU. It does if it is queued and is
-    /// not throttled by its cgroup's cpu.max limit.
+    /// Returns whether a task that is not running waits for a CPU: it is queued, and its cgroup's
+    /// cpu.max limit does not throttle it.
     #[inline]
     pub(crate) fn is_waiting(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
         t.on_rq && !(self.task_groups.limited() && t.fair.throttled)
+    }
+
+    /// Charges the running task, its class and the deadline servers with `ns` of CPU time.
+    #[inline]
+    pub(crate) fn charge_curr(&mut self, cpu: CpuId, ns: u64) {
+        if ns == 0 {
+            return;
+        }
+        let curr = self.rqs[cpu].curr;
+        if curr == IDLE {
+            deadline::update_idle(self, cpu, ns);
+            return;
+        }
+        let task = &mut self.tasks[curr];
+        task.sum_exec_runtime += ns;
+        let class = task.class;
+        mirror::mirror_runtime(self, curr);
+        self.class_update_curr(class, cpu, ns);
+        match class {
+            Class::Fair => deadline::update(self, cpu, Server::Fair, ns),
+            Class::Ext => deadline::update(self, cpu, Server::Ext, ns),
+            Class::Rt | Class::Idle => {}
+        }
     }
 
     /// Queues a runnable task on `cpu`. The task's field `cpu` has already been set.
@@ -66,14 +90,13 @@ impl Machine {
         by_class!(self.class_of(prev), put_prev_task(self, cpu, prev, next))
     }
 
-    /// Makes `next` the current task. It leaves its queue, and its CPU time is accounted from now
-    /// on.
+    /// Prepares the class for `next`, which becomes the current task of `cpu` (set_next_task).
     pub(crate) fn class_set_next_task(&mut self, cpu: CpuId, next: TaskId) {
         by_class!(self.class_of(next), set_next_task(self, cpu, next))
     }
 
-    /// Charges the current task with the `ns` of CPU time that it has used since the last call. The
-    /// task belongs to `class`. Called from `Machine::account`.
+    /// Charges the current task with `ns` of CPU time, which it has used since the last call
+    /// (update_curr). `class` is the task's class.
     #[inline]
     pub(crate) fn class_update_curr(&mut self, class: Class, cpu: CpuId, ns: u64) {
         by_class!(class, update_curr(self, cpu, ns))
@@ -83,8 +106,8 @@ impl Machine {
         by_class!(self.class_of(self.rqs[cpu].curr), task_tick(self, cpu))
     }
 
-    /// Initializes the class's fields of a new task, which other code does not know yet
-    /// (sched_fork).
+    /// Initializes the fields of a new task that belong to its class (sched_fork). The task is not
+    /// runnable yet.
     pub(crate) fn class_task_fork(&mut self, task: TaskId) {
         by_class!(self.class_of(task), task_fork(self, task))
     }
@@ -94,8 +117,8 @@ impl Machine {
         by_class!(class, switched_from(self, cpu, task))
     }
 
-    /// Handles a task that has just changed to its current class. If `on_rq` of the task is set,
-    /// the task is queued or running.
+    /// Handles a task that has just changed to its current class. The task may be asleep, queued or
+    /// running.
     pub(crate) fn class_switched_to(&mut self, cpu: CpuId, task: TaskId) {
         by_class!(self.class_of(task), switched_to(self, cpu, task))
     }

@@ -3,22 +3,20 @@
 //! (kernel/sched/core.c).
 
 use crate::machine::Machine;
-use crate::programs::cursor::Next;
 use crate::programs::execute;
 use crate::sched::class::{Class, flags};
-use crate::sched::fair::entity::NEVER;
-use crate::sched::task::State;
+use crate::sched::observed::Handler;
+use crate::sched::observed::Transition;
+use crate::sched::task::{Next, State};
 use crate::sched::{deadline, ext, fair, idle, rt};
-use crate::simulation::event::Event;
+use crate::simulation::event::{Event, NEVER};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
-use crate::watch::decision::Handler;
-use crate::watch::observe::Transition;
 use trace::TaskState;
 
 impl Machine {
-    /// Requests that `cpu` calls schedule(). If `cpu` is the current CPU, it does so at the end of
-    /// the current handler. Otherwise an IPI is sent to it.
+    /// Requests that `cpu` calls schedule(). If `cpu` is the current CPU, schedule() runs at the
+    /// end of the current event handler. Otherwise an IPI is sent to `cpu`.
     pub(crate) fn resched_curr(&mut self, cpu: CpuId) {
         let rq = &mut self.rqs[cpu];
         if rq.resched_pending() {
@@ -31,7 +29,8 @@ impl Machine {
     }
 
     /// Requests that `cpu` calls schedule() when it next returns to user space (resched_curr_lazy).
-    /// The idle task is preempted at once, and so is every task if preemption is full.
+    /// If `cpu` is idle, or if the kernel uses full preemption (preempt=full), it calls schedule()
+    /// as soon as possible.
     pub(crate) fn resched_curr_lazy(&mut self, cpu: CpuId) {
         let rq = &mut self.rqs[cpu];
         if self.spec.kernel.preempt_full || rq.idle() {
@@ -42,13 +41,13 @@ impl Machine {
         }
         rq.need_resched_lazy = true;
         if cpu != self.this_cpu && self.local_time(cpu) > self.now {
-            // The CPU executes kernel code and returns to user space afterwards.
+            // The CPU is executing kernel code. It returns to user space when this code has ended.
             self.notify_work_done(cpu);
         }
     }
 
-    /// Handles a reschedule IPI. The CPU reschedules when the handler ends, or when it has worked
-    /// off its debt.
+    /// Handles a reschedule IPI. The CPU reschedules at the end of this handler, or, if the IPI
+    /// interrupted kernel code, at the end of that code.
     pub(crate) fn resched_ipi(&mut self, cpu: CpuId) {
         let rq = &self.rqs[cpu];
         let busy = rq.online && !rq.idle();
@@ -57,7 +56,8 @@ impl Machine {
         self.check_resched(cpu, self.entry.irq_from > Some(0));
     }
 
-    /// Handles the end of kernel work to which a reschedule was deferred.
+    /// Handles the event at the end of a CPU's kernel work. Performs a reschedule that was deferred
+    /// until then.
     pub(crate) fn work_done(&mut self, cpu: CpuId) {
         self.enter(cpu);
         let now = self.now;
@@ -69,8 +69,8 @@ impl Machine {
         self.check_resched(cpu, in_kernel);
     }
 
-    /// Makes the handler end with a reschedule if one was requested, or defers it if the CPU is in
-    /// kernel code.
+    /// If a reschedule was requested, makes sure that it happens at the end of the current event
+    /// handler. Defers the reschedule if `in_kernel` is set or the CPU spins.
     fn check_resched(&mut self, cpu: CpuId, in_kernel: bool) {
         let rq = &mut self.rqs[cpu];
         if !rq.resched_pending() || !rq.online {
@@ -78,11 +78,11 @@ impl Machine {
             return;
         }
         if rq.spinning {
-            // The flag is checked again when the spinning ends.
+            // `resched_deferred` is checked again when the CPU stops spinning.
             rq.need_resched = false;
             rq.resched_deferred = true;
         } else if in_kernel {
-            // Otherwise `leave` would reschedule immediately.
+            // If the flag stayed set, `leave` would reschedule immediately.
             rq.need_resched = false;
             self.defer_resched(cpu);
         } else {
@@ -91,13 +91,13 @@ impl Machine {
         }
     }
 
-    /// Defers a reschedule until `cpu` has worked off its debt.
+    /// Defers a reschedule until `cpu` has finished its kernel work (until `rq.debt` is 0).
     pub(crate) fn defer_resched(&mut self, cpu: CpuId) {
         self.rqs[cpu].resched_deferred = true;
         self.notify_work_done(cpu);
     }
 
-    /// Schedules an event for the time at which `cpu` will have worked off its debt.
+    /// Schedules an event for the time at which `cpu` will have finished its kernel work.
     pub(crate) fn notify_work_done(&mut self, cpu: CpuId) {
         let at = self.local_time(cpu);
         let rq = &mut self.rqs[cpu];
@@ -112,7 +112,7 @@ impl Machine {
     pub(crate) fn schedule(&mut self, cpu: CpuId) {
         debug_assert_eq!(cpu, self.this_cpu);
         let prev = self.rqs[cpu].curr;
-        // A task that has left its queue was charged before it left.
+        // A task that has left its queue was charged with its CPU time before it left.
         if prev == IDLE || self.tasks[prev].on_rq && self.tasks[prev].cpu == cpu {
             self.update_rq_clock(cpu);
         } else {
@@ -153,14 +153,13 @@ impl Machine {
 
     /// Returns the next task, from the highest class that has a runnable task (pick_next_task).
     fn pick_next_task(&mut self, cpu: CpuId, prev: TaskId) -> TaskId {
-        // The idle class always returns a task.
         rt::balance(self, cpu);
         let next = deadline::pick_task(self, cpu, prev)
             .or_else(|| rt::pick_task(self, cpu))
             .or_else(|| fair::pick_task(self, cpu, prev))
             .or_else(|| ext::pick_task(self, cpu, prev))
             .or_else(|| idle::pick_task(self, cpu))
-            .expect("the idle class never declines");
+            .expect("the idle class always returns a task");
         if next != prev {
             self.class_put_prev_task(cpu, prev, next);
             self.class_set_next_task(cpu, next);
@@ -177,7 +176,7 @@ impl Machine {
         let mut cost = u64::from(self.spec.costs.context_switch_ns);
         let mut prev_state = TaskState::Running;
         if prev == IDLE {
-            // No task pays for leaving idle.
+            // The time for leaving the idle state is not part of the next task's runtime.
             let idle_exit = self.leave_idle(cpu);
             cost += idle_exit;
             self.rqs[cpu].charged += idle_exit;
@@ -197,7 +196,11 @@ impl Machine {
             self.set_busy(cpu, false);
         } else {
             let task = &mut self.tasks[next];
-            debug_assert_eq!(task.cpu, cpu, "{} picked on a CPU it is not queued on", task.comm);
+            debug_assert_eq!(
+                task.cpu, cpu,
+                "{} was picked by a CPU that it does not belong to",
+                task.comm
+            );
             task.on_cpu = true;
             if prev == IDLE {
                 self.set_busy(cpu, true);
@@ -220,15 +223,15 @@ impl Machine {
         ext::sched_switch(self, cpu, prev, next);
     }
 
-    /// Schedules an event for the time at which the current task of `cpu` will have finished its
-    /// current work.
+    /// Schedules a step event for the time at which the current task of `cpu` will have finished
+    /// the operation of its program that it executes now.
     pub(crate) fn arm_step(&mut self, cpu: CpuId) {
         let at = self.step_due(cpu).max(self.now);
         self.events.arm_step(cpu, at);
     }
 
-    /// Returns the time at which the current task will have finished its current work. The CPU
-    /// first finishes the kernel work that was charged to it.
+    /// Returns the time at which the current task will have finished the current operation of its
+    /// program. This includes the kernel work that the CPU has to finish first.
     #[inline]
     pub(crate) fn step_due(&self, cpu: CpuId) -> u64 {
         let rq = &self.rqs[cpu];
@@ -236,8 +239,9 @@ impl Machine {
         rq.clock + rq.debt + rq.progressed + self.tasks[rq.curr].program.time_left(rq.speed)
     }
 
-    /// Continues the program of the running task if the task has finished its current work. If
-    /// kernel work has delayed the task, schedules the event again.
+    /// Handles a step event. If the running task has finished the current operation of its program,
+    /// continues the program with the next operation. If kernel work has delayed the task,
+    /// schedules the event again.
     pub(crate) fn step(&mut self, cpu: CpuId) {
         let curr = self.rqs[cpu].curr;
         if curr == IDLE {
@@ -250,8 +254,8 @@ impl Machine {
         let next = execute::advance(self, cpu, curr);
         self.stretch_task_time(cpu, curr);
         if self.rqs[cpu].curr != curr {
-            // The task has moved to another CPU. schedule() has already scheduled the event of the
-            // task that now runs here.
+            // The task has moved to another CPU. schedule() has already scheduled a step event for
+            // the task that now runs on `cpu`.
             return;
         }
         match next {
@@ -274,9 +278,9 @@ impl Machine {
         }
     }
 
-    /// Handles the scheduler tick. Idle CPUs have no tick (NO_HZ_IDLE). If another interrupt is
-    /// being handled, the tick waits until it ends. A lazy reschedule request that is still pending
-    /// becomes a full one.
+    /// Handles the scheduler tick. An idle CPU has a tick only if the idle governor keeps it
+    /// (NO_HZ_IDLE). A tick that arrives during another interrupt is handled when that interrupt
+    /// ends. A lazy reschedule request that is still pending at the tick becomes a normal one.
     pub(crate) fn tick(&mut self, cpu: CpuId) {
         let lazy = self.rqs[cpu].need_resched_lazy;
         self.enter_irq(cpu, 0);
@@ -311,8 +315,9 @@ impl Machine {
         self.arm_tick(cpu);
     }
 
-    /// Schedules the next tick of `cpu`. The ticks of all CPUs coincide unless the kernel has the
-    /// parameter skew_tick, which spreads them over half of a tick period (tick_setup_sched_timer).
+    /// Schedules the next tick of `cpu`. All CPUs have their ticks at the same times, unless the
+    /// kernel parameter skew_tick spreads the ticks over half of a tick period
+    /// (tick_setup_sched_timer).
     pub(crate) fn arm_tick(&mut self, cpu: CpuId) {
         if self.rqs[cpu].tick_armed || (self.rqs[cpu].idle() && !self.idle_tick(cpu)) {
             return;
@@ -351,7 +356,7 @@ mod tests {
 
     #[test]
     fn several_ipis_to_a_busy_cpu_are_one_reschedule() {
-        let mut m = Machine::new(spec(1, 1, 2, 1), Workload::default(), 1).expect("a machine");
+        let mut m = Machine::new(spec(1, 1, 2, 1), Workload::default(), 1).expect("the machine must be valid");
         let (cpu, other) = (cpu_id(0), cpu_id(1));
         m.enter(other);
         m.charge(cpu, 1000);
@@ -366,7 +371,7 @@ mod tests {
         while let Some(next) = m.events.pop(u64::MAX) {
             events.push(next);
         }
-        // The queue has one IPI, and one event at the end of the work.
+        // The event queue has one IPI, and one event at the end of the kernel work.
         let (resched, work_done) = (Event::Resched { cpu }, Event::WorkDone { cpu });
         events.retain(|(_, event)| *event == resched || *event == work_done);
         assert_eq!(events.len(), 2);
@@ -375,15 +380,16 @@ mod tests {
         m.work_done(cpu);
         assert!(m.rqs[cpu].need_resched);
         m.schedule(cpu);
-        // The IPI that arrives late finds nothing to do.
+        // An IPI that arrives after schedule() has nothing to do.
         let overhead = m.rqs[cpu].debt;
         m.resched_ipi(cpu);
         m.leave();
         assert!(!m.rqs[cpu].resched_pending());
-        assert_eq!(m.rqs[cpu].debt, overhead, "schedule() did not run again");
+        assert_eq!(m.rqs[cpu].debt, overhead, "schedule() must not run again");
     }
 
-    /// Wakes a task on an idle CPU by its timer, with or without an IPI before that finds nothing.
+    /// A timer wakes a task on an idle CPU. With `kick`, the CPU first receives a reschedule IPI
+    /// while it has nothing to run. The IPI must not change the time at which the task exits.
     #[test]
     fn an_ipi_without_work_does_not_make_the_next_wakeup_cheaper() {
         let first_run = |kick: bool| {
@@ -398,7 +404,7 @@ mod tests {
             }
             m.run(20 * MS, &mut records);
             let exit = |r: &&Record| matches!(r.event, trace::Event::TaskExit { .. });
-            records.iter().find(exit).expect("the task exits").time
+            records.iter().find(exit).expect("the task must exit").time
         };
         assert_eq!(first_run(true), first_run(false));
     }

@@ -6,9 +6,9 @@ use crate::machine::Machine;
 use crate::policy::layout::mirror;
 use crate::sched::class::{Class, flags};
 use crate::sched::fork::set_policy_fields;
+use crate::sched::observed::Transition;
 use crate::sched::{ext, fair};
 use crate::simulation::id::TaskId;
-use crate::watch::observe::Transition;
 use trace::MigrateReason;
 use workload::Policy;
 
@@ -38,8 +38,8 @@ impl Machine {
         }
     }
 
-    /// Sets the affinity of a task like a user outside of the simulated workload. No simulated CPU
-    /// is charged for it.
+    /// Sets the affinity of a task on behalf of a user outside of the simulated workload. No
+    /// simulated CPU is charged for this.
     pub fn sched_setaffinity(&mut self, task: TaskId, cpus: CpuSet) {
         ext::enable::run_as_user(self, |m| m.set_cpus_allowed(task, cpus));
     }
@@ -90,13 +90,13 @@ impl Machine {
         }
     }
 
-    /// Reschedules as necessary after a task has moved from the class `from` to another one
-    /// (sched_change_end).
+    /// Notifies the new class of a task that it has left the class `from`, and reschedules if
+    /// necessary (sched_change_end).
     pub(crate) fn class_changed(&mut self, task: TaskId, from: Class) {
         let cpu = self.tasks[task].cpu;
         self.class_switched_to(cpu, task);
         let t = &self.tasks[task];
-        // The real-time class may have pushed the task away.
+        // If the new class is the real-time class, it may have pushed the task to another CPU.
         if t.on_rq && t.cpu == cpu {
             let demoted = t.on_cpu && t.class > from;
             self.wakeup_preempt(cpu, task, 0);
@@ -106,8 +106,9 @@ impl Machine {
         }
     }
 
-    /// Applies `change` to a task that is taken off its queue for this purpose (the kernel's
-    /// sched_change pattern). A running task is not the current task during the change.
+    /// Applies `change` to a task. A queued task is dequeued before the change and queued again
+    /// after it (the kernel's sched_change pattern). A running task is handled as if it stopped
+    /// before the change and started again after it.
     pub(crate) fn change_queued(&mut self, task: TaskId, change: impl FnOnce(&mut Machine)) {
         let cpu = self.tasks[task].cpu;
         if cpu != self.this_cpu {

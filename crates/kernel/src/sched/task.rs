@@ -11,7 +11,6 @@ use crate::hardware::cpuset::CpuSet;
 use crate::programs::cursor::Cursor;
 use crate::sched::class::Class;
 use crate::simulation::id::{CpuId, TaskId};
-use crate::watch::check::{ALL_CPUS, AffinityGroup};
 use workload::Policy;
 
 /// State of a task (`__state` of task_struct).
@@ -26,8 +25,24 @@ pub enum State {
     Dead,
 }
 
-/// A task. The fields that every wake-up and every switch use come first, so that these access few
-/// cache lines of the computer that runs the simulation.
+/// Next action of the running task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// The task has work to do and keeps the CPU.
+    Work,
+    Yield,
+    /// The task goes to sleep. With `State::Dead`, it has exited.
+    Block(State),
+}
+
+/// Number that identifies a set of allowed CPUs: 0 for all CPUs, `1 + cpu` for a single CPU. Other
+/// sets get larger numbers in the order in which they are first used.
+pub type AffinityGroup = u32;
+
+pub const ALL_CPUS: AffinityGroup = 0;
+
+/// A task. The fields that every wake-up and every switch use come first, so that these operations
+/// access few cache lines of the computer that runs the simulation.
 #[repr(C, align(64))]
 pub struct Task {
     /// Address at which BPF programs see the task's `task_struct`.
@@ -40,17 +55,17 @@ pub struct Task {
     pub pid: u32,
     /// CPU on which the task runs or ran last.
     pub cpu: CpuId,
-    /// Number that identifies the set `cpus` in the checks (`watch::check`).
+    /// Number by which `watch::check` identifies the set `cpus`.
     pub affinity: AffinityGroup,
     pub nr_cpus_allowed: u32,
     /// Nesting depth of migrate_disable(); migration is disabled while it is above 0.
     pub migration_disabled: u32,
     /// PF_* flags such as PF_WQ_WORKER and PF_EXITING, as in task_struct.
     pub flags: u32,
-    /// Local time at which the CPU that ran the task last has finished the switch to the next task,
-    /// ns. Until then, Linux has `on_cpu` set.
+    /// Time at which the CPU that ran the task last finishes its switch to the next task, ns. In
+    /// Linux, `p->on_cpu` is set until then.
     pub off_cpu_at: u64,
-    /// Generation number of the pending Wake event. Wake events with another number are ignored.
+    /// Generation number of the pending Wake event. Wake events with other numbers are ignored.
     pub wake_generation: u32,
     pub state: State,
     pub class: Class,
@@ -80,7 +95,7 @@ pub struct Task {
     /// Pid of the parent, which may have exited. It is 0 if the workload itself started the task.
     pub parent: u32,
     pub children: u32,
-    /// Number of the task's process. The tasks of a process share one address space.
+    /// Number of the task's process in the simulator. Tasks of a process share an address space.
     pub process: u32,
     pub cgroup: u32,
     /// Cgroup that the task is about to leave (cgrp_moving_from).
@@ -94,8 +109,8 @@ impl Task {
         u64::from(self.tgid) << 32 | u64::from(self.pid)
     }
 
-    /// Returns the effective priority as the kernel calculates it: -1 for deadline tasks, 0 to 98
-    /// for real-time tasks and 100 to 139 for normal tasks.
+    /// Returns `p->prio` as the kernel calculates it: -1 for deadline tasks, 0 to 98 for real-time
+    /// tasks and 100 to 139 for normal tasks.
     pub fn prio(&self) -> i32 {
         if self.rt_priority > 0 {
             99 - self.rt_priority as i32
@@ -108,8 +123,8 @@ impl Task {
         self.static_prio - 120
     }
 
-    /// Returns whether the task may run on `cpu`. Most tasks may run on all CPUs. This case is
-    /// tested first, because it needs no access to the set.
+    /// Returns whether the task may run on `cpu`. Most tasks may run on all CPUs, so this case is
+    /// tested first. It needs no access to the CPU set.
     #[inline]
     pub fn allows(&self, cpu: CpuId) -> bool {
         self.affinity == ALL_CPUS || self.cpus.contains(cpu)

@@ -1,33 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Queued wake-ups (TTWU_QUEUE, kernel/sched/core.c): the waker puts the woken task on the wake
-//! list of its CPU, and this CPU queues the task itself.
+//! Queued wake-ups (TTWU_QUEUE, kernel/sched/core.c): the waker puts the woken task on a wake list
+//! of the CPU that will run the task, and that CPU then adds the task to its own queues.
 //!
 //! ```text
 //! waker's CPU   |= select_task_rq =|= list =|
 //! task's CPU                                   |= interrupt: enqueue, ops.enqueue() =|= schedule() =|
 //! ```
 //!
-//! A task on a wake list is in the state TASK_WAKING and on no queue. Its CPU does not count as idle
-//! for the fair class meanwhile (`rq->ttwu_pending`).
+//! A task on a wake list is in the state TASK_WAKING and on no queue. The fair class does not
+//! consider a CPU idle while the wake list of this CPU has tasks (`rq->ttwu_pending`).
 
 use crate::machine::Machine;
 use crate::policy::layout::enums::SCX_OPS_ALLOW_QUEUED_WAKEUP;
 use crate::policy::layout::mirror;
-use crate::policy::tracepoint;
 use crate::sched::class::{Class, flags};
 use crate::sched::ext;
+use crate::sched::rq::Waking;
 use crate::sched::task::State;
+use crate::sched::tracepoint;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
-
-/// A task on a wake list.
-#[derive(Clone, Copy, Debug)]
-pub struct Waking {
-    pub(crate) task: TaskId,
-    /// Whether the task comes from another CPU (`p->sched_remote_wakeup`).
-    pub(crate) migrated: bool,
-}
 
 impl Machine {
     /// Puts a woken task on the wake list of `cpu` and returns true, or returns false if the waker
@@ -40,8 +33,9 @@ impl Machine {
         queues
     }
 
-    /// Returns whether a wake-up is left to `cpu` (ttwu_queue_cond). It is if `cpu` shares no cache
-    /// with the waker, or if `cpu` is another CPU that has no runnable task.
+    /// Returns whether `cpu` should queue a woken task itself (ttwu_queue_cond). This is the case
+    /// if `cpu` shares no cache with the waker's CPU, or if it is a different CPU without runnable
+    /// tasks.
     fn ttwu_queue_cond(&self, task: TaskId, cpu: CpuId) -> bool {
         self.allows_queued_wakeup(task)
             && self.is_cpu_allowed(task, cpu)
@@ -49,8 +43,8 @@ impl Machine {
                 || (cpu != self.this_cpu && self.rqs[cpu].nr_running == 0))
     }
 
-    /// Returns whether the wake-up of a task may be queued (scx_allow_ttwu_queue). A policy must
-    /// allow it for its tasks with SCX_OPS_ALLOW_QUEUED_WAKEUP.
+    /// Returns whether a task may be put on a wake list (scx_allow_ttwu_queue). A sched_ext
+    /// scheduler must allow this for its tasks with the flag SCX_OPS_ALLOW_QUEUED_WAKEUP.
     fn allows_queued_wakeup(&self, task: TaskId) -> bool {
         self.tasks[task].class != Class::Ext || self.ext.ops().flags & SCX_OPS_ALLOW_QUEUED_WAKEUP != 0
     }
@@ -74,7 +68,7 @@ impl Machine {
     pub(crate) fn wakeups(&mut self, cpu: CpuId) {
         self.account(cpu);
         if self.rqs[cpu].debt > 0 {
-            // The CPU does kernel work and handles the interrupt afterwards.
+            // The CPU still executes kernel code. It handles the interrupt when it has finished.
             self.enter(cpu);
             self.events.push(self.local_time(cpu), Event::Wakeups { cpu });
             return;
@@ -85,8 +79,9 @@ impl Machine {
         self.sched_ttwu_pending(cpu);
     }
 
-    /// Queues the tasks on the wake list of `cpu` (sched_ttwu_pending). The current CPU is charged
-    /// for it. This is `cpu`, unless another CPU needs the tasks on their queue.
+    /// Queues the tasks on the wake list of `cpu` (sched_ttwu_pending) and charges the current CPU
+    /// for this work. The current CPU is `cpu` itself, or a CPU that needs these tasks to be queued
+    /// before it continues.
     pub(crate) fn sched_ttwu_pending(&mut self, cpu: CpuId) {
         if self.rqs[cpu].wake_list.is_empty() {
             return;
@@ -99,7 +94,7 @@ impl Machine {
         self.unlock(LockId::Rq(cpu));
         let rq = &mut self.rqs[cpu];
         if rq.wake_list.is_empty() {
-            // Keeps the memory of the list.
+            // Keeps the allocated memory of the list for later use.
             rq.wake_list = list;
         }
         if self.rqs[cpu].curr == IDLE && self.online_cpus.contains(cpu) {
@@ -107,8 +102,8 @@ impl Machine {
         }
     }
 
-    /// Queues one task of a wake list (ttwu_do_activate). Flags of the wake-up other than
-    /// WF_MIGRATED are lost, so ops.enqueue() does not see SCX_ENQ_CPU_SELECTED.
+    /// Queues one task of a wake list (ttwu_do_activate). A wake list stores no flags of the
+    /// wake-up except WF_MIGRATED, so ops.enqueue() is called without SCX_ENQ_CPU_SELECTED.
     fn activate_waking(&mut self, cpu: CpuId, Waking { task, migrated }: Waking) {
         self.charge_here(self.activation_ns());
         self.tasks[task].state = State::Running;
@@ -125,14 +120,16 @@ impl Machine {
         tracepoint::sched_wakeup(self, task, false);
     }
 
-    /// Returns the part of a wake-up's cost that belongs to queueing the task, in ns. The CPU that
-    /// queues the task pays it. An estimate: half of the wake-up, because ttwu_do_activate() has one
-    /// of its two atomic instructions and about half of its code.
+    /// Returns the part of a wake-up's cost that belongs to queueing the task, in ns. It is charged
+    /// to the CPU that queues the task. It is estimated as half of the cost of the wake-up, because
+    /// ttwu_do_activate() contains about half of the code that a wake-up executes, and one of its
+    /// two atomic instructions.
     pub(crate) fn activation_ns(&self) -> u64 {
         u64::from(self.spec.costs.wakeup_ns) / 2
     }
 
-    /// Queues a task that is on a wake list at once, because the caller is about to change it.
+    /// Queues the task immediately if it is on a wake list. Callers do this before they change the
+    /// task.
     pub(crate) fn finish_wakeup(&mut self, task: TaskId) {
         if self.tasks[task].state == State::Waking {
             self.sched_ttwu_pending(self.tasks[task].cpu);

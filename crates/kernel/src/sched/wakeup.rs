@@ -3,16 +3,16 @@
 
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
-use crate::policy::tracepoint;
 use crate::sched::class::{Class, flags};
 use crate::sched::ext;
 use crate::sched::ext::Op;
+use crate::sched::observed::Transition;
+use crate::sched::observed::{DecisionKind, Handler};
 use crate::sched::task::State;
+use crate::sched::tracepoint;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::timeline::LockId;
-use crate::watch::decision::{DecisionKind, Handler};
-use crate::watch::observe::Transition;
 use trace::MigrateReason;
 
 impl Machine {
@@ -41,7 +41,7 @@ impl Machine {
         let prev_cpu = t.cpu;
         let delayed = t.fair.delayed;
         if self.tasks[task].off_cpu_at > self.local_time(waker_cpu) && !delayed && prev_cpu != waker_cpu {
-            // The task's CPU has not finished the switch away from the task (p->on_cpu).
+            // The task's CPU has not finished the switch to its next task (p->on_cpu is set).
             if self.ttwu_queue_wakelist(task, prev_cpu, false) {
                 return true;
             }
@@ -78,11 +78,11 @@ impl Machine {
         true
     }
 
-    /// Returns a CPU on which the task may run. The task's class chooses it if there is a choice
-    /// (select_task_rq).
+    /// Returns a CPU on which the task may run. The task's class chooses the CPU if the task may
+    /// use more than one (select_task_rq).
     pub(crate) fn select_task_rq(&mut self, task: TaskId, prev_cpu: CpuId, wake_flags: u32) -> CpuId {
         if !self.may_choose_cpu(task) {
-            // A task with migration disabled stays (migrate_disable_switch).
+            // A task with migration disabled stays on its CPU (migrate_disable_switch).
             let t = &self.tasks[task];
             let pinned = t.cpus.first().filter(|_| t.migration_disabled == 0);
             return self.allowed_cpu(task, pinned.unwrap_or(prev_cpu), prev_cpu);
@@ -110,14 +110,14 @@ impl Machine {
         }
     }
 
-    /// Returns the policy's callback that chooses the CPU of a task, or `None` if no callback does.
+    /// Returns the BPF scheduler's callback that chooses the CPU of a task. Returns `None` if the
+    /// kernel chooses it.
     fn select_cpu_op(&self, task: TaskId) -> Option<Op> {
         let asked = self.class_of(task) == Class::Ext && self.ext.has_op(Op::SelectCpu);
         asked.then_some(Op::SelectCpu)
     }
 
-    /// Returns whether the task's class may choose its CPU. If the task may use only one CPU, there
-    /// is nothing to choose.
+    /// Returns whether the task's class may choose its CPU, because the task may use several CPUs.
     fn may_choose_cpu(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
         t.nr_cpus_allowed > 1 && t.migration_disabled == 0
@@ -141,7 +141,7 @@ impl Machine {
         let found = local.chain(t.cpus.iter()).find(|&cpu| self.is_cpu_allowed(task, cpu));
         found.unwrap_or_else(|| {
             self.set_cpus_mask(task, CpuSet::all(self.nr_cpus()));
-            self.online_cpus.first().expect("at least one CPU is online")
+            self.online_cpus.first().expect("one CPU always stays online")
         })
     }
 
@@ -227,8 +227,8 @@ impl Machine {
         self.unlock(LockId::Rq(to));
     }
 
-    /// Wakes a task whose timer has expired or whose I/O is complete. The interrupt handler runs on
-    /// the CPU on which the task went to sleep.
+    /// Wakes a task whose timer has expired or whose I/O is complete. The interrupt handler that
+    /// wakes the task runs on the CPU on which the task went to sleep, if this CPU is online.
     pub(crate) fn timer_wake(&mut self, task: TaskId, generation: u32) {
         let t = &self.tasks[task];
         if t.wake_generation != generation || t.state == State::Dead {

@@ -10,8 +10,8 @@ const ONE: u64 = 1 << 32;
 /// ln 2 in Q32.
 const LN_2: u64 = 2_977_044_472;
 
-/// Returns a random duration in ns. `position` is the caller's position in the list of a
-/// [`Dist::Trace`].
+/// Draws a random value from `dist`, in most cases a duration in ns. `position` is the number of
+/// values that the caller has already drawn from a [`Dist::Trace`]; other distributions ignore it.
 pub fn draw(dist: &Dist, rng: &mut Rng, position: &mut u64) -> u64 {
     match dist {
         Dist::Fixed(ns) => *ns,
@@ -26,8 +26,8 @@ pub fn draw(dist: &Dist, rng: &mut Rng, position: &mut u64) -> u64 {
             exponential(if first { *mean_a } else { *mean_b }, rng)
         }
         Dist::Pareto { lo, hi, alpha_milli } => {
-            // The inverse of the distribution function is lo * u^(-1/alpha). The result is clamped
-            // to hi.
+            // The inverse of the distribution function is lo * u^(-1/alpha), where u is uniformly
+            // distributed in (0, 1]. The result is clamped to hi.
             let exponent = minus_log2(rng) as u128 * 1000 / u128::from((*alpha_milli).max(1));
             let value = (u128::from(*lo) * u128::from(exp2(exponent.min(u128::from(ONE) * 31) as u64))) >> 32;
             value.clamp(u128::from(*lo), u128::from(*hi)) as u64
@@ -97,7 +97,7 @@ mod tests {
             let measured = sample_mean(&dist);
             assert!(
                 measured.abs_diff(mean) * 100 < mean,
-                "{dist:?}: {measured} instead of {mean}"
+                "{dist:?}: the mean is {measured} instead of {mean}"
             );
         };
         near(Dist::Exponential { mean: 20_000_000 }, 20_000_000);

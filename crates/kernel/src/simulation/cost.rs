@@ -2,10 +2,11 @@
 //! Accounting of the time of CPUs, and charging CPUs for the work of the kernel and of the policy
 //! (BPF scheduler).
 //!
-//! The simulated time does not advance while an event handler runs. The cost of the handler is
-//! added to the debt of its CPU (`rq.debt`), and the CPU then spends time until the debt is 0. The
-//! task that runs there makes no progress meanwhile. `rq.clock` is the time up to which the CPU's
-//! time has been accounted.
+//! The simulated time does not advance while an event handler runs. Instead, the cost of the
+//! handler is added to the debt of its CPU (`rq.debt`), which is the kernel time that the CPU still
+//! has to spend. The debt then decreases as simulated time passes. The task on the CPU makes no
+//! progress until the debt is 0. `rq.clock` is the time up to which the CPU's time has been
+//! accounted.
 //!
 //! As in Linux, a task is charged for the kernel work on its CPU: its runtime, vruntime and slice
 //! include this work. schedule() charges the previous task for all work up to that point
@@ -13,10 +14,6 @@
 //! task.
 
 use crate::machine::Machine;
-use crate::policy::layout::mirror;
-use crate::sched::class::Class;
-use crate::sched::deadline;
-use crate::sched::dl_server::Server;
 use crate::simulation::event::Event as Arrival;
 use crate::simulation::id::{CpuId, IDLE};
 use machine::Distance;
@@ -71,33 +68,10 @@ impl Machine {
         self.charge_curr(cpu, elapsed - uncharged);
     }
 
-    /// Charges the running task, its class and the deadline servers with `ns` of CPU time.
-    #[inline]
-    fn charge_curr(&mut self, cpu: CpuId, ns: u64) {
-        if ns == 0 {
-            return;
-        }
-        let curr = self.rqs[cpu].curr;
-        if curr == IDLE {
-            deadline::update_idle(self, cpu, ns);
-            return;
-        }
-        let task = &mut self.tasks[curr];
-        task.sum_exec_runtime += ns;
-        let class = task.class;
-        mirror::mirror_runtime(self, curr);
-        self.class_update_curr(class, cpu, ns);
-        match class {
-            Class::Fair => deadline::update(self, cpu, Server::Fair, ns),
-            Class::Ext => deadline::update(self, cpu, Server::Ext, ns),
-            Class::Rt | Class::Idle => {}
-        }
-    }
-
-    /// Charges the running task for the kernel work that it has done but that the CPU has not spent
-    /// time on yet. Afterwards the task is charged up to the local time of the CPU. Linux updates
-    /// the clock of the runqueue at the same points: when schedule() begins, and before a running
-    /// task leaves its queue.
+    /// Charges the running task for the kernel work that is part of the CPU's debt and that the
+    /// task has not been charged for yet. Afterwards the task is charged up to the local time of
+    /// the CPU ([`Machine::local_time`]). Linux updates the clock of the runqueue at the same
+    /// points: when schedule() begins, and before a running task leaves its queue.
     pub(crate) fn update_rq_clock(&mut self, cpu: CpuId) {
         self.account(cpu);
         let rq = &mut self.rqs[cpu];
@@ -118,7 +92,7 @@ impl Machine {
     }
 
     /// Begins the execution of a timer's handler on `cpu`. One interrupt handles all timers that
-    /// expire at the same time (hrtimer_interrupt).
+    /// expire at the same time, so its cost is charged only once (hrtimer_interrupt).
     pub(crate) fn enter_timer_irq(&mut self, cpu: CpuId) {
         let now = self.now;
         let first = std::mem::replace(&mut self.rqs[cpu].timer_irq_at, now) != now;
@@ -126,8 +100,9 @@ impl Machine {
         self.enter_irq(cpu, ns.into());
     }
 
-    /// Excludes the debt of `cpu` above `from` from the runtime of the running task, because it is
-    /// the work of an interrupt. Without IRQ_TIME_ACCOUNTING, tasks are charged for interrupts.
+    /// Ends an interrupt that began when the debt of `cpu` was `from` ns. With IRQ_TIME_ACCOUNTING,
+    /// the debt that the interrupt added does not count as runtime of the running task. Without it,
+    /// the task is charged for the interrupt.
     pub(crate) fn end_irq(&mut self, cpu: CpuId, from: u64) {
         if self.spec.kernel.irq_time_accounting {
             let rq = &mut self.rqs[cpu];
@@ -135,9 +110,10 @@ impl Machine {
         }
     }
 
-    /// Does the running task's work until now at the current speed of `cpu`, which is about to
-    /// change. Its time is accounted later: in Linux, nothing happens on a CPU when a sibling
-    /// becomes busy, so its class must not notice the end of a slice here.
+    /// Subtracts the work that the running task has done since the last update, at the current
+    /// speed of `cpu`. The speed is about to change, for example because a sibling becomes busy.
+    /// The runtime of the task is not updated: in Linux, such a change is not an event on this CPU,
+    /// so the scheduling class must not notice here that a slice has ended.
     pub(crate) fn progress(&mut self, cpu: CpuId) {
         let now = self.now;
         let rq = &mut self.rqs[cpu];
@@ -151,7 +127,7 @@ impl Machine {
         self.tasks[curr].program.consume(ns, speed);
     }
 
-    /// Records the overhead of `cpu` since the last such record.
+    /// Emits a trace record with the overhead of `cpu` since the previous record of this kind.
     pub(crate) fn record_overhead(&mut self, cpu: CpuId) {
         let rq = &mut self.rqs[cpu];
         let ns = rq.time.overhead_ns - rq.recorded_overhead_ns;
@@ -198,13 +174,13 @@ impl Machine {
         self.spec.topology.distance(a.nr(), b.nr())
     }
 
-    /// Makes `target` handle `arrival`, and charges the current CPU for it (resched_curr(),
-    /// call_function_single_prep_ipi()).
+    /// Makes the CPU `target` handle the event `arrival`, and charges the current CPU for notifying
+    /// it (resched_curr(), call_function_single_prep_ipi()).
     ///
-    /// An idle CPU that polls notices a write to its flags and needs no IPI. The write costs the
-    /// transfer of a cache line, and the target needs another transfer to read the flags. Every
-    /// other CPU gets an IPI, whose latency depends on the distance. The time to leave the idle state
-    /// is added when `arrival` is handled.
+    /// An idle CPU that polls notices a write to its flags (TIF_NEED_RESCHED) and needs no IPI. The
+    /// write costs the transfer of a cache line, and the target needs another transfer to read the
+    /// flags. Every other CPU gets an IPI, whose latency depends on the distance. The time to leave
+    /// the idle state is added when `arrival` is handled.
     pub(crate) fn interrupt_cpu(&mut self, target: CpuId, arrival: Arrival) {
         let from = self.this_cpu;
         let (costs, distance) = (&self.spec.costs, self.distance(from, target));

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The queue of pending events, ordered by time and then by sequence number.
 //!
-//! Events are not removed before their time. Instead, an event that may become obsolete has a
-//! generation number. Its handler ignores the event if the number has changed. The exception is the
-//! step event of a CPU, which can be moved and removed (see `step`).
+//! Pending events cannot be removed from the queue. Instead, an event that may become obsolete
+//! contains a generation number. To cancel the event, the machine changes the number that is stored
+//! for example with the task or the timer. The handler ignores an event whose number is not the
+//! current one. The exception is the step event of a CPU, which can be moved and removed (see
+//! `step`).
 
-use crate::sched::dl_server::Server;
+use crate::simulation::id::Server;
 use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::step::Steps;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
+
+/// Value of a time field that contains no time. It is later than any time.
+pub const NEVER: u64 = u64::MAX;
 
 /// An event that will be handled at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +24,7 @@ pub enum Event {
     Step { cpu: CpuId },
     /// A reschedule IPI arrives at the CPU.
     Resched { cpu: CpuId },
-    /// The CPU has worked off the debt that a reschedule was deferred for.
+    /// The CPU has finished the kernel work because of which a reschedule was deferred.
     WorkDone { cpu: CpuId },
     /// An IPI arrives that announces tasks on the CPU's wake list.
     Wakeups { cpu: CpuId },
@@ -45,11 +50,11 @@ pub enum Event {
     Disturb { index: u32 },
     /// A CPU goes online or offline.
     Hotplug { cpu: CpuId, online: bool },
-    /// An IPI arrives that asks the CPU to do nohz idle balancing or to start the stopper.
+    /// An IPI arrives that makes the CPU do nohz idle balancing or start its stopper thread.
     NohzBalance { cpu: CpuId },
     /// The timer of one of a CPU's deadline servers fires.
     DlServer { cpu: CpuId, server: Server },
-    /// Deferred sched_ext work on a CPU (irq_work, deferred local DSQ moves).
+    /// Deferred sched_ext work of a CPU is due (irq_work, deferred local DSQ moves).
     ExtDeferred { cpu: CpuId },
 }
 
@@ -128,8 +133,11 @@ pub struct EventQueue {
     /// Events of bucket `base` or an earlier bucket that were added after `base` had become the
     /// current bucket.
     early: BinaryHeap<Entry>,
+    /// Number of the current bucket: the start of its time interval divided by the width of a
+    /// bucket.
     base: u64,
-    /// No event is in a bucket after `base` and before this one.
+    /// Lower bound of the next bucket with events: all buckets between `base` and this one are
+    /// empty.
     next: u64,
     /// First entry of each bucket's list. Buckets `base + 1` to `base + BUCKETS - 1` are stored
     /// here; bucket n has the index n % BUCKETS.
@@ -147,8 +155,8 @@ pub struct EventQueue {
     wakers: u64,
 }
 
-/// Bitmap of the buckets that are not empty, and a second bitmap of those words of the first one
-/// that are not 0.
+/// Bitmap of the buckets that are not empty (`words`). Bit n of `summary` is set if word n of
+/// `words` is not 0.
 struct Occupied {
     words: [u64; BUCKETS / 64],
     summary: [u64; BUCKETS / 64 / 64],
@@ -223,8 +231,7 @@ impl EventQueue {
         self.insert(key(time, self.sequence), event);
     }
 
-    /// Adds a tick. Ticks precede all other events at the same time and are in the order of their
-    /// CPUs.
+    /// Adds a tick. Ticks come before all other events at the same time and are ordered by CPU.
     pub fn push_tick(&mut self, time: u64, cpu: CpuId, generation: u32) {
         self.insert(key(time, u64::from(cpu)), Event::Tick { cpu, generation });
     }
@@ -254,7 +261,8 @@ impl EventQueue {
         };
     }
 
-    /// Stores an event that belongs to none of the buckets in the table.
+    /// Stores an event that belongs to the current bucket, to an earlier one, or after the last
+    /// one.
     #[inline(never)]
     fn push_outside_buckets(&mut self, key: Key, event: Event) {
         let entry = Entry { key, event, next: NIL };
@@ -272,18 +280,18 @@ impl EventQueue {
         Some(self.base + 1 + (found.wrapping_sub(start) % BUCKETS) as u64)
     }
 
-    /// Returns whether the next step event is before a bucket.
+    /// Returns whether the earliest step event is due before the time interval of `bucket`.
     #[inline]
     fn step_precedes(&self, bucket: u64) -> bool {
         self.steps.first().is_some_and(|(time, _)| time >> SHIFT < bucket)
     }
 
-    /// Makes the next bucket with events the current bucket, including events of the heap that
-    /// belong to it.
+    /// Makes the next bucket with events the current bucket. Moves the events of the heap that now
+    /// fit into the table of buckets to their buckets.
     ///
-    /// Does nothing if a step event precedes that bucket. If no CPU is idle, the bucket may contain
-    /// ticks that are milliseconds away. All events that are added until then would be in `early`,
-    /// which is slower than the buckets.
+    /// Does nothing if a step event is due before that bucket. If no CPU is idle, the next bucket
+    /// may contain only ticks that are milliseconds away. If it became the current bucket, all
+    /// events that are added until then would go to `early`, which is slower than the buckets.
     fn refill(&mut self) {
         let near = self.next_bucket();
         let far = self.far.peek().map(|entry| bucket(entry.key));
@@ -309,8 +317,8 @@ impl EventQueue {
                     entry.next = std::mem::replace(&mut self.free, first);
                 }
             }
-            // The order of `Entry` is reversed for BinaryHeap, so the earliest event is the last
-            // one.
+            // The order of `Entry` is reversed for BinaryHeap, so the earliest event is now at the
+            // end of `current`.
             self.current.sort_unstable();
         }
         while self
@@ -318,7 +326,7 @@ impl EventQueue {
             .peek()
             .is_some_and(|entry| bucket(entry.key) < base + BUCKETS as u64)
         {
-            let entry = self.far.pop().expect("just seen");
+            let entry = self.far.pop().expect("peek() has found an entry");
             self.insert(entry.key, entry.event);
         }
     }
@@ -369,7 +377,7 @@ impl EventQueue {
         }
     }
 
-    /// Returns the CPU whose step event will probably be handled next but one.
+    /// Returns the CPU of the step event that will probably follow the next step event.
     #[inline]
     pub fn likely_step(&self) -> Option<CpuId> {
         self.steps.runner_up()

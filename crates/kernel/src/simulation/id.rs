@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The types of the numbers that identify tasks and CPUs.
+//! The types that identify tasks, CPUs and the deadline servers of a CPU.
 
 use super::table::id;
 use std::fmt;
@@ -15,8 +15,22 @@ id! {
     TaskId
 }
 
-/// The idle task, which runs if a CPU has no other task to run. It is in no table.
+/// Identifies the idle task of any CPU, which runs if the CPU has no other task to run. The table
+/// of tasks does not contain it.
 pub const IDLE: TaskId = TaskId(u32::MAX);
+
+/// A deadline server of a CPU, named after the class that it reserves CPU time for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// `rq->fair_server`
+    Fair,
+    /// `rq->ext_server`
+    Ext,
+}
+
+impl Server {
+    pub const ALL: [Server; 2] = [Server::Fair, Server::Ext];
+}
 
 impl TaskId {
     /// Returns the slot as a plain number, for use as an index in other tables.

@@ -75,7 +75,8 @@ impl Machine {
         } else {
             lock.acquire(cpu, local + wait + cost);
         }
-        // The wait ends at a fixed time, so it is not stretched as work is.
+        // The wait ends when the other CPU releases the lock. It is added directly, because
+        // `charge` lengthens a cost if other busy CPUs slow this CPU down.
         self.rqs[cpu].debt += wait;
         self.charge(cpu, cost);
         if self.details {
@@ -113,8 +114,8 @@ impl Machine {
 }
 
 impl Machine {
-    /// Returns the name of a lock for reports. The name of a bpf_spin_lock consists of its map and
-    /// its offset there.
+    /// Returns the name of a lock for reports. The name of a bpf_spin_lock contains the name of its
+    /// map, the index of the map element if there are several, and its offset in the element.
     pub fn lock_name(&self, id: LockId) -> String {
         match id {
             LockId::Bpf(address) => {
@@ -154,13 +155,13 @@ mod tests {
             llc: 10,
             ..ByDistance::default()
         };
-        Machine::new(spec, Workload::default(), 1).expect("a machine")
+        Machine::new(spec, Workload::default(), 1).expect("the workload fits the machine")
     }
 
     const LOCK: LockId = LockId::Bpf(0x40);
 
-    /// Makes a CPU hold the lock for `hold` ns. The local time of the CPU is `debt` ns ahead.
-    /// Returns the time that the CPU waited for the lock.
+    /// Makes a CPU request the lock at its local time `debt` and hold it for `hold` ns. Returns the
+    /// time that the CPU waited for the lock, including the hand-over.
     fn hold(m: &mut Machine, cpu: CpuId, debt: u64, hold: u64) -> u64 {
         m.this_cpu = cpu;
         m.rqs[cpu].debt = debt;
@@ -179,11 +180,11 @@ mod tests {
     fn waiters_acquire_in_the_order_of_arrival() {
         let mut m = machine();
         assert_eq!(hold(&mut m, cpu_id(0), 0, 100), 0);
-        // CPU 0 holds the lock until 100. CPU 1 then holds it until 160, including 10 ns for the
-        // hand-over. CPU 2 follows.
+        // CPU 0 holds the lock until 100 ns. CPU 1 requests it at 40 ns. It acquires it at 110 ns,
+        // after a hand-over of 10 ns, and holds it until 160 ns. CPU 2 follows.
         assert_eq!(hold(&mut m, cpu_id(1), 40, 50), 60 + 10);
         assert_eq!(hold(&mut m, cpu_id(2), 50, 50), 110 + 10);
-        assert_eq!(hold(&mut m, cpu_id(3), 1000, 50), 0, "the lock is free at 1000");
+        assert_eq!(hold(&mut m, cpu_id(3), 1000, 50), 0, "the lock is free at 1000 ns");
         let expected = LockStat {
             acquisitions: 4,
             contended: 2,
@@ -198,18 +199,22 @@ mod tests {
     fn a_cpu_that_arrives_in_the_gap_does_not_wait_for_later_holders() {
         let mut m = machine();
         hold(&mut m, cpu_id(0), 0, 100);
-        // CPU 1 acquires the lock at its local time 500, although its code is executed before that
-        // of CPUs 2 and 3.
+        // The simulator executes the code of CPU 1 first, although CPU 1 acquires the lock at 500
+        // ns and CPUs 2 and 3 acquire it earlier.
         assert_eq!(hold(&mut m, cpu_id(1), 500, 100), 0);
-        assert_eq!(hold(&mut m, cpu_id(2), 200, 50), 0, "the lock is free from 100 to 500");
+        assert_eq!(
+            hold(&mut m, cpu_id(2), 200, 50),
+            0,
+            "the lock is free from 100 to 500 ns"
+        );
         assert_eq!(
             hold(&mut m, cpu_id(3), 220, 20),
             30 + 10,
-            "CPU 2 holds it from 200 to 250"
+            "CPU 3 waits until CPU 2 releases the lock at 250 ns"
         );
         assert_eq!(stat(&m).contended, 1);
-        // CPU 2 still holds the lock when CPU 1 acquires it. This delays CPU 1, and so a CPU that
-        // waits for CPU 1 waits longer.
+        // CPU 2 holds the lock from 480 to 530 ns. This delays the critical section of CPU 1, which
+        // starts at 500 ns, by 30 ns. CPU 0 waits for CPU 1, so it waits 30 ns longer.
         assert_eq!(hold(&mut m, cpu_id(2), 480, 50), 0);
         assert_eq!(hold(&mut m, cpu_id(0), 550, 10), 50 + 30 + 10);
     }

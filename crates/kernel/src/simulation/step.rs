@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The step events of the CPUs. A CPU's step is the time at which its running task finishes its
+//! The step events of the CPUs. The step event of a CPU is due when its running task finishes its
 //! current work.
 //!
 //! Steps are the most frequent events, and a step is moved to a later time whenever work is charged
-//! to its CPU. Therefore they are not in the event queue but in a tournament tree, which has a leaf
-//! for each CPU. The earliest step is at the root.
+//! to its CPU. Therefore they are not kept in the event queue but in a tournament tree. The tree
+//! has a leaf for each CPU, and the earliest step is at its root.
 
 use super::id::CpuId;
 use super::table::{Id, Table};
@@ -12,8 +12,10 @@ use super::table::{Id, Table};
 /// Sort key of a step: the time in ns << CPU_BITS, plus the number of the CPU. If two steps have
 /// the same time, the lower CPU is first.
 type Key = u64;
+/// Key of a CPU whose step event is not scheduled.
 const NEVER: Key = Key::MAX;
 const CPU_BITS: u32 = 16;
+/// Latest time of a step, ns. The time that follows it is part of the key NEVER.
 const LAST: u64 = (1 << (64 - CPU_BITS)) - 2;
 
 /// The tournament tree of all steps.
@@ -31,7 +33,10 @@ pub struct Steps {
 
 impl Steps {
     pub fn new(nr_cpus: u32) -> Steps {
-        assert!(nr_cpus <= 1 << CPU_BITS, "{nr_cpus} CPUs");
+        assert!(
+            nr_cpus <= 1 << CPU_BITS,
+            "the key of a step has no room for the numbers of {nr_cpus} CPUs"
+        );
         let (mut nr_nodes, mut leaves) = (1, 4);
         while leaves < nr_cpus as usize {
             nr_nodes += leaves;

@@ -7,7 +7,7 @@
 //! from which the simulator reads these numbers ([`bpf::memory::Region::may_store`]). Therefore
 //! release builds do not check the number when an item is accessed. Accesses are very frequent, and
 //! checks would cost 5 % to 7 % of the instructions of a run. Builds with debug assertions, and
-//! thus all tests, do check it. An access with a plain `usize` is always checked.
+//! thus all tests, check each access. An access with a plain `usize` is checked in every build.
 
 use bpf::memory::want_huge_pages;
 use std::marker::PhantomData;
@@ -134,7 +134,11 @@ impl<I: Id, T> Index<I> for Table<I, T> {
     #[inline(always)]
     fn index(&self, id: I) -> &T {
         let index = id.index();
-        debug_assert!(index < self.items.len(), "{index} of {}", self.items.len());
+        debug_assert!(
+            index < self.items.len(),
+            "item {index} does not exist: the table has {} items",
+            self.items.len()
+        );
         // SAFETY: numbers exist only for items of the table, see the comment at the top of this
         // file.
         unsafe { self.items.get_unchecked(index) }
@@ -145,7 +149,11 @@ impl<I: Id, T> IndexMut<I> for Table<I, T> {
     #[inline(always)]
     fn index_mut(&mut self, id: I) -> &mut T {
         let index = id.index();
-        debug_assert!(index < self.items.len(), "{index} of {}", self.items.len());
+        debug_assert!(
+            index < self.items.len(),
+            "item {index} does not exist: the table has {} items",
+            self.items.len()
+        );
         // SAFETY: numbers exist only for items of the table, see the comment at the top of this
         // file.
         unsafe { self.items.get_unchecked_mut(index) }

@@ -82,6 +82,7 @@ pub struct Locks {
     pub(super) bpf: BTreeMap<u64, LockIndex>,
 }
 
+/// Value of `Timeline::gap_acquired_at` while no critical section is executed in the gap.
 pub(super) const NEVER: u64 = u64::MAX;
 
 /// A lock that the current CPU holds.

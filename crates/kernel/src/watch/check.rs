@@ -7,13 +7,8 @@
 //! accounted for and that every runnable task is on exactly one queue.
 
 use crate::hardware::cpuset::CpuSet;
+use crate::sched::task::{ALL_CPUS, AffinityGroup};
 use crate::simulation::id::CpuId;
-
-/// Number that identifies a set of allowed CPUs: 0 for all CPUs, `1 + cpu` for a single CPU. Other
-/// sets get larger numbers in the order in which they are first used.
-pub type AffinityGroup = u32;
-
-pub const ALL_CPUS: AffinityGroup = 0;
 
 /// Counters of waiting tasks and idle CPUs, for `idle_while_waiting_ns`.
 #[derive(Default)]
@@ -21,11 +16,13 @@ pub struct Checks {
     pub(super) nr_cpus: u32,
     /// Number of waiting tasks (runnable, but not running) in each affinity group.
     pub(super) waiting: Vec<u64>,
-    /// The sets of CPUs of those groups that have several CPUs but not all.
+    /// CPU sets of the affinity groups that contain several CPUs but not all. Set n belongs to the
+    /// group with the number `1 + nr_cpus + n`.
     pub(super) sets: Vec<CpuSet>,
     /// Indexes in `sets` of the groups that have waiting tasks.
     pub(super) sets_waiting: Vec<u32>,
-    /// Number of idle CPUs for which a pinned task waits: a task that may run only there.
+    /// Number of idle CPUs for which at least one pinned task waits. A pinned task may run on only
+    /// one CPU.
     pub(super) idle_and_bound: u64,
     /// Whether each CPU is idle.
     pub(super) idle: Vec<bool>,
@@ -64,8 +61,8 @@ impl Checks {
         }
     }
 
-    /// Adds the time since the last update to the idle time of the CPUs that could have run a waiting
-    /// task.
+    /// Adds the time since the last update to `idle_while_waiting_ns`, for each idle CPU that could
+    /// have run a waiting task.
     #[inline]
     pub(super) fn advance(&mut self, now: u64) {
         if self.nr_idle > 0 && now > self.last {
@@ -74,7 +71,8 @@ impl Checks {
         self.last = now;
     }
 
-    /// Adds `elapsed` ns for each idle CPU that could have run a waiting task.
+    /// Adds `elapsed` ns to `idle_while_waiting_ns` for each idle CPU that could have run a waiting
+    /// task.
     pub(super) fn add_idle(&mut self, elapsed: u64) {
         let mut usable = self.waiting[0] + self.idle_and_bound;
         for &at in &self.sets_waiting {
@@ -201,8 +199,8 @@ mod tests {
         let mut checks = Checks::new(4);
         let bound = checks.group(&CpuSet::from_cpus(4, &[2]));
         let pair = checks.group(&CpuSet::from_cpus(4, &[0, 1]));
-        // CPUs 2 and 3 each run a task. CPUs 0 and 1 are idle, but the waiting task may run only on
-        // CPU 2.
+        // CPUs 2 and 3 each run a task. CPUs 0 and 1 are idle, but the only waiting task may run
+        // only on CPU 2.
         checks.queued(0, 0);
         checks.switched(0, cpu_id(2), None, Some(0));
         checks.queued(0, 0);
@@ -210,7 +208,7 @@ mod tests {
         checks.queued(0, bound);
         checks.finish(100);
         assert_eq!(checks.idle_while_waiting_ns, 0);
-        // Three tasks wait that may run only on CPUs 0 and 1, so both idle CPUs count.
+        // Three more tasks wait that may run only on CPUs 0 and 1, so both idle CPUs count.
         for _ in 0..3 {
             checks.queued(100, pair);
         }

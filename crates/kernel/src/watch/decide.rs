@@ -4,12 +4,12 @@
 
 use super::decision::*;
 use crate::machine::Machine;
-use crate::policy::callbacks::Op;
+use crate::policy::layout::callbacks::Op;
 use crate::simulation::id::{IDLE, TaskId};
 
 impl Machine {
     /// Called at the start of a handler that may make a decision. Takes a snapshot of the machine
-    /// if the decision that the user asked for may follow.
+    /// if this handler may make the decision that the user has selected.
     #[inline]
     pub(crate) fn note_decision_handler(&mut self, handler: Handler, task: TaskId) {
         if self.decisions.on {
@@ -43,8 +43,8 @@ impl Machine {
         }
     }
 
-    /// Records a decision that was made by the return value of the callback `op`. `op` is `None` if
-    /// no callback was called.
+    /// Records a decision that follows from the return value of the callback `op`. `op` is `None`
+    /// if no callback was called.
     #[inline]
     pub(crate) fn record_decision_by(&mut self, op: Option<Op>, what: impl FnOnce(&Machine) -> DecisionKind) {
         if self.decisions.on {

@@ -25,8 +25,8 @@ impl Invariants {
         }
     }
 
-    /// Ends the episode of a waiting task and an idle CPU. Records a violation if the episode was
-    /// longer than the bound.
+    /// Ends the episode of the waiting task `task` and the idle CPU `cpu`. Records a violation if
+    /// the episode was longer than the bound.
     fn idled(&mut self, m: &Machine, task: TaskId, cpu: CpuId) {
         let (Some(idle), Some(waiting)) = (self.idle_since[cpu.index()], self.waiting.get(&task)) else {
             return;
@@ -171,9 +171,10 @@ mod tests {
 
     #[test]
     fn an_idle_cpu_beside_a_waiting_task_is_a_violation_unless_affinity_forbids_it() {
-        // Two tasks that never sleep are on CPU 0, and CPU 1 is idle. Any class would move a task
-        // that may run on CPU 1. To prevent this, the test extends the task's mask directly. The
-        // kernel still uses the old number of allowed CPUs.
+        // Two tasks that never sleep are on CPU 0, and CPU 1 is idle. Every scheduling class would
+        // move a waiting task that may run on CPU 1 to this CPU. To prevent the move, the test adds
+        // CPU 1 to the task's mask directly. The scheduler still uses the old number of allowed
+        // CPUs.
         let watched = |lift: bool| {
             let mut bed = Bed::default();
             bed.pinned(0, hog());
@@ -185,15 +186,21 @@ mod tests {
                 m.tasks[nth(1)].cpus.insert(cpu_id(1));
             }
             m.run(100 * MS, &mut Vec::new());
-            *m.invariants.expect("watched")
+            *m.invariants.expect("Machine::watch() was called")
         };
         let pinned = watched(false);
         assert_eq!((pinned.idle_while_waiting.count, pinned.affinity.count), (0, 0));
         let lifted = watched(true);
-        let first = lifted.idle_while_waiting.first.expect("a violation");
+        let first = lifted
+            .idle_while_waiting
+            .first
+            .expect("an idle CPU beside a waiting task is recorded");
         assert_eq!((first.pid, first.cpu), (2, Some(1)));
-        assert!(first.until - first.from > MS, "{first:?}");
-        let worst = lifted.idle_while_waiting.worst.expect("a violation");
+        assert!(first.until - first.from > MS, "the violation is too short: {first:?}");
+        let worst = lifted
+            .idle_while_waiting
+            .worst
+            .expect("an idle CPU beside a waiting task is recorded");
         assert!(worst.until - worst.from >= first.until - first.from);
     }
 
@@ -205,8 +212,8 @@ mod tests {
         let mut m = bed.machine(free(spec(1, 1, 1, 1)));
         m.watch(SECOND, 100 * MS);
         m.run(400 * MS, &mut Vec::new());
-        let watched = m.invariants.expect("watched");
-        let first = watched.starvation.first.expect("a violation");
+        let watched = m.invariants.expect("Machine::watch() was called");
+        let first = watched.starvation.first.expect("the long wait is recorded");
         assert_eq!((first.pid, first.from, first.until), (2, 30 * MS, 400 * MS));
         assert_eq!((watched.starvation.count, watched.idle_while_waiting.count), (1, 0));
     }
@@ -218,14 +225,14 @@ mod tests {
         let mut m = bed.machine(free(spec(1, 1, 2, 1)));
         m.watch(SECOND, SECOND);
         m.advance(10 * MS, &mut Vec::new());
-        // Changes the task's affinity without informing the kernel, so the task continues to run on
-        // its old CPU.
+        // Changes the task's affinity without informing the scheduler, so the task continues to run
+        // on its old CPU.
         let task = &mut m.tasks[nth(0)];
         task.affinity = m.checks.group(&crate::hardware::cpuset::CpuSet::from_cpus(2, &[1]));
         task.cpus = crate::hardware::cpuset::CpuSet::from_cpus(2, &[1]);
         let cpu = m.tasks[nth(0)].cpu;
         m.watch_switch(cpu, crate::simulation::id::IDLE, nth(0));
-        let watched = m.invariants.expect("watched");
+        let watched = m.invariants.expect("Machine::watch() was called");
         assert_eq!(watched.affinity.count, 1);
         assert_eq!(watched.affinity.first.map(|first| first.cpu), Some(Some(0)));
     }

@@ -1,41 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Passes each change of the state of a task or a CPU to all code that watches the machine.
 //!
-//! The checks, the invariants, the log of decisions and the trace record of a switch are updated
-//! only here. Therefore the code in `sched` cannot update one of them and forget another.
+//! This file is the only place where the checks, the invariants, the log of decisions and the trace
+//! record of a switch are updated. Therefore the code in `sched` cannot update one of them and
+//! forget another.
 
-use super::check::AffinityGroup;
-use super::decision::DecisionKind;
 use crate::machine::Machine;
+use crate::sched::observed::{DecisionKind, Transition};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use trace::{Event, TaskState};
-
-/// A change of the state of a task or a CPU.
-pub(crate) enum Transition {
-    /// A task became runnable and waits for a CPU.
-    Queued { task: TaskId },
-    /// A waiting task left its queue without running.
-    Dequeued { task: TaskId },
-    /// A waiting task left its queue because its cgroup has used up its CPU time (cpu.max).
-    Throttled { task: TaskId },
-    /// A CPU switched from task `prev` to task `next`. `prev` is now in the state `prev_state`.
-    Switched {
-        cpu: CpuId,
-        prev: TaskId,
-        prev_state: TaskState,
-        next: TaskId,
-    },
-    /// The task's set of allowed CPUs is about to change to the set of the affinity group `group`.
-    AffinityChanges { task: TaskId, group: AffinityGroup },
-    /// A CPU came online and is idle.
-    Online { cpu: CpuId },
-    /// A CPU begins to go offline. Its tasks have not been moved away yet.
-    GoesOffline { cpu: CpuId },
-    /// A CPU is offline, and all tasks have been moved away.
-    Offline { cpu: CpuId },
-    /// The run is over.
-    End,
-}
 
 impl Machine {
     /// Passes a change of state to everything that watches the machine. This function is inlined,

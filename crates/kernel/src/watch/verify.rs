@@ -36,9 +36,18 @@ impl Machine {
             let curr = self.rqs[task.cpu].curr == id;
             assert_eq!(curr, task.on_cpu, "{} (pid {}): on_cpu is wrong", task.comm, task.pid);
         }
-        assert_eq!(waiting, self.checks.nr_waiting(), "waiting tasks");
+        assert_eq!(
+            waiting,
+            self.checks.nr_waiting(),
+            "`checks` counts the waiting tasks wrongly"
+        );
         for rq in &self.rqs {
-            assert_eq!(rq.nr_running, running[rq.cpu.index()], "nr_running of CPU {}", rq.cpu);
+            assert_eq!(
+                rq.nr_running,
+                running[rq.cpu.index()],
+                "nr_running of CPU {} is wrong",
+                rq.cpu
+            );
             assert!(
                 rq.online || rq.curr == IDLE,
                 "CPU {} runs a task but is offline",
@@ -49,7 +58,12 @@ impl Machine {
                 "next_class of CPU {} is below the class of its task",
                 rq.cpu
             );
-            assert_eq!(rq.time.total(), rq.clock, "time of CPU {} is not accounted for", rq.cpu);
+            assert_eq!(
+                rq.time.total(),
+                rq.clock,
+                "some time of CPU {} is not accounted for",
+                rq.cpu
+            );
         }
         for rq in &self.rqs {
             for entry in &rq.wake_list {
@@ -59,7 +73,7 @@ impl Machine {
             }
             waking -= rq.wake_list.len();
         }
-        assert_eq!(waking, 0, "tasks in the state TASK_WAKING that are on no wake list");
+        assert_eq!(waking, 0, "some tasks in the state TASK_WAKING are on no wake list");
         self.verify_speeds();
         self.ext.dsqs.verify();
         self.verify_fair();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Violations of invariants, and the state needed to detect them.
+//! Violations of invariants, and the data from which they are detected.
 
 use crate::simulation::id::TaskId;
 use std::collections::BTreeMap;

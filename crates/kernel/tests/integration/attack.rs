@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Policies (BPF schedulers) that try to use up the computing time or the stack of the host. Each
-//! of them ends when it reaches a limit. Its message is the same in the JIT and in the interpreter.
+//! of them is ended when it reaches a limit. The error message is the same in the JIT and in the
+//! interpreter.
 
 use crate::policies;
 use crate::support::*;
@@ -54,6 +55,6 @@ fn a_policy_that_the_interpreter_runs_is_reported() {
     let (warnings, _) = attack("LARGE", Engine::Interpreter, false);
     assert!(
         !warnings.iter().any(|warning_text| warning_text.starts_with(warning)),
-        "the JIT was not requested"
+        "there must be no warning, because the JIT was not requested"
     );
 }

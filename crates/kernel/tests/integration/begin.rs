@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How generated workloads begin: one task creates the others, and the measurement begins when all
-//! of them are ready.
+//! Tests of the start of generated workloads: one task creates the others, and the measurement
+//! begins when all of them are ready.
 
 use crate::support::*;
 use trace::{Event, Record};
 use workload::MEASURED;
 
-/// Runs a workload to its end. Returns its records, and the index of the one that begins the
-/// measurement.
+/// Runs a workload to its end. Returns its records, and the index of the record at which the
+/// measurement begins.
 fn measured(workload: &str) -> (Vec<Record>, usize) {
     let workload = workload::load(workload, &[]).expect("a workload");
     let (_, records, _) = draw(costly(4), Tasks { workload }, END, MS);
@@ -33,7 +33,7 @@ fn the_tasks_of_hackbench_are_forked_and_wait_for_each_other() {
     assert_eq!(count(before, |e| matches!(e, Event::TaskNew { .. })), 7);
     assert_eq!(count(before, |e| matches!(e, Event::Done { .. })), 0);
     assert_eq!(count(after, |e| matches!(e, Event::Done { .. })), 3 * 3 * 2);
-    // The one byte of the parent wakes all children that sleep in poll().
+    // The parent writes one byte, which wakes all children that sleep in poll().
     let woken_by_parent = |r: &&Record| matches!(r.event, Event::Waking { waker: 1, .. });
     let wakes = after.iter().filter(woken_by_parent).count();
     assert_eq!(wakes, 6);
@@ -45,5 +45,8 @@ fn lat_ctx_passes_the_token_once_before_it_measures() {
     let done = |records: &[Record]| records.iter().filter(|r| matches!(r.event, Event::Done { .. })).count();
     assert_eq!((done(&records[..begin]), done(&records[begin..])), (0, 3 * 4));
     let first = records.iter().position(|r| matches!(r.event, Event::Waking { .. }));
-    assert!(first.is_some_and(|at| at < begin), "the token has passed");
+    assert!(
+        first.is_some_and(|at| at < begin),
+        "the token passes before the measurement"
+    );
 }

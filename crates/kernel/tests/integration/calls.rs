@@ -24,7 +24,7 @@ fn names(file: &str) -> BTreeSet<String> {
 /// Returns the names in the first column of the table under a heading of docs/surface.md.
 fn listed(heading: &str) -> BTreeSet<String> {
     let text = read("../../docs/surface.md");
-    let (_, rest) = text.split_once(heading).expect("the heading");
+    let (_, rest) = text.split_once(heading).expect("the document has this heading");
     let section = rest.split("\n## ").next().unwrap_or(rest);
     let cells = section
         .lines()
@@ -48,18 +48,18 @@ fn every_missing_function_has_a_documented_reason() {
     let modelled_after_all: Vec<&String> = kfuncs.intersection(&modelled).collect();
     assert!(
         modelled_after_all.is_empty(),
-        "modelled; remove it from release/not_modelled.txt: {modelled_after_all:?}"
+        "these functions are modelled; remove them from release/not_modelled.txt: {modelled_after_all:?}"
     );
     let missing: BTreeSet<&String> = helpers.difference(&modelled).chain(&kfuncs).collect();
     let undocumented: Vec<&&String> = missing.iter().filter(|name| !absent.contains(**name)).collect();
     assert!(
         undocumented.is_empty(),
-        "neither modelled nor in docs/surface.md: {undocumented:?}"
+        "these functions are neither modelled nor in docs/surface.md: {undocumented:?}"
     );
     let stale: Vec<&String> = absent.iter().filter(|name| !missing.contains(name)).collect();
     assert!(
         stale.is_empty(),
-        "docs/surface.md lists as absent, but modelled or in no list: {stale:?}"
+        "docs/surface.md lists these functions as absent, but they are modelled or in no list: {stale:?}"
     );
 }
 

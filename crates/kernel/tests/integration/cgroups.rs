@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Changes of cgroups while tasks run. The tests check which callbacks and tracepoints a policy
+//! Tests that change cgroups while tasks run. They check which callbacks and tracepoints a policy
 //! (BPF scheduler) sees, and on which CPUs tasks run.
 
 use crate::policies::Run;
@@ -8,8 +8,8 @@ use kernel::Machine;
 use trace::{Event, Record};
 use workload::{Action, Cgroup, Disturbance, Op, Policy};
 
-/// Returns a machine with the cgroups 1 "/a" and 2 "/a/b", whose ids are 2 and 3. `actions`
-/// contains changes of cgroups and their times in ms.
+/// Returns a machine with the cgroups "/a" and "/a/b". Their indexes in the workload are 1 and 2,
+/// and their cgroup ids are 2 and 3. `actions` contains changes of cgroups and their times in ms.
 fn machine(cpus: u32, tasks: Tasks, actions: &[(u64, Action)]) -> Machine {
     let mut workload = tasks.workload;
     workload.cgroups = ["/", "/a", "/a/b"]

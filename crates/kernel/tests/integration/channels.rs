@@ -54,7 +54,8 @@ fn a_socket_wakes_all_its_writers_when_a_quarter_is_left() {
             [vec![run_ms(1)], read(), read(), read(), read(), read(), read()].concat(),
         );
     let (records, ended) = run(4, tasks);
-    // The reader reads at 2, 3 and 4 ms. After the third read, one of the four messages is left.
+    // The reader reads at 2, 3 and 4 ms. After the third read, one of the four messages is left, so
+    // both writers are woken.
     assert_eq!((starts(&records, 2), starts(&records, 3)), (vec![0, 4], vec![0, 4]));
     assert_eq!(ended, Ended::AllExited);
 }
@@ -86,7 +87,7 @@ fn a_message_costs_what_its_kind_and_its_bytes_cost() {
             .add("w", vec![Op::Send { channel: 0, bytes: 5 }])
             .add("r", vec![Op::Recv(0)]);
         let (_, records, _) = draw(spec, tasks, END, MS);
-        // Each of the two pays 5 us for the five bytes.
+        // The writer and the reader each pay 5 us for the five bytes.
         let stops = (stop_ns(&records, 1), stop_ns(&records, 2));
         assert_eq!(stops, (15_000, 15_000 + 25_000), "{kind:?}");
     }
@@ -107,7 +108,7 @@ fn poll_wakes_all_its_callers_and_leaves_the_message() {
         .add("late", vec![sleep_ms(3), Op::Poll(0), Op::Recv(0)]);
     let (records, ended) = run(4, tasks);
     assert_eq!((starts(&records, 1), starts(&records, 2)), (vec![0, 2], vec![0, 2]));
-    // The message is still there, so the last task does not wait.
+    // The first two tasks left the message in the pipe, so the last task does not wait.
     assert_eq!(starts(&records, 4), [0, 3]);
     assert_eq!(ended, Ended::AllExited);
 }
@@ -135,7 +136,7 @@ fn a_message_of_an_eventfd_wakes_all_readers_and_one_gets_it() {
 #[test]
 fn pipes_and_sockets_pull_the_reader_to_the_writer_but_eventfds_and_futexes_do_not() {
     // Two CPUs that share no cache. The waker is alone on CPU 0, and the reader sleeps on CPU 1. A
-    // synchronous wake-up says that CPU 0 is about to be free.
+    // synchronous wake-up says that the waker is about to sleep, so the reader is placed on CPU 0.
     let target = |resource: Resource, wait: Op, wake: Op| {
         let tasks = Tasks::default()
             .resources(vec![resource])

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The cost of memory accesses: cache lines that move between CPUs, and footprints (working sets of
-//! tasks) that are loaded into caches again.
+//! Tests of the cost of memory accesses: cache lines that move between CPUs, and footprints
+//! (working sets of tasks) that are loaded into caches again.
 
 use crate::policies::Run;
 use crate::support::*;
@@ -94,8 +94,8 @@ fn reloading_is_time_without_progress() {
     assert_eq!(heavy, (light.0 + FOOTPRINT * 3, FOOTPRINT * 3));
 }
 
-/// If a reload is interrupted and the task soon continues to run, the rest of the reload follows.
-/// It does not start again.
+/// A reload may be interrupted. If the task soon continues to run, only the rest of the reload
+/// follows.
 #[test]
 fn an_interrupted_reload_is_not_charged_twice() {
     let mover = vec![run_ms(1), Op::SetAffinity(Some(vec![2])), run_ms(5)];
@@ -150,7 +150,10 @@ fn shared_cache_lines_come_from_the_kernels_node() {
     // CPU 3 writes the cache line. CPU 2 reads it first, and then the other CPUs.
     let reads = |spec: &MachineSpec| {
         let machine = Machine::new(spec.clone(), Default::default(), 1).expect("a machine");
-        let (lines, addr) = (machine.region.lines(), machine.region.alloc(64).expect("memory"));
+        let (lines, addr) = (
+            machine.region.lines(),
+            machine.region.alloc(64).expect("the region has free memory"),
+        );
         lines.store(3, addr);
         [2, 0, 1].map(|cpu| lines.load(cpu, addr))
     };
@@ -235,7 +238,11 @@ fn task_line_transfers(room: u64, two_ns: u32) -> (Transfers, u64) {
 #[test]
 fn task_structs_compete_for_sets_of_the_l2() {
     let ((few, seen), (many, _)) = (task_line_transfers(8, 200), task_line_transfers(64, 200));
-    assert_eq!(few.ns, few.count * 160, "32 bytes at 5 ns");
+    assert_eq!(
+        few.ns,
+        few.count * 160,
+        "a transfer of 32 bytes from memory takes 5 ns per byte"
+    );
     assert!(many.count < 32, "each cache line is fetched once: {many:?}");
     // The nth dispatch adds n to nr_seen for each of the 16 tasks, so nr_seen = 16 * n * (n + 1) /
     // 2, or about 8 * n * n. None of the 16 cache lines is still in the L2 at the next dispatch.
@@ -261,7 +268,7 @@ fn a_policys_lock_has_the_name_of_its_map_and_statistics() {
     let mut run = Run::new(machine, "locks", &[]);
     run.run(50 * MS).assert_alive();
     let lock = run.machine.locks().find(|(id, _)| matches!(id, LockId::Bpf(_)));
-    let (id, stat) = lock.expect("the policy's lock");
+    let (id, stat) = lock.expect("the machine has the policy's lock");
     assert_eq!(run.machine.lock_name(id), "bpf_spin_lock counts[2]+0x8");
     assert_eq!(stat.acquisitions, run.var("nr_queued"));
     assert!(

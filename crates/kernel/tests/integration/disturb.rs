@@ -61,7 +61,11 @@ fn interrupts_delay_the_running_task() {
         let mut run = Run::new(Machine::new(free(2), workload, 1).expect("a machine"), "perf", &[]);
         run.run(100 * MS).assert_alive();
         let end = stop_ns(&records, 1);
-        assert_eq!(stop_ns(&run.records, 1), end, "under a policy");
+        assert_eq!(
+            stop_ns(&run.records, 1),
+            end,
+            "the task must end at the same time under a policy"
+        );
         (end, machine.rqs[0].time.overhead_ns)
     };
     assert_eq!(end(Vec::new()), (10 * MS, 0));
@@ -98,7 +102,10 @@ fn realtime_and_deadline_tasks_take_cpus_from_a_policy() {
         assert_eq!(stop_ns(&run.records, 1), 12 * MS, "{kind}");
         // When the task starts for the third time, it only exits.
         assert_eq!(starts(&run.records, 2), [2, 6, 10], "{kind}");
-        let counts = run.image.get(&run.machine.region, "nr_released").expect("an array");
+        let counts = run
+            .image
+            .get(&run.machine.region, "nr_released")
+            .expect("the policy has this array");
         counts.replace(' ', "")
     };
     assert_eq!(released("fifo"), "{3,0,0}");

@@ -85,7 +85,7 @@ fn init_can_assign_cids() {
 fn invalid_cids_end_the_policy_with_the_kernels_message() {
     let message = |defines: &[&str]| match Run::load(&mut machine(), "cid", defines) {
         Err(exit) => exit.message,
-        Ok(_) => panic!("{defines:?} loads"),
+        Ok(_) => panic!("the policy with {defines:?} was loaded, but must be refused"),
     };
     assert_eq!(message(&["TWICE"]), "cid 3 assigned to multiple cpus");
     assert_eq!(message(&["RANGE"]), "invalid cid 4");

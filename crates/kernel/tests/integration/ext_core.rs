@@ -183,9 +183,9 @@ fn dead_tasks_are_disabled_and_exited() {
 
 #[test]
 fn every_callback_can_end_the_policy() {
-    // The policy ends itself in one of its callbacks, which it numbers in this order: select_cpu,
-    // enqueue, dispatch, tick, runnable, running, stopping, quiescent, init_task, enable, init,
-    // update_idle, set_weight.
+    // With EXIT_AT, the policy ends itself in one of its callbacks. The callbacks are numbered in
+    // this order: select_cpu, enqueue, dispatch, tick, runnable, running, stopping, quiescent,
+    // init_task, enable, init, update_idle, set_weight.
     for at in 1..=13_u64 {
         let tasks = loopers(3, 1500 * US, 2500 * US);
         let mut machine = machine(2, tasks);
@@ -350,7 +350,7 @@ fn cgroup_moves_call_the_policy() {
 #[test]
 fn policies_are_loaded_one_at_a_time() {
     let mut run = Run::new(machine(2, loopers(4, MS, MS)), "count", &[]);
-    let exit = Run::load(&mut run.machine, "minimal", &[]).expect_err("busy");
+    let exit = Run::load(&mut run.machine, "minimal", &[]).expect_err("another policy is loaded");
     assert_eq!(exit.message, "another scheduler, \"count\", is loaded (-16)");
     run.run(20 * MS).assert_alive();
     for _ in 0..5 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of two details of sched_ext: the only runnable task of a CPU is enqueued again when its
-//! slice ends (SCX_OPS_ENQ_LAST), and callbacks must test arguments that may be NULL.
+//! Tests with the policy `last`. When the slice of the only runnable task of a CPU ends, the task
+//! is enqueued again (SCX_OPS_ENQ_LAST), and the policy kicks the CPU. Other tests check that
+//! callbacks must test arguments that may be NULL.
 
 use crate::policies::{Run, compile};
 use crate::support::*;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Costs of mutexes, semaphores, condition variables and barriers, which are futexes.
+//! Tests of the costs of mutexes, semaphores, condition variables and barriers. All of them are
+//! implemented with futexes.
 
 use crate::support::*;
 use machine::{MachineSpec, MessageCosts};
@@ -85,6 +86,6 @@ fn a_mutex_that_another_cpu_used_last_costs_a_cache_line() {
             .with(|task| (task.cpus, task.start_ns) = (Some(vec![0]), MS));
         stop_ns(&draw(spec, tasks, END, MS).1, 2)
     };
-    // The first mutex was last used by the other CPU or by none.
+    // For stop(0), the other CPU used the mutex last. For stop(1), no CPU used it before.
     assert_eq!(stop(0) - stop(1), 5_000);
 }

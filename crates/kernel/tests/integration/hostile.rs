@@ -54,9 +54,13 @@ fn run(object: &Object, seed: u64, engine: Engine) -> (String, Vec<Record>) {
         .sections
         .iter()
         .find(|section| section.name == ".rodata")
-        .expect("constants");
+        .expect("the object has constants");
     let constants = (constants.addr, constants.size);
-    let before = m.region.bytes(constants.0, constants.1).expect("constants").to_vec();
+    let before = m
+        .region
+        .bytes(constants.0, constants.1)
+        .expect("the constants are in the region")
+        .to_vec();
     let mut records = Vec::new();
     let refused = match attach(&mut m, &image, policy, &profile) {
         Ok(()) => None,
@@ -65,7 +69,12 @@ fn run(object: &Object, seed: u64, engine: Engine) -> (String, Vec<Record>) {
     };
     m.run(10 * MS, &mut records);
     m.verify();
-    assert_eq!(m.region.bytes(constants.0, constants.1).expect("constants"), before);
+    assert_eq!(
+        m.region
+            .bytes(constants.0, constants.1)
+            .expect("the constants are in the region"),
+        before
+    );
     let exit = refused.as_deref().or(m.ext.exit.as_ref());
     let message = exit.map_or("the run continues".to_string(), |exit| {
         let by_itself = matches!(exit.kind, Kind::None | Kind::Unreg | Kind::UnregBpf);
@@ -91,7 +100,7 @@ fn a_hostile_policy_does_no_harm() {
     }
     // Most arguments are nearly valid, so some of the random calls must reach each of these checks.
     for check in ["bad-pointer", "not-a-reference", "special-field", "stack-out-of-bounds"] {
-        assert!(ends.contains_key(check), "nothing ended with {check}: {ends:#?}");
+        assert!(ends.contains_key(check), "no policy ended with {check}: {ends:#?}");
     }
 }
 
@@ -224,7 +233,8 @@ fn exhausted_memory_ends_the_policy_and_names_the_largest_user() {
 }
 
 /// The three machines exist at the same time, so their memory is at different addresses of the
-/// host.
+/// host. The policy's slices depend on addresses, so the schedules would differ if the policy saw
+/// host addresses.
 #[test]
 fn a_policy_sees_the_same_addresses_in_every_machine() {
     let path = policies::compile(
@@ -299,15 +309,15 @@ fn search(function: &str, cpus: u32, engine: Engine) -> (String, u64) {
     let image = kernel::load::load(&mut m, &object, &Profile::default(), engine).expect("the policy loads");
     m.run(MS, &mut Vec::<Record>::new());
     m.verify();
-    let calls = image.get(&m.region, "nr_calls").expect("a counter");
-    let exit = m.ext.exit.as_ref().expect("an exit");
-    (exit.message.clone(), calls.parse().expect("a number"))
+    let calls = image.get(&m.region, "nr_calls").expect("the policy has this counter");
+    let exit = m.ext.exit.as_ref().expect("the policy has ended");
+    (exit.message.clone(), calls.parse().expect("the counter is a number"))
 }
 
 #[test]
 fn the_budget_pays_for_searches_of_the_kernel() {
-    // `work` is the number of instructions that each call must be charged, in addition to the
-    // instructions of the loop.
+    // `work` is the number of instructions that each call must be charged for the search in the
+    // kernel, in addition to the instructions of the loop.
     for (function, cpus, work) in [
         ("PICK_IDLE", 8192, 8192 / 64),
         ("ONLINE_MASK", 8192, 8192 / 64),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who pays for kernel work: tasks are charged for it, interrupts cost time, ticks coincide, and a
-//! lazy reschedule request waits for the return to user space.
+//! Tests of the time that kernel work takes, and of the tasks that are charged for it. They also
+//! cover the times of ticks, and lazy reschedule requests, which wait for the return to user space.
 
 use crate::policies::Run;
 use crate::support::*;
@@ -38,7 +38,7 @@ fn machine(spec: MachineSpec, tasks: Tasks) -> Machine {
 
 /// Returns the CPU time that a task was charged for, ns.
 fn charged(m: &Machine, pid: u32) -> u64 {
-    m.task(m.find_task(pid).expect("a task")).sum_exec_runtime
+    m.task(m.find_task(pid).expect("the task exists")).sum_exec_runtime
 }
 
 /// Returns how the time of a CPU was used.
@@ -58,13 +58,14 @@ fn tasks_are_charged_for_all_kernel_work_on_their_cpu() {
     assert!(time.overhead_ns > 50 * MS, "{time:?}");
     assert_eq!(time.tasks_ns + time.overhead_ns + time.idle_ns, SECOND);
     let sum = charged(&m, 1) + charged(&m, 2);
-    // At the end, part of the last kernel work may have been charged ahead of its time.
+    // At the end of the run, a task may already have been charged for kernel work that is not over
+    // yet.
     assert!(sum.abs_diff(SECOND) <= 50 * US, "{sum}");
 }
 
-/// Runs a hog and a task that wakes other tasks on one CPU, and returns the CPU time that each of
-/// the two was charged for. The waker's half of a wake-up takes as much time as the work before it.
-/// The CPU of the woken task pays the other half.
+/// Runs a hog and a task that wakes other tasks on one CPU. Returns the CPU time that each of the
+/// two was charged for. A wake-up has two halves. The waker's half takes as much time as the work
+/// before it. The CPU of the woken task pays the other half.
 fn hog_and_waker() -> (u64, u64) {
     let mut spec = free(2);
     spec.costs.wakeup_ns = 200_000;
@@ -147,7 +148,8 @@ fn timer_overhead(timer_irq_ns: u32) -> u64 {
 #[test]
 fn a_wake_up_by_a_timer_costs_an_interrupt() {
     assert_eq!(timer_overhead(0), 0);
-    // The high-resolution tick that ends slices also costs an interrupt, so there may be more.
+    // The high-resolution tick that ends slices also costs an interrupt, so there may be more than
+    // 100 interrupts.
     let ns = timer_overhead(10_000);
     assert!((99 * 10 * US..2 * SECOND / 100).contains(&ns), "{ns}");
 }
@@ -236,7 +238,7 @@ fn a_wake_up_by_an_interrupt_preempts_user_space_at_once() {
     let mut records = Vec::new();
     m.run(200 * MS, &mut records);
     let waits = waits(&records, 2);
-    // The sleeper may be ineligible for a moment.
+    // EEVDF may not consider the sleeper eligible when it wakes up. A few wake-ups therefore wait.
     let late = waits.iter().filter(|&&ns| ns > 0).count();
     assert!(waits.len() > 50 && late <= 3, "{waits:?}");
 }

@@ -56,7 +56,7 @@ fn run_tests(mut run: Run, policy: &str, least: usize) {
     run.assert_alive();
     if policy == "objects" {
         assert_eq!((run.var("worked"), run.var("worked_key")), (1, 1));
-        assert_eq!(run.var("timed"), 0, "updates cancel timers");
+        assert_eq!(run.var("timed"), 0, "an update of an element must cancel its timer");
     }
 }
 
@@ -96,7 +96,11 @@ fn calls_that_a_verifier_rejects_are_faults() {
 fn user_ring_buffer_drains_do_not_nest() {
     let mut run = loaded("maps");
     let vm = run.machine.ext.vm();
-    let ring = vm.map_by_name("user_ring").expect("a map").ringbuf().expect("a ring");
+    let ring = vm
+        .map_by_name("user_ring")
+        .expect("the policy has this map")
+        .ringbuf()
+        .expect("the map is a ring buffer");
     for sample in [1u64, 2] {
         assert!(ring.borrow_mut().produce(&run.machine.region, &sample.to_le_bytes()));
     }

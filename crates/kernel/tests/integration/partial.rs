@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The order of the classes rt, fair and ext, which a policy for SCHED_EXT tasks only shows, and
-//! the deadline servers.
+//! Tests of the precedence of the classes rt, fair and ext, and of the deadline servers, which give
+//! CPU time to the fair class and the ext class. Fair and ext tasks exist together only under a
+//! policy that takes only SCHED_EXT tasks (SCX_OPS_SWITCH_PARTIAL).
 
 use crate::policies::Run;
 use crate::support::*;
@@ -30,7 +31,8 @@ fn realtime(task: &mut TaskSpec) {
     task.policy = Policy::Fifo { rt_priority: 10 };
 }
 
-/// Returns a run of the `partial` policy until `until`, on CPUs without kernel costs.
+/// Runs the policy `partial` until the time `until` in ns. Kernel work takes no time on the
+/// machine.
 fn start(cpus: u32, tasks: Tasks, defines: &[&str], until: u64) -> Run {
     let machine = Machine::new(free(cpus), tasks.workload, 1).expect("a machine");
     let mut run = Run::new(machine, "partial", defines);
@@ -42,10 +44,11 @@ fn start(cpus: u32, tasks: Tasks, defines: &[&str], until: u64) -> Run {
 /// Returns the CPU time of the task with this pid, in ms.
 fn used_ms(run: &Run, pid: u32) -> u64 {
     let task = run.machine.tasks.iter().find(|task| task.pid == pid);
-    task.expect("it has not exited").sum_exec_runtime / MS
+    task.expect("the task has not exited").sum_exec_runtime / MS
 }
 
-/// Checks that CPU times in ms are 5 % or 95 % of 20 s, as `shares` says.
+/// Checks the CPU time of tasks after 20 s. `shares` contains the pid of each task and the
+/// percentage of the 20 s that it must have used.
 fn assert_shares(run: &Run, shares: &[(u32, u64)]) {
     for &(pid, percent) in shares {
         let used = used_ms(run, pid);
@@ -100,10 +103,10 @@ fn the_ext_server_does_not_run_while_ext_tasks_have_time() {
         .add("ext", hog())
         .with(ext);
     let run = start(1, tasks, &[], 10 * SECOND);
-    // The ext task gets all that is left. The normal task is never delayed.
+    // The ext task gets all CPU time that the normal task leaves. The normal task is never delayed.
     assert_eq!((used_ms(&run, 1), used_ms(&run, 2)), (9_000, 1_000));
     assert!(waits(&run.records, 1).iter().all(|&ns| ns == 0));
-    assert_eq!(stops(&run.records, 1).len(), 100, "it only stops to sleep");
+    assert_eq!(stops(&run.records, 1).len(), 100, "the normal task stops only to sleep");
 }
 
 #[test]
@@ -116,7 +119,7 @@ fn a_waking_fair_task_preempts_an_ext_task_but_not_the_reverse() {
 
     let tasks = Tasks::default().add("ext", sleeper()).with(ext).add("normal", hog());
     let run = start(1, tasks, &[], 900 * MS);
-    // Before the server's first turn after 950 ms, the ext task does not run.
+    // The ext server runs for the first time after 950 ms. Before that, the ext task does not run.
     assert_eq!(used_ms(&run, 1), 0);
     assert_eq!(used_ms(&run, 2), 900);
 }
@@ -138,7 +141,7 @@ fn cpu_release_and_cpu_acquire_come_with_each_fair_task() {
         .with(ext)
         .add("normal", forever(vec![sleep_ms(8), run_ms(2)]));
     let run = start(1, tasks, &[], 505 * MS);
-    // At the start and after each sleep.
+    // The fair task takes the CPU at the start and after each of its 50 sleeps.
     assert_eq!((run.var("nr_release"), run.var("nr_acquire")), (51, 51));
     assert_eq!((run.var("nr_release_unknown"), run.var("released_to")), (51, 2));
 }
@@ -175,8 +178,12 @@ fn a_cpu_with_a_fair_task_is_not_open_for_immed_tasks() {
         .add("ext", forever(vec![run_ms(1), sleep_ms(5)]))
         .with(ext);
     let run = start(1, tasks, &["IMMED"], 500 * MS);
-    assert_eq!(run.var("nr_came_back"), 1, "it comes back at once and waits");
-    // Beside a fair task that sleeps, the ext task that runs comes back when the fair one wakes.
+    assert_eq!(
+        run.var("nr_came_back"),
+        1,
+        "the ext task is re-enqueued once and then waits"
+    );
+    // The ext task runs while the fair task sleeps. It is re-enqueued when the fair task wakes up.
     let tasks = Tasks::default()
         .add("ext", hog())
         .with(ext)
@@ -223,7 +230,11 @@ fn a_task_that_changes_its_class_gains_or_loses_the_cpu() {
         .add("leaves", change(Policy::Ext { nice: 0 }));
     let run = start(1, tasks, &[], 900 * MS);
     let leaves = 1;
-    assert_eq!(used_ms(&run, leaves), 5, "it runs only until it leaves the fair class");
+    assert_eq!(
+        used_ms(&run, leaves),
+        5,
+        "the task runs only until it leaves the fair class"
+    );
 
     let tasks = Tasks::default()
         .add("ext", hog())
@@ -231,7 +242,8 @@ fn a_task_that_changes_its_class_gains_or_loses_the_cpu() {
         .add("enters", change(Policy::Normal { nice: 0 }))
         .with(ext);
     let run = start(1, tasks, &[], 300 * MS);
-    // The slice of 20 ms of the other task is over, then the task does not lose the CPU any more.
+    // The task starts at 20 ms, when the slice of the other task ends. After 5 ms it enters the
+    // fair class, and from then on it keeps the CPU.
     assert_eq!((starts(&run.records, 2), stop_ns(&run.records, 2)), (vec![20], 75 * MS));
 }
 

@@ -51,7 +51,7 @@ fn only_a_policy_that_allows_it_enqueues_on_the_tasks_cpu() {
     assert!(on_task_cpu > 1000);
     assert!(
         allowed.var("nr_selected") < on_task_cpu / 2,
-        "SCX_ENQ_CPU_SELECTED is lost on the way"
+        "queued wake-ups do not pass SCX_ENQ_CPU_SELECTED"
     );
 }
 

@@ -8,8 +8,9 @@ use kernel::Machine;
 use workload::{Action, Cgroup, Disturbance};
 
 /// Runs five tasks on two CPUs until all of them sleep. Returns three numbers: the references that
-/// the policy then holds, the stored references, and the dropped references. The references are to
-/// tasks, or to the tasks' cgroup if `cgroup` is set. `checked` turns the sanitizer (`--check`) on.
+/// the policy holds at this time, the references that it has stored, and those that it has dropped.
+/// The references are to tasks, or to the tasks' cgroup if `cgroup` is set. `checked` turns the
+/// sanitizer (`--check`) on.
 fn references_at_the_end(defines: &str, cgroup: bool, checked: bool) -> (usize, u64, u64) {
     let tasks = (0..5).fold(Tasks::default(), |tasks, i| {
         tasks.add(
@@ -171,13 +172,16 @@ fn task_storage_lives_as_long_as_references_to_the_task() {
     let machine = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
     let mut run = Run::new(machine, "held_task", &["RELEASE_AT=20000000"]);
     run.run(18 * MS).assert_alive();
-    assert!(run.var("nr_held") > 5, "the other task runs after it");
+    assert!(run.var("nr_held") > 5, "other tasks run while the reference is held");
     assert_eq!((run.var("held_number"), run.var("held_other")), (77, 1));
-    let slot = run.machine.task_index(run.var("address")).expect("a task");
+    let slot = run.machine.task_index(run.var("address")).expect("the task exists");
     assert!(run.machine.layout.is_task_referenced(slot));
 
     run.run(38 * MS).assert_alive();
-    assert!(run.var("nr_gone") > 5, "the reference is released");
+    assert!(
+        run.var("nr_gone") > 5,
+        "other tasks run after the reference is released"
+    );
     let gone = ["gone_number", "gone_other", "gone_acquired"].map(|name| run.var(name));
     assert_eq!(gone, [0, 0, 0], "a freed task has no storage and cannot be acquired");
     assert!(!run.machine.layout.is_task_referenced(slot));

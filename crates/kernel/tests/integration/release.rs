@@ -19,7 +19,7 @@ fn machine(release: &str) -> Machine {
         tasks = tasks.add(&format!("task{task}"), vec![run_ms(3 + task), sleep_ms(2), run_ms(20)]);
     }
     let mut machine = Machine::new(free(2), tasks.workload, 1).expect("a machine");
-    machine.release = release.parse().expect("a release");
+    machine.release = release.parse().expect("the text is a release");
     machine
 }
 

@@ -45,16 +45,20 @@ fn end(object: &Object, name: &str, engine: Engine) -> String {
     let vm = m.ext.vm();
     vm.set_contexts(u32::MAX);
     if let Some(ring) = vm.map_by_name("samples") {
-        let mut ring = ring.ringbuf().expect("a ring buffer").borrow_mut();
+        let mut ring = ring.ringbuf().expect("the map is a ring buffer").borrow_mut();
         assert!(ring.produce(&m.region, &7u64.to_le_bytes()));
     }
     let memory = image.sections.iter().find(|section| section.name == ".data.given");
-    let memory = memory.expect("memory to be given").addr;
-    m.region.store(memory, task).expect("its memory");
+    let memory = memory.expect("the object has the section .data.given").addr;
+    m.region.store(memory, task).expect("the address is in the region");
     let stride = m.layout.task_stride();
-    m.region.store(memory + 8, stride).expect("its memory");
-    let kernel_memory = m.region.alloc(8).expect("memory");
-    m.region.store(kernel_memory, task).expect("its memory");
+    m.region
+        .store(memory + 8, stride)
+        .expect("the address is in the region");
+    let kernel_memory = m.region.alloc(8).expect("the region has free memory");
+    m.region
+        .store(kernel_memory, task)
+        .expect("the address is in the region");
     match Vm::call_args(&mut m, program.function, &[task, memory, kernel_memory]) {
         Ok(_) => String::new(),
         Err(fault) => {
@@ -67,7 +71,7 @@ fn end(object: &Object, name: &str, engine: Engine) -> String {
 /// Deletes the element of the map `hash` from user space and creates it again. The new element has
 /// the same memory.
 fn recreate_element(m: &Machine) {
-    let hash = m.ext.vm().map_by_name("hash").expect("a map");
+    let hash = m.ext.vm().map_by_name("hash").expect("the policy has this map");
     let (key, value) = (1u32.to_le_bytes(), vec![0; hash.def().value_size as usize]);
     assert_eq!(hash.delete(&m.region, &key), Ok(0));
     assert_eq!(hash.update(&m.region, &key, &value, 0, 0), Ok(0));
@@ -76,7 +80,7 @@ fn recreate_element(m: &Machine) {
 /// Returns a message for each program of a source file that does not end as expected.
 fn unexpected_ends(file: &str) -> Vec<String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/policies/{file}.bpf.c"));
-    let source = std::fs::read_to_string(source).expect("a source");
+    let source = std::fs::read_to_string(source).expect("the source can be read");
     let bytes = std::fs::read(policies::compile(file, &[])).expect("an object");
     let object = Object::parse(&bytes, "rules.bpf.o").expect("a BPF object");
     let cases = cases(&source);
@@ -85,12 +89,12 @@ fn unexpected_ends(file: &str) -> Vec<String> {
     for Case { name, expected } in &cases {
         let message = end(&object, name, Engine::Jit);
         if !message.starts_with(expected) || expected.is_empty() && !message.is_empty() {
-            wrong.push(format!("{name}: not \"{expected}\" but \"{message}\""));
+            wrong.push(format!("{name}: expected \"{expected}\", found \"{message}\""));
         }
         let other_message = end(&object, name, Engine::Interpreter);
         if message != other_message {
             wrong.push(format!(
-                "{name}: the engines differ: \"{message}\" and \"{other_message}\""
+                "{name}: the JIT and the interpreter differ: \"{message}\" and \"{other_message}\""
             ));
         }
     }
@@ -118,9 +122,10 @@ fn unexpected_end_within(define: &str, expected: &str) -> Option<String> {
         _ => jit.contains(expected),
     };
     if !good {
-        return Some(format!("{define}: not \"{expected}\" but \"{jit}\""));
+        return Some(format!("{define}: expected \"{expected}\", found \"{jit}\""));
     }
-    (jit != interpreter).then(|| format!("{define}: the engines differ: \"{jit}\" and \"{interpreter}\""))
+    (jit != interpreter)
+        .then(|| format!("{define}: the JIT and the interpreter differ: \"{jit}\" and \"{interpreter}\""))
 }
 
 /// Returns the message with which a variant of `rules_within` ends, or an empty text.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of what policies (BPF schedulers) can see of the machine: fields of kernel objects,
-//! permissions and errors of kfuncs, timers, tracepoints, and programs that user space calls.
+//! Tests of the interfaces between a policy (BPF scheduler) and the simulated kernel: fields of
+//! kernel objects, permissions and errors of kfuncs, timers, tracepoints, and programs that user
+//! space calls.
 
 use crate::policies::{Run, compile};
 use crate::support::*;
@@ -245,7 +246,7 @@ fn a_dump_reports_text_that_cannot_be_formatted() {
     let at = lines
         .iter()
         .position(|line| *line == "seven is 7")
-        .expect("the printed line");
+        .expect("the dump has the printed line");
     assert!(lines[at + 1].starts_with("[!] (\"%d and %d"), "{}", lines[at + 1]);
     let refused = |errno: &str| {
         lines
@@ -389,7 +390,10 @@ fn futex_wakes_surround_the_wake_up() {
     let (mut run, _) = traced(tasks, &Profile::default());
     run.run(5 * MS);
     let log = log(&run);
-    let futex = log.iter().position(|entry| entry == "futex 2").expect("a wake-up");
+    let futex = log
+        .iter()
+        .position(|entry| entry == "futex 2")
+        .expect("the log has a futex wake-up");
     assert_eq!(log[futex..futex + 4], ["futex 2", "waking 1", "wakeup 1", "futexed 2"]);
 }
 
@@ -514,6 +518,7 @@ fn kfuncs_return_cgroups_tasks_and_cpus() {
     }
     assert_eq!(
         run.machine
+            .layout
             .rq_struct(run.machine.cpu_id(1).expect("CPU 1"))
             .scx
             .cpuperf_target,

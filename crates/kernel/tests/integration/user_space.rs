@@ -72,7 +72,7 @@ fn a_profile_sets_map_entries() {
         run: vec![program("look")],
         ..Profile::default()
     })
-    .expect("a policy");
+    .expect("the policy loads");
     let all = |name: &str| -> Vec<u64> { (0..4).map(|cpu| run.var(&format!("{name}[{cpu}]"))).collect() };
     assert_eq!((all("node_of"), all("first_of")), (vec![0, 0, 1, 1], vec![0, 0, 2, 2]));
     assert_eq!((all("own_node"), run.var("far")), (vec![1, 1, 2, 2], 20));
@@ -120,7 +120,7 @@ fn programs_pass_on_results_and_run_before_and_after_enabling() {
         ],
         ..Profile::default()
     })
-    .expect("a policy");
+    .expect("the policy loads");
     assert_eq!(
         (run.var("masks[0]"), run.var("masks[1]"), run.var("masks_given")),
         (0b11, 0b1100, 2)

@@ -150,7 +150,7 @@ fn programs() -> Vec<Program> {
     }
     let negative = crate_path("../windtunnel/tests/negative");
     let entries = std::fs::read_dir(&negative)
-        .expect("the directory of broken policies")
+        .expect("the directory of broken policies exists")
         .flatten();
     let mut names: Vec<String> = entries
         .filter_map(|entry| entry.file_name().into_string().ok())
@@ -165,7 +165,7 @@ fn programs() -> Vec<Program> {
         programs.push(program(
             object,
             "-".to_string(),
-            expected.expect("its header names the check"),
+            expected.expect("the header of the file names the expected message"),
         ));
     }
     programs
@@ -179,7 +179,7 @@ fn verdicts() -> (String, BTreeMap<(String, String), bool>) {
         .lines()
         .next()
         .and_then(|line| line.strip_prefix("# "))
-        .expect("the kernel's version");
+        .expect("the first line is the kernel's version");
     let verdict = |line: &str| {
         let fields: Vec<&str> = line.split('\t').collect();
         let accepted = match fields[2] {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * cpusets: a policy that prints the cpusets of cgroups. It reads them like a policy that gives each
- * cgroup its own CPUs:
+ * cpusets: a policy that prints the cpusets of cgroups. It reads the same fields as a policy that
+ * gives each cgroup its own CPUs. It prints
  *
  * - before a cpuset is written, the old CPUs of cgroup 2
  * - after a cpuset was written, cpuset.cpus and cpuset.cpus.effective of every cgroup, starting

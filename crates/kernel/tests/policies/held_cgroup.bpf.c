@@ -39,17 +39,17 @@ struct storage {
 } numbers SEC(".maps"), others SEC(".maps");
 
 /*
- * Data that the policy reads about the referenced cgroup: the cgroup's id, the number stored for
- * it, the id of its root, whether the running task is in it, and whether the task's cgroup has the
- * same address.
+ * Data that the policy reads about the referenced cgroup: its id, the number that is stored for
+ * it, and the id of its root. `has_task` says whether the running task is in the referenced
+ * cgroup. `same_place` says whether the task's cgroup has the address of the referenced cgroup.
  */
 u64 held_id, held_number, held_root, has_task, same_place;
 /* Results of the iterators over cgroups. */
 u64 pre, post, below, own;
 u64 nr_exits;
 /*
- * Two counters of removed cgroups in ops.cgroup_exit(): those whose stored number could be read
- * there, and those that could get new storage there.
+ * Counters of removed cgroups in ops.cgroup_exit(). `dying_number` counts the cgroups whose
+ * stored number can still be read. `dying_other` counts those that can still get new storage.
  */
 u64 dying_number, dying_other;
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * hoard: a policy that stores the pids of waiting tasks in a queue of its own and dispatches tasks
- * from there. One of:
+ * from there. Definitions, of which at most one is given:
  *
- * ON=expression  inserts into the local DSQ of this CPU; the expression may use p and cpu
+ * ON=expression  inserts into the local DSQ of the CPU with this number; the expression may use the
+ *                task p and the dispatching cpu
  * OVERFLOW       inserts more tasks than the dispatch buffer can hold
  * UNDERFLOW      cancels an insertion although there is none
  * STALE          stores every pid twice; at the second dispatch the task is no longer waiting

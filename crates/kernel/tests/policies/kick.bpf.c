@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * kick: a policy with FIFO scheduling that kicks CPUs. One of:
+ * kick: a policy with FIFO scheduling that kicks CPUs. One of these definitions selects the kick:
  *
  * CYCLE    each task that starts to run kicks the next CPU and waits until it has rescheduled
  * PREEMPT  a woken task preempts the running task, whose slice never ends

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * partial: a policy for SCHED_EXT tasks only (SCX_OPS_SWITCH_PARTIAL). Inserts tasks into local
- * DSQs and counts how often other classes take and leave CPUs.
- * IMMED    inserts with SCX_ENQ_IMMED; tasks that come back wait on another DSQ
- * KICK     each tick kicks CPU 0 with SCX_KICK_PREEMPT
- * REENQ    ops.cpu_release() re-enqueues the tasks on the local DSQ
+ * partial: a policy for SCHED_EXT tasks only (SCX_OPS_SWITCH_PARTIAL). It inserts tasks into local
+ * DSQs and counts how often other classes take and leave CPUs. Definitions:
+ *
+ * IMMED  inserts with SCX_ENQ_IMMED; tasks that are re-enqueued wait on another DSQ
+ * KICK   each tick kicks CPU 0 with SCX_KICK_PREEMPT
+ * REENQ  ops.cpu_release() re-enqueues the tasks on the local DSQ
  */
 #include "scx.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * queued: counts where ops.enqueue() runs for woken tasks. ops.select_cpu() returns an idle CPU.
+ * queued: a policy that counts how often ops.enqueue() of a woken task runs on the task's CPU, and
+ * how often on another CPU. ops.select_cpu() returns an idle CPU if there is one. Definitions:
  *
  * ALLOW   sets SCX_OPS_ALLOW_QUEUED_WAKEUP
  * ONLINE  has callbacks for CPU hotplug

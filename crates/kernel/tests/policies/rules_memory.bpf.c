@@ -204,8 +204,8 @@ BREAKS(reads_what_is_gone_long_since, "use-after-free: load of 8 bytes")
 	delete();
 	/*
 	 * The sanitizer keeps deleted elements in a quarantine for a while. This loop creates and
-	 * deletes more elements than fit into it. The memory of the first element is then known as
-	 * the memory of later elements.
+	 * deletes more elements than fit into it. The sanitizer then regards the memory of the
+	 * first element as memory of later elements.
 	 */
 	for (int i = 0; i < 4096; i++) {
 		fresh();

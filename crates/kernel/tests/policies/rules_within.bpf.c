@@ -156,8 +156,8 @@ void SCX_OP(within_dispatch, s32 cpu, struct task_struct *prev)
 }
 
 /*
- * Checks that a struct from the kernel belongs to the kernel, and that accesses after its end are
- * detected.
+ * Checks that a program may use the pointers in a struct that the kernel passes. With
+ * BEHIND_STRUCT, the program reads after the end of the struct, which must be reported.
  */
 s32 SCX_OP_SLEEPABLE(within_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {

@@ -20,9 +20,10 @@ struct {
 int bpf_timer_cancel_async(struct bpf_timer *timer) __ksym;
 
 /*
- * Results of cancelling a timer with bpf_timer_cancel() and with the asynchronous variant. The
- * timers are, in this order: the one whose callback is running, one without a callback, and one
- * while interrupts are disabled.
+ * Results of bpf_timer_cancel(), and of bpf_timer_cancel_async() (suffix _async): for the timer
+ * whose callback is running (own), for a cancelled timer (ended), and in ops.running(), where
+ * interrupts are disabled (under_lock). `started_again` is the result of bpf_timer_start() for
+ * the cancelled timer.
  */
 s64 own, own_async, ended, ended_async, under_lock, under_lock_async, started_again;
 u64 periodic, absolute_at, cancelled, was_pending, first_at, last_at, key_seen, timer_cpu;

@@ -65,7 +65,7 @@ struct keep_arg {
 	s32 series[3];
 };
 
-/* Gets the same address again after the profile has set the word. */
+/* Receives the address that give() returned, after the profile has stored a value there. */
 SEC("syscall")
 int keep(struct keep_arg *arg)
 {

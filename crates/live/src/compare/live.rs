@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The live side of `live compare`: executes and records a workload on this machine. The events of
-//! the workload's tasks are counted like those of a simulated run.
+//! The live side of `live compare`: executes a workload on this machine and records the kernel's
+//! scheduler events. The events of the workload's tasks are counted in the same way as those of a
+//! simulated run.
 
 use crate::record::{self, Recorded, Recorder};
 use crate::run::{self, Executed, Meanwhile};
@@ -11,11 +12,11 @@ use trace::{Event, Header, Record, Sink, TaskState};
 use windtunnel::error::Error;
 use workload::Workload;
 
-/// Workload with which the time of recording an event is measured: a ping-pong, in which nearly all
-/// time is switches and wake-ups.
+/// Workload with which the time to record one event is measured. Its processes pass a message back
+/// and forth, so they spend nearly all their time on context switches and wake-ups.
 const EVENT_WORKLOAD: &str = "lat_ctx:processes=2,rounds=4000";
 
-/// The live side of a comparison.
+/// Results of executing the workload on this machine.
 pub struct Live {
     pub result: RunResult,
     pub recorded: Option<RecordedRun>,
@@ -23,19 +24,19 @@ pub struct Live {
     pub notes: Vec<String>,
 }
 
-/// The recorded execution.
+/// The recording of the second execution of the workload; see [`run`].
 pub struct RecordedRun {
     pub header: Header,
     /// All records, from the start of the recording on.
     pub records: Vec<Record>,
     /// Length of the workload in ns.
     pub length_ns: u64,
-    /// Time in ns by which recording one event lengthens a run, if it was measured.
+    /// Time in ns by which recording one event lengthens a run; 0 if it was not measured.
     pub event_ns: u64,
 }
 
 impl RecordedRun {
-    /// Counts what the tasks with these names did.
+    /// Counts the events of the tasks with these names.
     pub fn scan(&self, names: BTreeSet<String>) -> Side {
         Scan::new(self.header.clone(), Some(names))
             .longest(self.length_ns)
@@ -101,7 +102,7 @@ fn event_ns(seed: u64) -> Result<u64, Error> {
     Ok(longer.checked_div(events).unwrap_or(0))
 }
 
-/// Returns the names of a workload's tasks.
+/// Returns the names (comm) of a workload's tasks.
 fn names(workload: &Workload) -> BTreeSet<String> {
     workload.tasks.iter().map(|task| task.comm.clone()).collect()
 }

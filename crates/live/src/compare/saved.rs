@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The live side of a comparison as files, so that it can be compared later and elsewhere.
+//! Saves the live side of a comparison in files. The live side is the result of executing a
+//! workload on this machine. It can then be compared with a simulation later and on another
+//! machine.
 //!
 //! A directory contains `live.json` (the result, and facts about the recording) and, if the
 //! execution was recorded, `live.trace`.
@@ -22,7 +24,7 @@ const TRACE: &str = "live.trace";
 #[derive(Serialize, Deserialize)]
 struct Saved {
     result: RunResult,
-    /// Length of the recorded workload and time of recording an event, in ns.
+    /// Length of the recorded workload, and the time that it takes to record one event, both in ns.
     recorded: Option<(u64, u64)>,
     notes: Vec<String>,
 }
@@ -49,11 +51,12 @@ pub fn write(folder: &Path, live: &Live) -> Result<(), Error> {
     destination::write(&folder.join(RESULT), json.as_bytes())
 }
 
-/// Checks that a live side is one of this policy and workload. The names of objects are not
-/// compared, because the same policy may be in files of different names.
+/// Checks that a saved live side executed this workload. Also checks that both sides have a loaded
+/// policy, or that both have the kernel's default scheduler. Names of policies are not compared,
+/// because the same policy may be in files of different names.
 ///
 /// # Errors
-/// The workload that was executed is another one, or only one side has a policy.
+/// The live side executed another workload, or only one of the two has a loaded policy.
 pub fn check(folder: &Path, live: &Live, policy: &str, workload: &str) -> Result<(), Error> {
     let executed = [&live.result.policy, &live.result.workload];
     let same_kind = (live.result.policy == NO_POLICY) == (policy == EEVDF);
@@ -119,9 +122,9 @@ mod tests {
         write(folder.path(), &live).expect("the files can be written");
         let live = read(folder.path(), false).expect("the files can be read");
         assert_eq!(live.notes, ["a note"]);
-        check(folder.path(), &live, "eevdf", "closed:n=2").expect("it is the same");
+        check(folder.path(), &live, "eevdf", "closed:n=2").expect("the policy and the workload match");
         for (policy, workload) in [("eevdf", "closed:n=3"), ("fifo", "closed:n=2")] {
-            let error = check(folder.path(), &live, policy, workload).expect_err("it is another one");
+            let error = check(folder.path(), &live, policy, workload).expect_err("a mismatch is refused");
             assert!(
                 error.message.contains("the live side is default under closed:n=2"),
                 "{error}"

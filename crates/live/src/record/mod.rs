@@ -206,13 +206,16 @@ pub fn places() -> Result<(Vec<CpuPosition>, u32), Error> {
     Ok((host.topology.cpus.iter().map(place).collect(), host.hz))
 }
 
-/// Merges the records of the kernel with those of a workload, in order of time. The times start
-/// from 0.
+/// Merges the kernel's records with those of a workload, in order of time. The resulting times
+/// start at 0.
 ///
-/// `start` is the time of the recording's start on the clock of the workload's records. The
-/// kernel's records say when a task is created and exits. The workload's record of a new task only
-/// changes the name of the task. A parent reads the clock before it forks, so that record may be
-/// older than the kernel's record of the fork, which contains the parent's name. It moves behind it.
+/// `start` is the time at which the recording started, on the clock of the workload's records.
+///
+/// The kernel's records already report the creation and the exit of each task. The workload's
+/// record of a new task therefore becomes a rename, and its record of an exit is dropped. The
+/// workload takes the time of a new task from the parent's clock before the fork. That time may
+/// precede the kernel's record of the fork, which contains the parent's name. In this case the
+/// rename gets the time of the fork, so that it still comes after the kernel's record.
 pub fn merged(mut records: Vec<Record>, start: u64, own: Vec<Record>) -> Vec<Record> {
     let forks: HashMap<u32, u64> = records
         .iter()
@@ -278,8 +281,8 @@ mod tests {
         assert!(matches!(merged[2].event, Event::Done { .. }));
     }
 
-    /// The task is named `child`, although its parent read the clock before the kernel recorded the
-    /// fork with the parent's name.
+    /// The parent reads the clock before the fork, so the workload's record (20 ns) precedes the
+    /// kernel's record of the fork (30 ns). The task must still have the name `child` in the end.
     #[test]
     fn a_forked_task_keeps_the_name_that_the_workload_gave_it() {
         let new = |time, comm: &str| Record {

@@ -109,7 +109,7 @@ impl Recorder {
         }
     }
 
-    /// Returns the files that can be read when a buffer is half full.
+    /// Returns the files that become readable when the buffer of their CPU is half full.
     pub fn files(&self) -> Vec<RawFd> {
         self.pipes.iter().map(|(_, pipe)| pipe.as_raw_fd()).collect()
     }
@@ -235,8 +235,8 @@ fn remove_orphans(instances: &Path) {
     }
 }
 
-/// Reads a tracefs file with a single system call. If some files were read in several parts, the
-/// kernel would return only the first part.
+/// Reads a tracefs file with a single system call. Some files return only their first part if they
+/// are read in several parts.
 fn read(path: &Path) -> Result<String, Error> {
     let mut bytes = vec![0; 1 << 16];
     let length = File::open(path).and_then(|mut file| file.read(&mut bytes));

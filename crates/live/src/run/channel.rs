@@ -10,8 +10,8 @@ use workload::{Channel, Op, Resource, Workload};
 pub struct Ends {
     read: i32,
     write: i32,
-    /// Length of each message in bytes. 0 if messages have different lengths. In this case the
-    /// kernel keeps the boundaries between messages.
+    /// Length of each message in bytes, or 0 if messages have different lengths. In the latter case
+    /// the kernel keeps the boundaries between messages.
     message: u32,
     kind: Channel,
 }
@@ -77,14 +77,14 @@ impl Ends {
     }
 
     /// Waits until a message can be read, for at most `timeout` ms; -1 means without a limit.
-    /// Returns whether there is one.
+    /// Returns whether a message can be read.
     pub fn poll(&self, timeout: i32) -> bool {
         let mut fd = libc::pollfd {
             fd: self.read,
             events: libc::POLLIN,
             revents: 0,
         };
-        // SAFETY: `fd` is valid for reading and writing, and it is one.
+        // SAFETY: the pointer refers to one pollfd, as the length 1 says.
         unsafe { libc::poll(&mut fd, 1, timeout) > 0 }
     }
 
@@ -121,7 +121,8 @@ fn check(status: i32) -> io::Result<()> {
     Ok(())
 }
 
-// O_DIRECT makes a pipe keep message boundaries, which messages of different lengths need.
+// With O_DIRECT, the kernel keeps the boundaries between messages in a pipe. Messages of different
+// lengths need these boundaries.
 fn pipe(message: Option<u32>, size: i32) -> io::Result<(i32, i32)> {
     let mut fds = [0; 2];
     let flags = if message.is_none() { libc::O_DIRECT } else { 0 };

@@ -25,10 +25,10 @@ use workload::Workload;
 
 /// Time limit for a workload that defines no length of its own.
 const DEFAULT_NS: u64 = 10_000_000_000;
-/// Interval between two checks whether the last process has become a zombie, after its files are
-/// closed.
+/// Time between two attempts to reap the last process of the workload. Its files are already closed
+/// when the first attempt is made, but it may not be a zombie yet.
 const END_POLL: Duration = Duration::from_millis(1);
-/// Interval between two samples of which CPUs the tasks run or wait on.
+/// Interval between two samples of the CPUs on which the tasks run or wait.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Options of an execution.
@@ -44,10 +44,10 @@ pub struct Options {
     pub watch: bool,
 }
 
-/// Work of the caller during an execution.
+/// Work that the caller does while the workload runs.
 pub struct Meanwhile<'a> {
-    /// The work is done when one of these files can be read. Each wake-up of this process delays
-    /// the workload, so the work must not be due often.
+    /// The work is done whenever one of these files is readable. This process then wakes up and
+    /// delays the workload, so the files must not become readable often.
     pub files: Vec<RawFd>,
     pub work: &'a mut dyn FnMut(),
 }
@@ -78,11 +78,12 @@ pub(super) struct Ended {
     pub alive: BTreeMap<u32, TaskCounters>,
 }
 
-/// Executes a workload. Does the work of `meanwhile` whenever it is due, if there is any.
+/// Executes a workload. If `meanwhile` is given, does its work whenever one of its files is
+/// readable.
 ///
 /// # Errors
-/// The workload would change this machine or names CPUs that are not available, or the kernel
-/// refuses a resource that the workload needs.
+/// The workload would change this machine, or it names CPUs that are not available. The kernel may
+/// also refuse a resource that the workload needs.
 pub fn conduct(workload: Workload, options: &Options, mut meanwhile: Option<Meanwhile>) -> Result<Executed, Error> {
     if !workload.disturbances.is_empty() {
         return Err(Error::new(format!(
@@ -120,7 +121,7 @@ pub fn conduct(workload: Workload, options: &Options, mut meanwhile: Option<Mean
     });
     stop::install_handlers();
     let mut processes = Processes::start(&world, &spawned)?;
-    // If there are other CPUs, this process keeps off those of the workload.
+    // If this machine has CPUs that the workload does not use, this process runs only on them.
     let others: Vec<u32> = machine
         .iter()
         .copied()
@@ -130,8 +131,8 @@ pub fn conduct(workload: Workload, options: &Options, mut meanwhile: Option<Mean
         set_affinity(0, &others);
     }
     let mut watch = options.watch.then(|| Watch::new(&world.cpus));
-    // `meanwhile` must not preempt the workload. The priority of this process is therefore raised
-    // only if there is no such work.
+    // The work of `meanwhile` must not preempt the workload. The priority of this process is
+    // therefore raised only if there is no such work.
     let raised_priority = meanwhile.is_none().then(RaisedPriority::raise).flatten();
 
     let before = machine_counts();
@@ -175,8 +176,9 @@ pub fn conduct(workload: Workload, options: &Options, mut meanwhile: Option<Mean
 struct Processes {
     /// Pids of the processes that have not ended.
     leaders: BTreeSet<i32>,
-    /// Read end of a pipe. All processes of the workload have the write end, and nobody writes to
-    /// it. It is closed when the last process has exited, which wakes this process exactly once.
+    /// Read end of a pipe. All processes of the workload inherit the write end, and none of them
+    /// writes to it. The kernel closes the write end when the last process exits, which wakes this
+    /// process exactly once.
     last_exit: OwnedFd,
 }
 
@@ -299,9 +301,9 @@ fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
 /// Executes the tasks of one process, each in a thread. If there is only one task, the process's
 /// first thread executes it.
 fn lead(world: &Arc<World>, own: &[u32]) {
-    // SAFETY: these calls change only this process. It gets its own process group, so that its
-    // children are killed with it. Signals have their default effect again. Timers are as precise
-    // as possible.
+    // SAFETY: these calls change only this process. The process gets its own process group, so that
+    // its children are killed with it. Signals have their default effect again. Timers are as
+    // precise as possible.
     unsafe {
         libc::setpgid(0, 0);
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
@@ -337,8 +339,9 @@ fn lead(world: &Arc<World>, own: &[u32]) {
     }
 }
 
-/// The raised real-time priority of this process. This process needs the priority in order to
-/// observe a workload that keeps all CPUs busy. Dropping this value restores the default priority.
+/// Raised real-time priority of this process. Without it, a workload that keeps all CPUs busy would
+/// leave this process no time to observe the tasks. Dropping this value restores the default
+/// priority.
 struct RaisedPriority;
 
 impl RaisedPriority {

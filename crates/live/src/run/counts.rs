@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reads the kernel's counters of a task. A task reads its own counters when it ends. For a task
-//! that is still alive, this process reads them.
+//! Reads the kernel's counters of a task. A task reads its own counters when it exits. The process
+//! that started the workload reads the counters of tasks that are still alive at the end.
 
 use super::shared::read_clock;
 use report::TaskCounters;
@@ -76,7 +76,7 @@ mod tests {
     fn a_thread_can_read_its_own_counters() {
         let before = own();
         std::thread::sleep(std::time::Duration::from_millis(2));
-        let after = thread("thread-self").expect("it lives");
+        let after = thread("thread-self").expect("/proc contains the running thread");
         assert!(after.voluntary > before.voluntary, "{before:?} {after:?}");
         assert!(after.cpu_ns > 0);
     }

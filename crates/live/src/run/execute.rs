@@ -21,8 +21,8 @@ use workload::{Dist, Op, TaskSpec, Workload};
 /// Number of iterations of the compute loop between two readings of the CPU clock.
 const ROUNDS: u64 = 2_000;
 
-/// Life of a forked task, in ns, from which on its end includes reading its counters from /proc.
-/// Reading them takes about 50 us.
+/// Lifetime in ns from which on a forked task reads its counters from /proc when it exits.
+/// Shorter-lived tasks skip this, because it takes about 50 us.
 const LONG_LIFE: u64 = 10_000_000;
 
 /// Data that all tasks of the workload share.
@@ -77,8 +77,8 @@ pub fn calibrate() -> u64 {
     rounds * 1024 / fastest.min().unwrap_or(1)
 }
 
-/// Executes a task that exists from the start of the workload. The calling thread executes it until
-/// it ends.
+/// Executes a task that exists from the start of the workload. The calling thread executes the task
+/// until the task ends.
 ///
 /// `alone` says whether the thread is the only one of its process.
 pub fn start(world: &Arc<World>, index: u32, alone: bool) {
@@ -175,7 +175,7 @@ impl<'w> Task<'w> {
     pub fn go(&mut self, ops: &[Op], pc: usize) {
         self.follow(ops, pc);
         self.wait_children(0);
-        // Reading /proc takes so long that a short-lived task would live noticeably longer.
+        // Reading /proc would noticeably lengthen the life of a short-lived task.
         let lived = clock().saturating_sub(self.created);
         let spawned = self.world.workload.tasks[self.id.task as usize].spawn;
         let counts = match spawned || lived >= LONG_LIFE {

@@ -139,7 +139,7 @@ pub fn execute(
     Ok((executed.result, executed.notes))
 }
 
-/// Executes a workload on all CPUs and does other work meanwhile.
+/// Executes a workload on all CPUs, and does the work of `meanwhile` when it is due.
 pub fn execute_while(
     workload: workload::Workload,
     for_ns: Option<u64>,
@@ -204,7 +204,7 @@ mod tests {
             ..RunResult::default()
         };
         result.tasks[1].wakeup_latency_p99_ns = 7;
-        let json = measured(&result).expect("JSON");
+        let json = measured(&result).expect("the result can be converted to JSON");
         for name in [
             "migrations_by_distance",
             "overhead_ns",
@@ -225,7 +225,10 @@ mod tests {
         }
         assert!(json["tasks"][0].get("wakeup_latency_p99_ns").is_none());
         assert_eq!(json["tasks"][1]["wakeup_latency_p99_ns"], 7);
-        assert_eq!(serde_json::from_value::<RunResult>(json).expect("a result"), result);
+        assert_eq!(
+            serde_json::from_value::<RunResult>(json).expect("the JSON contains a result"),
+            result
+        );
     }
 
     #[test]

@@ -124,8 +124,8 @@ pub fn executed(world: &World, ended: &Ended) -> Executed {
     for (pid, latency_ns) in world.shared.wakeups() {
         summary.add_wakeup(pid, latency_ns);
     }
-    // The log is more exact than the measured end, because the end of the last task is noticed only
-    // at the next check.
+    // If all tasks have exited, the time of the last log entry is used. The measured end is less
+    // exact, because this process notices the last exit only at its next check.
     let at_ns = if ended.completed && last > 0 { last } else { ended.at_ns };
     let mut result = summary.result(Run {
         policy: running::scheduler(),

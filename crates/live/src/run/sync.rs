@@ -8,8 +8,10 @@
 //! latency starts when the timer expires.
 //!
 //! A latency is recorded only if the task first tried the operation and found that it has to wait.
-//! A receiver does not try first, because the attempt is a system call that other programs do not
-//! need. It has waited if a message was sent between the start and the end of its read.
+//! A receiver does not try first, because this would be an extra system call that real programs do
+//! not make. A receiver counts as having waited if a message was sent between the start and the end
+//! of its read.
+//!
 //! Some wake-ups are not recorded if several tasks wait for the same pipe or semaphore at the same
 //! time. Waits for room in a pipe and waits for children are never recorded.
 
@@ -102,8 +104,8 @@ impl Objects {
         (at > WAITING).then_some(at)
     }
 
-    /// Waits for objects for which several tasks can wait at the same time. Returns the time of the
-    /// last call that woke waiters, if this call came during the wait.
+    /// Calls `wait` to wait for objects for which several tasks can wait at the same time. Returns
+    /// the time of the last call that woke waiters, if this call was made during the wait.
     fn wait_all(self, ids: &[u32], wait: impl FnOnce() -> libc::c_int) -> Option<u64> {
         let begun = clock();
         let status = wait();
@@ -218,7 +220,7 @@ impl Objects {
         let ends = self.ends(channel)?;
         buffer.resize(buffer.len().max(ends.wanted()), 0);
         let buffer = &mut buffer[..ends.wanted()];
-        // A program that only receives does one system call, so this one does not look first whether
+        // A real receiver makes a single system call, so this function does not check first whether
         // there is a message.
         self.wait_one(channel, || ends.receive(buffer))
     }

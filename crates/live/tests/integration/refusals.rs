@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of refusals that occur on every kernel. No policy is loaded. `make live-test` tests
+//! Tests of errors that occur on every kernel, without loading a policy. `make live-test` tests
 //! loading in a virtual machine.
 
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 fn live(args: &[&str]) -> Output {
     let command = Command::new(env!("CARGO_BIN_EXE_windtunnel-live")).args(args).output();
-    command.expect("windtunnel-live runs")
+    command.expect("windtunnel-live can be started")
 }
 
 fn printed(output: &Output) -> String {

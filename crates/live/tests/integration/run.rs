@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Executes workloads on the host. The tests check the exact number of operations. They check only
-//! lower bounds of times, because other programs may use the host.
+//! Executes workloads on the host. The tests check exact numbers of operations, but only lower
+//! bounds of times, because other programs may use the host.
 
 use crate::alone::{alone, command, run, status_and_text};
 use std::path::{Path, PathBuf};
@@ -88,7 +88,10 @@ fn random_arrivals_all_come_and_vary_in_length() {
         .filter(|task| task.comm == "job")
         .map(|task| task.cpu_ns)
         .collect();
-    let (least, most) = (cpu.iter().min().expect("jobs"), cpu.iter().max().expect("jobs"));
+    let (least, most) = (
+        cpu.iter().min().expect("there are jobs"),
+        cpu.iter().max().expect("there are jobs"),
+    );
     assert!(*most > 3_000_000 && most > least, "{cpu:?}");
 }
 
@@ -122,7 +125,7 @@ fn exec_starts_the_named_program() {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("it runs");
+        .expect("windtunnel-live can be started");
     let begun = Instant::now();
     let mut executed = false;
     while !executed && begun.elapsed() < Duration::from_secs(20) {
@@ -131,7 +134,7 @@ fn exec_starts_the_named_program() {
             .any(|command| command.contains("cc1\0resume-after-exec"));
         std::thread::sleep(Duration::from_millis(5));
     }
-    let output = child.wait_with_output().expect("it ends");
+    let output = child.wait_with_output().expect("the output can be read");
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(executed, "{text}");
     assert!(!text.contains("exec refused"), "{text}");
@@ -141,7 +144,7 @@ fn exec_starts_the_named_program() {
 
 /// Returns the command lines of all processes.
 fn commands() -> Vec<String> {
-    let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
+    let processes = std::fs::read_dir("/proc").expect("/proc can be listed").flatten();
     processes
         .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
@@ -167,13 +170,13 @@ fn tasks_enter_their_cgroups_or_a_warning_says_why_not() {
     let text = r#"{ "tasks": {
         "a": { "taskgroup": "/a", "loop": -1, "run": 1000, "sleep": 1000 },
         "b": { "taskgroup": "/a/b", "loop": -1, "run": 1000, "sleep": 1000 } } }"#;
-    std::fs::write(&file, text).expect("written");
+    std::fs::write(&file, text).expect("the workload file can be written");
     let mut child = command(&["run", &file.display().to_string(), "--for", "700ms"]);
     let child = child
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("it runs");
+        .expect("windtunnel-live can be started");
     let pid = child.id();
     let begun = Instant::now();
     let mut inside = [false; 2];
@@ -190,7 +193,7 @@ fn tasks_enter_their_cgroups_or_a_warning_says_why_not() {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    let output = child.wait_with_output().expect("it ends");
+    let output = child.wait_with_output().expect("the output can be read");
     let stderr = String::from_utf8_lossy(&output.stderr);
     let _ = std::fs::remove_file(file);
     assert_eq!(output.status.code(), Some(0), "{stderr}");
@@ -213,7 +216,7 @@ fn a_workload_without_an_end_is_ended_with_all_its_processes() {
     let listed = std::process::Command::new("ps")
         .args(["-eLo", "comm"])
         .output()
-        .expect("ps");
+        .expect("ps can be started");
     let alive = String::from_utf8_lossy(&listed.stdout).into_owned();
     for task in &r.tasks {
         assert!(!alive.lines().any(|comm| comm == task.comm), "{} is alive", task.comm);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Executes experiments on the host for a time that is too short for meaningful figures. The tests
-//! check that measured, published and simulated figures are present.
+//! Executes experiments on the host, for a time that is too short for meaningful figures. The tests
+//! check only that measured, published and simulated figures are present.
 
 use crate::alone::{alone, command, status_and_text};
 use serde_json::Value;
@@ -9,15 +9,15 @@ use serde_json::Value;
 fn study(args: &[&str]) -> Vec<Value> {
     let _alone = alone();
     let output = command(&["study"]).args(args).args(["--json", "-"]).output();
-    let output = output.expect("windtunnel-live runs");
+    let output = output.expect("windtunnel-live can be started");
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{args:?}: {error}");
-    serde_json::from_slice(&output.stdout).expect("JSON")
+    serde_json::from_slice(&output.stdout).expect("the output is JSON")
 }
 
 /// Returns the cell `column` of the row with these keys.
 fn cell<'a>(result: &'a Value, keys: &[(&str, &str)], column: &str) -> &'a Value {
-    let mut rows = result["rows"].as_array().expect("rows").iter();
+    let mut rows = result["rows"].as_array().expect("the result has rows").iter();
     let row = rows.find(|row| keys.iter().all(|(key, value)| row["keys"][key] == *value));
     let row = row.unwrap_or_else(|| panic!("no row {keys:?} in {result}"));
     &row["values"][column]
@@ -45,9 +45,9 @@ fn seven_tasks_are_counted_on_two_cpus() {
         assert_eq!(
             simulated["published"].as_f64(),
             load,
-            "{metric}: the reference is the machine"
+            "{metric}: the simulation's reference is the figure measured on this machine"
         );
-        sum += simulated["measured"].as_f64().expect("a load");
+        sum += simulated["measured"].as_f64().expect("the load is a number");
     }
     assert_eq!(sum, 7.0);
     let mean = &value(simulated, "linux", "mean_response_ms")["measured"];
@@ -63,8 +63,8 @@ fn seven_tasks_are_counted_on_two_cpus() {
 fn priorities_and_arrivals_need_one_cpu() {
     let short = ["--with", "minutes=0.003", "--cpus", "0"];
     let priorities = &study(&[&["smp/priorities"][..], &short].concat())[0];
-    // There is one run for each nice value of the two systems. Both have the nice value 0, so they
-    // share this run.
+    // There is one run for each nice value of the two systems, Linux and Windows. Nice value 0
+    // occurs in both systems, which share its run.
     assert_eq!(priorities["runs"], 9);
     let low = cell(
         priorities,

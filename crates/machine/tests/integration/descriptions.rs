@@ -39,8 +39,8 @@ fn synthetic_strings_are_read() {
     assert_eq!(shape("pack:2 node:2 l3:2 core:2 pu:2"), [2, 4, 8, 16, 32]);
     assert_eq!(shape("6"), [1, 1, 1, 6, 6]);
     assert_eq!(shape("core:4 pu:2"), [1, 1, 1, 4, 8]);
-    // Private L2 caches are last-level caches. If there are no caches, CPUs of a package count as
-    // sharing one.
+    // A private L2 cache is a last-level cache. CPUs without caches count as sharing one LLC per
+    // package.
     assert_eq!(shape("pack:2 l2:4 pu:1"), [2, 1, 8, 8, 8]);
     assert_eq!(shape("pack:2 core:4 pu:1"), [2, 1, 2, 8, 8]);
     // Without caches, two nodes of a package do not share an LLC.
@@ -118,7 +118,8 @@ fn the_host_can_be_loaded() {
     assert!((10..=10_000).contains(&host.hz));
 }
 
-/// Compares the host with what lstopo reads from /sys, and lstopo's reading of our XML.
+/// Compares the loaded host with the topology that lstopo reads from /sys. Then checks that lstopo
+/// reads the same topology from the XML that `machine` writes.
 #[test]
 fn the_host_equals_what_lstopo_shows() {
     let lstopo = |arguments: &[&str]| {
@@ -137,7 +138,7 @@ fn the_host_equals_what_lstopo_shows() {
     assert_eq!(host, read(&xml));
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("host.xml");
     std::fs::write(&path, xml).unwrap();
-    let again = lstopo(&["-i", path.to_str().unwrap(), "--of", "xml", "-"]).expect("lstopo reads our XML");
+    let again = lstopo(&["-i", path.to_str().unwrap(), "--of", "xml", "-"]).expect("lstopo can read the XML");
     assert_eq!(host, read(std::str::from_utf8(&again.stdout).unwrap()));
 }
 
@@ -526,7 +527,7 @@ fn idle_states_are_read_and_checked() {
     assert_eq!(definition.cost_sources["idle_state.C6"], "a table");
     let shown = machine::show(&definition);
     assert!(shown.contains("  C1    exit 2 us, residency 3 us, polling\n") && !shown.contains("idle_exit"));
-    // Without a governor, CPUs enter the first state in which they rest.
+    // Without a governor, CPUs enter the first state in which they do not poll.
     let off = file("cpuidle = \"off\"", &states).unwrap().spec.cpuidle;
     assert_eq!(off.used(1000)[0].name, "C1");
     let poll = file("cpuidle = \"poll\"", "").unwrap().spec.cpuidle;
@@ -576,7 +577,7 @@ fn a_file_sets_the_costs_of_some_kinds_of_channels() {
     let text = "description = \"d\"\nhz = 250\ntopology = \"core:2 pu:1\"\n[costs.channel]\n\
                 pipe = { send_ns = 7, recv_ns = 8, byte_ps = 90, source = \"a\" }\n\
                 futex = { send_ns = 5, recv_ns = 6, source = \"b\" }\n";
-    let definition = machine::from_toml("m", text).expect("a machine");
+    let definition = machine::from_toml("m", text).expect("the machine file is valid");
     let channel = definition.spec.costs.channel;
     let row = |send_ns, recv_ns, byte_ps| machine::MessageCosts {
         send_ns,

@@ -11,8 +11,8 @@ use report::{Better, Unit};
 use serde_json::{Value, json};
 use trace::escape;
 
-/// Returns a table with one row for each metric that the runs have, as text for a terminal, or else
-/// as Markdown.
+/// Returns a table with one row for each metric that the runs have. `surface` selects text for a
+/// terminal or Markdown.
 pub fn table(c: &Comparison, surface: impl Into<Surface>) -> String {
     let surface = surface.into();
     let [a, b] = &c.names;

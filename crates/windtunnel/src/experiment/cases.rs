@@ -58,6 +58,8 @@ pub struct Plan {
     /// Columns with measured values.
     pub measured: Vec<String>,
     pub each_run: Option<String>,
+    /// Keys of the rows that predict the other rows, if the policies do not differ.
+    pub no_difference: BTreeMap<String, String>,
     pub cases: Vec<Case>,
 }
 
@@ -150,6 +152,7 @@ pub fn plan(source: &Source, definition: &Definition, with: &[(String, String)])
     let cases = planner.cases()?;
     planner.check_keys(&cases)?;
     Ok(Plan {
+        no_difference: planner.no_difference(&cases)?,
         columns: columns.clone(),
         measured: planner.measured,
         each_run: definition.each_run.as_ref().map(|name| name.get_ref().clone()),
@@ -158,6 +161,33 @@ pub fn plan(source: &Source, definition: &Definition, with: &[(String, String)])
 }
 
 impl Planner<'_> {
+    /// Returns the keys of the definition's `no_difference`.
+    fn no_difference(&self, cases: &[Case]) -> Result<BTreeMap<String, String>, Error> {
+        let Some(table) = &self.definition.no_difference else {
+            return Ok(BTreeMap::new());
+        };
+        let at = table.span().start;
+        let columns = self.definition.columns.get_ref();
+        let mut keys = BTreeMap::new();
+        for (name, value) in table.get_ref() {
+            let is_key = columns.contains(name) && !self.measured.contains(name);
+            let message = format!("no_difference: '{name}' is not a key column with a text or number");
+            let value = text(value).filter(|_| is_key);
+            let value = value.ok_or_else(|| self.source.error(at, message).hint(columns.join(", ")))?;
+            keys.insert(name.clone(), value);
+        }
+        let mut rows = cases.iter().flat_map(|case| &case.rows);
+        if !rows.any(|row| keys.iter().all(|(name, value)| row.keys.get(name) == Some(value))) {
+            let wanted: Vec<String> = keys.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+            let message = format!("no_difference: no row has {}", wanted.join(" and "));
+            return Err(self
+                .source
+                .error(at, message)
+                .hint("name the rows of the baseline, with which the other rows are compared"));
+        }
+        Ok(keys)
+    }
+
     fn cases(&self) -> Result<Vec<Case>, Error> {
         let whole = [self.definition.run.clone()];
         let tables = match self.definition.cases.as_slice() {

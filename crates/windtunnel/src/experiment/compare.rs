@@ -77,6 +77,23 @@ pub struct Agreement {
     /// Median of the absolute differences, in percentage points or percent.
     pub median_error: Option<f64>,
     pub largest_error: Option<f64>,
+    /// The error of predicting no difference. `None` if no cell has such a prediction.
+    pub no_difference: Option<NoDifference>,
+}
+
+/// The error of a prediction that needs no model: every policy equals the baseline of the table. A
+/// model carries information if its own error is smaller.
+///
+/// A relative change is then 0. Any other value equals the published value of the row that the key
+/// `no_difference` of the definition selects. That row itself is not counted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NoDifference {
+    /// Number of cells with such a prediction and a measured value.
+    pub cells: usize,
+    /// Median of the absolute errors of the prediction, in percentage points or percent.
+    pub median_error: f64,
+    /// Median of the absolute errors of the measured values in these cells, in the same unit.
+    pub measured_error: f64,
 }
 
 /// Combines the measured values with the published ones.
@@ -123,7 +140,12 @@ pub fn compare(experiment: &Experiment, plan: &Plan, measured: Measured) -> Resu
     let agreement = plan.measured.iter().enumerate().filter_map(|(index, column)| {
         let cells = rows.iter().filter_map(|row| row.cells[index].as_ref());
         let pairs = cells.filter_map(|cell| Some((cell.published?, cell.measured.as_ref().ok()?.mean)));
-        agreement(column, plan.is_relative(column), &pairs.collect::<Vec<_>>())
+        let relative = plan.is_relative(column);
+        let mut found = agreement(column, relative, &pairs.collect::<Vec<_>>())?;
+        if !by_theory {
+            found.no_difference = no_difference(plan, &published, &keys, &rows, index);
+        }
+        Some(found)
     });
     let definition = &experiment.definition;
     Ok(Comparison {
@@ -205,6 +227,40 @@ impl Comparison {
     }
 }
 
+/// Returns the error of predicting no difference for the column with this index in
+/// [`Comparison::values`].
+fn no_difference(
+    plan: &Plan,
+    published: &[Published],
+    keys: &[String],
+    rows: &[Row],
+    index: usize,
+) -> Option<NoDifference> {
+    let column = &plan.measured[index];
+    let relative = plan.is_relative(column);
+    let predict = |row: &Row| {
+        if relative {
+            return Some(0.0);
+        }
+        let key = |(name, own): (&String, &String)| plan.no_difference.get(name).unwrap_or(own).clone();
+        let baseline: Vec<String> = keys.iter().zip(&row.keys).map(key).collect();
+        // Without `no_difference`, every row would be its own baseline.
+        let known = published.iter().find(|known| same(&known.keys, &baseline))?;
+        (!same(&baseline, &row.keys)).then(|| known.values.get(column).copied())?
+    };
+    let errors = rows.iter().filter_map(|row| {
+        let cell = row.cells[index].as_ref()?;
+        let own = difference(cell.published?, cell.measured.as_ref().ok()?.mean, relative)?;
+        Some((difference(cell.published?, predict(row)?, relative)?.abs(), own.abs()))
+    });
+    let (errors, measured): (Vec<f64>, Vec<f64>) = errors.unzip();
+    Some(NoDifference {
+        cells: errors.len(),
+        median_error: median(&errors)?,
+        measured_error: median(&measured)?,
+    })
+}
+
 /// Returns the difference between a measured and a published value. If 0 was published and the
 /// measured value is not 0, the difference in percent is infinite, and the result is `None`.
 fn difference(published: f64, measured: f64, relative: bool) -> Option<f64> {
@@ -223,7 +279,8 @@ fn same(a: &[String], b: &[String]) -> bool {
     a.iter().zip(b).all(equal)
 }
 
-/// Returns how well pairs (published, measured) agree, or `None` if there are none.
+/// Returns how well pairs (published, measured) agree, or `None` if the list is empty. The error of
+/// predicting no difference is left out, because it depends on the rows.
 pub fn agreement(column: &str, relative: bool, pairs: &[(f64, f64)]) -> Option<Agreement> {
     if pairs.is_empty() {
         return None;
@@ -242,6 +299,7 @@ pub fn agreement(column: &str, relative: bool, pairs: &[(f64, f64)]) -> Option<A
         spearman: spearman(pairs),
         median_error: median(&errors),
         largest_error: errors.iter().copied().max_by(f64::total_cmp),
+        no_difference: None,
     })
 }
 

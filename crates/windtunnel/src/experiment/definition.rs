@@ -37,6 +37,9 @@ pub struct Definition {
     /// The column that contains the seed, if each run of a case has its own row. Without it, a row
     /// shows averages over the seeds.
     pub each_run: Option<Spanned<String>>,
+    /// Keys of the rows that predict the other rows of the table, if the policies do not differ at
+    /// all. Columns of relative changes do not need it, because this prediction is 0 for them.
+    pub no_difference: Option<Spanned<Named>>,
     #[serde(default)]
     pub values: BTreeMap<String, Spanned<Value>>,
     /// Settings of all cases.

@@ -3,13 +3,17 @@
 
 use super::Experiment;
 use super::cases::Plan;
-use super::compare::{Comparison, Published};
+use super::compare::{Comparison, Published, compare};
 use super::present;
+use super::run::{Measured, MeasuredRow};
+use super::statistics::Estimate;
 use crate::destination;
 use crate::error::Error;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
+const MEASURED: &str = "measured.csv";
 const BEGIN: &str = "<!-- agreement -->";
 const END: &str = "<!-- end -->";
 
@@ -20,7 +24,43 @@ impl Experiment {
     /// The file is not valid CSV, its columns differ from those of the definition, or a value is
     /// not a number.
     pub fn published(&self, plan: &Plan) -> Result<Vec<Published>, Error> {
-        let path = self.folder.join("published.csv");
+        self.read_rows(plan, "published.csv")
+    }
+
+    /// Compares the values in measured.csv with the published ones, without running anything. The
+    /// comparison has no confidence intervals.
+    ///
+    /// # Errors
+    /// As [`Experiment::published`], for both files.
+    pub fn compare_measured(&self, plan: &Plan) -> Result<Comparison, Error> {
+        let names: Vec<&String> = plan.columns.iter().filter(|c| !plan.measured.contains(c)).collect();
+        let rows = self.read_rows(plan, MEASURED)?.into_iter().map(|row| {
+            let keys: BTreeMap<String, String> = names.iter().copied().cloned().zip(row.keys).collect();
+            let mut planned = plan.cases.iter().flat_map(|case| &case.rows);
+            let same = |name: &&String| plan.each_run.as_ref() == Some(*name);
+            let known = planned.find(|row| {
+                let mut names = names.iter().filter(|name| !same(name));
+                names.all(|name| row.keys.get(*name) == keys.get(*name))
+            });
+            let exact = |mean| Ok(Estimate { mean, half_width: None });
+            MeasuredRow {
+                expected: known.map(|row| row.expected.clone()).unwrap_or_default(),
+                cells: row.values.into_iter().map(|(name, mean)| (name, exact(mean))).collect(),
+                keys,
+            }
+        });
+        let measured = Measured {
+            rows: rows.collect(),
+            runs: 0,
+            planned: 0,
+            wall: Duration::ZERO,
+        };
+        compare(self, plan, measured)
+    }
+
+    /// Returns the rows of a CSV file of the experiment, or none if there is no such file.
+    fn read_rows(&self, plan: &Plan, name: &str) -> Result<Vec<Published>, Error> {
+        let path = self.folder.join(name);
         if !path.is_file() {
             return Ok(Vec::new());
         }
@@ -63,11 +103,11 @@ impl Experiment {
 
     /// Returns the path of measured.csv.
     pub fn measured(&self) -> PathBuf {
-        self.folder.join("measured.csv")
+        self.folder.join(MEASURED)
     }
 
-    /// Writes measured.csv. If the README has markers for it, also writes the agreement with the
-    /// published values there. Returns the paths of the files that were written.
+    /// Writes measured.csv. If the README has markers for it, also writes the agreement of that file
+    /// with the published values there. Returns the paths of the files that were written.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -92,18 +132,31 @@ impl Experiment {
         }
         let bytes = writer.into_inner().map_err(|error| Error::io(&path, error.error()))?;
         destination::write(&path, &bytes)?;
-        let readme = self.folder.join("README.md");
-        let mut written = vec![path.clone()];
-        if let Ok(text) = std::fs::read_to_string(&readme)
-            && let Some((before, rest)) = text.split_once(BEGIN)
-            && let Some((_, after)) = rest.split_once(END)
-        {
-            let agreement = present::agreement(comparison);
-            let text = format!("{before}{BEGIN}\n{agreement}{END}{after}");
-            destination::write(&readme, text.as_bytes())?;
-            written.push(readme);
-        }
+        let mut written = vec![path];
+        written.extend(self.update_readme(plan)?);
         Ok(written)
+    }
+
+    /// Writes the agreement of measured.csv with the published values into the README. Returns its
+    /// path, or `None` if there is no README with markers for the agreement.
+    ///
+    /// # Errors
+    /// As [`Experiment::compare_measured`], or the file cannot be written.
+    pub fn update_readme(&self, plan: &Plan) -> Result<Option<PathBuf>, Error> {
+        let readme = self.folder.join("README.md");
+        let Ok(text) = std::fs::read_to_string(&readme) else {
+            return Ok(None);
+        };
+        let parts = text
+            .split_once(BEGIN)
+            .and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+        let Some((before, after)) = parts else {
+            return Ok(None);
+        };
+        let agreement = present::agreement(&self.compare_measured(plan)?);
+        let text = format!("{before}{BEGIN}\n{agreement}{END}{after}");
+        destination::write(&readme, text.as_bytes())?;
+        Ok(Some(readme))
     }
 }
 

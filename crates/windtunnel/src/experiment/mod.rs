@@ -26,7 +26,7 @@ pub mod statistics;
 
 pub use compare::Comparison;
 pub use page::page;
-pub use present::{json, show, summary, table};
+pub use present::{agreement, json, show, summary, table};
 pub use run::Options;
 
 use crate::error::Error;

@@ -6,7 +6,8 @@ use report::RunResult;
 use std::collections::BTreeMap;
 use trace::{Event, Record, Sink, TaskState};
 
-/// Queue lengths are recorded from the time when only this number of tasks has not exited.
+/// Queue lengths by the number of tasks left are recorded only while at most this many tasks have
+/// not exited.
 pub const MAX_LEFT: usize = 100;
 
 /// A finished run, with all the data that measures need.

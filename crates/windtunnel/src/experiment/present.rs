@@ -3,7 +3,7 @@
 
 use super::Experiment;
 use super::cases::Plan;
-use super::compare::{Agreement, Compared, Comparison, Row, SIGN_FROM_POINTS};
+use super::compare::{Agreement, Compared, Comparison, NoDifference, Row, SIGN_FROM_POINTS};
 use super::statistics::median;
 use report::fit::{Grid, Surface};
 use serde_json::{Value, json};
@@ -120,7 +120,7 @@ fn texts(cell: &Compared) -> [String; 3] {
 }
 
 /// Returns one line for each column with published values. It says how well the measured values
-/// agree.
+/// agree, and what the error of predicting no difference would be.
 pub fn agreement(c: &Comparison) -> String {
     let line = |a: &Agreement| {
         let unit = if a.relative { " points" } else { " %" };
@@ -138,7 +138,11 @@ pub fn agreement(c: &Comparison) -> String {
                 .map(|error| format!("median absolute error {error:.1}{unit}")),
         );
         parts.extend(a.largest_error.map(|error| format!("largest {error:.1}{unit}")));
-        format!("{}: {}\n", a.column, parts.join(", "))
+        let predicted = a.no_difference.as_ref().map(|none| {
+            let (error, cells, own) = (none.median_error, none.cells, none.measured_error);
+            format!("; predicting no difference: {error:.1}{unit} in {cells} cells, where the model has {own:.1}{unit}")
+        });
+        format!("{}: {}{}\n", a.column, parts.join(", "), predicted.unwrap_or_default())
     };
     match c.agreement.is_empty() {
         true => "Nothing to compare with was published.\n".into(),
@@ -157,6 +161,7 @@ pub fn summary(comparisons: &[Comparison], surface: impl Into<Surface>) -> Strin
         "right sign",
         "Spearman",
         "median error",
+        "no difference",
         "largest",
         "95 % within",
         "runs",
@@ -185,6 +190,7 @@ pub fn summary(comparisons: &[Comparison], surface: impl Into<Surface>) -> Strin
             sign.unwrap_or_default(),
             median(&rhos).map(|rho| format!("{rho:.2}")).unwrap_or_default(),
             errors(|a| a.median_error, median),
+            no_difference(c),
             errors(|a| a.largest_error, most),
             c.widest_percent()
                 .map(|width| format!("{width:.1} %"))
@@ -194,6 +200,20 @@ pub fn summary(comparisons: &[Comparison], surface: impl Into<Surface>) -> Strin
         ]);
     }
     grid((head.map(String::from).to_vec(), rows, 1), surface).render(surface)
+}
+
+/// Returns the median error of predicting no difference, with that of the model in the same cells.
+/// Of several columns, it is the median.
+fn no_difference(c: &Comparison) -> String {
+    let text = |relative: bool, unit: &str| {
+        let agreements = c.agreement.iter().filter(|a| a.relative == relative);
+        let found: Vec<&NoDifference> = agreements.filter_map(|a| a.no_difference.as_ref()).collect();
+        let middle = |value: fn(&&NoDifference) -> f64| median(&found.iter().map(value).collect::<Vec<_>>());
+        let (error, own) = (middle(|none| none.median_error)?, middle(|none| none.measured_error)?);
+        Some(format!("{error:.1} {unit} (model {own:.1})"))
+    };
+    let parts = [text(true, "points"), text(false, "%")];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the text of `experiment show`.
@@ -252,6 +272,11 @@ pub fn json(c: &Comparison) -> Value {
             "spearman": a.spearman,
             "median_absolute_error": a.median_error,
             "largest_absolute_error": a.largest_error,
+            "no_difference": a.no_difference.as_ref().map(|none| json!({
+                "cells": none.cells,
+                "median_absolute_error": none.median_error,
+                "measured_median_absolute_error": none.measured_error,
+            })),
         })
     };
     json!({

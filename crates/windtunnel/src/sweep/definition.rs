@@ -51,7 +51,7 @@ pub struct Sweep {
     pub skip: Vec<Skip>,
 }
 
-/// Combinations to leave out: those that agree with all values that are given.
+/// Combinations to leave out. A combination is left out if it agrees with all fields that are set.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Skip {
@@ -64,7 +64,7 @@ pub struct Skip {
     pub set: BTreeMap<String, Value>,
 }
 
-/// A value of a parameter, which is written as `--set` takes it.
+/// A value of a parameter. It is formatted like a value of the option `--set`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
@@ -241,9 +241,9 @@ mod tests {
 
     #[test]
     fn seeds_are_a_number_or_a_list() {
-        assert_eq!(parse("seeds = 3").expect("valid").seeds, [1, 2, 3]);
-        assert_eq!(parse("seeds = [7, 5]").expect("valid").seeds, [7, 5]);
-        assert_eq!(parse("").expect("valid").seeds, [1]);
+        assert_eq!(parse("seeds = 3").expect("the sweep is valid").seeds, [1, 2, 3]);
+        assert_eq!(parse("seeds = [7, 5]").expect("the sweep is valid").seeds, [7, 5]);
+        assert_eq!(parse("").expect("the sweep is valid").seeds, [1]);
     }
 
     #[test]

@@ -16,8 +16,8 @@ use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use workload::Workload;
 
-/// The simulation's version: a hash of its source code. Results of one version are not those of
-/// another.
+/// Version of the simulator: a hash of its source code. It is part of the keys of results, because
+/// another version may have other results.
 const VERSION: &str = env!("WINDTUNNEL_SIMULATION");
 
 /// The runs of a sweep, with their inputs.
@@ -34,10 +34,10 @@ pub struct Plan {
 
 /// An input that several runs share.
 struct Input<T> {
-    /// The text that names it in the sweep file.
+    /// Name of the input in the sweep file.
     name: String,
     value: T,
-    /// Hash of its contents.
+    /// Hash of the input's contents.
     hash: u128,
 }
 
@@ -57,7 +57,7 @@ impl Plan {
     /// Finds the inputs of a sweep, and lists its runs.
     ///
     /// # Errors
-    /// A policy, machine or workload does not exist, or no policy has a parameter.
+    /// A policy, machine or workload does not exist, or no policy has one of the parameters.
     pub fn new(sweep: &Sweep) -> Result<Plan, Error> {
         let mut policies = Vec::new();
         for name in &sweep.policies {
@@ -192,9 +192,9 @@ impl<T> Input<T> {
     }
 }
 
-/// Lists the runs of a sweep. `known` has the parameters of each policy.
+/// Lists the runs of a sweep. `known` contains the names of each policy's parameters.
 ///
-/// A policy without a parameter is run once for all values of it.
+/// A policy that does not have a parameter is run once, not once for each value of the parameter.
 fn cases(sweep: &Sweep, known: &[HashSet<&str>]) -> Vec<Case> {
     let axes = sweep.axes();
     // An axis that advances with another one takes its index from the first axis of their group.

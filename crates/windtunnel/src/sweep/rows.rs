@@ -25,7 +25,8 @@ use report::{RunResult, Status};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Number of rows that are written to the file together. The file depends on it.
+/// Number of rows that are written to the file as one group. A different number would change the
+/// bytes of the file.
 pub const GROUP: usize = 1000;
 
 /// Returns the table of some runs.
@@ -91,7 +92,7 @@ fn status(status: Status) -> &'static str {
     }
 }
 
-/// A Parquet file that is being written. It appears under its name when it is complete.
+/// A Parquet file that is being written. It gets its final name when it is complete.
 pub struct File {
     writer: ArrowWriter<Destination>,
 }

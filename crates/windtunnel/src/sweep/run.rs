@@ -26,14 +26,14 @@ pub struct Options {
 
 /// The results of a sweep.
 pub struct Done {
-    /// The result of each case. `None` if a signal came before the run was complete.
+    /// The result of each case. `None` if a signal ended the sweep before the run was complete.
     pub results: Vec<Option<RunResult>>,
-    /// Number of results that were in the store.
+    /// Number of cases whose results were already in the store.
     pub stored: usize,
 }
 
 impl Done {
-    /// Returns whether a signal ended the sweep early. In this case there is no file.
+    /// Returns whether a signal ended the sweep early. In this case no Parquet file is written.
     pub fn interrupted(&self) -> bool {
         self.results.iter().any(Option::is_none)
     }
@@ -69,7 +69,7 @@ impl Plan {
                     if result.interrupted {
                         return Ok(None);
                     }
-                    // Equal runs have equal results, however long they took.
+                    // The host time of the run is removed, so that equal runs have equal results.
                     result.wall_ns = 0;
                     if let Some(exit) = &mut result.exit {
                         exit.dump.clear();
@@ -99,7 +99,7 @@ struct Writer<'a> {
     file: Option<File>,
     /// The first case that has not been written.
     next: usize,
-    /// Results that have not been written, by the number of their case.
+    /// Results that have not been written, by the index of their case.
     waiting: BTreeMap<usize, RunResult>,
 }
 

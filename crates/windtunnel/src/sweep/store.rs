@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Results of runs on disk, by the hash of everything that they depend on.
 //!
-//! Each result is a file of JSON. A file appears by renaming, so several processes may use one
-//! store. A file that cannot be read counts as missing.
+//! Each result is a JSON file. It is written under a temporary name and then renamed, so several
+//! processes may use one store. A file that cannot be read counts as missing.
 
 use crate::destination;
 use crate::error::Error;
@@ -21,7 +21,7 @@ impl Store {
         Store { folder: folder.into() }
     }
 
-    /// Returns the result under `key`, if it is there.
+    /// Returns the result with this key, or `None` if it is not in the store.
     pub fn get(&self, key: u128) -> Option<RunResult> {
         let text = std::fs::read(self.path(key)).ok()?;
         serde_json::from_slice(&text).ok()
@@ -36,8 +36,8 @@ impl Store {
         destination::write(&self.path(key), &text)
     }
 
-    /// Returns the path of a result. The first byte of the key is a directory, because some tools
-    /// are slow with very large directories.
+    /// Returns the path of a result. The first byte of the key is the name of a subdirectory,
+    /// because some tools are slow with very large directories.
     fn path(&self, key: u128) -> PathBuf {
         let name = format!("{key:032x}");
         self.folder.join(&name[..2]).join(format!("{}.json", &name[2..]))

@@ -5,7 +5,7 @@
 use crate::support;
 use crate::support::{Ran, windtunnel};
 use std::path::PathBuf;
-use windtunnel::experiment::Experiment;
+use windtunnel::experiment::{self, Experiment};
 
 /// Creates the directory of an experiment, with the given files.
 fn folder(name: &str, files: &[(&str, &str)]) -> PathBuf {
@@ -97,6 +97,82 @@ fn every_case_is_compared_with_its_baseline() {
         (&2.into(), &2.into(), &1.into())
     );
     assert!(found["notes"][0].as_str().expect("the note is a text").contains("2, 8"));
+}
+
+#[test]
+fn agreement_is_stated_beside_the_error_of_predicting_no_difference() {
+    let published = "cpus,hogs,time_s,speedup_percent\n2,2,0.002,110\n1,2,0.004,-5\n2,4,0.005,60\n1,4,0.008,\n";
+    let definition = HEAD.to_owned() + "no_difference = { cpus = 1 }\n" + SPEEDUP;
+    let files = [("experiment.toml", &*definition), ("published.csv", published)];
+    let folder = folder("no-difference", &files);
+    let found = &json(&folder, &[])[0];
+    let of = |index: usize| {
+        let none = &found["agreement"][index]["no_difference"];
+        let number = |key: &str| none[key].as_f64().expect("the value is a number").round();
+        (
+            none["cells"].as_u64(),
+            number("median_absolute_error"),
+            number("measured_median_absolute_error"),
+        )
+    };
+    // Two CPUs are predicted to need the 4 and 8 ms of one CPU. 2 and 5 ms are published, and 2.0
+    // and 5.3 ms measured. The prediction is wrong by 100 and 60 %, and the model by 0 and 6 %.
+    assert_eq!(of(0), (Some(2), 80.0, 3.0));
+    // The speedups are predicted to be 0. 110, -5 and 60 are published, and 100, 0 and 51 measured.
+    assert_eq!(of(1), (Some(3), 60.0, 9.0));
+    let page = folder.join("page.html");
+    let text = run(&folder, &["--report", page.to_str().expect("the path is UTF-8")]).stdout;
+    let page = std::fs::read_to_string(page).expect("the page exists");
+    let line = "predicting no difference: 80.0 % in 2 cells, where the model has 3.0 %";
+    assert!(text.contains(line) && page.contains(line), "{text}");
+
+    // Without a baseline, a column of times has no such prediction.
+    std::fs::write(folder.join("experiment.toml"), HEAD.to_owned() + SPEEDUP).expect("the file can be written");
+    let found = &json(&folder, &[])[0];
+    assert!(found["agreement"][0]["no_difference"].is_null());
+    for (wrong, message) in [
+        ("{ cpus = 3 }", "no row has cpus = 3"),
+        ("{ time_s = 1 }", "'time_s' is not a key column"),
+        ("{ cpu = 1 }", "'cpu' is not a key column"),
+        ("{ cpus = [1] }", "'cpus' is not a key column with a text or number"),
+    ] {
+        let definition = format!("{HEAD}no_difference = {wrong}\n{SPEEDUP}");
+        std::fs::write(folder.join("experiment.toml"), definition).expect("the file can be written");
+        let ran = run(&folder, &[]);
+        assert_eq!(ran.status, 2);
+        assert!(
+            ran.stderr.contains(message) && ran.stderr.contains(":4"),
+            "{}",
+            ran.stderr
+        );
+    }
+}
+
+/// The READMEs contain the agreement of measured.csv with published.csv, unless there is nothing to
+/// agree with. UPDATE_GOLDEN=1 rewrites them without running the experiments.
+#[test]
+fn the_readmes_of_the_repository_state_the_agreement_of_measured_csv() {
+    for (name, _) in experiment::list() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/").to_owned() + &name;
+        let experiment = Experiment::find(&folder).expect("the definition is valid");
+        let plan = experiment.plan(&[]).expect("the definition is valid");
+        let compared = experiment.compare_measured(&plan).expect("the tables are valid");
+        let readme = experiment.folder.join("README.md");
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            experiment.update_readme(&plan).expect("the README can be written");
+        }
+        let text = std::fs::read_to_string(&readme).expect("the README exists");
+        let stated = experiment::agreement(&compared);
+        let hint = "accept with UPDATE_GOLDEN=1 cargo test -p windtunnel experiment::the_readmes";
+        assert!(
+            compared.agreement.is_empty() || text.contains(&stated),
+            "{}: the agreement is\n{stated}{hint}",
+            readme.display()
+        );
+        let published = compared.reference == "published" && !compared.agreement.is_empty();
+        let known = compared.agreement.iter().any(|a| a.no_difference.is_some());
+        assert_eq!(published, known, "{name} has published values and no `no_difference`");
+    }
 }
 
 #[test]

@@ -75,7 +75,7 @@ impl<'a> Arguments<'a> {
     /// Returns the text given for a parameter, or its default.
     fn text(&self, name: &str) -> &str {
         let index = self.parameters.iter().position(|p| p.name == name);
-        let index = index.expect("generators ask for parameters of their table");
+        let index = index.expect("a generator asks only for parameters in its table");
         self.given[index].unwrap_or(self.parameters[index].default)
     }
 
@@ -84,7 +84,7 @@ impl<'a> Arguments<'a> {
         let values = parameter.map(|p| p.values(self.text(name)));
         values
             .and_then(Result::ok)
-            .expect("values are checked when they are parsed, defaults by a test")
+            .expect("`parse` checked the given values, and a test checks the defaults")
     }
 
     /// Returns the value of a count, time or size. The parameter must be given or have a default.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How a workload begins: one task forks all others, and they wait for each other.
+//! The start of a workload: a parent task forks all others. Each child waits until all children are
+//! ready.
 //!
 //! ```text
 //! parent: fork, fork, ...   read `ready` once per child   write `wake`   wait for the children
@@ -22,12 +23,13 @@ pub const PARAMETER: Parameter = Parameter {
     meaning: "start: all tasks exist at time 0; fork: a parent forks them, and the measurement begins when all are ready",
 };
 
-/// The two pipes at which the tasks wait for each other.
+/// The two pipes with which a parent and its children wait for each other.
 #[derive(Clone, Copy)]
 pub struct Gate {
     /// Pipe to which each child writes when it is ready.
     ready: ResourceId,
-    /// Pipe for whose first byte all children wait.
+    /// Pipe to which the parent writes one byte when all children are ready. The children poll this
+    /// pipe.
     wake: ResourceId,
 }
 

@@ -86,8 +86,8 @@ pub const GENERATOR: Generator = Generator {
 };
 
 /// Semaphore that starts the clients. The main thread posts it once. Each client thread that
-/// acquires it posts it again for the next one, because in Linux 2.4 a sleeper of a System V
-/// semaphore woke the next sleeper before it returned.
+/// acquires it posts it again for the next one. This models the System V semaphores of Linux 2.4,
+/// where a woken task woke the next waiter before it returned to user space.
 const START: u32 = 0;
 /// Semaphore that counts the connections waiting to be accepted.
 const BACKLOG: u32 = 1;

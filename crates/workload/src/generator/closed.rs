@@ -174,7 +174,7 @@ fn start_cpus(a: &Arguments) -> Result<Vec<Option<u32>>, Error> {
         let message = format!("'placement' places {placed} tasks, but there are {n}");
         return Err(a.error(message).hint(format!("leave n out, or give n={placed}")));
     }
-    // The list may have many numbers, so that the sum exceeds what each may be.
+    // Each number is limited, but the sum of many numbers can still be too large.
     let n = usize::try_from(n).ok().filter(|&n| n <= MAX_TASKS).ok_or_else(|| {
         let message = format!("'placement' places {placed} tasks, more than {MAX_TASKS}");
         a.error(message).hint("use fewer or smaller numbers")

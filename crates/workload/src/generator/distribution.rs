@@ -40,7 +40,7 @@ pub fn dist(arguments: &Arguments, kind: &str, mean: &str, cv2: u64) -> Result<D
 }
 
 /// Returns a mixture of two exponential distributions, each of which contributes half of the mean.
-/// The probability of the first one is p = (1 + sqrt((c - 1) / (c + 1))) / 2 for c = cv2.
+/// With c = cv2, the probability of the first one is p = (1 + sqrt((c - 1) / (c + 1))) / 2.
 fn hyper_exponential(mean: u64, cv2: u64) -> Dist {
     let permille_a = 500 + (250_000 * (cv2 - 1) / (cv2 + 1)).isqrt();
     Dist::HyperExponential {
@@ -68,8 +68,8 @@ mod tests {
             let (p, a, b) = (u64::from(permille_a), mean_a, mean_b);
             let mean = (p * a + (1000 - p) * b) / 1000;
             assert!(mean.abs_diff(1_000_000) < 10, "{mean}");
-            // The second moment of an exponential distribution is 2 mean^2. It is computed in units
-            // of the mean, in thousandths.
+            // The second moment of an exponential distribution is 2 mean^2. It is computed in
+            // thousandths of the squared mean.
             let second = 2 * (p * (a / 1000).pow(2) + (1000 - p) * (b / 1000).pow(2)) / 1_000_000;
             let measured = second - 1000;
             assert!(measured.abs_diff(cv2 * 1000) <= cv2 * 60, "{cv2}: {measured}");

@@ -6,9 +6,9 @@
 //! exits. A compile is forked as a shell, executes the compiler, reads sources, computes, writes
 //! its object and exits. Reading and computing alternate, so about builds x jobs tasks want a CPU.
 //!
-//! The lengths of compiles have a heavy tail (a bounded Pareto distribution with shape 1.5). Except
-//! for random differences of up to 10 %, they are equal in every build and run, because the source
-//! tree is the same. The page cache and dependencies between files are not modelled.
+//! The lengths of compiles have a heavy tail (a bounded Pareto distribution with shape 1.5). Apart
+//! from random differences of up to 10 %, the lengths are equal in every build and run, because the
+//! source tree is the same. The page cache and dependencies between files are not modelled.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, empty, task};

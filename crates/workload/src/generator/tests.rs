@@ -56,11 +56,12 @@ fn closed_creates_all_tasks_on_one_cpu() {
 
 #[test]
 fn more_tasks_than_a_machine_takes_are_refused() {
-    // Before they are created: a list of these numbers would use up the memory.
+    // The error must occur before the tasks are created, because so many tasks would use up the
+    // memory.
     let placement = vec!["100000"; 100_000].join("/");
-    let error = generate(&format!("closed:placement={placement}")).expect_err("10^10 tasks");
+    let error = generate(&format!("closed:placement={placement}")).expect_err("10^10 tasks are refused");
     assert!(error.to_string().contains("places 10000000000 tasks, more than 200000"));
-    let error = generate("schbench:message_threads=1000,workers=1000").expect_err("10^6 tasks");
+    let error = generate("schbench:message_threads=1000,workers=1000").expect_err("10^6 tasks are refused");
     assert!(error.to_string().contains("1001001 tasks are too many"), "{error}");
 }
 
@@ -73,7 +74,7 @@ fn closed_places_the_given_number_on_each_cpu() {
 }
 
 /// Counts the messages that all tasks together send and receive through each channel and semaphore.
-/// Every task is created once, and loops do not nest.
+/// Assumes that each task is created once and that loops do not nest.
 fn messages(w: &Workload) -> BTreeMap<u32, (u64, u64)> {
     let mut passed: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
     for task in &w.tasks {
@@ -159,7 +160,7 @@ fn mkbench_forks_all_compiles_and_a_link() {
         assert_eq!(ops.last(), Some(&Op::WaitChildren));
         let rounds = ops.iter().position(|op| matches!(op, Op::LoopBack { .. }));
         let times = rounds.map_or(1, |at| match &ops[at] {
-            Op::LoopBack { times, .. } => times.expect("it ends"),
+            Op::LoopBack { times, .. } => times.expect("the loop is not endless"),
             _ => unreachable!(),
         });
         let is_fork = |op: &&Op| matches!(op, Op::Fork { thread: false, .. });
@@ -288,7 +289,8 @@ fn hackbench_receives_as_many_messages_as_it_sends() {
     // The parent is one more task.
     assert_eq!(w.tasks.len(), 12 + 1);
     let passed = messages(&w);
-    // The parent reads one byte of each child, and wakes all of them by one byte, which stays.
+    // The parent reads one byte from each child. It wakes all children with one byte, which no
+    // child reads because they only poll.
     assert_eq!((passed[&0], passed[&1]), ((12, 12), (1, 0)));
     assert_eq!(passed.len(), 2 + 2 * 3);
     assert!(passed.range(2..).all(|(_, &passed)| passed == (3 * 5, 3 * 5)));

@@ -278,8 +278,8 @@ impl Programs<'_> {
         Ok(timers)
     }
 
-    /// Refuses timers that several tasks share. In rt-app such tasks disturb each other; here each
-    /// task has its own timers.
+    /// Refuses timers that several tasks share. In rt-app, such tasks change each other's timer.
+    /// The simulation cannot reproduce this, because each task has its own timers.
     fn shared_timers(&self, tasks: &[Task], workload: &Workload) -> Result<(), Error> {
         let forked: BTreeSet<u32> = workload.tasks.iter().filter(|t| !t.spawn).map(|t| t.program).collect();
         for (name, users) in &self.timer_users {
@@ -321,7 +321,7 @@ impl Programs<'_> {
             .hint("add the \"policy\""))
     }
 
-    /// Returns the index of a taskgroup's cgroup. Without a taskgroup it is the root.
+    /// Returns the index of a taskgroup's cgroup, or of the root if there is no taskgroup.
     fn cgroup(&mut self, group: Option<&super::json::Member>, policy: Name) -> Result<u32, Error> {
         let Some(member) = group else { return Ok(0) };
         let path = self.file.string(member)?;

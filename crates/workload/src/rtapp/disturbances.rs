@@ -48,7 +48,8 @@ const PERIOD_US: std::ops::RangeInclusive<i64> = 1_000..=1_000_000;
 
 /// Refuses to write workloads with disturbances, because rt-app's format has none.
 ///
-/// # Errors Fails if the workload has disturbances, or a task that a disturbance has added.
+/// # Errors
+/// Fails if the workload has disturbances, or a SCHED_DEADLINE task, which only disturbances add.
 pub fn refuse(workload: &Workload) -> Result<(), Error> {
     let deadline = workload.tasks.iter().any(|task| task.policy == Policy::Deadline);
     if deadline || !workload.disturbances.is_empty() {
@@ -124,7 +125,7 @@ fn read_actions(file: File, fields: &Fields, cgroups: &mut Vec<Cgroup>) -> Resul
     Ok(actions)
 }
 
-/// Noise: repeated use of CPU time by interrupts or by tasks that are not part of the workload.
+/// Noise: interrupts or tasks outside the workload that repeatedly use CPU time.
 struct Noise {
     kind: Kind,
     cpus: Vec<u32>,

@@ -41,8 +41,9 @@ pub enum Event {
     Done,
 }
 
-/// Names of the events. A name must precede its own prefixes, because the first name that fits a
-/// key is used. The events from `sem_post` on are extensions of rt-app's format.
+/// Names of the events. The first name with which a key begins is used, so a name must precede its
+/// own prefixes (`runtime` precedes `run`). The events from `sem_post` on are extensions of
+/// rt-app's format.
 const EVENTS: &[(&str, Event)] = &[
     ("runtime", Event::Runtime),
     ("run", Event::Run),

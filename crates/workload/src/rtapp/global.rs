@@ -72,7 +72,10 @@ pub fn read(file: File, section: &Member) -> Result<Global, Error> {
             }
             "calibration" => calibration(file, member)?,
             key => {
-                let (_, kinds, _) = WITHOUT_EFFECT.iter().find(|(k, ..)| *k == key).expect("known");
+                let (_, kinds, _) = WITHOUT_EFFECT
+                    .iter()
+                    .find(|(k, ..)| *k == key)
+                    .expect("the key is known");
                 without_effect(file, member, kinds)?;
             }
         }

@@ -54,7 +54,7 @@ impl Name {
             Policy::Batch { .. } => Name::Batch,
             Policy::Idle => Name::Idle,
             Policy::Ext { .. } => Name::Ext,
-            // Tasks with SCHED_DEADLINE never come from a file's tasks.
+            // SCHED_DEADLINE does not occur here, because the tasks of a file cannot have it.
             Policy::Fifo { .. } | Policy::Deadline => Name::Fifo,
             Policy::RoundRobin { .. } => Name::RoundRobin,
         }

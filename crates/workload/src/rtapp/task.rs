@@ -7,8 +7,7 @@ use super::json::Member;
 use super::sched::{self, Sched};
 use input::{Error, Position, suggest};
 
-/// Maximum number of tasks in a file.
-/// The same number as [`crate::check::MAX_TASKS`], in the type of JSON's numbers.
+/// Maximum number of tasks in a file: [`crate::check::MAX_TASKS`] in the type of JSON's numbers.
 const MAX_TASKS: i64 = crate::check::MAX_TASKS.cast_signed() as i64;
 
 /// A task object.

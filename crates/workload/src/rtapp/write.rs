@@ -68,7 +68,7 @@ struct Group<'w> {
     name: String,
     spec: &'w TaskSpec,
     instances: u32,
-    /// Index in `Workload::tasks` if the task is created by forks only.
+    /// Index in `Workload::tasks` of the task that forks create, if forks create such a task.
     template: Option<u32>,
 }
 
@@ -78,8 +78,10 @@ fn groups(workload: &Workload) -> Result<Vec<Group<'_>>, Error> {
     for index in workload.created() {
         let spec = &workload.tasks[index as usize];
         let unfit = |property: &str| {
-            Err(Error::at(&workload.name, format!("task '{}': {property}", spec.comm))
-                .hint("rt-app's format cannot express this; remove it from the workload"))
+            Err(
+                Error::at(&workload.name, format!("task '{}' has {property}", spec.comm))
+                    .hint("rt-app's format cannot express this; remove it from the workload"),
+            )
         };
         if spec.process != workload.tasks[0].process {
             return unfit("its own process");
@@ -115,8 +117,8 @@ fn groups(workload: &Workload) -> Result<Vec<Group<'_>>, Error> {
             }),
         }
     }
-    // In a file, a fork names its task, and the key of a task object is the name of its tasks.
-    // Names of forked tasks must therefore be unique.
+    // In a file, a fork refers to a task object by its key. The key is also the name of the
+    // object's tasks. Names of forked tasks must therefore be unique.
     for group in groups.iter().filter(|group| group.template.is_some()) {
         if groups.iter().filter(|other| other.name == group.name).count() > 1 {
             return Err(Error::at(
@@ -194,7 +196,8 @@ impl Shape {
         if endless.peek().is_none() {
             return usize::from(counts(self.body.1 - 1));
         }
-        // If one of the endless phases has no `Done`, all of them must be written.
+        // If some endless phase has no `Done`, the reader must not add any. All `Done` steps must
+        // then be written.
         let ends: Vec<bool> = endless.map(|(_, end, _)| counts(end - 2)).collect();
         if ends.iter().all(|end| *end) {
             ends.len()
@@ -226,7 +229,7 @@ struct Text<'w> {
 
 impl Text<'_> {
     fn unfit(&self, group: &Group, property: &str) -> Error {
-        Error::at(&self.workload.name, format!("task '{}': {property}", group.name))
+        Error::at(&self.workload.name, format!("task '{}' has {property}", group.name))
             .hint("rt-app's format cannot express this; remove it from the workload")
     }
 
@@ -282,8 +285,8 @@ impl Text<'_> {
         Ok(())
     }
 
-    /// Checks that affinities are set in all phases or in none, and that all uses of a timer agree,
-    /// because the format has only one setting for them.
+    /// Checks that affinities are set in all phases or in none, and that all uses of a timer have
+    /// the same mode. The format cannot express other programs.
     fn check_settings(
         &self,
         group: &Group,
@@ -460,7 +463,7 @@ impl Text<'_> {
             Op::LoopInit { .. } | Op::LoopBack { .. } => {
                 return Err(self.unfit(group, "a loop within the loop of a phase"));
             }
-            other => return Err(self.unfit(group, &format!("{other:?}"))),
+            other => return Err(self.unfit(group, &format!("the step {other:?}"))),
         };
         Ok((event, value, 1))
     }
@@ -598,7 +601,7 @@ fn global(workload: &Workload, buffer: u64) -> Result<String, Error> {
 }
 
 /// Returns the size of the `mem` buffer, which all tasks share. If a task writes more bytes than
-/// its footprint, the size of the buffer limited the footprint, so the two are equal.
+/// its footprint, the buffer limited the footprint, which is then the size of the buffer.
 fn mem_buffer(workload: &Workload, groups: &[Group]) -> u64 {
     let cut = |group: &&Group| group.spec.footprint_bytes < written(workload, group);
     let cut = groups.iter().find(cut).map(|group| group.spec.footprint_bytes);

@@ -1,41 +1,46 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The governor menu (drivers/cpuidle/governors/menu.c), which Debian's kernels use.
 //!
-//! It expects the CPU to be idle until its next timer, corrected by a factor that it has learned for
-//! timers at such a distance, or for the typical length of its recent idle times, if that is
-//! shorter. It chooses the deepest state whose target residency is not longer than that. There are
-//! no latency limits (PM QoS).
+//! The governor predicts how long the CPU will be idle. It multiplies the time until the CPU's next
+//! timer by a correction factor, which it has learned from timers at a similar distance. If recent
+//! idle times had a typical length that is shorter, it predicts this length instead. It chooses the
+//! deepest state whose target residency is not longer than the prediction. Latency limits (PM QoS)
+//! are not modelled.
 
 use machine::IdleState;
 
-/// Number of correction factors: one for each magnitude of the time until the next timer.
+/// Number of correction factors: one for each order of magnitude of the time until the next timer.
 const BUCKETS: usize = 6;
 /// Number of recent idle times that are remembered.
 const INTERVALS: usize = 8;
-/// A correction factor of 1 is RESOLUTION * DECAY.
+/// Correction factors are fixed-point numbers: a factor of 1 is stored as RESOLUTION * DECAY.
 const RESOLUTION: u64 = 1024;
-/// A new measurement changes the factor by 1/DECAY.
+/// A new measurement has the weight 1/DECAY in a correction factor.
 const DECAY: u64 = 8;
-/// Idle times from this on count as predicted perfectly, ns.
+/// Idle times of at least this length count as perfectly predicted, ns.
 const MAX_INTERESTING: u64 = 50_000_000;
-/// Up to this prediction, the governor does not look for the next timer, ns.
+/// If the typical idle time is not longer than this, the governor does not look for the next timer,
+/// ns.
 const RESIDENCY_THRESHOLD: u64 = 15_000;
-/// Interval that says nothing about the future (UINT_MAX), us.
+/// Value in `Menu::intervals` for an idle time of unknown length (UINT_MAX), us.
 const UNKNOWN: u64 = u32::MAX as u64;
 /// Longest idle time that is remembered, us. The squares of eight such times do not overflow.
 const LONGEST: u64 = 1 << 30;
-/// Time until the next timer on a CPU without timers, ns. The kernel always has a timer within some
-/// seconds.
+/// Time until the next timer that is assumed if a CPU has no timers, ns. A real kernel always has a
+/// timer within some seconds.
 const NO_TIMER: u64 = 1 << 40;
 
 /// State of the governor for one CPU: what it has learned from earlier idle times (struct
 /// menu_device).
 #[derive(Clone, Debug)]
 pub(super) struct Menu {
+    /// Time until the next timer at the last choice of a state, ns.
     next_timer: u64,
+    /// Index of the correction factor for `next_timer`.
     bucket: usize,
+    /// Correction factors; RESOLUTION * DECAY stands for 1.
     factors: [u64; BUCKETS],
-    /// Recent idle times in us, the oldest at `at`.
+    /// Recent idle times in us. The oldest one is at index `at`.
     intervals: [u64; INTERVALS],
     at: usize,
 }
@@ -83,7 +88,8 @@ impl Menu {
             let unit = RESOLUTION * DECAY * 1000;
             let us = (unit / 2 + self.next_timer * self.factors[self.bucket]) / unit;
             predicted = predicted.min(us * 1000);
-            // The kernel does not trust a short prediction if no tick corrects it.
+            // While the tick is stopped, no tick would correct a prediction that is too short. The
+            // kernel then ignores such a prediction and uses the next timer.
             let safe = 2 * next.tick_ns;
             if next.tick_stopped && predicted < next.tick_ns && self.next_timer > safe {
                 predicted = self.next_timer;
@@ -120,7 +126,8 @@ impl Menu {
                 break;
             }
             if !next.tick_stopped {
-                // If the tick finds the CPU in a shallow state, the governor decides again.
+                // The tick stays enabled. If it finds the CPU in a shallow state, the governor
+                // chooses again.
                 predicted = states[at].residency_ns.into();
                 break;
             }
@@ -134,7 +141,8 @@ impl Menu {
         }
         let keeps_tick = (states[at].busy || predicted < next.tick_ns) && !next.tick_stopped;
         if keeps_tick {
-            // The tick ends the stay, so the state must be worthwhile until then.
+            // The tick will end the idle time, so the residency of the state must not be longer
+            // than the time until the tick.
             while at > 0 && u64::from(states[at].residency_ns) > tick {
                 at -= 1;
             }
@@ -145,11 +153,11 @@ impl Menu {
         }
     }
 
-    /// Learns from an idle time of `measured` ns, which includes the exit latency `exit` of the state
-    /// (menu_update). `tick` says whether the tick ended it.
+    /// Learns from an idle time of `measured` ns, which includes the exit latency `exit` of the
+    /// state (menu_update). `tick` says whether the tick ended the idle time.
     pub(super) fn reflect(&mut self, measured: u64, exit: u64, tick: bool, tick_ns: u64) {
         let idle = if tick && self.next_timer > tick_ns {
-            // The prediction was too short: without the tick, the CPU would have slept on.
+            // The prediction was too short: without the tick, the CPU would have stayed idle.
             9 * MAX_INTERESTING / 10
         } else if measured > 2 * exit {
             measured - exit
@@ -202,7 +210,8 @@ impl Menu {
             if variance <= 400 || (enough && narrow) {
                 return Some(average);
             }
-            // The value that is farthest from the average is left out.
+            // Leaves out the value that is farthest from the average and tries again, unless too
+            // few values are left.
             if nr * 4 <= INTERVALS as u64 * 3 {
                 return None;
             }
@@ -252,14 +261,14 @@ mod tests {
         }
     }
 
-    /// Returns the state that a governor without history chooses for a timer.
+    /// Returns the state that a governor without history chooses if the next timer expires in `ns`.
     fn fresh(ns: u64) -> usize {
         Menu::default().select(&states(), &next(Some(ns), false)).state
     }
 
     #[test]
     fn the_next_timer_limits_the_depth() {
-        assert_eq!(fresh(1_000), 0, "a timer within the residency of C1");
+        assert_eq!(fresh(1_000), 0, "the timer expires within the residency of C1");
         assert_eq!(fresh(5_000), 1);
         assert_eq!(fresh(500_000), 2);
         assert_eq!(fresh(700_000), 3);
@@ -289,7 +298,7 @@ mod tests {
                 stop_tick: false
             }
         );
-        // Once the tick is stopped, a short prediction is not trusted.
+        // When the tick is stopped, the governor does not trust a short prediction.
         let stopped = next(Some(1_000_000_000), true);
         assert_eq!(
             menu.select(&states(), &stopped),

@@ -8,14 +8,20 @@
 //! ```
 //!
 //! A CPU enters a state when the work of the switch to the idle task is done. An interrupt ends the
-//! state, and its handler runs when the exit latency has passed. If the handler leaves the CPU
-//! idle, a state is chosen again. The time in a state and its exit latency are idle time.
+//! state, and its handler runs when the exit latency has passed. If the CPU is still idle after the
+//! handler, a state is chosen again. The time in a state and its exit latency are idle time.
 //!
-//! Not modelled: an interrupt that arrives while the CPU enters a state, states that several
-//! threads or cores enter together, the time limit of the state POLL (the governor chooses it only
-//! if a timer expires within microseconds), the influence of polling on the other threads of a core,
-//! and interrupts of the timer wheel. A CPU that runs kernel code without an interrupt of its own,
-//! for example to create a task of the workload, pays the exit latency with its next switch.
+//! If a CPU runs kernel code without an interrupt of its own, for example to create a task of the
+//! workload, the exit latency is charged with the CPU's next switch.
+//!
+//! Not modelled:
+//!
+//! - an interrupt that arrives while the CPU enters a state
+//! - states that several threads or cores enter together
+//! - the time limit of the state POLL (the governor chooses it only if a timer expires within
+//!   microseconds)
+//! - the influence of polling on the other threads of a core
+//! - interrupts of the timer wheel
 
 use crate::machine::Machine;
 use crate::simulation::event::Event;
@@ -42,10 +48,10 @@ struct IdleCpu {
     phase: Phase,
     /// Index of the current state, or of the previous one.
     state: usize,
-    /// Time at which the CPU has entered the state, ns. It is in the future while the CPU does
-    /// kernel work before.
+    /// Time at which the CPU enters the state, ns. It is in the future while the CPU still does
+    /// kernel work.
     since: u64,
-    /// Whether the tick goes on while the CPU is idle, because the governor expects to be woken
+    /// Whether the tick stays enabled while the CPU is idle, because the governor expects a wake-up
     /// soon.
     tick: bool,
     /// Whether the tick was stopped since the CPU became idle.
@@ -125,7 +131,7 @@ impl Machine {
     }
 
     /// Ends the idle state of `cpu` because of an interrupt. Returns the time at which the CPU can
-    /// handle it, or `None` if it can now.
+    /// handle the interrupt, or `None` if it can do so now.
     fn interrupt_idle(&mut self, cpu: CpuId, tick: bool) -> Option<u64> {
         let now = self.now;
         let idle = &mut self.cpuidle.cpus[cpu];
@@ -165,7 +171,8 @@ impl Machine {
         exit
     }
 
-    /// Chooses an idle state for `cpu` and enters it, unless the CPU is in one (cpuidle_idle_call).
+    /// Chooses an idle state for `cpu` and enters it, unless the CPU is already in one
+    /// (cpuidle_idle_call).
     #[inline]
     pub(crate) fn enter_idle(&mut self, cpu: CpuId) {
         if self.cpuidle.cpus[cpu].phase == Phase::Awake {
@@ -203,8 +210,9 @@ impl Machine {
         }
     }
 
-    /// Handles the switch from the idle task of `cpu` to another task. Returns the exit latency that
-    /// the CPU still has to pay, ns. It is 0 if an interrupt of this CPU has ended the idle state.
+    /// Handles the switch from the idle task of `cpu` to another task. Returns the exit latency
+    /// that is still to be charged to the CPU, ns. It is 0 if the latency has passed because an
+    /// interrupt of this CPU ended the idle state.
     pub(crate) fn leave_idle(&mut self, cpu: CpuId) -> u64 {
         let now = self.now;
         let exit = match self.cpuidle.cpus[cpu].phase {
@@ -231,7 +239,7 @@ impl Machine {
         idle.menu = Menu::default();
     }
 
-    /// Returns whether the tick of an idle CPU goes on.
+    /// Returns whether the tick of an idle CPU is still enabled.
     #[inline]
     pub(crate) fn idle_tick(&self, cpu: CpuId) -> bool {
         self.cpuidle.cpus[cpu].tick

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
+//! Tests of the idle states of CPUs and of the latencies that they cause.
+
 use crate::machine::Machine;
 use crate::testbed::*;
 use machine::{CpuIdle, Governor, IdleState, MachineSpec};
@@ -21,7 +23,7 @@ fn states() -> Vec<IdleState> {
     ]
 }
 
-/// Returns a machine without costs, except the time to leave idle states.
+/// Returns a machine on which kernel work takes no time, except for leaving idle states.
 fn idling(cpus: u32, governor: Governor) -> MachineSpec {
     let mut spec = free(spec(1, 1, cpus, 1));
     spec.cpuidle = CpuIdle {
@@ -52,14 +54,18 @@ fn a_long_sleep_ends_with_the_exit_latency_of_the_deep_state() {
     bed.pinned(0, sleeper(MS, 10 * MS));
     let (m, records) = bed.run(idling(1, Governor::Menu), 50 * MS);
     let starts = starts(&records, 1);
-    // The task first starts out of the state C1.
+    // The CPU is in C1 when the task starts for the first time.
     assert_eq!(starts[0], 2 * US);
     assert_eq!(starts[1] - starts[0], 11 * MS + 100 * US);
     // Four sleeps are complete, and the last one is cut off by the end of the run.
     let asleep = 50 * MS - starts.len() as u64 * MS;
     assert!(time(&m, "C6") > asleep - 3 * MS && time(&m, "C6") <= asleep);
     assert_eq!(time(&m, "C1"), 0);
-    assert_eq!(m.rqs[cpu_id(0)].time.overhead_ns, 2 * US, "leaving idle is idle time");
+    assert_eq!(
+        m.rqs[cpu_id(0)].time.overhead_ns,
+        2 * US,
+        "only the first start is overhead; later exit latencies are idle time"
+    );
 }
 
 #[test]
@@ -71,7 +77,10 @@ fn short_sleeps_use_a_shallow_state() {
     let periods: Vec<u64> = starts.windows(2).map(|two| two[1] - two[0]).collect();
     // A tick during the sleep costs a second exit, or the CPU polls for the rest of the sleep.
     let expected = [150, 152, 154].map(|us| us * US);
-    assert!(periods.iter().all(|period| expected.contains(period)), "{periods:?}");
+    assert!(
+        periods.iter().all(|period| expected.contains(period)),
+        "unexpected periods: {periods:?}"
+    );
     assert!(periods.iter().filter(|&&period| period == 152 * US).count() > 300);
     assert_eq!(time(&m, "C6"), 0);
     assert!(time(&m, "C1") > 15 * MS);
@@ -94,8 +103,8 @@ fn without_a_governor_the_first_halt_state_is_used() {
     assert_eq!((times.len(), times[0].name.as_str()), (1, "POLL"));
 }
 
-/// Lets a task on CPU 0 wake a task on CPU 1 each `pause` ns, which then runs for 10 us. Returns the
-/// number of IPIs and the wake-up latencies, ns.
+/// Runs a task on CPU 0 that wakes a task on CPU 1 every `pause` ns. The woken task runs for 10 us.
+/// Returns the number of IPIs after the first millisecond and the wake-up latencies in ns.
 fn woken_by_another_cpu(governor: Governor, pause: u64) -> (usize, Vec<u64>) {
     let mut spec = idling(2, governor);
     spec.costs.ipi_send_ns = 300;
@@ -129,8 +138,9 @@ fn woken_by_another_cpu(governor: Governor, pause: u64) -> (usize, Vec<u64>) {
 
 #[test]
 fn a_cpu_that_polls_is_woken_without_an_ipi() {
-    // The waker transfers the lines of the task, of the wake list and of the idle CPU's flags. The
-    // idle CPU transfers the line of its flags, and the lines of the task.
+    // The waker transfers the cache lines of the task, of the wake list and of the idle CPU's
+    // flags. The idle CPU transfers the line of its flags and the lines of the task. Each transfer
+    // takes 40 ns.
     let (ipis, latencies) = woken_by_another_cpu(Governor::Poll, 100 * US);
     assert_eq!(ipis, 0);
     assert!(
@@ -138,11 +148,11 @@ fn a_cpu_that_polls_is_woken_without_an_ipi() {
         "{latencies:?}"
     );
     let (ipis, latencies) = woken_by_another_cpu(Governor::Off, 100 * US);
-    assert_eq!(ipis, 0, "C1 is entered by MWAIT");
+    assert_eq!(ipis, 0, "a CPU in C1, which is entered by MWAIT, polls its flags");
     assert!(latencies.iter().all(|&ns| ns == 2_280), "{latencies:?}");
-    // C6 does not poll here.
+    // In the state C6, the CPU does not poll its flags, so the waker sends an IPI.
     let (ipis, latencies) = woken_by_another_cpu(Governor::Menu, 5 * MS);
     assert_eq!(ipis, 9);
-    let last = *latencies.last().expect("wake-ups");
+    let last = *latencies.last().expect("the task on CPU 1 was woken");
     assert_eq!(last, 280 - 80 + 300 + 700 + 100_000, "{latencies:?}");
 }

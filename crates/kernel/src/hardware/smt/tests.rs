@@ -18,7 +18,8 @@ fn runtime(ns: u64) -> Op {
     Op::Runtime(Dist::Fixed(ns))
 }
 
-/// Returns `cores` cores of two threads, the second of which reduces the speed of both to 635/1024.
+/// Returns `cores` cores of two threads. If both threads of a core are busy, both run at 635/1024
+/// of the full speed.
 fn two_threads(cores: u32) -> MachineSpec {
     let mut spec = free(spec(1, 1, cores, 2));
     spec.smt_throughput = vec![1024, 635];
@@ -32,7 +33,7 @@ fn exits(records: &[Record], nr: u32) -> Vec<u64> {
             .iter()
             .rev()
             .find(|r| matches!(r.event, Event::Switch { prev, .. } if prev == pid));
-        last.expect("the task ran").time
+        last.expect("the task has left its CPU").time
     };
     (1..=nr).map(exit).collect()
 }
@@ -47,20 +48,26 @@ fn emulated_cpus_share_one_thread_of_the_host() {
         bed.pinned(cpu, vec![work(MS)]);
     }
     let (_, records) = bed.run(spec, SECOND);
-    // Four CPUs do the work of one. The cost of a switch is stretched as well: a second switch to a
-    // task begins while one CPU is busy, and so on.
-    let last = exits(&records, 4).into_iter().max().expect("four tasks");
-    assert!((4 * MS..4 * MS + 20_000).contains(&last), "{last}");
+    // The four emulated CPUs together do the work of one. The cost of a context switch is stretched
+    // as well: when the second CPU switches to its task, one CPU is already busy, and so on.
+    let last = exits(&records, 4).into_iter().max().expect("four tasks exited");
+    assert!(
+        (4 * MS..4 * MS + 20_000).contains(&last),
+        "the last task exited at {last} ns"
+    );
     let switched: Vec<u64> = (0..4)
         .map(|cpu| {
             let first = records
                 .iter()
                 .find(|r| r.cpu == cpu && matches!(r.event, Event::Switch { .. }));
-            let first = first.expect("a switch");
+            let first = first.expect("each CPU switches to its task");
             first.local_time() - first.time
         })
         .collect();
-    assert!(switched.iter().any(|&ns| ns > 1000), "{switched:?}");
+    assert!(
+        switched.iter().any(|&ns| ns > 1000),
+        "no context switch was stretched: {switched:?}"
+    );
 }
 
 #[test]
@@ -71,20 +78,24 @@ fn two_hogs_on_one_core_take_longer_than_on_two() {
             bed.pinned(cpu, vec![work(10 * MS)]);
         }
         let (_, records) = bed.run(two_threads(2), SECOND);
-        assert_eq!(exits(&records, 2), [end, end], "CPUs {cpus:?}: 10 ms / 0.62");
+        assert_eq!(
+            exits(&records, 2),
+            [end, end],
+            "CPUs {cpus:?}: on one core, both tasks take 10 ms * 1024 / 635"
+        );
     }
 }
 
 #[test]
-fn a_sibling_that_comes_and_goes_changes_the_pace_while_it_is_busy() {
+fn a_sibling_slows_a_task_only_while_it_is_busy() {
     let mut bed = Bed::default();
     bed.pinned(0, vec![work(10 * MS)]);
     bed.pinned(1, vec![runtime(3 * MS)]).start_ns = 2 * MS;
     let (m, records) = bed.run(two_threads(1), SECOND);
-    // 3 ms at 635/1024 instead of full speed.
+    // For 3 ms, the task does only 635/1024 of the work, and does the rest at the end.
     let end = 10 * MS + (3 * MS * (1024 - 635)).div_ceil(1024);
     assert_eq!(exits(&records, 2), [end, 5 * MS]);
-    assert_eq!(m.rqs[0].time.tasks_ns, end, "CPU time passes in wall time");
+    assert_eq!(m.rqs[0].time.tasks_ns, end, "CPU time is elapsed time and not work");
 
     let mut spec = free(spec(1, 1, 1, 4));
     spec.smt_throughput = vec![1024, 700, 500, 400];
@@ -99,7 +110,7 @@ fn a_sibling_that_comes_and_goes_changes_the_pace_while_it_is_busy() {
 }
 
 #[test]
-fn the_speed_is_that_of_the_frequency_and_of_the_busy_siblings() {
+fn speed_depends_on_frequency_and_busy_siblings() {
     let mut bed = Bed::default();
     bed.pinned(0, vec![work(10 * MS)]);
     bed.pinned(1, vec![runtime(20 * MS)]);
@@ -108,7 +119,7 @@ fn the_speed_is_that_of_the_frequency_and_of_the_busy_siblings() {
     let mut m = bed.machine(spec);
     let mut records = Vec::new();
     m.advance(4 * MS, &mut records);
-    // 1.25 times the target is half the speed.
+    // 1.25 times the target is 512, half of the full performance level.
     m.set_perf_target(cpu_id(0), 410);
     assert_eq!((m.rqs[0].capacity, m.rqs[0].speed), (512, 318));
     m.run(SECOND, &mut records);
@@ -116,8 +127,9 @@ fn the_speed_is_that_of_the_frequency_and_of_the_busy_siblings() {
     assert_eq!(exits(&records, 2), [20 * MS + left.div_ceil(512), 20 * MS]);
 }
 
-/// Returns what the scheduler of CPU 0 sees of two hogs beside a sibling that runs `sibling`: times
-/// of their switches, utilisation and clock_pelt.
+/// Runs two hogs, tasks that never sleep, on CPU 0, and a task with the program `sibling` on the
+/// other thread of the core. Returns the state that the scheduler of CPU 0 sees: the times of its
+/// context switches, the utilisation and clock_pelt.
 fn seen_by_the_scheduler(sibling: Vec<Op>) -> (Vec<u64>, u64, u64) {
     let mut bed = Bed::default();
     bed.pinned(0, hog());
@@ -128,19 +140,20 @@ fn seen_by_the_scheduler(sibling: Vec<Op>) -> (Vec<u64>, u64, u64) {
     (
         records.iter().filter_map(switches).collect(),
         m.rqs[0].fair.cfs.avg.util_avg,
-        m.rq_struct(cpu_id(0)).clock_pelt,
+        m.layout.rq_struct(cpu_id(0)).clock_pelt,
     )
 }
 
 #[test]
 fn slices_and_averages_do_not_depend_on_the_siblings() {
     let alone = seen_by_the_scheduler(vec![runtime(1)]);
-    assert!(alone.0.len() > 20, "{} switches", alone.0.len());
+    assert!(alone.0.len() > 20, "only {} switches", alone.0.len());
     assert_eq!(seen_by_the_scheduler(sleeper(70 * US, 30 * US)), alone);
     assert_eq!(seen_by_the_scheduler(hog()), alone);
 }
 
-/// Runs a task beside a sibling that often wakes up, and accounts all CPUs every `every` ns.
+/// Runs a task with the program `steps`, and on the sibling CPU a task that often wakes up.
+/// Accounts the time of all CPUs every `every` ns. Returns the trace records.
 fn accounted_every(every: u64, steps: Vec<Op>) -> Vec<Record> {
     let mut bed = Bed::default();
     bed.pinned(0, steps);
@@ -164,22 +177,26 @@ fn accounted_every(every: u64, steps: Vec<Op>) -> Vec<Record> {
 }
 
 #[test]
-fn neither_steps_nor_accounting_change_when_work_ends() {
+fn work_ends_at_the_same_time_regardless_of_steps_and_accounting() {
     let whole = accounted_every(SECOND, vec![work(5 * MS)]);
     let ends = exits(&whole, 2);
-    assert!(ends[0] > 5 * MS, "{ends:?}");
+    assert!(ends[0] > 5 * MS, "the sibling did not slow the task: {ends:?}");
     for every in [100, 997, 123_457] {
         assert_eq!(
             accounted_every(every, vec![work(5 * MS)]),
             whole,
-            "accounted every {every} ns"
+            "the trace changes if CPUs are accounted every {every} ns"
         );
     }
     for step in [1, 7, 1000, 9973] {
         let mut steps = vec![work(step); (5 * MS / step).min(10_000) as usize];
         steps.push(work(5 * MS - step * steps.len() as u64));
         let records = accounted_every(SECOND, steps);
-        assert_eq!(exits(&records, 2), ends, "steps of {step} ns");
+        assert_eq!(
+            exits(&records, 2),
+            ends,
+            "the work ends at another time if it consists of steps of {step} ns"
+        );
     }
 }
 
@@ -225,7 +242,8 @@ fn random_case(rng: &mut Rng) -> (Machine, Vec<Known>) {
     (bed.machine(spec), known)
 }
 
-/// Returns the integral of each task's speed over the time it runs, from the switches alone.
+/// Returns the work of each task as calculated from the switches alone: the integral of the task's
+/// speed over the time in which it runs.
 fn integrals(m: &Machine, records: &[Record], nr: usize) -> Vec<u64> {
     let mut running = vec![0; m.rqs.len()];
     let mut done = vec![0; nr + 1];
@@ -253,15 +271,16 @@ fn work_is_the_integral_of_speed_over_time() {
         let (mut m, mut known) = random_case(&mut rng);
         let mut records = Vec::new();
         m.run(60 * SECOND, &mut records);
-        assert_eq!(m.nr_alive, 0, "seed {seed}: all tasks exit");
+        assert_eq!(m.nr_alive, 0, "seed {seed}: some tasks have not exited");
         // Tasks that start later have higher pids.
         known.sort_by_key(|task| task.start);
         for (task, done) in known.iter().zip(integrals(&m, &records, known.len())) {
             let all = task.work * 1024;
-            // A step that is followed by a sleep ends with the nanosecond.
+            // If a step is followed by a sleep, the task does not use the rest of the step's last
+            // nanosecond. This rest counts as up to 1024 units of work.
             assert!(
                 (all..all + task.steps * 1024).contains(&done),
-                "seed {seed}, CPU {}: {all} to do in {} steps, {done} done",
+                "seed {seed}, CPU {}: the task has {all} units of work in {} steps, but did {done} units",
                 task.cpu,
                 task.steps
             );
@@ -271,7 +290,10 @@ fn work_is_the_integral_of_speed_over_time() {
 
 #[test]
 fn a_machine_without_smt_has_no_contention() {
-    for spec in [MachineSpec::smp(4), machine::load("numa16", &[]).expect("a machine")] {
+    for spec in [
+        MachineSpec::smp(4),
+        machine::load("numa16", &[]).expect("the machine numa16 exists"),
+    ] {
         let m = Bed::default().machine(spec);
         assert!(m.smt.speeds.is_empty());
         assert!(m.rqs.iter().all(|rq| rq.speed == 1024));

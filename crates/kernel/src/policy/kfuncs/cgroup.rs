@@ -139,8 +139,8 @@ const ANCESTORS_UP: u32 = 4;
 const CHILDREN: u32 = 5;
 
 // The three words of the iterator are:
-// - the address of the first cgroup, or 0 at the end
-// - the address of the current cgroup, or 0 at the start
+// - the address of the cgroup at which the iteration starts, or 0 at the end
+// - the address of the current cgroup, or 0 before the first one
 // - the order of the iteration
 fn bpf_iter_css_new(m: &mut Machine, it: u64, start: u64, flags: u32) -> Result<i32, Fault> {
     m.region.store(it, [0u64; 3])?;

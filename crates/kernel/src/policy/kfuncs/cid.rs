@@ -5,7 +5,7 @@
 use super::cpu::{self, nr_cpu_ids, scx_bpf_cpuperf_set};
 use super::{Kfunc, any_task};
 use crate::machine::Machine;
-use crate::policy::callbacks::kf;
+use crate::policy::layout::callbacks::kf;
 use crate::policy::layout::enums::SCX_CPUPERF_ONE;
 use crate::sched::ext::cid::valid;
 use crate::sched::ext::{exit, kick};
@@ -72,8 +72,8 @@ fn scx_bpf_cpu_to_cid(m: &mut Machine, cpu: i32) -> i32 {
     cpu::valid(m, cpu).map_or(-EINVAL, |cpu| m.ext.cids.to_cid(cpu) as i32)
 }
 
-/// Copies the position of a cid into the policy's struct, as far as the struct has room. Members of
-/// the struct that the kernel does not know are set to -1.
+/// Copies the position of a cid in the topology into the policy's struct. If the struct is too
+/// small, only the part that fits is copied. Members that the kernel does not know are set to -1.
 fn scx_bpf_cid_topo(m: &mut Machine, cid: i32, out: u64, out_size: u64) -> Result<(), Fault> {
     m.ext.vm().charge_bytes(out_size)?;
     m.region.bytes_mut(out, out_size)?.fill(0xff);

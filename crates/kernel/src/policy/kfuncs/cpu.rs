@@ -4,7 +4,7 @@
 
 use super::{Kfunc, NUMA_NO_NODE, task};
 use crate::machine::Machine;
-use crate::policy::callbacks::kf;
+use crate::policy::layout::callbacks::kf;
 use crate::policy::layout::enums::{SCX_CPUPERF_ONE, SCX_PICK_IDLE_IN_NODE};
 use crate::policy::layout::{Mask, scx_bpf_select_cpu_and_args};
 use crate::sched::ext::{exit, idle, insert, kick};
@@ -77,8 +77,8 @@ pub(super) fn table() -> Vec<Kfunc> {
     }
 }
 
-/// Returns the CPU with a number that a policy has passed. If the machine has no such CPU, reports
-/// a policy error and returns `None`.
+/// Returns the CPU with the number `cpu`, which a policy has passed. If the machine has no such
+/// CPU, reports a policy error and returns `None`.
 pub(super) fn valid(m: &mut Machine, cpu: i32) -> Option<CpuId> {
     exit::cpu_valid(m, cpu, "")
 }
@@ -96,8 +96,8 @@ fn or_errno(cpu: Option<CpuId>) -> i32 {
     cpu.map_or(-EBUSY, |cpu| cpu.nr() as i32)
 }
 
-/// Reports a policy error, because the policy selects a CPU for a task for which the callback was
-/// not called.
+/// Reports a policy error: the policy has called a kfunc that selects a CPU, but for another task
+/// than the one that the running callback handles.
 #[cold]
 fn cross_task(m: &mut Machine, p: TaskId) -> i32 {
     let t = &m.tasks[p];
@@ -116,7 +116,7 @@ fn select_cpu(m: &mut Machine, p: TaskId, prev_cpu: i32, wake_flags: u64, allowe
         return -EBUSY;
     }
     let frame = &m.ext.frame;
-    if frame.op == Some(crate::policy::callbacks::Op::SelectCpu) {
+    if frame.op == Some(crate::policy::layout::callbacks::Op::SelectCpu) {
         if !insert::arg_task_ok(m, p) {
             return -EINVAL;
         }
@@ -337,7 +337,9 @@ pub(super) fn scx_bpf_cpuperf_set(m: &mut Machine, cpu: i32, perf: u32) {
 fn scx_bpf_cpu_rq(m: &mut Machine, cpu: i32) -> u64 {
     let Some(cpu) = valid(m, cpu) else { return 0 };
     let own = &m.rqs[cpu];
-    m.rq_struct(cpu).advance(own.clock, own.capacity, own.curr == IDLE);
+    m.layout
+        .rq_struct_mut(cpu)
+        .advance(own.clock, own.capacity, own.curr == IDLE);
     m.layout.rq_addr(cpu)
 }
 

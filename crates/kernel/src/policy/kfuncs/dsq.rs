@@ -4,7 +4,7 @@
 
 use super::{Kfunc, any_task};
 use crate::machine::Machine;
-use crate::policy::callbacks::kf;
+use crate::policy::layout::callbacks::kf;
 use crate::policy::layout::enums::{SCX_DSQ_LOCAL, SCX_ENQ_DSQ_PRIQ};
 use crate::policy::layout::scx_bpf_dsq_insert_vtime_args;
 use crate::sched::ext::insert as dsq;
@@ -102,8 +102,8 @@ fn scx_bpf_dsq_peek(m: &mut Machine, dsq_id: u64) -> u64 {
     addr(m, first)
 }
 
-/// Returns the task that is to be inserted. The result is IDLE for an idle task and `None` for
-/// NULL.
+/// Returns the task at the address `p`, which a policy wants to insert into a DSQ. The result is
+/// IDLE for an idle task and `None` for NULL.
 #[inline]
 fn inserted(m: &Machine, p: u64) -> Result<Option<TaskId>, Fault> {
     match m.task_index(p) {

@@ -19,7 +19,7 @@ mod report;
 mod task;
 
 use crate::machine::Machine;
-use crate::policy::callbacks::kf;
+use crate::policy::layout::callbacks::kf;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::engine::Func;
 use bpf::fault::Fault;
@@ -30,7 +30,7 @@ type Kfunc = Func<Machine>;
 
 const NUMA_NO_NODE: i32 = -1;
 
-/// Returns all functions that a policy can call, including BPF helpers. Their costs are not set.
+/// Returns all functions that a policy can call, including BPF helpers. [`table`] sets their costs.
 pub(crate) fn all() -> Vec<Kfunc> {
     [
         bpf::helper::table(),
@@ -69,8 +69,8 @@ pub(crate) fn by_cpu(called: &[String]) -> Option<&String> {
         .find(|name| all.iter().filter(is_by_cpu).any(|func| func.name == name.as_str()))
 }
 
-/// Returns the task whose address a policy has passed. Idle tasks are a fault. The task may be dead
-/// if the policy holds a reference to it.
+/// Returns the task whose address a policy has passed. The address of an idle task causes a fault.
+/// The task may be dead if the policy holds a reference to it.
 #[inline]
 fn task(m: &Machine, addr: u64) -> Result<TaskId, Fault> {
     m.task_index(addr).ok_or_else(|| not_a_task(addr))

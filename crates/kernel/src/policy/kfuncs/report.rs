@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! kfuncs with which a policy (BPF scheduler) reports something: exits, errors, the debug dump and
-//! event counters.
+//! kfuncs with which a policy (BPF scheduler) ends itself, reports an error, writes to the debug
+//! dump or reads the event counters.
 
 use super::Kfunc;
 use crate::machine::Machine;
@@ -82,7 +82,8 @@ fn scx_bpf_dump_bstr(m: &mut Machine, fmt: u64, data: u64, size: u32) -> Result<
     Ok(())
 }
 
-/// Copies the event counters into the policy's struct, as far as the struct has room.
+/// Copies the event counters into the policy's struct. If the struct is too small, only the part
+/// that fits is copied.
 fn scx_bpf_events(m: &mut Machine, events: u64, size: u64) -> Result<(), Fault> {
     let bytes: Vec<u8> = m.ext.stats.named().flat_map(|(_, count)| count.to_le_bytes()).collect();
     let len = bytes.len().min(size as usize);

@@ -3,7 +3,7 @@
 
 use super::{Kfunc, any_task};
 use crate::machine::Machine;
-use crate::policy::callbacks::kf;
+use crate::policy::layout::callbacks::kf;
 use crate::policy::layout::enums::SCX_OPS_TID_TO_TASK;
 use crate::sched::ext::{entity::TaskState, exit};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
@@ -59,7 +59,7 @@ fn scx_bpf_task_set_slice(m: &mut Machine, p: u64, slice: u64) -> Result<bool, F
     if !on_sched(m, p) {
         return Ok(false);
     }
-    m.scx_entity(p).slice = slice;
+    m.scx_entity_mut(p).slice = slice;
     Ok(true)
 }
 
@@ -68,7 +68,7 @@ fn scx_bpf_task_set_dsq_vtime(m: &mut Machine, p: u64, vtime: u64) -> Result<boo
     if !on_sched(m, p) {
         return Ok(false);
     }
-    m.scx_entity(p).dsq_vtime = vtime;
+    m.scx_entity_mut(p).dsq_vtime = vtime;
     Ok(true)
 }
 
@@ -81,8 +81,8 @@ fn scx_bpf_task_cpu(m: &mut Machine, p: u64) -> Result<i32, Fault> {
     any_task(m, p).map(|(_, cpu)| cpu.nr() as i32)
 }
 
-/// Returns the task with a tid. Here the tid of a task is equal to its pid: neither is ever reused,
-/// and both are assigned in the order of creation.
+/// Returns the task with a tid. In the simulator, the tid of a task is equal to its pid: neither is
+/// ever reused, and both are assigned in the order of creation.
 fn scx_bpf_tid_to_task(m: &mut Machine, tid: u64) -> u64 {
     if m.ext.ops().flags & SCX_OPS_TID_TO_TASK == 0 {
         exit::error(m, "scx_bpf_tid_to_task() called without SCX_OPS_TID_TO_TASK");
@@ -144,9 +144,9 @@ const ITER_ALL_THREADS: u32 = 1;
 const ITER_PROC_THREADS: u32 = 2;
 
 // The three words of the iterator are:
-// - its position (`Task::sort_key`), or START
+// - its position (`Task::sort_key`), or START before the first task
 // - the flags + 1, or 0 at the end
-// - the first task for PROC_THREADS
+// - the address of the first task; it is used only for PROC_THREADS
 //
 // The idle task of CPU 0, which is init_task, is visited first. All processes follow in the order
 // of their creation, each with its threads.

@@ -3,13 +3,13 @@
 //! of Linux 7.2 (scx_kfunc_context_filter()).
 
 use super::table;
-use crate::policy::callbacks::{OPS, kf};
+use crate::policy::layout::callbacks::{OPS, kf};
 use machine::Costs;
 use std::collections::BTreeSet;
 
-/// The kernel's sets of restricted kfuncs, and the permission that each set requires
-/// (`scx_kfunc_ids_*` and enum scx_kf_allow_flags). Names that exist only in earlier releases are
-/// in the sets of those releases.
+/// The kernel's sets of restricted kfuncs (`scx_kfunc_ids_*`), by the permission that each set
+/// requires (enum scx_kf_allow_flags). A kfunc that exists only in earlier releases is in the set
+/// that contained it there.
 const SETS: [(&str, &[&str]); 6] = [
     (
         "unlocked",
@@ -103,11 +103,19 @@ fn every_kfunc_is_allowed_where_the_kernel_allows_it() {
         }
         for (caller, contexts, allowed) in ops.iter().chain(&programs) {
             let expected = sets.is_empty() || sets.iter().any(|set| allowed.contains(set));
-            assert_eq!(func.contexts & contexts != 0, expected, "{} from {caller}", func.name);
+            assert_eq!(
+                func.contexts & contexts != 0,
+                expected,
+                "permission to call {} from {caller}",
+                func.name
+            );
             pairs += 1;
         }
     }
     let named: BTreeSet<&str> = SETS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
-    assert_eq!(restricted, named, "the sets contain a kfunc that does not exist");
-    assert!(pairs > 5000, "{pairs} pairs");
+    assert_eq!(
+        restricted, named,
+        "SETS and the tables of kfuncs restrict different kfuncs"
+    );
+    assert!(pairs > 5000, "only {pairs} pairs of a kfunc and a caller were checked");
 }

@@ -2,8 +2,8 @@
 //! The cgroup objects that a policy (BPF scheduler) can access, and how long they exist.
 //!
 //! A removed cgroup remains in memory while the policy holds references to it. If a cgroup with the
-//! same path is created meanwhile, it is another object. If there are no references, the new cgroup
-//! reuses the memory of the old one.
+//! same path is created in this time, it gets a new object. If there are no references, the new
+//! cgroup reuses the memory of the old one.
 //!
 //! The only controller that is modelled is cpuset (kernel/cgroup/cpuset.c). All other controllers
 //! are disabled.
@@ -63,7 +63,7 @@ kstruct! {
         pub effective_cpus: *mut cpumask,
     }
 
-    /// The cgroups of a task. Here each cgroup has one css_set.
+    /// The cgroups of a task. In the simulator, each cgroup has one css_set.
     pub struct css_set {
         pub dfl_cgrp: *mut cgroup,
     }
@@ -185,7 +185,7 @@ impl CgroupObjects {
         let kn = match self.objects[object as usize].kn {
             0 => {
                 let kn = region.alloc(size_of::<kernfs_node>() as u64);
-                kn.expect("room for a kernfs_node")
+                kn.expect("the region has room for a kernfs_node")
             }
             kn => kn,
         };
@@ -414,8 +414,8 @@ impl Layout {
         true
     }
 
-    /// Drops a reference to a cgroup. Returns the addresses of the cgroups that this frees, or
-    /// `None` if the policy holds no reference.
+    /// Drops a reference to a cgroup. Returns the addresses of the cgroups that are no longer
+    /// referenced afterwards and are freed, or `None` if the policy holds no reference.
     pub(crate) fn put_cgroup(&mut self, addr: u64) -> Option<Vec<u64>> {
         let object = self.cgroup_object(addr)?;
         let refs = &mut self.cgroups.objects[object as usize].refs;
@@ -447,7 +447,9 @@ impl Layout {
 
 /// Copies a text into the region and adds a terminating zero. Returns the address of the copy.
 pub(super) fn copy_text(region: &Region, text: &str) -> u64 {
-    let addr = region.alloc(text.len() as u64 + 1).expect("room for a name");
+    let addr = region
+        .alloc(text.len() as u64 + 1)
+        .expect("the region has room for the text");
     // SAFETY: the memory was just allocated with sufficient size.
     unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), region.host::<u8>(addr), text.len()) };
     addr
@@ -458,8 +460,8 @@ pub(super) fn level(path: &str) -> usize {
     path.split('/').filter(|part| !part.is_empty()).count()
 }
 
-/// Returns the index of the nearest ancestor of `path` in `paths`. If there is none, this is 0, the
-/// index of the root.
+/// Returns the index of the nearest ancestor of `path` in `paths`. Returns 0, the index of the
+/// root, if `paths` contains no other ancestor.
 pub(super) fn nearest_above(paths: &[&str], path: &str) -> u32 {
     let mut above = path.trim_end_matches('/');
     while let Some((upper, _)) = above.rsplit_once('/') {

@@ -188,7 +188,7 @@ kenum! {
         SCX_EXIT_BT_LEN = 64,
         SCX_EXIT_MSG_LEN = 1024,
         SCX_EXIT_DUMP_DFL_LEN = 32768,
-        SCX_CPUPERF_ONE = 1024,
+        SCX_CPUPERF_ONE = crate::hardware::cpufreq::SCHED_CAPACITY_SCALE,
         SCX_TASK_ITER_BATCH = 32,
         SCX_BYPASS_HOST_NTH = 2,
         SCX_BYPASS_LB_DFL_INTV_US = 500_000,

@@ -18,7 +18,7 @@ pub struct Mask {
 }
 
 impl Mask {
-    /// Returns the mask at an address of one of the kernel's own masks.
+    /// Returns the mask at the address `addr`. It must be one of the simulated kernel's own masks.
     pub(crate) fn at(region: &Region, addr: u64, nr_cpus: u32) -> Mask {
         Mask {
             addr,

@@ -9,37 +9,15 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 use workload::Policy;
 
 impl Machine {
-    /// Returns the task_struct of a task. IDLE has a different one on each CPU, see
-    /// [`Machine::idle_struct`].
-    #[inline]
-    #[allow(clippy::mut_from_ref)]
-    pub fn task_struct(&self, task: TaskId) -> &mut task_struct {
-        debug_assert_ne!(task, IDLE);
-        // SAFETY: the task_struct was initialized when a task began to use the slot. No reference
-        // to the task_struct is kept for longer than one statement.
-        unsafe { &mut *self.layout.task_host(task) }
-    }
-
     /// Returns `p->scx` of a task.
     #[inline]
-    #[allow(clippy::mut_from_ref)]
-    pub fn scx_entity(&self, task: TaskId) -> &mut sched_ext_entity {
-        &mut self.task_struct(task).scx
+    pub fn scx_entity(&self, task: TaskId) -> &sched_ext_entity {
+        &self.layout.task_struct(task).scx
     }
 
-    /// Returns the task_struct of a CPU's idle task.
-    #[allow(clippy::mut_from_ref)]
-    pub fn idle_struct(&self, cpu: CpuId) -> &mut task_struct {
-        // SAFETY: the task_struct was initialized when the machine was created.
-        unsafe { &mut *self.layout.idle.host(cpu.into()) }
-    }
-
-    /// Returns the `struct rq` of a CPU.
     #[inline]
-    #[allow(clippy::mut_from_ref)]
-    pub fn rq_struct(&self, cpu: CpuId) -> &mut rq {
-        // SAFETY: the rq was initialized when the machine was created.
-        unsafe { &mut *self.layout.rqs.host(cpu.into()) }
+    pub(crate) fn scx_entity_mut(&mut self, task: TaskId) -> &mut sched_ext_entity {
+        &mut self.layout.task_struct_mut(task).scx
     }
 
     /// Returns the address of the task_struct of the CPU's current task, which may be the idle
@@ -85,12 +63,12 @@ pub(crate) fn mirror_task(m: &mut Machine, task: TaskId) {
     let layout = &mut m.layout;
     let addr = layout.task_addr(task);
     match layout.tasks.index(addr) {
-        // SAFETY: the task_struct is an object of the slab and is not borrowed.
-        Some(_) => unsafe { std::ptr::write_bytes(layout.task_host(task), 0, 1) },
+        // SAFETY: zero is a valid value of every field.
+        Some(_) => *layout.task_struct_mut(task) = unsafe { std::mem::zeroed() },
         None => assert_eq!(
             alloc(&mut layout.tasks, &m.region),
             addr,
-            "task slots are filled in order"
+            "the task_structs of new slots are allocated in the order of the slots"
         ),
     }
     m.tasks[task].addr = addr;
@@ -104,8 +82,11 @@ pub(crate) fn mirror_task(m: &mut Machine, task: TaskId) {
     } else {
         m.find_task(t.tgid).unwrap_or(task)
     };
-    let (layout, now) = (&m.layout, m.now);
-    let s = m.task_struct(task);
+    let now = m.now;
+    let leader_addr = m.layout.task_addr(leader);
+    let mm = m.layout.mms.addr(leader.slot().into());
+    let cred = m.layout.cred as *mut cred;
+    let s = m.layout.task_struct_mut(task);
     s.pid = t.pid as i32;
     s.tgid = t.tgid as i32;
     s.flags = t.flags | PF_FORKNOEXEC;
@@ -114,10 +95,10 @@ pub(crate) fn mirror_task(m: &mut Machine, task: TaskId) {
     s.numa_preferred_nid = -1;
     s.real_parent = parent as *mut task_struct;
     s.parent = parent as *mut task_struct;
-    s.group_leader = layout.task_addr(leader) as *mut task_struct;
-    s.mm = layout.mms.addr(leader.slot().into()) as *mut mm_struct;
-    s.real_cred = layout.cred as *mut cred;
-    s.cred = layout.cred as *mut cred;
+    s.group_leader = leader_addr as *mut task_struct;
+    s.mm = mm as *mut mm_struct;
+    s.real_cred = cred;
+    s.cred = cred;
     s.start_time = now;
     s.start_boottime = now;
     s.scx.tid = u64::from(t.pid);
@@ -133,20 +114,20 @@ pub(crate) fn mirror_task(m: &mut Machine, task: TaskId) {
 }
 
 /// Updates the task's name.
-pub(crate) fn mirror_comm(m: &Machine, task: TaskId) {
-    set_comm(&mut m.task_struct(task).comm, &m.tasks[task].comm);
+pub(crate) fn mirror_comm(m: &mut Machine, task: TaskId) {
+    set_comm(&mut m.layout.task_struct_mut(task).comm, &m.tasks[task].comm);
 }
 
 /// Updates the task's name and flags after exec.
-pub(crate) fn mirror_exec(m: &Machine, task: TaskId) {
-    m.task_struct(task).flags &= !PF_FORKNOEXEC;
+pub(crate) fn mirror_exec(m: &mut Machine, task: TaskId) {
+    m.layout.task_struct_mut(task).flags &= !PF_FORKNOEXEC;
     mirror_comm(m, task);
 }
 
 /// Updates a task's scheduling policy, nice value, rt_priority and weight.
-pub(crate) fn mirror_params(m: &Machine, task: TaskId) {
+pub(crate) fn mirror_params(m: &mut Machine, task: TaskId) {
     let t = &m.tasks[task];
-    let s = m.task_struct(task);
+    let s = m.layout.task_struct_mut(task);
     s.prio = t.prio();
     s.normal_prio = t.prio();
     s.static_prio = t.static_prio;
@@ -167,45 +148,46 @@ pub(crate) fn mirror_params(m: &Machine, task: TaskId) {
 }
 
 /// Updates the allowed CPUs.
-pub(crate) fn mirror_cpus(m: &Machine, task: TaskId) {
+pub(crate) fn mirror_cpus(m: &mut Machine, task: TaskId) {
     m.cpus_ptr(task).copy_from(m.tasks[task].cpus.words());
-    m.task_struct(task).nr_cpus_allowed = m.tasks[task].nr_cpus_allowed as i32;
+    m.layout.task_struct_mut(task).nr_cpus_allowed = m.tasks[task].nr_cpus_allowed as i32;
 }
 
 /// Updates the task's CPU.
-pub(crate) fn mirror_cpu(m: &Machine, task: TaskId) {
+pub(crate) fn mirror_cpu(m: &mut Machine, task: TaskId) {
     let cpu = m.tasks[task].cpu;
-    let s = m.task_struct(task);
+    let s = m.layout.task_struct_mut(task);
     s.recent_used_cpu = s.thread_info.cpu as i32;
     s.thread_info.cpu = cpu.nr();
     s.wake_cpu = cpu.nr() as i32;
 }
 
 /// Updates the task's cgroup.
-pub(crate) fn mirror_cgroup(m: &Machine, task: TaskId) {
+pub(crate) fn mirror_cgroup(m: &mut Machine, task: TaskId) {
     let cgroup = m.tasks[task].cgroup;
-    m.task_struct(task).cgroups = m.layout.css_set_addr(cgroup) as *mut css_set;
+    let css_set = m.layout.css_set_addr(cgroup);
+    m.layout.task_struct_mut(task).cgroups = css_set as *mut css_set;
 }
 
 /// Updates the task's CPU time.
 #[inline]
-pub(crate) fn mirror_runtime(m: &Machine, task: TaskId) {
-    let s = m.task_struct(task);
+pub(crate) fn mirror_runtime(m: &mut Machine, task: TaskId) {
+    let s = m.layout.task_struct_mut(task);
     s.se.sum_exec_runtime = m.tasks[task].sum_exec_runtime;
     s.utime = s.se.sum_exec_runtime;
 }
 
 /// Updates the PF_* flags after a change of `Task::flags`.
-pub(crate) fn mirror_flags(m: &Machine, task: TaskId) {
-    let s = m.task_struct(task);
+pub(crate) fn mirror_flags(m: &mut Machine, task: TaskId) {
+    let s = m.layout.task_struct_mut(task);
     s.flags = m.tasks[task].flags | s.flags & PF_FORKNOEXEC;
 }
 
 /// Updates `__state` and `on_rq` after a task was woken or went to sleep.
 #[inline]
-pub(crate) fn mirror_state(m: &Machine, task: TaskId) {
+pub(crate) fn mirror_state(m: &mut Machine, task: TaskId) {
     let t = &m.tasks[task];
-    let s = m.task_struct(task);
+    let s = m.layout.task_struct_mut(task);
     s.__state = task_state(t.state);
     s.on_rq = i32::from(t.on_rq);
     // The task begins to wait for a CPU (sched_info_enqueue()).
@@ -216,12 +198,13 @@ pub(crate) fn mirror_state(m: &Machine, task: TaskId) {
 
 /// Updates the current task and the statistics after `cpu` has switched from `prev` to `next`.
 #[inline]
-pub(crate) fn mirror_switch(m: &Machine, cpu: CpuId, prev: TaskId, next: TaskId) {
-    let rq = m.rq_struct(cpu);
-    rq.curr = m.addr_of_task(next, cpu) as *mut task_struct;
+pub(crate) fn mirror_switch(m: &mut Machine, cpu: CpuId, prev: TaskId, next: TaskId) {
+    let curr = m.addr_of_task(next, cpu);
+    let rq = m.layout.rq_struct_mut(cpu);
+    rq.curr = curr as *mut task_struct;
     rq.advance(m.now, m.rqs[cpu].capacity, prev == IDLE);
     if prev != IDLE {
-        let s = m.task_struct(prev);
+        let s = m.layout.task_struct_mut(prev);
         s.on_cpu = 0;
         let counter = if m.tasks[prev].runnable() {
             &mut s.nivcsw
@@ -232,14 +215,14 @@ pub(crate) fn mirror_switch(m: &Machine, cpu: CpuId, prev: TaskId, next: TaskId)
         mirror_state(m, prev);
     }
     if next != IDLE {
-        let s = m.task_struct(next);
+        let s = m.layout.task_struct_mut(next);
         s.on_cpu = 1;
         s.on_rq = 1;
         s.__state = 0;
         let info = &mut s.sched_info;
         if info.last_queued != 0 {
-            // The calculation wraps around, because the policy could have written the values and no
-            // value may cause a panic.
+            // The calculation wraps around. The policy may have written any value to these fields,
+            // and no value may cause a panic.
             info.run_delay = info.run_delay.wrapping_add(m.now.wrapping_sub(info.last_queued));
             info.last_queued = 0;
         }
@@ -248,20 +231,21 @@ pub(crate) fn mirror_switch(m: &Machine, cpu: CpuId, prev: TaskId, next: TaskId)
 }
 
 /// Updates the masks of online CPUs and the cpusets after CPU hotplug.
-pub(crate) fn mirror_online(m: &Machine) {
+pub(crate) fn mirror_online(m: &mut Machine) {
     m.layout.online.copy_from(m.online_cpus.words());
     for cpu in m.cpus() {
-        m.rq_struct(cpu).online = i32::from(m.online_cpus.contains(cpu));
+        m.layout.rq_struct_mut(cpu).online = i32::from(m.online_cpus.contains(cpu));
     }
     mirror_cpusets(m);
 }
 
 /// Makes init_task the parent of the children of a dead task.
-pub(crate) fn mirror_reparent(m: &Machine, dead: TaskId) {
+pub(crate) fn mirror_reparent(m: &mut Machine, dead: TaskId) {
     let (dead_addr, swapper) = (m.layout.task_addr(dead), m.layout.idle_addr(CpuId::BOOT));
-    for (child, t) in m.tasks.numbered().filter(|(_, t)| t.parent == m.tasks[dead].pid) {
+    let pid = m.tasks[dead].pid;
+    for (child, t) in m.tasks.numbered().filter(|(_, t)| t.parent == pid) {
         if t.state != State::Dead {
-            let s = m.task_struct(child);
+            let s = m.layout.task_struct_mut(child);
             for parent in [&mut s.real_parent, &mut s.parent] {
                 if *parent as u64 == dead_addr {
                     *parent = swapper as *mut task_struct;
@@ -272,7 +256,7 @@ pub(crate) fn mirror_reparent(m: &Machine, dead: TaskId) {
 }
 
 /// Updates the masks of all cpusets after a cpuset or the set of online CPUs has changed.
-pub(crate) fn mirror_cpusets(m: &Machine) {
+pub(crate) fn mirror_cpusets(m: &mut Machine) {
     for cgroup in (0..m.layout.nr_cgroups()).filter(|&cgroup| m.cgroups.get(cgroup).online) {
         let [allowed, effective] = m.layout.cpuset_masks(&m.region, cgroup);
         match m.cpuset_cpus(cgroup) {

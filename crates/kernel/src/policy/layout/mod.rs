@@ -18,7 +18,7 @@
 
 use crate::hardware::cpuset::CpuSet;
 use crate::sched::task::State;
-use crate::simulation::id::{CpuId, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::table::Id;
 use bpf::cache::Competitors;
 use bpf::memory::{REACH, Region, Slab};
@@ -31,6 +31,8 @@ pub use runqueue::*;
 pub use scx::*;
 pub use task::*;
 use workload::Workload;
+
+pub mod callbacks;
 
 mod cgroups;
 
@@ -49,8 +51,8 @@ mod scx;
 
 mod task;
 
-/// Maximum number of tasks at a time. It is more than any run needs. Only address space is reserved
-/// for them.
+/// Maximum number of tasks at a time. It is more than any run needs. It costs no memory, because
+/// only address space is reserved for the tasks.
 pub(crate) const MAX_TASKS: u64 = 1 << 22;
 
 /// Addresses of the kernel's objects, and the references that the policy holds to them.
@@ -191,11 +193,44 @@ impl Layout {
         self.tasks.addr(1) - self.tasks.addr(0)
     }
 
-    /// Returns the address of a task_struct in the memory of the host, the computer that runs the
-    /// simulation.
+    /// Returns the task_struct of a task. IDLE has a different one on each CPU, see
+    /// [`Layout::idle_struct`].
+    ///
+    /// Programs of the policy change some of the fields. They run with exclusive access to the
+    /// machine, so no reference to a task_struct exists while they run.
     #[inline]
-    pub(crate) fn task_host(&self, task: TaskId) -> *mut task_struct {
-        self.tasks.host(task.slot().into())
+    pub fn task_struct(&self, task: TaskId) -> &task_struct {
+        debug_assert_ne!(task, IDLE);
+        // SAFETY: the task_struct was initialized when a task began to use the slot. Writes need
+        // exclusive access to `self`, or to the machine that owns it.
+        unsafe { &*self.tasks.host(task.slot().into()) }
+    }
+
+    #[inline]
+    pub(crate) fn task_struct_mut(&mut self, task: TaskId) -> &mut task_struct {
+        debug_assert_ne!(task, IDLE);
+        // SAFETY: as in `task_struct`, and `self` is borrowed exclusively. The objects of a slab do
+        // not overlap.
+        unsafe { &mut *self.tasks.host(task.slot().into()) }
+    }
+
+    /// Returns the task_struct of a CPU's idle task.
+    pub(crate) fn idle_struct(&self, cpu: CpuId) -> &task_struct {
+        // SAFETY: as in `task_struct`. It was initialized when the machine was created.
+        unsafe { &*self.idle.host(cpu.into()) }
+    }
+
+    /// Returns the `struct rq` of a CPU.
+    #[inline]
+    pub fn rq_struct(&self, cpu: CpuId) -> &rq {
+        // SAFETY: as in `idle_struct`.
+        unsafe { &*self.rqs.host(cpu.into()) }
+    }
+
+    #[inline]
+    pub(crate) fn rq_struct_mut(&mut self, cpu: CpuId) -> &mut rq {
+        // SAFETY: as in `rq_struct`, and `self` is borrowed exclusively.
+        unsafe { &mut *self.rqs.host(cpu.into()) }
     }
 
     pub fn task_addr(&self, task: TaskId) -> u64 {

@@ -2,7 +2,7 @@
 //! Type information (BTF) of the tables of callbacks that policies (BPF schedulers) define. Members
 //! are found by their names, so the memory layout of these Rust structs does not matter.
 
-use crate::policy::callbacks::callbacks;
+use crate::policy::layout::callbacks::callbacks;
 use bpf::kstruct;
 use bpf::kstruct::Callback;
 

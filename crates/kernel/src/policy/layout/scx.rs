@@ -15,7 +15,7 @@ kstruct! {
         pub exit_code: i64,
         /// SCX_EFLAG_*
         pub flags: u64,
-        /// This text and the next two are zero-terminated.
+        /// Reason for the exit. Like `msg` and `dump`, this is a zero-terminated text.
         pub reason: *mut i8,
         pub msg: *mut i8,
         pub dump: *mut i8,

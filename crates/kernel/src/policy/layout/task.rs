@@ -15,8 +15,8 @@ pub const PF_FORKNOEXEC: u32 = 0x0000_0040;
 pub const PF_KTHREAD: u32 = 0x0020_0000;
 
 kstruct! {
-    /// A bitmap of CPUs with as many words as the machine needs. Here the array is a flexible array
-    /// member.
+    /// A bitmap of CPUs with as many words as the machine needs. In the kernel, the array has a
+    /// fixed size instead.
     pub struct cpumask {
         pub bits: [u64; 0],
     }
@@ -26,7 +26,7 @@ kstruct! {
         pub cpu: u32,
     }
 
-    /// State of a task that belongs to sched_ext.
+    /// The part of a task's state that belongs to sched_ext.
     #[derive(Clone, Copy)]
     pub struct sched_ext_entity {
         pub slice: u64,

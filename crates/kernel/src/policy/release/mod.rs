@@ -3,8 +3,7 @@
 //! callbacks, fields, types and enumerators.
 //!
 //! The release determines only which symbols exist. The simulated sched_ext core always behaves
-//! like Linux 7.2. Symbols that the release lacks are handled like libbpf and the kernel handle
-//! them:
+//! like Linux 7.2. Symbols that the release lacks are handled as libbpf and the kernel do:
 //!
 //! - Weak symbols are 0.
 //! - CO-RE existence checks for fields, types and enumerators are false.
@@ -14,7 +13,7 @@
 
 mod symbols;
 
-use crate::policy::callbacks::{OPS, Op};
+use crate::policy::layout::callbacks::{OPS, Op};
 use crate::policy::layout::enums;
 use bpf::rows::*;
 use symbols::{Kind, SYMBOLS, Symbols};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Table of the types, members and enumerators that exist only in some releases. Symbols that are
-//! not in this table exist in all releases if they are modelled. The releases of kfuncs and
-//! callbacks are in the tables of the kfuncs and callbacks.
+//! not in this table exist in all releases if they are modelled. For kfuncs and callbacks, the
+//! releases are listed in their own tables.
 //!
 //! Sources are the comments in tools/sched_ext/include/scx/compat{.bpf.h,.h} of Linux 7.2 and,
 //! where there are none, the history of kernel/sched/ext* and kernel/bpf. For four removals, the

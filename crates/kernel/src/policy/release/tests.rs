@@ -46,12 +46,17 @@ fn types_match_the_table() {
         for kfunc in kfuncs::table(&machine.spec.costs) {
             let there = btf.find(kfunc.name, |kind| matches!(kind, Btf::Func { .. })).is_some();
             let expected = kfunc.helper.is_none() && release.is_among(kfunc.releases);
-            assert_eq!(there, expected, "{} in {release}", kfunc.name);
+            assert_eq!(there, expected, "whether {} exists in Linux {release}", kfunc.name);
         }
         let callbacks = members("sched_ext_ops");
         for op in OPS {
             let there = callbacks.iter().any(|known| known == op.name());
-            assert_eq!(there, op.since() <= release.0, "ops.{} in {release}", op.name());
+            assert_eq!(
+                there,
+                op.since() <= release.0,
+                "whether ops.{} exists in Linux {release}",
+                op.name()
+            );
         }
         for symbols in SYMBOLS {
             for &name in symbols.names {
@@ -64,7 +69,7 @@ fn types_match_the_table() {
                 assert_eq!(
                     there,
                     release.is_among(symbols.releases),
-                    "{} {name} in {release}",
+                    "whether {} {name} exists in Linux {release}",
                     symbols.parent
                 );
             }

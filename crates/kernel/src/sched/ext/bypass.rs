@@ -2,14 +2,15 @@
 //! Bypass mode of sched_ext: while a policy (BPF scheduler) is being enabled or disabled, the core
 //! ignores the policy and schedules all ext tasks itself.
 //!
-//! Each CPU has a FIFO of its waiting tasks. They run in turn with short slices. Linux also moves
-//! tasks between these FIFOs every 500 ms. This is not modelled, because bypass mode ends sooner
-//! here.
+//! In bypass mode, each CPU has a FIFO of waiting tasks, which run in turn with short slices. Linux
+//! also moves tasks between these FIFOs every 500 ms. This is not modelled, because bypass mode
+//! lasts less than 500 ms in the simulator.
 
 use crate::machine::Machine;
 use crate::policy::layout::enums::{SCX_SLICE_BYPASS, SCX_SLICE_DFL};
 
-/// Enters or leaves bypass mode. Calls nest: the last call that leaves ends the mode.
+/// Enters or leaves bypass mode. Calls can be nested: bypass mode ends when it has been left as
+/// often as it was entered.
 pub(super) fn set(m: &mut Machine, on: bool) {
     let core = &mut m.ext;
     let changed = if on {
@@ -33,8 +34,8 @@ pub(super) fn set(m: &mut Machine, on: bool) {
     if !m.ext.enabled {
         return;
     }
-    // Queues all waiting tasks again, because they belong on another DSQ now. scx_bypass() also
-    // does this in reverse order.
+    // Dequeues all waiting tasks and queues them again, because they belong on other DSQs in the
+    // new mode. The reverse order is that of scx_bypass().
     for (cpu, waiting) in m.cpus().zip(m.runnable_lists()) {
         for task in waiting.into_iter().rev() {
             m.change_queued(task, |_| {});

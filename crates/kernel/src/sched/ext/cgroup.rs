@@ -5,7 +5,7 @@
 use super::ops::{self};
 use super::{exit, lifecycle};
 use crate::machine::Machine;
-use crate::policy::callbacks::Op;
+use crate::policy::layout::callbacks::Op;
 use crate::policy::layout::scx_cgroup_init_args;
 use crate::sched::ext::ops_table::Frame;
 use crate::simulation::id::TaskId;
@@ -117,8 +117,8 @@ pub(crate) fn set_weight(m: &mut Machine, cgroup: u32, weight: u32) {
     }
 }
 
-/// Calls ops.cgroup_set_idle(). Unlike the other setters, the kernel calls it even if the value
-/// does not change (scx_group_set_idle).
+/// Calls ops.cgroup_set_idle() before cpu.idle of the cgroup is set (scx_group_set_idle). Unlike
+/// the callbacks for the weight and the limits, it is called even if the value does not change.
 pub(crate) fn set_idle(m: &mut Machine, cgroup: u32, idle: bool) {
     if m.ext.cgroup_enabled && m.ext.has_op(Op::CgroupSetIdle) {
         let addr = m.layout.cgroup_addr(cgroup);

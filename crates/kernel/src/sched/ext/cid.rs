@@ -66,7 +66,8 @@ pub(crate) fn cpu_ret(m: &mut Machine, cpu: i32) -> i32 {
     valid(m, cpu).map_or(-EINVAL, |cid| m.ext.cids.to_cpu(cid).nr() as i32)
 }
 
-/// Checks a cid that a policy passed. An invalid cid is a policy error; the result is then `None`.
+/// Returns a cid that a policy passed, if it is valid. Otherwise ends the policy with an error and
+/// returns `None`.
 pub(crate) fn valid(m: &mut Machine, cid: i32) -> Option<u32> {
     if (0..m.nr_cpus() as i32).contains(&cid) {
         return Some(cid as u32);
@@ -75,9 +76,9 @@ pub(crate) fn valid(m: &mut Machine, cid: i32) -> Option<u32> {
     None
 }
 
-/// Returns the address of the mask that ops.set_cpumask() receives for a task. This is the task's
-/// cpumask, or, for a policy that uses cids, the mask of the current CPU after the affinity was
-/// written to it.
+/// Returns the address of the mask that ops.set_cpumask() receives for a task. Normally this is the
+/// task's cpumask. For a policy that uses cids, writes the task's affinity to the current CPU's
+/// mask in the arena and returns the address of that mask.
 pub(crate) fn mask_arg(m: &mut Machine, task: TaskId) -> u64 {
     if !m.ext.cids.uses_cids {
         return m.cpus_ptr(task).addr();

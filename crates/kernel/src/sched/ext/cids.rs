@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The mapping between CPU numbers and cids. A cid is a topological CPU number: the CPUs of a core,
-//! of an LLC and of a node have consecutive cids.
+//! of an LLC and of a node have consecutive cids. A policy (BPF scheduler) can use cids instead of
+//! CPU numbers.
 
 use crate::hardware::cpuset::CpuSet;
 use crate::simulation::id::CpuId;
@@ -8,9 +9,9 @@ use crate::simulation::table::Table;
 use bpf::errno::EINVAL;
 use machine::Topology;
 
-/// Position of a cid in the topology (struct scx_cid_topo). For the core, the LLC and the node of
-/// the cid, in this order, the array has two values: the first cid of that unit and the index of
-/// that unit. Unknown values are -1.
+/// Position of a cid in the topology (struct scx_cid_topo). The array has two values for each of
+/// the units core, LLC and node, in this order: the first cid of the unit, and the index of the
+/// unit. Unknown values are -1.
 pub(crate) type TopoPosition = [i32; 6];
 
 /// The mapping between CPU numbers and cids.
@@ -21,16 +22,16 @@ pub(crate) struct Cids {
     pub(crate) positions: Vec<TopoPosition>,
     /// Whether the policy uses cids instead of CPU numbers (struct sched_ext_ops_cid).
     pub(crate) uses_cids: bool,
-    /// For each CPU, the mask that ops.set_cmask() receives. The first number is the arena pointer
-    /// that is passed to the policy. The second number is the address of the same memory in the
-    /// region, the memory that BPF programs can access.
+    /// For each CPU, two addresses of the mask that ops.set_cmask() receives. The first is the
+    /// pointer to the policy's arena that is passed to the policy. The second is the address of the
+    /// same memory in the region, which is all memory that BPF programs can access.
     pub(crate) scratch: Vec<(u64, u64)>,
 }
 
 impl Cids {
     /// Creates the default mapping (scx_cid_init). Online CPUs are ordered by node, then by LLC,
-    /// then by core; each unit is ordered by its first CPU. Offline CPUs get the last cids and have
-    /// no position in the topology.
+    /// then by core. Units of the same kind are ordered by their first CPUs. Offline CPUs get the
+    /// last cids and have no position in the topology.
     pub fn new(topology: &Topology, online: &CpuSet) -> Cids {
         let nr_cpus = topology.nr_cpus();
         let mut cids = Cids {
@@ -147,8 +148,8 @@ mod tests {
 
     #[test]
     fn cids_of_a_core_or_cache_are_adjacent() {
-        // Two nodes with two LLCs each, two cores in each LLC, two threads in each core. Siblings
-        // get adjacent cids.
+        // The machine has two nodes with two LLCs each, two cores in each LLC and two threads in
+        // each core.
         let mut spec = MachineSpec::regular(2, 2, 2, 2);
         let cpus = &mut spec.topology.cpus;
         // As in the numbering by most firmware, the first threads of all cores precede all second
@@ -177,7 +178,11 @@ mod tests {
         cids.replace(&[3, 2, 1, 0]);
         assert_eq!((cids.to_cpu(0), cids.to_cid(cpu_id(0))), (cpu_id(3), 3));
         assert_eq!(cids.place(1), [-1; 6]);
-        assert_eq!(cids.arg(cpu_id(0)), 0, "only policies that use cids get cids");
+        assert_eq!(
+            cids.arg(cpu_id(0)),
+            0,
+            "a policy that does not use cids must get CPU numbers"
+        );
         cids.uses_cids = true;
         assert_eq!(cids.arg(cpu_id(0)), 3);
     }

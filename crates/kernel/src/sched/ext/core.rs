@@ -6,8 +6,8 @@ use super::exit_info::Exit;
 use super::{entity, events, loaded};
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
-use crate::policy::callbacks::{NR_OPS, Op};
 use crate::policy::layout;
+use crate::policy::layout::callbacks::{NR_OPS, Op};
 use crate::sched::ext::cids::Cids;
 use crate::sched::ext::dump_text::Dump;
 use crate::sched::ext::ops_table::{Called, Frame};
@@ -29,7 +29,9 @@ pub struct ScxRq {
     pub nr_running: u32,
     /// Whether the CPU is online for the policy (SCX_RQ_ONLINE).
     pub(crate) online: bool,
+    /// Whether the CPU is choosing its next ext task (SCX_RQ_IN_BALANCE).
     pub(crate) in_balance: bool,
+    /// Whether a wake-up is queueing an ext task on the CPU (SCX_RQ_IN_WAKEUP).
     pub(crate) in_wakeup: bool,
     /// Whether a task of a higher class runs on the CPU and ops.cpu_release() has been called
     /// because of it.
@@ -38,7 +40,8 @@ pub struct ScxRq {
     pub(crate) nr_immed: u32,
     /// Whether run_deferred() has been scheduled.
     pub(crate) deferred: bool,
-    /// Number of times that the CPU has rescheduled. SCX_KICK_WAIT waits until the number changes.
+    /// Number of times that the CPU has rescheduled. A CPU that sent a kick with SCX_KICK_WAIT
+    /// waits until this number changes.
     pub(crate) kick_sync: u64,
     /// SCX_REENQ_* flags of a pending re-enqueue of the local DSQ; 0 if none is pending.
     pub(crate) reenq_local: u64,
@@ -46,7 +49,8 @@ pub struct ScxRq {
     /// Tasks that a callback dispatched directly to the local DSQ of another CPU. They are moved
     /// there later.
     pub(crate) ddsp_deferred: Vec<TaskId>,
-    /// The policy's own DSQs whose tasks are to be enqueued again, each with its SCX_REENQ_* flags.
+    /// DSQs created by the policy whose tasks are to be enqueued again, each with its SCX_REENQ_*
+    /// flags.
     pub(crate) reenq_users: Vec<(DsqRef, u64)>,
 }
 
@@ -89,8 +93,7 @@ pub struct Core {
     pub(crate) cgroup_enabled: bool,
     /// Cgroups for which ops.cgroup_init() has succeeded, in the order of the calls.
     pub(crate) initialized_cgroups: Vec<u32>,
-    /// The policy in the machine. It is present while the policy is being enabled, loaded or being
-    /// disabled.
+    /// The policy (BPF scheduler), from the time when it is installed until it has been disabled.
     pub(crate) policy: Option<LoadedPolicy>,
     /// Bits about the policy that are tested in frequently executed code. All are zero if there is
     /// no policy.
@@ -101,8 +104,9 @@ pub struct Core {
     /// BPF code and maps of the policy that ended last.
     pub(crate) last_vm: Option<Vm<Machine>>,
     /// Exit record of the policy that is ending. If no policy is loaded, the exit record of the
-    /// last one.
+    /// last policy.
     pub exit: Option<Exit>,
+    /// SCX_EFLAG_* flags for the exit record of the loaded policy.
     pub(crate) exit_flags: u64,
     pub(crate) ending: Ending,
     pub stats: events::Stats,
@@ -119,7 +123,8 @@ pub struct Core {
     pub frame: Frame,
     /// Number of BPF instructions whose cost has been charged to CPUs so far.
     pub(crate) settled_insns: u64,
-    /// Cost in ns of functions called by BPF code, as far as it has been charged to CPUs.
+    /// Cost of kernel functions that BPF code has called, ns. Only the part that has been charged
+    /// to CPUs is included.
     pub(crate) settled_cost: u64,
     pub(crate) direct: DirectDispatch,
     pub(crate) dsp: DispatchContext,
@@ -137,7 +142,7 @@ pub struct Core {
     pub hotplug_seq: u64,
     /// Number of policies that have been enabled so far.
     pub enable_seq: u64,
-    /// Number of tasks for which ops.init_task() of the loaded policy has returned 0.
+    /// Number of tasks for which the loaded policy's ops.init_task() has succeeded.
     pub nr_accepted: u64,
     /// Number of tasks that have entered the class under the loaded policy.
     pub nr_enabled: u64,
@@ -254,7 +259,8 @@ impl Core {
     }
 }
 
-/// Which task ops.select_cpu() or ops.enqueue() may dispatch directly (direct_dispatch_task).
+/// The task that ops.select_cpu() or ops.enqueue() may dispatch directly, which means that the
+/// callback itself inserts the task into a DSQ (direct_dispatch_task).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DirectDispatch {
     /// Neither callback is running. Insertions into DSQs go to the dispatch buffer.
@@ -294,18 +300,18 @@ pub struct DispatchContext {
 pub struct Kicks {
     /// Whether the CPU is in the list `Core::irq_work`.
     pub(crate) queued: bool,
-    /// Whether a reschedule of this CPU has been requested. After it, the CPU starts to wait for
-    /// kicked CPUs.
+    /// Whether this CPU must reschedule, and then wait for kicked CPUs (SCX_KICK_WAIT).
     pub(crate) sync_pending: bool,
-    /// Whether that reschedule has happened. The CPU starts to wait at the end of the event
-    /// handler.
+    /// Whether this CPU has rescheduled for `sync_pending`. It starts to wait at the end of the
+    /// current event handler.
     pub(crate) sync_due: bool,
-    /// CPUs that wait for this one.
+    /// CPUs that wait until this CPU has rescheduled.
     pub(crate) waiters: Vec<CpuId>,
     /// Kicks that have not been sent yet, in the order of the calls. Each has a target CPU and
     /// SCX_KICK_* flags.
     pub(crate) pending: Vec<(CpuId, u64)>,
-    /// CPUs to wait for. Each has the value that the CPU's `kick_sync` had at the time of the kick.
+    /// Kicked CPUs for which this CPU waits. Each has the value that its `kick_sync` had at the
+    /// time of the kick.
     pub(crate) sync: Vec<(CpuId, u64)>,
 }
 
@@ -319,9 +325,10 @@ pub enum EnableState {
     Disabled,
 }
 
-/// Next step on the way to the end of a policy.
+/// Next step of ending a policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Ending {
+    /// No policy is ending.
     #[default]
     No,
     /// At time `at`, the dump is written and bypass mode begins.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Deferred work of sched_ext: direct dispatches to the local DSQs of other CPUs, and re-enqueues.
-//! Such work needs a runqueue lock that its requester may not acquire. It is performed soon
-//! afterwards on the CPU of that runqueue.
+//! Deferred work of sched_ext: direct dispatches to the local DSQs of other CPUs, and re-enqueues,
+//! which pass queued tasks to the policy (BPF scheduler) again.
+//!
+//! Such work needs a runqueue lock that the code which requests the work may not acquire. A CPU
+//! performs it soon afterwards (run_deferred).
 
 use super::dispatch::{TASK, dispatch_to_local_dsq};
 use super::dsq::DsqRef;
@@ -74,14 +76,15 @@ pub(super) fn pending(m: &Machine, cpu: CpuId) -> bool {
     !rq.ddsp_deferred.is_empty() || rq.reenq_local != 0 || !rq.reenq_users.is_empty()
 }
 
-/// Schedules a re-enqueue of a local DSQ. It affects tasks that were inserted with SCX_ENQ_IMMED
-/// and cannot run immediately.
+/// Schedules a re-enqueue of those tasks on the local DSQ of `cpu` that were inserted with
+/// SCX_ENQ_IMMED and cannot run immediately.
 pub(super) fn schedule_reenq_local(m: &mut Machine, cpu: CpuId) {
     let local = m.ext.dsqs.local(cpu);
     schedule_dsq_reenq(m, local, 0, Some(cpu));
 }
 
-/// Bit in `reenq_local` that marks a pending re-enqueue even if no SCX_REENQ_* flag is set.
+/// Bit that makes `reenq_local` different from 0 when a re-enqueue without SCX_REENQ_* flags is
+/// pending.
 const DUE: u64 = 1 << 63;
 
 /// Schedules a re-enqueue of the tasks on a DSQ (scx_bpf_dsq_reenq). `locked_cpu` is the CPU whose
@@ -118,8 +121,8 @@ pub(super) fn schedule_dsq_reenq(m: &mut Machine, dsq: DsqRef, flags: u64, locke
     }
 }
 
-/// Re-enqueues the tasks of a CPU's local DSQ and repeats this until no further re-enqueue is
-/// pending. More than SCX_REENQ_LOCAL_MAX_REPEAT repetitions are a policy error.
+/// Re-enqueues the tasks of a CPU's local DSQ, and repeats this until no further re-enqueue is
+/// pending. After more than SCX_REENQ_LOCAL_MAX_REPEAT repetitions, ends the policy with an error.
 fn reenq_locals(m: &mut Machine, cpu: CpuId) {
     for repeats in 0_u32.. {
         let flags = std::mem::take(&mut m.rqs[cpu].ext.reenq_local);
@@ -139,8 +142,8 @@ fn reenq_locals(m: &mut Machine, cpu: CpuId) {
 
 /// Passes tasks of a local DSQ back to the policy and returns their number.
 ///
-/// With SCX_REENQ_ANY, all tasks on the DSQ are passed back. Otherwise only those tasks are that
-/// were inserted with SCX_ENQ_IMMED and cannot run immediately.
+/// With SCX_REENQ_ANY, passes back all tasks on the DSQ. Otherwise passes back only tasks that were
+/// inserted with SCX_ENQ_IMMED and cannot run immediately.
 pub(super) fn reenq_local(m: &mut Machine, cpu: CpuId, flags: u64) -> u32 {
     let open = rq_is_open(m, cpu, 0);
     let local = m.ext.dsqs.local(cpu);
@@ -175,7 +178,7 @@ fn reenqueue(m: &mut Machine, cpu: CpuId, task: TaskId, reason: u64) {
     m.scx_clear_flag(task, SCX_TASK_REENQ_REASON_MASK);
 }
 
-/// Passes the tasks of one of the policy's own DSQs back to the policy. The runqueue of `cpu` is
+/// Passes the tasks of a DSQ that the policy created back to the policy. The runqueue of `cpu` is
 /// locked.
 fn reenq_user(m: &mut Machine, cpu: CpuId, dsq: DsqRef, flags: u64) {
     if flags & SCX_REENQ_ANY == 0 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Selection of the next ext task of a CPU: balance_one(), the calls of ops.dispatch(), and the
-//! consumption of DSQs. Also handles tasks that start or stop running, and chooses CPUs for woken
-//! tasks.
+//! Selection of the next ext task of a CPU: balance_one(), the calls of the ops.dispatch() callback
+//! of the policy (BPF scheduler), and the consumption of DSQs. Also handles tasks that start or
+//! stop running, and chooses CPUs for woken tasks.
 
 use super::dsq::{DsqRef, NO_DSQ};
 use super::enqueue::{
@@ -13,17 +13,17 @@ use super::insert::lock_dsq;
 use super::ops::{self};
 use super::{cid, deferred, exit, idle, kick};
 use crate::machine::Machine;
-use crate::policy::callbacks::Op;
+use crate::policy::layout::callbacks::Op;
 use crate::policy::layout::enums::*;
 use crate::policy::layout::scx_cpu_release_args;
 use crate::sched::class::{Class, flags};
 use crate::sched::deadline;
-use crate::sched::dl_server::Server;
 use crate::sched::ext::core::{DirectDispatch, Pending};
 use crate::sched::ext::ops_table::Frame;
+use crate::sched::observed::DecisionKind;
+use crate::simulation::id::Server;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
-use crate::watch::decision::DecisionKind;
 use std::mem::{offset_of, size_of};
 use trace::MigrateReason;
 use workload::Policy;
@@ -163,8 +163,8 @@ fn finish_dispatch_buf(m: &mut Machine, cpu: CpuId) {
     m.ext.dsp.buffer.clear();
 }
 
-/// Performs one buffered insertion, unless the policy has lost the task since it requested the
-/// insertion.
+/// Performs one buffered insertion, unless the policy no longer owns the task, or has lost and
+/// regained it since it requested the insertion.
 fn finish_dispatch(m: &mut Machine, cpu: CpuId, pending: Pending) {
     let Pending {
         task,
@@ -187,11 +187,11 @@ fn finish_dispatch(m: &mut Machine, cpu: CpuId, pending: Pending) {
     }
 }
 
-/// Inserts a task that is on no DSQ into the local DSQ of another or the same CPU. The runqueue of
+/// Inserts a task that is on no DSQ into `dsq`, which is the local DSQ of any CPU. The runqueue of
 /// `cpu` is locked before and after the call.
 pub(super) fn dispatch_to_local_dsq(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: TaskId, enq_flags: u64) {
     let src_cpu = m.tasks[task].cpu;
-    let dst_cpu = m.ext.dsqs.local_cpu(dsq).expect("a local DSQ");
+    let dst_cpu = m.ext.dsqs.local_cpu(dsq).expect("the DSQ must be a local DSQ");
     if cpu == src_cpu && cpu == dst_cpu {
         dispatch_enqueue(m, cpu, dsq, task, enq_flags | SCX_ENQ_CLEAR_OPSS);
         return;
@@ -225,8 +225,9 @@ fn switch_rq_lock(m: &mut Machine, from: CpuId, to: CpuId) {
     }
 }
 
-/// Returns whether a task may move from another CPU's runqueue to `cpu`. If it may not and
-/// `enforce` is set, this is also a policy error.
+/// Returns whether a task may move from another CPU's runqueue to `cpu`. If `enforce` is set, a
+/// move that violates the task's affinity or disabled migration ends the policy with an error. A
+/// move to an offline CPU is only counted.
 pub(super) fn can_run_on_remote_rq(m: &mut Machine, task: TaskId, cpu: CpuId, enforce: bool) -> bool {
     let t = &m.tasks[task];
     if t.migration_disabled > 0 {
@@ -256,8 +257,8 @@ pub(super) fn can_run_on_remote_rq(m: &mut Machine, task: TaskId, cpu: CpuId, en
     online
 }
 
-/// Moves one task from a DSQ to the local DSQ of `cpu`: the first task that may run on `cpu`. The
-/// runqueue of `cpu` is locked.
+/// Moves one task from a DSQ to the local DSQ of `cpu`: the first task that may run on `cpu`.
+/// Returns whether a task was moved. The runqueue of `cpu` is locked.
 #[inline(always)]
 pub(super) fn consume_dispatch_q(m: &mut Machine, cpu: CpuId, dsq: DsqRef, enq_flags: u64) -> bool {
     match m.ext.dsqs.first(dsq) {
@@ -266,8 +267,8 @@ pub(super) fn consume_dispatch_q(m: &mut Machine, cpu: CpuId, dsq: DsqRef, enq_f
     }
 }
 
-/// Number of instructions that the running program is charged for each task of a DSQ that is
-/// skipped.
+/// Number of instructions by which the budget of the running BPF program is reduced for each task
+/// that a search of a DSQ skips.
 pub(super) const TASK: u64 = 8;
 
 /// Performs [`consume_dispatch_q`] for a DSQ that is not empty. `first` is its first task.
@@ -407,7 +408,7 @@ pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, task: TaskId, next: Tas
         }
         requeue_prev(m, cpu, task, next);
     }
-    // The rest is switch_class().
+    // The rest of this function corresponds to switch_class().
     if next != task && m.class_of(next) < Class::Ext && m.ext.has_cpu_preempt() {
         release_cpu(m, cpu, next);
     }
@@ -438,8 +439,8 @@ fn requeue_prev(m: &mut Machine, cpu: CpuId, task: TaskId, next: TaskId) {
     }
 }
 
-/// Calls ops.cpu_release() because a task of a higher class takes the CPU. The callback is called
-/// once until ops.cpu_acquire() follows.
+/// Calls ops.cpu_release() because a task of a higher class takes the CPU. The callback is not
+/// called again before ops.cpu_acquire() is called.
 pub(super) fn release_cpu(m: &mut Machine, cpu: CpuId, next: TaskId) {
     if m.rqs[cpu].ext.cpu_released {
         return;
@@ -479,7 +480,7 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wak
         let chosen = ops::call_framed(m, Op::SelectCpu, frame, &args);
         m.ext.direct = DirectDispatch::Closed;
         let cpu = chosen.map_or(prev_cpu.nr() as i32, |cpu| cid::cpu_ret(m, cpu as i32));
-        m.scx_entity(task).selected_cpu = cpu;
+        m.scx_entity_mut(task).selected_cpu = cpu;
         if let Some(cpu) = exit::cpu_valid(m, cpu, "from ops.select_cpu()") {
             return cpu;
         }
@@ -489,12 +490,12 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wak
     let cpu = match idle::select_cpu_dfl(m, task, prev_cpu, u64::from(wake_flags), None, 0) {
         Some(cpu) => {
             refill_slice(m, task);
-            m.scx_entity(task).ddsp_dsq_id = SCX_DSQ_LOCAL;
+            m.scx_entity_mut(task).ddsp_dsq_id = SCX_DSQ_LOCAL;
             cpu
         }
         None => prev_cpu,
     };
-    m.scx_entity(task).selected_cpu = cpu.nr() as i32;
+    m.scx_entity_mut(task).selected_cpu = cpu.nr() as i32;
     m.ext.stats.bypass_dispatch += i64::from(bypassing);
     cpu
 }
@@ -507,14 +508,15 @@ pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
         let addr = m.tasks[task].addr;
         ops::call_task(m, Op::Yield, task, &[addr, 0]);
     } else {
-        m.scx_entity(task).slice = 0;
+        m.scx_entity_mut(task).slice = 0;
     }
 }
 
 /// Reduces the slice of the running task by `ns` of CPU time (update_curr_scx).
 #[inline]
 pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
-    let scx = m.scx_entity(m.rqs[cpu].curr);
+    let curr = m.rqs[cpu].curr;
+    let scx = m.scx_entity_mut(curr);
     if scx.slice != SCX_SLICE_INF {
         scx.slice = scx.slice.saturating_sub(ns);
     }
@@ -524,7 +526,7 @@ pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
 pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
     let task = m.rqs[cpu].curr;
     if m.ext.bypassing() {
-        m.scx_entity(task).slice = 0;
+        m.scx_entity_mut(task).slice = 0;
     } else if m.ext.has_op(Op::Tick) {
         let addr = m.tasks[task].addr;
         ops::call_task(m, Op::Tick, task, &[addr]);

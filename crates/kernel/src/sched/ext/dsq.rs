@@ -23,9 +23,10 @@ use crate::simulation::timeline::LockIndex;
 use cursor::Cursor;
 use std::collections::BTreeMap;
 
-/// Marks the absence of a task in a link, and of a node in the treap.
+/// Value of a link of the list or the treap that refers to no task.
 const NIL: TaskId = IDLE;
-/// DSQs with ids below this number are found in a table, all other DSQs in a map.
+/// DSQs with ids below this number are found in the table `small`, all other DSQs in the map
+/// `large`.
 const SMALL_IDS: usize = 4096;
 
 id! {
@@ -36,8 +37,8 @@ id! {
 /// Value for a task that is on no DSQ.
 pub const NO_DSQ: DsqRef = DsqRef(u32::MAX);
 
-/// Table entry of a task: its links and its position on a DSQ. It fills one cache line of the host,
-/// the machine that runs the simulation.
+/// Table entry of a task: its links and its position on a DSQ. An entry fills one cache line of the
+/// host (the computer that runs the simulation).
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Node {
@@ -49,8 +50,10 @@ struct Node {
     parent: TaskId,
     /// Random priority in the treap. Each node has a higher priority than its children.
     weight: u32,
+    /// Sequence number of the task's insertion (`Dsq::seq`).
     seq: u32,
     vtime: u64,
+    /// Whether the task is on a DSQ in vtime order.
     on_priq: bool,
 }
 
@@ -118,8 +121,11 @@ pub struct Dsqs {
     /// CPU), the global DSQs (one for each node), and the DSQs that the policy created.
     dsqs: Table<DsqRef, Dsq>,
     nodes: Table<TaskId, Node>,
+    /// DSQs of the policy with ids below `SMALL_IDS`, indexed by id.
     small: Vec<DsqRef>,
+    /// All other DSQs of the policy, by id.
     large: BTreeMap<u64, DsqRef>,
+    /// Unused entries of `dsqs`.
     free: Vec<DsqRef>,
     cursors: Vec<Cursor>,
     /// State of the pseudo-random generator for treap priorities. Its seed is fixed, so that runs
@@ -203,7 +209,7 @@ impl Dsqs {
         Some(dsq)
     }
 
-    /// Destroys an empty DSQ of the policy.
+    /// Destroys a DSQ that the policy has created. The DSQ must be empty.
     pub fn destroy(&mut self, dsq: DsqRef) {
         let it = &mut self.dsqs[dsq];
         debug_assert!(it.nr == 0 && it.id & SCX_DSQ_FLAG_BUILTIN == 0);
@@ -284,7 +290,7 @@ impl Dsqs {
                     dsq.id
                 );
                 if node.on_priq {
-                    assert_eq!(in_tree, task, "DSQ {:#x}: list and tree differ", dsq.id);
+                    assert_eq!(in_tree, task, "DSQ {:#x}: the tree and the list differ", dsq.id);
                     in_tree = self.treap_next(task);
                 }
                 nr += 1;

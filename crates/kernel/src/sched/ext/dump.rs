@@ -7,7 +7,7 @@ use super::dump_text::*;
 use super::entity::OpsState;
 use super::ops::{self};
 use crate::machine::Machine;
-use crate::policy::callbacks::Op;
+use crate::policy::layout::callbacks::Op;
 use crate::policy::layout::enums::{SCX_EXIT_MSG_LEN, SCX_TASK_STATE_MASK, SCX_TASK_STATE_SHIFT};
 use crate::policy::layout::scx_dump_ctx;
 use crate::sched::class::Class;
@@ -35,7 +35,7 @@ pub(crate) fn print(m: &mut Machine, text: &str) {
     }
 }
 
-/// Inserts a line from the kernel between the lines of the policy's output.
+/// Adds a line that the kernel prints to the dump, between the lines of the policy's output.
 pub(crate) fn print_line(m: &mut Machine, line: &str) {
     let dump = &mut m.ext.dump;
     if dump.text.len() <= dump.max {

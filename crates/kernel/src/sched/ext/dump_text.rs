@@ -14,15 +14,18 @@ pub(crate) const TRUNCATED: &str = "\n\n~~~~ TRUNCATED ~~~~\n";
 #[derive(Default)]
 pub struct Dump {
     pub(crate) text: String,
-    /// Output of the policy on the line that has not ended yet.
+    /// Output of the policy (BPF scheduler) that is not yet in `text`, because its line is not
+    /// complete.
     pub(crate) line: String,
+    /// Indentation of each line of the policy's output.
     pub(crate) prefix: &'static str,
     /// Whether the running ops.dump*() callback has not printed anything yet.
     pub(crate) first: bool,
+    /// Whether an ops.dump*() callback is running.
     pub(crate) open: bool,
     /// Address of the struct scx_dump_ctx that is passed to the callbacks.
     pub(crate) context: u64,
-    /// Maximum length in bytes. The text may exceed it by at most one line until it is cut.
+    /// Maximum length of the dump in bytes. `text` may exceed it by one line until it is truncated.
     pub(crate) max: usize,
 }
 

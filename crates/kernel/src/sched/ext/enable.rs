@@ -16,33 +16,32 @@ use super::exit::{self};
 use super::ops::{self};
 use super::{bypass, cgroup, cid, dump, idle, kick, lifecycle, watchdog};
 use crate::machine::Machine;
-use crate::policy::callbacks::Op;
-use crate::policy::hook::Tracing;
+use crate::policy::layout::callbacks::Op;
 use crate::policy::layout::enums::*;
 use crate::policy::layout::scx_exit_info;
-use crate::policy::release::Release;
 use crate::sched::class::Class;
 use crate::sched::deadline;
-use crate::sched::dl_server::Server;
-use crate::sched::ext::core::{DirectDispatch, MAX_TIMEOUT_NS};
+use crate::sched::ext::core::DirectDispatch;
 use crate::sched::ext::exit_info::{Exit, Kind};
-use crate::sched::ext::ops_table::{Frame, OpsTable, Policy};
+use crate::sched::ext::ops_table::{Frame, Policy};
 use crate::sched::ext::{cids, ops_table};
+use crate::sched::hook::Tracing;
 use crate::simulation::event::Event;
+use crate::simulation::id::Server;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
-use bpf::errno::{E2BIG, EBUSY, EFAULT, EINVAL};
+use bpf::errno::{EBUSY, EFAULT, EINVAL};
 use bpf::map::kind;
 use bpf::memory::Use;
 
-/// Number of ticks from the start of bypass mode to the end of the policy. They stand for two RCU
-/// grace periods of about two ticks each.
+/// Number of ticks from the start of bypass mode to the end of the policy. It corresponds to two
+/// RCU grace periods of about two ticks each.
 const GRACE_TICKS: u64 = 4;
 
-/// Puts a policy into the machine. Its programs can run afterwards, and it can be
-/// [enabled](enable).
+/// Installs a policy in the simulated kernel. Afterwards its programs can run, and the policy can
+/// be [enabled](enable).
 ///
 /// # Errors
-/// The exit record if the kernel would reject the policy. The policy is not in the machine then.
+/// The exit record if the kernel would reject the policy. The policy is then not installed.
 pub(crate) fn install(m: &mut Machine, policy: Policy, hooks: Tracing) -> Result<(), Box<Exit>> {
     let Policy { vm, ops, cid } = policy;
     if m.ext.state != EnableState::Disabled {
@@ -81,10 +80,10 @@ pub fn unload(m: &mut Machine) {
     run_as_user(m, finish);
 }
 
-/// Performs a system call of the user on the first online CPU. No CPU is charged for it. Afterwards
-/// the CPU reschedules if necessary.
+/// Performs a system call of a user outside of the simulated workload, on the first online CPU. No
+/// CPU is charged for the call. Afterwards the CPU reschedules if necessary.
 pub(crate) fn run_as_user<T>(m: &mut Machine, call: impl FnOnce(&mut Machine) -> T) -> T {
-    run_as_user_on(m, m.online_cpus.first().expect("the last CPU stays"), call)
+    run_as_user_on(m, m.online_cpus.first().expect("one CPU always stays online"), call)
 }
 
 /// Performs a user's system call like [`run_as_user`], but on `cpu`.
@@ -102,51 +101,11 @@ pub(crate) fn run_as_user_on<T>(m: &mut Machine, cpu: CpuId, call: impl FnOnce(&
     result
 }
 
-/// Checks the fields of struct sched_ext_ops before any program of the policy runs
-/// (bpf_scx_init_member).
+/// Enables the installed policy. Calls ops.init_task() for all tasks, and moves the tasks that the
+/// policy schedules to the ext class.
 ///
 /// # Errors
-/// A message with the reason why the kernel would reject the policy.
-pub(crate) fn check_members(ops: &OpsTable, release: Release) -> Result<(), String> {
-    let unknown = ops.flags & !release.ops_flags();
-    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
-    Err(if ops.sub_cgroup_id != 0 {
-        format!(
-            "ops.sub_cgroup_id {}: sub-schedulers are not modelled",
-            ops.sub_cgroup_id
-        )
-    } else if unknown != 0 {
-        format!(
-            "ops.flags has bits 0x{unknown:x} that Linux {release} does not know ({})",
-            -EINVAL
-        )
-    } else if ops.name().is_empty() {
-        format!("ops.name is empty ({})", -EINVAL)
-    } else if ops.name().len() >= SCX_OPS_NAME_LEN as usize {
-        format!("ops.name is longer than {} bytes ({})", SCX_OPS_NAME_LEN - 1, -EINVAL)
-    } else if !ops.name().chars().all(allowed) {
-        let name = ops.name();
-        format!(
-            "ops.name {name:?} has characters other than letters, digits, '_' and '.' ({})",
-            -EINVAL
-        )
-    } else if u64::from(ops.timeout_ms) * 1_000_000 > MAX_TIMEOUT_NS {
-        format!("ops.timeout_ms {} is more than 30000 ({})", ops.timeout_ms, -E2BIG)
-    } else if ops.dispatch_max_batch > i32::MAX as u32 {
-        format!(
-            "ops.dispatch_max_batch {} is too large ({})",
-            ops.dispatch_max_batch, -E2BIG
-        )
-    } else {
-        return Ok(());
-    })
-}
-
-/// Enables the installed policy. Calls ops.init_task() for all tasks and moves those tasks to the
-/// ext class that the policy schedules.
-///
-/// # Errors
-/// The exit record if the policy could not be enabled. The policy is not in the machine then.
+/// The exit record if the policy could not be enabled. The policy has then been removed.
 pub(crate) fn enable(m: &mut Machine, cid: bool) -> Result<(), Box<Exit>> {
     run_as_user(m, |m| enable_policy(m, cid))
 }
@@ -161,7 +120,7 @@ fn enable_policy(m: &mut Machine, cid: bool) -> Result<(), Box<Exit>> {
     // in a callback.
     if m.ext.exit.is_some() {
         finish(m);
-        return Err(Box::new(m.ext.exit.clone().expect("it was just seen")));
+        return Err(Box::new(m.ext.exit.clone().expect("the exit record exists")));
     }
     m.ext.enable_seq += 1;
     let cpu = m.this_cpu;
@@ -215,7 +174,7 @@ fn run_enable_steps(m: &mut Machine) -> Result<(), i32> {
     m.ext.enabled = true;
     for task in tasks {
         let class = super::class_for(m, &m.tasks[task]);
-        m.scx_entity(task).slice = m.ext.slice_dfl;
+        m.scx_entity_mut(task).slice = m.ext.slice_dfl;
         set_class(m, task, class);
     }
     bypass::set(m, false);
@@ -278,7 +237,7 @@ fn validate(m: &mut Machine) -> Result<(), i32> {
     Err(-EINVAL)
 }
 
-/// Performs the next step towards the end of the policy if its time has come.
+/// Performs the next step of ending the policy, if it is due.
 pub(super) fn advance_ending(m: &mut Machine) {
     match m.ext.ending {
         Ending::Bypass { at } if m.now >= at => {
@@ -312,7 +271,7 @@ fn begin_bypass(m: &mut Machine) {
     m.finish_wakeups();
     let memory = m.region.memory();
     memory.set_limit(memory.limit() + EXIT_RESERVE);
-    let mut exit = m.ext.exit.take().expect("an ending policy has a reason");
+    let mut exit = m.ext.exit.take().expect("an ending policy has an exit record");
     if exit.kind.is_error() {
         exit.dump = dump::state(m, &exit);
     }
@@ -355,8 +314,8 @@ fn disable(m: &mut Machine) {
     m.trace(cpu, trace::Event::Policy { loaded: false });
 }
 
-/// Completes the end of a policy that is already ending, because the run stops. Does not wait for
-/// the grace periods. Does nothing if the policy is not ending.
+/// If a policy is ending, ends it immediately, without waiting for grace periods. Called at the end
+/// of a run.
 pub(crate) fn end_now(m: &mut Machine) {
     if m.ext.ending != Ending::No {
         run_as_user(m, finish);
@@ -365,7 +324,7 @@ pub(crate) fn end_now(m: &mut Machine) {
 
 /// Calls ops.exit() with the exit record as a struct scx_exit_info that the policy can read.
 fn call_exit(m: &mut Machine) {
-    let exit = m.ext.exit.as_ref().expect("a disabled policy has a reason");
+    let exit = m.ext.exit.as_ref().expect("a disabled policy has an exit record");
     let region = &m.region;
     let text = |text: &str| -> Option<u64> {
         let addr = region.alloc(text.len() as u64 + 1)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Queueing and dequeueing of ext tasks: enqueue_task_scx(), dequeue_task_scx() and the functions
-//! they call.
+//! Queueing and dequeueing of tasks that a policy (BPF scheduler) schedules: enqueue_task_scx(),
+//! dequeue_task_scx() and the functions they call.
 
 use super::dsq::{DsqRef, NO_DSQ, Position};
 use super::entity::OpsState;
@@ -8,21 +8,21 @@ use super::insert::lock_dsq;
 use super::ops::{self};
 use super::{cid, deferred, exit};
 use crate::machine::Machine;
-use crate::policy::callbacks::Op;
+use crate::policy::layout::callbacks::Op;
 use crate::policy::layout::enums::*;
 use crate::policy::layout::{PF_EXITING, mirror};
 use crate::sched::class::{Class, flags};
 use crate::sched::deadline;
-use crate::sched::dl_server::Server;
 use crate::sched::ext::core::DirectDispatch;
+use crate::sched::observed::Handler;
+use crate::simulation::id::Server;
 use crate::simulation::id::{CpuId, TaskId};
-use crate::watch::decision::Handler;
 
 /// Queues a task that became runnable on `cpu` (enqueue_task_scx).
 pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, core_flags: u32) {
     let enq_flags = u64::from(core_flags);
     m.rqs[cpu].ext.in_wakeup = core_flags & flags::WAKEUP != 0;
-    // A task that is running stays on its CPU when its parameters change.
+    // A running task whose parameters change goes directly back to the local DSQ of its CPU.
     let stays = core_flags & flags::RESTORE != 0 && m.rqs[cpu].curr == task;
     debug_assert!(!m.scx_flag(task, SCX_TASK_QUEUED));
     m.set_task_runnable(task);
@@ -112,13 +112,13 @@ fn enqueue_with_default_slice(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: Ta
 
 /// Sets a task's slice to the default (refill_task_slice_dfl).
 pub(super) fn refill_slice(m: &mut Machine, task: TaskId) {
-    m.scx_entity(task).slice = m.ext.slice_dfl;
+    m.scx_entity_mut(task).slice = m.ext.slice_dfl;
     m.ext.stats.refill_slice_dfl += 1;
 }
 
 /// Clears the direct dispatch that a callback requested for a task.
 pub(super) fn clear_direct_dispatch(m: &mut Machine, task: TaskId) {
-    let scx = m.scx_entity(task);
+    let scx = m.scx_entity_mut(task);
     scx.ddsp_dsq_id = SCX_DSQ_INVALID;
     scx.ddsp_enq_flags = 0;
 }
@@ -127,7 +127,7 @@ pub(super) fn clear_direct_dispatch(m: &mut Machine, task: TaskId) {
 fn direct_dispatch(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
     let dsq_id = m.scx_entity(task).ddsp_dsq_id;
     let dsq = find_dsq_for_dispatch(m, cpu, dsq_id, cpu, Some(task));
-    m.scx_entity(task).ddsp_enq_flags |= enq_flags;
+    m.scx_entity_mut(task).ddsp_enq_flags |= enq_flags;
     m.tasks[task].ext.ops_state = OpsState::None;
     // The runqueue lock of another CPU cannot be acquired here, so the move to that CPU is
     // deferred.
@@ -143,9 +143,9 @@ fn direct_dispatch(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
 
 /// Returns the DSQ with the id `dsq_id` for a dispatch on `cpu`.
 ///
-/// A missing DSQ is a policy error. The result is then the global DSQ of the node of `task_cpu`.
-/// `task` is given if the callback that requested the insertion has already returned, so that the
-/// error can be attributed to that callback.
+/// If the DSQ does not exist, ends the policy with an error, and returns the global DSQ of the node
+/// of `task_cpu`. `task` is given if the callback that requested the insertion has already
+/// returned. The error can then be attributed to that callback.
 pub(super) fn find_dsq_for_dispatch(
     m: &mut Machine,
     cpu: CpuId,
@@ -242,7 +242,7 @@ pub(super) fn dispatch_enqueue(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: T
     }
 }
 
-/// Inserts a task into the local DSQ of `cpu`, which its runqueue lock protects.
+/// Inserts a task into the local DSQ of `cpu`. The runqueue lock of `cpu` protects this DSQ.
 pub(super) fn enqueue_local(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
     let local = m.ext.dsqs.local(cpu);
     if enq_flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT) != 0 {
@@ -255,8 +255,8 @@ pub(super) fn enqueue_local(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags
     local_dsq_post_enq(m, cpu, task, enq_flags);
 }
 
-/// Counts a task with SCX_ENQ_IMMED on a local DSQ (dsq_inc_nr). Schedules a re-enqueue if the task
-/// cannot run immediately.
+/// Counts a task that was inserted into the local DSQ of `cpu`, if the insertion has the flag
+/// SCX_ENQ_IMMED (dsq_inc_nr). Schedules a re-enqueue if such a task cannot run immediately.
 #[inline]
 fn count_immed(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
     if enq_flags & SCX_ENQ_IMMED != 0 {
@@ -279,8 +279,8 @@ pub(super) fn rq_is_open(m: &Machine, cpu: CpuId, enq_flags: u64) -> bool {
     }
 }
 
-/// Does what follows an insertion into the local DSQ of `cpu`: calls ops.dequeue() and preempts the
-/// running task if requested.
+/// Completes an insertion into the local DSQ of `cpu` (local_dsq_post_enq). Calls ops.dequeue() if
+/// the task leaves the policy's custody, and preempts the running task if SCX_ENQ_PREEMPT is set.
 fn local_dsq_post_enq(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
     if leave_custody(m, task) && m.ext.has_op(Op::Dequeue) {
         let addr = m.tasks[task].addr;
@@ -298,13 +298,15 @@ fn local_dsq_post_enq(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64)
     }
     let curr = m.rqs[cpu].curr;
     if enq_flags & SCX_ENQ_PREEMPT != 0 && curr != task && m.curr_class(cpu) == Class::Ext {
-        m.scx_entity(curr).slice = 0;
+        m.scx_entity_mut(curr).slice = 0;
         ops::settle(m);
         m.resched_curr(cpu);
     }
 }
 
-/// Ends the policy's custody of a task. Returns whether the task was in the policy's custody.
+/// Ends the policy's custody of a task. A task is in the policy's custody while the policy is
+/// responsible for it, from ops.enqueue() until ops.dequeue() (SCX_TASK_IN_CUSTODY). Returns
+/// whether the task was in custody. If it was, the caller has to call ops.dequeue().
 fn leave_custody(m: &mut Machine, task: TaskId) -> bool {
     let leaves = m.scx_flag(task, SCX_TASK_IN_CUSTODY);
     if leaves {
@@ -318,7 +320,7 @@ pub(super) fn rq_online(m: &Machine, cpu: CpuId) -> bool {
     m.rqs[cpu].ext.online && m.online_cpus.contains(cpu)
 }
 
-/// Emits a trace record with the length of a DSQ, if such details are requested.
+/// Emits a trace record with the length of a DSQ, if the user requested such details.
 #[inline]
 fn trace_length(m: &mut Machine, dsq: DsqRef) {
     if m.details {
@@ -347,8 +349,7 @@ pub(super) fn unlink_from_dsq(m: &mut Machine, task: TaskId, dsq: DsqRef) {
 pub(super) fn dispatch_dequeue(m: &mut Machine, cpu: CpuId, task: TaskId) {
     let dsq = m.ext.dsqs.current(task);
     if dsq == NO_DSQ {
-        // The task may be about to move to the local DSQ of another CPU. This deferred move is
-        // cancelled.
+        // If a move of the task to the local DSQ of another CPU was deferred, cancels it.
         let deferred = &mut m.rqs[cpu].ext.ddsp_deferred;
         if !deferred.is_empty() {
             deferred.retain(|&other| other != task);

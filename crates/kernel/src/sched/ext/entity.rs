@@ -2,11 +2,11 @@
 //! The sched_ext fields of a task that BPF programs cannot see. The fields that they can see, and
 //! in part write, are in `task_struct.scx`.
 
-use crate::policy::callbacks::Op;
+use crate::policy::layout::callbacks::Op;
 use crate::policy::layout::enums::*;
 
 /// Owner of a runnable task (sched_ext_entity.ops_state). The kernel also has transitional states.
-/// They are not needed here, because no other CPU runs during a transition.
+/// The simulator does not need them, because no other CPU executes code during a transition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OpsState {
     /// The scheduler core owns the task.
@@ -14,11 +14,12 @@ pub enum OpsState {
     None,
     /// ops.enqueue() is running for the task.
     Queueing,
-    /// The policy owns the task.
+    /// The policy (BPF scheduler) owns the task.
     Queued,
 }
 
-/// State of a task from ops.init_task() to ops.exit_task(). It is stored in the task's `flags`.
+/// State of a task in its life cycle from ops.init_task() to ops.exit_task(). It is stored in
+/// `task_struct.scx.flags`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum TaskState {
@@ -34,8 +35,8 @@ pub enum TaskState {
 #[derive(Debug, Default)]
 pub struct Entity {
     pub ops_state: OpsState,
-    /// Callback that inserted the task into a DSQ last, and the index of the instruction that did
-    /// so.
+    /// Callback that last inserted the task into a DSQ, and the index of the BPF instruction that
+    /// requested this.
     pub inserted_by: Option<(Op, u32)>,
     /// Sequence number that changes whenever the policy becomes the owner of the task. It is never
     /// 0.

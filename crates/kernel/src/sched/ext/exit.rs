@@ -5,9 +5,8 @@
 use super::core::Ending;
 use super::exit_info::*;
 use crate::machine::Machine;
-use crate::policy::callbacks::Op;
+use crate::policy::layout::callbacks::Op;
 use crate::policy::layout::enums::{SCX_DSQ_FLAG_BUILTIN, SCX_ECODE_ACT_RESTART, SCX_EXIT_MSG_LEN};
-use crate::policy::sanitizer;
 use crate::sched::ext::core::EnableState;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, TaskId};
@@ -80,8 +79,8 @@ pub(crate) fn insertion_error(m: &mut Machine, message: String, task: Option<Tas
 #[cold]
 pub(crate) fn no_such_dsq(m: &mut Machine, message: &str, task: Option<TaskId>) {
     const NAMED: usize = 8;
-    // Only the first reason for the exit is recorded. A policy may repeat its error many times, so
-    // the rest of the function is skipped then.
+    // Only the first reason for an exit is recorded. A policy may repeat its error many times, so
+    // this test saves the work of building the message again.
     if m.ext.exit.is_some() {
         return;
     }
@@ -133,16 +132,48 @@ pub(crate) fn fault(m: &mut Machine, program: &str, fault: &Fault) {
         _ if m.sanitizer => Kind::ErrorCheck,
         _ => Kind::Error,
     };
-    let (notes, callers) = sanitizer::describe(m, fault);
+    let (notes, callers) = describe_finding(m, fault);
     if !exit(m, kind, 0, message.as_str()) {
-        // The policy is already ending for another reason. A trace record keeps the message of the
-        // fault.
+        // The policy is already ending for another reason, so the message of the fault is only
+        // written to the trace.
         m.trace_text(m.this_cpu, trace::Event::Printk { text: message });
     } else if let Some(exit) = &mut m.ext.exit {
         // The VM has already left the program, so the position is taken from the fault.
         exit.backtrace = place.into_iter().chain(callers).chain([program.to_string()]).collect();
         exit.notes = notes;
     }
+}
+
+/// Returns notes that explain a fault which the sanitizer has found, and a list of the active
+/// function calls, innermost first.
+fn describe_finding(m: &Machine, fault: &Fault) -> (Vec<String>, Vec<String>) {
+    let Some(report) = &fault.report else {
+        return (Vec::new(), Vec::new());
+    };
+    let code = m.ext.vm().code();
+    let mut notes: Vec<String> = report
+        .notes
+        .iter()
+        .map(|(text, pc)| match pc {
+            Some(pc) => format!("{text} in {}", code.describe(*pc)),
+            None => text.clone(),
+        })
+        .collect();
+    if let Some(task) = report.addr.and_then(|addr| task_at(m, addr)) {
+        notes.push(task);
+    }
+    (notes, report.callers.iter().map(|&pc| code.describe(pc)).collect())
+}
+
+/// Returns a description of the task if the address is in a task_struct.
+fn task_at(m: &Machine, addr: u64) -> Option<String> {
+    let first = m.layout.first_task_addr();
+    let stride = m.layout.task_stride();
+    let index = addr.checked_sub(first)? / stride;
+    let task = m.tasks.get(index as usize)?;
+    let offset = addr - first - index * stride;
+    let (addr, comm, pid) = (format!("{addr:#x}"), &task.comm, task.pid);
+    Some(format!("{addr} is byte {offset} of the task_struct of {comm}[{pid}]"))
 }
 
 fn backtrace(m: &Machine) -> Vec<String> {
@@ -155,8 +186,8 @@ fn backtrace(m: &Machine) -> Vec<String> {
     }
 }
 
-/// Checks the errno that a callback returned (ops_sanitize_err). 0 and negative errnos are valid;
-/// any other value is a policy error.
+/// Returns `value`, which a callback returned, if it is 0 or a negative errno (ops_sanitize_err).
+/// Any other value ends the policy with an error, and the result is -EPROTO.
 pub(super) fn sanitize(m: &mut Machine, op: &str, value: i32) -> i32 {
     const MAX_ERRNO: i32 = 4095;
     if value == 0 || (-MAX_ERRNO..0).contains(&value) {
@@ -168,8 +199,8 @@ pub(super) fn sanitize(m: &mut Machine, op: &str, value: i32) -> i32 {
 
 /// Returns the CPU with the number `cpu`, which a policy used (ops_cpu_valid).
 ///
-/// If the machine does not have this CPU, this is a policy error. `place` describes in the message
-/// where the policy used the number.
+/// If the machine does not have this CPU, ends the policy with an error and returns `None`. `place`
+/// is the part of the error message that describes where the policy used the number.
 pub(crate) fn cpu_valid(m: &mut Machine, cpu: i32, place: &str) -> Option<CpuId> {
     let valid = m.cpu_id(cpu);
     if valid.is_some() {
@@ -180,7 +211,7 @@ pub(crate) fn cpu_valid(m: &mut Machine, cpu: i32, place: &str) -> Option<CpuId>
     None
 }
 
-/// Schedules the end of the policy for the end of the current handler.
+/// Schedules the first step of disabling the policy for the end of the current event handler.
 fn schedule_disable(m: &mut Machine) {
     let cpu = m.this_cpu;
     let at = m.local_time(cpu);

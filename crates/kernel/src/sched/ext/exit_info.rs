@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-/// Kind of a policy's end (enum scx_exit_kind).
+/// Reason for which a policy ended (enum scx_exit_kind).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Kind {
@@ -83,8 +83,8 @@ pub struct Exit {
     /// For errors, the position in the BPF program, its callers and the callback that was running,
     /// innermost first.
     pub backtrace: Vec<String>,
-    /// Additional information from the sanitizer, for example the object to which an address
-    /// belongs and where it was acquired and released.
+    /// Additional information about an error. The sanitizer adds, for example, the object to which
+    /// an address belongs, and where the object was acquired and released.
     pub notes: Vec<String>,
     /// For errors, the debug dump of the machine's state, in the kernel's format.
     pub dump: String,

@@ -12,7 +12,7 @@ use crate::policy::layout::enums::{
 use crate::policy::layout::{Mask, PF_EXITING, mirror};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
-/// Starts idle tracking for a policy with these ops.flags (scx_idle_enable).
+/// Starts idle tracking for a policy (BPF scheduler) with these ops.flags (scx_idle_enable).
 pub(crate) fn enable(m: &mut Machine, ops_flags: u64, has_update_idle: bool) {
     m.idle.enabled = !has_update_idle || ops_flags & SCX_OPS_KEEP_BUILTIN_IDLE != 0;
     m.idle.per_node = ops_flags & SCX_OPS_BUILTIN_IDLE_PER_NODE != 0;
@@ -42,8 +42,8 @@ pub(crate) fn disable(m: &mut Machine) {
     m.idle.per_node = false;
 }
 
-/// Updates the domains from the online CPUs, at load and after hotplug
-/// (scx_idle_update_selcpu_topology).
+/// Updates the masks of online CPUs, and the decisions whether searches consider LLCs and nodes
+/// (scx_idle_update_selcpu_topology). Called when a policy is enabled and after hotplug.
 pub(crate) fn update_topology(m: &mut Machine) {
     mirror::mirror_online(m);
     let (idle, topology, online) = (&mut m.idle, &m.spec.topology, m.layout.online);
@@ -71,7 +71,8 @@ pub(crate) fn update_topology(m: &mut Machine) {
     m.idle.topo_numa = !m.idle.per_node && numa > 0 && numa < nr_online && mismatch;
 }
 
-/// Returns the CPUs of the domain sd_llc. A CPU that is alone in its LLC has no such domain.
+/// Returns the CPUs of the scheduling domain sd_llc of `cpu`, which are those of its LLC. A CPU
+/// that is alone in its LLC has no such domain.
 fn llc_span(m: &Machine, cpu: CpuId) -> Option<Mask> {
     let llc = m.idle.llcs[m.spec.topology.cpus[cpu.index()].llc as usize];
     (llc.weight() > 1).then_some(llc)
@@ -81,8 +82,8 @@ fn llc_weight(m: &Machine, cpu: CpuId) -> u32 {
     llc_span(m, cpu).map_or(0, Mask::weight)
 }
 
-/// Returns the first group of the domain sd_numa, which is the CPU's node. Machines with a single
-/// node have no such domain.
+/// Returns the first group of the scheduling domain sd_numa of `cpu`, which is the node of `cpu`.
+/// Machines with a single node have no such domain.
 fn numa_span(m: &Machine, cpu: CpuId) -> Option<Mask> {
     let populated = m.idle.nodes.iter().filter(|node| !node.is_empty()).count();
     (populated > 1).then(|| m.idle.nodes[m.spec.topology.cpus[cpu.index()].node as usize])
@@ -92,19 +93,19 @@ fn numa_weight(m: &Machine, cpu: CpuId) -> u32 {
     numa_span(m, cpu).map_or(0, Mask::weight)
 }
 
-/// Returns the node whose idle masks apply to a CPU. The result is `None` if the global masks apply
+/// Returns the node whose idle masks contain a CPU, or `None` if the global masks are in use
 /// (scx_cpu_node_if_enabled).
 fn node_of(m: &Machine, cpu: CpuId) -> Option<u32> {
     m.idle.per_node.then(|| m.spec.topology.cpus[cpu.index()].node)
 }
 
-/// Charges the current CPU with reading the first cache line of a mask.
+/// Charges the current CPU for reading the first cache line of a mask.
 #[inline]
 fn read(m: &mut Machine, mask: Mask) {
     m.read_line(mask.addr());
 }
 
-/// Charges the current CPU with a write to the cache line of `mask` that contains the bit of `cpu`.
+/// Charges the current CPU for writing the cache line of `mask` that contains the bit of `cpu`.
 #[inline]
 fn write(m: &mut Machine, mask: Mask, cpu: CpuId) {
     m.write_line(mask.addr() + u64::from(cpu.nr() / 64) * 8);
@@ -143,8 +144,8 @@ fn set_core(m: &Machine, core: Mask, cpu: CpuId, set: impl Fn(CpuId)) {
     m.siblings(cpu).filter(|&cpu| core.contains(cpu)).for_each(set);
 }
 
-/// Charges the running program for examining the hardware threads of a core. If there are only a
-/// few threads, nothing is charged.
+/// Reduces the instruction budget of the running BPF program for a search of the hardware threads
+/// of a core. Does nothing if the core has only a few threads.
 fn charge_core(m: &Machine, cpu: CpuId) {
     const FEW: usize = 8;
     let threads = m.spec.topology.siblings(cpu.nr()).len();
@@ -224,8 +225,8 @@ pub(crate) fn pick(m: &mut Machine, allowed: Mask, node: Option<u32>, flags: u64
     pick_from(m, Domain::new(allowed), node, flags)
 }
 
-/// Number of instructions that the running program is charged for the search of another node. Long
-/// masks are charged in addition.
+/// Number of instructions by which the budget of the running BPF program is reduced for the search
+/// of another node. The search of long masks reduces the budget further.
 const NODE: u64 = 16;
 
 /// Claims an idle CPU of a domain. The search starts at `node` and continues with the other nodes,
@@ -253,8 +254,8 @@ pub(crate) fn select_cpu_dfl(
     cpus_allowed: Option<Mask>,
     flags: u64,
 ) -> Option<CpuId> {
-    // On a busy machine the search ends here. The mask of fully idle cores need not be tested,
-    // because it is a subset of this mask.
+    // If no CPU is idle, the search ends here. The mask of fully idle cores need not be tested,
+    // because it is a subset of the mask of idle CPUs.
     if !m.idle.per_node {
         let idle = m.idle.masks[0].cpu;
         read(m, idle);
@@ -266,7 +267,7 @@ pub(crate) fn select_cpu_dfl(
     select_idle_cpu(m, task, prev_cpu, wake_flags, cpus_allowed, flags)
 }
 
-/// Performs the search of [`select_cpu_dfl`] after the quick test for a busy machine.
+/// Performs the search of [`select_cpu_dfl`] after the quick test whether any CPU is idle.
 fn select_idle_cpu(
     m: &mut Machine,
     task: TaskId,

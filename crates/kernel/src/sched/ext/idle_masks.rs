@@ -20,8 +20,11 @@ pub(crate) struct Masks {
 pub struct Idle {
     /// Whether built-in idle tracking is on.
     pub(crate) enabled: bool,
+    /// Whether each node has its own masks (SCX_OPS_BUILTIN_IDLE_PER_NODE).
     pub(crate) per_node: bool,
+    /// Whether searches prefer CPUs in the same LLC (scx_selcpu_topo_llc).
     pub(crate) topo_llc: bool,
+    /// Whether searches prefer CPUs in the same node (scx_selcpu_topo_numa).
     pub(crate) topo_numa: bool,
     /// Whether an online core has more than one thread (sched_smt_active).
     pub(crate) smt_active: bool,
@@ -117,12 +120,12 @@ impl Idle {
         let nr_cpus = topology.nr_cpus();
         let groups = topology.cores.len() + topology.llcs.len() + 3 * topology.nodes.len() + 2;
         let stride = (u64::from(nr_cpus.div_ceil(64)) * 8).max(64);
-        // Policies may read an idle mask with the maximum size that the kernel's masks have, so
-        // each mask gets this size.
+        // A policy (BPF scheduler) may read an idle mask as a struct cpumask of the kernel's
+        // maximum size, so each mask gets this size.
         let mut idle_slab = region.slab(1024, 2 + 2 * topology.nodes.len() as u64)?;
         let mut slab = region.slab(stride, groups as u64)?;
-        let mut idle_mask = || Mask::at(region, idle_slab.alloc(region).expect("room for idle masks"), nr_cpus);
-        let mut group_mask = || Mask::at(region, slab.alloc(region).expect("room for domain masks"), nr_cpus);
+        let mut idle_mask = || Mask::at(region, idle_slab.alloc(region).expect("the slab has room"), nr_cpus);
+        let mut group_mask = || Mask::at(region, slab.alloc(region).expect("the slab has room"), nr_cpus);
         let distance = |a: usize, b: usize| topology.node_distances[a][b];
         let near = (0..topology.nodes.len()).map(|node| {
             let mut others: Vec<u32> = (0..topology.nodes.len() as u32)

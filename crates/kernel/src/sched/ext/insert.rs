@@ -6,8 +6,9 @@
 //! kfuncs (in `policy::kfuncs`) translate the addresses.
 //!
 //! Insertions are not performed immediately. In ops.select_cpu() and ops.enqueue(), an insertion is
-//! stored in the task. In ops.dispatch(), it is stored in the dispatch buffer. It is performed
-//! after the callback has returned.
+//! stored in the task and performed after the callback has returned. In ops.dispatch(), it is
+//! stored in the dispatch buffer. The buffered insertions are performed after the callback has
+//! returned, or earlier if the callback moves a task to the local DSQ (scx_bpf_dsq_move_to_local).
 
 use super::core::{DirectDispatch, Pending};
 use super::dsq::{DsqRef, NO_DSQ};
@@ -16,11 +17,11 @@ use super::entity::OpsState;
 use super::ops::{self};
 use super::{cid, deferred, dispatch, exit};
 use crate::machine::Machine;
-use crate::policy::callbacks::Op;
+use crate::policy::layout::callbacks::Op;
 use crate::policy::layout::enums::*;
+use crate::sched::observed::DecisionKind;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::{HeldLock, LockId};
-use crate::watch::decision::DecisionKind;
 use bpf::errno::{EEXIST, EINVAL, ENOENT};
 use bpf::fault::Fault;
 use bpf::memory::Use;
@@ -46,7 +47,8 @@ fn refuse_immed(m: &mut Machine, dsq_id: u64) {
 /// Requests the insertion of a task into the DSQ `dsq_id` (scx_bpf_dsq_insert). The task gets a
 /// slice of `slice` ns. If `slice` is 0, the task keeps the rest of its slice.
 ///
-/// Returns false if the policy does not own the task or if the call was a policy error.
+/// Returns false if the policy does not own the task, or if the arguments are invalid. Invalid
+/// arguments end the policy with an error.
 pub(crate) fn insert(m: &mut Machine, task: Option<TaskId>, dsq_id: u64, slice: u64, enq_flags: u64) -> bool {
     let Some((task, enq_flags)) = preamble(m, task, dsq_id, enq_flags) else {
         return false;
@@ -72,7 +74,7 @@ pub(crate) fn insert_vtime(
     };
     m.record_decision(|m| insert_decision(m, task, dsq_id, slice, Some(vtime), enq_flags));
     set_slice(m, task, slice);
-    m.scx_entity(task).dsq_vtime = vtime;
+    m.scx_entity_mut(task).dsq_vtime = vtime;
     commit(m, task, dsq_id, enq_flags | SCX_ENQ_DSQ_PRIQ);
     true
 }
@@ -87,8 +89,8 @@ fn insert_decision(
     vtime: Option<u64>,
     enq_flags: u64,
 ) -> DecisionKind {
-    // `home` is the CPU to which the insertion refers. For ops.dispatch() this is the CPU that
-    // needs tasks. In ops.select_cpu() the CPU is not known yet.
+    // `home` is the CPU whose local DSQ SCX_DSQ_LOCAL denotes. In ops.dispatch() this is the CPU
+    // that needs tasks. In ops.select_cpu() the CPU is not known yet.
     let home = match m.ext.frame.op {
         Some(Op::Dispatch) => m.ext.dsp.cpu.nr(),
         Some(Op::SelectCpu) => u32::MAX,
@@ -107,7 +109,7 @@ fn move_decision(m: &Machine, task: TaskId, dsq_id: u64, home: u32, enq_flags: u
 
 /// Sets a task's slice in ns. If `slice` is 0, the task keeps the rest of its slice.
 fn set_slice(m: &mut Machine, task: TaskId, slice: u64) {
-    let scx = m.scx_entity(task);
+    let scx = m.scx_entity_mut(task);
     scx.slice = if slice != 0 { slice } else { scx.slice.max(1) };
 }
 
@@ -170,7 +172,7 @@ fn mark_direct_dispatch(m: &mut Machine, expected: DirectDispatch, task: TaskId,
         refuse_direct_dispatch(m, expected, task);
         return;
     }
-    let scx = m.scx_entity(task);
+    let scx = m.scx_entity_mut(task);
     scx.ddsp_dsq_id = dsq_id;
     scx.ddsp_enq_flags = enq_flags;
 }
@@ -224,8 +226,8 @@ pub(crate) fn move_to_local(m: &mut Machine, dsq_id: u64, enq_flags: u64) -> boo
     moved
 }
 
-/// Creates a DSQ (scx_bpf_create_dsq). Returns 0 or a negative errno. `node` is the preferred node
-/// for the kernel's allocation; it has no effect here.
+/// Creates a DSQ (scx_bpf_create_dsq). Returns 0 or a negative errno. Linux allocates the DSQ's
+/// memory on `node` if possible. Here `node` is only checked.
 ///
 /// # Errors
 /// A fault if the run has reached its memory limit.
@@ -237,8 +239,8 @@ pub(crate) fn create(m: &mut Machine, dsq_id: u64, node: i32) -> Result<i32, Fau
     if m.ext.dsqs.find(dsq_id).is_some() {
         return Ok(-EEXIST);
     }
-    // Two records are charged: one for the DSQ, and one for the statistics of its lock. The
-    // statistics are kept until the end of the run.
+    // Counts two records against the memory limit: one for the DSQ, and one for the statistics of
+    // its lock, which are kept until the end of the run.
     m.region.memory().charge_record(Use::Queues)?;
     m.region.memory().charge_record(Use::Queues)?;
     m.ext.dsqs.create(dsq_id);
@@ -316,14 +318,14 @@ pub(crate) fn dsq_reenq(m: &mut Machine, dsq_id: u64, reenq_flags: u64) {
     deferred::schedule_dsq_reenq(m, dsq, reenq_flags, locked);
 }
 
-/// Returns the CPU whose runqueue was locked when the running callback was called. If none was,
-/// returns the current CPU (scx_locked_rq() ?: this_rq()).
+/// Returns the CPU whose runqueue was locked when the running callback was called. If no runqueue
+/// was locked, returns the current CPU (scx_locked_rq() ?: this_rq()).
 fn locked_or_this(m: &Machine) -> CpuId {
     m.ext.frame.locked_cpu.unwrap_or(m.this_cpu)
 }
 
-/// Checks that the running callback was called for this task. Anything else is a policy error, and
-/// the result is false (scx_kf_arg_task_ok).
+/// Returns whether the running callback was called for this task (scx_kf_arg_task_ok). If it was
+/// not, ends the policy with an error.
 pub(crate) fn arg_task_ok(m: &mut Machine, task: TaskId) -> bool {
     let ok = m.ext.frame.task == task && task != IDLE;
     if !ok {
@@ -369,8 +371,9 @@ impl Iter {
     }
 }
 
-/// Number of instructions that the running program is charged for each step of an iteration,
-/// including its start. A step acquires a lock or searches for a free iterator.
+/// Number of instructions by which the budget of the running BPF program is reduced for the start
+/// and for each step of an iteration. The start searches for a free iterator, and a step acquires a
+/// lock.
 const STEP: u64 = 16;
 
 /// Maximum number of iterators at the same time. A program's stack has room for far fewer, so a
@@ -469,10 +472,10 @@ pub(crate) fn dsq_move(m: &mut Machine, iter: u64, task: TaskId, dsq_id: u64, en
         let here = locked.unwrap_or(m.this_cpu);
         let dst = find_dsq_for_dispatch(m, here, dsq_id, src_cpu, None);
         if set & HAS_VTIME != 0 {
-            m.scx_entity(task).dsq_vtime = iter.get(m, VTIME)?;
+            m.scx_entity_mut(task).dsq_vtime = iter.get(m, VTIME)?;
         }
         if set & HAS_SLICE != 0 {
-            m.scx_entity(task).slice = iter.get(m, SLICE)?;
+            m.scx_entity_mut(task).slice = iter.get(m, SLICE)?;
         }
         m.record_decision(|m| move_decision(m, task, dsq_id, here.nr(), enq_flags));
         let src = m.ext.dsqs.current(task);

@@ -3,17 +3,17 @@
 //! (SCX_KICK_WAIT).
 //!
 //! A kick is sent at the end of the kernel code that requested it (irq_work). With SCX_KICK_WAIT,
-//! the sender spins in the kernel until all CPUs that it kicked this way have rescheduled. A CPU
-//! that starts to spin also counts as having rescheduled, so that CPUs that wait for each other do
-//! not deadlock.
+//! the sender spins in the kernel until all CPUs that it kicked with this flag have rescheduled. A
+//! CPU that starts to spin also counts as having rescheduled. Therefore CPUs that wait for each
+//! other do not deadlock.
 
 use super::{deferred, exit};
 use crate::machine::Machine;
 use crate::policy::layout::enums::{SCX_KICK_IDLE, SCX_KICK_PREEMPT, SCX_KICK_WAIT};
 use crate::sched::class::Class;
+use crate::sched::observed::DecisionKind;
 use crate::simulation::id::{CpuId, IDLE};
 use crate::simulation::timeline::LockId;
-use crate::watch::decision::DecisionKind;
 
 /// Requests a kick of `cpu` by the current CPU (scx_kick_cpu).
 pub(crate) fn kick_cpu(m: &mut Machine, cpu: CpuId, flags: u64) {
@@ -29,8 +29,8 @@ pub(crate) fn kick_cpu(m: &mut Machine, cpu: CpuId, flags: u64) {
         if flags & (SCX_KICK_PREEMPT | SCX_KICK_WAIT) != 0 {
             exit::error(m, "PREEMPT/WAIT cannot be used with SCX_KICK_IDLE");
         }
-        // If the caller has locked the runqueue of `cpu`, the CPU may be about to go idle. The kick
-        // is then not skipped.
+        // If the caller holds the runqueue lock of `cpu`, the CPU may be about to go idle. The kick
+        // is then necessary.
         if m.ext.frame.locked_cpu != Some(cpu) && can_skip_idle_kick(m, cpu) {
             return;
         }
@@ -47,11 +47,11 @@ pub(crate) fn kick_cpu(m: &mut Machine, cpu: CpuId, flags: u64) {
     queue_irq_work(m, this);
 }
 
-/// Pending kicks are merged when there are this many times as many kicks as CPUs in the machine.
+/// Pending kicks of a CPU are merged when their number reaches this multiple of the number of CPUs.
 const MANY: usize = 4;
 
-/// Sorts kicks: first those without SCX_KICK_IDLE, then those with it, each by target. Merges kicks
-/// of the same kind with the same target, so at most two kicks remain for each CPU.
+/// Sorts kicks by the flag SCX_KICK_IDLE (kicks without the flag come first), then by target CPU.
+/// Merges kicks that are equal in both, so at most two kicks remain for each target.
 fn merge(pending: &mut Vec<(CpuId, u64)>) {
     let key = |&(target, flags): &(CpuId, u64)| (flags & SCX_KICK_IDLE != 0, target);
     pending.sort_by_key(key);
@@ -71,8 +71,8 @@ fn can_skip_idle_kick(m: &Machine, cpu: CpuId) -> bool {
     rq.curr != IDLE && !rq.ext.in_balance
 }
 
-/// Requests that run_irq_work() runs for `cpu` at the end of the current handler. `cpu` is the
-/// current CPU.
+/// Requests that run_irq_work() runs for `cpu`, which is the current CPU, at the end of the current
+/// event handler.
 pub(super) fn queue_irq_work(m: &mut Machine, cpu: CpuId) {
     if !std::mem::replace(&mut m.rqs[cpu].ext.kicks.queued, true) {
         m.ext.irq_work.push(cpu);
@@ -99,7 +99,8 @@ pub(super) fn run_irq_work(m: &mut Machine) {
 }
 
 /// Charges `cpu` for the interrupt that it sends to itself for its kicks and deferred work
-/// (irq_work_raise). Native schedulers send IPIs to other CPUs directly.
+/// (irq_work_raise). There is no such interrupt if the policy (BPF scheduler) represents a
+/// scheduler written in C, which would send IPIs to other CPUs directly.
 fn charge_irq_work(m: &mut Machine, cpu: CpuId) {
     let rq = &m.rqs[cpu].ext;
     if (rq.deferred || !rq.kicks.pending.is_empty()) && !m.spec.costs.native {
@@ -143,7 +144,8 @@ fn kick_one(m: &mut Machine, cpu: CpuId, target: CpuId, flags: u64) -> bool {
     if m.online_cpus.contains(target) && class >= Class::Ext {
         if class == Class::Ext && flags & SCX_KICK_PREEMPT != 0 {
             m.account(target);
-            m.scx_entity(m.rqs[target].curr).slice = 0;
+            let curr = m.rqs[target].curr;
+            m.scx_entity_mut(curr).slice = 0;
         }
         if class == Class::Ext && flags & SCX_KICK_WAIT != 0 {
             let kick_sync = m.rqs[target].ext.kick_sync;
@@ -175,7 +177,7 @@ pub(super) fn kick_sync(m: &mut Machine, cpu: CpuId) {
     if !rq.kicks.waiters.is_empty() {
         release_waiters(m, cpu);
     }
-    // `cpu` itself stops spinning, because its current task is being switched out.
+    // If `cpu` itself spins, it stops, because its current task is being switched out.
     if m.rqs[cpu].spinning {
         end_wait(m, cpu);
     }

@@ -11,7 +11,7 @@ use super::entity::TaskState;
 use super::ops::{self};
 use super::{cid, exit};
 use crate::machine::Machine;
-use crate::policy::callbacks::Op;
+use crate::policy::layout::callbacks::Op;
 use crate::policy::layout::{mirror, scx_exit_task_args, scx_init_task_args};
 use crate::sched::class::Class;
 use crate::sched::ext::core::EnableState;
@@ -25,7 +25,7 @@ use workload::Policy;
 
 /// Calls ops.init_task(). Returns 0 or a negative errno (__scx_init_task).
 pub(super) fn init_task(m: &mut Machine, task: TaskId, fork: bool) -> i32 {
-    m.scx_entity(task).disallow = false;
+    m.scx_entity_mut(task).disallow = false;
     if m.ext.has_op(Op::InitTask) {
         let mut args = [0; size_of::<scx_init_task_args>()];
         args[offset_of!(scx_init_task_args, fork)] = u8::from(fork);
@@ -83,7 +83,7 @@ fn cgroup_weight(task: &Task) -> u32 {
 pub(super) fn enable_task(m: &mut Machine, task: TaskId) {
     m.ext.nr_enabled += 1;
     let weight = cgroup_weight(&m.tasks[task]);
-    m.scx_entity(task).weight = weight;
+    m.scx_entity_mut(task).weight = weight;
     let addr = m.tasks[task].addr;
     if m.ext.has_op(Op::Enable) {
         ops::call_task(m, Op::Enable, task, &[addr]);
@@ -102,7 +102,7 @@ fn disable_task(m: &mut Machine, task: TaskId) {
         ops::call_task(m, Op::Disable, task, &[addr]);
     }
     m.scx_set_state(task, TaskState::Ready);
-    let scx = m.scx_entity(task);
+    let scx = m.scx_entity_mut(task);
     scx.dsq_vtime = 0;
     scx.slice = 0;
 }
@@ -171,8 +171,9 @@ pub(super) fn dead(m: &mut Machine, task: TaskId) {
 /// Frees the BPF local storage of tasks and cgroups that have no references any more
 /// (__put_task_struct, css_release).
 ///
-/// The storage of one object may contain the last reference to another object. That object is added
-/// to a queue, so that the function need not call itself.
+/// The storage of one object may contain the last reference to another object, so this function may
+/// be called while it is already running. The inner call only adds the other object to a queue, and
+/// the outer call frees its storage.
 pub(super) fn free_local_storage(m: &mut Machine, owners: impl IntoIterator<Item = u64>) {
     if !m.ext.has_policy() {
         return;
@@ -219,7 +220,7 @@ pub(super) fn reweight(m: &mut Machine, task: TaskId) {
     if m.scx_entity(task).weight == weight {
         return;
     }
-    m.scx_entity(task).weight = weight;
+    m.scx_entity_mut(task).weight = weight;
     if m.ext.has_op(Op::SetWeight) {
         let addr = m.tasks[task].addr;
         ops::call_task(m, Op::SetWeight, task, &[addr, u64::from(weight)]);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The policy (BPF scheduler) that is in the machine, from the moment its programs can run until it
-//! is removed.
+//! The policy (BPF scheduler) that is installed in the simulated kernel, from the time when its
+//! programs can run until it is removed.
 
 use crate::machine::Machine;
-use crate::policy::callbacks::Op;
-use crate::policy::hook::{Hook, Tracing};
-use crate::policy::timers::Timers;
+use crate::policy::layout::callbacks::Op;
 use crate::sched::ext::core::Core;
 use crate::sched::ext::ops_table::{NO_OPS, OpsTable};
+use crate::sched::hook::{Hook, Tracing};
+use crate::simulation::id::CpuId;
 use bpf::engine::Vm;
+use std::collections::BTreeMap;
 
 /// All state that exists only together with a policy.
 ///
@@ -20,6 +21,25 @@ pub(crate) struct LoadedPolicy {
     /// Tracing programs and the functions they are attached to.
     pub hooks: Tracing,
     pub timers: Timers,
+}
+
+/// All timers that the policy has started. A timer always fires on the CPU that started it, even if
+/// it was not pinned to that CPU.
+#[derive(Default)]
+pub struct Timers {
+    pub(crate) slots: Vec<Timer>,
+    /// Index in `slots` of each timer, by the address of its struct bpf_timer.
+    pub(crate) by_addr: BTreeMap<u64, u32>,
+}
+
+/// A BPF timer that the policy has started.
+pub(crate) struct Timer {
+    pub(crate) addr: u64,
+    pub(crate) cpu: CpuId,
+    /// Generation number of the pending start, from [`Core::timer_starts`]. `None` if the timer is
+    /// not pending. Timer events with another number are ignored. They are left over if the timer
+    /// was restarted or cancelled, or if the policy was unloaded.
+    pub(crate) pending: Option<u32>,
 }
 
 /// Bits that are tested several times in each context switch. They are stored together so that the
@@ -36,8 +56,8 @@ pub(crate) struct Active {
 }
 
 impl Core {
-    /// Puts a policy into the machine. Its programs of type syscall can run immediately. Its
-    /// callbacks can run after it has been enabled.
+    /// Installs a policy. Its programs of type syscall can run immediately. Its callbacks can run
+    /// after the policy has been enabled.
     pub(crate) fn install(&mut self, vm: Vm<Machine>, ops: OpsTable, hooks: Tracing) {
         self.settled_insns = vm.executed();
         self.settled_cost = vm.cost();
@@ -67,7 +87,8 @@ impl Core {
         self.dsqs.destroy_all();
     }
 
-    /// Returns whether there is a policy in the machine: being enabled, loaded or being disabled.
+    /// Returns whether a policy is installed. The policy may be enabled, or be about to be enabled
+    /// or disabled.
     #[inline]
     pub fn has_policy(&self) -> bool {
         self.policy.is_some()
@@ -88,7 +109,7 @@ impl Core {
         self.active.ops >> op as u32 & 1 != 0
     }
 
-    /// Allows calls of the callbacks in `ops`, as far as the policy defines them.
+    /// Allows calls of those callbacks in `ops` that the policy defines.
     pub(super) fn activate_ops(&mut self, ops: impl Iterator<Item = Op>) {
         let table = self.ops();
         let bits = ops
@@ -97,8 +118,8 @@ impl Core {
         self.active.ops |= bits;
     }
 
-    /// Forbids calls of all callbacks. ops.exit() can still be called, because its call does not
-    /// check this.
+    /// Forbids calls of all callbacks. The only exception is ops.exit(), which is called without
+    /// this check.
     pub(super) fn deactivate_ops(&mut self) {
         self.active.ops = 0;
     }
@@ -112,11 +133,11 @@ impl Core {
         &self.policy.as_ref().expect("a policy is loaded").vm
     }
 
-    /// Charges the running program for work that the simulator does on its behalf, such as a
-    /// search. `work` is a number of instructions. It is subtracted from the budget of instructions
-    /// that one call of a program may execute. When the budget is used up, the program ends with a
-    /// fault at its next backward jump or call. Simulated time is not affected. Does nothing if no
-    /// program runs.
+    /// Charges the running BPF program for work that the simulator does on its behalf, such as a
+    /// search. `work` is a number of instructions. It is subtracted from the number of instructions
+    /// that one call of a program may execute (its budget). When the budget is used up, the program
+    /// ends with a fault at its next backward jump or call. Simulated time is not affected. Does
+    /// nothing if no program runs.
     #[inline]
     pub(crate) fn charge_program(&self, work: u64) {
         if let Some(policy) = &self.policy {
@@ -124,9 +145,9 @@ impl Core {
         }
     }
 
-    /// Charges the running program like [`Core::charge_program`] for examining a mask of `words`
-    /// words. Does nothing for short masks, because the charge would take more time than the
-    /// search.
+    /// Charges the running program like [`Core::charge_program`] for the search of a mask of
+    /// `words` words. Short masks are not charged, because this would take more of the host's time
+    /// than the search.
     #[inline]
     pub(crate) fn charge_mask(&self, words: u32) {
         const FEW: u32 = 8;
@@ -140,8 +161,8 @@ impl Core {
         self.policy.as_ref().map(|policy| &policy.vm).or(self.last_vm.as_ref())
     }
 
-    /// Returns the loaded policy without checking that there is one. For code that runs only while
-    /// the policy's callbacks run.
+    /// Returns the loaded policy without checking that a policy is loaded. Callers must know that
+    /// one is, for example because its callback is running.
     #[inline(always)]
     pub(super) fn loaded(&self) -> &LoadedPolicy {
         debug_assert!(self.policy.is_some(), "no policy is loaded");

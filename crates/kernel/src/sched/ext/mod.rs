@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The sched_ext scheduling class of Linux 7.2 (kernel/sched/ext). A policy makes its decisions.
-//! The policy is a BPF object whose callbacks this class calls.
+//! The sched_ext scheduling class of Linux 7.2 (kernel/sched/ext). This class calls the callbacks
+//! of a policy (a BPF scheduler), which makes the scheduling decisions.
 //!
 //! | modules | contents |
 //! |---|---|
-//! | `ops`, `ops_table` | the policy's callbacks, and calling them |
+//! | `ops`, `ops_table` | the table of the policy's callbacks, and the calls of them |
 //! | `enqueue`, `dispatch`, `deferred` | moving tasks between the core, the policy and DSQs |
 //! | `dsq` | dispatch queues |
 //! | `insert`, `kick`, `cid`, `idle` | operations that a policy requests through kfuncs |
-//! | `enable`, `lifecycle`, `bypass` | start and end of a policy, and tasks under it |
+//! | `enable`, `lifecycle`, `bypass` | start and end of a policy and of the tasks it schedules |
 //! | `watchdog`, `exit`, `dump` | failures of a policy |
 //!
 //! This file contains the functions of the class (struct sched_class) and the functions that the
@@ -37,14 +37,13 @@ pub mod idle_masks;
 pub mod insert;
 pub mod kick;
 mod lifecycle;
-mod loaded;
+pub(crate) mod loaded;
 pub mod ops;
 pub mod ops_table;
 pub mod task_state;
 pub mod watchdog;
 
-pub use crate::policy::bpf_world::timer_fired;
-pub use crate::policy::callbacks::Op;
+pub use crate::policy::layout::callbacks::Op;
 pub use crate::sched::ext::core::EnableState;
 pub use crate::sched::ext::exit_info::Exit;
 pub use crate::sched::ext::exit_info::Kind;
@@ -58,16 +57,17 @@ pub(crate) use enqueue::{dequeue_task, enqueue_task};
 pub use entity::Entity;
 
 use crate::machine::Machine;
+use crate::policy::layout;
 use crate::policy::layout::mirror;
-use crate::policy::{layout, tracepoint};
 use crate::sched::class::Class;
 use crate::sched::task::Task;
+use crate::sched::tracepoint;
 use crate::simulation::id::{CpuId, TaskId};
 use layout::enums::*;
 use workload::Policy as TaskPolicy;
 
-/// Returns the class that a task belongs to. It depends on the task's scheduling policy and on
-/// whether a BPF policy is loaded (task_should_scx).
+/// Returns the class that a task belongs to (task_should_scx). The class depends on the task's
+/// scheduling policy (SCHED_*) and on whether a BPF scheduler is enabled.
 pub(crate) fn class_for(m: &Machine, task: &Task) -> Class {
     match task.policy {
         TaskPolicy::Deadline | TaskPolicy::Fifo { .. } | TaskPolicy::RoundRobin { .. } => Class::Rt,
@@ -84,7 +84,7 @@ pub(crate) fn check_setscheduler(m: &Machine, task: TaskId, policy: TaskPolicy) 
     !(m.ext.enabled && wants && m.tasks[task].policy != policy && m.scx_entity(task).disallow)
 }
 
-/// Updates the idle masks and calls ops.update_idle() when a CPU enters or leaves idle.
+/// Updates the idle masks and calls ops.update_idle() when a CPU becomes idle or busy.
 pub(crate) fn update_idle(m: &mut Machine, cpu: CpuId, idle: bool) {
     if !m.ext.enabled {
         return;
@@ -96,7 +96,7 @@ pub(crate) fn update_idle(m: &mut Machine, cpu: CpuId, idle: bool) {
     }
 }
 
-/// Marks an idle CPU in the idle masks again, after it looked for a task and found none.
+/// Marks a CPU as idle in the idle masks again, if it was idle, looked for a task and found none.
 pub(crate) fn stay_idle(m: &mut Machine, cpu: CpuId) {
     if m.ext.enabled && m.rqs[cpu].idle() {
         idle::update(m, cpu, true);
@@ -137,7 +137,8 @@ pub(crate) fn watchdog(m: &mut Machine) {
     watchdog::run(m);
 }
 
-/// Handles the event that starts deferred work on a CPU.
+/// Handles an `ExtDeferred` event: performs the deferred work of `cpu`, and the next step of ending
+/// a policy if this step is due.
 pub(crate) fn deferred(m: &mut Machine, cpu: CpuId) {
     m.enter_irq(cpu, u64::from(m.spec.costs.ipi_receive_ns));
     deferred::arrived(m, cpu);
@@ -251,7 +252,7 @@ pub(crate) fn preempted_by_class(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Does nothing: a new task's inherited values are set when the task is passed to the policy.
+/// Does nothing: `task_created` and `post_fork` initialize the sched_ext state of a new task.
 pub(crate) fn task_fork(_m: &mut Machine, _task: TaskId) {}
 
 pub(crate) fn switched_from(m: &mut Machine, _cpu: CpuId, task: TaskId) {

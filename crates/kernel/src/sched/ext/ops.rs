@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Calls the callbacks of the policy (BPF scheduler). [`callbacks`](crate::policy::callbacks) lists
+//! Calls the callbacks of the policy (BPF scheduler). [`callbacks`](crate::policy::layout::callbacks) lists
 //! them.
 //!
 //! Before the call, the code here records which kfuncs are allowed and which task the callback
-//! operates on. After the call, it charges the current CPU for the callback, its instructions and
-//! the functions that it called. If the program faults, the policy ends with an error and the
-//! result of the callback is 0.
+//! operates on. After the call, it charges the current CPU for the time of the callback, its
+//! instructions and the functions that it called. If the BPF program faults, the policy ends with
+//! an error.
 
 use super::exit;
 use super::ops_table::*;
 use crate::machine::Machine;
-pub use crate::policy::callbacks::{NAMES, NR_OPS, Op, kf};
+pub use crate::policy::layout::callbacks::{NAMES, NR_OPS, Op, kf};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::engine::Vm;
 use bpf::fault::Fault;
@@ -55,7 +55,7 @@ pub(crate) fn call_framed<const N: usize>(m: &mut Machine, op: Op, frame: Frame,
         return call_nested(m, op, frame.locked_cpu, frame.task, *args);
     }
     let (result, _) = invoke(m, op, frame, args);
-    // The number of nested instructions is needed only inside of callbacks.
+    // `nested` is not reset, because it is read only while a callback runs.
     let running = &mut m.ext.frame;
     running.op = None;
     running.locked_cpu = None;
@@ -86,9 +86,10 @@ fn call_nested<const N: usize>(
 #[inline(always)]
 fn invoke<const N: usize>(m: &mut Machine, op: Op, frame: Frame, args: &[u64; N]) -> (Option<u64>, u64) {
     let function = m.ext.loaded().ops.functions[op as usize];
-    debug_assert_ne!(function, ABSENT, "ops.{} is not there", op.name());
-    // The fields are set one by one. A copy of the whole frame would load in one piece what was
-    // just stored in parts. Such a load stalls the CPU of the computer that runs the simulation.
+    debug_assert_ne!(function, ABSENT, "the policy does not define ops.{}()", op.name());
+    // Sets the fields one by one, which is faster than a copy of the whole frame. Such a copy reads
+    // several fields at once, shortly after each field was written separately. This stalls the CPU
+    // of the host (failed store forwarding).
     let running = &mut m.ext.frame;
     running.op = Some(op);
     running.locked_cpu = frame.locked_cpu;
@@ -117,8 +118,8 @@ fn execute<const N: usize>(m: &mut Machine, op: Op, function: usize, args: &[u64
     (result, insns, own)
 }
 
-/// Performs the call of [`invoke`] if the trace contains details. It then has a record for each
-/// callback.
+/// Executes the function of a callback for [`invoke`] and emits a trace record of the call. It is
+/// used if the trace contains details.
 #[inline(never)]
 fn invoke_recorded<const N: usize>(m: &mut Machine, op: Op, function: usize, args: &[u64; N]) -> (Option<u64>, u64) {
     let began = m.local_time(m.this_cpu);
@@ -142,9 +143,9 @@ fn failed(m: &mut Machine, op: Op) {
     exit::fault(m, &format!("ops.{}()", op.name()), &fault);
 }
 
-/// Runs BPF code that is not a callback, and charges the current CPU for it. `contexts` says which
-/// kfuncs are allowed. Returns the result and the number of executed instructions, including nested
-/// calls.
+/// Runs BPF code that is not a callback, and charges the current CPU for it. `contexts` is a bit
+/// set that determines which kfuncs are allowed. Returns the result and the number of executed
+/// instructions, including those of nested calls.
 #[inline]
 pub(crate) fn run<R>(
     m: &mut Machine,

@@ -3,8 +3,8 @@
 //! information about the callback that is running.
 
 use crate::machine::Machine;
-use crate::policy::callbacks::OPS;
-pub use crate::policy::callbacks::{NAMES, NR_OPS, Op, kf};
+use crate::policy::layout::callbacks::OPS;
+pub use crate::policy::layout::callbacks::{NAMES, NR_OPS, Op, kf};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::engine::Vm;
 
@@ -20,8 +20,9 @@ pub struct OpsTable {
     pub timeout_ms: u32,
     /// ops.exit_dump_len, bytes; 0 stands for 32 KiB.
     pub exit_dump_len: u32,
-    /// Number of hotplug events that have happened before the policy was opened, according to the
-    /// policy. 0 turns this check off.
+    /// ops.hotplug_seq: number of CPU hotplug events at the time when user space opened the policy.
+    /// If there have been more events when the policy is enabled, enabling fails. 0 turns this
+    /// check off.
     pub hotplug_seq: u64,
     /// ops.dispatch_max_batch; 0 stands for 32.
     pub dispatch_max_batch: u32,
@@ -77,12 +78,12 @@ impl OpsTable {
     }
 }
 
-/// Returns the callbacks that are allowed after ops.init() has succeeded.
+/// Returns the callbacks that become allowed when ops.init() has succeeded.
 pub(super) fn hotplug_ops() -> impl Iterator<Item = Op> {
     [Op::CpuOnline, Op::CpuOffline].into_iter()
 }
 
-/// Returns the callbacks that are allowed before existing tasks are passed to the policy.
+/// Returns the callbacks that become allowed just before the policy receives the existing tasks.
 pub(super) fn normal_ops() -> impl Iterator<Item = Op> {
     OPS.into_iter().filter(|&op| op < Op::CpuOnline)
 }
@@ -112,7 +113,8 @@ impl Called {
     }
 }
 
-/// The callback that is running, and what it was called for.
+/// The callback that is running, the task it operates on, and the runqueue lock that its caller
+/// holds.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
     /// The callback; `None` outside of callbacks.
@@ -121,7 +123,8 @@ pub struct Frame {
     pub locked_cpu: Option<CpuId>,
     /// Task on which the callback operates (current->scx.kf_tasks), or IDLE.
     pub task: TaskId,
-    /// Number of instructions that were executed by callbacks called during this one.
+    /// Number of instructions executed by nested callbacks, which were called while this callback
+    /// was running.
     pub(crate) nested: u64,
 }
 

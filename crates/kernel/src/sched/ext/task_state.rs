@@ -14,16 +14,16 @@ impl Machine {
     }
 
     #[inline]
-    pub(crate) fn scx_set_flag(&self, task: TaskId, flags: u64) {
-        self.scx_entity(task).flags |= flags as u32;
+    pub(crate) fn scx_set_flag(&mut self, task: TaskId, flags: u64) {
+        self.scx_entity_mut(task).flags |= flags as u32;
     }
 
     #[inline]
-    pub(crate) fn scx_clear_flag(&self, task: TaskId, flags: u64) {
-        self.scx_entity(task).flags &= !(flags as u32);
+    pub(crate) fn scx_clear_flag(&mut self, task: TaskId, flags: u64) {
+        self.scx_entity_mut(task).flags &= !(flags as u32);
     }
 
-    /// Returns the state of a task in the policy's life cycle.
+    /// Returns the state of a task in its life cycle under the policy (BPF scheduler).
     pub(crate) fn scx_state(&self, task: TaskId) -> TaskState {
         match u64::from(self.scx_entity(task).flags) & SCX_TASK_STATE_MASK {
             SCX_TASK_INIT_BEGIN => TaskState::InitBegin,
@@ -37,7 +37,7 @@ impl Machine {
 
     /// Sets the life-cycle state of a task. Builds with debug assertions check that the transition
     /// is allowed (scx_set_task_state).
-    pub(super) fn scx_set_state(&self, task: TaskId, state: TaskState) {
+    pub(super) fn scx_set_state(&mut self, task: TaskId, state: TaskState) {
         let before = self.scx_state(task);
         debug_assert!(
             match state {
@@ -48,19 +48,19 @@ impl Machine {
                 TaskState::Enabled => before == TaskState::Ready,
                 TaskState::Dead => matches!(before, TaskState::None | TaskState::InitBegin),
             },
-            "sched_ext task state {before:?} -> {state:?}"
+            "a task must not change from the sched_ext state {before:?} to {state:?}"
         );
         if state == TaskState::Init {
             self.scx_set_flag(task, SCX_TASK_RESET_RUNNABLE_AT);
         }
-        let scx = self.scx_entity(task);
+        let scx = self.scx_entity_mut(task);
         scx.flags = scx.flags & !(SCX_TASK_STATE_MASK as u32) | state as u32;
     }
 
     /// Sets the fields of a new task's entity that do not start with zero (init_scx_entity).
     pub(super) fn scx_init_entity(&mut self, task: TaskId) {
         let runnable_at = self.jiffies();
-        let scx = self.scx_entity(task);
+        let scx = self.scx_entity_mut(task);
         scx.ddsp_dsq_id = SCX_DSQ_INVALID;
         scx.runnable_at = runnable_at;
     }
@@ -73,9 +73,10 @@ impl Machine {
     /// Adds a task to the end of its CPU's list of waiting tasks.
     #[inline]
     pub(super) fn set_task_runnable(&mut self, task: TaskId) {
-        let scx = self.scx_entity(task);
-        if u64::from(scx.flags) & SCX_TASK_RESET_RUNNABLE_AT != 0 {
-            scx.runnable_at = self.jiffies();
+        if self.scx_flag(task, SCX_TASK_RESET_RUNNABLE_AT) {
+            let jiffies = self.jiffies();
+            let scx = self.scx_entity_mut(task);
+            scx.runnable_at = jiffies;
             scx.flags &= !(SCX_TASK_RESET_RUNNABLE_AT as u32);
         }
         self.ext.nr_became_runnable += 1;
@@ -84,8 +85,8 @@ impl Machine {
         entity.runnable = self.ext.nr_became_runnable;
     }
 
-    /// Removes a task from its CPU's list of waiting tasks. `reset` says that the task runs now.
-    /// The watchdog then measures the next wait of the task from zero.
+    /// Removes a task from its CPU's list of waiting tasks. `reset` must be true if the task starts
+    /// to run. The watchdog then measures the task's next wait from its beginning.
     #[inline]
     pub(super) fn clr_task_runnable(&mut self, task: TaskId, reset: bool) {
         if reset {

@@ -10,9 +10,9 @@ use super::load::capacity_greater;
 use crate::machine::Machine;
 use crate::simulation::id::CpuId;
 
-/// Upper limit of the balancing interval while no task can be moved because all are pinned, in ms.
+/// Limit of the balancing interval while no task can be moved because of the tasks' affinities, ms.
 const MAX_PINNED_INTERVAL_MS: u64 = 512;
-/// Number of tasks that one balancing run examines (sysctl_sched_nr_migrate).
+/// Maximum number of tasks that a balancing run examines on a CPU (sysctl_sched_nr_migrate).
 const NR_MIGRATE: u32 = 32;
 
 /// State of the CPU that wants to pull tasks (cpu_idle_type).
@@ -53,7 +53,7 @@ impl Env {
         m.domains.domain_span(self.cpu, self.level)
     }
 
-    /// Returns the state of the domain for `cpu`.
+    /// Returns the state of the domain that belongs to `self.cpu`.
     pub fn domain<'a>(&self, m: &'a mut Machine) -> &'a mut Level {
         &mut m.domains.levels[self.cpu.index()][self.level]
     }
@@ -83,9 +83,10 @@ struct SpanStats {
     total_capacity: u64,
 }
 
-/// Pulls tasks to `cpu` from its domain of this level. Returns their number.
+/// Pulls tasks to `cpu` from other CPUs in its domain of this level. Returns the number of tasks
+/// that were pulled.
 ///
-/// Sets `continue_balancing` to false if another CPU of the group has to balance this domain.
+/// Sets `continue_balancing` to false if another CPU of the same group has to balance this domain.
 pub(super) fn balance_rq(
     m: &mut Machine,
     cpu: CpuId,
@@ -129,8 +130,8 @@ pub(super) fn balance_rq(
                 if env.imbalance <= 0 {
                     break;
                 }
-                // The remaining tasks may not run on this CPU, but some may run on another CPU of
-                // its group. The run continues with that CPU as destination.
+                // A task may not run on the destination CPU, but may run on another CPU of the same
+                // group. The run continues with that CPU as the destination.
                 env.excluded.push(env.dst_cpu);
                 env.dst_cpu = other;
                 state.left = nr.min(NR_MIGRATE);
@@ -170,8 +171,8 @@ fn local_group<'a>(m: &'a Machine, env: &Env) -> &'a Group {
     &m.domains.spans[domain.span as usize].groups[domain.local as usize]
 }
 
-/// Ends a run that found an imbalance. Updates the failure count and the interval of the domain.
-/// Starts active balancing if it is necessary.
+/// Ends a balancing run that found an imbalance. Updates the failure count and the interval of the
+/// domain. Starts active balancing if necessary.
 fn finish(m: &mut Machine, env: &Env, moved: u32, state: &Detach) {
     let mut pushed = false;
     if moved > 0 {
@@ -195,9 +196,9 @@ fn finish(m: &mut Machine, env: &Env, moved: u32, state: &Detach) {
     }
 }
 
-/// Ends a run that found no imbalance (out_balanced in sched_balance_rq).
+/// Ends a balancing run that found no imbalance (out_balanced in sched_balance_rq).
 fn balanced(m: &mut Machine, env: &Env, state: &Detach) {
-    // If affinities prevented the balancing in this run, the group keeps that record.
+    // `imbalance` stays set if, earlier in this run, affinities prevented all moves from a CPU.
     if !state.all_pinned
         && let Some(group) = env.parent_group(m)
     {
@@ -250,8 +251,8 @@ pub(super) fn should_we_balance(m: &Machine, env: &Env) -> bool {
     idle_smt.or(first) == Some(env.dst_cpu)
 }
 
-/// Returns the statistics of a group (update_sg_lb_stats). For each examined CPU, charges the
-/// current CPU with the transfer of one cache line from there.
+/// Returns the statistics of a group (update_sg_lb_stats). Charges the current CPU with the
+/// transfer of one cache line from each examined CPU.
 pub(super) fn group_stats(m: &mut Machine, env: &Env, index: usize, local: bool) -> Stats {
     let domain = &m.domains.levels[env.cpu.index()][env.level];
     let top = env.level + 1 == m.domains.levels[env.cpu.index()].len();
@@ -336,8 +337,9 @@ fn span_stats(m: &mut Machine, env: &Env) -> SpanStats {
     all
 }
 
-/// Sets the number of CPUs of the LLC that the search for an idle CPU examines at a wake-up. The
-/// number falls with utilization and is 0 from 85 % on (update_idle_cpu_scan).
+/// Sets the number of CPUs of the LLC that the search for an idle CPU examines at a wake-up
+/// (update_idle_cpu_scan). The higher the utilization of the LLC is, the lower the number. It is 0
+/// if the utilization is 85 % or more.
 fn update_idle_scan(m: &mut Machine, env: &Env, util: u64) {
     let span = env.span(m);
     let (weight, pct) = (u64::from(span.weight), span.imbalance_pct);
@@ -364,8 +366,8 @@ fn is_busier(m: &Machine, env: &Env, all: &SpanStats, index: usize, stats: &Stat
         if stats.kind == GroupType::MisfitTask && !helps {
             return false;
         }
-        // A group of faster CPUs with at most one task per CPU keeps its tasks. They would run
-        // slower on this CPU.
+        // A group of faster CPUs keeps its tasks if they do not compete for CPUs, because they
+        // would run slower on this CPU.
         if stats.kind <= GroupType::FullyBusy && capacity_greater(stats.min_capacity, capacity) {
             return false;
         }
@@ -390,9 +392,9 @@ fn is_busier(m: &Machine, env: &Env, all: &SpanStats, index: usize, stats: &Stat
     }
 }
 
-/// Returns how many running tasks the busiest group has in excess of the local group. Groups with
-/// different numbers of cores are compared by tasks per core. The result is 0 if this CPU is not
-/// idle.
+/// Returns how many more running tasks the busiest group has than the local group. Groups with
+/// different numbers of cores are compared by tasks per core. The result is 0 if the CPU that pulls
+/// tasks is busy.
 fn sibling_imbalance(env: &Env, busiest: (&Group, &Stats), local: (&Group, &Stats)) -> i64 {
     if !env.idle() || busiest.1.nr_running == 0 {
         return 0;
@@ -485,7 +487,7 @@ fn amount(
     }
     let mut local_load = local.avg_load;
     if local.kind < GroupType::Overloaded {
-        // With more load, the local group could become overloaded.
+        // The local group could become overloaded by the load that it pulls, so loads are compared.
         local_load = local.load * 1024 / local.capacity.max(1);
         if local_load >= busiest.avg_load || local_load >= average {
             return (Migrate::Load, 0);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! CFS bandwidth control (cpu.max). A group and its descendants may use `quota` ns of CPU time in
-//! each period, summed over all CPUs.
-//!
-//! How it works:
+//! each period, summed over all CPUs. The limit is implemented as follows:
 //! - Each group has a pool of runtime, which the period timer refills.
 //! - While tasks of the group run on a CPU, the CPU's queue of the group takes slices of 5 ms from
 //!   the pool.
@@ -11,18 +9,19 @@
 //! - A queue that becomes empty returns all but 1 ms of its runtime to the pool. Throttled queues
 //!   get this runtime 5 ms later.
 //!
-//! As in Linux since 6.18, a throttled queue is not removed from the queue above it, which is that
-//! of the parent group. Instead, each of its tasks is dequeued when it is picked and is about to
-//! return to user space. The task then waits in a list of the group until there is runtime. It does
-//! not count in `nr_running`.
+//! As in Linux since 6.18, the entity of a throttled queue stays on the queue of the parent group.
+//! Each task of the throttled queue is dequeued only when it is picked and is about to return to
+//! user space. The task then waits in the queue's `limbo` list until the queue has runtime again,
+//! and does not count in `nr_running`.
 //!
 //! Differences from Linux:
-//! - In Linux, a task that was picked runs in the kernel until it returns to user space. A
-//!   simulated task spends no time in the kernel there, so it is dequeued before it has run. This
-//!   costs a context switch and a schedule(). A task that holds a kernel lock is not dequeued.
+//! - In Linux, a task that was picked runs in the kernel until it returns to user space, and is
+//!   dequeued there. A simulated task does not run in the kernel at this point, so it is dequeued
+//!   when it is picked. The CPU is charged for a context switch and a schedule(). A task that holds
+//!   a kernel lock is not dequeued.
 //! - Load also decays while a queue is throttled.
-//! - A throttled task whose parameters or CPU change is queued again. It is dequeued when it is
-//!   picked.
+//! - A throttled task whose parameters or CPU change is queued again, and is dequeued again when it
+//!   is picked.
 //! - The first period begins when the limit is set.
 
 use super::entity::{CfsRqId, GROUP, NONE};
@@ -30,10 +29,10 @@ use super::quota::*;
 use super::{dequeue_throttled_entities, enqueue_task};
 use crate::machine::Machine;
 use crate::sched::class::flags;
+use crate::sched::observed::Transition;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
-use crate::watch::observe::Transition;
 
 impl Machine {
     fn bandwidth(&mut self, id: CfsRqId) -> &mut Bandwidth {
@@ -87,8 +86,7 @@ impl Machine {
         }
         pool.active = true;
         pool.cpu = cpu;
-        // The period ends at the time at which it would have ended if the timer had not been
-        // stopped.
+        // The period ends when it would have ended if the timer had not been stopped.
         pool.expires = match pool.expires {
             0 => now + pool.period_ns,
             last => last + ((now - last.min(now)) / pool.period_ns + 1) * pool.period_ns,
@@ -109,8 +107,8 @@ impl Machine {
     /// Throttles a queue, unless the pool has runtime for it. Returns whether the queue is
     /// throttled.
     fn throttle_cfs_rq(&mut self, id: CfsRqId) -> bool {
-        // The pool may have been refilled in the meantime. The queue then takes only 1 ns here, and
-        // takes the next slice when that is used up.
+        // The pool may have been refilled since the queue last asked for runtime. In this case the
+        // queue takes only what it needs to have 1 ns, and takes a slice when that is used up.
         if self.assign_cfs_rq_runtime(id, 1) {
             return false;
         }
@@ -150,8 +148,8 @@ impl Machine {
         }
     }
 
-    /// Removes a throttled task from the list of waiting tasks, because it is about to be queued or
-    /// to leave the group.
+    /// Removes a throttled task from the list of waiting tasks, because the task is about to be
+    /// queued or to leave the group.
     pub(super) fn leave_limbo(&mut self, cpu: CpuId, task: TaskId) {
         let id = self.cfs_rq_of(cpu, task);
         self.runtime(id).limbo.retain(|&other| other != task);
@@ -160,8 +158,8 @@ impl Machine {
         self.observe(Transition::Queued { task });
     }
 
-    /// Ends the throttling of a queue. Queues the tasks of this group and its descendants that were
-    /// waiting because of it.
+    /// Ends the throttling of a queue. Queues the waiting tasks of the group and its descendants
+    /// whose queues on this CPU are no longer throttled.
     fn unthrottle_cfs_rq(&mut self, id: CfsRqId) {
         self.runtime(id).throttled = false;
         self.bandwidth(id).throttled.retain(|&other| other != id);
@@ -185,8 +183,8 @@ impl Machine {
         self.unlock(LockId::Rq(cpu));
     }
 
-    /// Distributes the pool's runtime to throttled queues, as far as it suffices. Each queue gets
-    /// its deficit plus 1 ns (distribute_cfs_runtime).
+    /// Distributes the runtime in the pool to throttled queues until the pool is empty. Each queue
+    /// gets its deficit plus 1 ns (distribute_cfs_runtime).
     fn distribute_cfs_runtime(&mut self, group: u32) {
         for id in self.task_groups.groups[group as usize].bandwidth.throttled.clone() {
             let wanted = 1 - self.runtime(id).remaining;
@@ -231,7 +229,7 @@ impl Machine {
         let cpu = if self.online_cpus.contains(cpu) {
             cpu
         } else {
-            self.online_cpus.first().expect("the last CPU stays")
+            self.online_cpus.first().expect("one CPU always stays online")
         };
         self.enter_timer_irq(cpu);
     }

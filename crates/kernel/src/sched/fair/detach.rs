@@ -12,25 +12,28 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
 use trace::MigrateReason;
 
-/// Facts that a balancing run finds out while it examines tasks (LBF_*).
+/// State of the examination of tasks in a balancing run (LBF_*).
 #[derive(Default)]
 pub(super) struct Detach {
     /// Number of tasks that may still be examined.
     pub left: u32,
+    /// Whether none of the examined tasks may run on the destination CPU.
     pub all_pinned: bool,
+    /// Whether at least one examined task may not run on the destination CPU.
     pub some_pinned: bool,
-    /// Another CPU of the destination's group, for tasks that may not run on the destination CPU
-    /// itself.
+    /// Another CPU of the destination's group, on which an examined task may run that may not run
+    /// on the destination CPU itself.
     pub new_dst_cpu: Option<CpuId>,
 }
 
-/// Returns whether a task may run on `cpu` and may migrate at all (migration not disabled).
+/// Returns whether a task may migrate to `cpu`: its affinity contains `cpu`, the CPU is online, and
+/// migration of the task is not disabled.
 pub(super) fn may_run_on(m: &Machine, task: TaskId, cpu: CpuId) -> bool {
     task != IDLE && m.tasks[task].migration_disabled == 0 && m.is_cpu_allowed(task, cpu)
 }
 
 /// Moves tasks from the source CPU to the destination CPU until `env.imbalance` is removed. Returns
-/// their number.
+/// the number of moved tasks.
 pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> u32 {
     if m.rqs[env.src_cpu].nr_running <= 1 {
         state.all_pinned = false;
@@ -48,8 +51,8 @@ pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> 
         }
         state.left -= 1;
         if !can_migrate_task(m, env, state, task) || !within_imbalance(m, env, task) {
-            // Moves the task to the other end of the list, so that the next run examines other
-            // tasks first.
+            // Moves the task to the other end of the list, so that other tasks are examined first
+            // from now on.
             let rq = &mut m.rqs[env.src_cpu].fair;
             rq.unlink(&mut m.tasks, task);
             rq.push_newest(&mut m.tasks, task);
@@ -79,8 +82,8 @@ pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> 
     detached.len() as u32
 }
 
-/// Subtracts a task from the imbalance. Returns false if the task is too big to be moved. The more
-/// runs have failed, the bigger a task may be.
+/// Returns whether a task is small enough to be moved, and if so subtracts it from the imbalance.
+/// The more balancing runs have failed, the bigger a task may be.
 fn within_imbalance(m: &mut Machine, env: &mut Env, task: TaskId) -> bool {
     let failed = env.domain(m).nr_balance_failed.min(63);
     let e = &m.tasks[task].fair;
@@ -153,8 +156,9 @@ pub(super) fn kick_active_balance(m: &mut Machine, src: CpuId, dst: CpuId) -> bo
     true
 }
 
-/// Does the work of the stopper on `cpu`: moves one fair task to `dst`. Of all tasks that may move,
-/// this is the task that ran least recently. It may also be the task that was running.
+/// Does the work of the stopper on `cpu`: moves one fair task to `dst`. Of all tasks that may move
+/// there, it moves the task that ran least recently, which may be the task that the stopper has
+/// interrupted.
 pub(super) fn active_balance(m: &mut Machine, cpu: CpuId, dst: CpuId) {
     // The cost is two context switches: to the stopper and back.
     let switches = 2 * u64::from(m.spec.costs.context_switch_ns);

@@ -39,7 +39,8 @@ pub(super) struct Group {
     pub cores: u32,
     /// Whether the CPUs are threads of one core.
     pub smt: bool,
-    /// Whether tasks should spread over sibling groups (SD_PREFER_SIBLING of the child).
+    /// Whether tasks should be spread over the groups of the domain (SD_PREFER_SIBLING of the
+    /// domain below, to which this group corresponds).
     pub prefer_sibling: bool,
     /// Whether affinities prevented the balancing of the domain to which this group corresponds
     /// (sgc->imbalance).
@@ -63,10 +64,10 @@ pub(super) struct Span {
     /// Whether fork, exec and affine wake-ups may choose CPUs in this domain (SD_BALANCE_FORK,
     /// SD_BALANCE_EXEC, SD_WAKE_AFFINE).
     pub near: bool,
-    /// Percentage by which loads are compared: two groups are imbalanced if one has more than this
-    /// percentage of the other's load.
+    /// Threshold for imbalances, in percent: two groups are imbalanced if the load of one is more
+    /// than this percentage of the load of the other.
     pub imbalance_pct: u64,
-    /// Number of failed balancing runs after which cache-hot tasks may be moved as well.
+    /// Number of failed balancing runs that must be exceeded before cache-hot tasks may be moved.
     pub cache_nice_tries: u32,
     /// Number of running tasks up to which a small NUMA imbalance is allowed.
     pub imb_numa_nr: u32,
@@ -87,11 +88,15 @@ pub(super) struct Level {
     pub max_newidle_lb_cost: u64,
     /// Time at which `max_newidle_lb_cost` was last changed, ns.
     pub last_decay: u64,
-    /// Attempts of new-idle balancing, successful attempts, and the success rate of the latest 512
-    /// attempts in units of 1/1024.
+    /// Number of attempts of new-idle balancing. It is halved, together with `newidle_success`,
+    /// after every 512 attempts.
     pub newidle_call: u32,
+    /// Number of successful attempts.
     pub newidle_success: u32,
+    /// Success rate when the counters were last halved, in units of 1/1024. The less often attempts
+    /// succeed, the more of them are skipped at random.
     pub newidle_ratio: u32,
+    /// Time at which the counters were last halved, ns.
     pub newidle_stamp_ns: u64,
 }
 
@@ -124,18 +129,20 @@ pub struct Domains {
     pub(super) base_slice: u64,
     /// Number of fair tasks queued on all CPUs.
     pub(super) nr_queued: u64,
-    /// Whether some CPU had more than one task when a topmost domain was last examined.
+    /// Whether a CPU was found that has several tasks, or a task that needs a faster CPU
+    /// (rd->overloaded). It is reset whenever a balancing run examines a topmost domain.
     pub(super) overloaded: bool,
     /// Jiffy of the next nohz idle balancing.
     pub(super) nohz_next_balance: u64,
     /// Whether a CPU has been kicked for nohz idle balancing.
     pub(super) nohz_kicked: bool,
-    /// Random generator for new-idle balancing. The tasks' random numbers come from another
-    /// generator, so balancing does not change them.
+    /// Random generator for new-idle balancing. The random numbers of the workload come from
+    /// another generator, so they do not depend on load balancing.
     pub(super) rng: Rng,
 }
 
-/// Domain levels, smallest first. The NUMA levels follow, one for each distance between nodes.
+/// Kinds of domains, smallest first: the threads of a core, the CPUs of an LLC, and the CPUs of a
+/// node. The numbers from `NUMA` on are for NUMA domains, one for each distance between nodes.
 const SMT: u32 = 0;
 const MC: u32 = 1;
 const PKG: u32 = 2;
@@ -187,7 +194,8 @@ impl Domains {
         domains
     }
 
-    /// Adds the domains of one level. Returns the topmost domain of each CPU.
+    /// Adds the domains of one kind. `below` contains the largest domain of each CPU so far.
+    /// Returns the largest domain of each CPU afterwards.
     fn add_domains(
         &mut self,
         topology: &Topology,
@@ -210,7 +218,7 @@ impl Domains {
                 MC => (info.llc, &topology.llcs[info.llc as usize]),
                 PKG => (info.node, &topology.nodes[info.node as usize]),
                 _ => {
-                    let distance = distance.expect("a NUMA domain has one");
+                    let distance = distance.expect("a NUMA domain has a distance");
                     let within = || cpus_within(topology, info.node, distance);
                     (info.node, &*near_cpus.entry(info.node).or_insert_with(within))
                 }
@@ -313,8 +321,8 @@ impl Domains {
         }
     }
 
-    /// Sets `imb_numa_nr` of the NUMA domains. The value is low enough that tasks need not share an
-    /// LLC when an imbalance is allowed.
+    /// Sets `imb_numa_nr` of the NUMA domains. The value is so low that an allowed imbalance does
+    /// not force tasks to share an LLC.
     fn set_numa_imbalance(&mut self, topology: &Topology, online: &CpuSet) {
         for cpu in online.iter() {
             let info = &topology.cpus[cpu.index()];

@@ -27,8 +27,8 @@ pub(super) fn base_slice(nr_cpus: u32) -> u64 {
 }
 
 impl CfsRq {
-    /// Returns the key and the weight of the current entity, or `None` if it is not queued. key =
-    /// vruntime - `zero_vruntime`.
+    /// Returns the key (vruntime - `zero_vruntime`) and the weight of the current entity. Returns
+    /// `None` if no entity runs or if the current entity is not queued.
     fn curr_part(&self, entities: &Entities) -> Option<(i64, i64)> {
         if self.curr == NONE {
             return None;
@@ -37,7 +37,8 @@ impl CfsRq {
         e.on_rq.then(|| (e.vruntime - self.zero_vruntime, e.weight() as i64))
     }
 
-    /// Increases `zero_vruntime` by `delta`, and adapts `sum_w_vruntime`, which is relative to it.
+    /// Increases `zero_vruntime` by `delta`, and adapts `sum_w_vruntime`, which is relative to
+    /// `zero_vruntime`.
     fn move_zero(&mut self, delta: i64) {
         self.sum_w_vruntime -= self.sum_weight * delta;
         self.zero_vruntime += delta;
@@ -55,8 +56,8 @@ impl CfsRq {
         self.zero_vruntime
     }
 
-    /// Returns a function that returns whether a vruntime is at most V. It compares with the exact,
-    /// unrounded V (vruntime_eligible).
+    /// Returns a function that tests whether a vruntime is at most V (vruntime_eligible). It
+    /// compares with the exact V, which is not rounded.
     pub(super) fn eligibility(&self, entities: &Entities) -> impl Fn(i64) -> bool + use<> {
         let (key, w) = self.curr_part(entities).unwrap_or((0, 0));
         let (sum, load, zero) = (self.sum_w_vruntime + key * w, self.sum_weight + w, self.zero_vruntime);
@@ -98,8 +99,8 @@ impl Machine {
         cfs.eligible(&entities, id)
     }
 
-    /// Returns V - vruntime of an entity (entity_lag). The result is limited to the range that one
-    /// slice and one tick can cause.
+    /// Returns V - vruntime of an entity (entity_lag). The absolute value of the result is limited
+    /// to the virtual time of one slice plus one tick.
     pub(super) fn entity_lag(&mut self, cfs_rq: CfsRqId, id: EntityId) -> i64 {
         let max_ns = self.domains.base_slice + self.tick_ns();
         let (cfs, entities) = self.queue(cfs_rq);
@@ -109,8 +110,8 @@ impl Machine {
         (avg - e.vruntime).clamp(-limit, limit)
     }
 
-    /// Stores the lag of a queued entity (update_entity_lag). Returns true if the stored lag does
-    /// not match the entity's vruntime.
+    /// Stores the lag of a queued entity (update_entity_lag). Returns true if the lag was limited,
+    /// so that the stored lag differs from V - vruntime.
     pub(super) fn update_entity_lag(&mut self, cfs_rq: CfsRqId, id: EntityId) -> bool {
         let mut lag = self.entity_lag(cfs_rq, id);
         let avg = self.cfs(cfs_rq).zero_vruntime;
@@ -157,7 +158,8 @@ impl Machine {
         e.deadline = e.vruntime + vslice;
     }
 
-    /// Starts a new slice if the current one is used up. Returns whether a new slice has started.
+    /// Starts a new slice if the entity's current slice is used up. Returns whether a new slice has
+    /// started.
     pub(super) fn update_deadline(&mut self, cfs_rq: CfsRqId, id: EntityId) -> bool {
         let slice = self.domains.base_slice;
         let e = self.se_mut(id);

@@ -4,15 +4,16 @@
 
 use super::pelt::Avg;
 use super::tree::{Position, Timeline};
+use crate::simulation::event::NEVER;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
-/// Load of a task with nice 0: its weight of 1024 << SCHED_FIXEDPOINT_SHIFT. The additional bits
-/// make the share of a group on a CPU more precise.
+/// Load of a task with nice 0: its weight, 1024, shifted left by SCHED_FIXEDPOINT_SHIFT. The
+/// additional bits make the share of a group on a CPU more precise.
 pub const NICE_0_LOAD: u32 = 1024 << LOAD_SHIFT;
 const LOAD_SHIFT: u32 = 10;
 
-/// Number of an entity. A number below [`GROUP`] is the slot of a task. Other numbers denote a
-/// group on a CPU.
+/// Number of an entity. A number below [`GROUP`] is a task's index in the table of tasks. Other
+/// numbers denote a group on a CPU.
 pub type EntityId = u32;
 /// Value that means "no entity".
 pub const NONE: EntityId = EntityId::MAX;
@@ -62,7 +63,8 @@ pub struct Entity {
     pub group: u32,
     /// Time up to which the CPU time of the entity is accounted, ns. It is 0 after a migration.
     pub exec_start: u64,
-    /// CPU on which the task ran before its last CPU. The search for an idle CPU also considers it.
+    /// CPU on which the task ran before its last CPU. The search for an idle CPU tests this CPU,
+    /// too.
     pub recent_used_cpu: CpuId,
     pub avg: Avg,
     /// Smoothed average of the task's utilization at the times when it went to sleep.
@@ -153,12 +155,12 @@ pub struct CfsRq {
     pub h_nr_idle: u32,
     /// Sum of the loads of the `nr_queued` entities.
     pub load: u64,
-    /// Sum of the weights of the entities in `timeline`. The next field is the sum of weight *
-    /// (vruntime - zero_vruntime) of these entities.
+    /// Sum of the weights of the entities in `timeline`.
     pub(super) sum_weight: i64,
+    /// Sum of weight * (vruntime - `zero_vruntime`) of the entities in `timeline`.
     pub(super) sum_w_vruntime: i64,
-    /// The vruntime that the keys in `sum_w_vruntime` are relative to. It follows V, the average
-    /// vruntime.
+    /// Origin of the vruntimes in `sum_w_vruntime`. It is regularly set to V, the average vruntime,
+    /// so that the sum stays small.
     pub(super) zero_vruntime: i64,
     pub avg: Avg,
 }
@@ -211,7 +213,7 @@ pub struct FairRq {
     /// Sum of the `util_est` of the tasks that are queued on the CPU and not delayed, in all groups
     /// (cfs.avg.util_est).
     pub(super) util_est: u64,
-    /// History of the wake-ups by interrupts that arrived while the CPU was idle.
+    /// History of the wake-ups by interrupt handlers that ran while the CPU was idle.
     pub(super) idle_wakes: WakeHistory,
 }
 
@@ -226,8 +228,6 @@ pub struct WakeHistory {
     pub decayed_at: u64,
 }
 
-/// A time that is never reached, used for "no time".
-pub const NEVER: u64 = u64::MAX;
 /// A task counts as cache-hot for this time after it last ran, ns (sysctl_sched_migration_cost).
 pub const MIGRATION_COST: u64 = 500_000;
 

@@ -9,8 +9,8 @@ use crate::machine::Machine;
 use crate::simulation::id::{CpuId, TaskId};
 use workload::Policy;
 
-/// Returns the CPU on which `task` should run. The search starts at this CPU's domain of level
-/// `level`.
+/// Returns the CPU on which `task` should run. The search starts in the current CPU's domain of
+/// level `level`.
 pub(super) fn find_dst_cpu(m: &mut Machine, task: TaskId, level: usize, prev_cpu: CpuId) -> CpuId {
     let mut cpu = m.this_cpu;
     let mut new_cpu = cpu;
@@ -72,7 +72,7 @@ fn add_cpu(m: &mut Machine, stats: &mut Stats, cpu: CpuId, task: TaskId) {
 fn group_stats(m: &mut Machine, task: TaskId, span: usize, group: usize) -> Stats {
     let g = &m.domains.spans[span].groups[group];
     let mut stats = Stats::new(g);
-    // A value above 0 means that no examined CPU is fast enough for the task.
+    // A value above 0 means that no CPU examined so far is fast enough for the task.
     stats.misfit_load = u64::from(m.domains.spans[span].asym);
     let from = m.this_cpu;
     for i in 0..stats.weight as usize {
@@ -160,8 +160,8 @@ fn find_dst_group(m: &mut Machine, task: TaskId, cpu: CpuId, level: usize) -> Op
     push.then_some(group)
 }
 
-/// Returns the CPU of the group that became idle most recently. If no CPU of the group is idle,
-/// returns the CPU with the least load.
+/// Returns the CPU of the group that became idle most recently, or a CPU that runs only SCHED_IDLE
+/// tasks. If the group has no such CPU, returns the CPU with the least load.
 fn find_dst_group_cpu(m: &mut Machine, task: TaskId, this_cpu: CpuId, level: usize, group: usize) -> CpuId {
     let span = m.domains.levels[this_cpu.index()][level].span as usize;
     let nr = m.domains.spans[span].groups[group].cpus.len();

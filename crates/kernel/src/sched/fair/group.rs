@@ -13,9 +13,9 @@ pub(super) enum GroupType {
     HasSpare,
     /// The group has no spare capacity, but its tasks do not compete for CPUs.
     FullyBusy,
-    /// A task needs a faster CPU than the one it is on.
+    /// A task of the group needs a faster CPU than its current one.
     MisfitTask,
-    /// Several threads of a core are busy while another core is idle.
+    /// The group is a core with several runnable tasks, and the CPU that wants to pull is idle.
     SmtBalance,
     /// Affinities prevented the balancing of the domain to which the group corresponds.
     Imbalanced,
@@ -98,7 +98,7 @@ impl Stats {
 /// Returns the imbalance between two NUMA groups. If the imbalance is small and only few tasks run
 /// in the destination, the result is 0 (adjust_numa_imbalance).
 pub(super) fn adjust_numa_imbalance(imbalance: i64, dst_running: u32, imb_numa_nr: u32) -> i64 {
-    /// Imbalance that is tolerated: two tasks that may communicate with each other.
+    /// Imbalance that is allowed, so that two tasks that communicate can stay on one node.
     const NUMA_IMBALANCE_MIN: i64 = 2;
     if dst_running <= imb_numa_nr && imbalance <= NUMA_IMBALANCE_MIN {
         0

@@ -51,8 +51,8 @@ impl Machine {
         }
     }
 
-    /// Returns the queue of `cpu` on which an entity is queued. If this is a group's queue, its
-    /// number is also the number of that group's entity.
+    /// Returns the queue of `cpu` to which an entity belongs. If this is a group's queue, the
+    /// result is also the number of the group's entity.
     #[inline]
     pub(super) fn cfs_rq_of(&self, cpu: CpuId, id: impl Into<EntityId>) -> CfsRqId {
         match self.se(id).group {
@@ -61,7 +61,7 @@ impl Machine {
         }
     }
 
-    /// Returns the queue of `cpu` on which a task is queued.
+    /// Returns the queue of `cpu` to which a task belongs.
     #[inline]
     pub(super) fn task_cfs_rq(&self, cpu: CpuId, task: TaskId) -> CfsRqId {
         match self.tasks[task].fair.group {
@@ -93,9 +93,9 @@ impl Machine {
         Some(TaskId::from_entity(curr))
     }
 
-    /// Returns the two entities that determine which of two tasks of `cpu` runs first, and the
-    /// queue that has both of them (find_matching_se). They are the tasks themselves, or groups
-    /// that contain the tasks.
+    /// Returns the two entities that are compared to decide which of two tasks of `cpu` runs first,
+    /// and the queue to which both entities belong (find_matching_se). Each entity is the task
+    /// itself or a group that contains it.
     #[inline]
     pub(super) fn find_matching_se(&self, cpu: CpuId, a: TaskId, b: TaskId) -> (EntityId, EntityId, CfsRqId) {
         if self.tasks[a].fair.group == 0 && self.tasks[b].fair.group == 0 {

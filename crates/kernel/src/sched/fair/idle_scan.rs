@@ -13,7 +13,8 @@ use crate::simulation::id::{CpuId, TaskId};
 use machine::Distance;
 use workload::Policy;
 
-/// Records that a core has become idle, if this CPU was its last busy one (__update_idle_core).
+/// Records in the LLC that a core has become idle, if all other threads of the core are idle while
+/// `cpu` becomes idle (__update_idle_core).
 pub(crate) fn update_idle_core(m: &mut Machine, cpu: CpuId) {
     if !m.domains.smt_active || m.domains.llc(cpu).has_idle_cores {
         return;
@@ -122,9 +123,9 @@ fn word(set: &CpuSet, index: usize) -> u64 {
 /// Searches the LLC of `target` for an idle CPU (select_idle_cpu). The search starts at the CPU
 /// after `target` and wraps around.
 ///
-/// If `has_idle_core` is set, the search looks for a fully idle core in the whole LLC. If there is
-/// none, it returns the first idle CPU. If `has_idle_core` is not set, the search examines at most
-/// `nr_idle_scan` CPUs.
+/// If `has_idle_core` is set, searches the whole LLC for a fully idle core. If the LLC has no such
+/// core, returns the first idle CPU. If `has_idle_core` is not set, examines at most `nr_idle_scan`
+/// CPUs and returns the first idle CPU among them.
 fn select_idle_cpu(m: &mut Machine, task: TaskId, has_idle_core: bool, target: CpuId) -> Option<CpuId> {
     let llc = &m.domains.llcs[m.domains.llc_index[target.index()] as usize];
     let limit = llc.nr_idle_scan;
@@ -185,8 +186,10 @@ fn select_idle_capacity(m: &mut Machine, task: TaskId, util: u64, target: CpuId)
     }
     let span = m.domains.asym_span(target)?;
     let allowed = &m.tasks[task].cpus;
-    // A lower rank is better: -3 for a fully idle core that is too slow, -2 for a thread that is
-    // fast enough, 0 for a thread that is too slow.
+    // A lower rank is better: -4 for a CPU that is on a fully idle core and fast enough, which ends
+    // the search; -3 for a CPU on a fully idle core that is too slow; -2 for any other CPU that is
+    // fast enough; 0 for any other CPU that is too slow. If the LLC has no fully idle core, every
+    // CPU is ranked like one on a fully idle core.
     let (mut best, mut best_rank, mut best_capacity) = (None, 0, 0);
     let mut looked = 0;
     let mut cpu = span

@@ -14,7 +14,8 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 /// About 1 % of a CPU (UTIL_EST_MARGIN).
 const UTIL_EST_MARGIN: u64 = 1024 / 100;
 
-/// Returns whether `capacity` would have about 20 % left at the utilization `util` (fits_capacity).
+/// Returns whether a CPU with this capacity would have at least about 20 % of it left at the
+/// utilization `util` (fits_capacity).
 pub(super) fn fits_capacity(util: u64, capacity: u64) -> bool {
     util * 1280 < capacity * 1024
 }
@@ -83,7 +84,7 @@ impl Machine {
         self.tasks[TaskId::from_entity(id)].fair.update_avg(now, running, None);
     }
 
-    /// Updates the averages if the entity or the queue belongs to a group.
+    /// Performs [`Machine::update_load_avg`] for an entity or a queue that belongs to a group.
     #[inline(never)]
     fn update_load_avg_in_group(&mut self, cfs_rq: CfsRqId, id: EntityId) {
         self.update_cfs_avg(cfs_rq);
@@ -152,13 +153,14 @@ impl Machine {
         e.avg.runnable_avg = e.avg.util_avg;
     }
 
-    /// Adds the smoothed utilization of a task that is queued to that of its CPU.
+    /// Adds the smoothed utilization (`util_est`) of a task that is being queued to that of the
+    /// CPU.
     pub(super) fn util_est_enqueue(&mut self, cpu: CpuId, task: TaskId) {
         self.rqs[cpu].fair.util_est += self.tasks[task].fair.util_est;
     }
 
-    /// Subtracts the smoothed utilization of a task that leaves the queue, or stays there only as
-    /// delayed.
+    /// Subtracts the smoothed utilization of a task from that of its CPU. The task leaves the queue
+    /// or becomes a delayed sleeper.
     pub(super) fn util_est_dequeue(&mut self, cpu: CpuId, task: TaskId) {
         let rq = &mut self.rqs[cpu].fair;
         rq.util_est = rq.util_est.saturating_sub(self.tasks[task].fair.util_est);
@@ -173,8 +175,8 @@ impl Machine {
             return;
         }
         let diff = e.util_est - dequeued;
-        // There is no update if the change is small or if the task did not get the CPU time that it
-        // wanted.
+        // `util_est` keeps its value if the change is small, or if the task often waited for the
+        // CPU and would otherwise have used more CPU time.
         if diff >= UTIL_EST_MARGIN && dequeued + UTIL_EST_MARGIN >= e.avg.runnable_avg {
             e.util_est -= diff / 4;
         }
@@ -186,16 +188,16 @@ impl Machine {
         self.rqs[cpu].fair.cfs.avg.load_avg
     }
 
-    /// Returns the utilization of a CPU (cpu_util_cfs): that at the time of the last update, or the
-    /// smoothed utilization of its queued tasks if that is greater. Call `cpu_load` first to update
-    /// it.
+    /// Returns the utilization of a CPU (cpu_util_cfs). This is the utilization at the last update,
+    /// or the smoothed utilization of the CPU's queued tasks if that is greater. Call `cpu_load`
+    /// first to update the utilization.
     pub(super) fn cpu_util(&self, cpu: CpuId) -> u64 {
         let rq = &self.rqs[cpu].fair;
         rq.cfs.avg.util_avg.max(rq.util_est).min(self.arch_capacity(cpu))
     }
 
-    /// Returns the utilization of a CPU like [`Machine::cpu_util`], without the contribution of a
-    /// task whose CPU it is (cpu_util_without).
+    /// Returns the utilization of a CPU like [`Machine::cpu_util`], but without the contribution of
+    /// `task`, which runs or ran last on this CPU (cpu_util_without).
     pub(super) fn cpu_util_without(&self, cpu: CpuId, task: TaskId) -> u64 {
         let (rq, t) = (&self.rqs[cpu].fair, &self.tasks[task]);
         let util = rq.cfs.avg.util_avg.saturating_sub(t.fair.avg.util_avg);
@@ -205,7 +207,7 @@ impl Machine {
     }
 
     /// Returns the runnable average of a CPU at the time of the last update (cpu_runnable). Call
-    /// `cpu_load` first to update it.
+    /// `cpu_load` first to update the average.
     pub(super) fn cpu_runnable(&self, cpu: CpuId) -> u64 {
         self.rqs[cpu].fair.cfs.avg.runnable_avg
     }

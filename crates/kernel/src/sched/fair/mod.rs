@@ -18,9 +18,9 @@
 //! - NUMA balancing, cache-aware scheduling, energy-aware scheduling, core scheduling
 //! - asymmetric packing, clusters within an LLC, uclamp, isolated CPUs
 //!
-//! Scheduler features have their default values; in particular, NEXT_BUDDY and LB_MIN are off. When
-//! the kernel would read another CPU's runqueue, the reading CPU is charged for the transfer of one
-//! cache line. The cost depends on the distance between the two CPUs.
+//! Scheduler features have their default values; in particular, NEXT_BUDDY and LB_MIN are off.
+//! Where the kernel would read another CPU's runqueue, the time of the reading CPU is charged with
+//! the transfer of one cache line. The cost depends on the distance between the two CPUs.
 
 mod balance;
 mod bandwidth;
@@ -61,9 +61,10 @@ pub(crate) use wake::select_task_rq;
 use crate::machine::Machine;
 use crate::sched::class::{Class, flags};
 use crate::sched::task::Task;
+use crate::simulation::event::NEVER;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::table::Table;
-use entity::{CfsRqId, EntityId, GROUP, NEVER, NICE_0_LOAD, NONE, scale_load};
+use entity::{CfsRqId, EntityId, GROUP, NICE_0_LOAD, NONE, scale_load};
 use queue::{dequeue_delayed, dequeue_throttled_entities, finish_delayed};
 use workload::Policy;
 
@@ -74,8 +75,8 @@ fn is_idle_policy(m: &Machine, task: TaskId) -> bool {
     m.tasks[task].policy == Policy::Idle
 }
 
-/// Returns whether an entity counts as SCHED_IDLE (se_is_idle). This is a task with that policy, or
-/// a group with cpu.idle set.
+/// Returns whether an entity counts as SCHED_IDLE (se_is_idle): it is a task with this policy, or a
+/// group with cpu.idle set.
 fn se_is_idle(m: &Machine, id: EntityId) -> bool {
     if id < GROUP {
         is_idle_policy(m, TaskId::from_entity(id))
@@ -108,9 +109,9 @@ pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId, _prev: TaskId) -> Option<Ta
     }
 }
 
-/// Picks a task from a group: picks an entity of the group and, while the entity is a group, one of
-/// its entities. Returns `None` if a dequeue or throttling has changed the queue. The caller then
-/// picks again.
+/// Picks a task from a group. While the picked entity is itself a group, picks an entity of that
+/// group. Returns `None` if an entity was dequeued or throttled instead. The caller then picks
+/// again.
 fn pick_in_group(m: &mut Machine, cpu: CpuId, group: EntityId) -> Option<TaskId> {
     let mut at = group;
     let mut throttled = false;
@@ -177,8 +178,7 @@ pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, wake_fla
         match pick_next_entity(m, cpu, cfs_rq) {
             Some(next) if next == pse => return m.resched_curr_lazy(cpu),
             Some(_) => break,
-            // A delayed sleeper has been dequeued, and `pse` is still queued. There is nothing to
-            // do.
+            // A delayed sleeper has been dequeued. Picks again, because `pse` is still queued.
             None => {}
         }
     }
@@ -187,7 +187,8 @@ pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, wake_fla
     e.vprot = e.vprot.min(e.vruntime + e.delta_fair(slice));
 }
 
-/// Makes `prev` stop running. Groups that contain both `prev` and `next` continue to run.
+/// Handles a task `prev` that stops running because `next` runs now. Groups that contain both tasks
+/// remain the running entities of their queues.
 pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, prev: TaskId, next: TaskId) {
     if m.tasks[prev].fair.group == 0 {
         return put_prev_entity(m, cpu.nr(), prev.into());
@@ -235,8 +236,8 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, next: TaskId) {
     let mut cfs_rq = m.task_cfs_rq(cpu, next);
     loop {
         set_next_entity(m, cfs_rq, id);
-        // If the previous task is in the same group, the group is already running, and so are the
-        // groups above.
+        // If the previous task is in the same group, this group is already the running entity of
+        // its queue, and so are all groups that contain it.
         if cfs_rq < GROUP || m.cfs(m.cfs_rq_of(cpu, cfs_rq)).curr == cfs_rq {
             break;
         }
@@ -250,8 +251,8 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, next: TaskId) {
     m.update_misfit_status(cpu, next);
 }
 
-/// Makes sure that the groups of a task that starts to run have some runtime left of their cpu.max
-/// limits.
+/// For a task that starts to run, takes runtime from the cpu.max pools of the groups that contain
+/// it, if the groups' queues on this CPU have none left.
 fn account_groups(m: &mut Machine, cpu: CpuId, task: TaskId) {
     let mut id = m.cfs_rq_of(cpu, task);
     while id >= GROUP {
@@ -275,8 +276,8 @@ fn set_next_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
     m.cfs_mut(cfs_rq).curr = id;
 }
 
-/// Charges the current task with `ns` of CPU time. Reschedules if the task has run long enough
-/// (update_curr).
+/// Charges the current task with `ns` of CPU time (update_curr). Reschedules if other tasks are
+/// queued and the task's slice, or its protection from preemption, has ended.
 pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
     let curr = m.rqs[cpu].fair.cfs.curr;
     if curr == NONE {
@@ -376,9 +377,8 @@ fn hrtick_update(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Handles the event of the high-resolution tick. Meanwhile the tick may have been cancelled or
-/// moved to a later time. The tick reschedules in any case, because it is set to the end of the
-/// slice.
+/// Handles the event of the high-resolution tick. Since the event was scheduled, the tick may have
+/// been cancelled or moved to a later time. Otherwise the slice has ended, and the CPU reschedules.
 pub(crate) fn hrtick(m: &mut Machine, cpu: CpuId) {
     let now = m.now;
     let rq = &mut m.rqs[cpu].fair;
@@ -442,8 +442,8 @@ pub(crate) fn prio_changed(m: &mut Machine, cpu: CpuId, task: TaskId) {
 /// Does nothing: no state of the fair class depends on the affinity.
 pub(crate) fn set_cpus_allowed(_m: &mut Machine, _task: TaskId) {}
 
-/// Subtracts a task's load from the CPU that it leaves. Its lag has already been stored when it was
-/// dequeued.
+/// Subtracts a task's load from the CPU that the task leaves. The task's lag was already stored
+/// when the task was dequeued.
 pub(crate) fn migrate_task_rq(m: &mut Machine, task: TaskId, _new_cpu: CpuId) {
     finish_delayed(m, task);
     let cpu = m.tasks[task].cpu;
@@ -481,7 +481,7 @@ pub(crate) fn offline_group(m: &mut Machine, cgroup: u32) {
 }
 
 /// Rebuilds the scheduling domains after a CPU went online or offline (partition_sched_domains).
-/// The state that belongs to the whole class is kept.
+/// Keeps the fields of `Domains` that do not describe a domain.
 pub(crate) fn rebuild_domains(m: &mut Machine) {
     let old = std::mem::replace(&mut m.domains, Domains::for_online(&m.spec.topology, &m.online_cpus));
     let (now, jiffies) = (m.now, m.now / m.tick_ns());

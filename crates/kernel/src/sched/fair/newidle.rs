@@ -15,13 +15,13 @@ use crate::simulation::timeline::LockId;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Tries to pull tasks to `cpu`, which has no fair task. Returns whether it has a fair task
+/// Tries to pull tasks to `cpu`, which has no fair task. Returns whether `cpu` has a fair task
 /// afterwards.
 pub(super) fn balance(m: &mut Machine, cpu: CpuId) -> bool {
     m.update_misfit_status(cpu, IDLE);
     m.rqs[cpu].fair.idle_stamp = m.now.max(1);
-    // If no CPU has fair tasks, there is nothing to pull. This is so, for example, while all tasks
-    // are ext tasks.
+    // If no CPU has fair tasks, there is nothing to pull. This is the case, for example, while a
+    // BPF scheduler schedules all tasks.
     let rq = &m.rqs[cpu];
     let has_work = rq.nr_running > 0 || !rq.wake_list.is_empty();
     if m.domains.nr_queued == 0 || has_work || !m.online_cpus.contains(cpu) {
@@ -95,7 +95,7 @@ fn pull_from_domains(m: &mut Machine, cpu: CpuId, avg_idle: u64, next_balance: &
     pulled
 }
 
-/// Updates the average idle time of a CPU that has something to run again (update_rq_avg_idle).
+/// Updates the average idle time of a CPU when it runs a task again (update_rq_avg_idle).
 pub(crate) fn exit_idle(m: &mut Machine, cpu: CpuId) {
     let now = m.now;
     let rq = &mut m.rqs[cpu].fair;
@@ -112,16 +112,17 @@ pub(crate) fn exit_idle(m: &mut Machine, cpu: CpuId) {
 }
 
 impl Level {
-    /// Counts an attempt and whether it succeeded. Updates the success rate after every 512
-    /// attempts.
+    /// Counts an attempt of new-idle balancing. Updates the success rate after every 512 attempts.
+    /// `success` is 0 if the attempt failed or was skipped. For a successful attempt it is the
+    /// number of attempts for which this one stands, including skipped ones.
     fn count_newidle(&mut self, now: u64, success: u32) {
         self.newidle_call += 1;
         self.newidle_success += success;
         if self.newidle_call < 1024 {
             return;
         }
-        // The longer the last 512 attempts took, the more is added to the rate. So rare attempts
-        // may fail more often before they are skipped.
+        // The more time has passed during the last 512 attempts, the more is added to the success
+        // rate. So a CPU that makes attempts rarely skips fewer of them, even if many fail.
         let rate = ((now - self.newidle_stamp_ns) >> 22).min(1024) as u32;
         self.newidle_stamp_ns = now;
         self.newidle_ratio = (rate + self.newidle_success).min(1024);
@@ -129,8 +130,8 @@ impl Level {
         self.newidle_success /= 2;
     }
 
-    /// Records the cost of an attempt in this domain. The recorded maximum decays by 1 % each
-    /// second. Returns whether it has decayed in this call.
+    /// Records the cost of an attempt in this domain, if `cost` is not 0. The recorded maximum
+    /// decays by 1 % each second. Returns whether it has decayed in this call.
     pub(super) fn update_newidle_cost(&mut self, now: u64, cost: u64, success: u32) -> bool {
         if cost > 0 {
             self.count_newidle(now, success);

@@ -21,20 +21,22 @@ impl Level {
         let ms = self.balance_interval * if busy { BUSY_FACTOR } else { 1 };
         let max = (1_000_000_000 / tick_ns * u64::from(nr_cpus) / 10).max(1);
         let jiffies = (ms * 1_000_000).div_ceil(tick_ns);
-        // Subtracts a jiffy, so that the interval is not a multiple of that of the level below.
+        // Subtracts a jiffy on a busy CPU, so that the interval is not a multiple of the interval
+        // of the domain below.
         let jiffies = jiffies.saturating_sub(u64::from(busy));
         jiffies.clamp(1, max)
     }
 }
 
-/// Performs periodic balancing if it is due. Called from the tick.
+/// Performs periodic balancing if it is due, and kicks an idle CPU for nohz idle balancing if
+/// necessary. Called from the tick.
 pub(crate) fn trigger_load_balance(m: &mut Machine, cpu: CpuId) {
     if m.domains.nr_queued == 0 || m.domains.levels[cpu.index()].is_empty() {
         return;
     }
     let jiffies = m.now / m.tick_ns();
     if jiffies >= m.rqs[cpu].fair.next_balance {
-        // SCHED_SOFTIRQ
+        // In Linux, the balancing runs in the softirq SCHED_SOFTIRQ.
         m.charge_here(u64::from(m.spec.costs.softirq_ns));
         balance_domains(m, cpu, IdleType::Busy);
     }
@@ -150,7 +152,8 @@ pub(crate) fn nohz_balance(m: &mut Machine, cpu: CpuId) {
     let mut at = m.idle_cpus.next_wrap((cpu.nr() + 1) % m.nr_cpus());
     while let Some(idle) = at {
         if available_idle_cpu(m, idle) {
-            // If this CPU has tasks of its own now, it stops here. Another CPU continues later.
+            // If this CPU has tasks of its own now, it stops balancing. The next kick makes another
+            // CPU continue.
             if m.rqs[cpu].nr_running > 0 {
                 return;
             }

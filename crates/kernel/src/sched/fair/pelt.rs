@@ -12,7 +12,7 @@ const PERIOD: u64 = 32;
 /// Greatest sum that a constant signal of 1 can reach: 1024 * (sum of y^n for all n >= 0), where
 /// y^32 = 1/2.
 pub const LOAD_AVG_MAX: u64 = 47_742;
-/// Value of `last_update` if the averages are not part of the sums of any queue.
+/// Value of `last_update` of averages that are not included in those of any queue.
 const NEVER: u64 = u64::MAX;
 
 /// 2^32 * y^n for n from 0 to 31, rounded down, where y^32 = 1/2.
@@ -48,6 +48,7 @@ fn decay(value: u64, periods: u64) -> u64 {
 /// Averages of an entity or of a queue (struct sched_avg).
 #[derive(Clone, Copy, Debug)]
 pub struct Avg {
+    /// Time of the last update, ns, or [`NEVER`].
     last_update: u64,
     /// Part of the current period that has already been added to the sums, us.
     contrib: u64,
@@ -77,7 +78,8 @@ impl Default for Avg {
 /// Activity of an entity or a queue since the last update.
 #[derive(Clone, Copy)]
 pub struct State {
-    /// Weight that is queued. For an entity, 1 if it is queued and 0 if not.
+    /// For a queue, the weight of the queued entities. For an entity, 1 if it is queued, otherwise
+    /// 0.
     pub load: u64,
     /// Number of runnable tasks.
     pub runnable: u64,
@@ -91,17 +93,18 @@ fn add_positive(value: &mut u64, delta: i64) {
 }
 
 impl Avg {
-    /// Returns whether the averages are not part of a queue's sums (last_update_time == 0).
+    /// Returns whether the averages are not included in those of a queue (last_update_time == 0).
     pub fn detached(&self) -> bool {
         self.last_update == NEVER
     }
 
-    /// Marks the averages as not part of a queue's sums.
+    /// Marks the averages as not included in those of a queue.
     pub fn detach(&mut self) {
         self.last_update = NEVER;
     }
 
-    /// Marks the averages as part of a queue's sums. They are up to date at the time `now`.
+    /// Marks the averages as included in those of a queue. `now` is the time at which the averages
+    /// are up to date.
     pub fn attach(&mut self, now: u64) {
         self.last_update = now;
     }
@@ -112,7 +115,8 @@ impl Avg {
     }
 
     /// Updates the averages to the time `now` in ns. load_avg = weight * load_sum / divider, where
-    /// `weight` is the weight of an entity, or 1 for a queue.
+    /// `weight` is the weight of an entity, or 1 for a queue. Returns whether the averages were
+    /// recalculated.
     #[inline(always)]
     pub fn update(&mut self, now: u64, state: State, weight: u64) -> bool {
         if self.last_update == NEVER {
@@ -157,7 +161,8 @@ impl Avg {
     }
 
     /// Sets the averages of a new or moved entity, and the sums that correspond to them
-    /// (attach_entity_load_avg).
+    /// (attach_entity_load_avg). `like` contains the averages of the entity's new queue. The
+    /// entity's current period begins when that of the queue begins.
     pub fn set(&mut self, load: u64, util: u64, runnable: u64, weight: u64, like: &Avg) {
         self.contrib = like.contrib;
         let divider = self.divider();
@@ -231,8 +236,8 @@ impl Avg {
         let sum = if runnable > 0 {
             (self.load_sum + runnable as u64).min(divider)
         } else {
-            // The estimate assumes that all tasks of the group are equally often runnable. It must
-            // not increase the sum.
+            // The estimate assumes that all tasks of the group are runnable for equally long times.
+            // It must not increase the sum, because load has left the queue.
             let estimate = group.load_sum.checked_div(group_weight).unwrap_or(0);
             self.load_sum.min(estimate)
         };
@@ -299,7 +304,7 @@ mod tests {
             }
             assert!(
                 avg.util_avg.abs_diff(expected) < 70,
-                "{} instead of {expected}",
+                "the utilization is {} instead of {expected}",
                 avg.util_avg
             );
         }
@@ -329,7 +334,7 @@ mod tests {
         );
         assert!(
             avg.load_avg.abs_diff(512) < 20 && avg.util_avg.abs_diff(512) < 20,
-            "{avg:?}"
+            "the averages have not halved: {avg:?}"
         );
     }
 }

@@ -10,8 +10,8 @@ use super::{hrtick_update, is_idle_policy};
 use crate::machine::Machine;
 use crate::sched::class::flags;
 use crate::sched::deadline;
-use crate::sched::dl_server::Server;
 use crate::sched::task::State;
+use crate::simulation::id::Server;
 use crate::simulation::id::{CpuId, TaskId};
 
 /// Amounts by which a task or group changes the counters of a queue.
@@ -67,7 +67,7 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32
     hrtick_update(m, cpu);
 }
 
-/// Inserts an entity into its queue. The queue's load already includes the entity's load.
+/// Inserts an entity into its queue. The load averages of the queue already include the entity.
 #[inline]
 fn enqueue_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId, flags: u32) {
     m.place_entity(cfs_rq, id, flags);
@@ -139,8 +139,8 @@ fn enqueue_groups(m: &mut Machine, cpu: CpuId, group: EntityId, mut counts: Coun
     }
 }
 
-/// Makes a delayed sleeper runnable again, because it was woken (requeue_delayed_entity). It keeps
-/// the rest of its negative lag at most.
+/// Makes a delayed sleeper runnable again, because it was woken (requeue_delayed_entity). The
+/// sleeper keeps the negative lag that it has left. If none is left, its lag is 0.
 fn requeue_delayed(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
     if m.update_entity_lag(cfs_rq, id) {
         let (cfs, mut entities) = m.queue(cfs_rq);
@@ -206,7 +206,8 @@ fn delay_dequeue(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) -> bool {
 /// Removes a task from its queue. Also removes the groups that become empty from the queues above.
 /// With `delay`, the dequeue of such a group may be delayed.
 ///
-/// If the task itself was delayed, it already does not count as runnable.
+/// If the dequeue of the task itself was delayed, the task is not counted in `h_nr_runnable`, so
+/// this counter does not change.
 fn dequeue_entities(m: &mut Machine, cpu: CpuId, task: TaskId, sleep: bool, delay: bool) {
     let cfs_rq = m.task_cfs_rq(cpu, task);
     let e = &mut m.tasks[task].fair;
@@ -292,8 +293,8 @@ pub(super) fn finish_delayed(m: &mut Machine, task: TaskId) {
     }
 }
 
-/// Dequeues a task whose group is throttled. The dequeue is not delayed, neither for the task nor
-/// for groups that become empty.
+/// Dequeues a task whose group is throttled. The dequeues of the task and of groups that become
+/// empty are not delayed.
 pub(super) fn dequeue_throttled_entities(m: &mut Machine, cpu: CpuId, task: TaskId) {
     dequeue_entities(m, cpu, task, true, false);
 }

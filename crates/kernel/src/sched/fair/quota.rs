@@ -16,8 +16,8 @@ pub(super) const KEPT_NS: i64 = 1_000_000;
 /// (cfs_bandwidth_slack_period), ns.
 pub(super) const SLACK_PERIOD_NS: u64 = 5_000_000;
 
-/// Returned runtime is not distributed if the period would end within this time afterwards
-/// (min_bandwidth_expiration), ns.
+/// Runtime that was returned to the pool is distributed only if the period continues for at least
+/// this time after the distribution (min_bandwidth_expiration), ns.
 pub(super) const SLACK_MARGIN_NS: u64 = 2_000_000;
 
 /// The limit of a group and its pool of runtime (struct cfs_bandwidth).
@@ -38,8 +38,10 @@ pub(super) struct Bandwidth {
     pub(super) cpu: CpuId,
     /// Time at which the period timer fires, ns.
     pub(super) expires: u64,
+    /// Whether the event that distributes returned runtime is pending.
     pub(super) slack_pending: bool,
-    /// Generation number of the events that are pending. Events with another number are ignored.
+    /// Generation number of the pending timer events of this group. Events with other numbers are
+    /// ignored.
     pub generation: u32,
     /// Throttled queues in the order in which they were throttled.
     pub(super) throttled: Vec<CfsRqId>,
@@ -57,8 +59,8 @@ pub(super) struct Runtime {
 }
 
 impl Bandwidth {
-    /// Returns the state of a group without a limit. `generation` is the previous generation
-    /// number; events that are pending for it become invalid.
+    /// Returns the state of a group without a limit. `generation` is the generation number of the
+    /// group until now. The new state has the next number, so pending events become invalid.
     pub fn after(generation: u32) -> Bandwidth {
         Bandwidth {
             generation: generation.wrapping_add(1),

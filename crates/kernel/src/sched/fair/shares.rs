@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Distribution of a group's weight to its CPUs, and propagation of the group's load to the queues
-//! above, which are those of its ancestors.
+//! Distribution of a group's weight to the CPUs, and propagation of the group's load to the queues
+//! above it, which are the queues of its ancestors.
 //!
 //! The weight of a group (its shares) is divided among its CPUs in proportion to the load of its
 //! queue on each CPU (calc_group_shares). To save time, a queue's contribution to the group's load
-//! is updated at most once in 1 ms, and only if it has changed by more than 1/64. For idle CPUs it
-//! is updated when their load decays.
+//! is updated at most once per ms, and only if it has changed by more than 1/64. The contributions
+//! of idle CPUs are updated every 32 ms, when the load of these CPUs decays.
 //!
 //! Differences from Linux:
 //! - Load leaves a queue immediately instead of at the queue's next update.
@@ -25,7 +25,7 @@ const UPDATE_TG_NS: u64 = 1_000_000;
 const BLOCKED_NS: u64 = 32_000_000;
 
 impl Machine {
-    /// Returns the part of the group's shares that belongs to the CPU of this queue
+    /// Returns the part of the group's shares that the CPU of the group's queue `id` gets
     /// (calc_group_shares).
     fn calc_group_shares(&self, id: CfsRqId) -> u32 {
         let group = self.task_groups.group(id);
@@ -79,7 +79,7 @@ impl Machine {
         rq.propagate = Some(rq.propagate.unwrap_or(0) + load_sum);
     }
 
-    /// Updates a group's entity by the load that has joined or left the group's queue
+    /// Updates the averages of a group's entity after load has joined or left the group's queue
     /// (propagate_entity_load_avg).
     pub(super) fn propagate_entity_load_avg(&mut self, above: CfsRqId, id: EntityId) {
         let rq = self.task_groups.rq_mut(id);
@@ -123,8 +123,8 @@ impl Machine {
         }
     }
 
-    /// Updates the load of groups on idle CPUs. Idle CPUs do not do this themselves
-    /// (nohz.next_blocked).
+    /// Updates the load of groups on idle CPUs, because idle CPUs have no tick in which they could
+    /// do this themselves (nohz.next_blocked).
     pub(super) fn update_blocked_on_idle_cpus(&mut self) {
         if self.task_groups.is_empty() || self.now < self.task_groups.next_blocked {
             return;
@@ -179,7 +179,8 @@ pub(crate) fn set_weight(m: &mut Machine, cgroup: u32, weight: u32) {
     }
 }
 
-/// Sets cpu.idle of a cgroup. Its tasks then count as SCHED_IDLE (sched_group_set_idle).
+/// Sets cpu.idle of a cgroup (sched_group_set_idle). While it is set, the cgroup's tasks count as
+/// SCHED_IDLE.
 pub(crate) fn set_idle(m: &mut Machine, cgroup: u32, idle: bool) {
     if cgroup == 0 || m.task_groups.groups[cgroup as usize].idle == idle {
         return;

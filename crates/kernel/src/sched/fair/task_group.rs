@@ -2,8 +2,9 @@
 //! Task groups (struct task_group). A cgroup has a task group, which has a queue and an entity on
 //! each CPU.
 //!
-//! The queue contains the tasks and child groups of the cgroup. The entity represents the cgroup on
-//! the queue of its parent. Both have the same number, which is at least [`GROUP`].
+//! The queue contains the cgroup's tasks and the entities of its child cgroups. The group's entity
+//! represents the cgroup on the queue of its parent. The queue and the entity have the same number,
+//! which is at least [`GROUP`].
 //!
 //! ```text
 //! root's queue on CPU 0:    task A   entity of /x
@@ -44,8 +45,8 @@ pub(super) struct GroupRq {
     pub cfs: CfsRq,
     /// Number of runnable tasks when the group's entity was last updated (se->runnable_weight).
     pub runnable: u32,
-    /// Load that has joined or left the queue since the group's entity was last updated
-    /// (prop_runnable_sum).
+    /// Load that has joined (positive) or left (negative) the queue since the group's entity was
+    /// last updated (prop_runnable_sum).
     pub propagate: Option<i64>,
     /// Contribution of this queue to the group's `load_avg`.
     pub tg_load_avg_contrib: u64,

@@ -12,8 +12,8 @@ use super::entity::EntityId;
 
 const NIL: u32 = u32::MAX;
 
-/// Deadline and insertion number of an entity, which determine its position in the timeline. Valid
-/// until the entity is removed.
+/// Deadline and insertion number of an entity, which determine its position in the timeline. The
+/// position is valid until the entity is removed.
 pub type Position = (i64, u64);
 
 #[derive(Clone, Copy)]
@@ -111,7 +111,7 @@ impl Timeline {
     }
 
     fn remove_below(&mut self, top: u32, position: Position) -> u32 {
-        assert!(top != NIL, "no entity at {position:?}");
+        assert!(top != NIL, "the timeline has no entity at the position {position:?}");
         let t = self.nodes[top as usize];
         let key = (t.deadline, t.sequence);
         if position == key {
@@ -178,7 +178,7 @@ impl Timeline {
         None
     }
 
-    /// Returns the entity at the root of the tree. If the timeline has only one entity, this is it.
+    /// Returns the entity at the root of the tree. Callers use this for timelines with one entity.
     pub fn any(&self) -> Option<EntityId> {
         self.nodes.get(self.root() as usize).map(|n| n.entity)
     }

@@ -47,7 +47,7 @@ impl Machine {
         }
     }
 
-    /// Adds an entity to the sums of the queue on which it competes.
+    /// Adds an entity to the sums of its queue.
     fn add(&self, sums: &mut Sums, cpu: CpuId, id: EntityId) {
         let e = self.se(id);
         sums.nr_queued += 1;
@@ -72,17 +72,18 @@ impl Machine {
         assert_eq!(
             e.on_rq && !e.delayed,
             own.nr_queued > 0,
-            "CPU {cpu}: group {number} must be on the queue above it exactly while it has entities"
+            "CPU {cpu}: the entity of group {number} must be queued (left) exactly while the group's \
+             queue has entities (right)"
         );
         assert!(
             !e.delayed || e.on_rq,
-            "CPU {cpu}: group {number} is delayed, but not on a queue"
+            "CPU {cpu}: the entity of group {number} is delayed, but not queued"
         );
         for &task in rq.runtime.limbo() {
             let t = &self.tasks[task];
             assert!(
                 t.fair.throttled && !t.fair.on_rq && t.on_rq && t.cpu == cpu && t.fair.group == number,
-                "{} waits for the runtime of a group or CPU to which it does not belong",
+                "{} is in the list of throttled tasks of a wrong queue, or is not throttled",
                 t.comm
             );
         }
@@ -107,7 +108,12 @@ impl Machine {
             h_nr_idle: cfs.h_nr_idle,
         };
         let name = if id < GROUP { "CPU" } else { "a group on CPU" };
-        assert_eq!(counted, *sums, "queue of {name} {}", self.queue_cpu(id));
+        assert_eq!(
+            counted,
+            *sums,
+            "the counters (left) in the queue of {name} {} do not match its entities (right)",
+            self.queue_cpu(id)
+        );
     }
 
     /// Returns whether a task is throttled and is in its queue's list of throttled tasks exactly

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Choice of a CPU for a woken task (select_task_rq_fair): near the task's waker or near the CPU on
-//! which it ran last.
+//! Choice of a CPU for a woken task (select_task_rq_fair). The CPU is near the task's waker, or
+//! near the CPU on which the task ran last.
 
 use super::entity::WakeHistory;
 use super::{fork, idle_scan};
@@ -9,8 +9,8 @@ use crate::sched::class::flags;
 use crate::sched::task::State;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
-/// Interval at which the number of a waker's flips is halved, ns. A flip is a wake-up of a
-/// different task than the one that was woken before.
+/// Interval at which a waker's number of flips is halved, ns. A flip is a wake-up of a different
+/// task than in the waker's previous wake-up.
 const FLIP_DECAY_NS: u64 = 1_000_000_000;
 
 /// Returns the CPU for a woken or new task, or for a task that calls exec() (select_task_rq_fair).
@@ -59,8 +59,8 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wak
     }
 }
 
-/// Returns the history of a waker's wake-ups. For an interrupt this is the history of the current
-/// CPU.
+/// Returns the history of a waker's wake-ups. If `waker` is the idle task, an interrupt handler is
+/// the waker. The history is then that of the current CPU.
 fn wake_history(m: &Machine, waker: TaskId) -> WakeHistory {
     if waker == IDLE {
         return m.rqs[m.this_cpu].fair.idle_wakes;
@@ -93,8 +93,8 @@ fn record_wakee(m: &mut Machine, waker: TaskId, wakee: TaskId) {
     (t.last_wakee, t.wakee_flips, t.wakee_flip_decay) = (wakes.last_wakee, wakes.flips, wakes.decayed_at);
 }
 
-/// Returns whether the waker and the wakee wake so many different tasks that these would not fit
-/// into one LLC. They are then not pulled together (wake_wide).
+/// Returns whether the waker and the wakee wake so many different tasks that one LLC would not have
+/// enough CPUs for them. The wakee is then not pulled to the waker's CPU (wake_wide).
 fn wake_wide(m: &mut Machine, waker: TaskId, wakee: TaskId) -> bool {
     let (a, b) = (wake_history(m, waker).flips, m.tasks[wakee].wakee_flips);
     let (master, slave) = (a.max(b), a.min(b));
@@ -116,7 +116,8 @@ fn wake_affine(m: &mut Machine, task: TaskId, waker: TaskId, prev_cpu: CpuId, sy
 
 /// Returns a CPU on which the task could run immediately, or `None` (wake_affine_idle).
 ///
-/// If the waker's CPU is idle, the waker is an interrupt. The task then moves only within its LLC.
+/// If the waker's CPU is idle, the waker is an interrupt handler. This function then returns the
+/// waker's CPU only if it shares an LLC with `prev_cpu`.
 fn wake_affine_idle(m: &Machine, prev_cpu: CpuId, sync: bool) -> Option<CpuId> {
     let this_cpu = m.this_cpu;
     let prev_idle = idle_scan::available_idle_cpu(m, prev_cpu);

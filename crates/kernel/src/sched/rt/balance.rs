@@ -31,7 +31,8 @@ pub(super) fn movable(m: &Machine, task: TaskId) -> bool {
     m.tasks[task].nr_cpus_allowed > 1 && m.tasks[task].migration_disabled == 0
 }
 
-/// Returns a CPU whose highest priority is lower than that of the task, or `None`.
+/// Returns a CPU on which no queued or running real-time task has the priority of `task` or a
+/// higher one. Returns `None` if there is no such CPU.
 ///
 /// The task's own CPU is preferred, then the CPU that is nearest to it. If several CPUs are equally
 /// near, the current CPU is preferred.
@@ -125,8 +126,8 @@ pub(super) fn pull_tasks(m: &mut Machine, cpu: CpuId) -> bool {
         m.charge_here(line);
         let best = pushable(m, src).find(|&task| m.is_cpu_allowed(task, cpu));
         let Some(task) = best else { continue };
-        // Leaves a task on its CPU if it has a higher priority than the current task there, because
-        // it is about to run there.
+        // A task with a higher priority than the current task of its CPU is about to run there, so
+        // it is not pulled.
         if prio(m, task) >= m.rqs[cpu].rt.highest() || prio(m, task) < curr_prio(m, src) {
             continue;
         }

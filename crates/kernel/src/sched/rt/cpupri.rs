@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The real-time priorities that the CPUs of the machine run (kernel/sched/cpupri.c), and the set
-//! of CPUs that have a waiting real-time task which could run elsewhere.
+//! Records the highest real-time priority on each CPU (kernel/sched/cpupri.c), and the set of CPUs
+//! that have a waiting real-time task which could run on another CPU.
 
 use super::queue::NO_RT;
 use crate::hardware::cpuset::CpuSet;
@@ -9,15 +9,16 @@ use crate::simulation::table::Table;
 
 /// Machine-wide state of the real-time class (struct root_domain).
 pub struct RootDomain {
-    /// For each priority index, the number of CPUs whose highest queued priority this is, and the
-    /// set of these CPUs. The last entry is for CPUs without a real-time task.
+    /// CPUs by the index of their highest queued priority: the number of these CPUs, and their set.
+    /// The last entry is for CPUs without a real-time task.
     levels: Vec<(u32, CpuSet)>,
+    /// Index of the highest queued priority of each CPU.
     priorities: Table<CpuId, u32>,
     /// CPUs that have more than one real-time task, at least one of which may migrate (rto_mask).
     pub overloaded: CpuSet,
     pub nr_overloaded: u32,
-    /// CPU that was chosen last. Among equally good CPUs, the search continues after it
-    /// (cpumask_any_and_distribute).
+    /// CPU that find_lowest_rq() chose last. Among equally good CPUs, its next search begins after
+    /// this CPU (cpumask_any_and_distribute).
     pub(super) last_choice: u32,
 }
 
@@ -58,8 +59,8 @@ impl RootDomain {
         }
     }
 
-    /// Returns the CPUs of the lowest priority level that has an allowed online CPU, if this level
-    /// is below `prio` (cpupri_find).
+    /// Finds the lowest priority level with a CPU that is in `allowed` and `online`, and returns
+    /// all CPUs of this level. Returns `None` if no such level is below `prio` (cpupri_find).
     pub(super) fn find(&self, prio: u32, allowed: &CpuSet, online: &CpuSet) -> Option<&CpuSet> {
         let lower = self.levels[prio as usize + 1..].iter().rev().filter(|(nr, _)| *nr > 0);
         let usable = |cpus: &CpuSet| {

@@ -3,10 +3,10 @@
 //!
 //! Modelled:
 //! - on each CPU, one list of tasks for each of the 99 priorities
-//! - a list with a higher priority for SCHED_DEADLINE tasks, which run in order of arrival; their
-//!   programs limit the CPU time that they use
+//! - one more list, with a higher priority, for SCHED_DEADLINE tasks. These tasks run in order of
+//!   arrival, and only their programs limit their CPU time.
 //! - the round-robin slice of 100 ms
-//! - push: if a task has to wait, its CPU moves it to a CPU where it can run
+//! - push: if a task has to wait, its CPU moves the task to a CPU on which it can run
 //! - pull: if the highest priority on a CPU decreases, the CPU takes waiting tasks from other CPUs
 //! - the deadline servers, which prevent real-time tasks from starving the other classes
 //!
@@ -61,8 +61,8 @@ pub(crate) fn pick_task(m: &Machine, cpu: CpuId) -> Option<TaskId> {
     m.rqs[cpu].rt.first()
 }
 
-/// Updates what the root domain knows about `cpu`: its highest queued priority, and whether it has
-/// a waiting task that could run elsewhere.
+/// Updates the data about `cpu` in the root domain: its highest queued priority, and whether it has
+/// a waiting task that could run on another CPU.
 fn update_root_domain(m: &mut Machine, cpu: CpuId) {
     let rt = &m.rqs[cpu].rt;
     m.root_domain.set(cpu, rt.highest());
@@ -147,8 +147,8 @@ pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, prev: TaskId, _next: Ta
     }
 }
 
-/// Handles a real-time task that starts to run: updates load averages and starts the deadline
-/// server.
+/// Handles a real-time task that starts to run: updates averages, and requests a push if other
+/// real-time tasks wait on this CPU (set_next_task_rt).
 pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, _next: TaskId) {
     fair::exit_idle(m, cpu);
     let now = m.now;
@@ -172,7 +172,7 @@ pub(crate) fn balance_callback(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Updates the average of the capacity that real-time tasks use.
+/// Updates the PELT average of the capacity that real-time tasks use (update_rt_rq_load_avg).
 pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, _ns: u64) {
     let now = m.now;
     let running = u64::from(m.spec.topology.cpus[cpu.index()].capacity);
@@ -247,7 +247,7 @@ pub(crate) fn prio_changed(m: &mut Machine, cpu: CpuId, task: TaskId) {
     }
 }
 
-/// The next two functions do nothing. The task is not queued during such a change, and it is
-/// counted anew when it is queued again.
+/// Does nothing. The task is not queued during this change. When it is queued again, it is counted
+/// according to its new affinity.
 pub(crate) fn set_cpus_allowed(_m: &mut Machine, _task: TaskId) {}
 pub(crate) fn migrate_task_rq(_m: &mut Machine, _task: TaskId, _new_cpu: CpuId) {}

@@ -34,10 +34,11 @@ impl Default for Entity {
     }
 }
 
-/// A CPU's queue of real-time tasks. Fields that every switch reads come first. The lists are in a
-/// box because they are large and few CPUs ever have a real-time task.
+/// A CPU's queue of real-time tasks. Fields that every context switch reads come first. The lists
+/// are in a separate allocation, because they are large and rarely used.
 #[repr(C)]
 pub struct RtRq {
+    /// Bit set of the priority indexes whose lists are not empty.
     bitmap: u128,
     pub nr_running: u32,
     /// Number of queued tasks that may migrate. The running task counts as queued.
@@ -46,6 +47,7 @@ pub struct RtRq {
     pub push_wanted: bool,
     /// First and last task of each priority. The running task stays in its list.
     lists: Box<[(TaskId, TaskId); NO_RT as usize]>,
+    /// PELT average of the capacity that real-time tasks use (rq->avg_rt).
     pub(super) avg: Avg,
 }
 
@@ -94,7 +96,7 @@ impl RtRq {
         avg.util_avg
     }
 
-    /// Adds a task to the list of this priority, at its head or its tail.
+    /// Adds a task at the head or the tail of the list with the index `prio`.
     pub(super) fn link(&mut self, tasks: &mut Table<TaskId, Task>, task: TaskId, prio: u32, head: bool) {
         let list = &mut self.lists[prio as usize];
         let (first, last) = *list;

@@ -121,7 +121,11 @@ fn a_preempted_task_is_pushed_to_another_cpu() {
             .unwrap()
             .time
     };
-    assert!(end(1) < 21 * MS, "it must resume on the other CPU: {}", end(1));
+    assert!(
+        end(1) < 21 * MS,
+        "task 1 must resume on CPU 1, but ends at {} ns",
+        end(1)
+    );
     assert!(end(2) < 26 * MS);
 }
 
@@ -138,7 +142,7 @@ fn a_cpu_that_drops_its_priority_pulls() {
         .find(|r| matches!(r.event, Event::Switch { next: 3, .. }))
         .unwrap();
     assert_eq!(start.cpu, 1);
-    assert!(start.time < 11 * MS, "{}", start.time);
+    assert!(start.time < 11 * MS, "task 3 starts only at {} ns", start.time);
 }
 
 #[test]
@@ -152,18 +156,21 @@ fn pinned_tasks_are_neither_pushed_nor_pulled() {
 }
 
 #[test]
-fn others_get_50_ms_of_each_second() {
+fn fair_tasks_get_50_ms_of_each_second() {
     let mut bed = Bed::default();
     bed.pinned(0, hog()).policy = fifo(99);
     bed.pinned(0, hog());
     let (m, _) = bed.run(free(spec(1, 1, 1, 1)), 10 * SECOND);
     let share = used(&m, 1) / 10;
-    assert!(share.abs_diff(50 * MS) < 6 * MS, "{share}");
+    assert!(
+        share.abs_diff(50 * MS) < 6 * MS,
+        "the fair task gets {share} ns per second"
+    );
     assert_eq!(used(&m, 0) + used(&m, 1), 10 * SECOND);
 }
 
 #[test]
-fn others_with_enough_time_get_no_extra() {
+fn fair_tasks_that_do_not_starve_get_no_extra_time() {
     let mut bed = Bed::default();
     bed.pinned(0, sleeper(80 * MS, 20 * MS)).policy = fifo(99);
     bed.pinned(0, hog());
@@ -179,8 +186,7 @@ fn a_woken_task_avoids_a_cpu_with_a_task_of_equal_priority() {
     let wakee = bed.task(0, sleeper(MS, 3 * MS));
     (wakee.policy, wakee.start_ns) = (fifo(50), MS);
     let (_, records) = bed.run(free(spec(1, 1, 2, 1)), 100 * MS);
-    // The task must choose the other CPU at its wake-up. It must not be queued here and pushed
-    // later.
+    // CPU 1 must be chosen at the wake-up. The task must not be queued on CPU 0 and pushed later.
     let queued_here = |r: &&Record| {
         matches!(
             r.event,
@@ -232,14 +238,14 @@ fn a_cpu_whose_task_lowers_its_priority_pulls() {
 }
 
 #[test]
-fn fair_tasks_see_less_capacity() {
+fn fair_tasks_avoid_a_cpu_that_realtime_tasks_use() {
     let mut bed = Bed::default();
     bed.pinned(0, sleeper(8 * MS, 2 * MS)).policy = fifo(50);
     bed.task(0, hog());
     let (m, _) = bed.run(spec(1, 1, 2, 1), SECOND);
     assert!(m.rqs[0].rt.util_avg(m.now) > 600);
     assert_eq!(m.tasks[1].cpu, 1);
-    assert!(used(&m, 1) > 900 * MS, "{}", used(&m, 1));
+    assert!(used(&m, 1) > 900 * MS, "the fair task uses only {} ns", used(&m, 1));
 }
 
 #[test]
@@ -260,7 +266,7 @@ fn placement_depends_on_the_running_tasks() {
     bed.task(0, sleeper(MS, 300 * MS)).policy = fifo(50);
     let (mut m, _) = bed.run(free(spec(1, 1, 2, 2)), 100 * MS);
     let wake = |m: &mut crate::machine::Machine, prev| super::select_task_rq(m, nth(1), prev, WF_TTWU);
-    // The task does not choose a CPU that runs a task of equal priority. It stays on an idle CPU.
+    // A task avoids a CPU that runs a task of equal priority, and stays on a CPU that is idle.
     assert_ne!(wake(&mut m, cpu_id(0)), 0);
     assert_eq!(wake(&mut m, cpu_id(2)), 2);
     // If several CPUs are equally good, the CPU on which the task ran last is preferred.

@@ -16,8 +16,9 @@ fn forever() -> Op {
     }
 }
 
-/// Runs a task on CPU 0 that wakes a task on CPU `to` each ms. A third task computes on CPU `to`
-/// all the time if `busy` is set. Returns the CPUs that queued the woken task.
+/// Runs a task on CPU 0 that wakes a task on CPU `to` once per ms. If `busy` is set, a third task
+/// computes on CPU `to` all the time. Returns the CPUs that queued the woken task, without
+/// consecutive duplicates.
 fn queued_by(spec: MachineSpec, to: u32, busy: bool) -> Vec<u32> {
     let mut bed = Bed::default();
     let semaphore = bed.semaphore();
@@ -35,7 +36,10 @@ fn queued_by(spec: MachineSpec, to: u32, busy: bool) -> Vec<u32> {
         _ => None,
     };
     let mut cpus: Vec<u32> = records.iter().filter_map(queued).collect();
-    assert!(cpus.len() >= 8, "{cpus:?}");
+    assert!(
+        cpus.len() >= 8,
+        "too few wake-ups; these CPUs queued the task: {cpus:?}"
+    );
     cpus.dedup();
     cpus
 }
@@ -46,22 +50,22 @@ fn an_idle_cpu_queues_its_tasks_itself() {
     assert_eq!(
         queued_by(spec(1, 1, 2, 1), 1, true),
         [0],
-        "a busy CPU of the same LLC does not"
+        "the waker must queue the task if the task's CPU is busy and in the same LLC"
     );
     assert_eq!(
         queued_by(spec(1, 2, 1, 1), 1, true),
         [1],
-        "a CPU of another LLC always does"
+        "a CPU in another LLC than the waker must queue the task itself even if it is busy"
     );
     assert_eq!(
         queued_by(spec(1, 2, 1, 1), 0, true),
         [0],
-        "the waker's own CPU has no wake list"
+        "the waker must queue a task of its own CPU directly"
     );
 }
 
-/// Returns a machine with two CPUs of an LLC, whose first task sleeps and is now woken on behalf of
-/// CPU 0 and is on the wake list of CPU 1.
+/// Returns a machine with two CPUs in one LLC, and its first task. The task was asleep. CPU 0 has
+/// just woken it, and it is now on the wake list of CPU 1.
 fn waking(records: &mut Vec<Record>) -> (Machine, TaskId) {
     let mut bed = Bed::default();
     bed.task(1, vec![Op::Sleep(Dist::Fixed(400 * MS)), Op::Run(Dist::Fixed(MS))]);
@@ -78,11 +82,14 @@ fn waking(records: &mut Vec<Record>) -> (Machine, TaskId) {
     assert_eq!(m.tasks[task].state, State::Waking);
     assert!(!m.tasks[task].on_rq && !m.idle_cpus.contains(cpu_id(1)));
     m.verify();
-    assert!(!m.try_to_wake_up(task, 0), "a second wake-up finds the task awake");
+    assert!(
+        !m.try_to_wake_up(task, 0),
+        "a task on a wake list must not be woken again"
+    );
     (m, task)
 }
 
-/// Runs the machine on and checks that the woken task exits before its timer would wake it.
+/// Continues the simulation. Checks that the woken task exits before its timer would have woken it.
 fn assert_completes(mut m: Machine, records: &mut Vec<Record>) {
     m.run(100 * MS, records);
     let exits = records
@@ -149,7 +156,7 @@ fn a_run_whose_last_task_is_on_a_wake_list_goes_on() {
 }
 
 #[test]
-fn a_task_that_its_cpu_still_switches_away_from_is_left_to_that_cpu() {
+fn a_task_whose_cpu_is_still_switching_away_from_it_goes_to_the_wake_list() {
     let mut records = Vec::new();
     let mut bed = Bed::default();
     bed.task(1, vec![Op::Run(Dist::Fixed(MS)), Op::Sleep(Dist::Fixed(400 * MS))]);
@@ -159,7 +166,7 @@ fn a_task_that_its_cpu_still_switches_away_from_is_left_to_that_cpu() {
     let mut at = MS / 2;
     while at == MS / 2 || m.tasks[task].state == State::Running {
         at += 1;
-        assert!(at < 2 * MS, "the task goes to sleep");
+        assert!(at < 2 * MS, "the task must go to sleep before 2 ms");
         m.advance(at, &mut records);
     }
     let wake = |m: &mut Machine| {
@@ -169,8 +176,9 @@ fn a_task_that_its_cpu_still_switches_away_from_is_left_to_that_cpu() {
         (m.tasks[task].state, m.rqs[cpu_id(0)].debt)
     };
     assert!(m.tasks[task].off_cpu_at > m.now + 500);
-    // The CPU is about to be idle, so the task is put on its wake list without select_task_rq().
+    // CPU 1 is about to become idle. The waker puts the task on the wake list of CPU 1 without
+    // calling select_task_rq(), and does not wait until CPU 1 has finished its switch.
     let (state, debt) = wake(&mut m);
     assert_eq!((state, m.tasks[task].cpu), (State::Waking, cpu_id(1)));
-    assert!(debt < 500, "{debt}");
+    assert!(debt < 500, "the waker must not wait, but its wake-up costs {debt} ns");
 }

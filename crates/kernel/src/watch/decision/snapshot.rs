@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A copy of the state of the machine at one time, as far as a policy could have seen it.
+//! A copy of the machine's state at one time. It contains only state that a policy could have seen.
 
 use crate::hardware::cpuset::CpuSet;
 use std::collections::BTreeMap;

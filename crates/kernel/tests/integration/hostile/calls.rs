@@ -137,7 +137,7 @@ struct Generator<'a, 'b, 'c> {
     callees: &'c [Callee],
     image: &'c Image,
     functions: u64,
-    /// For each of the words, the type of its value as far as it is known.
+    /// Type of the value in each word, or an empty text if the type is unknown.
     slots: [&'static str; SLOTS as usize],
 }
 

@@ -46,7 +46,7 @@ pub fn draw(spec: MachineSpec, tasks: Tasks, until: u64, step: u64) -> (String, 
         width: 120,
         list: false,
     };
-    let mut drawing = Draw::new(options, cpus).expect("a window");
+    let mut drawing = Draw::new(options, cpus).expect("the options are valid");
     trace::Sink::take(&mut drawing, &records);
     (drawing.finish(machine.now), records, ended)
 }

@@ -288,8 +288,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Returns the data of two tasks. For each request they list the end and the response time, in
-    /// ms.
+    /// Returns the data of two tasks. The array lists, for each request, the pid, the end and the
+    /// response time, in ms.
     fn seen() -> Observed {
         let mut trail = Trail::new(1, Vec::new());
         for pid in [1, 2] {

@@ -15,6 +15,7 @@ pub(super) struct Cursor {
     reverse: bool,
     /// Value of the DSQ's insertion counter when the iteration began.
     seq: u32,
+    /// Whether the iteration is in progress. If it is not, this entry can be reused.
     used: bool,
     /// Whether the first task has been visited. `next` is undefined until then.
     started: bool,
@@ -115,8 +116,8 @@ impl Dsqs {
         }
     }
 
-    /// Ends all iterations. This is necessary if the program that started them was stopped before
-    /// it could end them.
+    /// Ends all iterations. This is necessary after a fault of the BPF program that started them,
+    /// because the program can no longer end them itself.
     pub fn cursors_drop_all(&mut self) {
         for cursor in 0..self.cursors.len() as u32 {
             self.cursor_drop(cursor);

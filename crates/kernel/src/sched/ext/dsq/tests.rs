@@ -18,7 +18,7 @@ fn order(dsqs: &Dsqs, dsq: DsqRef) -> Vec<u32> {
 }
 
 #[test]
-fn a_fifo_accepts_both_ends_and_loses_its_middle() {
+fn a_fifo_allows_insertions_at_both_ends_and_removals_in_the_middle() {
     let mut dsqs = Dsqs::new(2, 1);
     let dsq = dsqs.create(7).unwrap();
     for task in 0..5 {
@@ -75,8 +75,8 @@ fn the_treap_agrees_with_a_sorted_list() {
     }
 }
 
-/// Uses vtimes that are more than 2^63 apart. time_before64() does not define an order for them,
-/// but no task may get lost.
+/// Inserts tasks with vtimes that are more than 2^63 apart. time_before64() does not define an
+/// order for such vtimes, but no task may get lost.
 #[test]
 fn vtimes_without_an_order_lose_no_task() {
     let mut dsqs = Dsqs::new(1, 1);

@@ -7,8 +7,8 @@ use crate::policy::layout::mirror;
 use crate::testbed::{self, cpu_id, nth};
 use workload::{Op, Policy, Program, TaskSpec, Workload};
 
-/// Returns a machine with a sleeping task, with idle tracking on and with no idle CPU. `shape`
-/// contains four numbers: nodes, LLCs per node, cores per LLC and threads per core.
+/// Returns a machine with one sleeping task. Idle tracking is on, and all CPUs are marked as busy.
+/// `shape` contains four numbers: nodes, LLCs per node, cores per LLC and threads per core.
 fn machine(shape: [u32; 4], ops_flags: u64) -> Machine {
     let [nodes, llcs, cores, threads] = shape;
     let sleeper = TaskSpec {
@@ -45,8 +45,9 @@ fn cpus(text: &str) -> Vec<u32> {
     text.split_whitespace().map(|cpu| cpu.parse().unwrap()).collect()
 }
 
-/// A situation and the CPU that must be selected in it, or "-" for none. `idle` lists the idle
-/// CPUs. `allowed` lists the CPUs that the task may use; an empty text means all CPUs.
+/// A situation, and in `chosen` the CPU that must be selected in it, or "-" if no CPU must be
+/// selected. `idle` lists the idle CPUs. `allowed` lists the CPUs that the task may use; an empty
+/// text means all CPUs.
 struct Case {
     shape: [u32; 4],
     flags: u64,
@@ -79,7 +80,7 @@ fn check(case: Case) {
     if !case.allowed.is_empty() {
         m.tasks[0].cpus = CpuSet::from_cpus(m.nr_cpus(), &cpus(case.allowed));
         m.tasks[0].nr_cpus_allowed = m.tasks[0].cpus.weight();
-        mirror::mirror_cpus(&m, nth(0));
+        mirror::mirror_cpus(&mut m, nth(0));
     }
     m.this_cpu = cpu_id(case.waker);
     let chosen = select_cpu_dfl(
@@ -93,12 +94,15 @@ fn check(case: Case) {
     let text = chosen.map_or("-".to_string(), |cpu| cpu.to_string());
     assert_eq!(
         text, case.chosen,
-        "shape {:?}, idle {}, prev {}",
+        "wrong CPU on a machine of shape {:?} with the idle CPUs \"{}\" and the previous CPU {}",
         case.shape, case.idle, case.prev
     );
     if let Some(cpu) = chosen {
         let node = m.idle.per_node.then(|| m.spec.topology.cpus[cpu.index()].node);
-        assert!(!m.idle.cpumask(node).contains(cpu), "a chosen CPU is claimed");
+        assert!(
+            !m.idle.cpumask(node).contains(cpu),
+            "a chosen CPU must no longer be marked as idle"
+        );
     }
 }
 
@@ -187,7 +191,7 @@ fn with_smt_a_fully_idle_core_comes_first() {
 }
 
 #[test]
-fn the_last_level_cache_comes_before_the_rest() {
+fn an_idle_cpu_in_the_same_llc_comes_first() {
     // LLC 0 has the CPUs 0-3, LLC 1 has the CPUs 4-7.
     let llcs = Case {
         shape: [1, 2, 4, 1],
@@ -231,7 +235,7 @@ fn the_last_level_cache_comes_before_the_rest() {
 }
 
 #[test]
-fn the_node_comes_before_the_rest() {
+fn an_idle_cpu_in_the_same_node_comes_first() {
     // The nodes have the CPUs 0-7 and 8-15. Each LLC has four CPUs.
     let numa = Case {
         shape: [2, 2, 4, 1],
@@ -281,7 +285,7 @@ fn a_synchronous_wake_up_stays_near_the_waker() {
         wake_flags: SCX_WAKE_SYNC,
         ..CASE
     };
-    // The previous CPU is idle and shares its cache with the waker.
+    // The previous CPU is idle and in the same LLC as the waker.
     check(Case {
         idle: "0 2 3",
         prev: 3,
@@ -289,8 +293,7 @@ fn a_synchronous_wake_up_stays_near_the_waker() {
         chosen: "3",
         ..sync
     });
-    // The waker and the previous CPU do not share a cache. Some CPU is idle, so the waker's own CPU
-    // is chosen.
+    // The previous CPU is idle but in another LLC than the waker. The waker's own CPU is chosen.
     check(Case {
         idle: "3",
         prev: 3,

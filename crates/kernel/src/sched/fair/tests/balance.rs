@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of load balancing: they check which tasks migrate and which do not.
+//! Tests of load balancing: they check which tasks migrate and which do not. A "hog" is a task that
+//! never sleeps.
 
 use crate::machine::Machine;
 use crate::sched::fair::balance::{Env, IdleType, Migrate, group_stats, should_we_balance};
@@ -41,7 +42,7 @@ fn hogs_spread_evenly() {
         let (m, records) = bed.run(spec(shape.0, shape.1, shape.2, shape.3), 2 * SECOND);
         let mut nr = queued(&m);
         nr.sort_unstable();
-        assert_eq!(nr, [3, 4], "{shape:?} {:?}", moves(&records));
+        assert_eq!(nr, [3, 4], "shape {shape:?}, migrations {:?}", moves(&records));
     }
 }
 
@@ -82,7 +83,8 @@ fn a_newly_idle_cpu_pulls_immediately() {
         bed.pinned(cpu, hog());
     }
     let mut m = bed.machine(spec(1, 1, 4, 1));
-    // By default, half of the attempts are skipped at random (NI_RANDOM).
+    // By default, half of the attempts of new-idle balancing are skipped at random (NI_RANDOM). A
+    // success rate of 1024 makes every attempt happen.
     for level in m.domains.levels.iter_mut().flatten() {
         level.newidle_ratio = 1024;
     }
@@ -91,10 +93,13 @@ fn a_newly_idle_cpu_pulls_immediately() {
     let end = records
         .iter()
         .find(|r| matches!(r.event, Event::TaskExit { .. }))
-        .expect("an exit")
+        .expect("a task must exit")
         .time;
-    let first = moves(&records).into_iter().find(|m| m.3 == 1).expect("a move");
-    assert!(first.0 >= end && first.0 - end < 100 * US, "{first:?} after {end}");
+    let first = moves(&records).into_iter().find(|m| m.3 == 1).expect("CPU 1 must pull");
+    assert!(
+        first.0 >= end && first.0 - end < 100 * US,
+        "CPU 1 becomes idle at {end} ns, but its first pull is {first:?}"
+    );
 }
 
 #[test]
@@ -121,7 +126,7 @@ fn pinned_tasks_stay() {
 #[test]
 fn affinity_across_groups_does_not_prevent_balance() {
     // Each of the two LLCs has two tasks, so the load looks balanced. However, two of the tasks are
-    // on CPU 3, and the affinities do not allow the CPUs of the same LLC to take one of them.
+    // on CPU 3, and their affinities do not include the other CPUs of this LLC.
     let mut bed = Bed::default();
     for cpu in [3, 3, 4, 5] {
         bed.task(cpu, hog()).cpus = Some(vec![3, 4, 5, 6]);
@@ -151,14 +156,13 @@ fn one_cpu_of_a_group_balances_for_it() {
         let yes = |&cpu: &u32| should_we_balance(m, &env(cpu, 0, level, IdleType::Idle));
         cpus.filter(yes).collect::<Vec<_>>()
     };
-    // Within a core, the idle thread balances. Between LLCs, the first CPU on an idle core
-    // balances, otherwise the first idle thread.
+    // Within an LLC, the idle thread of a core balances for the core. Between LLCs, the first CPU
+    // on an idle core balances for its LLC. If no core is idle, the first idle thread does.
     assert_eq!(balancers(&m, 0..2, 1), [1]);
     assert_eq!(balancers(&m, 0..6, 2), [2]);
     m.idle_cpus.remove(cpu_id(2));
     assert_eq!(balancers(&m, 0..6, 2), [1]);
-    // If no CPU is idle, the first CPU balances. A CPU that becomes idle always balances for
-    // itself.
+    // If no CPU is idle, the first CPU balances. A CPU that becomes idle always balances.
     (0..6).for_each(|cpu| m.idle_cpus.remove(cpu_id(cpu)));
     assert_eq!(balancers(&m, 0..6, 2), [0]);
     assert!(should_we_balance(&m, &env(5, 0, 2, IdleType::NewlyIdle)));
@@ -210,9 +214,11 @@ fn cache_hot_and_ineligible_tasks_stay_at_first() {
     // The tasks are cache-hot, so they may not be moved until balancing has failed twice.
     assert!(!may(a, 1, 100 * US) && !may(b, 1, 100 * US));
     assert!(may(a, 2, 100 * US) && may(b, 2, 100 * US));
-    // A task with negative lag may be moved only after a failure.
+    // The tasks are no longer cache-hot.
     assert!(may(a, 1, MS) && may(b, 1, MS));
-    assert!(!may(src, 2, MS), "it runs");
+    assert!(!may(src, 2, MS), "a running task must not be moved");
+    // Gives `a` a negative lag and `b` a positive lag. A task with negative lag may be moved only
+    // after a balancing run has failed.
     let v = m.avg_vruntime(0);
     for (task, lead) in [(a, 500_000), (b, -500_000)] {
         let (cfs, mut entities) = m.queue(0);
@@ -371,7 +377,7 @@ fn load_is_even_after_cpus_leave_and_return() {
     let left: Vec<usize> = [0, 1, 2, 4].map(|cpu| queued(&m)[cpu]).to_vec();
     assert!(
         left.iter().sum::<usize>() == 6 && left.iter().all(|&n| n == 1 || n == 2),
-        "{left:?}"
+        "the online CPUs have {left:?} tasks"
     );
     m.advance(4 * SECOND, &mut records);
     assert!(queued(&m).iter().all(|&n| n <= 1), "{:?}", queued(&m));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of the EEVDF algorithm: shares of CPU time, latencies and slices.
+//! Tests of the EEVDF algorithm: shares of CPU time, latencies and slices. A "hog" is a task that
+//! never sleeps.
 
 use crate::sched::fair::entity::EntityId;
 use crate::sched::task::PRIO_TO_WEIGHT;
@@ -23,7 +24,7 @@ fn cpu_time_follows_the_weights() {
         let expected = 20 * SECOND * weight(nice) / total;
         assert!(
             used(&m, n as u32).abs_diff(expected) * 50 <= expected,
-            "nice {nice}: {} of {expected}",
+            "the task with nice {nice} uses {} ns instead of {expected} ns",
             used(&m, n as u32)
         );
     }
@@ -39,7 +40,11 @@ fn a_waking_task_waits_for_two_slices_at_most() {
     let (_, records) = bed.run(free(spec(1, 1, 1, 1)), 5 * SECOND);
     let waits = latencies(&records, 5);
     assert!(waits.len() > 400);
-    assert!(waits.iter().all(|&ns| ns <= 2 * SLICE), "{:?}", waits.iter().max());
+    assert!(
+        waits.iter().all(|&ns| ns <= 2 * SLICE),
+        "the longest wake-up latency is {:?} ns",
+        waits.iter().max()
+    );
 }
 
 #[test]
@@ -54,19 +59,26 @@ fn a_slice_ends_on_time() {
         let (_, records) = bed.run(free(spec(1, 1, cpus, 1)), SECOND);
         let lengths = stretches(&records, 1);
         let exact = lengths.iter().filter(|&&ns| ns.abs_diff(slice) <= US).count();
-        assert!(exact * 10 >= lengths.len() * 9, "{cpus} CPUs: {:?}", &lengths[..10]);
+        assert!(
+            exact * 10 >= lengths.len() * 9,
+            "on {cpus} CPUs, too few slices are {slice} ns long; the first ones are {:?}",
+            &lengths[..10]
+        );
     }
 }
 
 #[test]
 fn short_sleeps_give_no_advantage() {
-    // If this task lost its negative lag at each sleep, it would run nearly all the time.
+    // If the second task lost its negative lag at each sleep, it would run nearly all the time.
     let mut bed = Bed::default();
     bed.pinned(0, hog());
     bed.pinned(0, sleeper(600 * US, 10 * US));
     let (m, _) = bed.run(free(spec(1, 1, 1, 1)), 5 * SECOND);
     let share = used(&m, 1) * 100 / (5 * SECOND);
-    assert!((45..=52).contains(&share), "{share} %");
+    assert!(
+        (45..=52).contains(&share),
+        "the task with short sleeps gets {share} % of the CPU"
+    );
 }
 
 #[test]
@@ -95,13 +107,13 @@ fn a_sleeper_with_negative_lag_competes_until_it_is_eligible() {
             );
         }
     }
-    assert!(delayed, "the sleeper left with negative lag");
+    assert!(delayed, "the dequeue of the sleeper must be delayed");
     let e = &m.tasks[0].fair;
-    assert!(!e.on_rq && e.vlag <= 0, "a delayed sleeper gains no lag");
+    assert!(!e.on_rq && e.vlag <= 0, "a delayed sleeper must not gain positive lag");
 }
 
 #[test]
-fn the_running_task_keeps_its_turn_up_to_vprot() {
+fn the_running_task_is_not_preempted_before_vprot() {
     let mut bed = Bed::default();
     for _ in 0..3 {
         bed.pinned(0, hog());
@@ -132,7 +144,10 @@ fn idle_policy_never_delays_normal_tasks() {
     bed.pinned(0, sleeper(500 * US, 3 * MS));
     let (_, records) = bed.run(free(spec(1, 1, 1, 1)), SECOND);
     let waits = latencies(&records, 3);
-    assert!(waits.len() > 200 && waits.iter().all(|&ns| ns == 0), "{waits:?}");
+    assert!(
+        waits.len() > 200 && waits.iter().all(|&ns| ns == 0),
+        "the wake-up latencies must be 0: {waits:?}"
+    );
 }
 
 #[test]
@@ -145,8 +160,8 @@ fn batch_tasks_do_not_preempt() {
         let waits = latencies(&records, 2);
         waits.iter().sum::<u64>() / waits.len() as u64
     };
-    // A normal task that has waited for longer than it ran last preempts the other task
-    // immediately.
+    // A normal task often preempts the other task immediately when it wakes up. A batch task does
+    // not, so its mean wake-up latency is longer.
     assert!(mean(Policy::Normal { nice: 0 }) * 5 < mean(Policy::Batch { nice: 0 }) * 4);
 }
 
@@ -167,7 +182,12 @@ fn yield_gives_up_the_slice() {
     );
     bed.pinned(0, hog());
     let (m, _) = bed.run(free(spec(1, 1, 1, 1)), SECOND);
-    assert!(used(&m, 0) * 5 < used(&m, 1), "{} against {}", used(&m, 0), used(&m, 1));
+    assert!(
+        used(&m, 0) * 5 < used(&m, 1),
+        "the task that yields uses {} ns, the other task {} ns",
+        used(&m, 0),
+        used(&m, 1)
+    );
 }
 
 #[test]
@@ -188,11 +208,12 @@ fn a_new_weight_applies_immediately() {
     bed.pinned(0, ops);
     bed.pinned(0, hog());
     let (m, _) = bed.run(free(spec(1, 1, 1, 1)), 11 * SECOND);
-    // The task gets half of the first second. After that, it gets 335/1359 of the time.
+    // The task gets half of the first second. After that, it gets 335 / (335 + 1024) of the time,
+    // because the weights of nice 5 and nice 0 are 335 and 1024.
     let expected = 500 * MS + 10 * SECOND * 335 / 1359;
     assert!(
         used(&m, 0).abs_diff(expected) * 50 <= expected,
-        "{} of {expected}",
+        "the task uses {} ns instead of {expected} ns",
         used(&m, 0)
     );
 }
@@ -208,8 +229,8 @@ fn a_new_task_starts_with_half_a_slice() {
     assert_eq!(e.deadline - e.vruntime, SLICE as i64 / 2);
 }
 
-/// Returns a machine with four tasks that use all CPU time they get ("hogs"): three on CPU 0, one
-/// on CPU 1. A fifth task sleeps after it has run on CPU 0.
+/// Returns a machine with three hogs on CPU 0 and one on CPU 1. A fifth task, which is the first of
+/// the workload, has run on CPU 0 and sleeps.
 fn crowd() -> crate::machine::Machine {
     let mut bed = Bed::default();
     bed.task(
@@ -233,7 +254,7 @@ fn lag_survives_sleep() {
         assert!(m.try_to_wake_up(nth(0), 0));
         assert!(
             m.entity_lag(0, 0).abs_diff(lag) < 10,
-            "{} instead of {lag}",
+            "the lag is {} instead of {lag}",
             m.entity_lag(0, 0)
         );
     }
@@ -266,5 +287,9 @@ fn dead_tasks_leave_no_load() {
     }
     bed.pinned(0, vec![Op::Run(Dist::Fixed(MS)), Op::Sleep(Dist::Fixed(100 * SECOND))]);
     let (mut m, _) = bed.run(free(spec(1, 1, 1, 1)), 102 * MS);
-    assert!(m.cpu_load(cpu_id(0)) < 1024, "{}", m.cpu_load(cpu_id(0)));
+    assert!(
+        m.cpu_load(cpu_id(0)) < 1024,
+        "the load of the CPU is still {}",
+        m.cpu_load(cpu_id(0))
+    );
 }

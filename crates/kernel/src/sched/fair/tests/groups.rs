@@ -19,8 +19,7 @@ fn used_in(m: &Machine, cgroup: u32) -> u64 {
     tasks.map(|t| t.sum_exec_runtime).sum()
 }
 
-/// Adds `nr` hogs (tasks that never sleep) to a cgroup. Their first CPUs are 0, 1, 2 and so on, in
-/// turn.
+/// Adds `nr` hogs to a cgroup. They start on the CPUs 0 to `nr_cpus` - 1 in turn.
 fn hogs(bed: &mut Bed, cgroup: u32, nr: u32, nr_cpus: u32) {
     for n in 0..nr {
         bed.task(n % nr_cpus, hog()).cgroup = cgroup;
@@ -31,12 +30,12 @@ fn hogs(bed: &mut Bed, cgroup: u32, nr: u32, nr_cpus: u32) {
 fn is_near(value: u64, expected: u64, percent: u64) {
     assert!(
         value.abs_diff(expected) * 100 <= expected * percent,
-        "{value} is not {expected} to {percent} %"
+        "{value} differs from {expected} by more than {percent} %"
     );
 }
 
-/// Returns the CPU time of two cgroups with the weights 100 and 300. `hogs_of` contains their
-/// numbers of hogs.
+/// Returns the CPU time that two cgroups with the weights 100 and 300 use in `seconds` of simulated
+/// time, ns. `hogs_of` contains the numbers of hogs in the two cgroups.
 fn shares(nr_cpus: u32, hogs_of: [u32; 2], seconds: u64) -> [u64; 2] {
     let mut bed = Bed::default();
     let groups = [bed.cgroup("/a", 100), bed.cgroup("/b", 300)];
@@ -48,7 +47,7 @@ fn shares(nr_cpus: u32, hogs_of: [u32; 2], seconds: u64) -> [u64; 2] {
 }
 
 #[test]
-fn groups_share_a_cpu_by_weight_however_many_are_in_them() {
+fn groups_share_a_cpu_by_weight_regardless_of_their_numbers_of_tasks() {
     for hogs_of in [[1, 1], [1, 4], [5, 1]] {
         let [a, b] = shares(1, hogs_of, 8);
         is_near(a, 2 * SECOND, 2);
@@ -68,8 +67,8 @@ fn groups_share_several_cpus_by_weight() {
 
 #[test]
 fn a_group_with_fewer_tasks_than_its_share_leaves_the_rest() {
-    // By weight, group b could use three of the four CPUs. It has only one task, which can use only
-    // one CPU.
+    // By its weight, group b could use three of the four CPUs. However, its only task can use only
+    // one CPU at a time.
     let [a, b] = shares(4, [8, 1], 8);
     is_near(b, 8 * SECOND, 3);
     is_near(a, 24 * SECOND, 2);
@@ -140,27 +139,35 @@ fn a_group_with_cpu_idle_gets_the_remaining_time() {
     let waits = latencies(&records, 4);
     assert!(
         waits.len() > 2000 && waits[10..].iter().all(|&ns| ns < 10 * US),
-        "{waits:?}"
+        "the wake-up latencies are too long or too few: {waits:?}"
     );
     is_near(used_in(&m, b), 2500 * MS, 2);
     let before = used_in(&m, b);
     m.run(10 * SECOND, &mut records);
-    assert!(used_in(&m, b) - before < 2400 * MS, "{}", used_in(&m, b) - before);
+    assert!(
+        used_in(&m, b) - before < 2400 * MS,
+        "group b uses {} ns after cpu.idle was cleared in group a",
+        used_in(&m, b) - before
+    );
 }
 
 #[test]
 fn a_woken_task_preempts_a_group_that_ran_more() {
-    // The ten hogs of the other group compete as one entity with the group of the sleeper.
+    // The sleeper's group competes with one entity, the group of the ten hogs.
     let mut bed = Bed::default();
     let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/b", 100));
     hogs(&mut bed, a, 10, 1);
     bed.task(0, sleeper(200 * US, 5 * MS)).cgroup = b;
     let (_, records) = bed.run(cpus(1), 5 * SECOND);
     let waits = latencies(&records, 11);
-    assert!(waits.len() > 900, "{}", waits.len());
+    assert!(waits.len() > 900, "only {} wake-ups", waits.len());
     // The wait is at most one slice of 0.7 ms. If eleven tasks competed on one queue, the wait
     // would be several slices.
-    assert!(waits.iter().all(|&ns| ns <= 750 * US), "{:?}", waits.iter().max());
+    assert!(
+        waits.iter().all(|&ns| ns <= 750 * US),
+        "the longest wake-up latency is {:?} ns",
+        waits.iter().max()
+    );
 }
 
 #[test]
@@ -198,7 +205,7 @@ fn tasks_of_groups_spread_over_the_cpus() {
     // The load of tasks that have moved away is subtracted, so the group's load is that of its
     // eight tasks.
     let load = m.task_groups.groups[a as usize].load_avg;
-    assert!((3500..6500).contains(&load), "{load}");
+    assert!((3500..6500).contains(&load), "the load of the group is {load}");
 }
 
 #[test]
@@ -264,7 +271,8 @@ fn the_checker_detects_wrong_counters_of_groups() {
     m.verify();
 }
 
-/// Returns a random change of a cgroup, a task or a CPU, as a user could make it.
+/// Returns a random action of a user that changes a cgroup, a task's cgroup or the set of online
+/// CPUs.
 fn random_action(rng: &mut Rng, nr_groups: u32, nr_tasks: u32, nr_cpus: u32) -> Action {
     let cgroup = 1 + rng.below(u64::from(nr_groups)) as u32;
     match rng.below(8) {
@@ -337,7 +345,7 @@ fn random(seed: u64) {
         }
         bed.disturb(n * 10 * MS + rng.below(10 * MS), action);
     }
-    // Removes all limits, so that every task can run from here on.
+    // Removes all limits at 700 ms, so that every task can run from then on.
     for cgroup in 1..=paths.len() as u32 {
         let action = Action::Max {
             cgroup,
@@ -353,10 +361,15 @@ fn random(seed: u64) {
     for t in &m.tasks {
         assert!(
             !t.fair.throttled,
-            "seed {seed}: {} waits for a limit that is gone",
+            "seed {seed}: {} is still throttled although no cgroup has a limit",
             t.comm
         );
-        assert_eq!(t.on_rq, t.state == State::Running, "seed {seed}: {}", t.comm);
+        assert_eq!(
+            t.on_rq,
+            t.state == State::Running,
+            "seed {seed}: {} must be queued exactly while it is runnable",
+            t.comm
+        );
     }
     let ran = m.tasks.iter().map(|t| t.sum_exec_runtime).collect::<Vec<_>>();
     m.run(6 * SECOND, &mut Vec::new());
@@ -364,14 +377,14 @@ fn random(seed: u64) {
         let low = t.policy == Policy::Idle || t.cgroup != 0;
         assert!(
             low || t.sum_exec_runtime > before,
-            "seed {seed}: {} never ran again",
+            "seed {seed}: {} must run after the last change of a cgroup",
             t.comm
         );
     }
     for rq in &m.rqs {
         assert!(
             !rq.idle() || rq.nr_running == 0,
-            "seed {seed}: CPU {} idles over work",
+            "seed {seed}: CPU {} is idle although it has runnable tasks",
             rq.cpu
         );
     }

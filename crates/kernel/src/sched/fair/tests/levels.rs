@@ -18,12 +18,12 @@ fn cpus(nr: u32) -> MachineSpec {
 fn is_near(value: u64, expected: u64, percent: u64) {
     assert!(
         value.abs_diff(expected) * 100 <= expected * percent,
-        "{value} is not {expected} to {percent} %"
+        "{value} differs from {expected} by more than {percent} %"
     );
 }
 
-/// Returns a machine with three tasks that never sleep ("hogs") on CPU 0: two in a group and one in
-/// the root.
+/// Returns a machine and the number of a cgroup. Three tasks that never sleep ("hogs") run on CPU
+/// 0: two in this cgroup and one in the root cgroup.
 fn three(spec: MachineSpec) -> (Machine, u32) {
     let mut bed = Bed::default();
     let a = bed.cgroup("/a", 100);
@@ -54,13 +54,22 @@ fn load_migrates_with_a_task_at_all_levels() {
     }
     for (cpu, utils) in [(0, 0..700), (1, 250..1024)] {
         let (entity, root) = (m.se(group[cpu]).avg.util_avg, m.cfs(cpu as u32).avg.util_avg);
-        assert!(utils.contains(&entity), "group on CPU {cpu}: {entity}");
-        assert!(utils.contains(&root), "CPU {cpu}: {root}");
+        assert!(
+            utils.contains(&entity),
+            "the utilization of the group on CPU {cpu} is {entity}"
+        );
+        assert!(utils.contains(&root), "the utilization of CPU {cpu} is {root}");
     }
-    assert!(m.se(group[0]).avg.util_avg < 50, "no task is left there");
-    assert!(m.se(group[0]).avg.load_avg < 50, "no task is left there");
-    // A third of the shares still belongs to CPU 0, because the contribution of its queue was
-    // updated less than 1 ms ago.
+    assert!(
+        m.se(group[0]).avg.util_avg < 50,
+        "the utilization must leave CPU 0 together with the tasks"
+    );
+    assert!(
+        m.se(group[0]).avg.load_avg < 50,
+        "the load must leave CPU 0 together with the tasks"
+    );
+    // A third of the shares still belongs to CPU 0, because the contribution of its queue to the
+    // group's load was last updated less than 1 ms ago.
     is_near(m.se(group[1]).avg.load_avg, 683, 10);
 }
 
@@ -103,12 +112,12 @@ fn a_group_with_negative_lag_competes_until_it_is_eligible() {
             delayed += 1;
         }
     }
-    assert!(delayed > 3, "{delayed}");
+    assert!(delayed > 3, "the group was delayed at only {delayed} times");
     assert!(!m.se(id).on_rq || m.se(id).delayed || m.cfs(id).nr_queued > 0);
 }
 
 #[test]
-fn a_group_of_two_consecutive_tasks_keeps_running() {
+fn a_group_keeps_running_when_its_next_task_follows() {
     let (mut m, a) = three(cpus(1));
     let id = m.task_groups.id(a, cpu_id(0));
     let mut at = m.now;
@@ -123,7 +132,11 @@ fn a_group_of_two_consecutive_tasks_keeps_running() {
     assert_eq!(m.cfs(0).curr, id);
     set_next_task(&mut m, cpu_id(0), nth(1));
     assert_eq!((m.cfs(0).curr, m.cfs(id).curr), (id, 1));
-    assert_eq!(m.se(id).vprot, mark, "the turn of the group started again");
+    assert_eq!(
+        m.se(id).vprot,
+        mark,
+        "the group must not get a new protection from preemption"
+    );
     // Switches to the task in the root cgroup and back.
     put_prev_task(&mut m, cpu_id(0), nth(1), nth(2));
     set_next_task(&mut m, cpu_id(0), nth(2));

@@ -7,8 +7,9 @@ use machine::MachineSpec;
 use trace::Event;
 use workload::{Action, Dist, Op, Policy};
 
-/// Returns a machine on which a task is throttled as soon as a step of its program finds the quota
-/// used up. With lazy preemption, the task would continue until the next tick.
+/// Returns a machine with full preemption. On this machine a task is throttled as soon as the CPU
+/// notices that the quota is used up. With lazy preemption, the task would continue until the next
+/// tick.
 fn cpus(nr: u32) -> MachineSpec {
     let mut spec = free(spec(1, 1, nr, 1));
     spec.kernel.preempt_full = true;
@@ -45,7 +46,7 @@ fn used_in(m: &Machine, cgroup: u32) -> u64 {
 fn is_near(value: u64, expected: u64, percent: u64) {
     assert!(
         value.abs_diff(expected) * 100 <= expected * percent,
-        "{value} is not {expected} to {percent} %"
+        "{value} differs from {expected} by more than {percent} %"
     );
 }
 
@@ -74,7 +75,7 @@ fn a_cpu_idles_while_all_of_its_tasks_wait_for_their_period() {
     let (m, records) = bed.run(cpus(1), 5 * SECOND);
     is_near(used_in(&m, a), SECOND, 3);
     assert_eq!(m.rqs[0].time.idle_ns, 5 * SECOND - used_in(&m, a));
-    // A throttled task does not count as waiting for a CPU, so no idle time is counted.
+    // A throttled task does not wait for a CPU, so this is not idle time while a task waits.
     assert_eq!(m.checks.idle_while_waiting_ns, 0);
     // The group runs for 20 ms from the beginning of each period.
     let starts: Vec<u64> = records
@@ -122,8 +123,9 @@ fn a_limit_applies_to_all_groups_below() {
 
 #[test]
 fn unused_quota_is_saved_up_to_the_burst() {
-    // The task needs 30 ms of CPU time from the start of a period, and the quota is 20 ms. The task
-    // uses only a part of the next period's quota, and nothing of the quota after that.
+    // Every second period, the task needs 30 ms of CPU time, and the quota is 20 ms per period.
+    // Without a burst, the task needs two periods for its work. With a burst, it can also use quota
+    // that is left from earlier periods.
     let longest = |burst_ms| {
         let mut bed = Bed::default();
         let a = bed.cgroup("/a", 100);
@@ -142,7 +144,7 @@ fn unused_quota_is_saved_up_to_the_burst() {
         bed.disturb(0, max(a, Some(20), burst_ms));
         let (_, records) = bed.run(cpus(1), 5 * SECOND);
         let lengths = stretches(&records, 1);
-        lengths.into_iter().max().expect("it ran")
+        lengths.into_iter().max().expect("the task must run")
     };
     assert!(longest(0) < 26 * MS);
     assert!(longest(20) >= 30 * MS);
@@ -185,7 +187,7 @@ fn a_throttled_task_may_leave_the_group_or_the_cpu() {
     let mut m = bed.machine(cpus(2));
     m.advance(449 * MS, &mut Vec::new());
     assert!(m.tasks.iter().all(|t| t.fair.throttled));
-    // The task runs at once in its new group, although its CPU was idle.
+    // The task runs immediately in its new group, which has no limit. Its CPU was idle before.
     let before = m.tasks[0].sum_exec_runtime;
     m.advance(470 * MS, &mut Vec::new());
     is_near(m.tasks[0].sum_exec_runtime - before, 20 * MS, 1);
@@ -216,15 +218,19 @@ fn unused_runtime_is_available_to_other_cpus() {
     bed.disturb(0, max(a, Some(52), 0));
     let mut m = bed.machine(cpus(8));
     let hog = |m: &Machine| {
-        let hog = m.tasks.iter().find(|t| t.cpu == 7).expect("it runs there");
+        let hog = m.tasks.iter().find(|t| t.cpu == 7).expect("CPU 7 must have a task");
         (hog.sum_exec_runtime, hog.fair.throttled)
     };
     for ms in [13, 18] {
         m.advance(ms * MS, &mut Vec::new());
         let (used, throttled) = hog(&m);
-        assert!(throttled && used < 11 * MS, "{used} after {ms} ms");
+        assert!(
+            throttled && used < 11 * MS,
+            "CPU 7's task has used {used} ns after {ms} ms"
+        );
     }
-    // Each of the seven queues keeps 1 ms of the runtime it does not need and returns the rest.
+    // Each of the other seven queues keeps 1 ms of its unused runtime. It returns the rest, which
+    // the task on CPU 7 then uses.
     m.advance(99 * MS, &mut Vec::new());
     is_near(hog(&m).0, (52 - 7) * MS - 7 * 2600 * US, 2);
 }

@@ -73,7 +73,7 @@ fn one(seed: u64) {
         {
             assert!(
                 allowed[next as usize - 1].contains(&record.cpu),
-                "seed {seed}: {next} on {}",
+                "seed {seed}: the task with pid {next} may not run on CPU {}",
                 record.cpu
             );
         }
@@ -81,12 +81,16 @@ fn one(seed: u64) {
     for (n, t) in m.tasks.iter().enumerate() {
         assert!(
             t.sum_exec_runtime > 0,
-            "seed {seed}: task {n} never ran: {:?}",
+            "seed {seed}: task {n} with the policy {:?} never ran",
             t.policy
         );
-        assert_eq!(t.on_rq, t.state == State::Running, "seed {seed}: task {n}");
+        assert_eq!(
+            t.on_rq,
+            t.state == State::Running,
+            "seed {seed}: task {n} must be queued exactly while it is runnable"
+        );
     }
-    // Every task that is runnable must have run recently.
+    // Every runnable task, except those with SCHED_IDLE, must have run within the last 1.5 s.
     let since = |pid: u32| {
         let ran =
             |r: &&trace::Record| matches!(r.event, Event::Switch { prev, next, .. } if prev == pid || next == pid);
@@ -96,17 +100,17 @@ fn one(seed: u64) {
         let waits = t.on_rq && !t.on_cpu && t.policy != Policy::Idle;
         assert!(
             !waits || m.now - since(t.pid) < 1500 * MS,
-            "seed {seed}: {} starves",
+            "seed {seed}: {} has waited for at least 1.5 s",
             t.comm
         );
     }
     for rq in &m.rqs {
         let on: Vec<_> = m.tasks.iter().filter(|t| t.on_rq && t.cpu == rq.cpu).collect();
-        assert_eq!(rq.nr_running as usize, on.len(), "seed {seed}");
+        assert_eq!(rq.nr_running as usize, on.len(), "seed {seed}: wrong nr_running");
         assert_eq!(
             rq.fair.cfs.h_nr_runnable as usize,
             on.iter().filter(|t| t.fair.on_rq).count(),
-            "seed {seed}"
+            "seed {seed}: wrong h_nr_runnable"
         );
         let weight: u64 = m
             .tasks
@@ -114,13 +118,13 @@ fn one(seed: u64) {
             .filter(|t| t.fair.on_rq && t.cpu == rq.cpu)
             .map(|t| u64::from(t.fair.load))
             .sum();
-        assert_eq!(rq.fair.cfs.load, weight, "seed {seed}");
+        assert_eq!(rq.fair.cfs.load, weight, "seed {seed}: wrong load of the root queue");
         assert!(
             rq.curr != IDLE || rq.nr_running == 0,
-            "seed {seed}: CPU {} idles over work",
+            "seed {seed}: CPU {} is idle although it has runnable tasks",
             rq.cpu
         );
-        assert_eq!(rq.time.total(), m.now, "seed {seed}");
+        assert_eq!(rq.time.total(), m.now, "seed {seed}: not all time is accounted");
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of the choice of a CPU for woken and new tasks.
+//! Tests of the choice of a CPU for woken and new tasks. A "hog" is a task that never sleeps.
 
 use crate::machine::Machine;
 use crate::sched::class::flags;
@@ -11,7 +11,10 @@ use workload::{Dist, Op, Policy};
 /// Returns the last task of the workload.
 fn last(m: &Machine) -> TaskId {
     let comm = format!("t{}", m.workload.tasks.len() - 1);
-    m.tasks.ids().find(|&t| m.tasks[t].comm == comm).expect("it lives")
+    m.tasks
+        .ids()
+        .find(|&t| m.tasks[t].comm == comm)
+        .expect("the task must be alive")
 }
 
 /// Returns the CPU that is chosen for the last task of the workload if `waker_cpu` wakes it. The
@@ -29,7 +32,7 @@ fn naps() -> Vec<Op> {
 }
 
 #[test]
-fn a_waker_pulls_to_its_cache_when_the_previous_one_is_busy() {
+fn a_waker_pulls_the_task_to_its_llc_when_the_previous_llc_is_busy() {
     let mut bed = Bed::default();
     bed.pinned(0, hog());
     for cpu in 4..8 {
@@ -69,7 +72,11 @@ fn an_idle_core_is_better_than_an_idle_thread() {
     bed.pinned(2, hog());
     bed.task(0, naps());
     let (mut m, _) = bed.run(free(spec(1, 1, 4, 2)), 20 * MS);
-    assert_eq!(wake(&mut m, 0, 0), 4, "CPUs 1 and 3 share their cores");
+    assert_eq!(
+        wake(&mut m, 0, 0),
+        4,
+        "CPU 4 must be chosen: CPUs 1 and 3 share busy cores"
+    );
     // No core is fully idle, so the other thread of the previous core is chosen.
     let mut bed = Bed::default();
     for cpu in [0, 2, 4, 6] {
@@ -148,10 +155,11 @@ fn a_cpus_utilization_includes_the_estimate_of_its_queued_tasks() {
     m.cpu_load(cpu);
     assert!(
         estimate > 600 && m.cpu_util(cpu) < 200,
-        "{estimate} {}",
+        "the estimate is {estimate}, the utilization of the CPU is {}",
         m.cpu_util(cpu)
     );
-    // The task has just been woken. Its own average has decayed while it slept.
+    // The task has just been woken. Its utilization average decayed while it slept, but its
+    // estimate did not.
     m.advance(801 * MS, &mut Vec::new());
     assert_eq!(m.cpu_util(cpu), estimate);
     assert_eq!(m.cpu_util_without(cpu, nth(0)), 0);
@@ -188,7 +196,11 @@ fn forks_spread_over_idle_cpus_and_nodes() {
     let (m, records) = bed.run(spec(2, 1, 4, 1), 5 * MS);
     assert_eq!(queued(&m), vec![1; 8]);
     let moved = |r: &&trace::Record| matches!(r.event, trace::Event::Balance { .. });
-    assert_eq!(records.iter().filter(moved).count(), 0, "the balancer had to help");
+    assert_eq!(
+        records.iter().filter(moved).count(),
+        0,
+        "load balancing must not be necessary"
+    );
 }
 
 #[test]
@@ -214,7 +226,8 @@ fn a_core_that_becomes_idle_is_recorded() {
     m.domains.llc(cpu_id(0)).has_idle_cores = false;
     m.run(8 * MS, &mut Vec::new());
     assert!(!m.domains.llc(cpu_id(0)).has_idle_cores);
-    // Both threads of the second core are busy, so their 10 ms of work take 16.
+    // Both threads of the second core are busy and slow each other, so their 10 ms of work take 16
+    // ms.
     m.run(18 * MS, &mut Vec::new());
     assert!(m.domains.llc(cpu_id(0)).has_idle_cores);
 }
@@ -227,6 +240,6 @@ fn a_busy_cache_is_scanned_less() {
             bed.pinned(cpu, hog());
         }
         let (mut m, _) = bed.run(free(spec(1, 1, 8, 1)), SECOND);
-        assert_eq!(m.domains.llc(cpu_id(0)).nr_idle_scan, scanned, "{hogs} hogs");
+        assert_eq!(m.domains.llc(cpu_id(0)).nr_idle_scan, scanned, "with {hogs} hogs");
     }
 }

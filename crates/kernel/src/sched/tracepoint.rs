@@ -3,15 +3,16 @@
 //! functions (hooks).
 //!
 //! The machine calls a function of this file wherever the kernel has a hook. If no program is
-//! attached, the call takes only one test. Programs get the arguments that the kernel would pass.
-//! However, objects that are not modelled are NULL, for example files, sockets and `linux_binprm`.
-//! fexit programs run at the end of the function and get its result as the last argument. Programs
-//! that are attached to other hooks never run. A warning at load lists them.
+//! attached, the call costs only one comparison. Programs get the arguments that the kernel would
+//! pass. However, objects that are not modelled are NULL, for example files, sockets and
+//! `linux_binprm`. fexit programs run at the end of the function and get its result as the last
+//! argument. Programs that are attached to a hook that is not modelled never run. A warning at load
+//! lists them.
 
 use super::hook::*;
 use crate::machine::Machine;
-use crate::policy::callbacks::kf;
 use crate::policy::layout;
+use crate::policy::layout::callbacks::kf;
 use crate::sched::ext::exit;
 use crate::sched::ext::ops::{self};
 use crate::sched::ext::ops_table::Frame;
@@ -40,13 +41,13 @@ macro_rules! after {
     };
 }
 
-/// Runs the programs that are attached to a hook. The caller has already checked that there are
-/// some.
+/// Runs the programs that are attached to a hook. The caller has already checked that there is at
+/// least one.
 #[cold]
 fn run<const N: usize>(m: &mut Machine, hook: Hook, at_exit: bool, args: &[u64; N]) {
     let mut next = 0;
-    // A program can end the policy, but the policy remains in the machine until the end of the
-    // current handler.
+    // A program can end the policy. The policy nevertheless remains in the machine until the end of
+    // the current handler, so the loop can continue.
     while let Some(&attached) = m.ext.policy.as_ref().and_then(|policy| policy.hooks.programs.get(next)) {
         next += 1;
         if attached.hook != hook as u8 || attached.at_exit != at_exit {
@@ -98,7 +99,7 @@ pub(crate) fn sched_wakeup(m: &mut Machine, task: TaskId, new: bool) {
     }
 }
 
-/// Calls the programs for a move of `task` to `cpu`. The task is not queued.
+/// Calls the programs for a move of `task` to `cpu`. The task is on no runqueue at this time.
 #[inline]
 pub(crate) fn sched_migrate_task(m: &mut Machine, task: TaskId, cpu: CpuId) {
     at!(m, SchedMigrateTask, m.layout.task_addr(task), u64::from(cpu));

@@ -11,8 +11,9 @@
 
 use bpf::rows::*;
 
-/// Sets of kfuncs whose calls are restricted, as bits of `Func::contexts` (enum
-/// scx_kf_allow_flags). A program may call a restricted kfunc if the two have a bit in common.
+/// Sets of kfuncs whose calls are restricted (enum scx_kf_allow_flags), as bits of the field
+/// `contexts`. A program may call a restricted kfunc if its own `contexts` and those of the kfunc
+/// (`Func::contexts`) have a bit in common.
 pub mod kf {
     pub const UNLOCKED: u32 = 1;
     pub const INIT: u32 = 1 << 1;

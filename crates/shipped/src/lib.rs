@@ -9,7 +9,7 @@
 //! can therefore not change a result.
 
 use std::collections::hash_map::DefaultHasher;
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, Metadata};
 use std::hash::{Hash, Hasher};
 use std::io::{self, Error, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -57,9 +57,6 @@ fn user() -> u32 {
 /// Writes the embedded files into a folder below `cache` and returns the folder. A file that
 /// already exists with the same contents is not written.
 fn write_into(cache: &Path) -> Result<PathBuf, Error> {
-    if let Some(parent) = cache.parent() {
-        fs::create_dir_all(parent)?;
-    }
     create_private(cache)?;
     let mut hasher = DefaultHasher::new();
     FILES.hash(&mut hasher);
@@ -84,23 +81,31 @@ fn write_into(cache: &Path) -> Result<PathBuf, Error> {
     Ok(folder)
 }
 
-/// Creates a folder to which no other user can write.
+/// Creates a folder to which no other user can write, and the folders above it.
 ///
 /// # Errors
-/// The folder exists and another user owns it or can write to it.
-fn create_private(folder: &Path) -> io::Result<()> {
+/// The folder cannot be created, or it exists and another user owns it or can write to it.
+pub fn create_private(folder: &Path) -> io::Result<()> {
+    if let Some(parent) = folder.parent() {
+        fs::create_dir_all(parent)?;
+    }
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
     let found = fs::symlink_metadata(folder)?;
-    if found.is_dir() && found.uid() == user() && found.mode() & 0o022 == 0 {
+    if found.is_dir() && is_private(&found) {
         return Ok(());
     }
     Err(Error::new(
         ErrorKind::PermissionDenied,
         format!("{}: another user owns this folder or can write to it", folder.display()),
     ))
+}
+
+/// Returns whether this user owns a file or folder, and no other user can write to it.
+pub fn is_private(found: &Metadata) -> bool {
+    found.uid() == user() && found.mode() & 0o022 == 0
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 )]
 
 pub mod calibrate;
+pub mod code_files;
 pub mod command;
 pub mod compare;
 pub mod console;

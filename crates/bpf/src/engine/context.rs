@@ -9,6 +9,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use super::code_cache::Origin;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use super::jit::compiled::Compiled;
 use crate::cache::Lines;
@@ -117,6 +118,8 @@ pub struct Context {
     pub(crate) engine_entries: Vec<Entry>,
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     pub(super) compiled: Option<Compiled>,
+    /// Where the machine code comes from, or `None` without machine code.
+    pub(super) code_origin: Option<Origin>,
     /// Why the interpreter runs a program that the JIT should have compiled.
     pub(super) interpreted: Option<String>,
     pub(super) stack: u64,

@@ -17,6 +17,7 @@ use std::rc::Rc;
 
 use super::budget::BUDGET;
 use super::call::{call, caught, set_cpu};
+use super::code_cache::Origin;
 use super::context::{Context, Entry, Hardware};
 use super::func::Func;
 use super::raise::take_fault;
@@ -173,6 +174,7 @@ impl<W: World> Vm<W> {
             state: RefCell::default(),
             #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
             compiled: None,
+            code_origin: None,
             interpreted: None,
             stack,
             region,
@@ -188,9 +190,10 @@ impl<W: World> Vm<W> {
             Engine::Interpreter => {}
             #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
             Engine::Jit => match super::jit::compile(&cx) {
-                Ok((compiled, entries)) => {
+                Ok((compiled, entries, origin)) => {
                     cx.engine_entries = entries;
-                    cx.native_stack = host_stack::needed(compiled.frame);
+                    cx.native_stack = host_stack::needed(compiled.frame());
+                    cx.code_origin = Some(origin);
                     cx.compiled = Some(compiled);
                 }
                 Err(super::jit::Error::TooLarge(why)) => cx.interpreted = Some(why),
@@ -347,6 +350,11 @@ impl<W: World> Vm<W> {
     /// the requested engine runs the program.
     pub fn why_interpreted(&self) -> Option<&str> {
         self.cx().interpreted.as_deref()
+    }
+
+    /// Returns where the machine code comes from, or `None` if the interpreter runs the program.
+    pub fn code_origin(&self) -> Option<Origin> {
+        self.cx().code_origin
     }
 
     /// Sets the bits of the current context, which decide which functions the code may call (see

@@ -33,9 +33,10 @@ impl Sanitizer {
         self.objects.shadow.as_ptr() as u64
     }
 
-    /// Returns the checks to make before an instruction.
-    pub fn register_checks_before(&self, pc: usize) -> RegisterChecks {
-        self.register_checks[pc]
+    /// Returns the checks to make before each instruction.
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    pub fn register_checks(&self) -> &[RegisterChecks] {
+        &self.register_checks
     }
 
     /// Returns the provenance (the object pointed to) of a constant in the code.

@@ -28,6 +28,7 @@ mod suite;
 mod sweep;
 mod top;
 
+use crate::code_files;
 use crate::error::Error;
 use crate::exit::ExitStatus;
 use crate::quote::quote;
@@ -39,6 +40,10 @@ use std::ffi::OsString;
 #[derive(Parser)]
 #[command(version, about, max_term_width = 100)]
 pub struct Command {
+    /// Neither read nor write the files in which compiled policies are kept for the next command.
+    /// The environment variable WINDTUNNEL_NO_CACHE=1 has the same effect
+    #[arg(long, global = true)]
+    no_cache: bool,
     #[command(subcommand)]
     action: Action,
 }
@@ -109,6 +114,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
 
 impl Command {
     pub fn run(self) -> Result<ExitStatus, Error> {
+        if !self.no_cache && !code_files::switched_off() {
+            code_files::enable();
+        }
         match self.action {
             Action::Run(args) => args.run(),
             Action::Report(args) => args.run(),

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Emits machine code for calls. Helpers, kfuncs and functions that raise faults are called by
-//! address, functions of the program directly. The budget is the number of instructions that one
+//! the addresses of their symbols, functions of the program by relative addresses. The budget is the number of instructions that one
 //! call of a program may execute.
 
 use std::mem::offset_of;
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{self, InstBuilder, InstructionData, Opcode, TrapCode, Value, types};
-use cranelift_module::Module;
+use cranelift_codegen::ir::{
+    self, ExtFuncData, ExternalName, GlobalValueData, InstBuilder, InstructionData, Opcode, TrapCode, UserExternalName,
+    Value, types,
+};
 
 use super::function::Translator;
-use super::signature;
+use super::inputs::Array;
+use super::{own_signature, signature};
+use super::symbol::{Runtime, Symbol};
 use crate::engine::context::ANY;
 use crate::engine::context::Context;
-use crate::engine::context::Entry;
-use crate::engine::raise;
-use crate::image::{CALL_FUNCTION, CALL_HELPER, Insn};
+use crate::image::{CALL_FUNCTION, CALL_HELPER, CALL_KFUNC, Insn};
 
 /// Helper number of bpf_map_lookup_elem.
 const MAP_LOOKUP: i64 = 1;
@@ -28,8 +30,7 @@ impl Translator<'_, '_> {
             let next = self.builder.create_block();
             self.within_budget(pc, next);
             self.enter_block(next);
-            let callee = self.ids[i.imm as usize];
-            let callee = self.module.declare_func_in_func(callee, self.builder.func);
+            let callee = self.own_function(i.imm as u32);
             self.enter_function(pc);
             let args = self.args(5);
             let call = self.builder.ins().call(callee, &args);
@@ -40,7 +41,7 @@ impl Translator<'_, '_> {
             let at = self.builder.ins().iconst(types::I32, pc as i64);
             self.store_field(at, offset_of!(Context, pc));
             match self.cx.target(i) {
-                None => self.call_entry(raise::missing, &[]),
+                None => self.call_symbol(Runtime::Missing, &[]),
                 Some(target) => {
                     if target.contexts != ANY {
                         self.permit(pc, target.contexts);
@@ -58,7 +59,11 @@ impl Translator<'_, '_> {
                     }
                     self.check_call();
                     let args = self.args(usize::from(target.args));
-                    let result = self.call_entry(target.entry, &args[1..]);
+                    let symbol = match i.src {
+                        CALL_KFUNC => Symbol::Kfunc(i.imm as u32),
+                        _ => Symbol::Helper(i.imm as u32),
+                    };
+                    let result = self.call_symbol(symbol, &args[1..]);
                     self.set_result_prov(pc, result);
                     result
                 }
@@ -79,7 +84,12 @@ impl Translator<'_, '_> {
         }
         let (map, key) = (self.get(1), self.get(2));
         let addr = self.constant(map)? as u64;
-        let (base, stride, max, per_cpu) = self.cx.maps.iter().find(|map| map.addr() == addr)?.blocks()?;
+        let Array {
+            base,
+            stride,
+            max,
+            per_cpu,
+        } = *self.cx.arrays.get(&addr)?;
         if !self.is_inside(key) {
             return None;
         }
@@ -138,24 +148,55 @@ impl Translator<'_, '_> {
         let (refuse, next) = (self.cold_block(), self.builder.create_block());
         self.builder.ins().brif(common, next, &[], refuse, &[]);
         self.enter_block(refuse);
-        self.fault(pc, raise::not_allowed, &[]);
+        self.fault(pc, Runtime::NotAllowed, &[]);
         self.enter_block(next);
     }
 
+    /// Declares a function of the program, for a call by its relative address.
+    fn own_function(&mut self, index: u32) -> ir::FuncRef {
+        let signature = self.builder.import_signature(own_signature(self.cx));
+        self.function((super::OWN_FUNCTION, index), signature, true)
+    }
+
+    fn function(&mut self, (namespace, index): (u32, u32), signature: ir::SigRef, colocated: bool) -> ir::FuncRef {
+        let name = UserExternalName { namespace, index };
+        let name = self.builder.func.declare_imported_user_function(name);
+        self.builder.import_function(ExtFuncData {
+            name: ExternalName::user(name),
+            signature,
+            colocated,
+            patchable: false,
+        })
+    }
+
     /// Emits a call of a Rust function with the context and these arguments.
-    pub fn call_entry(&mut self, entry: Entry, args: &[Value]) -> Value {
+    pub fn call_symbol(&mut self, callee: impl Into<Symbol>, args: &[Value]) -> Value {
         let signature = self.builder.import_signature(signature(args.len()));
-        let address = self.builder.ins().iconst(types::I64, entry as usize as i64);
+        let callee = self.function(callee.into().parts(), signature, false);
         let args: Vec<Value> = [self.context].into_iter().chain(args.iter().copied()).collect();
-        let call = self.builder.ins().call_indirect(signature, address, &args);
+        let call = self.builder.ins().call(callee, &args);
         self.builder.inst_results(call)[0]
     }
 
+    /// Emits the value of a symbol plus a constant.
+    pub fn symbol_value(&mut self, symbol: Symbol, offset: i64) -> Value {
+        let (namespace, index) = symbol.parts();
+        let name = UserExternalName { namespace, index };
+        let name = self.builder.func.declare_imported_user_function(name);
+        let value = self.builder.create_global_value(GlobalValueData::Symbol {
+            name: ExternalName::user(name),
+            offset: offset.into(),
+            colocated: false,
+            tls: false,
+        });
+        self.builder.ins().symbol_value(types::I64, value)
+    }
+
     /// Emits a call that raises a fault and does not return. Ends the block.
-    pub fn fault(&mut self, pc: usize, why: Entry, args: &[Value]) {
+    pub fn fault(&mut self, pc: usize, why: Runtime, args: &[Value]) {
         let at = self.builder.ins().iconst(types::I32, pc as i64);
         self.store_field(at, offset_of!(Context, pc));
-        self.call_entry(why, args);
+        self.call_symbol(why, args);
         self.builder.ins().trap(TrapCode::unwrap_user(1));
     }
 
@@ -168,7 +209,7 @@ impl Translator<'_, '_> {
         self.builder.ins().brif(over, stop, &[], next, &[]);
         self.enter_block(stop);
         self.write_back();
-        self.fault(pc, raise::over_budget, &[]);
+        self.fault(pc, Runtime::OverBudget, &[]);
     }
 
     /// Stores the remaining budget in the context.

@@ -9,16 +9,16 @@
 use std::mem::offset_of;
 
 use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::isa::TargetIsa;
 use cranelift_codegen::ir::{self, AliasRegionData, InstBuilder, MemFlagsData, SourceLoc, Type, Value, types};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
-use cranelift_jit::JITModule;
-use cranelift_module::{FuncId, Module};
 
 use super::flow::Flow;
+use super::inputs::Inputs;
 use super::memory::Known;
 use super::sanitizer::Provenances;
+use super::symbol::Runtime;
 use crate::engine::context::Context;
-use crate::engine::raise;
 use crate::image::{CALL, Insn, LD_IMM64};
 use crate::insn::FRAME;
 use crate::insn::{self, alu, jmp};
@@ -26,9 +26,7 @@ use crate::memory::SHIFT;
 
 /// State of the translation of one function.
 pub(super) struct Translator<'a, 'b> {
-    pub cx: &'a Context,
-    pub ids: &'a [FuncId],
-    pub module: &'a mut JITModule,
+    pub cx: &'a Inputs<'a>,
     pub builder: FunctionBuilder<'b>,
     pub flow: &'a Flow,
     /// Block that is being translated.
@@ -64,11 +62,10 @@ pub(super) struct Translator<'a, 'b> {
 
 /// Fills `func` with the code of function `index`.
 pub(super) fn translate(
-    cx: &Context,
+    cx: &Inputs<'_>,
     index: usize,
     flow: &Flow,
-    ids: &[FuncId],
-    module: &mut JITModule,
+    isa: &dyn TargetIsa,
     func: &mut ir::Function,
     builder_context: &mut FunctionBuilderContext,
 ) {
@@ -104,11 +101,9 @@ pub(super) fn translate(
     let heap = MemFlagsData::new().with_alias_region(Some(heap));
     let fields = MemFlagsData::trusted().with_alias_region(Some(fields));
     let lines = MemFlagsData::trusted().with_alias_region(Some(lines));
-    let calls = cx.sanitizer.is_some() || insns.iter().any(|i| i.op == CALL);
+    let calls = cx.checks.is_some() || insns.iter().any(|i| i.op == CALL);
     let mut t = Translator {
         cx,
-        ids,
-        module,
         builder,
         flow,
         block: 0,
@@ -157,8 +152,7 @@ pub(super) fn translate(
         }
     }
     t.builder.seal_all_blocks();
-    let frontend_config = t.module.isa().frontend_config();
-    t.builder.finalize(frontend_config);
+    t.builder.finalize(isa.frontend_config());
 }
 
 impl Translator<'_, '_> {
@@ -217,7 +211,7 @@ impl Translator<'_, '_> {
             let (overflow, next) = (self.cold_block(), self.builder.create_block());
             self.builder.ins().brif(over, overflow, &[], next, &[]);
             self.enter_block(overflow);
-            self.fault(self.cx.code.functions[index].start, raise::stack_overflow, &[]);
+            self.fault(self.cx.code.functions[index].start, Runtime::StackOverflow, &[]);
             self.enter_block(next);
         }
         self.store_field(next_fp, offset_of!(Context, fp));
@@ -240,7 +234,7 @@ impl Translator<'_, '_> {
                         self.mark_constant(value, i.imm as u64);
                     }
                     self.set(i.dst, value);
-                    self.set_constant_prov(&i);
+                    self.set_constant_prov(pc, &i);
                     true
                 }
                 insn::LDX => self.load(pc, &i),
@@ -261,7 +255,7 @@ impl Translator<'_, '_> {
             };
             if !known {
                 self.write_back();
-                self.fault(pc, raise::trap, &[]);
+                self.fault(pc, Runtime::Trap, &[]);
                 // The instructions that follow cannot be executed, but the flow graph contains
                 // them, so they are translated into a block that is never entered.
                 let dead = self.builder.create_block();

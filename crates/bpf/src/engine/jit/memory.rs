@@ -18,9 +18,9 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Type, Value, types};
 
 use super::function::Translator;
+use super::symbol::{Runtime, Symbol};
 use crate::cache::lines::{LINE, line_address, whole_lines};
-use crate::engine::context::{self, Context};
-use crate::engine::raise;
+use crate::engine::context::Context;
 use crate::image::Insn;
 use crate::insn::FRAME;
 use crate::insn::{self, atomic};
@@ -153,7 +153,7 @@ impl Translator<'_, '_> {
         self.builder.ins().jump(next, &[BlockArg::Value(zeros)]);
         self.enter_block(bad);
         let offset = self.builder.ins().iconst(types::I64, i64::from(offset));
-        self.fault(pc, raise::bad_access, &[base, offset]);
+        self.fault(pc, Runtime::BadAccess, &[base, offset]);
         self.enter_block(next);
         self.known.checked.entry(base).or_default().push((here, safe));
         safe
@@ -171,18 +171,17 @@ impl Translator<'_, '_> {
         let (slow, next) = (self.cold_block(), self.builder.create_block());
         self.builder.ins().brif(outside, slow, &[], next, &[]);
         self.enter_block(slow);
-        let plain = i.op & 0xe0 == insn::MEM;
-        if plain && self.cx.region().may_be_field(i.off.into(), insn::size(i.op)) {
+        if self.cx.field_stores.contains(&pc) {
             // `base` is not recorded as checked, because another field of the object may be
             // read-only.
             let at = self.builder.ins().iconst(types::I32, pc as i64);
             self.store_field(at, offset_of!(Context, pc));
             let offset = self.builder.ins().iconst(types::I64, i64::from(i.off));
             let size = self.builder.ins().iconst(types::I64, insn::size(i.op) as i64);
-            self.call_entry(raise::field_store, &[base, offset, size]);
+            self.call_symbol(Runtime::FieldStore, &[base, offset, size]);
             self.builder.ins().jump(next, &[]);
         } else {
-            self.fault(pc, raise::foreign_store, &[base]);
+            self.fault(pc, Runtime::ForeignStore, &[base]);
             self.known.own.entry(base).or_default().push(self.block);
         }
         self.enter_block(next);
@@ -198,13 +197,11 @@ impl Translator<'_, '_> {
 
     /// Converts an address in the region to the host's address of the same memory.
     pub fn host(&mut self, addr: Value) -> Value {
-        match self.cx.delta {
-            0 => addr,
-            delta => {
-                let delta = self.builder.ins().iconst(types::I64, delta as i64);
-                self.builder.ins().iadd(addr, delta)
-            }
+        if !self.cx.displaced {
+            return addr;
         }
+        let delta = self.symbol_value(Symbol::Delta, 0);
+        self.builder.ins().iadd(addr, delta)
     }
 
     /// Emits a comparison of an address with the region's base, in the bits from `shift` up. The
@@ -221,7 +218,7 @@ impl Translator<'_, '_> {
     /// line that was tested before needs none either, because no other CPU can take lines away
     /// while a program runs.
     fn touch(&mut self, base: Value, offset: i32, store: bool) {
-        if self.cx.lines().never_move() {
+        if !self.cx.lines_move {
             return;
         }
         let base = self.builder.func.dfg.resolve_aliases(base);
@@ -247,12 +244,10 @@ impl Translator<'_, '_> {
             return;
         }
         blocks.push((here, store));
-        let bias = self.cx.lines().bias();
         let (addr, word) = match constant {
             Some(addr) => {
-                let word = bias.wrapping_add(addr / LINE * 8);
-                let addr = self.builder.ins().iconst(types::I64, addr as i64);
-                (addr, self.builder.ins().iconst(types::I64, word as i64))
+                let word = self.symbol_value(Symbol::Lines, (addr / LINE * 8) as i64);
+                (self.builder.ins().iconst(types::I64, addr as i64), word)
             }
             None => {
                 let addr = match offset {
@@ -261,7 +256,7 @@ impl Translator<'_, '_> {
                 };
                 let line = self.builder.ins().ushr_imm_u(addr, i64::from(LINE.trailing_zeros()));
                 let word = self.builder.ins().ishl_imm_u(line, 3);
-                let bias = self.builder.ins().iconst(types::I64, bias as i64);
+                let bias = self.symbol_value(Symbol::Lines, 0);
                 (addr, self.builder.ins().iadd(bias, word))
             }
         };
@@ -276,7 +271,8 @@ impl Translator<'_, '_> {
             self.builder.ins().brif(there, next, &[], miss, &[]);
         }
         self.enter_block(miss);
-        self.call_entry(if store { context::store_line } else { context::load_line }, &[addr]);
+        let fetch = if store { Runtime::StoreLine } else { Runtime::LoadLine };
+        self.call_symbol(fetch, &[addr]);
         self.builder.ins().jump(next, &[]);
         self.enter_block(next);
     }

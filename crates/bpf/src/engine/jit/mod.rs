@@ -12,33 +12,46 @@
 //! | `call` | calls |
 //! | `sanitizer` | the run-time checks of `--check` |
 //! | `flow` | basic blocks and their order |
+//! | `inputs` | all that the code depends on |
+//! | `symbol` | addresses that are known only when code is loaded |
+//! | `compiled` | compiled code, before and after it is loaded |
+//! | `cache` | compiled code of earlier runs; `stored` is its form in a file |
 //! | `pages` | memory for the code |
 
+mod cache;
 mod call;
 pub(super) mod compiled;
 mod flow;
 mod function;
+mod inputs;
 mod memory;
 mod pages;
 mod sanitizer;
+mod stored;
+mod symbol;
 
-use cranelift_codegen::ir::{AbiParam, Signature, types};
-use cranelift_codegen::isa::CallConv;
+use std::sync::OnceLock;
+
+use cranelift_codegen::binemit::Reloc;
+use cranelift_codegen::control::ControlPlane;
+use cranelift_codegen::ir::{AbiParam, ExternalName, Signature, types};
+use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
-use cranelift_codegen::{CodegenError, CompiledCode};
+use cranelift_codegen::{CodegenError, CompiledCode, FinalizedRelocTarget};
 use cranelift_frontend::FunctionBuilderContext;
-use cranelift_jit::{JITBuilder, JITModule};
-use cranelift_module::{FuncId, Linkage, Module, ModuleError};
 
+use crate::engine::code_cache::Origin;
 use crate::engine::context::Context;
 use crate::engine::context::Entry;
 use crate::engine::host_stack;
 use crate::image::Function;
-use compiled::Compiled;
+use compiled::{Compiled, Relocation, Template};
 use flow::Flow;
-use pages::Pages;
+use inputs::Inputs;
+use symbol::Symbol;
 
 /// Reasons for which a program is not compiled.
+#[derive(Clone, Debug)]
 pub(crate) enum Error {
     /// The program exceeds a limit of the compiler. The interpreter runs it instead.
     TooLarge(String),
@@ -55,12 +68,26 @@ const MAX_LOOPS: usize = 128;
 const MAX_PROGRAM: usize = 128 << 10;
 const MAX_FUNCTIONS: usize = 4096;
 
-/// Average number of bytes of machine code reserved for one instruction. The largest average seen
-/// is 160 bytes, with the sanitizer.
-const CODE_PER_INSN: usize = 1024;
+/// Kind of the external names of the program's own functions. No [`Symbol`] has this kind.
+const OWN_FUNCTION: u32 = 0;
 
-/// Compiles all functions. Returns the code and the entry point of each function.
-pub(crate) fn compile(cx: &Context) -> Result<(Compiled, Vec<Entry>), Error> {
+/// Returns the machine code of all functions, its entry points, and where the code comes from. The
+/// code is compiled only if the [cache] has none for this program.
+pub(crate) fn compile(cx: &Context) -> Result<(Compiled, Vec<Entry>, Origin), Error> {
+    let isa = isa()?;
+    let inputs = Inputs::new(cx);
+    let (template, origin) = cache::find(inputs.key(isa), || translate(&inputs, isa))?;
+    let (compiled, entries) = template.load(cx)?;
+    Ok((compiled, entries, origin))
+}
+
+/// Drops the code of earlier programs.
+pub(super) fn forget() {
+    cache::forget();
+}
+
+/// Compiles all functions.
+fn translate(cx: &Inputs<'_>, isa: &Isa) -> Result<Template, Error> {
     let (insns, functions) = (cx.code.insns.len(), cx.code.functions.len());
     if insns > MAX_PROGRAM {
         return Err(Error::too_large("the program", insns, "instructions", MAX_PROGRAM));
@@ -70,11 +97,11 @@ pub(crate) fn compile(cx: &Context) -> Result<(Compiled, Vec<Entry>), Error> {
     }
     let flows = cx.code.functions.iter().map(|function| flow(cx, function));
     let flows = flows.collect::<Result<Vec<Flow>, Error>>()?;
-    build(cx, &flows)
+    build(cx, isa, &flows)
 }
 
 /// Returns the basic blocks of a function, or an error if there are too many to compile.
-fn flow(cx: &Context, function: &Function) -> Result<Flow, Error> {
+fn flow(cx: &Inputs<'_>, function: &Function) -> Result<Flow, Error> {
     let name = || format!("function {}", function.name);
     let insns = function.end - function.start;
     if insns > MAX_INSNS {
@@ -106,7 +133,20 @@ impl<E: std::error::Error> From<E> for Error {
     }
 }
 
-fn new_module(cx: &Context) -> Result<JITModule, Error> {
+/// The compiler's target: this CPU.
+pub(super) struct Isa {
+    isa: OwnedTargetIsa,
+    /// All settings and CPU features, which decide what code the compiler emits.
+    description: String,
+}
+
+/// Returns the compiler's target, or an error if the compiler does not support this CPU.
+fn isa() -> Result<&'static Isa, Error> {
+    static ISA: OnceLock<Result<Isa, Error>> = OnceLock::new();
+    ISA.get_or_init(new_isa).as_ref().map_err(Error::clone)
+}
+
+fn new_isa() -> Result<Isa, Error> {
     let mut flags = settings::builder();
     flags.set("opt_level", "speed")?;
     flags.set("is_pic", "false")?;
@@ -115,29 +155,32 @@ fn new_module(cx: &Context) -> Result<JITModule, Error> {
     let isa =
         cranelift_native::builder().map_err(|message| Error::Failed(format!("the JIT compiler failed: {message}")))?;
     let isa = isa.finish(settings::Flags::new(flags))?;
-    let mut builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
-    builder.memory_provider(Box::new(Pages::reserve(CODE_PER_INSN * (cx.code.insns.len() + 16))?));
-    Ok(JITModule::new(builder))
+    let features: Vec<String> = isa.isa_flags().iter().map(ToString::to_string).collect();
+    let description = format!("{} {} {features:?}", isa.triple(), isa.flags());
+    Ok(Isa { isa, description })
 }
 
-fn build(cx: &Context, flows: &[Flow]) -> Result<(Compiled, Vec<Entry>), Error> {
-    let mut module = new_module(cx)?;
-    let mut ids: Vec<FuncId> = Vec::new();
-    for index in 0..cx.code.functions.len() {
-        ids.push(module.declare_function(&format!("f{index}"), Linkage::Local, &own_signature(cx))?);
-    }
-    let mut context = module.make_context();
+/// A call of one function of the program by another: the offset in the code at which the distance is
+/// written, the index of the called function, and a number that is added to the distance.
+struct OwnCall {
+    offset: usize,
+    function: u32,
+    addend: i64,
+}
+
+fn build(cx: &Inputs<'_>, isa: &Isa, flows: &[Flow]) -> Result<Template, Error> {
+    let isa = &*isa.isa;
+    let mut context = cranelift_codegen::Context::new();
     let mut builder_context = FunctionBuilderContext::new();
-    let mut offsets: Vec<Vec<(u32, Option<u32>)>> = Vec::new();
-    let mut sizes = Vec::new();
-    let mut frame = 0;
-    for (index, &id) in ids.iter().enumerate() {
+    let mut template = Template::default();
+    let mut own_calls = Vec::new();
+    for (index, flow) in flows.iter().enumerate() {
+        context.clear();
         context.func.signature = own_signature(cx);
-        let func = &mut context.func;
-        function::translate(cx, index, &flows[index], &ids, &mut module, func, &mut builder_context);
+        function::translate(cx, index, flow, isa, &mut context.func, &mut builder_context);
         let name = &cx.code.functions[index].name;
-        if let Err(error) = module.define_function(id, &mut context) {
-            return Err(refused(name, error));
+        if let Err(error) = context.compile(isa, &mut ControlPlane::default()) {
+            return Err(refused(name, error.inner));
         }
         let code = context
             .compiled_code()
@@ -152,55 +195,56 @@ fn build(cx: &Context, flows: &[Flow]) -> Result<(Compiled, Vec<Entry>), Error> 
                 most,
             ));
         }
-        frame = own.max(frame);
-        sizes.push(u64::from(code.code_info().total_size));
-        let locations = code.buffer.get_srclocs_sorted().iter();
-        offsets.push(
-            locations
-                .map(|p| (p.start, (!p.loc.is_default()).then_some(p.loc.bits())))
-                .collect(),
-        );
-        module.clear_context(&mut context);
+        template.frame = own.max(template.frame);
+        let align = code.buffer.alignment.max(isa.function_alignment().minimum) as usize;
+        let start = template.code.len().next_multiple_of(align);
+        template.code.resize(start, 0);
+        template.code.extend_from_slice(code.code_buffer());
+        let offset = |offset: u32| {
+            let offset = u32::try_from(start).ok().and_then(|start| start.checked_add(offset));
+            offset.ok_or_else(|| Error::TooLarge(format!("function {name} is too large for the JIT")))
+        };
+        template.starts.push(offset(0)?);
+        for location in code.buffer.get_srclocs_sorted() {
+            let pc = (!location.loc.is_default()).then_some(location.loc.bits());
+            template.locations.push((offset(location.start)?, pc));
+        }
+        for relocation in code.buffer.relocs() {
+            let unknown = || Error::Failed(format!("the JIT compiler failed: unexpected relocation {relocation:?}"));
+            let FinalizedRelocTarget::ExternalName(ExternalName::User(target)) = relocation.target else {
+                return Err(unknown());
+            };
+            let target = &context.func.params.user_named_funcs()[target];
+            let offset = offset(relocation.offset)?;
+            match (relocation.kind, target.namespace) {
+                (Reloc::X86CallPCRel4, OWN_FUNCTION) => own_calls.push(OwnCall {
+                    offset: offset as usize,
+                    function: target.index,
+                    addend: relocation.addend,
+                }),
+                (Reloc::Abs8, kind) => template.relocations.push(Relocation {
+                    offset,
+                    symbol: Symbol::from_parts(kind, target.index).ok_or_else(unknown)?,
+                    addend: relocation.addend,
+                }),
+                _ => return Err(unknown()),
+            }
+        }
     }
-    module.finalize_definitions()?;
-
-    let starts: Vec<u64> = ids.iter().map(|&id| module.get_finalized_function(id) as u64).collect();
-    let ends = starts.iter().zip(&sizes).map(|(start, size)| start + size);
-    let range = starts.iter().copied().min().unwrap_or(0)..ends.max().unwrap_or(0);
-    let mut locations: Vec<(u64, Option<u32>)> = starts
-        .iter()
-        .zip(offsets)
-        .flat_map(|(&start, offsets)| {
-            offsets
-                .into_iter()
-                .map(move |(offset, pc)| (start + u64::from(offset), pc))
-        })
-        .collect();
-    locations.sort_unstable();
-    // SAFETY: the code was compiled with this signature. Only the trampolines call entry points,
-    // and they save the registers.
-    let entries = starts
-        .iter()
-        .map(|&start| unsafe { std::mem::transmute::<u64, Entry>(start) })
-        .collect();
-    let compiled = Compiled {
-        range,
-        frame,
-        locations,
-        module: Some(module),
-    };
-    Ok((compiled, entries))
+    for OwnCall { offset, function, addend } in own_calls {
+        let distance = i64::from(template.starts[function as usize]) - offset as i64 + addend;
+        let distance = i32::try_from(distance).map_err(|_| Error::TooLarge("the program is too large for the JIT".into()))?;
+        template.code[offset..offset + 4].copy_from_slice(&distance.to_le_bytes());
+    }
+    Ok(template)
 }
 
 /// Converts the compiler's error about a function. Either the function exceeds a limit of the
 /// compiler, or the compiler does not work on this host.
-fn refused(function: &str, error: ModuleError) -> Error {
+fn refused(function: &str, error: CodegenError) -> Error {
     match error {
-        ModuleError::Compilation(limit @ (CodegenError::ImplLimitExceeded | CodegenError::CodeTooLarge)) => {
-            Error::TooLarge(format!("function {function} is too large for the JIT: {limit}"))
-        }
-        ModuleError::Allocation { err } => {
-            Error::TooLarge(format!("function {function} is too large for the JIT: {err}"))
+        CodegenError::ImplLimitExceeded | CodegenError::CodeTooLarge => {
+            Error::TooLarge(format!("function {function} is too large for the JIT: {error}"))
         }
         error => Error::from(error),
     }
@@ -220,9 +264,9 @@ fn frame_size(code: &CompiledCode) -> u64 {
 /// Their calling convention preserves no registers, so a function saves none on entry. The
 /// trampolines save them all, so that a fault can restore them. With the sanitizer, Rust code calls
 /// the functions, so they use the C convention.
-fn own_signature(cx: &Context) -> Signature {
+fn own_signature(cx: &Inputs<'_>) -> Signature {
     let mut signature = signature(5);
-    if cx.sanitizer.is_none() {
+    if cx.checks.is_none() {
         signature.call_conv = CallConv::Winch;
     }
     signature

@@ -6,89 +6,60 @@
 
 use std::io;
 
-use cranelift_jit::{BranchProtection, JITMemoryKind, JITMemoryProvider};
-use cranelift_module::{ModuleError, ModuleResult};
-
 use crate::memory::PAGE;
 
-/// Pages that are writable until the code is complete, and executable afterwards.
+/// Executable pages that contain machine code.
 pub(super) struct Pages {
     start: *mut u8,
-    /// Number of reserved bytes.
     size: usize,
-    used: usize,
 }
 
-// SAFETY: only this value owns the pages.
-unsafe impl Send for Pages {}
-
 impl Pages {
-    /// Reserves address space. The host allocates memory only when the pages are written.
-    pub fn reserve(bytes: usize) -> io::Result<Pages> {
-        let size = bytes.max(1).next_multiple_of(PAGE as usize);
+    /// Copies code to new pages, lets `patch` change the copy, and makes the pages executable. They
+    /// are never writable and executable at the same time.
+    ///
+    /// # Errors
+    /// The host has no memory, or it does not allow executable pages.
+    pub fn with_code(code: &[u8], patch: impl FnOnce(&mut [u8])) -> io::Result<Pages> {
+        let size = code.len().max(1).next_multiple_of(PAGE as usize);
         // SAFETY: this is a new mapping, at an address that the host chooses.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
                 size,
                 libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
                 -1,
                 0,
             )
         };
-        match start {
-            libc::MAP_FAILED => Err(io::Error::last_os_error()),
-            start => Ok(Pages {
-                start: start.cast(),
-                size,
-                used: 0,
-            }),
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = start.cast::<u8>();
+        let pages = Pages { start, size };
+        // SAFETY: the mapping is new, has at least this size, and is not executable yet.
+        let copy = unsafe { std::slice::from_raw_parts_mut(start, code.len()) };
+        copy.copy_from_slice(code);
+        patch(copy);
+        // SAFETY: this value owns the mapping, and the code in it is complete.
+        match unsafe { libc::mprotect(start.cast(), size, libc::PROT_READ | libc::PROT_EXEC) } {
+            0 => Ok(pages),
+            _ => Err(io::Error::last_os_error()),
         }
     }
 
-    /// Unmaps the pages after the first `size` bytes. `size` is a multiple of the page size.
-    fn shrink(&mut self, size: usize) {
-        if size < self.size {
-            // SAFETY: this part of the mapping is unused.
-            unsafe { libc::munmap(self.start.add(size).cast(), self.size - size) };
-            self.size = size;
-        }
+    /// Returns the address of the first byte of code.
+    pub fn start(&self) -> u64 {
+        self.start as u64
     }
 }
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        self.shrink(0);
-    }
-}
-
-impl JITMemoryProvider for Pages {
-    fn allocate(&mut self, size: usize, align: u64, kind: JITMemoryKind) -> io::Result<*mut u8> {
-        if !matches!(kind, JITMemoryKind::Executable) {
-            return Err(io::Error::new(io::ErrorKind::Unsupported, "compiled code has no data"));
-        }
-        let at = self.used.next_multiple_of(align.max(1) as usize);
-        let end = at.checked_add(size).filter(|&end| end <= self.size);
-        self.used = end.ok_or_else(|| io::Error::new(io::ErrorKind::OutOfMemory, "more code than was reserved"))?;
-        // SAFETY: the address lies inside the mapping.
-        Ok(unsafe { self.start.add(at) })
-    }
-
-    unsafe fn free_memory(&mut self) {
-        self.shrink(0);
-    }
-
-    fn finalize(&mut self, _: BranchProtection) -> ModuleResult<()> {
-        self.shrink(self.used.max(1).next_multiple_of(PAGE as usize));
-        // SAFETY: this value owns the mapping, and the code in it is complete.
-        let done = unsafe { libc::mprotect(self.start.cast(), self.size, libc::PROT_READ | libc::PROT_EXEC) };
-        match done {
-            0 => Ok(()),
-            _ => Err(ModuleError::Allocation {
-                err: io::Error::last_os_error(),
-            }),
-        }
+        // SAFETY: only this value owns the mapping. A VM drops its code only while no call is in
+        // progress.
+        unsafe { libc::munmap(self.start.cast(), self.size) };
     }
 }
 
@@ -97,30 +68,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn allocations_are_contiguous_and_within_the_reservation() {
-        let mut pages = Pages::reserve(5000).expect("the host has memory");
-        let first = pages
-            .allocate(100, 16, JITMemoryKind::Executable)
-            .expect("enough space");
-        let second = pages
-            .allocate(7000, 64, JITMemoryKind::Executable)
-            .expect("enough space");
-        assert_eq!(second as usize - first as usize, 128);
-        let refused = pages
-            .allocate(2000, 16, JITMemoryKind::Executable)
-            .expect_err("two pages are full");
-        assert_eq!(refused.kind(), io::ErrorKind::OutOfMemory);
-        assert!(pages.allocate(8, 8, JITMemoryKind::Writable).is_err());
-        // SAFETY: the pages are alive and hold 8192 bytes.
-        unsafe { second.add(6999).write(0xc3) };
-        pages
-            .finalize(BranchProtection::None)
-            .expect("the pages become executable");
-        assert_eq!(unsafe { second.add(6999).read() }, 0xc3);
-    }
-
-    #[test]
-    fn a_lack_of_address_space_is_an_error() {
-        assert!(Pages::reserve(usize::MAX / 2).is_err());
+    fn pages_contain_the_patched_code_and_execute_it() {
+        // mov eax, 1; ret
+        let code = [0xb8, 1, 0, 0, 0, 0xc3];
+        let pages = Pages::with_code(&code, |copy| copy[1] = 42).expect("the host has memory");
+        // SAFETY: the pages contain a complete function with this signature.
+        let function: extern "C" fn() -> u32 = unsafe { std::mem::transmute(pages.start()) };
+        assert_eq!(function(), 42);
+        assert_eq!(code[1], 1, "the original is unchanged");
     }
 }

@@ -16,6 +16,7 @@ use cranelift_codegen::ir::{self, InstBuilder, Type, Value, types};
 use cranelift_frontend::Variable;
 
 use super::function::Translator;
+use super::symbol::{Runtime, Symbol};
 use crate::engine::context::Context;
 use crate::image::Insn;
 use crate::insn::{self, alu, atomic};
@@ -41,7 +42,7 @@ impl Translator<'_, '_> {
     /// Defines the provenances at the start of a function. Arguments have the provenances that the
     /// caller stored. Other registers have none.
     pub fn init_provenances(&mut self) {
-        if self.cx.sanitizer.is_none() {
+        if self.cx.checks.is_none() {
             return;
         }
         let registers: Vec<Variable> = (0..10).map(|_| self.builder.declare_var(types::I64)).collect();
@@ -58,15 +59,16 @@ impl Translator<'_, '_> {
 
     /// Computes the provenance of the frame pointer, which identifies the frame.
     pub fn set_frame_prov(&mut self, fp: Value) {
-        let Some(state) = &self.cx.sanitizer else { return };
-        let (stack, _) = self.cx.stack_range();
+        if self.cx.checks.is_none() {
+            return;
+        }
+        let stack = self.cx.stack;
         let prov = sanitizer::frame().wrapping_sub(stack) as i64;
         let prov = self.builder.ins().iconst(types::I64, prov);
         let prov = self.builder.ins().iadd(fp, prov);
         // The shadow has two words for each word of the stack.
         let twice = self.builder.ins().ishl_imm_u(fp, 1);
-        let shadow = state.shadow().wrapping_sub(2 * stack) as i64;
-        let shadow = self.builder.ins().iconst(types::I64, shadow);
+        let shadow = self.symbol_value(Symbol::Shadow, (2 * stack).wrapping_neg() as i64);
         let shadow = self.builder.ins().iadd(twice, shadow);
         if let Some(provenances) = &mut self.provenances {
             provenances.frame = Some((prov, shadow));
@@ -101,9 +103,9 @@ impl Translator<'_, '_> {
     }
 
     /// Sets the provenance of an LD_IMM64.
-    pub fn set_constant_prov(&mut self, i: &Insn) {
-        let Some(state) = &self.cx.sanitizer else { return };
-        let prov = state.constant(self.cx.region(), i.imm as u64);
+    pub fn set_constant_prov(&mut self, pc: usize, i: &Insn) {
+        let Some(checks) = &self.cx.checks else { return };
+        let prov = checks.constants[&pc];
         let prov = self.builder.ins().iconst(types::I64, prov as i64);
         self.set_prov(i.dst, prov);
     }
@@ -153,8 +155,8 @@ impl Translator<'_, '_> {
     /// Emits checks of the registers that an instruction uses, as `sanitizer::before` does in the
     /// interpreter.
     pub fn register_checks_before(&mut self, pc: usize, i: &Insn) {
-        let Some(state) = &self.cx.sanitizer else { return };
-        let register_checks_before = state.register_checks_before(pc);
+        let Some(checks) = &self.cx.checks else { return };
+        let register_checks_before = checks.registers[pc];
         let at = |t: &mut Self| t.builder.ins().iconst(types::I64, pc as i64);
         for register in register_checks_before.unset() {
             let prov = self.prov(register);
@@ -168,7 +170,7 @@ impl Translator<'_, '_> {
             let next = self.begin_cold(unset);
             let pc = at(self);
             let register = self.builder.ins().iconst(types::I64, i64::from(register));
-            self.call_entry(sanitizer::read, &[pc, register, prov]);
+            self.call_symbol(Runtime::CheckRead, &[pc, register, prov]);
             self.end_cold(next);
         }
         // The addition of a variable number changes the provenances below, so they are read first.
@@ -201,9 +203,9 @@ impl Translator<'_, '_> {
             let next = self.begin_cold(untested);
             if sanitizer::moves(i) {
                 let pc = at(self);
-                self.call_entry(sanitizer::move_untested, &[pc, prov]);
+                self.call_symbol(Runtime::CheckMoveUntested, &[pc, prov]);
             } else {
-                self.call_entry(sanitizer::test, &[prov]);
+                self.call_symbol(Runtime::CheckTest, &[prov]);
             }
             self.end_cold(next);
             if sanitizer::tests(i) && register != insn::FP {
@@ -230,7 +232,7 @@ impl Translator<'_, '_> {
             .builder
             .ins()
             .icmp_imm_s(IntCC::Equal, number, sanitizer::SCALAR as i64);
-        let varied = self.call_entry(sanitizer::vary, &[pointer]);
+        let varied = self.call_symbol(Runtime::CheckVary, &[pointer]);
         let prov = self.builder.ins().select(scalar, varied, pointer);
         self.set_prov(register, prov);
     }
@@ -269,7 +271,7 @@ impl Translator<'_, '_> {
             };
         }
         let (meta, prov) = (self.meta(pc, i), self.prov(i.src));
-        Loaded::Known(self.call_entry(sanitizer::load, &[base, meta, prov]))
+        Loaded::Known(self.call_symbol(Runtime::CheckLoad, &[base, meta, prov]))
     }
 
     /// Sets the provenance of the loaded value after LDX.
@@ -319,7 +321,7 @@ impl Translator<'_, '_> {
             return;
         }
         let (meta, prov) = (self.meta(pc, i), self.prov(i.dst));
-        self.call_entry(sanitizer::store, &[base, meta, prov, value, value_prov]);
+        self.call_symbol(Runtime::CheckStore, &[base, meta, prov, value, value_prov]);
     }
 
     /// Emits the check before an atomic operation, whose result is always a number and never a
@@ -330,7 +332,7 @@ impl Translator<'_, '_> {
         }
         if is_load {
             let (meta, prov) = (self.meta(pc, i), self.prov(i.src));
-            let prov = self.call_entry(sanitizer::load, &[base, meta, prov]);
+            let prov = self.call_symbol(Runtime::CheckLoad, &[base, meta, prov]);
             return self.set_prov(i.dst, prov);
         }
         let (meta, prov, value) = (self.meta(pc, i), self.prov(i.dst), self.get(i.src));
@@ -338,7 +340,7 @@ impl Translator<'_, '_> {
             atomic::STORE_RELEASE => self.prov(i.src),
             _ => self.builder.ins().iconst(types::I64, sanitizer::SCALAR as i64),
         };
-        self.call_entry(sanitizer::store, &[base, meta, prov, value, value_prov]);
+        self.call_symbol(Runtime::CheckStore, &[base, meta, prov, value, value_prov]);
         if i.imm == atomic::CMPXCHG {
             self.set_scalar(0);
         } else if i.imm & atomic::FETCH != 0 && i.imm != atomic::STORE_RELEASE {
@@ -357,13 +359,13 @@ impl Translator<'_, '_> {
         if self.provenances.is_some() {
             self.store_arg_provs();
             let pc = self.builder.ins().iconst(types::I64, pc as i64);
-            self.call_entry(sanitizer::call_function, &[pc]);
+            self.call_symbol(Runtime::CheckCallFunction, &[pc]);
         }
     }
 
     pub fn leave_function(&mut self) {
         if self.provenances.is_some() {
-            self.call_entry(sanitizer::returned, &[]);
+            self.call_symbol(Runtime::CheckReturned, &[]);
             let prov = self.load_field(types::I64, arg_prov(0));
             self.set_prov(0, prov);
         }
@@ -373,7 +375,7 @@ impl Translator<'_, '_> {
         if self.provenances.is_some() {
             self.store_arg_provs();
             let args = self.args(5);
-            self.call_entry(sanitizer::before_call, &args[1..]);
+            self.call_symbol(Runtime::CheckBeforeCall, &args[1..]);
         }
     }
 
@@ -381,7 +383,7 @@ impl Translator<'_, '_> {
         if self.provenances.is_some() {
             let at = self.builder.ins().iconst(types::I32, pc as i64);
             self.store_field(at, offset_of!(Context, pc));
-            let prov = self.call_entry(sanitizer::after_call, &[result]);
+            let prov = self.call_symbol(Runtime::CheckAfterCall, &[result]);
             self.set_prov(0, prov);
         }
     }

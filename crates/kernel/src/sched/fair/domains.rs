@@ -23,7 +23,7 @@ use crate::simulation::id::CpuId;
 use crate::simulation::rng::Rng;
 use crate::simulation::table::Table;
 use machine::Topology;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Maximum NUMA distance over which fork, exec and affine wake-ups may choose a CPU
 /// (node_reclaim_distance).
@@ -205,33 +205,49 @@ impl Domains {
         below: Table<CpuId, Option<u32>>,
     ) -> Table<CpuId, Option<u32>> {
         let mut made: BTreeMap<u32, u32> = BTreeMap::new();
+        let mut near_cpus: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        // Index of the group in a domain, by the domain and the group's first CPU or the domain
+        // below. Without this index, each CPU would compare the groups' sets of CPUs.
+        let mut single: BTreeMap<(u32, CpuId), u32> = BTreeMap::new();
+        let mut local_groups: BTreeMap<(u32, u32), u32> = BTreeMap::new();
         let mut above: Table<CpuId, Option<u32>> = below.to_vec().into();
         for cpu in online.iter() {
             let info = &topology.cpus[cpu.index()];
             let (id, cpus) = match kind {
-                SMT => (info.core, topology.cores[info.core as usize].clone()),
-                MC => (info.llc, topology.llcs[info.llc as usize].clone()),
-                PKG => (info.node, topology.nodes[info.node as usize].clone()),
-                _ => (
-                    info.node,
-                    cpus_within(topology, info.node, distance.expect("NUMA domains have a distance")),
-                ),
+                SMT => (info.core, &topology.cores[info.core as usize]),
+                MC => (info.llc, &topology.llcs[info.llc as usize]),
+                PKG => (info.node, &topology.nodes[info.node as usize]),
+                _ => {
+                    let distance = distance.expect("a NUMA domain has a distance");
+                    let within = || cpus_within(topology, info.node, distance);
+                    (info.node, &*near_cpus.entry(info.node).or_insert_with(within))
+                }
             };
             let weight_below = below[cpu].map_or(1, |span| self.spans[span as usize].weight);
             if cpus.len() as u32 <= weight_below {
                 continue;
             }
             let span = *made.entry(id).or_insert_with(|| {
-                let span = self.new_span(topology, kind, distance, cpus, cpu, &below);
-                self.spans.push(span);
-                self.spans.len() as u32 - 1
+                let made = self.new_span(topology, kind, distance, cpus, cpu, &below);
+                let span = self.spans.len() as u32;
+                for (index, group) in (0..).zip(&made.groups) {
+                    if let [cpu] = group.cpus[..] {
+                        single.insert((span, cpu), index);
+                    }
+                }
+                self.spans.push(made);
+                span
             });
             let groups = &self.spans[span as usize].groups;
-            let own = |g: &Group| match below[cpu] {
-                Some(child) => g.set == self.spans[child as usize].set,
-                None => g.cpus == [cpu],
+            let local = match below[cpu] {
+                // Domains of different nodes may have the same CPUs, so the sets are compared.
+                Some(child) => *local_groups.entry((span, child)).or_insert_with(|| {
+                    let own = &self.spans[child as usize].set;
+                    let local = groups.iter().position(|group| group.set == *own);
+                    local.expect("a CPU is in a group of its span") as u32
+                }),
+                None => single[&(span, cpu)],
             };
-            let local = groups.iter().position(own).expect("a CPU is in a group of its span") as u32;
             self.levels[cpu].push(Level::new(span, local, self.spans[span as usize].weight));
             above[cpu] = Some(span);
         }
@@ -244,12 +260,12 @@ impl Domains {
         topology: &Topology,
         kind: u32,
         distance: Option<u32>,
-        cpus: Vec<u32>,
+        cpus: &[u32],
         start: CpuId,
         below: &Table<CpuId, Option<u32>>,
     ) -> Span {
         let nr_cpus = topology.nr_cpus();
-        let set = CpuSet::from_cpus(nr_cpus, &cpus);
+        let set = CpuSet::from_cpus(nr_cpus, cpus);
         let first = &topology.cpus[cpus[0] as usize];
         let asym = cpus
             .iter()
@@ -265,7 +281,7 @@ impl Domains {
             }
             let child = below[cpu].map(|span| &self.spans[span as usize]);
             let group_set = child.map_or_else(|| CpuSet::from_cpus(nr_cpus, &[cpu.nr()]), |child| child.set.clone());
-            let members: Vec<CpuId> = group_set.iter().collect();
+            let members = child.map_or_else(|| vec![cpu], |child| child.set.iter().collect());
             members.iter().for_each(|&cpu| covered.insert(cpu));
             let mut cores: Vec<u32> = members.iter().map(|&cpu| topology.cpus[cpu.index()].core).collect();
             cores.sort_unstable();
@@ -388,9 +404,8 @@ impl Level {
 fn online_topology(topology: &Topology, online: &CpuSet) -> Topology {
     let mut topology = topology.clone();
     let groups = [&mut topology.cores, &mut topology.llcs, &mut topology.nodes];
-    let online: BTreeSet<u32> = online.iter().map(CpuId::nr).collect();
     for cpus in groups.into_iter().flatten() {
-        cpus.retain(|cpu| online.contains(cpu));
+        cpus.retain(|&cpu| online.contains_nr(cpu));
     }
     topology
 }

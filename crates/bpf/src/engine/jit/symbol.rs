@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Names for the addresses that compiled code contains.
+//!
+//! The functions of this process and the region's memory are at other addresses in each process, or
+//! in each run. Compiled code therefore contains no such address. It refers to a [`Symbol`], whose
+//! address is written into the code when the code is loaded.
+
+use crate::engine::context::{self, Context, Entry};
+use crate::engine::raise;
+use crate::sanitizer;
+
+/// Defines [`Runtime`], with one function of this crate in each line.
+macro_rules! runtime {
+    ($($name:ident = $entry:path;)*) => {
+        /// A function of this crate that compiled code calls.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u32)]
+        pub(super) enum Runtime { $($name),* }
+
+        /// The functions, in the order of [`Runtime`].
+        const ENTRIES: &[Entry] = &[$($entry),*];
+    };
+}
+
+runtime! {
+    Missing = raise::missing;
+    NotAllowed = raise::not_allowed;
+    Trap = raise::trap;
+    OverBudget = raise::over_budget;
+    StackOverflow = raise::stack_overflow;
+    FieldStore = raise::field_store;
+    ForeignStore = raise::foreign_store;
+    BadAccess = raise::bad_access;
+    LoadLine = context::load_line;
+    StoreLine = context::store_line;
+    CheckRead = sanitizer::read;
+    CheckMoveUntested = sanitizer::move_untested;
+    CheckTest = sanitizer::test;
+    CheckVary = sanitizer::vary;
+    CheckLoad = sanitizer::load;
+    CheckStore = sanitizer::store;
+    CheckCallFunction = sanitizer::call_function;
+    CheckReturned = sanitizer::returned;
+    CheckBeforeCall = sanitizer::before_call;
+    CheckAfterCall = sanitizer::after_call;
+}
+
+/// A number that is known only when the code is loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Symbol {
+    /// A function of this crate, by its number in [`Runtime`].
+    Runtime(u32),
+    /// A helper, by its number.
+    Helper(u32),
+    /// A kfunc, by its index in [`Code::kfuncs`](crate::image::Code::kfuncs).
+    Kfunc(u32),
+    /// Difference between the host's address and the region's address of the same memory.
+    Delta,
+    /// Bias of the words of the cache model; see [`Lines`](crate::cache::Lines).
+    Lines,
+    /// Address of the shadow of the BPF stack, in which the sanitizer records spilled pointers.
+    Shadow,
+}
+
+impl Symbol {
+    /// Returns the symbol as two numbers, as in Cranelift's external names and in stored code.
+    pub fn parts(self) -> (u32, u32) {
+        match self {
+            Symbol::Runtime(number) => (1, number),
+            Symbol::Helper(number) => (2, number),
+            Symbol::Kfunc(index) => (3, index),
+            Symbol::Delta => (4, 0),
+            Symbol::Lines => (5, 0),
+            Symbol::Shadow => (6, 0),
+        }
+    }
+
+    /// Returns the symbol that [`Symbol::parts`] describes, or `None` if there is no such symbol.
+    pub fn from_parts(kind: u32, number: u32) -> Option<Symbol> {
+        match (kind, number) {
+            (1, number) => Some(Symbol::Runtime(number)),
+            (2, number) => Some(Symbol::Helper(number)),
+            (3, index) => Some(Symbol::Kfunc(index)),
+            (4, 0) => Some(Symbol::Delta),
+            (5, 0) => Some(Symbol::Lines),
+            (6, 0) => Some(Symbol::Shadow),
+            _ => None,
+        }
+    }
+
+    /// Returns the value of the symbol for a program, or `None` if the program does not have it.
+    pub fn value(self, cx: &Context) -> Option<u64> {
+        let entry = |entry: Entry| entry as usize as u64;
+        let at = |number: u32| usize::try_from(number).ok();
+        match self {
+            Symbol::Runtime(number) => ENTRIES.get(at(number)?).copied().map(entry),
+            Symbol::Helper(number) => cx.helpers.get(at(number)?)?.map(|target| entry(target.entry)),
+            Symbol::Kfunc(index) => cx.kfuncs.get(at(index)?)?.map(|target| entry(target.entry)),
+            Symbol::Delta => Some(cx.delta),
+            Symbol::Lines => Some(cx.lines().bias()),
+            Symbol::Shadow => cx.sanitizer.as_ref().map(|sanitizer| sanitizer.shadow()),
+        }
+    }
+}
+
+impl From<Runtime> for Symbol {
+    fn from(function: Runtime) -> Symbol {
+        Symbol::Runtime(function as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_symbol_is_made_again_from_its_parts() {
+        let all = [
+            Symbol::Runtime(3),
+            Symbol::Helper(1),
+            Symbol::Kfunc(7),
+            Symbol::Delta,
+            Symbol::Lines,
+            Symbol::Shadow,
+        ];
+        for symbol in all {
+            let (kind, number) = symbol.parts();
+            assert_eq!(Symbol::from_parts(kind, number), Some(symbol));
+        }
+        assert_eq!(Symbol::from_parts(0, 0), None);
+        assert_eq!(Symbol::from_parts(4, 1), None);
+    }
+}

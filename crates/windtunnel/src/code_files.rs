@@ -71,7 +71,10 @@ fn file(folder: &Path, key: &[u8; 32]) -> PathBuf {
 fn load(folder: &Path, key: &[u8; 32]) -> io::Result<Vec<u8>> {
     // Neither a symbolic link nor a pipe is opened or waited for.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let opened = OpenOptions::new().read(true).custom_flags(flags).open(file(folder, key))?;
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(file(folder, key))?;
     let found = opened.metadata()?;
     if !found.is_file() || !shipped::is_private(&found) || found.len() > MAX_FILE {
         return Err(io::ErrorKind::PermissionDenied.into());
@@ -146,7 +149,10 @@ mod tests {
     fn a_saved_file_is_private_and_is_loaded() {
         let folder = folder_with_file();
         assert_eq!(load(folder.path(), &KEY).expect("the file is there"), b"code");
-        let mode = file(folder.path(), &KEY).metadata().expect("the file is there").permissions();
+        let mode = file(folder.path(), &KEY)
+            .metadata()
+            .expect("the file is there")
+            .permissions();
         assert_eq!(mode.mode() & 0o777, 0o600);
         load(folder.path(), &[0; 32]).expect_err("another key has no file");
     }
@@ -191,7 +197,9 @@ mod tests {
         // A use makes the oldest file the newest.
         load(folder.path(), &key(1)).expect("the file is there");
         save(folder.path(), &key(5), &[0; 100], 300).expect("the folder is writable");
-        let left: Vec<u8> = (1..=5).filter(|&number| load(folder.path(), &key(number)).is_ok()).collect();
+        let left: Vec<u8> = (1..=5)
+            .filter(|&number| load(folder.path(), &key(number)).is_ok())
+            .collect();
         assert_eq!(left, [1, 4, 5]);
         save(folder.path(), &key(6), &[0; 400], 300).expect("too large a file is not written");
         load(folder.path(), &key(6)).expect_err("too large a file is not written");

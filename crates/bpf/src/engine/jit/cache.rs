@@ -185,7 +185,10 @@ mod tests {
         let cache = Mutex::new(Cache::new(10_000));
         let origins: Vec<Origin> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| origin(&cache, 1, 100))).collect();
-            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+            threads
+                .into_iter()
+                .map(|thread| thread.join().expect("no panic"))
+                .collect()
         });
         let compiled = origins.iter().filter(|&&origin| origin == Origin::Compiled).count();
         assert_eq!(compiled, 1, "{origins:?}");

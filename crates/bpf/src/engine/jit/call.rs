@@ -13,8 +13,8 @@ use cranelift_codegen::ir::{
 
 use super::function::Translator;
 use super::inputs::Array;
-use super::{own_signature, signature};
 use super::symbol::{Runtime, Symbol};
+use super::{own_signature, signature};
 use crate::engine::context::ANY;
 use crate::engine::context::Context;
 use crate::image::{CALL_FUNCTION, CALL_HELPER, CALL_KFUNC, Insn};

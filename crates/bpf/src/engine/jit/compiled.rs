@@ -52,7 +52,8 @@ impl Template {
         let mut values = Vec::with_capacity(self.relocations.len());
         for relocation in &self.relocations {
             let value = relocation.symbol.value(cx);
-            let value = value.ok_or_else(|| Error::Failed(format!("the JIT compiler failed: no {:?}", relocation.symbol)))?;
+            let value =
+                value.ok_or_else(|| Error::Failed(format!("the JIT compiler failed: no {:?}", relocation.symbol)))?;
             values.push(value.wrapping_add_signed(relocation.addend));
         }
         let pages = Pages::with_code(&self.code, |code| {

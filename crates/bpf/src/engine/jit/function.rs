@@ -9,8 +9,8 @@
 use std::mem::offset_of;
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::isa::TargetIsa;
 use cranelift_codegen::ir::{self, AliasRegionData, InstBuilder, MemFlagsData, SourceLoc, Type, Value, types};
+use cranelift_codegen::isa::TargetIsa;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 
 use super::flow::Flow;

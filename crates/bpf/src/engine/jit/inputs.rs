@@ -71,7 +71,15 @@ impl Inputs<'_> {
             .map(|(pc, _)| pc);
         let arrays = cx.maps.iter().filter_map(|map| {
             let (base, stride, max, per_cpu) = map.blocks()?;
-            Some((map.addr(), Array { base, stride, max, per_cpu }))
+            Some((
+                map.addr(),
+                Array {
+                    base,
+                    stride,
+                    max,
+                    per_cpu,
+                },
+            ))
         });
         let checks = cx.sanitizer.as_ref().map(|sanitizer| Checks {
             registers: sanitizer.register_checks(),
@@ -101,7 +109,11 @@ impl Inputs<'_> {
     /// Returns the function that a call instruction calls, or `None` if the simulator does not have
     /// it.
     pub fn target(&self, insn: &Insn) -> Option<&Target> {
-        let table = if insn.src == CALL_KFUNC { self.kfuncs } else { self.helpers };
+        let table = if insn.src == CALL_KFUNC {
+            self.kfuncs
+        } else {
+            self.helpers
+        };
         table.get(usize::try_from(insn.imm).ok()?)?.as_ref()
     }
 
@@ -133,7 +145,8 @@ impl Inputs<'_> {
         key.numbers([*base, *zeros, *arena, *arena_user, *stack]);
         key.list(code.insns.iter().map(|i| {
             let Insn { op, dst, src, off, imm } = *i;
-            let word = u64::from(op) | u64::from(dst) << 8 | u64::from(src) << 16 | u64::from(off.cast_unsigned()) << 32;
+            let word =
+                u64::from(op) | u64::from(dst) << 8 | u64::from(src) << 16 | u64::from(off.cast_unsigned()) << 32;
             [word, imm.cast_unsigned()]
         }));
         key.list(code.functions.iter().zip(*nests).map(|(function, &nests)| {
@@ -146,7 +159,11 @@ impl Inputs<'_> {
         }
         for targets in [helpers, kfuncs] {
             key.list(targets.iter().map(|target| match target {
-                Some(target) => [1 | u64::from(target.args) << 8, target.contexts.into(), target.cost.into()],
+                Some(target) => [
+                    1 | u64::from(target.args) << 8,
+                    target.contexts.into(),
+                    target.cost.into(),
+                ],
                 None => [0; 3],
             }));
         }

@@ -231,9 +231,15 @@ fn build(cx: &Inputs<'_>, isa: &Isa, flows: &[Flow]) -> Result<Template, Error> 
             }
         }
     }
-    for OwnCall { offset, function, addend } in own_calls {
+    for OwnCall {
+        offset,
+        function,
+        addend,
+    } in own_calls
+    {
         let distance = i64::from(template.starts[function as usize]) - offset as i64 + addend;
-        let distance = i32::try_from(distance).map_err(|_| Error::TooLarge("the program is too large for the JIT".into()))?;
+        let distance =
+            i32::try_from(distance).map_err(|_| Error::TooLarge("the program is too large for the JIT".into()))?;
         template.code[offset..offset + 4].copy_from_slice(&distance.to_le_bytes());
     }
     Ok(template)

@@ -77,4 +77,34 @@ mod tests {
         assert_eq!(function(), 42);
         assert_eq!(code[1], 1, "the original is unchanged");
     }
+
+    /// Runs the test in a child process, because the test lowers the memory limit of the process.
+    #[test]
+    fn a_host_without_memory_for_code_is_an_error() {
+        const CHILD: &str = "BPF_PAGES_TEST_LIMIT";
+        if std::env::var(CHILD).is_err() {
+            let name = "engine::jit::pages::tests::a_host_without_memory_for_code_is_an_error";
+            let child = std::process::Command::new(std::env::current_exe().expect("the test has a file"))
+                .args(["--exact", name, "--test-threads=1"])
+                .env(CHILD, "1")
+                .output()
+                .expect("the test runs itself");
+            let text = String::from_utf8_lossy(&child.stdout);
+            assert!(child.status.success() && text.contains("1 passed"), "{child:?}");
+            return;
+        }
+        // The limit counts private writable pages. The code has more of them than the limit leaves,
+        // and the copy would have as many again.
+        let code = vec![0; 256 << 20];
+        let limit = libc::rlimit {
+            rlim_cur: 256 << 20,
+            rlim_max: 256 << 20,
+        };
+        // SAFETY: this is a plain system call.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &limit) }, 0);
+        let refused = Pages::with_code(&code, |_| {})
+            .err()
+            .expect("the limit leaves no memory");
+        assert_eq!(refused.kind(), io::ErrorKind::OutOfMemory);
+    }
 }

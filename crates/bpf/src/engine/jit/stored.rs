@@ -76,7 +76,10 @@ pub(super) fn decode(key: &Key, bytes: &[u8]) -> Option<Template> {
     let inside = |offset: u32, bytes: usize| offset as usize + bytes <= template.code.len();
     let complete = reader.0.is_empty()
         && template.starts.iter().all(|&start| inside(start, 1))
-        && template.relocations.iter().all(|relocation| inside(relocation.offset, 8));
+        && template
+            .relocations
+            .iter()
+            .all(|relocation| inside(relocation.offset, 8));
     complete.then_some(template)
 }
 
@@ -171,9 +174,17 @@ mod tests {
         assert_eq!(decode(&KEY, &with_body(&long)), None, "an endless list");
         let mut template = template();
         template.relocations[0].offset = 93;
-        assert_eq!(decode(&KEY, &encode(&KEY, &template)), None, "a relocation beyond the code");
+        assert_eq!(
+            decode(&KEY, &encode(&KEY, &template)),
+            None,
+            "a relocation beyond the code"
+        );
         template.relocations.clear();
         template.starts[1] = 100;
-        assert_eq!(decode(&KEY, &encode(&KEY, &template)), None, "a function beyond the code");
+        assert_eq!(
+            decode(&KEY, &encode(&KEY, &template)),
+            None,
+            "a function beyond the code"
+        );
     }
 }

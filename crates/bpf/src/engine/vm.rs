@@ -31,8 +31,9 @@ use crate::map::{Map, kind};
 use crate::memory::{Region, Use};
 use crate::sanitizer::{self, CheckCounts, Rules, Sanitizer};
 
-/// Number of free bytes above the first frame. Without them, a vector load of a key at the end of
-/// the stack would be slow, because the next page is inaccessible.
+/// Number of free bytes above the first frame. A vector load of a key at the end of the stack
+/// may read beyond the key. Without these bytes, it would reach the inaccessible next page, and a
+/// slower method would be used.
 const SLACK: u64 = 64;
 
 /// The engine that executes the instructions.

@@ -177,7 +177,8 @@ enum Conversion {
     },
 }
 
-/// Returns whether a conversion may end here, where a longer conversion would continue.
+/// Returns whether a conversion may end before `rest`. It may not if a letter or a digit follows,
+/// because the conversion would then be the start of a longer one.
 fn may_end(rest: &[u8]) -> bool {
     let is_blank = |c: &u8| matches!(*c, b'\t'..=b'\r' | b' ' | 0xa0);
     rest.first().is_none_or(|c| is_blank(c) || c.is_ascii_punctuation())
@@ -345,8 +346,8 @@ fn log<W: World>(w: &mut W, printed: Text) -> Result<i64, Fault> {
     Ok(len as i64)
 }
 
-/// Number of bytes of a line to keep. It exceeds the logged length by 3, so that a UTF-8 character
-/// is complete that begins at the end of the logged length.
+/// Number of bytes of a line to keep. It exceeds the logged length by 3, so that the last
+/// UTF-8 character that begins within the logged length is complete.
 const LINE_ROOM: usize = MAX_LINE + 3;
 
 /// Formats `len` bytes of arguments with a format of `size` bytes.

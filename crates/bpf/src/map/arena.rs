@@ -27,8 +27,9 @@ pub(super) struct Arena {
     pub(super) work: Work,
 }
 
-/// Number of instructions that are subtracted from the program's instruction budget when pages are
-/// made accessible, or one page inaccessible. The host's kernel needs about as much time.
+/// Number of instructions that are subtracted from the program's instruction budget for each call
+/// that makes pages accessible, and for each page that is made inaccessible. The host's kernel needs
+/// about the time of that many instructions.
 const PAGE_WORK: usize = 64;
 
 impl Arena {

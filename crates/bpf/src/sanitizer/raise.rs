@@ -9,8 +9,8 @@ use crate::fault::Fault;
 
 /// Returns the sanitizer (the run-time checks of `--check`) of a program.
 ///
-/// The program runs with the sanitizer. No other reference to the sanitizer is used while this one
-/// is alive.
+/// The program must run with the sanitizer. The caller must not use another reference to the
+/// sanitizer while this one is alive.
 pub(super) unsafe fn sanitizer<'a>(cx: *mut Context) -> &'a mut Sanitizer {
     // SAFETY: sanitized code runs only if there is a sanitizer. The caller ensures that this is the
     // only reference in use.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests with damaged descriptions: XML files, machine files and synthetic strings are truncated
-//! and mutated with fixed seeds. The parsers may accept or refuse a damaged description, but must
+//! Tests with damaged descriptions: XML files, machine files and hwloc's synthetic strings (such
+//! as `node:2 core:8 pu:2`) are truncated and mutated with fixed seeds. The parsers may accept or refuse a damaged description, but must
 //! not panic. MACHINE_FUZZ=N runs N rounds per input.
 
 use machine::load;

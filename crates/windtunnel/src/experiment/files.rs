@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reads published.csv, and writes measured.csv and the agreement in an experiment's README.
+//! Reads published.csv. Writes measured.csv and, in an experiment's README, how well the measured
+//! values agree with the published ones.
 
 use super::Experiment;
 use super::cases::Plan;

@@ -16,13 +16,13 @@
 //! | `unload` | unloads the policy |
 //! | `loaded` | requires that the policy is enabled |
 //! | `exit KIND [code N] [message TEXT]` | requires that the policy has ended like this |
-//! | `remember` | stores the current values. `+NAME` and `cpu:TASK` count from them |
+//! | `remember` | stores the current values. In later steps, `+NAME` and `cpu:TASK` are the increases since then |
 //! | `expect A OP B` | compares two values with one of `== != < <= > >=` |
 //!
-//! `hammer` changes the affinity of the tasks named TASK in turn. Each time, it binds the next task
-//! to the next one of the first CPUS CPUs.
+//! `hammer` goes round the tasks named TASK and round the CPUs 0 to CPUS - 1. Each time, it binds
+//! the next task to the next CPU.
 //!
-//! A value is a product of these factors:
+//! A value is one of these factors, or several of them joined by `*`:
 //! - a number,
 //! - a property of the machine or an enumerator of the kernel, as in profiles,
 //! - a global (`NAME`),

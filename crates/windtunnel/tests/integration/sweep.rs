@@ -79,7 +79,8 @@ fn column(file: &Path, name: &str) -> Vec<String> {
 fn a_sweep_has_one_row_for_each_combination() {
     let folder = folder(SWEEP);
     let said = complete(folder.path(), &[]);
-    // eevdf has no slice_ns, so it runs on 2 machines with 3 seeds; fifo with two slices, too.
+    // eevdf has no slice_ns, so it has 2 machines * 3 seeds = 6 runs. fifo has 2 machines * 3 seeds
+    // * 2 slices = 12 runs.
     assert!(said.starts_with("18 runs in "), "{said}");
     let file = folder.path().join("sweep.parquet");
     let machines = column(&file, "machine");
@@ -110,7 +111,7 @@ fn results_in_the_store_are_not_computed_again() {
     complete(other.path(), &["--threads", "1"]);
     assert!(first == std::fs::read(other.path().join("sweep.parquet")).expect("the file exists"));
 
-    // A damaged result is computed again, and the results of another workload are.
+    // A damaged result is computed again. If the workload changes, all results are computed again.
     let path = |folder: &Path| {
         let mut entries = std::fs::read_dir(folder).expect("the directory exists").flatten();
         entries.next().expect("the directory is not empty").path()
@@ -144,7 +145,7 @@ fn a_killed_sweep_goes_on_and_writes_the_same_file() {
     child.kill().expect("the command still runs");
     child.wait().expect("the command can be waited for");
     let file = killed.path().join("sweep.parquet");
-    assert!(!file.exists(), "an incomplete table has its name");
+    assert!(!file.exists(), "the sweep was killed, but the table has its final name");
     let said = complete(killed.path(), &[]);
     assert!(!said.contains("of which 0 were in the store"), "{said}");
     complete(whole.path(), &[]);

@@ -22,7 +22,7 @@ pub enum Kind {
     Error = 1024,
     /// The policy reported an error (scx_bpf_error).
     ErrorBpf = 1025,
-    /// A runnable task did not run for longer than the watchdog's timeout.
+    /// A runnable task waited for longer than the watchdog's timeout.
     ErrorStall = 1026,
     /// The sanitizer (`--check`) found an error. Linux has no such kind, because its verifier would
     /// reject the policy when it is loaded.

@@ -81,7 +81,8 @@ pub fn stop_ns(records: &[Record], pid: u32) -> u64 {
     records.iter().rfind(stop).expect("the task has run").time
 }
 
-/// Returns the wake-up latencies of a task in ns: the local times from sched_waking to the switch.
+/// Returns the wake-up latencies of a task in ns. Each is the time from sched_waking to the switch,
+/// by the clocks of the CPUs that recorded them.
 pub fn waits(records: &[Record], task: u32) -> Vec<u64> {
     let mut woken_at = None;
     let mut waits = Vec::new();

@@ -56,7 +56,8 @@ pub fn hog() -> Vec<Op> {
     forever(vec![run(MS)])
 }
 
-/// Returns the workload of a generator with its parameters.
+/// Returns the workload that a generator makes. `spec` is the generator's name with its parameters,
+/// such as `closed:n=6,compute=1ms`.
 pub fn generated(spec: &str) -> Workload {
     workload::load(spec, &[]).expect("the workload is valid")
 }
@@ -130,8 +131,8 @@ impl Run {
         self
     }
 
-    /// Makes the tasks called `comm` stay between migrate_disable() and migrate_enable() from the
-    /// loading of the policy on. The core puts such a task on its CPU's local DSQ without calling
+    /// From the loading of the policy on, the tasks called `comm` have migration disabled, as after
+    /// migrate_disable(). The sched_ext core puts such a task on its CPU's local DSQ without calling
     /// ops.enqueue().
     pub fn migration_disabled(mut self, comm: &str) -> Run {
         self.migration_disabled.push(comm.into());

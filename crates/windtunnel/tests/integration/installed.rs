@@ -105,3 +105,47 @@ fn a_starter_project_builds_and_runs() {
     assert_eq!(again.status.code(), Some(2));
     assert!(error.contains("the directory is not empty"), "{error}");
 }
+
+/// The JIT compiles only on x86-64, so other hosts have no files of compiled code.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn the_files_of_compiled_code_change_no_result() {
+    let installed = Installed::new();
+    let work = installed.work();
+    let code = installed.folder.path().join("home/.cache/windtunnel/code");
+    let files = || -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(&code).into_iter().flatten();
+        entries.map(|entry| entry.expect("a readable folder").path()).collect()
+    };
+    let run = |options: &str| {
+        let line = format!("windtunnel run steal -m smp4 -w pingpong.json --for 20ms {options}");
+        installed.succeeds(&work, &line)
+    };
+    // The table and the trace hash; the last line repeats the options.
+    let run = |options: &str| {
+        let text = run(options);
+        let end = text.find("repeat:").expect("the output ends with the command that repeats it");
+        text[..end].to_owned()
+    };
+
+    let compiled = run("--no-cache");
+    assert_eq!(files(), Vec::<PathBuf>::new(), "--no-cache writes no file");
+    assert_eq!(run(""), compiled);
+    let written = files();
+    assert!(!written.is_empty(), "a run without --no-cache writes the code");
+    assert_eq!(run(""), compiled, "with the code of the earlier command");
+    assert_eq!(run("--engine interpreter"), compiled);
+
+    for file in &written {
+        let mut bytes = std::fs::read(file).expect("a readable file");
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+        std::fs::write(file, bytes).expect("a writable file");
+    }
+    assert_eq!(run(""), compiled, "damaged files are not executed");
+    let mut again = files();
+    let mut before = written.clone();
+    again.sort();
+    before.sort();
+    assert_eq!(again, before, "the damaged files are replaced");
+}

@@ -124,7 +124,9 @@ fn the_files_of_compiled_code_change_no_result() {
     // The table and the trace hash; the last line repeats the options.
     let run = |options: &str| {
         let text = run(options);
-        let end = text.find("repeat:").expect("the output ends with the command that repeats it");
+        let end = text
+            .find("repeat:")
+            .expect("the output ends with the command that repeats it");
         text[..end].to_owned()
     };
 

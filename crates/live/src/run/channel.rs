@@ -2,6 +2,7 @@
 //! The pipes, sockets and eventfds of a workload. They are opened before the workload's processes
 //! are forked, so that all processes inherit the descriptors, even across exec.
 
+use super::execute::BUFFER_BYTES;
 use std::io;
 use workload::{Channel, Op, Resource, Workload};
 
@@ -56,11 +57,13 @@ impl Ends {
             unsafe { libc::write(self.write, (&raw const ONE).cast(), COUNTER as usize) };
             return;
         }
-        buffer.resize(buffer.len().max(bytes as usize), 0);
+        let bytes = bytes as usize;
+        buffer.resize(buffer.len().max(bytes.min(BUFFER_BYTES)), 0);
         let mut sent = 0;
-        while sent < bytes as usize {
-            // SAFETY: the buffer has at least that many bytes.
-            let count = unsafe { libc::write(self.write, buffer.as_ptr().add(sent).cast(), bytes as usize - sent) };
+        while sent < bytes {
+            let rest = (bytes - sent).min(BUFFER_BYTES);
+            // SAFETY: the buffer has at least `rest` bytes. Receivers do not look at the contents.
+            let count = unsafe { libc::write(self.write, buffer.as_ptr().cast(), rest) };
             match count {
                 0 | -1 if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted => return,
                 count => sent += count.max(0) as usize,
@@ -69,7 +72,7 @@ impl Ends {
     }
 
     /// Returns the number of bytes to read in order to receive a message.
-    pub fn wanted(&self) -> usize {
+    fn wanted(&self) -> usize {
         match self.message {
             0 => 65536,
             bytes => bytes as usize,
@@ -89,12 +92,14 @@ impl Ends {
     }
 
     /// Reads a message. Waits until the message is complete.
-    pub fn receive(&self, buffer: &mut [u8]) {
+    pub fn receive(&self, buffer: &mut Vec<u8>) {
+        let wanted = self.wanted();
+        buffer.resize(buffer.len().max(wanted.min(BUFFER_BYTES)), 0);
         let mut received = 0;
-        while received < buffer.len() && (received == 0 || self.message > 0) {
-            let rest = &mut buffer[received..];
-            // SAFETY: `rest` has that many bytes.
-            let count = unsafe { libc::read(self.read, rest.as_mut_ptr().cast(), rest.len()) };
+        while received < wanted && (received == 0 || self.message > 0) {
+            let rest = (wanted - received).min(BUFFER_BYTES);
+            // SAFETY: the buffer has at least `rest` bytes.
+            let count = unsafe { libc::read(self.read, buffer.as_mut_ptr().cast(), rest) };
             match count {
                 0 | -1 if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted => return,
                 count => received += count.max(0) as usize,

@@ -11,7 +11,7 @@ use kernel::rng::Rng;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::hint::black_box;
-use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -24,6 +24,17 @@ const ROUNDS: u64 = 2_000;
 /// Lifetime in ns from which on a forked task reads its counters from /proc when it exits.
 /// Shorter-lived tasks skip this, because it takes about 50 us.
 const LONG_LIFE: u64 = 10_000_000;
+
+/// Size of the buffer that a task reads and writes, in bytes. This is rt-app's default
+/// (`mem_buffer_size`). A workload may ask for terabytes, which this host need not have.
+pub const BUFFER_BYTES: usize = 4 << 20;
+
+/// Splits an access of `bytes` bytes into accesses of at most [`BUFFER_BYTES`].
+fn pieces(bytes: u64) -> impl Iterator<Item = usize> {
+    let buffer = BUFFER_BYTES as u64;
+    let sizes = (0..bytes / buffer).map(|_| BUFFER_BYTES);
+    sizes.chain([(bytes % buffer) as usize]).filter(|&size| size > 0)
+}
 
 /// Data that all tasks of the workload share.
 pub struct World {
@@ -213,10 +224,12 @@ impl<'w> Task<'w> {
                     self.timer(*timer, length, true);
                 }
                 Op::Mem { bytes } => {
-                    self.buffer.resize(self.buffer.len().max(*bytes as usize), 0);
-                    black_box(&mut self.buffer[..*bytes as usize]).fill(1);
+                    for piece in pieces(*bytes) {
+                        self.buffer.resize(self.buffer.len().max(piece), 0);
+                        black_box(&mut self.buffer[..piece]).fill(1);
+                    }
                 }
-                Op::Io { bytes } => self.write_file(*bytes as usize),
+                Op::Io { bytes } => self.write_file(*bytes),
                 Op::Send { channel, bytes } => shared.objects.send(*channel, *bytes, &mut self.buffer),
                 Op::Recv(channel) => {
                     let woken = shared.objects.receive(*channel, &mut self.buffer);
@@ -300,20 +313,25 @@ impl<'w> Task<'w> {
         }
     }
 
-    fn write_file(&mut self, bytes: usize) {
+    /// Writes this number of bytes to the task's file and waits until they are on the device. Each
+    /// piece overwrites the previous one, so the file stays small however much the workload writes.
+    fn write_file(&mut self, bytes: u64) {
         if self.file.is_none() {
             let path = std::env::temp_dir().join(format!("windtunnel-live-{}", self.id.tid));
             self.file = File::create(&path).ok();
             // The file can still be used through its descriptor.
             let _ = std::fs::remove_file(path);
         }
-        self.buffer.resize(self.buffer.len().max(bytes), 0);
-        let written = self
-            .file
-            .as_mut()
-            .map(|file| file.write_all(&self.buffer[..bytes]).and_then(|()| file.sync_data()));
-        if !matches!(written, Some(Ok(()))) {
-            self.world.shared.refused(Request::File);
+        for piece in pieces(bytes) {
+            self.buffer.resize(self.buffer.len().max(piece), 0);
+            let written = self.file.as_ref().map(|file| {
+                file.write_all_at(&self.buffer[..piece], 0)
+                    .and_then(|()| file.sync_data())
+            });
+            if !matches!(written, Some(Ok(()))) {
+                self.world.shared.refused(Request::File);
+                return;
+            }
         }
     }
 
@@ -398,5 +416,22 @@ impl<'w> Task<'w> {
         if let Err(request) = result {
             self.world.shared.refused(request);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_accesses_are_split_into_pieces_of_the_buffer() {
+        let sizes = |bytes| pieces(bytes).collect::<Vec<_>>();
+        let two = 2 * BUFFER_BYTES as u64;
+        assert_eq!(sizes(0), [0; 0]);
+        assert_eq!(sizes(1), [1]);
+        assert_eq!(sizes(two), [BUFFER_BYTES; 2]);
+        assert_eq!(sizes(two + 7), [BUFFER_BYTES, BUFFER_BYTES, 7]);
+        // The pieces of an access of 16 EiB are computed one by one.
+        assert_eq!(pieces(u64::MAX).take(3).collect::<Vec<_>>(), [BUFFER_BYTES; 3]);
     }
 }

@@ -218,8 +218,6 @@ impl Objects {
     /// Reads a message. If the task waited, returns the time of its wake-up.
     pub fn receive(self, channel: u32, buffer: &mut Vec<u8>) -> Option<u64> {
         let ends = self.ends(channel)?;
-        buffer.resize(buffer.len().max(ends.wanted()), 0);
-        let buffer = &mut buffer[..ends.wanted()];
         // A real receiver makes a single system call, so this function does not check first whether
         // there is a message.
         self.wait_one(channel, || ends.receive(buffer))

@@ -214,9 +214,9 @@ impl Translator<'_, '_> {
     }
 
     /// Emits a test whether this CPU's cache holds the cache line of an access, and a call that
-    /// fetches the line if not. The function's own frame and a callback's arguments need no test. A
-    /// line that was tested before needs none either, because no other CPU can take lines away
-    /// while a program runs.
+    /// fetches the line if not. Accesses to the function's own frame and to a callback's arguments
+    /// are free, so they need no test. A line that was tested before needs no second test, because
+    /// no other CPU takes the line away while the program runs.
     fn touch(&mut self, base: Value, offset: i32, store: bool) {
         if !self.cx.lines_move {
             return;
@@ -426,7 +426,8 @@ impl Translator<'_, '_> {
     }
 }
 
-/// Truncates the immediate to the type, because Cranelift rejects constants with higher bits set.
+/// Truncates an immediate to a type. Cranelift rejects a constant with bits that its type does not
+/// have.
 fn truncate(imm: i64, ty: Type) -> i64 {
     match ty {
         types::I8 => i64::from(imm as u8),

@@ -5,7 +5,8 @@
 //! Such data must still contain what the last kernel function stored there. The memory to which a
 //! dynptr refers must still exist.
 //!
-//! A provenance identifies the object to which a pointer originally pointed.
+//! A provenance identifies the object to which a pointer originally pointed. A view is the
+//! sanitizer's record of an object with a limited lifetime.
 
 use super::callee::{Callee, Effect};
 use super::held::{Open, Pending};

@@ -82,6 +82,7 @@ impl Special {
         }
     }
 
+    /// Returns whether a field is of this kind.
     pub fn is(self, field: &FieldKind) -> bool {
         match self {
             Special::SpinLock => *field == FieldKind::SpinLock,

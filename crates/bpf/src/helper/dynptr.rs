@@ -138,7 +138,7 @@ fn query<W: World>(w: &mut W, map: u64, property: u64) -> Result<u64, Fault> {
 }
 
 /// Calls `callback(dynptr, ctx)` for each sample until it returns nonzero, and returns the number
-/// of samples. Fails if called from such a callback.
+/// of samples. Returns -EBUSY if it is called from a callback of a drain of the same ring buffer.
 fn user_ringbuf_drain<W: World>(w: &mut W, map: u64, callback: u64, ctx: u64, flags: u64) -> Result<i64, Fault> {
     let ring = w.vm().map(map)?.ringbuf()?;
     if flags & !WAKEUP_FLAGS != 0 {

@@ -47,7 +47,7 @@ impl Maps {
 }
 
 /// Returns how many ranges each thread may still split so that all threads together use at most
-/// half of the memory mappings.
+/// half of the memory mappings. Each split adds at most two mappings.
 fn count_left() -> u64 {
     let most = std::fs::read_to_string("/proc/sys/vm/max_map_count");
     let most = most.ok().and_then(|text| text.trim().parse().ok());

@@ -75,7 +75,8 @@ pub(crate) struct Conflicts {
     last: Vec<Cell<u64>>,
 }
 
-/// Effect of a competing line that enters a cache.
+/// Result of [`Conflicts::enter`]: what it costs that a competing line enters a cache, and which
+/// line had to leave.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Entered<'a> {
     /// Costs of this line in the cache.

@@ -12,12 +12,14 @@ use crate::world::TestWorld;
 
 pub const ENGINES: [Engine; 2] = [Engine::Interpreter, Engine::Jit];
 
+/// Number of instructions that one call may execute in these tests.
 pub const BUDGET: u64 = 2_000_000;
 
 /// Outcome of a call: the result, or the fault's kind, message and instruction. The second part is
 /// the number of executed instructions.
 pub type Ran = (Result<u64, (FaultKind, String, Option<usize>)>, u64);
 
+/// Returns a world (simulated machine) with the program `text`, and with the budget of these tests.
 pub fn world(text: &str, engine: Engine, sanitized: bool) -> TestWorld {
     let mut program = asm::assemble(text).expect("the text is a valid program");
     let mut world = TestWorld::new();
@@ -119,9 +121,11 @@ fn a_deep_program_fits_into_the_host_stack_or_faults() {
         "the machine frames of the function are not too large for the JIT"
     );
     let expected = run(&text, 126);
+    // `needed` is the number of KiB of stack that a call into the program needs.
     for (engine, needed) in [(Engine::Interpreter, 385), (Engine::Jit, 765)] {
         let mut world = world(&text, engine, false);
-        // At some depth the remaining stack is too small, whatever the size of the thread's stack.
+        // Uses more and more of the thread's stack before the call. At some depth the rest is too
+        // small for the program, whatever the size of the stack.
         let fault = (0..).find_map(|n| {
             let (result, insns) = deep(n, &mut || call(&mut world, 126));
             assert_eq!(insns, if result.is_ok() { expected.1 } else { 0 });

@@ -109,8 +109,8 @@ fn offsets_and_sizes_are_those_of_the_target() {
          FN(sign, FIELD(3, T->signed_grows))
          FN(no_sign, FIELD(3, T->small))",
     );
-    // The offsets in the kernel's struct task are: parent 32, x 40, array 48 (8 * 16), nested 176,
-    // first 192, bitfields from 200.
+    // In the kernel's struct task, parent is at offset 32, x at 40, array at 48 (8 elements of 16
+    // bytes), nested at 176, first at 192, and the bitfields begin at 200.
     let check = |name: &str, expect: u64| assert_eq!(linked.first(name), Ok(expect), "{name}");
     check("first", 192);
     check("nested", 176 + 8);

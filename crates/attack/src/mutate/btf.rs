@@ -24,6 +24,7 @@ fn rest(kind: u64, vlen: u64) -> usize {
     }
 }
 
+/// Returns the types of a section.
 fn types(data: &[u8]) -> Vec<Type> {
     let start = (get(data, 4, 4) + get(data, 8, 4)) as usize;
     let end = start.saturating_add(get(data, 12, 4) as usize).min(data.len());
@@ -37,7 +38,7 @@ fn types(data: &[u8]) -> Vec<Type> {
     types
 }
 
-/// Returns an extreme number, which is used as a number of entries, bytes or bits.
+/// Returns a number that is extreme as a number of entries, bytes or bits.
 fn size(random: &mut Random) -> u64 {
     *random.pick(&[
         0,

@@ -72,7 +72,7 @@ fn begin(cx: &mut Context, sanitizer: &mut Sanitizer, function: usize, args: [u6
         sanitizer.held.program = sanitizer.held.last;
     }
     let top = cx.fp;
-    // The callback of a timer receives the map, key and value.
+    // The callback of a timer receives the map, key and value. It is recognised by the map.
     let is_timer = cx.maps.iter().any(|map| map.addr() == args[0]);
     let callee = by
         .and_then(|call| sanitizer.names.get(&cx.code.insns[call.pc]))
@@ -285,7 +285,7 @@ impl Sanitizer {
         let left = |open: &&Open| open.must_end && open.program == self.held.program;
         if let Some(open) = self.held.open.iter().find(left) {
             cx.pc = open.pc as u32;
-            let message = format!("{name} returns without ending what {} created", open.name());
+            let message = format!("{name} returns without ending {}", open.name());
             return Err(finding("leak", &message, Some(open.addr), Vec::new()));
         }
         if let Some(slot) = self.objects.find_leak(self.held.program) {

@@ -118,11 +118,11 @@ pub(super) struct Open {
 }
 
 impl Open {
-    /// Returns the name of the function that created this.
+    /// Returns the kind of object that the program must end, for messages.
     pub fn name(&self) -> &'static str {
         match self.kind {
-            Opaque::Dynptr => "bpf_ringbuf_reserve_dynptr()",
-            _ => "an iterator's _new()",
+            Opaque::Dynptr => "a reserved dynptr",
+            _ => "an iterator",
         }
     }
 }

@@ -188,7 +188,7 @@ pub fn verify(code: &Code) -> Result<(), String> {
                 if usize::try_from(insn.imm).is_ok_and(|called| called < nr) {
                     continue;
                 } else {
-                    "calls nothing"
+                    "calls a function that does not exist"
                 }
             } else if insn.op == TRAP && usize::try_from(insn.imm).map_or(true, |trap| trap >= code.traps.len()) {
                 "traps without a message"

@@ -147,7 +147,7 @@ fn calls_nest_up_to_the_limit_of_the_bpf_stack() {
     let text = "func main:\nr0 = r1\ncall down\nexit\nfunc down:\ncall down2\nexit\nfunc down2:\nr2 = r1\nr1 = func main\n\
         call test_call\nexit";
     let (result, _) = run(text, 0);
-    let (kind, message, _) = result.expect_err("it never returns");
+    let (kind, message, _) = result.expect_err("the program never returns");
     assert_eq!(kind, FaultKind::Stack);
     assert!(message.contains("nested too deeply"), "{message}");
 }
@@ -210,7 +210,7 @@ fn a_tree_of_calls_ends_with_the_budget() {
     }
     for text in [tree + "func f60:\nr0 = 0\nexit", wide + "func f7:\nr0 = 0\nexit"] {
         let (result, insns) = run(&text, 0);
-        let (kind, message, pc) = result.expect_err("it never returns");
+        let (kind, message, pc) = result.expect_err("the program never returns");
         assert_eq!(kind, FaultKind::Budget, "{message}");
         assert!(
             message.starts_with(&format!("one call executed more than {BUDGET} BPF instructions")),
@@ -266,7 +266,9 @@ fn a_host_without_memory_is_an_error() {
         .split("VmData:")
         .nth(1)
         .and_then(|rest| rest.split_whitespace().next());
-    let used: u64 = used.and_then(|kib| kib.parse().ok()).expect("the text is a number");
+    let used: u64 = used
+        .and_then(|kib| kib.parse().ok())
+        .expect("VmData is a number of KiB");
     let most = (used << 10) + (128 << 20);
     let limit = libc::rlimit {
         rlim_cur: most,

@@ -139,7 +139,7 @@ fn dynptrs_maps_and_rings_charge_for_copied_bytes() {
 }
 
 #[test]
-fn loops_over_trivial_callbacks_count_as_calls() {
+fn each_call_of_a_trivial_callback_is_charged() {
     let nothing = "func nothing:\nr0 = 0\nexit";
     for body in [
         "r1 = 8000000\nr2 = func nothing\nr3 = 0\nr4 = 0\ncall bpf_loop",

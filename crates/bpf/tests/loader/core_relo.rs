@@ -159,7 +159,7 @@ fn bitfields_have_the_location_of_the_target() {
 }
 
 #[test]
-fn missing_fields_types_and_values_do_not_exist() {
+fn existence_matches_and_values_are_those_of_the_target() {
     let linked = linked(
         "FN(field, FIELD(2, T->nested)) FN(no_field, FIELD(2, T->missing)) FN(other_kind, FIELD(2, T->changed_kind))
          FN(pointer_to_int, FIELD(2, T->becomes_int)) FN(no_type, FIELD(2, ((struct gone *)ctx)->x))

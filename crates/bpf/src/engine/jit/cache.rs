@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compiled code of earlier programs of this process, by the hash of its inputs.
+//! Cache of the compiled code of earlier programs of this process. The key of an entry is the hash
+//! of all inputs of the code.
 //!
 //! Several threads may need the same code at the same time. The first one compiles it, and the
 //! others wait for it. If the cache is full, it drops the code that was used longest ago. Programs
@@ -187,7 +188,7 @@ mod tests {
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| origin(&cache, 1, 100))).collect();
             threads
                 .into_iter()
-                .map(|thread| thread.join().expect("no panic"))
+                .map(|thread| thread.join().expect("the thread does not panic"))
                 .collect()
         });
         let compiled = origins.iter().filter(|&&origin| origin == Origin::Compiled).count();

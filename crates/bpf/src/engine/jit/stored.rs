@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn every_damage_is_noticed() {
+    fn damaged_bytes_are_refused() {
         let bytes = encode(&KEY, &template());
         for length in 0..bytes.len() {
             assert_eq!(decode(&KEY, &bytes[..length]), None, "cut to {length} bytes");

@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_decay() {
+    fn parameters_of_function_and_array_type_become_pointers() {
         let mut builder = Builder::new();
         let id = builder
             .declare_func("bool f(bool (less)(int a, int b), u64 x[4]);")

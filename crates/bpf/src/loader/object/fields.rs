@@ -216,7 +216,7 @@ mod tests {
                 component: 0,
             },
         });
-        let error = special_fields(&btf, holder).expect_err("beyond 4 GiB");
+        let error = special_fields(&btf, holder).expect_err("the node lies beyond 4 GiB");
         assert_eq!(error, "member rb of struct node lies beyond 4 GiB");
     }
 }

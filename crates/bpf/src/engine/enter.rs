@@ -20,8 +20,8 @@ use super::context::{Context, Entry, Hardware};
 use super::host_stack;
 
 thread_local! {
-    /// Context of the innermost call on this thread, or of the last call. Null before the first
-    /// call.
+    /// Context of the innermost call on this thread. If no call is in progress, the context of the
+    /// last call. Null before the first call.
     static CURRENT: Cell<*mut Context> = const { Cell::new(std::ptr::null_mut()) };
 }
 
@@ -46,7 +46,7 @@ pub(crate) unsafe fn enter(cx: *mut Context, target: Entry, args: &[u64; 5]) -> 
         if outer.is_null() {
             install();
         }
-        // `CURRENT` may still point to a context that has finished; see `forget`.
+        // `outer` may also be the context of a call that has already ended.
         nested = unsafe { !outer.is_null() && (*outer).is_running() };
         CURRENT.set(cx);
         unsafe { (*cx).native_limit = host_stack::limit((*cx).native_stack) };

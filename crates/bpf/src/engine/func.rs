@@ -182,8 +182,8 @@ unsafe extern "C" fn shim<W: World, Args, F: Body<W, Args>>(
     };
     match result {
         Ok(value) => value,
-        // SAFETY: nothing with a destructor is alive in this frame, and all frames below it belong
-        // to compiled code or the interpreter.
+        // SAFETY: nothing with a destructor is alive in this frame, and all frames from the
+        // trampoline to this one belong to compiled code or the interpreter.
         Err(fault) => unsafe { raise(cx, fault) },
     }
 }

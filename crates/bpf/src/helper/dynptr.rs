@@ -10,9 +10,9 @@ use crate::errno::long::*;
 use crate::fault::Fault;
 use crate::rows::*;
 
-/// A `struct bpf_dynptr`: address of the memory (0 for a NULL dynptr), its size, and an offset into
-/// it. The struct lies in the program's memory, so its contents cannot be trusted. Accesses through
-/// a dynptr are checked like any others.
+/// A `struct bpf_dynptr`: the address of the memory (0 for a NULL dynptr), and size and offset of
+/// the part of this memory to which the dynptr refers. The struct lies in the program's memory, so
+/// its contents cannot be trusted. Accesses through a dynptr are checked like any others.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Dynptr {

@@ -64,9 +64,10 @@ pub struct Map {
     data: Data,
 }
 
-/// Work of those operations of a map whose cost depends on what the program stored before, as a
-/// number of BPF instructions. The caller of an operation charges the work to the program: this
-/// number is subtracted from the instructions that the program may still execute.
+/// Work of the recent operations of a map, as the number of BPF instructions that take as long.
+/// Only operations whose cost depends on the contents of the map, such as long searches, are
+/// counted. The caller of an operation subtracts the number from the instructions that the program
+/// may still execute.
 #[derive(Default)]
 struct Work(Cell<u64>);
 

@@ -35,8 +35,8 @@ pub(super) struct Maps {
 }
 
 impl Maps {
-    /// Counts a change of access rights inside a range. It splits the range into at most three
-    /// ranges.
+    /// Counts a change of access rights inside a range. The change splits the range into at most
+    /// three ranges.
     pub fn split(&self) -> Result<(), OutOfMaps> {
         if self.left.get() == 0 {
             self.left.set(count_left());

@@ -35,7 +35,7 @@ pub(super) struct StaticArea {
     pub start: u64,
     pub end: u64,
     pub stride: u64,
-    /// Number of bytes of an element that belong to the program.
+    /// Number of bytes of an element that belong to the program. The rest of `stride` is padding.
     pub len: u64,
     pub writable: bool,
     /// Name for reports: `value of map x`, or the name of a section.

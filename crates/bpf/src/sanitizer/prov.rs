@@ -41,7 +41,7 @@ pub(super) struct Prov(pub u64);
 pub(super) enum Origin {
     /// A number.
     Scalar,
-    /// An object with a lifetime, identified by slot and generation in `Objects::views`.
+    /// An object with a limited lifetime, identified by slot and generation in `Objects::views`.
     View { slot: usize, generation: u32 },
     /// Element of an array map, or a section of globals. `area` is the index in `Objects::areas`.
     Value { area: usize, element: u64 },

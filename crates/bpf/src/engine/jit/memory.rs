@@ -3,7 +3,8 @@
 //!
 //! Only the base register is checked. One shift and one comparison show whether the register points
 //! into the region, the memory that programs may access. The 16-bit offset of an access can leave
-//! the region only into inaccessible margins.
+//! the region only into inaccessible margins. The lower half of the region is the program's own
+//! memory, to which it may store. The upper half contains kernel objects.
 //!
 //! A load through a base below 64 KiB (NULL plus an offset) must return zero. The check replaces
 //! such a base by an address in the middle of an area of zeros. All later loads through the same

@@ -46,7 +46,7 @@ pub(super) enum Loaded {
 
 impl Translator<'_, '_> {
     /// Defines the provenances at the start of a function. Arguments have the provenances that the
-    /// caller stored. Other registers have none.
+    /// caller stored. Other registers have no value yet.
     pub fn init_provenances(&mut self) {
         if self.cx.checks.is_none() {
             return;
@@ -270,7 +270,7 @@ impl Translator<'_, '_> {
         if self.provenances.is_none() {
             return Loaded::Unchecked;
         }
-        // The general path reports a misaligned access to the stack.
+        // A misaligned access to the stack takes the general path below, which reports it.
         if let Some(far) = self.in_frame(base, i)
             && far % insn::size(i.op) as i64 == 0
         {
@@ -333,8 +333,8 @@ impl Translator<'_, '_> {
         self.call_symbol(Runtime::CheckStore, &[base, meta, prov, value, value_prov]);
     }
 
-    /// Emits the check before an atomic operation, whose result is always a number and never a
-    /// pointer.
+    /// Emits the check before an atomic operation. The result of a read-modify-write operation is a
+    /// number, never a pointer.
     pub fn check_atomic(&mut self, pc: usize, i: &Insn, base: Value, is_load: bool) {
         if self.provenances.is_none() {
             return;

@@ -30,7 +30,7 @@ pub enum Expectation {
     Ejected(String),
 }
 
-/// A variant of a C file: one attack.
+/// An attack: a C file, and the name that selects one of the attacks in the file.
 #[derive(Clone, Debug)]
 pub struct Attack {
     pub source: PathBuf,
@@ -77,7 +77,7 @@ impl Attack {
         if mode.checked { &self.checked } else { &self.plain }
     }
 
-    /// Returns the macro that selects this variant.
+    /// Returns the macro that selects this attack in its file.
     pub fn define(&self) -> String {
         self.name.to_uppercase()
     }

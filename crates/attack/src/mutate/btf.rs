@@ -79,7 +79,7 @@ pub fn damage(random: &mut Random, data: &mut Vec<u8>) {
         _ => random.below(types.len() + 2) as u64,
     };
     match random.below(8) {
-        // This word is the type that is referred to, or the size.
+        // Depending on the kind, this word is the id of another type or a size.
         0 | 1 => put(data, at + 8, 4, id),
         2 => {
             let size = size(random);

@@ -23,9 +23,10 @@ const VARIED: u64 = 10;
 /// Provenance of a register without a value.
 pub(crate) const UNSET: u64 = UNSET_KIND << KIND;
 
-/// Bit in the provenance of a pointer that a function returned and that may be NULL. A comparison
-/// with NULL clears the bit only in the register that is compared. `Objects::is_untested`
-/// recognises copies of a compared pointer, in which the bit is still set.
+/// Bit in the provenance of a pointer that may be NULL, because a function returned it or because
+/// it was loaded from a kptr field. A comparison with NULL clears the bit only in the register that
+/// is compared. `Objects::is_untested` recognises copies of a compared pointer, in which the bit is
+/// still set.
 pub(crate) const UNTESTED: u64 = 1 << 59;
 
 /// Mask for the bits of a generation that a provenance contains. The generation is a counter, which

@@ -81,7 +81,7 @@ impl Sanitizer {
                 let prov = self.objects.classify(region, r0);
                 if callee.args.first() == Some(&Arg::PerCpu) {
                     let Some(id) = self.percpu_type(Prov(call.provs[0])) else {
-                        // The argument is a per-CPU variable of the kernel. The result is this
+                        // The argument is a per-CPU variable of the kernel. The result is one
                         // CPU's copy of the variable, which never lies in program memory.
                         return self.objects.classify_kernel_pointer(region, r0);
                     };

@@ -3,8 +3,9 @@
 //!
 //! The sanitizer knows the provenance of each value: the object to which the value points, if it is
 //! a pointer. Each register has a variable with its provenance. A number has the provenance SCALAR,
-//! and a register without a value UNSET. A pointer that a function returned and that may be NULL
-//! has the bit UNTESTED in its provenance until the program compares the pointer with NULL.
+//! and a register without a value UNSET. A pointer that may be NULL (a function returned it, or it
+//! was loaded from a kptr field) has the bit UNTESTED in its provenance until the program compares
+//! it with NULL.
 //!
 //! The shadow is a table with an entry for each word of the stack. An entry has two words: the
 //! provenance and the value of the pointer that the program has spilled there.

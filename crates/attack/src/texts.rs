@@ -606,7 +606,7 @@ pub fn texts() -> Vec<Text> {
     );
     add(
         Suite,
-        "a hammer that runs for no time",
+        "a hammer with an interval of 0",
         suite("fifo", "'load', 'hammer t 0ms 1ms 4'"),
         "",
     );

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Sets BPF_BUILD, which identifies this build of the JIT: a hash of the crate's sources, the
-//! version of rustc (which decides the layout of types) and the kind of build. Compiled code that is
-//! kept in files belongs to one build.
+//! Sets the environment variable BPF_BUILD, which identifies this build of the JIT. Its value is a
+//! hash of the crate's sources, the version of rustc (which decides the layout of types) and the
+//! build settings. The JIT can store the code of programs in files. It looks up such code by a hash
+//! that includes BPF_BUILD, so it never runs code that another build compiled.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -5,7 +5,8 @@
 //!
 //! The sanitizer checks every memory access and call of the policy. The interpreter and the JIT
 //! must agree: either both end the policy with the same message, or neither ends it. The accounting
-//! of the machine must stay consistent. This target needs clang-19 to compile the policy's maps.
+//! of the machine must stay consistent. This target needs clang-19 to compile hostile.bpf.c, which
+//! declares the maps and callbacks of the policies.
 #![no_main]
 
 #[path = "../../crates/kernel/tests/integration/hostile/calls.rs"]

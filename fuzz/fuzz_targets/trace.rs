@@ -31,8 +31,8 @@ fuzz_target!(|bytes: &[u8]| {
     }
     for bytes in [bytes, &file] {
         if let Ok(reader) = Reader::new(bytes) {
-            // The end marker of the file is missing or wrong, so reading may fail. It must only
-            // stop.
+            // The end marker of the file is missing or wrong, so reading may fail. The reader must
+            // only come to an end.
             let _ = reader.map_while(Result::ok).count();
         }
     }

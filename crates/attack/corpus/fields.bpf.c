@@ -4,8 +4,8 @@
  * read. The kernel's verifier allows stores only to p->scx.slice, p->scx.dsq_vtime and
  * p->scx.disallow.
  *
- * Each ATTACK line below names an attack, which a macro of the same name selects, and how the
- * attack must end. The text after "checked:" applies to runs with the sanitizer (--check). "ends"
+ * Each ATTACK line below has the name of an attack and how the attack must end. A macro with this
+ * name in upper case selects the attack. The text after "checked:" applies to runs with the sanitizer (--check). "ends"
  * allows every end (see ../src/corpus.rs).
  *
  * ATTACK flags_zero ends; checked: ejected ""

@@ -3,8 +3,8 @@
  * Attacks that concern the loading and unloading of a policy. Some have an invalid callback table
  * (struct sched_ext_ops). Others cause a fault or an exit in a callback.
  *
- * Each ATTACK line below names an attack, which a macro of the same name selects, and how the
- * attack must end. The text after "checked:" applies to runs with the sanitizer (--check). "ends"
+ * Each ATTACK line below has the name of an attack and how the attack must end. A macro with this
+ * name in upper case selects the attack. The text after "checked:" applies to runs with the sanitizer (--check). "ends"
  * allows every end (see ../src/corpus.rs).
  *
  * ATTACK name_empty refused "name"

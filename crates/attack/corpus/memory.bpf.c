@@ -3,8 +3,8 @@
  * Attacks that request more memory than the host has, and attacks whose code is expensive to
  * compile.
  *
- * Each ATTACK line below names an attack, which a macro of the same name selects, and how the
- * attack must end. The text after "checked:" applies to runs with the sanitizer (--check). "ends"
+ * Each ATTACK line below has the name of an attack and how the attack must end. A macro with this
+ * name in upper case selects the attack. The text after "checked:" applies to runs with the sanitizer (--check). "ends"
  * allows every end (see ../src/corpus.rs).
  *
  * ATTACK array_huge ends

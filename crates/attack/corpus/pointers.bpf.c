@@ -3,8 +3,8 @@
  * Attacks that use invalid or dangling pointers in loads, in stores and in calls of kernel
  * functions.
  *
- * Each ATTACK line below names an attack, which a macro of the same name selects, and how the
- * attack must end. The text after "checked:" applies to runs with the sanitizer (--check). "ends"
+ * Each ATTACK line below has the name of an attack and how the attack must end. A macro with this
+ * name in upper case selects the attack. The text after "checked:" applies to runs with the sanitizer (--check). "ends"
  * allows every end (see ../src/corpus.rs).
  *
  * ATTACK load_null runs; checked: ends

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Attacks that call searching kernel functions in a loop. Each call counts as one instruction of
- * the program, but causes much work for the host.
+ * Attacks that call kernel functions in a loop which search or iterate: for an idle CPU, through the
+ * tasks of a DSQ, through cgroups. Each call is only one instruction of the program, but causes much
+ * work for the host.
  *
- * Each ATTACK line below names an attack, which a macro of the same name selects, and how the
- * attack must end. The text after "checked:" applies to runs with the sanitizer (--check). "ends"
+ * Each ATTACK line below has the name of an attack and how the attack must end. A macro with this
+ * name in upper case selects the attack. The text after "checked:" applies to runs with the sanitizer (--check). "ends"
  * allows every end, and "cpus:" is the size of the machine (see ../src/corpus.rs).
  *
  * ATTACK pick_idle_loop ejected "endless loop"; cpus: 8192

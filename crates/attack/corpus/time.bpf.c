@@ -3,8 +3,8 @@
  * Attacks that run for too long: with loops, recursion, trees of calls, timers, and helpers that
  * process many bytes.
  *
- * Each ATTACK line below names an attack, which a macro of the same name selects, and how the
- * attack must end. The text after "checked:" applies to runs with the sanitizer (--check). "ends"
+ * Each ATTACK line below has the name of an attack and how the attack must end. A macro with this
+ * name in upper case selects the attack. The text after "checked:" applies to runs with the sanitizer (--check). "ends"
  * allows every end (see ../src/corpus.rs).
  *
  * ATTACK loop_endless ejected ""
@@ -71,6 +71,7 @@ u64 data[12];
 #define INSERT scx_bpf_dsq_insert(p, DSQ, SCX_SLICE_DFL, enq_flags)
 #define MOVE scx_bpf_dsq_move_to_local(DSQ)
 
+/* Each level calls the level below twice, so level40() makes 2^40 calls without a loop. */
 #define CALL2(name, below) static __noinline u64 name(u64 x) { return below(x + 1) + below(x ^ opaque_zero) + 1; }
 static __noinline u64 level0(u64 x) { return x + opaque_zero; }
 CALL2(level1, level0) CALL2(level2, level1) CALL2(level3, level2) CALL2(level4, level3) CALL2(level5, level4)
@@ -95,6 +96,7 @@ __noinline u64 deep(u64 x)
 	frame[x & 31] = x;
 	return x == S64_MIN ? 0 : deep(x + 1) + frame[3];
 }
+/* Like CALL2, but each function uses 400 bytes of stack. */
 #define WIDE2(name, below) \
 	static __noinline u64 name(u64 x) { volatile u64 frame[50]; frame[x & 15] = x; return below(x + 1) + below(x + frame[1]); }
 WIDE2(wide1, level0) WIDE2(wide2, wide1) WIDE2(wide3, wide2) WIDE2(wide4, wide3) WIDE2(wide5, wide4) WIDE2(wide6, wide5)

@@ -21,9 +21,10 @@ pub struct Failure {
     pub cause: String,
 }
 
-/// What the inputs of a range did.
+/// Result of running a range of inputs.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
+    /// Number of inputs that were run, including the failures.
     pub inputs: u64,
     pub failures: Vec<Failure>,
 }

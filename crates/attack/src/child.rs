@@ -12,7 +12,8 @@ pub const MAX_DATA: u64 = 20 << 30;
 /// Exit status of a child that exceeded [`Limits::resident`](crate::kind::Limits).
 pub const EXIT_MEMORY: i32 = 120;
 
-/// Runs a range of inputs. For each input, prints its number, a tab, and how it ended.
+/// Runs a range of inputs. For each input, prints its number, a tab, and how it ended. Exits with
+/// [`EXIT_MEMORY`] after an input that has used too much memory.
 pub fn run(kind: Kind, seed: u64, range: Range<u64>) {
     let limits = kind.limits();
     limit_memory();
@@ -45,7 +46,7 @@ pub fn repeat(kind: Kind, input: &[u8]) -> String {
 }
 
 /// Limits the size of writable mappings. The address space is not limited, because each simulated
-/// machine reserves 64 GiB of it.
+/// machine reserves 128 GiB of it for the memory of BPF programs.
 fn limit_memory() {
     let limit = libc::rlimit {
         rlim_cur: MAX_DATA,

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The hand-written attack objects, `corpus/*.bpf.c`. A file contains several attacks. Each attack
-//! is a variant, which a macro selects. The first comment of the file lists the attacks and how
-//! they must end:
+//! The hand-written attack objects, `corpus/*.bpf.c`. A file contains several attacks. To compile
+//! an attack, its name in upper case is defined as a macro. The first comment of the file lists the
+//! attacks and how they must end:
 //!
 //! ```text
-//! ATTACK name EXPECTATION                         a variant that -DNAME compiles
-//! ATTACK name EXPECTATION; checked: EXPECTATION   with another end under --check
-//! ATTACK name EXPECTATION; cpus: NUMBER           on a machine of this size; may follow `checked`
+//! ATTACK name EXPECTATION                         the option -DNAME compiles the attack
+//! ATTACK name EXPECTATION; checked: EXPECTATION   the attack has another end with --check
+//! ATTACK name EXPECTATION; cpus: NUMBER           the machine has NUMBER CPUs
 //! ```
 //!
-//! An expectation is `runs`, `refused "text"` or `ejected "text"`. The text is a part of the
-//! message. The expectation `ends` allows every end. It is for attacks that need not end the policy
-//! in a certain way, but must not harm the simulator.
+//! A line can have both `checked` and `cpus`, in this order. An expectation is `runs`, `refused
+//! "text"` or `ejected "text"`. The text is a part of the message. The expectation `ends` allows
+//! every end. It is for attacks that need not end the policy in a certain way, but must not harm
+//! the simulator.
 
 use crate::execute::{End, Mode};
 use std::path::PathBuf;
@@ -19,19 +20,26 @@ use std::path::PathBuf;
 /// Expected end of an attack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expectation {
+    /// Any end.
     Ends,
+    /// The policy is still loaded at the end of the run.
     Runs,
+    /// The object or the policy is refused with a message that contains this text.
     Refused(String),
+    /// The policy is ejected during the run with a message that contains this text.
     Ejected(String),
 }
 
-/// A variant of a C file: one attack.
+/// An attack: a C file, and the name that selects one of the attacks in the file.
 #[derive(Clone, Debug)]
 pub struct Attack {
     pub source: PathBuf,
     pub name: String,
+    /// Expected end without the sanitizer (`--check`).
     pub plain: Expectation,
+    /// Expected end with the sanitizer.
     pub checked: Expectation,
+    /// Number of CPUs of the machine.
     pub cpus: u32,
 }
 
@@ -69,7 +77,7 @@ impl Attack {
         if mode.checked { &self.checked } else { &self.plain }
     }
 
-    /// Returns the macro that selects this variant.
+    /// Returns the macro that selects this attack in its file.
     pub fn define(&self) -> String {
         self.name.to_uppercase()
     }

@@ -60,6 +60,7 @@ pub enum End {
     /// The policy was ejected during the run. The text contains the kind and the message of the
     /// exit.
     Ejected(String),
+    /// The policy was still loaded at the end of the run.
     Runs,
 }
 

@@ -31,17 +31,22 @@ pub enum Kind {
     Object,
     /// Damaged BTF: the types of an object and those of a kernel.
     Btf,
+    /// A damaged profile.
     Profile,
+    /// A damaged workload file or specification of a generated workload.
     Workload,
+    /// A damaged description of a machine.
     Machine,
     /// A damaged trace file.
     Trace,
     /// A damaged recording of a real machine.
     Recording,
+    /// A damaged suite of test cases.
     Suite,
     /// The decisions of a generator that makes hostile policies.
     Policy,
-    /// A number, which selects a kind of harm. This kind tests that a campaign finds the harm.
+    /// A number, which selects an action that harms the child process, such as a panic. Tests use
+    /// this kind to check that a campaign finds each harm.
     Harm,
 }
 
@@ -87,6 +92,7 @@ const CORPUS: Size = Size {
     run_ns: 12_000_000,
     budget: 400_000,
 };
+/// Size of a run of a damaged object.
 const DAMAGED: Size = Size {
     cpus: 3,
     run_ns: 3_000_000,
@@ -94,9 +100,10 @@ const DAMAGED: Size = Size {
 };
 /// Maximum simulated time of a test case in a suite, in ns.
 const SUITE_NS: u64 = 20_000_000;
-/// Larger machines and workloads are read and checked, but not run. Running them may take any
-/// amount of time and memory, which is a user's decision.
+/// Maximum number of CPUs of a machine that is run. A larger machine is read and checked, but not
+/// run, because the run may take much time and memory without any bug.
 const MAX_CPUS: u32 = 128;
+/// Maximum number of tasks of a workload that is run, for the same reason.
 const MAX_TASKS: usize = 2000;
 
 impl Kind {

@@ -2,11 +2,10 @@
 //! Hostile policies. Their callbacks consist of valid instructions and call kernel functions with
 //! extreme arguments.
 //!
-//! The calls are made by the generator of the kernel crate's tests. This module adds random
-//! instructions between the calls. The policies also run without the sanitizer, the checks of
-//! `--check`. Their memory accesses are then restricted only to the region, the memory that
-//! contains everything that BPF programs can access.
-//! programs can access.
+//! A generator of the kernel crate's tests makes the calls. This module adds random instructions at
+//! the end of the callbacks. The policies also run without the sanitizer (the checks of `--check`).
+//! They can then access all of the region, the memory that contains everything that BPF programs
+//! can access.
 
 #[allow(dead_code)]
 #[path = "../../kernel/tests/integration/hostile/calls.rs"]
@@ -26,10 +25,12 @@ const SIZE: Size = Size {
     run_ns: 3_000_000,
     budget: 50_000,
 };
-/// Registers that the calls do not use. The first one contains the context.
+/// Registers that the inserted instructions may change. They only read r6, which contains the
+/// address of the callback's arguments.
 const FREE: [u8; 3] = [7, 8, 9];
 
-/// Runs the policy that these bytes describe.
+/// Runs the policy that these bytes describe. Returns how the run ended. Panics if the interpreter
+/// and the JIT differ.
 pub fn run(input: &[u8]) -> String {
     let first = input.first().copied().unwrap_or_default();
     let checked = first & 1 != 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Seeds: the valid inputs that attacks damage. They are objects and other files of the repository.
+//! (The seed of a campaign is something else: the number from which random numbers are made.)
 
 use crate::execute::WORKLOAD;
 use crate::{compile, corpus};
@@ -35,6 +36,7 @@ const OBJECTS: [&str; 14] = [
 /// Index of `hostile.bpf.c` in [`OBJECTS`].
 const HOSTILE: usize = 6;
 
+/// A profile with every key of the format.
 const PROFILE: &str = "absent = 'nothing'\nuptime = '1ms'\nset = { 'words[0]' = '1', 'words[cpu]' = { value = 'nr_cpus << cpu', when = 'smt' }, \
     'constants[cpu]' = '(llc + 3) * 4 - (0 - cpu)' }\nresize = { words = 'nr_cpus * 2' }\nmax_entries = { hash = 'nr_llcs' }\n\
     map = { 'array[cpu].word' = 'node' }\nnames = { a = 'nr_cpus', b = 'a + 1' }\nops = { flags = 'SCX_OPS_ENQ_LAST', timeout_ms = 5000 }\n\
@@ -47,6 +49,7 @@ const SUITE: &str = "[workloads]\nbusy = '{\"tasks\": {\"t\": {\"instance\": 4, 
     'exit SCX_EXIT_UNREG']\n[[case]]\nobject = 'vtime'\nworkload = 'busy'\n\
     steps = ['ops flags 2', 'open', 'load', 'run 1ms', 'program init pid:t', 'loaded', 'refused name', 'reopen']\n";
 
+/// Specifications of generated workloads.
 const SPECIFICATIONS: [&str; 12] = [
     "closed:n=7,compute=10ms/20ms,compute_dist=trace,think=5ms,think_dist=H2,cv2=4,start_cpu=0",
     "open:arrival=M,interarrival=5ms,service=pareto,work=4ms,number=100,duration=1s",
@@ -62,6 +65,7 @@ const SPECIFICATIONS: [&str; 12] = [
     "boost:resource=network,interactive=1ms,compute=5ms,spare=4ms,requests=3,nice=2,cpu=1",
 ];
 
+/// Topologies of machines in hwloc's synthetic notation.
 const SYNTHETIC: [&str; 3] = [
     "pack:2 [numa(memory=1GiB)] l3:2(size=32MiB) l2:2 core:1 pu:2(indexes=2*8:8*1)",
     "node:2 core:8 pu:2",
@@ -70,7 +74,7 @@ const SYNTHETIC: [&str; 3] = [
 
 /// All valid inputs. A process reads them once.
 pub struct Seeds {
-    /// Paths of the objects of the hand-written attacks.
+    /// Path of the object of each hand-written attack, and the number of CPUs of its machine.
     pub corpus: Vec<(PathBuf, u32)>,
     pub objects: Vec<Vec<u8>>,
     /// Directory that contains `fifo.bpf.o` and `vtime.bpf.o`, the objects that the suites name.
@@ -125,8 +129,7 @@ fn read() -> Result<Seeds, String> {
     machines.extend(texts(&root.join("crates/machine/tests/data"), "xml")?);
     machines.extend(SYNTHETIC.map(str::to_owned));
     let mut profiles = texts(&root.join("profiles"), "toml")?;
-    // PROFILE contains every key. It is repeated, so that it is chosen as often as all other
-    // profiles together.
+    // PROFILE is repeated, so that it is chosen as often as all other profiles together.
     profiles.extend(std::iter::repeat_n(PROFILE.to_owned(), profiles.len()));
     Ok(Seeds {
         corpus: corpus::compile(&attacks)?

@@ -4,11 +4,12 @@
 
 use crate::kind;
 
-/// A hostile text, and a part of the message with which reading or running it must end.
+/// A hostile text.
 pub struct Text {
     pub name: &'static str,
     pub kind: TextKind,
     pub text: String,
+    /// A part of the result of reading or running the text. Empty if any result is allowed.
     pub expected: &'static str,
 }
 
@@ -22,7 +23,7 @@ pub enum TextKind {
     Recording,
 }
 
-/// Runs the text number `index`. Returns how this ended.
+/// Reads and runs the text with this index. Returns the result, for example `refused: ...`.
 pub fn run(index: u64) -> String {
     let Some(text) = texts().into_iter().nth(index as usize) else {
         return "no such text".to_owned();
@@ -36,8 +37,10 @@ pub fn run(index: u64) -> String {
     }
 }
 
+/// Number of repetitions in texts that are very long or deeply nested.
 const DEEP: usize = 100_000;
 
+/// Returns `inner` in many pairs of `open` and `close`.
 fn nested(open: &str, inner: &str, close: &str) -> String {
     format!("{}{inner}{}", open.repeat(DEEP), close.repeat(DEEP))
 }
@@ -47,6 +50,7 @@ fn tasks(task: &str) -> String {
     format!("{{\"tasks\": {{{task}}}}}")
 }
 
+/// Returns a machine file with this topology.
 fn machine(topology: &str) -> String {
     format!("description = 'x'\nhz = 250\ntopology = {topology}\n")
 }
@@ -78,11 +82,11 @@ pub fn texts() -> Vec<Text> {
         "core:99999999999999999999999".to_owned(),
         "refused",
     );
-    add(Machine, "negative", "core:-4".to_owned(), "refused");
-    add(Machine, "deep synthetic", "group:1 ".repeat(DEEP), "refused");
+    add(Machine, "a negative number of CPUs", "core:-4".to_owned(), "refused");
+    add(Machine, "100,000 levels", "group:1 ".repeat(DEEP), "refused");
     add(
         Machine,
-        "many levels",
+        "40 levels whose product overflows",
         format!("{} pu:1", "group:2 ".repeat(40)),
         "refused",
     );
@@ -94,7 +98,7 @@ pub fn texts() -> Vec<Text> {
     );
     add(
         Machine,
-        "indexes without end",
+        "very many indexes",
         format!("core:4 pu:1(indexes={})", "0,".repeat(DEEP)),
         "refused",
     );
@@ -110,8 +114,8 @@ pub fn texts() -> Vec<Text> {
         "node:2(memory=99999999999999TiB) core:2".to_owned(),
         "",
     );
-    add(Machine, "no text", String::new(), "refused");
-    add(Machine, "controls", "core:\x1b[31m4".to_owned(), "refused");
+    add(Machine, "an empty text", String::new(), "refused");
+    add(Machine, "control characters", "core:\x1b[31m4".to_owned(), "refused");
     add(
         Machine,
         "deep XML",
@@ -147,12 +151,7 @@ pub fn texts() -> Vec<Text> {
         "refused",
     );
     add(Machine, "XML that includes itself", machine("'./self.toml'"), "refused");
-    add(
-        Machine,
-        "TOML, deep",
-        format!("a = {}", nested("[", "", "]")),
-        "refused",
-    );
+    add(Machine, "deep TOML", format!("a = {}", nested("[", "", "]")), "refused");
     add(
         Machine,
         "a path out of the directory",
@@ -263,7 +262,7 @@ pub fn texts() -> Vec<Text> {
     );
     add(
         Workload,
-        "controls in names",
+        "control characters in names",
         tasks("\"a\\u001b[2J\\r\\n\": {\"loop\": 3, \"run\": 10}"),
         "",
     );
@@ -346,19 +345,19 @@ pub fn texts() -> Vec<Text> {
     );
     add(
         Workload,
-        "priorities",
+        "a priority that is out of range",
         tasks("\"a\": {\"priority\": 2147483647, \"run\": 1}"),
         "refused",
     );
     add(
         Workload,
-        "messages without end",
+        "too many messages",
         "hackbench:groups=1000000,fds=1000000,loops=1000000".to_owned(),
         "refused",
     );
     add(
         Workload,
-        "a closed loop without end",
+        "a closed system with too many tasks",
         "closed:n=4294967295".to_owned(),
         "refused",
     );
@@ -376,19 +375,19 @@ pub fn texts() -> Vec<Text> {
     );
     add(
         Workload,
-        "a spread without end",
+        "a distribution with a huge variance",
         "closed:n=3,compute=10ms,compute_dist=H2,cv2=4294967295".to_owned(),
         "",
     );
     add(
         Workload,
-        "bytes without end",
+        "too many bytes",
         "chat:rooms=100000,users=100000,messages=100000,bytes=99999999999".to_owned(),
         "refused",
     );
     add(
         Workload,
-        "a generator of controls",
+        "control characters in the name of a generator",
         "closed\x1b[31m:n=3".to_owned(),
         "refused",
     );
@@ -400,32 +399,32 @@ pub fn texts() -> Vec<Text> {
     );
     add(
         Workload,
-        "keys twice",
+        "a repeated key",
         tasks("\"a\": {\"run\": 1}, \"a\": {\"run\": 1}"),
         "",
     );
 
     add(
         Profile,
-        "parentheses",
+        "deeply nested parentheses",
         format!("set = {{ 'words[0]' = '{}' }}", nested("(", "1", ")")),
         "refused",
     );
     add(
         Profile,
-        "minus signs",
+        "very many minus signs",
         format!("set = {{ 'words[0]' = '{}1' }}", "-".repeat(DEEP)),
         "refused",
     );
     add(
         Profile,
-        "complements",
+        "very many complement operators",
         format!("set = {{ 'words[0]' = '{}1' }}", "~".repeat(DEEP)),
         "refused",
     );
     add(
         Profile,
-        "choices",
+        "deeply nested conditional expressions",
         format!("set = {{ 'words[0]' = '{}1' }}", "1 ? 2 : ".repeat(DEEP)),
         "refused",
     );
@@ -443,13 +442,13 @@ pub fn texts() -> Vec<Text> {
     );
     add(
         Profile,
-        "remainder of 0",
+        "remainder of a division by 0",
         "set = { 'words[0]' = '1 % 0' }".to_owned(),
         "refused",
     );
     add(
         Profile,
-        "the smallest number divided",
+        "the smallest number divided by -1",
         "set = { 'words[0]' = '(0 - 9223372036854775807 - 1) / (0 - 1)' }".to_owned(),
         "applied",
     );
@@ -461,7 +460,7 @@ pub fn texts() -> Vec<Text> {
     );
     add(
         Profile,
-        "shifts",
+        "shifts by too many bits",
         "set = { 'words[1]' = '1 << 1000', 'words[0]' = '1 >> (0 - 1)' }".to_owned(),
         "applied",
     );
@@ -479,13 +478,13 @@ pub fn texts() -> Vec<Text> {
     );
     add(
         Profile,
-        "it includes itself",
+        "a profile that includes itself",
         "include = ['damaged']".to_owned(),
         "refused",
     );
     add(
         Profile,
-        "it includes a path",
+        "a profile that includes a path",
         "include = ['../../../../etc/passwd']".to_owned(),
         "refused",
     );
@@ -497,7 +496,7 @@ pub fn texts() -> Vec<Text> {
     );
     add(
         Profile,
-        "an array of four billion",
+        "an array of four billion elements",
         "resize = { words = '4294967295' }".to_owned(),
         "",
     );
@@ -509,7 +508,7 @@ pub fn texts() -> Vec<Text> {
     );
     add(
         Profile,
-        "an index beyond",
+        "indices beyond the array",
         "set = { 'words[4000000000]' = 1, 'words[0 - 1]' = 1 }".to_owned(),
         "refused",
     );
@@ -527,7 +526,7 @@ pub fn texts() -> Vec<Text> {
     );
     add(
         Profile,
-        "programs in programs",
+        "very many nested programs",
         format!(
             "[[run]]\nprogram = 'p'\n{}",
             "[[run.then]]\nprogram = 'p'\n".repeat(1000)
@@ -540,10 +539,15 @@ pub fn texts() -> Vec<Text> {
         format!("set = {}", nested("{a=", "1", "}")),
         "refused",
     );
-    add(Profile, "uptime", "uptime = '99999999999999999s'".to_owned(), "refused");
     add(
         Profile,
-        "controls",
+        "an uptime that is too long",
+        "uptime = '99999999999999999s'".to_owned(),
+        "refused",
+    );
+    add(
+        Profile,
+        "control characters",
         "set = { \"a\\u001b[31m\" = 1 }".to_owned(),
         "refused",
     );
@@ -566,7 +570,7 @@ pub fn texts() -> Vec<Text> {
         "refused",
     );
 
-    add(Suite, "nothing", String::new(), "refused");
+    add(Suite, "an empty text", String::new(), "refused");
     add(
         Suite,
         "a path as object",
@@ -575,7 +579,7 @@ pub fn texts() -> Vec<Text> {
     );
     add(
         Suite,
-        "a time without end",
+        "a time that is too long",
         suite("fifo", "'load', 'run 99999999999999999999s'"),
         "refused",
     );
@@ -596,20 +600,25 @@ pub fn texts() -> Vec<Text> {
     );
     add(
         Suite,
-        "load twice",
+        "a policy that is loaded twice",
         suite("fifo", "'load', 'load', 'unload', 'unload', 'open', 'load', 'run 1ms'"),
         "run",
     );
-    add(Suite, "hammers", suite("fifo", "'load', 'hammer t 0ms 1ms 4'"), "");
     add(
         Suite,
-        "hammers of no CPU",
+        "a hammer with an interval of 0",
+        suite("fifo", "'load', 'hammer t 0ms 1ms 4'"),
+        "",
+    );
+    add(
+        Suite,
+        "a hammer without CPUs",
         suite("fifo", "'load', 'hammer t 1ms 1ms 0'"),
         "",
     );
     add(
         Suite,
-        "hammers of many CPUs",
+        "a hammer with too many CPUs",
         suite("fifo", "'load', 'hammer t 1ms 3ms 4294967295'"),
         "",
     );
@@ -650,7 +659,7 @@ pub fn texts() -> Vec<Text> {
         "refused",
     );
 
-    add(Recording, "nothing", String::new(), "");
+    add(Recording, "an empty text", String::new(), "");
     add(
         Recording,
         "a CPU that does not exist",
@@ -685,17 +694,19 @@ pub fn texts() -> Vec<Text> {
     add(Recording, "a long line", "x".repeat(10 * DEEP), "");
     add(
         Recording,
-        "controls",
+        "control characters",
         line("[000]", "1.0", "1", "2").replace("comm=a", "comm=\x1b[31m\x07"),
         "",
     );
     texts
 }
 
+/// Joins `count` texts with commas.
 fn many(count: usize, one: impl Fn(usize) -> String) -> String {
     (0..count).map(one).collect::<Vec<_>>().join(",")
 }
 
+/// Returns a suite that consists of one case.
 fn suite(object: &str, steps: &str) -> String {
     format!(
         "[workloads]\nbusy = '{{\"tasks\": {{\"t\": {{\"instance\": 4, \"run\": 100, \"sleep\": 100}}}}}}'\n\
@@ -703,7 +714,7 @@ fn suite(object: &str, steps: &str) -> String {
     )
 }
 
-/// Formats a context switch like `perf script` prints it.
+/// Returns a line of a recording: a context switch in the format of `perf script`.
 fn line(cpu: &str, time: &str, prev: &str, next: &str) -> String {
     format!(
         "swapper 0 {cpu} {time}: sched:sched_switch: prev_comm=a prev_pid={prev} prev_prio=120 prev_state=S ==> next_comm=b next_pid={next} next_prio=120\n"

@@ -95,8 +95,8 @@ fn cache(cpu: u32) -> Cache {
     }
 }
 
-/// Measures one call of a function, which must return `result`. Returns the time in ns and the
-/// number of executed instructions.
+/// Measures a function of the program in one engine. Its first call must return `result`. Returns
+/// the time of a call in ns and the number of executed instructions.
 fn measure(world: &mut TestWorld, image: &Image, memory: u64, name: &str, engine: Engine, result: u64) -> (f64, u64) {
     let function = |name: &str| image.code.function(name).expect("the object has this function");
     let args = [memory, 0, 0, 0, 0];
@@ -134,8 +134,8 @@ fn main() {
 
     let mut world = TestWorld::new();
     let memory = world.region.pages(64 << 10).expect("the region has this memory");
-    // A second world has two caches, so that compiled code has to test which cache holds a cache
-    // line.
+    // The second world (simulated machine) has two caches, so that compiled code has to test which
+    // cache holds a cache line. Its times are in the column `lines`.
     let mut region = Region::new().expect("the host has address space for a region");
     region.lines_mut().set_caches(vec![cache(0), cache(1)]);
     let mut shared = TestWorld::with(region);

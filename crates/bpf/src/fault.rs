@@ -20,7 +20,8 @@ pub enum FaultKind {
     /// Not an error. The program called `bpf_throw` with this cookie. The outermost program, which
     /// the kernel called, ends and returns the cookie.
     Throw(u64),
-    /// The current context does not allow the call of a kfunc.
+    /// The program called a kfunc that the current context (the kind of callback in which the
+    /// program runs) does not allow.
     NotAllowed,
     /// The sanitizer (the run-time checks of `--check`) found an error. [`Details::report`]
     /// describes it.
@@ -74,17 +75,19 @@ impl Fault {
         Fault::new(FaultKind::Func, message)
     }
 
+    /// Adds a report, unless the fault already has one.
     pub(crate) fn with_report(mut self, report: Report) -> Fault {
         self.0.report.get_or_insert(report);
         self
     }
 
-    /// Replaces the report.
+    /// Sets the report, even if the fault already has one.
     pub(crate) fn with_whole_report(mut self, report: Report) -> Fault {
         self.0.report = Some(report);
         self
     }
 
+    /// Sets the instruction, unless the fault already has one.
     pub(crate) fn at(mut self, pc: usize) -> Fault {
         self.0.pc.get_or_insert(pc);
         self

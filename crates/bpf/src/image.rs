@@ -33,8 +33,8 @@ pub const CALL_KFUNC: u8 = 2;
 /// One decoded instruction after linking.
 ///
 /// - LD_IMM64 is one instruction with the final 64-bit value in `imm`, and `src` is 0.
-/// - Jumps (JMP, JMP32, may_goto, `gotol`) have the target `pc + 1 + off`, which is always within
-///   the same function. For `gotol`, the linker has moved the distance from `imm` to `off`.
+/// - Jumps (JMP, JMP32, may_goto) have the target `pc + 1 + off`, which is always within the same
+///   function. The linker has replaced `gotol` by `goto`.
 /// - Calls use `src` and `imm`; see [`CALL_HELPER`], [`CALL_FUNCTION`], [`CALL_KFUNC`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Insn {

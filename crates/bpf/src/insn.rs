@@ -27,7 +27,7 @@ pub const fn class(op: u8) -> u8 {
     op & 0x07
 }
 
-/// Bit that makes the source register the operand, instead of the immediate.
+/// Opcode bit: if it is set, the operand is the source register, otherwise the immediate.
 pub const X: u8 = 0x08;
 
 /// Access size of 4 bytes.
@@ -109,17 +109,20 @@ pub mod atomic {
 
 /// `goto +off`.
 pub const GOTO: u8 = JMP | jmp::JA;
-/// `gotol +off`. The loader moves the distance of such a jump from `imm` to `off`.
+/// `gotol`. In an object file, `imm` is the distance. The linker replaces the jump by a [`GOTO`].
+/// The engines also execute a `gotol` whose distance is in `off`.
 pub const GOTOL: u8 = JMP32 | jmp::JA;
 /// `may_goto +off`: jumps, and thereby leaves a loop, after the function has used up its
 /// iterations.
 pub const MAY_GOTO: u8 = JMP | 0xe0;
 /// Function return.
 pub const EXIT: u8 = JMP | 0x90;
-/// Value of `off` that makes a 64-bit register move an address space cast. `imm` is then `to << 16
-/// | from`.
+/// Value of `off` that turns a 64-bit register move into an address space cast. The cast converts a
+/// pointer into an arena between the address that the kernel uses and the one that user space uses.
+/// `imm` is `to << 16 | from`, where both are numbers of address spaces.
 pub const CAST: i32 = 1;
-/// Value of `imm` for a cast to the address that the program uses for an arena.
+/// Value of `imm` for a cast to the user-space address. Any other value casts to the kernel's
+/// address.
 pub const CAST_USER: i64 = 1 << 16;
 /// Number of times that the `may_goto` instructions of one function call continue their loops:
 /// BPF_MAX_LOOPS.
@@ -144,7 +147,7 @@ pub const fn is_jump(op: u8) -> bool {
 
 /// Checks the properties of code on which the interpreter and the JIT compiler rely:
 ///
-/// - Functions cover the code, and no function runs off its end.
+/// - Every instruction belongs to one function, and no function runs off its end.
 /// - Registers exist.
 /// - Jumps stay inside their function.
 /// - Calls have a valid target.
@@ -185,7 +188,7 @@ pub fn verify(code: &Code) -> Result<(), String> {
                 if usize::try_from(insn.imm).is_ok_and(|called| called < nr) {
                     continue;
                 } else {
-                    "calls nothing"
+                    "calls a function that does not exist"
                 }
             } else if insn.op == TRAP && usize::try_from(insn.imm).map_or(true, |trap| trap >= code.traps.len()) {
                 "traps without a message"

@@ -100,11 +100,18 @@ pub const KEY: Arg = Arg::Read(Len::Key);
 pub const VALUE: Arg = Arg::Read(Len::Value);
 /// Describes a pointer to writable memory for a value of the map in r1.
 pub const TO_VALUE: Arg = Arg::Write(Len::Value);
+/// Describes a pointer to a text that ends with a NUL. Only the access to its first byte is
+/// checked.
 pub const TEXT: Arg = Arg::Read(Len::Bytes(1));
+/// Describes a pointer to a `struct bpf_timer`.
 pub const TIMER: Arg = Arg::Field(Special::Timer);
+/// Describes a pointer to a `struct bpf_spin_lock`.
 pub const SPIN_LOCK: Arg = Arg::Field(Special::SpinLock);
+/// Describes a pointer to a kptr field.
 pub const KPTR: Arg = Arg::Field(Special::Kptr);
+/// Describes a pointer to a `struct bpf_dynptr` that an earlier call has initialised.
 pub const DYNPTR: Arg = Arg::Use(Opaque::Dynptr);
+/// Describes a pointer to memory in which the function initialises a `struct bpf_dynptr`.
 pub const MAKE_DYNPTR: Arg = Arg::Make(Opaque::Dynptr, Opaque::DYNPTR_SIZE);
 
 /// Describes a pointer to memory that the function reads. Argument number `len` (from 1) is the

@@ -24,6 +24,7 @@ fn rest(kind: u64, vlen: u64) -> usize {
     }
 }
 
+/// Returns the types of a section.
 fn types(data: &[u8]) -> Vec<Type> {
     let start = (get(data, 4, 4) + get(data, 8, 4)) as usize;
     let end = start.saturating_add(get(data, 12, 4) as usize).min(data.len());
@@ -37,7 +38,7 @@ fn types(data: &[u8]) -> Vec<Type> {
     types
 }
 
-/// Returns an extreme number, which is used as a number of entries, bytes or bits.
+/// Returns a number that is extreme as a number of entries, bytes or bits.
 fn size(random: &mut Random) -> u64 {
     *random.pick(&[
         0,
@@ -78,7 +79,7 @@ pub fn damage(random: &mut Random, data: &mut Vec<u8>) {
         _ => random.below(types.len() + 2) as u64,
     };
     match random.below(8) {
-        // This word is the type that is referred to, or the size.
+        // Depending on the kind, this word is the id of another type or a size.
         0 | 1 => put(data, at + 8, 4, id),
         2 => {
             let size = size(random);

@@ -6,7 +6,8 @@ use crate::random::Random;
 
 const INSN: usize = 8;
 
-/// Valid operations. An object with any other operation would be refused before it runs.
+/// Valid operations. Any other operation would end the program with a fault, so the instructions
+/// after it would not be tested.
 const OPS: [u64; 40] = [
     0x07, 0x0f, 0x17, 0x1f, 0x27, 0x2f, 0x37, 0x3f, 0x47, 0x57, 0x67, 0x77, 0x87, 0x97, 0xa7, 0xb7, 0xbf, 0xc7, 0x04,
     0x0c, 0xbc, 0xd4, 0x61, 0x69, 0x71, 0x79, 0x62, 0x7a, 0x63, 0x7b, 0xdb, 0xc3, 0x05, 0x15, 0x1d, 0x2d, 0x5d, 0x85,
@@ -18,7 +19,7 @@ const HELPERS: [u64; 24] = [
     1, 2, 3, 4, 5, 6, 7, 8, 25, 87, 88, 93, 94, 113, 115, 130, 131, 132, 156, 164, 165, 169, 171, 181,
 ];
 
-/// Damages one instruction, or moves several instructions.
+/// Damages one instruction, copies or repeats it, or overwrites several instructions.
 pub fn damage(random: &mut Random, data: &mut Vec<u8>) {
     let count = data.len() / INSN;
     let at = INSN * random.below(count);

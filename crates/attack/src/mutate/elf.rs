@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Damages object files. A file is split into its sections, one section is damaged according to its
-//! type, and the file is written again.
+//! Damages object files. A file is split into its sections, some sections are damaged according to
+//! their type, and the file is written again.
 
 use super::{btf, bytes, code, get, put};
 use crate::random::Random;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Damages valid inputs. The damage depends on the format: it affects sections of objects, types,
-//! instructions, blocks of traces, or words of texts.
+//! Damages valid inputs. Each format has its own kinds of damage, so that many damaged inputs pass
+//! the first checks of a reader. The formats are objects (their sections, types and instructions),
+//! traces and texts.
 
 mod btf;
 mod code;
@@ -22,6 +23,7 @@ fn put(data: &mut [u8], at: usize, size: usize, value: u64) {
     }
 }
 
+/// Returns the number in `size` bytes at offset `at`, or 0 if they are outside the data.
 fn get(data: &[u8], at: usize, size: usize) -> u64 {
     let mut bytes = [0; 8];
     if let Some(found) = at.checked_add(size).and_then(|end| data.get(at..end)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Damages texts. It inserts words of the format in wrong places, huge numbers, deep nesting and
-//! control characters.
+//! Damages texts. The damage consists of words of the format in wrong places, huge numbers, deep
+//! nesting, control characters, and bytes and lines that are removed, repeated or moved.
 
 use crate::random::Random;
 

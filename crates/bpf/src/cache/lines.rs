@@ -2,8 +2,8 @@
 //! Model of the CPUs' caches for the memory that BPF programs and the simulated kernel share (the
 //! region).
 //!
-//! This file records which caches hold a copy of each cache line, and charges for transfers of
-//! lines.
+//! This file records which caches hold a copy of each cache line. It computes the simulated time
+//! that a load or store takes if the line must first move from one cache to another.
 //!
 //! Each 64-byte cache line has one word with a bit for each cache that holds the line. A load needs
 //! the bit of its CPU's cache. If the bit is not set, the line comes from the nearest cache that
@@ -20,12 +20,13 @@
 //! The line of an access is computed from its base register alone: it is the base's line plus the
 //! offset in whole lines (`offset / 64`, rounded down). This is exact if the object begins at a
 //! line boundary or lies within one line, as kernel and map objects do. Accesses to neighbouring
-//! fields then need one test of a cache's bit instead of several. Without this, compiled code would
-//! spend more time on such tests than on the accesses.
+//! fields then need one test of a cache's bit instead of several. Without this rule, the code that
+//! the JIT emits would spend more time on such tests than on the accesses.
 //!
-//! The words lie at a fixed distance from the region. Compiled code computes the address of a word
-//! with a shift, a mask and an addition. Accesses to BPF stacks are always free, and so are reads
-//! through NULL, which return zeros. The words of these cache lines are marked as private.
+//! The word of a cache line is at `bias + (address / LINE) * 8`, where `bias` is a constant of the
+//! region. Emitted code computes this address with two shifts and an addition. Accesses to BPF
+//! stacks are always free, and so are reads through NULL, which return zeros. The words of these
+//! cache lines are marked as private.
 
 use std::cell::Cell;
 
@@ -69,9 +70,10 @@ pub struct Cache {
     pub node_ns: u32,
     /// Cost in ns of fetching a cache line from another node.
     pub remote_ns: u32,
-    /// Cost in ns of fetching or invalidating a cache line that several cores hold, if no core that
-    /// shares a cache with this CPU holds it. The line then comes from memory. 0 means that such a
-    /// line comes from the nearest cache.
+    /// Cost in ns of fetching a cache line that several cores hold, if none of them shares this
+    /// CPU's last-level cache. Such a line comes from memory. It is also the minimum cost of
+    /// invalidating the copies of several cores, unless all of them share this last-level cache. 0
+    /// means that such a line comes from the nearest cache.
     pub memory_ns: u32,
 }
 
@@ -81,7 +83,7 @@ fn is_shared(holders: u64) -> bool {
 }
 
 impl Cache {
-    /// The cache of a machine that has only one. Every access is free.
+    /// The cache of a machine that has only one cache. Every access is free.
     pub(crate) const ALONE: Cache = Cache {
         own: 1,
         llc: 1,
@@ -92,6 +94,7 @@ impl Cache {
         memory_ns: 0,
     };
 
+    /// Returns the cost of a load: of fetching a line from the nearest of its holders.
     fn nearest(&self, holders: u64) -> u64 {
         if holders & self.llc != 0 {
             return u64::from(self.llc_ns);
@@ -103,6 +106,7 @@ impl Cache {
         u64::from(if near { self.node_ns } else { self.remote_ns })
     }
 
+    /// Returns the cost of a store: of invalidating the farthest of the line's copies.
     fn farthest(&self, holders: u64) -> u64 {
         if holders & !self.llc == 0 {
             return u64::from(self.llc_ns);
@@ -185,6 +189,8 @@ impl Lines {
         self.conflicts.is_none() && self.caches.iter().all(|cache| cache.own == self.caches[0].own)
     }
 
+    /// Returns the number from which the address of a cache line's word is computed:
+    /// `bias + (address / LINE) * 8`.
     pub(crate) fn bias(&self) -> u64 {
         self.bias
     }

@@ -75,7 +75,8 @@ pub(crate) struct Conflicts {
     last: Vec<Cell<u64>>,
 }
 
-/// Effect of a competing line that enters a cache.
+/// Result of [`Conflicts::enter`]: what it costs that a competing line enters a cache, and which
+/// line had to leave.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Entered<'a> {
     /// Costs of this line in the cache.
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn other_lines_do_not_compete() {
+    fn lines_outside_of_the_structures_do_not_compete() {
         let conflicts = conflicts();
         for addr in [0xfff, 0x1000 + LINE, 0x1000 + 16 * LINE, 0x8000 + 8 * LINE] {
             assert_eq!(conflicts.enter(0, addr), None, "{addr:#x}");

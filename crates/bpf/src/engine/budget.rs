@@ -18,7 +18,8 @@ use crate::fault::Fault;
 /// Default number of instructions that one outermost call may execute. [`Vm::set_budget`] changes
 /// the number.
 pub const BUDGET: u64 = 100_000_000;
-/// Number of bytes that the host copies, clears or checks in the time of one BPF instruction.
+/// Number of bytes that the host (the machine on which the simulator runs) copies, clears or checks
+/// in the time of one BPF instruction.
 const BYTES: u64 = 16;
 /// Operations on fewer bytes than this are free, because charging would take longer than the
 /// operation.
@@ -45,8 +46,8 @@ impl<W: World> Vm<W> {
         }
     }
 
-    /// Charges the budget for work of a helper or kfunc. `work` is the time that this work takes on
-    /// the machine on which the simulator runs, measured in BPF instructions. Does nothing if no
+    /// Charges the budget for work of a helper or kfunc. `work` is the number of BPF instructions
+    /// that take as long on the host, the machine on which the simulator runs. Does nothing if no
     /// program is running.
     ///
     /// # Errors

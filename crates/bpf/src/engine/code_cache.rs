@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compiled code that is kept beyond one program: for later programs of this process, and for later
-//! processes.
+//! Interface of the cache of compiled code, which keeps the code of a program for later programs of
+//! this process and for later processes.
 //!
-//! Compiled code is a pure function of its inputs, so a cache of it cannot change a simulation. It
-//! is therefore the one piece of state that all simulations of a process share. This crate opens no
-//! files. A caller that wants to keep code in files supplies a [`Store`].
+//! Compiled code is a pure function of its inputs, so the cache cannot change a simulation. The
+//! cache is therefore the only state that the simulations of a process may share. This crate opens
+//! no files. A caller that wants to keep code in files supplies a [`Store`].
 
 use std::sync::OnceLock;
 
@@ -22,11 +22,11 @@ pub enum Origin {
 /// A place that keeps compiled code for later processes. Its functions are called by all threads.
 #[derive(Clone, Copy, Debug)]
 pub struct Store {
-    /// Returns what [`Store::save`] was given for this key, or `None` if it does not have it. The
-    /// caller checks the bytes, but cannot recognise code that somebody else wrote on purpose. The
-    /// store must therefore return only bytes that this user has written.
+    /// Returns the bytes that [`Store::save`] has kept under this key, or `None` if there are none.
+    /// The caller refuses damaged bytes, but it cannot recognise malicious code. The store must
+    /// therefore return only bytes that this user has written.
     pub load: fn(&[u8; 32]) -> Option<Vec<u8>>,
-    /// Keeps the bytes of a key. A failure has no consequence.
+    /// Keeps bytes under a key. If this fails, a later process compiles the code again.
     pub save: fn(&[u8; 32], &[u8]),
 }
 

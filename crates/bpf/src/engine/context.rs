@@ -4,7 +4,12 @@
 //!
 //! The region is the memory that programs can access. The budget is the number of instructions that
 //! one call of a program may execute. A trampoline is the machine code that calls BPF code from
-//! Rust.
+//! Rust. The world is the simulated machine. A call by the world is outermost if no other call into
+//! the program is running.
+//!
+//! The current context is the kind of callback in which the program runs, as a set of bits. It
+//! decides which kfuncs the program may call. (The struct [`Context`] is something else: the state
+//! of the program.)
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -67,25 +72,32 @@ pub struct Context {
     pub(crate) stack_limit: u64,
     /// Index of the instruction that makes the current call.
     pub(crate) pc: u32,
-    /// Bits of the current context, which decide which functions it may call; see
-    /// [`Func::contexts`](super::Func::contexts).
+    /// Bits of the current context. The program may call a function if one of these bits is also
+    /// set in [`Func::contexts`](super::Func::contexts).
     pub(crate) contexts: u32,
 
     /// Bit of the running CPU's cache in the words of [`Lines`], the model of caches.
     pub(crate) own_cache: u64,
+    /// Simulated CPU on which the program runs.
     pub(crate) cpu: u32,
+    /// The world that made the running call, as a `*mut W`.
     pub(crate) world: *mut (),
     /// Host stack pointer of the innermost trampoline, which a fault restores.
     pub(crate) rsp: u64,
+    /// The fault that has ended the innermost call. `None` if no fault has been raised, or if
+    /// `hardware` describes it.
     pub(crate) fault: Option<Fault>,
     pub(crate) hardware: Hardware,
-    /// Whether the interpreter is performing a load or store of the program.
+    /// Whether the interpreter runs, and not a helper that it has called. If it does, a bad access
+    /// was made by the program.
     pub(crate) interpreting: bool,
+    /// Number of calls by the world that are in progress, the outermost one included.
     pub(crate) depth: u32,
     /// Number of bytes of host stack that a call needs.
     pub(crate) native_stack: u64,
     /// Lowest host stack pointer of the current thread at which a call may begin.
     pub(crate) native_limit: u64,
+    /// Budget of an outermost call.
     pub(super) limit: i64,
     /// Value of [`Vm::executed`](super::Vm::executed) at which the running outermost call has used
     /// up its budget.
@@ -94,9 +106,11 @@ pub struct Context {
     pub(crate) function: usize,
     /// Whether each function calls other functions of the program.
     pub(crate) nests: Vec<bool>,
+    /// Address of the region.
     pub(crate) base: u64,
-    /// See [`Region::delta`].
+    /// Difference between the host's address and the region's address of the same memory.
     pub(crate) delta: u64,
+    /// Address in the middle of an area of zeros. Loads through NULL read this area.
     pub(crate) zeros: u64,
     /// Address of the arena in the region, 0 without an arena.
     pub(crate) arena: u64,
@@ -122,6 +136,7 @@ pub struct Context {
     pub(super) code_origin: Option<Origin>,
     /// Why the interpreter runs a program that the JIT should have compiled.
     pub(super) interpreted: Option<String>,
+    /// Address of the BPF stack.
     pub(super) stack: u64,
     pub(super) region: Rc<Region>,
     /// State of the sanitizer, or `None` without `--check`.
@@ -153,8 +168,9 @@ impl Context {
         self.depth > 0
     }
 
-    /// Returns whether this program's code made the access, and whether the address lies in or near
-    /// its region.
+    /// Returns whether this program made the bad access to `addr` by the machine instruction at
+    /// `ip`. The instruction must be a part of its compiled code or of the running interpreter, and
+    /// the address must lie in its region or in the margins of the region.
     pub(crate) fn owns(&self, ip: u64, addr: u64) -> bool {
         if !in_reach(self.base.wrapping_add(self.region.delta()), addr) {
             return false;
@@ -193,8 +209,8 @@ impl Context {
         )
     }
 
-    /// Subtracts `work` from the remaining budget, which becomes at least -1. The number of
-    /// executed instructions stays unchanged.
+    /// Subtracts `work` from the remaining budget, but stops at -1. The number of executed
+    /// instructions stays unchanged.
     #[inline]
     pub(crate) fn charge(&mut self, work: i64) {
         let work = work.min(self.left.max(0) + 1);

@@ -20,8 +20,8 @@ use super::context::{Context, Entry, Hardware};
 use super::host_stack;
 
 thread_local! {
-    /// Context of the innermost call on this thread, or of the last call. Null before the first
-    /// call.
+    /// Context of the innermost call on this thread. If no call is in progress, the context of the
+    /// last call. Null before the first call.
     static CURRENT: Cell<*mut Context> = const { Cell::new(std::ptr::null_mut()) };
 }
 
@@ -46,7 +46,7 @@ pub(crate) unsafe fn enter(cx: *mut Context, target: Entry, args: &[u64; 5]) -> 
         if outer.is_null() {
             install();
         }
-        // `CURRENT` may still point to a context that has finished; see `forget`.
+        // `outer` may also be the context of a call that has already ended.
         nested = unsafe { !outer.is_null() && (*outer).is_running() };
         CURRENT.set(cx);
         unsafe { (*cx).native_limit = host_stack::limit((*cx).native_stack) };
@@ -79,7 +79,7 @@ pub(crate) unsafe fn enter_with(cx: *mut Context, target: Entry, r1: u64) -> Out
     }
 }
 
-/// Clears the pointer to a context that is about to be dropped.
+/// Clears `CURRENT` if it points to this context, which is about to be dropped.
 pub(crate) fn forget(cx: *mut Context) {
     if CURRENT.get() == cx {
         CURRENT.set(std::ptr::null_mut());
@@ -91,6 +91,8 @@ mod host {
     use super::*;
     use std::arch::naked_asm;
 
+    /// Saves the callee-saved registers, stores the stack pointer in `rsp`, and calls `target` with
+    /// the context and the five arguments.
     #[unsafe(naked)]
     pub unsafe extern "C" fn trampoline(
         cx: *mut Context,
@@ -159,7 +161,7 @@ mod host {
         )
     }
 
-    /// Returns from the innermost trampoline with `faulted` set.
+    /// Returns from the trampoline that recorded this stack pointer, with `faulted` set.
     #[unsafe(naked)]
     unsafe extern "C" fn unwind(rsp: u64) -> ! {
         naked_asm!(
@@ -181,13 +183,14 @@ mod host {
     /// Ends the running BPF code: returns from its trampoline with `faulted` set.
     ///
     /// # Safety
-    /// Must be called from the code of `cx`, while no frame above its trampoline has destructors
-    /// left to run.
+    /// Must be called from the code of `cx`. No frame between the trampoline and this call may have
+    /// destructors left to run.
     pub(crate) unsafe fn leave(cx: *mut Context) -> u64 {
         unsafe { unwind((*cx).rsp) }
     }
 
     static INSTALL: Once = Once::new();
+    /// Handlers that SIGSEGV and SIGBUS had before [`install`] replaced them.
     static mut PREVIOUS: [std::mem::MaybeUninit<libc::sigaction>; 2] = [std::mem::MaybeUninit::zeroed(); 2];
 
     /// Installs the signal handlers once per process and an alternate signal stack once per thread.

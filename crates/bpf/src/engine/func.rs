@@ -21,7 +21,7 @@ use crate::sanitizer::callee::CallRules;
 use crate::sanitizer::rules::Rules;
 use crate::sanitizer::signature::{Arg, Declared, Returns};
 
-/// Description of a kfunc: one row of a table.
+/// Description of a kfunc: one row of a table. [`rows`](crate::rows) explains the columns.
 pub struct Row {
     /// C prototype with parameter names, as the kernel declares it.
     pub proto: &'static str,
@@ -33,7 +33,7 @@ pub struct Row {
     pub now: &'static str,
 }
 
-/// Description of a helper: one row of a table.
+/// Description of a helper: one row of a table. [`rows`](crate::rows) explains the columns.
 pub struct HelperRow {
     /// Number in include/uapi/linux/bpf.h.
     pub number: u32,
@@ -54,7 +54,8 @@ pub struct Func<W> {
     pub helper: Option<u32>,
     /// Releases of Linux that have the function.
     pub releases: Releases,
-    /// Contexts in which the function may be called. A call is allowed if one bit is also set in
+    /// Contexts (kinds of callbacks) in which the function may be called, one bit for each. A call
+    /// is allowed if one of these bits is also set in the program's current context; see
     /// [`Vm::set_contexts`](super::Vm::set_contexts).
     pub contexts: u32,
     /// Number of instructions by which a scheduler in C, compiled into the kernel, would replace
@@ -181,8 +182,8 @@ unsafe extern "C" fn shim<W: World, Args, F: Body<W, Args>>(
     };
     match result {
         Ok(value) => value,
-        // SAFETY: nothing with a destructor is alive in this frame, and all frames below it belong
-        // to compiled code or the interpreter.
+        // SAFETY: nothing with a destructor is alive in this frame, and all frames from the
+        // trampoline to this one belong to compiled code or the interpreter.
         Err(fault) => unsafe { raise(cx, fault) },
     }
 }
@@ -196,13 +197,13 @@ pub trait Body<W, Args>: Copy + 'static {
     fn call(self, world: &mut W, regs: [u64; 5]) -> Result<u64, Fault>;
 }
 
-/// A type that can be an argument of such a function.
+/// A type that an argument of a [`Body`] can have.
 pub trait FromReg {
     /// Converts a register to the type. Truncates the value as the C calling convention does.
     fn from_reg(reg: u64) -> Self;
 }
 
-/// A type that such a function can return.
+/// A type that a [`Body`] can return.
 pub trait IntoReg {
     /// Converts the result to a register. Extends the value to 64 bits as the C calling convention
     /// does.

@@ -23,8 +23,8 @@ use crate::insn::FRAMES;
 pub(crate) const MAX_FRAME: u64 = 4096;
 /// Upper bound of an interpreter frame's size, in any build.
 pub(crate) const INTERPRETER_FRAME: u64 = 1024;
-/// Stack for the deepest helper or kfunc up to its next call into BPF code, and for unwinding after
-/// a fault.
+/// Number of bytes of stack for the deepest helper or kfunc, up to its next call into BPF code, and
+/// for unwinding after a fault.
 const HELPER: u64 = 256 << 10;
 
 /// Returns the stack needed to call into a program whose largest frame has `frame` bytes.

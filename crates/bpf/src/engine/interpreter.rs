@@ -2,10 +2,12 @@
 //! The interpreter: a simple implementation of the BPF instruction set, with which tests compare
 //! the JIT.
 //!
-//! The interpreter's frames own nothing, so a fault may skip them without leaks. It sets r1 to r5
-//! to 0 after a call, and at the start of a function all registers that are not arguments. The JIT
-//! does the same. Both engines therefore agree also on programs that use such registers, which the
-//! kernel would reject.
+//! The interpreter's frames own nothing, so a fault may skip them without leaks.
+//!
+//! The kernel rejects a program that reads a register without a value. The simulator has no
+//! verifier, so such a register must have the same value in both engines. The interpreter therefore
+//! sets r1 to r5 to 0 after each call. At the start of a function it sets all registers except the
+//! arguments to 0. The JIT does the same.
 //!
 //! The region is the memory that programs can access. The budget is the number of instructions that
 //! one call of a program may execute.
@@ -258,8 +260,9 @@ unsafe fn function<const SANITIZE: bool>(cx: *mut Context, index: usize, args: [
     }
 }
 
-/// Returns the provenance of a 64-bit result. After a move or the addition of an integer, this is
-/// the provenance of the operand.
+/// Returns the provenance of the result of a 64-bit operation, whose operands have the provenances
+/// `dst` and `src`. A move, or the addition of a number to a pointer, keeps the provenance of the
+/// pointer.
 #[inline(always)]
 fn provenance(i: &Insn, dst: u64, src: u64) -> u64 {
     let register = i.op & insn::X != 0;
@@ -273,6 +276,7 @@ fn provenance(i: &Insn, dst: u64, src: u64) -> u64 {
     }
 }
 
+/// Returns the provenance of a constant in the code.
 #[inline(never)]
 unsafe fn constant(cx: *mut Context, value: u64) -> u64 {
     unsafe {

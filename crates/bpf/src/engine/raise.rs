@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Raises the faults that end a running program, and finds the instruction at which a fault
 //! happened.
+//!
+//! The context of a call ([`Context::contexts`]) is the kind of callback in which the program runs.
+//! It decides which kfuncs the program may call.
 
 use super::context::{Context, Hardware};
 use super::enter;
@@ -11,6 +14,8 @@ use crate::insn;
 use crate::memory::{ARENA_SIZE, NULL_LIMIT, PAGE, REACH};
 use crate::sanitizer::report::add_report;
 
+/// Returns the fault that ended the last call. [`raise`] stored it, or a signal handler recorded
+/// the address of a bad access, from which this function makes the fault.
 #[cold]
 pub(super) unsafe fn take_fault(cx: *mut Context) -> Fault {
     let cx = unsafe { &mut *cx };
@@ -50,12 +55,12 @@ pub(crate) fn access_fault(cx: &Context, pc: usize, addr: u64) -> Fault {
 }
 
 impl Context {
-    /// Returns the BPF instruction for whose access the machine instruction at `ip` was emitted.
+    /// Returns the BPF load or store for which the JIT emitted the machine instruction at `ip`.
     fn access_by(&self, ip: u64) -> usize {
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         if let Some(compiled) = &self.compiled {
             let pc = compiled.pc(ip);
-            debug_assert!(pc.is_some(), "the access has no machine instruction of its own");
+            debug_assert!(pc.is_some(), "the machine instruction belongs to no BPF instruction");
             return pc.unwrap_or(self.pc as usize);
         }
         let _ = ip;
@@ -72,8 +77,9 @@ impl Context {
     }
 }
 
-/// Ends the running code with a fault. Does not return on hosts with a JIT. On other hosts the
-/// interpreter tests `cx.fault` after the call.
+/// Ends the running code with a fault. On hosts with a JIT, this function unwinds the stack and
+/// does not return. On other hosts it returns, and the interpreter, which called it, then tests
+/// `cx.fault`.
 ///
 /// # Safety
 /// As [`enter::leave`].

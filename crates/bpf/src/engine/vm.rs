@@ -6,9 +6,13 @@
 //! timer callback, a comparison, another struct_ops member). Such calls are nested. A call
 //! allocates nothing.
 //!
-//! An outermost call may execute a limited number of instructions, the budget. Compiled code keeps
-//! the remaining number in a register and stores it at calls and at the end. After a fault between
-//! two stores, both engines (the JIT and the interpreter) report the last stored number.
+//! A call that is not nested is outermost. An outermost call may execute a limited number of
+//! instructions, the budget. Compiled code keeps the remaining number in a register. It writes this
+//! number to memory at each call and at the end of each function. After a fault, both engines (the
+//! JIT and the interpreter) report the number that was written last.
+//!
+//! The current context is the kind of callback in which the program runs, as a set of bits. It
+//! decides which kfuncs the program may call.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -31,9 +35,9 @@ use crate::map::{Map, kind};
 use crate::memory::{Region, Use};
 use crate::sanitizer::{self, CheckCounts, Rules, Sanitizer};
 
-/// Number of free bytes above the first frame. A vector load of a key at the end of the stack
-/// may read beyond the key. Without these bytes, it would reach the inaccessible next page, and a
-/// slower method would be used.
+/// Number of free bytes above the first frame. The host may compare or copy a map's key with vector
+/// loads, which read beyond the end of a short key. If the key lies at the end of the stack, such a
+/// load must not reach the inaccessible next page, because the host would then use a slower method.
 const SLACK: u64 = 64;
 
 /// The engine that executes the instructions.
@@ -216,8 +220,8 @@ impl<W: World> Vm<W> {
     }
 
     pub(super) fn cx(&self) -> &Context {
-        // SAFETY: the context lives as long as the VM. Running code may change a field, but here it
-        // is read only once.
+        // SAFETY: the context lives as long as the VM. Callers keep references only to fields that
+        // running code does not change. They copy the other fields at once.
         unsafe { self.cx.as_ref() }
     }
 
@@ -307,7 +311,7 @@ impl<W: World> Vm<W> {
             }
             let region = world.region();
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), region.host::<u8>(addr), bytes.len());
-            // Clears the rest of the frame, so that it contains no data of earlier calls.
+            // Clears the padding above the copy, so that the program sees no data of earlier calls.
             let end = addr + bytes.len() as u64;
             std::ptr::write_bytes(region.host::<u8>(end), 0, (fp - end) as usize);
             (*cx).fp = addr;
@@ -317,8 +321,8 @@ impl<W: World> Vm<W> {
         }
     }
 
-    /// Returns the cost in ns of all calls so far ([`Func::cost`]) and of all cache lines fetched
-    /// from other caches or memory.
+    /// Returns the total cost in ns so far: of all kfuncs and helpers that the program has called
+    /// ([`Func::cost`]), and of all cache lines fetched from other caches or memory.
     #[inline]
     pub fn cost(&self) -> u64 {
         self.cx().cost
@@ -358,8 +362,8 @@ impl<W: World> Vm<W> {
         self.cx().code_origin
     }
 
-    /// Sets the bits of the current context, which decide which functions the code may call (see
-    /// [`Func::contexts`]). Returns the previous bits.
+    /// Sets the bits of the current context. The program may call a function if one of these bits
+    /// is also set in [`Func::contexts`]. Returns the previous bits.
     #[inline]
     pub fn set_contexts(&self, contexts: u32) -> u32 {
         unsafe { std::mem::replace(&mut (*self.cx.as_ptr()).contexts, contexts) }

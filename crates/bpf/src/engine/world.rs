@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The simulated machine on which programs run, as the helpers of this crate see it.
+//! The interface through which the helpers of this crate use the simulated machine (the world) on
+//! which a program runs.
 
 use super::vm::Vm;
 use crate::fault::Fault;

@@ -125,6 +125,7 @@ pub(super) fn clear<W: World>(w: &mut W, root: u64) -> Vec<u64> {
 
 /// Charges the work of searching or moving `nodes` nodes.
 fn charge<W: World>(w: &W, nodes: usize) -> Result<(), Fault> {
+    /// Number of nodes that the host examines in the time of one BPF instruction.
     const NODES: usize = 4;
     w.vm().charge((nodes / NODES) as u64)
 }

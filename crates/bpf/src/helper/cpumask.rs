@@ -138,6 +138,7 @@ fn find<W: World>(w: &mut W, start: u32, bits: impl Fn(&W, u32) -> Result<u64, F
     Ok(nr)
 }
 
+/// Returns whether `is` returns true for the index of every word of a mask.
 fn all<W: World>(w: &mut W, is: impl Fn(&W, u32) -> Result<bool, Fault>) -> Result<bool, Fault> {
     charge(w)?;
     for i in 0..words(w) {

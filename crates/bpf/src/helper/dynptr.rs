@@ -10,9 +10,9 @@ use crate::errno::long::*;
 use crate::fault::Fault;
 use crate::rows::*;
 
-/// A `struct bpf_dynptr`: address of the memory (0 for a NULL dynptr), its size, and an offset into
-/// it. The struct lies in the program's memory, so its contents cannot be trusted. Accesses through
-/// a dynptr are checked like any others.
+/// A `struct bpf_dynptr`: the address of the memory (0 for a NULL dynptr), and size and offset of
+/// the part of this memory to which the dynptr refers. The struct lies in the program's memory, so
+/// its contents cannot be trusted. Accesses through a dynptr are checked like any others.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Dynptr {
@@ -138,7 +138,7 @@ fn query<W: World>(w: &mut W, map: u64, property: u64) -> Result<u64, Fault> {
 }
 
 /// Calls `callback(dynptr, ctx)` for each sample until it returns nonzero, and returns the number
-/// of samples. Fails if called from such a callback.
+/// of samples. Returns -EBUSY if it is called from a callback of a drain of the same ring buffer.
 fn user_ringbuf_drain<W: World>(w: &mut W, map: u64, callback: u64, ctx: u64, flags: u64) -> Result<i64, Fault> {
     let ring = w.vm().map(map)?.ringbuf()?;
     if flags & !WAKEUP_FLAGS != 0 {

@@ -120,9 +120,9 @@ fn update<W: World>(w: &mut W, map: u64, key: u64, value: u64, flags: u64) -> Re
     Ok(done)
 }
 
-/// Returns whether an update of an element ends what this field of the old value owns. Timers and
-/// work items are cancelled (bpf_obj_cancel_fields). References to objects are released in maps
-/// that replace the whole element. Arrays and per-CPU values keep them.
+/// Returns whether an update of an element ends the timer or releases the reference in this field
+/// of the old value. All maps cancel timers and work items (bpf_obj_cancel_fields). Only maps that
+/// replace the whole element release references. Arrays and per-CPU values keep the references.
 fn is_ended_by_update(map: &Map, field: &Field) -> bool {
     match field.kind {
         FieldKind::Timer | FieldKind::Workqueue => true,
@@ -131,9 +131,9 @@ fn is_ended_by_update(map: &Map, field: &Field) -> bool {
     }
 }
 
-/// Updates an element and releases what the special fields of the old value own. If the update
-/// evicts another element, also releases everything that the evicted value owns
-/// (bpf_obj_free_fields).
+/// Updates an element. Ends the timers and releases the references of the old value for which
+/// [`is_ended_by_update`] is true. If the update evicts another element, releases everything that
+/// the special fields of the evicted value own (bpf_obj_free_fields).
 fn update_references<W: World>(
     w: &mut W,
     map_addr: u64,

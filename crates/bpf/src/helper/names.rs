@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Names of the helpers that the simulator does not have, for messages.
 
-/// Returns the name of a helper. If schedulers are unlikely to use the helper, returns its number.
+/// Returns the name of a helper, or "number N" for a helper that schedulers are unlikely to use.
 pub(crate) fn name(number: u32) -> String {
     let name = match number {
         12 => "tail_call",

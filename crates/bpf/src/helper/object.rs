@@ -109,9 +109,9 @@ pub(super) fn drop_counted_reference<W: World>(w: &mut W, object: u64) {
     }
 }
 
-/// A step that remains to be done while an object is dropped. An object may own other objects, which
-/// are dropped with it. The steps are kept in a list, because a recursion could become arbitrarily
-/// deep.
+/// A step that remains to be done while an object is dropped. An object may own other objects,
+/// which are dropped with it. The steps are kept in a list, because a recursion could become
+/// arbitrarily deep.
 enum Drop {
     /// Drop a reference to an object.
     Reference(u64),

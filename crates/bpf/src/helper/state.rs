@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 /// order is random.
 #[derive(Default)]
 pub(crate) struct State {
+    /// Timers and work items, by address.
     pub(crate) timers: HashMap<u64, Timer>,
     /// Address of the timer or work item whose callback is running.
     pub(super) running_timer: Option<u64>,
@@ -18,10 +19,11 @@ pub(crate) struct State {
     pub(crate) percpu: HashMap<u64, u64>,
     /// Number of references to each mask made by `bpf_cpumask_create`.
     pub(super) cpumasks: HashMap<u64, u32>,
-    /// Addresses of the copies of bits over which iterators iterate.
+    /// Addresses of the copies that `bpf_iter_bits_new` made of the bits to iterate over.
     pub(super) bits: HashSet<u64>,
-    /// Nodes of each tree, in order.
+    /// Addresses of the nodes of each tree in ascending order, by the address of the tree's root.
     pub(super) trees: HashMap<u64, Vec<u64>>,
+    /// Addresses of the nodes of each list, by the address of the list's head.
     pub(super) lists: HashMap<u64, VecDeque<u64>>,
     /// For each node, the root of the list or tree that contains it.
     pub(super) root_by_node: HashMap<u64, u64>,
@@ -42,7 +44,9 @@ impl State {
 /// A timer or work item that was initialised.
 #[derive(Clone, Copy)]
 pub(crate) struct Timer {
+    /// Address of the map that contains the timer.
     pub(super) map: u64,
+    /// Address of the callback, 0 if none is set.
     pub(super) callback: u64,
     /// Whether it is a work item (bpf_wq).
     pub(super) work: bool,

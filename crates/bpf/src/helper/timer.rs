@@ -54,6 +54,7 @@ fn init<W: World>(w: &mut W, timer: u64, map: u64, flags: u64) -> Result<i64, Fa
     enter(w, timer, map, false)
 }
 
+/// Records that a timer or work item was initialised. Returns -EBUSY if it already was.
 fn enter<W: World>(w: &mut W, timer: u64, map: u64, work: bool) -> Result<i64, Fault> {
     let mut state = w.vm().state().borrow_mut();
     if state.timers.contains_key(&timer) {

@@ -22,14 +22,15 @@ pub(super) struct Arena {
     /// One bit per page, which is set if the page is allocated.
     taken: Vec<u64>,
     pages: u32,
-    /// A lower bound: no page below this one is free, apart from page 0.
+    /// Page at which the search for a free page begins. No page below it is free, apart from page
+    /// 0.
     first_free: u32,
     pub(super) work: Work,
 }
 
-/// Number of instructions that are subtracted from the program's instruction budget for each call
-/// that makes pages accessible, and for each page that is made inaccessible. The host's kernel needs
-/// about the time of that many instructions.
+/// Number of instructions by which the program's budget is reduced for each allocation of pages,
+/// and for each page that is freed. The host's kernel needs about the time of that many
+/// instructions.
 const PAGE_WORK: usize = 64;
 
 impl Arena {

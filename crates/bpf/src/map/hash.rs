@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! HASH, PERCPU_HASH, LRU_HASH and HASH_OF_MAPS. An entry is an object in program memory that
-//! contains the key and each CPU's value.
+//! HASH, PERCPU_HASH, LRU_HASH, LRU_PERCPU_HASH and HASH_OF_MAPS. An entry is an object in program
+//! memory that contains the key and each CPU's value.
 //!
 //! A slot refers to one entry. Iteration follows the order of slots. A new entry reuses the slot
 //! that was freed last. The LRU variant evicts exactly the least recently used entry. The kernel
@@ -11,6 +11,7 @@ use crate::errno::long::*;
 use crate::image::MapDef;
 use crate::memory::{OutOfMemory, RECORD, Region, Use};
 
+/// End of a chain of slots.
 const NONE: u32 = u32::MAX;
 /// Maximum length of a hash chain for which a search is not charged to the program. (A charge is a
 /// number of instructions. It is subtracted from the instructions that the program may still
@@ -42,7 +43,9 @@ struct Slot {
     /// Address of the entry, or 0 if the slot is free.
     addr: u64,
     hash: u32,
+    /// Next slot of the chain, or `NONE`.
     next: u32,
+    /// Value of `Hash::clock` at the last access.
     used: u64,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! BPF maps, with one file for each kind.
+//! BPF maps. Map types with the same data structure share a file.
 //!
 //! Values lie in the region (the memory that programs access), at addresses that do not change
 //! while the entry exists. The data structures that find the values lie outside, where no policy
@@ -64,9 +64,10 @@ pub struct Map {
     data: Data,
 }
 
-/// Work of those operations of a map whose cost depends on what the program stored before, as a
-/// number of BPF instructions. The caller of an operation charges the work to the program: this
-/// number is subtracted from the instructions that the program may still execute.
+/// Work of the recent operations of a map, as the number of BPF instructions that take as long.
+/// Only operations whose cost depends on the contents of the map, such as long searches, are
+/// counted. The caller of an operation subtracts the number from the instructions that the program
+/// may still execute.
 #[derive(Default)]
 struct Work(Cell<u64>);
 
@@ -262,8 +263,8 @@ impl Map {
         }
     }
 
-    /// Returns the additional work of operations since the last call, such as long searches. Its
-    /// amount depends on earlier operations of the program.
+    /// Returns the work of operations since the last call of this function, as a number of BPF
+    /// instructions; see [`Work`].
     #[inline]
     pub(crate) fn take_work(&self) -> u64 {
         match &self.data {
@@ -291,9 +292,9 @@ impl Map {
         }
     }
 
-    /// Returns the value that is stored for a kernel object. If there is none and `create` is set,
-    /// creates it. Returns 0 if there is no value, if memory is exhausted, or if the address is not
-    /// a kernel object.
+    /// Returns the address of the value that is stored for a kernel object. If there is none and
+    /// `create` is set, creates the value: a copy of `init`, or zeros. Returns 0 if there is no
+    /// value, if memory is exhausted, or if `owner` is not the address of a kernel object.
     #[inline]
     pub fn storage_get(&self, region: &Region, owner: u64, init: Option<&[u8]>, create: bool) -> Result<u64, Fault> {
         let Data::Storage(storage) = &self.data else {
@@ -341,8 +342,8 @@ impl Map {
         }
     }
 
-    /// Returns the address in the region of a pointer that points into the arena. Returns `None` if the map is
-    /// not an arena.
+    /// Returns the address in the region of a pointer that points into the arena. Returns `None` if
+    /// the map is not an arena.
     pub fn arena_addr(&self, pointer: u64) -> Option<u64> {
         self.arena_bases().map(|(base, _)| base | u64::from(pointer as u32))
     }

@@ -95,8 +95,8 @@ impl Ringbuf {
     /// Submits or discards a reserved record. Returns `false` if no reserved record has address
     /// `addr`.
     pub fn commit(&mut self, addr: u64, discard: bool) -> bool {
-        // `consumer` is the read position. The distance from there to the record is less than the
-        // ring's size.
+        // The address of a record determines its position only modulo the ring's size. Because the
+        // record lies less than the ring's size after the read position `consumer`, this suffices.
         let offset = addr.wrapping_sub(self.base + HEADER).wrapping_sub(self.consumer) % self.size;
         let start = self.consumer + offset;
         let found = self.records.binary_search_by_key(&start, |record| record.start);

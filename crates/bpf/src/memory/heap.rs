@@ -8,8 +8,10 @@ use super::layout::*;
 use super::limit::Use;
 use super::region::Region;
 
+/// The objects that were allocated for BPF programs.
 #[derive(Default)]
 pub(super) struct Heap {
+    /// Addresses of the free objects of each size class.
     pub(super) free: [Vec<u64>; CLASSES.len()],
     /// Size class plus 1 of each chunk, 0 where there is no chunk. The index is (address - base) /
     /// CHUNK.
@@ -33,8 +35,8 @@ impl Region {
         let addr = self.bpf_next.get() + PAGE;
         let next = addr.checked_add(size)?.checked_add(PAGE)?;
         if next > self.base + BPF_END {
-            // Reaching this point is also treated as reaching the memory limit. The address space
-            // is far larger than the default limit of a run.
+            // The area is full. This is reported as if the memory limit were reached, which
+            // normally happens first: the area is far larger than a run's default limit.
             self.memory.mark_refused();
             return None;
         }
@@ -89,6 +91,7 @@ impl Region {
         Some(addr)
     }
 
+    /// Adds a chunk of free objects to a size class.
     fn grow(&self, heap: &mut Heap, class: usize) -> Option<()> {
         let addr = self.bpf_next.get().next_multiple_of(CHUNK);
         if addr + CHUNK > self.base + BPF_END {

@@ -35,8 +35,8 @@ pub(super) struct Maps {
 }
 
 impl Maps {
-    /// Counts a change of access rights inside a range. It splits the range into at most three
-    /// ranges.
+    /// Counts a change of access rights inside a range. The change splits the range into at most
+    /// three ranges.
     pub fn split(&self) -> Result<(), OutOfMaps> {
         if self.left.get() == 0 {
             self.left.set(count_left());
@@ -47,7 +47,7 @@ impl Maps {
 }
 
 /// Returns how many ranges each thread may still split so that all threads together use at most
-/// half of the memory mappings.
+/// half of the memory mappings. Each split adds at most two mappings.
 fn count_left() -> u64 {
     let most = std::fs::read_to_string("/proc/sys/vm/max_map_count");
     let most = most.ok().and_then(|text| text.trim().parse().ok());

@@ -24,7 +24,10 @@ pub const NULL_LIMIT: u64 = 64 << 10;
 /// including the sign.
 pub const REACH: u64 = 64 << 10;
 
+/// Number of bytes that are reserved on the host for a region: the region and an inaccessible
+/// margin on each side.
 pub(crate) const RESERVED: usize = (SIZE + 2 * REACH) as usize;
+// Offsets and sizes of the areas. The comment of `memory` explains each area.
 pub(crate) const ZEROS: u64 = 64 << 10;
 pub(crate) const ZEROS_SIZE: u64 = 2 * REACH;
 pub(crate) const BPF: u64 = 1 << 20;
@@ -41,6 +44,7 @@ pub(crate) const LINES: u64 = SIZE + (1 << 30);
 
 /// Size of a chunk. A chunk contains small objects of one size class.
 pub(crate) const CHUNK: u64 = 64 << 10;
+/// Sizes in bytes to which the sizes of small objects are rounded up.
 pub(crate) const CLASSES: [u64; 19] = [
     16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 8192, 16384, 32768,
 ];

@@ -64,9 +64,9 @@ impl Region {
     /// field of a kernel object. The pointer may point to the object, to the struct that begins
     /// with the first writable field, or to the field itself.
     ///
-    /// If this returns `false` for a store, the JIT and the interpreter refuse the store through
-    /// any pointer into kernel memory. Compiled code may therefore check a pointer once for several
-    /// such stores.
+    /// If this returns `false` for a store instruction, the store never goes to a writable field,
+    /// so the JIT and the interpreter refuse it through any pointer into kernel memory. For such
+    /// stores, compiled code needs only one check of a pointer, whatever their offsets are.
     pub(crate) fn may_be_field(&self, offset: i64, size: u64) -> bool {
         let slabs = self.slabs.borrow();
         let mut types = slabs.iter().map(|slab| slab.ty.writable);

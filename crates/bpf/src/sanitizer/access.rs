@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Checks loads and stores for the sanitizer (`--check`). The object to which the pointer
-//! originally pointed must contain the address. This object must be alive, and the program must be
-//! allowed to store to it.
+//! originally pointed must be alive and contain the address. For a store, the program must be
+//! allowed to write to this part of the object.
 //!
 //! A provenance identifies the object to which a pointer originally pointed. The shadow is a table
 //! with an entry for each word of the BPF stack. The entry of a spilled pointer contains its
@@ -134,7 +134,7 @@ impl Sanitizer {
             Origin::Frame { .. } => self.objects.spilled_prov(addr.wrapping_sub(self.objects.stack), value),
             Origin::Context { .. } => self.objects.classify_argument_pointer(region, value),
             Origin::Slab { .. } => self.objects.classify_kernel_pointer(region, value),
-            // In the area of BPF programs, the pointer may have been written by a program.
+            // A program may have written this pointer, because it lies in the memory of programs.
             Origin::Kernel if region.in_bpf_area(addr) => Prov::UNTRUSTED,
             Origin::Kernel => self.objects.classify_kernel_pointer(region, value),
             Origin::Untrusted => Prov::UNTRUSTED,

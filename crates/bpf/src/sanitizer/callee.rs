@@ -13,9 +13,11 @@ pub enum Effect {
     Plain,
     /// Returns a pointer to a value of the map in r1, or NULL.
     Lookup,
+    /// Allocates an object of a type of the program (bpf_obj_new).
     ObjNew,
-    /// Allocates one object per CPU.
+    /// Allocates one object per CPU (bpf_percpu_obj_new).
     PercpuNew,
+    /// Allocates a bpf_cpumask.
     CpumaskCreate,
     /// Initialises the timer in r1, which lies in a value of the map in r2.
     TimerInit,
@@ -53,9 +55,9 @@ pub enum Effect {
     DynptrSubmit,
     /// Returns a pointer to memory. Its size is the value of this argument, numbered from 1.
     Slice(usize),
-    /// Returns its argument as a pointer that may only be read.
+    /// Returns its argument as a pointer through which the program may only read.
     Cast,
-    /// Ends the program.
+    /// Ends the program (bpf_throw).
     Throw,
 }
 
@@ -169,6 +171,8 @@ pub(super) struct Callee {
     pub void: bool,
 }
 
+/// The functions that a program can call: helpers by number, kfuncs by index in `Code::kfuncs`.
+/// `None` marks a function that the simulator does not have.
 pub(super) struct Names {
     pub helpers: Vec<Option<Rc<Callee>>>,
     pub kfuncs: Vec<Option<Rc<Callee>>>,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Checks calls into the program, between its functions, and to helpers and kfuncs, for the
-//! sanitizer (`--check`).
+//! Checks calls for the sanitizer (`--check`): calls of the program's functions by the simulated
+//! machine, by helpers and by each other, and the program's calls of helpers and kfuncs.
 //!
 //! These checks also track the references, locks, critical sections and iterators that the program
 //! holds. When the outermost function of the program returns, it must have released them all.
 //!
-//! A provenance identifies the object to which a pointer originally pointed.
+//! A provenance identifies the object to which a pointer originally pointed. A view is the
+//! sanitizer's record of an object with a limited lifetime.
 
 use super::callee::{Callee, Effect};
 use super::held::{Mark, Open, Pending, Sections};
@@ -20,9 +21,9 @@ use crate::fault::Fault;
 use crate::insn::FRAME;
 use crate::object::ProgramKind;
 
-/// Maximum number of nested functions in one call of a program (MAX_CALL_FRAMES). `MAX_STACK` is
-/// the maximum total size of their stack frames in bytes (MAX_BPF_STACK).
+/// Maximum number of nested functions in one call of a program (MAX_CALL_FRAMES).
 const MAX_FRAMES: usize = 8;
+/// Maximum total size in bytes of the stack frames of these functions (MAX_BPF_STACK).
 const MAX_STACK: u32 = 512;
 
 /// Entry point of every function of a sanitized program, through which the simulated machine and
@@ -71,7 +72,7 @@ fn begin(cx: &mut Context, sanitizer: &mut Sanitizer, function: usize, args: [u6
         sanitizer.held.program = sanitizer.held.last;
     }
     let top = cx.fp;
-    // The callback of a timer receives the map, key and value.
+    // The callback of a timer receives the map, key and value. It is recognised by the map.
     let is_timer = cx.maps.iter().any(|map| map.addr() == args[0]);
     let callee = by
         .and_then(|call| sanitizer.names.get(&cx.code.insns[call.pc]))
@@ -284,7 +285,7 @@ impl Sanitizer {
         let left = |open: &&Open| open.must_end && open.program == self.held.program;
         if let Some(open) = self.held.open.iter().find(left) {
             cx.pc = open.pc as u32;
-            let message = format!("{name} returns without ending what {} created", open.name());
+            let message = format!("{name} returns without ending {}", open.name());
             return Err(finding("leak", &message, Some(open.addr), Vec::new()));
         }
         if let Some(slot) = self.objects.find_leak(self.held.program) {
@@ -362,7 +363,7 @@ impl Sanitizer {
         Ok(())
     }
 
-    /// Checks that the function may be called inside the critical sections that are open now.
+    /// Checks that the critical sections that are open now allow a call of this function.
     fn check_context(&self, callee: &Callee) -> Result<(), Fault> {
         let (name, now) = (callee.name, &self.held.sections);
         if let Some(lock) = now.locks.last()
@@ -471,8 +472,9 @@ impl Sanitizer {
             };
         }
         let prov = self.result(cx, &call, &callee, r0);
-        // If the result is an element of an array map, the program used a constant index, so the
-        // verifier knows that the pointer is not NULL.
+        // The verifier knows that a look-up in an array map with a constant index does not return
+        // NULL. The sanitizer does not know whether the index was constant, so it never requires a
+        // test of a pointer to an array element.
         match callee.nullable && !matches!(prov.origin(), Origin::Scalar | Origin::Value { .. }) {
             true => prov.untested(),
             false => prov,

@@ -67,6 +67,7 @@ impl Known {
         known_memory: false,
     };
 
+    /// Returns the facts that are true after two paths meet.
     fn join(self, other: Known) -> Known {
         Known {
             unset: self.unset | other.unset,
@@ -85,6 +86,8 @@ pub(super) fn register_checks(insns: &[Insn], functions: &[Function], objects: &
     register_checks
 }
 
+/// Follows all paths through a function until the facts about its registers no longer change. Then
+/// stores the checks to make before each instruction.
 fn follow(insns: &[Insn], function: &Function, objects: &Objects, register_checks: &mut [RegisterChecks]) {
     let start = function.start;
     let mut before: Vec<Option<Registers>> = vec![None; function.end - start];
@@ -147,6 +150,7 @@ fn reads(i: &Insn) -> u16 {
     }
 }
 
+/// Returns the checks to make before an instruction, from the facts that are known there.
 fn checks_before(i: &Insn, known: &Registers) -> RegisterChecks {
     let mut checks_before = 0;
     for (n, known) in known.iter().enumerate() {

@@ -241,8 +241,8 @@ impl Sanitizer {
         }
     }
 
-    /// Checks that each argument has been initialized, and that the program has compared a pointer
-    /// with NULL before it passes the pointer to a parameter that must not be NULL.
+    /// Checks that each argument has a value, and that the program has compared a pointer with NULL
+    /// before it passes the pointer to a parameter that must not be NULL.
     pub(super) fn check_argument_values(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
         for (n, &arg) in callee.args.iter().enumerate().take(callee.used_args.min(5)) {
             let prov = Prov(call.provs[n]);

@@ -18,8 +18,8 @@ pub(super) struct Held {
     /// Number of the last call that was started.
     pub last: u32,
     pub sections: Sections,
-    /// For each program that was interrupted by a nested call: call depth, number of the call, and
-    /// critical sections.
+    /// For each program whose call was interrupted by a nested call of a program: depth of the
+    /// nested call, number of the interrupted call, and critical sections of the interrupted call.
     pub outer: Vec<(u32, u32, Sections)>,
     /// Calls to helpers and kfuncs in progress.
     pub pending: Vec<Pending>,
@@ -30,28 +30,38 @@ pub(super) struct Held {
 /// Locks that are held and critical sections that are open, with the instructions that began them.
 #[derive(Default)]
 pub(super) struct Sections {
+    /// Whether the program may sleep, outside of these sections.
     pub sleepable: bool,
+    /// Address of each lock that is held, and the instruction that acquired it.
     pub locks: Vec<(u64, usize)>,
     pub rcu: Vec<usize>,
     pub preempt: Vec<usize>,
     pub irq: Vec<usize>,
 }
 
+/// A call of a helper or kfunc by the program.
 #[derive(Clone, Copy)]
 pub(super) struct Pending {
+    /// Instruction that makes the call.
     pub pc: usize,
     pub args: [u64; 5],
+    /// Provenances of the arguments.
     pub provs: [u64; 5],
+    /// Number of nested calls into the program, from the outermost one to the one that makes this
+    /// call.
     pub depth: u32,
+    /// Whether the helper or kfunc calls back a function of the program.
     pub calls_back: bool,
 }
 
-/// State of a call in progress: the simulated machine or a helper has called a function of the
-/// program.
+/// A call of one of the program's functions by the simulated machine or a helper.
 #[derive(Clone, Copy)]
 pub(super) struct Mark {
+    /// Number of nested calls into the program, including this one.
     pub depth: u32,
+    /// Whether a helper or kfunc makes the call.
     pub callback: bool,
+    /// Index of the called function.
     pub function: usize,
     /// Greatest number that the function may return, or `None` if it may return any number.
     pub returns: Option<u64>,
@@ -76,7 +86,7 @@ impl Held {
         self.program
     }
 
-    /// Removes the calls at this depth or deeper. They have ended, possibly by a fault.
+    /// Removes the calls that were nested at least this deep. They have ended, possibly by a fault.
     pub fn unwind(&mut self, depth: u32) {
         while self.outer.last().is_some_and(|outer| outer.0 >= depth)
             && let Some((_, program, sections)) = self.outer.pop()
@@ -95,7 +105,8 @@ pub(super) struct Open {
     pub pc: usize,
     /// Number of the call of the program that created it.
     pub program: u32,
-    /// Whether the program must destroy, submit, discard or restore it.
+    /// Whether the program must end its lifetime: destroy an iterator, or submit or discard a
+    /// reserved dynptr. (Saved interrupt flags are recorded in [`Sections`], too.)
     pub must_end: bool,
     /// Bytes that the kernel last stored there.
     pub bytes: Vec<u8>,
@@ -107,11 +118,11 @@ pub(super) struct Open {
 }
 
 impl Open {
-    /// Returns the name of the function that created this.
+    /// Returns the kind of object that the program must end, for messages.
     pub fn name(&self) -> &'static str {
         match self.kind {
-            Opaque::Dynptr => "bpf_ringbuf_reserve_dynptr()",
-            _ => "an iterator's _new()",
+            Opaque::Dynptr => "a reserved dynptr",
+            _ => "an iterator",
         }
     }
 }

@@ -22,13 +22,13 @@
 //! | `objects` | memory, and the objects in it |
 //! | `held` | references, locks, critical sections |
 //! | `callee`, `signature` | rules for calls, and what functions do with their arguments |
-//! | `flow` | instructions that need a test |
+//! | `flow` | analysis of the code at load: which instructions need a check of their registers |
 //!
 //! | checks | content |
 //! |---|---|
 //! | `access` | loads and stores |
-//! | `calls` | entry and exit of functions |
-//! | `given` | arguments |
+//! | `calls` | calls of the program's functions, and of helpers and kfuncs |
+//! | `given` | arguments of helpers and kfuncs |
 //! | `results` | results of helpers and kfuncs |
 //! | `opaque` | iterators and dynptrs in the program's stack |
 //! | `registers` | registers that an instruction reads |

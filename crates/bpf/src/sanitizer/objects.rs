@@ -4,11 +4,12 @@
 //!
 //! - Static areas exist as long as the program: array maps and sections of globals.
 //! - Kernel objects are grouped by slab (an array of objects of one kind).
-//! - Views are objects with a lifetime: map elements, allocated objects, ring buffer records,
-//!   references.
+//! - A view is the record of an object with a limited lifetime: a map element, an allocated object,
+//!   a ring buffer record, or a reference.
 //!
 //! A provenance identifies the object to which a pointer originally pointed. A call of a program is
-//! outermost if no other call of it is running.
+//! outermost if no other call of it is running. The budget is the number of instructions that an
+//! outermost call may execute.
 
 use super::prov::{GENERATION, Origin, Prov};
 use super::rules::{KernelObject, Rules};
@@ -21,12 +22,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// Number of dead views that are kept before their slots are reused. A report can still describe
 /// such a view.
 const QUARANTINE: usize = 4096;
-/// A program may have this many temporary views (see `Objects::temporary`) free of charge.
+/// Number of temporary views (see `Objects::temporary`) that do not count against the budget.
 const MANY: usize = 1024;
-/// Instructions charged for each temporary view beyond [`MANY`]. The charge bounds the memory that
-/// a program can use by never releasing what it acquires.
+/// Number of instructions by which each temporary view beyond [`MANY`] reduces the budget. This
+/// bounds the memory that a program can use by never releasing what it acquires.
 const VIEW: usize = 64;
-/// Number of temporary views that the host examines in the time of one instruction.
+/// Number of temporary views that the host examines in the time of one BPF instruction.
 const VIEWS: usize = 4;
 
 /// Adjacent elements that exist as long as the program: an array map or a section of globals.
@@ -34,7 +35,7 @@ pub(super) struct StaticArea {
     pub start: u64,
     pub end: u64,
     pub stride: u64,
-    /// Number of bytes of an element that belong to the program.
+    /// Number of bytes of an element that belong to the program. The rest of `stride` is padding.
     pub len: u64,
     pub writable: bool,
     /// Name for reports: `value of map x`, or the name of a section.
@@ -62,7 +63,7 @@ pub(super) enum Kind {
     Record,
     /// Kernel object in the slab with this index.
     Kernel(usize),
-    /// Context that user space passed to the program.
+    /// Data that user space passed to a program of type SYSCALL as its context.
     Input,
     /// An object that the program may hold but not access.
     Opaque,
@@ -80,11 +81,15 @@ pub(super) enum Until {
     RcuUnlock,
 }
 
-/// The sanitizer's record of an object with a lifetime to which a program has a pointer.
+/// The sanitizer's record of an object with a limited lifetime, to which a program has a pointer.
 #[derive(Clone, Debug)]
 pub(super) struct View {
+    /// Address of the object.
     pub start: u64,
+    /// Size of the object in bytes.
     pub len: u64,
+    /// Number of earlier views that used the same slot. A provenance contains this number, so that
+    /// a pointer to an earlier object of the slot is recognised.
     pub generation: u32,
     pub kind: Kind,
     pub until: Until,
@@ -100,19 +105,30 @@ pub(super) struct View {
     pub alive: bool,
 }
 
+/// An array of kernel objects of one kind.
 pub(super) struct Slab {
+    /// Address of the first object.
     pub base: u64,
+    /// Distance between two objects in bytes.
     pub stride: u64,
+    /// Size of an object in bytes.
     pub size: u64,
+    /// Name of the `struct`.
     pub name: &'static str,
+    /// Offset and size of each field to which programs may store.
     pub writable: Vec<(u64, u64)>,
+    /// Parts of an object that functions accept as objects: the offset and `struct` name of each.
     pub parts: Vec<(u64, &'static str)>,
 }
 
+/// All objects to which a program's pointers can point.
 pub(super) struct Objects {
+    /// Static areas by ascending address.
     pub areas: Vec<StaticArea>,
     pub slabs: Vec<Slab>,
+    /// Views by slot. The slot of a dead view is reused later.
     pub views: Vec<View>,
+    /// Slots of dead views, in the order in which the views died.
     dead: VecDeque<u32>,
     /// Live views of allocated memory, by start address.
     live: BTreeMap<u64, u32>,
@@ -122,14 +138,19 @@ pub(super) struct Objects {
     crowded: usize,
     /// Work since the last call of [`Objects::take_work`], in instructions.
     work: usize,
+    /// Provenance and value of the pointer that the program has spilled to each word of the stack.
     pub shadow: Box<[[u64; 2]]>,
+    /// Address of the BPF stack.
     pub stack: u64,
     pub stack_end: u64,
+    /// High bits of all addresses in the region, the memory that programs can access.
     pub tag: u64,
+    /// Address of the arena, 0 without an arena.
     pub arena: u64,
     /// Frames in use, outermost first.
     pub frames: Vec<Frame>,
-    /// Pointers that the program has compared with NULL during the outermost call.
+    /// Provenances of the pointers that the program has compared with NULL during the outermost
+    /// call.
     tested: BTreeSet<u64>,
     /// Most recent entry of `tested`.
     last_tested: u64,
@@ -293,8 +314,8 @@ impl Objects {
         self.prov(slot)
     }
 
-    /// Removes the entries of dead views from `temporary`. A slot that was reused has several
-    /// entries, of which the last counts.
+    /// Removes the entries of dead views from `temporary`. If a slot was reused, `temporary` has
+    /// several entries for it, and only the last one is kept.
     fn forget_dead(&mut self) {
         let mut seen = BTreeSet::new();
         self.temporary.reverse();
@@ -464,7 +485,7 @@ fn array_area(map: &Map) -> Option<StaticArea> {
 }
 
 impl Objects {
-    /// Records that a pointer was stored to the stack.
+    /// Records that a word with this provenance was stored to the stack.
     pub fn spill(&mut self, offset: u64, value: u64, prov: u64) {
         self.shadow[(offset / 8) as usize] = [prov, value];
     }

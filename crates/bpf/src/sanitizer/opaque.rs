@@ -5,7 +5,8 @@
 //! Such data must still contain what the last kernel function stored there. The memory to which a
 //! dynptr refers must still exist.
 //!
-//! A provenance identifies the object to which a pointer originally pointed.
+//! A provenance identifies the object to which a pointer originally pointed. A view is the
+//! sanitizer's record of an object with a limited lifetime.
 
 use super::callee::{Callee, Effect};
 use super::held::{Open, Pending};
@@ -30,8 +31,9 @@ impl Sanitizer {
             .rfind(|open| open.addr == addr && open.kind == kind)
     }
 
-    /// Checks that an argument was created by the kernel and is unchanged since, and that its
-    /// memory still exists.
+    /// Checks that a kernel function has created the iterator, dynptr or flag to which argument `n`
+    /// points, and that the program has not changed it. Also checks that the memory to which a
+    /// dynptr refers still exists.
     pub(super) fn check_opaque(
         &self,
         cx: &Context,
@@ -53,8 +55,8 @@ impl Sanitizer {
             && let Some(last) = self.held.open.iter().rfind(|open| open.kind.is_irq_flag())
             && last.addr != arg
         {
-            let message = format!("{name} of flags other than those saved last");
-            let note = ("those were saved in".to_string(), Some(last.pc));
+            let message = format!("{name} of flags that were not saved last");
+            let note = ("the last flags were saved in".to_string(), Some(last.pc));
             return Err(finding("unbalanced-lock", &message, Some(arg), vec![note]));
         }
         match open.data.origin() {
@@ -62,7 +64,12 @@ impl Sanitizer {
                 let view = self.objects.view(slot, generation);
                 match view.is_some_and(|view| view.alive) {
                     true => Ok(()),
-                    false => Err(self.dead(cx, format!("{name} of a bpf_dynptr to it"), Some(arg), view)),
+                    false => Err(self.dead(
+                        cx,
+                        format!("{name} of a bpf_dynptr to memory that no longer exists"),
+                        Some(arg),
+                        view,
+                    )),
                 }
             }
             _ => Ok(()),

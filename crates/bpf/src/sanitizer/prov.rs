@@ -6,6 +6,8 @@
 /// Provenance of a number.
 pub(crate) const SCALAR: u64 = 0;
 
+/// Position of the bits for the kind. The constants that follow are the kinds; [`Origin`] explains
+/// them.
 const KIND: u32 = 60;
 const VIEW: u64 = 1;
 const VALUE: u64 = 2;
@@ -21,8 +23,10 @@ const VARIED: u64 = 10;
 /// Provenance of a register without a value.
 pub(crate) const UNSET: u64 = UNSET_KIND << KIND;
 
-/// Bit of a pointer that may be NULL. It is set if the program had not compared the pointer with
-/// NULL when it copied the pointer.
+/// Bit in the provenance of a pointer that may be NULL, because a function returned it or because
+/// it was loaded from a kptr field. A comparison with NULL clears the bit only in the register that
+/// is compared. `Objects::is_untested` recognises copies of a compared pointer, in which the bit is
+/// still set.
 pub(crate) const UNTESTED: u64 = 1 << 59;
 
 /// Mask for the bits of a generation that a provenance contains. The generation is a counter, which
@@ -38,7 +42,7 @@ pub(super) struct Prov(pub u64);
 pub(super) enum Origin {
     /// A number.
     Scalar,
-    /// An object with a lifetime, identified by slot and generation in `Objects::views`.
+    /// An object with a limited lifetime, identified by slot and generation in `Objects::views`.
     View { slot: usize, generation: u32 },
     /// Element of an array map, or a section of globals. `area` is the index in `Objects::areas`.
     Value { area: usize, element: u64 },
@@ -57,8 +61,8 @@ pub(super) enum Origin {
     Untrusted,
     /// A register without a value.
     Unset,
-    /// A kernel object's address to which a number was added that the verifier would not know. Only
-    /// functions that accept any address accept it.
+    /// The address of a kernel object plus a number whose value the verifier would not know. The
+    /// program may only pass it to functions that accept any address.
     Varied,
 }
 
@@ -94,7 +98,7 @@ impl Prov {
         Prov(self.0 | UNTESTED)
     }
 
-    /// Returns this provenance without that mark.
+    /// Returns this provenance without the mark of [`Prov::untested`].
     pub fn tested(self) -> Prov {
         Prov(self.0 & !UNTESTED)
     }
@@ -145,8 +149,8 @@ impl Origin {
     }
 }
 
-/// Returns the word to which a frame's offset in the stack is added. The sum is the provenance of
-/// the frame's r10.
+/// Returns the provenance of a frame whose r10 is at the start of the stack. To get the provenance
+/// of another frame, add the offset of its r10 in the stack.
 pub(crate) const fn frame() -> u64 {
     FRAME << KIND
 }

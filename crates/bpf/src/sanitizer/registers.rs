@@ -2,7 +2,10 @@
 //! Checks the registers that an instruction reads, before the instruction runs with the sanitizer
 //! (`--check`). [`flow`](super::flow) determines which instructions need such checks.
 //!
-//! A provenance identifies the object to which a pointer originally pointed.
+//! A provenance identifies the object to which a pointer originally pointed. A pointer that may be
+//! NULL has the bit UNTESTED in its provenance until the program compares it with NULL. A number is
+//! variable if the kernel's verifier would not know its value, for example because the number comes
+//! from memory.
 
 use super::flow::{RegisterChecks, moves, tests};
 use super::objects::{Kind, Objects};
@@ -19,7 +22,8 @@ use crate::insn;
 #[inline(always)]
 pub(crate) unsafe fn before(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64; 11]) -> bool {
     let (dst, src) = (usize::from(i.dst), usize::from(i.src));
-    // The addition of a variable number changes the provenances below, so they are read first.
+    // Reads the provenances now, because `check_registers` changes one of them if the instruction
+    // adds a variable number to a pointer.
     let (own, other) = (p[dst], if i.op & insn::X != 0 { p[src] } else { SCALAR });
     unsafe {
         let checks = sanitizer(cx).register_checks[pc];
@@ -77,22 +81,22 @@ pub(super) fn unset(register: u8) -> Fault {
 }
 
 impl Prov {
-    /// Returns the provenance of this pointer after the addition of a variable number (one that the
-    /// verifier would not know). Fields of a kernel object may be accessed only at constant
-    /// offsets. For a pointer that may be NULL, the provenance stays unchanged, because the
-    /// addition itself is an error that another check reports.
+    /// Returns the provenance of this pointer after the addition of a variable number. A pointer to
+    /// a kernel object becomes [`Prov::VARIED`], because fields of such an object may be accessed
+    /// only at constant offsets. The provenance of a pointer that may be NULL stays unchanged,
+    /// because the addition itself is an error, which `move_untested` reports.
     pub fn varied(self, objects: &Objects) -> Prov {
         if objects.is_untested(self) {
             return self;
         }
-        let classify_kernel_pointer = match self.origin() {
+        let points_to_kernel_object = match self.origin() {
             Origin::Slab { .. } => true,
             Origin::View { slot, generation } => objects
                 .view(slot, generation)
                 .is_some_and(|view| matches!(view.kind, Kind::Kernel(_))),
             _ => false,
         };
-        if classify_kernel_pointer { Prov::VARIED } else { self }
+        if points_to_kernel_object { Prov::VARIED } else { self }
     }
 }
 
@@ -121,7 +125,7 @@ pub(crate) unsafe extern "C" fn move_untested(cx: *mut Context, pc: u64, prov: u
     }
 }
 
-/// Records that the program compares a pointer that may be NULL.
+/// Records that the program compares a pointer that may be NULL with NULL or with another pointer.
 pub(crate) unsafe extern "C" fn test(cx: *mut Context, prov: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe { sanitizer(cx).objects.record_tested(Prov(prov)) };
     0

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Determines the provenance (the object pointed to) of the values that helpers and kfuncs return,
-//! for the sanitizer (`--check`).
+//! for the sanitizer (`--check`). A view is the sanitizer's record of an object with a limited
+//! lifetime. A program must release an object if its view is marked as a reference.
 
 use super::callee::{Callee, Effect};
 use super::held::Pending;
@@ -12,7 +13,7 @@ use crate::engine::context::Context;
 use crate::map::kind;
 
 impl Sanitizer {
-    /// Returns the provenance of a call's result, which is not 0.
+    /// Returns the provenance of a call's result `r0`, a pointer that is not NULL.
     pub(super) fn result(&mut self, cx: &Context, call: &Pending, callee: &Callee, r0: u64) -> Prov {
         let (pc, region) = (call.pc, cx.region());
         let program = self.held.program();
@@ -80,8 +81,8 @@ impl Sanitizer {
                 let prov = self.objects.classify(region, r0);
                 if callee.args.first() == Some(&Arg::PerCpu) {
                     let Some(id) = self.percpu_type(Prov(call.provs[0])) else {
-                        // This is the address of a kernel variable plus a number, which is never an
-                        // address in program memory.
+                        // The argument is a per-CPU variable of the kernel. The result is one
+                        // CPU's copy of the variable, which never lies in program memory.
                         return self.objects.classify_kernel_pointer(region, r0);
                     };
                     let len = cx.types().get(&id).map_or(0, |local| u64::from(local.size));
@@ -111,8 +112,7 @@ impl Sanitizer {
         }
     }
 
-    /// Returns a view (a record of an object with a lifetime) of the object at an address. The
-    /// program need not release it.
+    /// Returns a view of the object at an address. The view is not marked as a reference.
     fn view_at(&self, cx: &Context, addr: u64, pc: usize) -> View {
         let prov = self.objects.classify(cx.region(), addr);
         let (start, len) = self.objects.bounds(prov).unwrap_or((addr, 0));

@@ -82,6 +82,7 @@ impl Special {
         }
     }
 
+    /// Returns whether a field is of this kind.
     pub fn is(self, field: &FieldKind) -> bool {
         match self {
             Special::SpinLock => *field == FieldKind::SpinLock,
@@ -101,9 +102,10 @@ impl Special {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arg {
     /// A number, or a value that the function checks itself: a pointer to a map, to an allocated
-    /// object or to a function. Also a pointer that may be invalid (`__ign`).
+    /// object or to a function.
     Value,
-    /// The kernel sets this argument itself and ignores the program's value.
+    /// An argument that need not have a value: the kernel sets it itself (`__prog`), or its pointer
+    /// may be invalid (`__ign`).
     Ignored,
     /// Pointer to memory in a map's value.
     MapMemory(Len),

@@ -236,8 +236,8 @@ fn operand(op: u8, dst: u8, text: &str, off: i32) -> Option<Insn> {
     })
 }
 
-/// Parses a register. Returns its number, and whether the name is that of the whole 64-bit
-/// register.
+/// Parses a register. Returns its number, and whether all 64 bits are used (`r1`) instead of the
+/// low 32 bits (`w1`).
 fn register(text: &str) -> Option<(u8, bool)> {
     let wide = text.starts_with('r');
     let number = text.strip_prefix(['r', 'w'])?.parse().ok()?;

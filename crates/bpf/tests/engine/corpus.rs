@@ -15,6 +15,7 @@ use bpf::fault::FaultKind;
 use crate::asm;
 use crate::world::TestWorld;
 
+/// Number of instructions that one call may execute.
 const BUDGET: u64 = 100_000;
 
 /// Runs all cases of a file in both engines.
@@ -44,6 +45,7 @@ fn check(file: &str) {
     assert!(cases >= 2, "{file} has no cases");
 }
 
+/// Runs a program in one engine. Returns its result in the notation of the corpus.
 fn run(world: &mut TestWorld, text: &str, engine: Engine) -> Result<String, String> {
     let mut program = asm::assemble(text)?;
     for map in &mut program.maps {

@@ -38,8 +38,11 @@ enum To {
 }
 use To::*;
 
+/// A step of a program.
 enum Do {
+    /// Calls the helper with this number and these arguments.
     Helper(u32, &'static [To]),
+    /// Calls the kfunc with this name and these arguments.
     Kfunc(&'static str, &'static [To]),
     /// Stores a word to the stack.
     Store(i32, To),
@@ -50,6 +53,7 @@ enum Do {
 }
 use Do::*;
 
+/// Returns a program that executes these steps. Its second function is the callback.
 fn program(world: &TestWorld, steps: &[Do]) -> Code {
     let mut insns = Vec::new();
     let mut emit = |op, dst, src, off, imm| insns.push(Insn { op, dst, src, off, imm });
@@ -154,6 +158,7 @@ fn ends(world: &mut TestWorld, steps: &[Do]) -> [String; 2] {
     })
 }
 
+/// Makes a dynptr to the first 64 bytes of the globals, in the stack at r10 - 16.
 const MAKE_DYNPTR: Do = Helper(197, &[Memory, Number(64), Number(0), Stack(-16)]);
 
 #[test]

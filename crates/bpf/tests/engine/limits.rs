@@ -12,12 +12,14 @@ use crate::world::TestWorld;
 
 pub const ENGINES: [Engine; 2] = [Engine::Interpreter, Engine::Jit];
 
+/// Number of instructions that one call may execute in these tests.
 pub const BUDGET: u64 = 2_000_000;
 
 /// Outcome of a call: the result, or the fault's kind, message and instruction. The second part is
 /// the number of executed instructions.
 pub type Ran = (Result<u64, (FaultKind, String, Option<usize>)>, u64);
 
+/// Returns a world (simulated machine) with the program `text`, and with the budget of these tests.
 pub fn world(text: &str, engine: Engine, sanitized: bool) -> TestWorld {
     let mut program = asm::assemble(text).expect("the text is a valid program");
     let mut world = TestWorld::new();
@@ -119,9 +121,11 @@ fn a_deep_program_fits_into_the_host_stack_or_faults() {
         "the machine frames of the function are not too large for the JIT"
     );
     let expected = run(&text, 126);
+    // `needed` is the number of KiB of stack that a call into the program needs.
     for (engine, needed) in [(Engine::Interpreter, 385), (Engine::Jit, 765)] {
         let mut world = world(&text, engine, false);
-        // At some depth the remaining stack is too small, whatever the size of the thread's stack.
+        // Uses more and more of the thread's stack before the call. At some depth the rest is too
+        // small for the program, whatever the size of the stack.
         let fault = (0..).find_map(|n| {
             let (result, insns) = deep(n, &mut || call(&mut world, 126));
             assert_eq!(insns, if result.is_ok() { expected.1 } else { 0 });
@@ -143,7 +147,7 @@ fn calls_nest_up_to_the_limit_of_the_bpf_stack() {
     let text = "func main:\nr0 = r1\ncall down\nexit\nfunc down:\ncall down2\nexit\nfunc down2:\nr2 = r1\nr1 = func main\n\
         call test_call\nexit";
     let (result, _) = run(text, 0);
-    let (kind, message, _) = result.expect_err("it never returns");
+    let (kind, message, _) = result.expect_err("the program never returns");
     assert_eq!(kind, FaultKind::Stack);
     assert!(message.contains("nested too deeply"), "{message}");
 }
@@ -206,7 +210,7 @@ fn a_tree_of_calls_ends_with_the_budget() {
     }
     for text in [tree + "func f60:\nr0 = 0\nexit", wide + "func f7:\nr0 = 0\nexit"] {
         let (result, insns) = run(&text, 0);
-        let (kind, message, pc) = result.expect_err("it never returns");
+        let (kind, message, pc) = result.expect_err("the program never returns");
         assert_eq!(kind, FaultKind::Budget, "{message}");
         assert!(
             message.starts_with(&format!("one call executed more than {BUDGET} BPF instructions")),
@@ -262,7 +266,9 @@ fn a_host_without_memory_is_an_error() {
         .split("VmData:")
         .nth(1)
         .and_then(|rest| rest.split_whitespace().next());
-    let used: u64 = used.and_then(|kib| kib.parse().ok()).expect("the text is a number");
+    let used: u64 = used
+        .and_then(|kib| kib.parse().ok())
+        .expect("VmData is a number of KiB");
     let most = (used << 10) + (128 << 20);
     let limit = libc::rlimit {
         rlim_cur: most,

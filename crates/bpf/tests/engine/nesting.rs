@@ -116,7 +116,7 @@ fn the_program_is_usable_after_a_fault() {
 }
 
 #[test]
-fn faults_in_threads_stay_apart() {
+fn a_fault_ends_only_the_program_of_its_thread() {
     let threads: Vec<_> = (0..4)
         .map(|n| {
             std::thread::spawn(move || {
@@ -305,7 +305,7 @@ fn ill_formed_code_is_rejected() {
         ("op 0x05 0 0 5 0\nexit", "jumps out of its function"),
         ("op 0xb7 11 0 0 0\nexit", "register that does not exist"),
         ("op 0xb7 10 0 0 0\nexit", "register that does not exist or is read-only"),
-        ("op 0x85 0 1 0 7\nexit", "calls nothing"),
+        ("op 0x85 0 1 0 7\nexit", "calls a function that does not exist"),
         ("op 0xf5 0 0 0 7\nexit", "traps without a message"),
     ] {
         let program = asm::assemble(text).unwrap();

@@ -16,6 +16,7 @@ const BEGIN: &str = "func main:\nmap m array 4 65536 1\nr7 = r1\n*(u32 *)(r10 - 
 const END: &str = "\ngoto again\nout:\nr0 = 0\nexit\n";
 const FORMAT: &[u8] = b"%8388607d|%-8388607x|%08388607d\0";
 
+/// Fills the memory with the format and the map value with letters, and calls the program.
 fn call(world: &mut TestWorld) -> Ran {
     let format = world
         .region
@@ -36,7 +37,9 @@ fn call(world: &mut TestWorld) -> Ran {
     crate::limits::call(world, 0)
 }
 
-/// Runs an endless loop around `body` and returns the number of executed instructions.
+/// Runs an endless loop around `body`, which may call the functions in `functions`. Checks that the
+/// budget ends the loop in the same way in both engines. Returns the number of executed
+/// instructions.
 fn endless(body: &str, functions: &str) -> u64 {
     let text = [BEGIN, body, END, functions].concat();
     let [plain, _] = [false, true].map(|sanitized| {
@@ -136,13 +139,14 @@ fn dynptrs_maps_and_rings_charge_for_copied_bytes() {
 }
 
 #[test]
-fn loops_over_trivial_callbacks_count_as_calls() {
+fn each_call_of_a_trivial_callback_is_charged() {
     let nothing = "func nothing:\nr0 = 0\nexit";
     for body in [
         "r1 = 8000000\nr2 = func nothing\nr3 = 0\nr4 = 0\ncall bpf_loop",
         "map big array 4 8 1000000\nr1 = map big\nr2 = func nothing\nr3 = 0\nr4 = 0\ncall bpf_for_each_map_elem",
     ] {
-        // Each call of the callback executes two instructions and charges four.
+        // Each call of the callback executes two instructions and charges four, so about a third of
+        // the budget is left for instructions.
         let insns = endless(body, nothing);
         assert!((BUDGET / 4..BUDGET / 2).contains(&insns), "{body}: {insns}");
     }

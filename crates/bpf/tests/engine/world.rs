@@ -29,8 +29,12 @@ pub struct TestWorld {
     pub tasks: Slab,
     /// A task that has exited.
     pub gone: Option<u64>,
+    /// Lines that programs have printed, and a line for each kernel object that was released.
     pub log: Vec<String>,
+    /// Addresses of the locks that programs have acquired (`true`) and released (`false`), in
+    /// order.
     pub locks: Vec<(u64, bool)>,
+    /// Time in ns for which each pending timer was started, by the timer's address.
     pub timers: BTreeMap<u64, u64>,
     random: u32,
 }
@@ -121,6 +125,7 @@ pub fn kfunc<Args, F: Body<TestWorld, Args>>(contexts: u32, proto: &'static str,
     Func::kfunc(row, run)
 }
 
+/// Returns the helpers and kfuncs of the crate, and kfuncs for tests.
 pub fn funcs() -> Vec<Func<TestWorld>> {
     let mut funcs = bpf::helper::table();
     funcs.extend([

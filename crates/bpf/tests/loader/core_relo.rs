@@ -109,8 +109,8 @@ fn offsets_and_sizes_are_those_of_the_target() {
          FN(sign, FIELD(3, T->signed_grows))
          FN(no_sign, FIELD(3, T->small))",
     );
-    // The offsets in the kernel's struct task are: parent 32, x 40, array 48 (8 * 16), nested 176,
-    // first 192, bitfields from 200.
+    // In the kernel's struct task, parent is at offset 32, x at 40, array at 48 (8 elements of 16
+    // bytes), nested at 176, first at 192, and the bitfields begin at 200.
     let check = |name: &str, expect: u64| assert_eq!(linked.first(name), Ok(expect), "{name}");
     check("first", 192);
     check("nested", 176 + 8);
@@ -159,7 +159,7 @@ fn bitfields_have_the_location_of_the_target() {
 }
 
 #[test]
-fn missing_fields_types_and_values_do_not_exist() {
+fn existence_matches_and_values_are_those_of_the_target() {
     let linked = linked(
         "FN(field, FIELD(2, T->nested)) FN(no_field, FIELD(2, T->missing)) FN(other_kind, FIELD(2, T->changed_kind))
          FN(pointer_to_int, FIELD(2, T->becomes_int)) FN(no_type, FIELD(2, ((struct gone *)ctx)->x))

@@ -77,6 +77,7 @@ struct Linked {
     region: Region,
 }
 
+/// Links an object for a machine with four CPUs.
 fn load(object: &Object, target: &Target) -> Linked {
     let region = Region::new().unwrap();
     let image = link(object, target, &region, 4).unwrap();

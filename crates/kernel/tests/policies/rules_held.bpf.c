@@ -438,7 +438,7 @@ KEEPS_SLEEPABLE(ends_an_inner_rcu_section)
 
 /* Iterators and dynptrs */
 
-BREAKS(leaks_bits, "leak: leaks_bits returns without ending what an iterator's _new() created")
+BREAKS(leaks_bits, "leak: leaks_bits returns without ending an iterator")
 {
 	struct bpf_iter_bits it;
 	u64 word = 5;
@@ -479,7 +479,7 @@ BREAKS(makes_an_iterator_beyond_the_stack, "stack-out-of-bounds: store of 8 byte
 	return 0;
 }
 
-BREAKS(leaks_a_reserved_dynptr, "leak: leaks_a_reserved_dynptr returns without ending what bpf_ringbuf_reserve_dynptr() created")
+BREAKS(leaks_a_reserved_dynptr, "leak: leaks_a_reserved_dynptr returns without ending a reserved dynptr")
 {
 	struct bpf_dynptr ptr;
 
@@ -498,7 +498,7 @@ BREAKS(reads_a_submitted_record, "use-after-free: load of 8 bytes")
 	return data ? load(u64, data) : 0;
 }
 
-BREAKS(reads_a_submitted_record_through_a_clone, "use-after-free: bpf_dynptr_read of a bpf_dynptr to it")
+BREAKS(reads_a_submitted_record_through_a_clone, "use-after-free: bpf_dynptr_read of a bpf_dynptr to memory that no longer exists")
 {
 	struct bpf_dynptr ptr, clone;
 	u64 word;
@@ -510,7 +510,7 @@ BREAKS(reads_a_submitted_record_through_a_clone, "use-after-free: bpf_dynptr_rea
 	return 0;
 }
 
-BREAKS(reads_a_deleted_element_through_a_dynptr, "use-after-free: bpf_dynptr_read of a bpf_dynptr to it")
+BREAKS(reads_a_deleted_element_through_a_dynptr, "use-after-free: bpf_dynptr_read of a bpf_dynptr to memory that no longer exists")
 {
 	struct value *value = fresh();
 	struct bpf_dynptr ptr;

@@ -149,7 +149,7 @@ KEEPS(restores_interrupts_in_order)
 	return 0;
 }
 
-BREAKS(restores_interrupts_out_of_order, "unbalanced-lock: bpf_local_irq_restore of flags other than those saved last")
+BREAKS(restores_interrupts_out_of_order, "unbalanced-lock: bpf_local_irq_restore of flags that were not saved last")
 {
 	unsigned long outer, inner;
 

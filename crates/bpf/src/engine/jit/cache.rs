@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compiled code of earlier programs of this process, by the hash of its inputs.
+//! Cache of the compiled code of earlier programs of this process. The key of an entry is the hash
+//! of all inputs of the code.
 //!
 //! Several threads may need the same code at the same time. The first one compiles it, and the
 //! others wait for it. If the cache is full, it drops the code that was used longest ago. Programs
@@ -17,7 +18,7 @@ use crate::engine::code_cache::{Origin, store};
 /// Maximum size of the cache in bytes. The code of the largest known policy has less than 4 MiB.
 const MAX_SIZE: usize = 256 << 20;
 
-/// Size in bytes that is charged for an entry beside its code.
+/// Size in bytes that each entry is assumed to have in addition to its code.
 const ENTRY: usize = 512;
 
 type Slot = Arc<OnceLock<Result<Arc<Template>, Error>>>;
@@ -41,11 +42,11 @@ struct Cache {
 
 static CACHE: Mutex<Cache> = Mutex::new(Cache::new(MAX_SIZE));
 
-/// Returns the code for a key, and where it comes from. `compile` makes the code if no earlier
-/// program had it.
+/// Returns the code for a key, and where it comes from. Calls `compile` only if neither this cache
+/// nor the process's [`Store`](crate::engine::code_cache::Store) has the code.
 ///
 /// # Errors
-/// As `compile`. A program that is too large for the compiler is remembered too.
+/// As `compile`. If a program is too large for the compiler, the cache remembers this error, too.
 pub(super) fn find(
     key: Key,
     compile: impl FnOnce() -> Result<Template, Error>,
@@ -76,8 +77,8 @@ fn find_in(
     key: Key,
     make: impl FnOnce() -> (Result<Template, Error>, Origin),
 ) -> Result<(Arc<Template>, Origin), Error> {
-    // A panic elsewhere leaves the cache consistent, because no code that can panic runs while it is
-    // locked.
+    // A poisoned lock is ignored. The cache is consistent even after a panic, because no code that
+    // can panic runs while the cache is locked.
     let lock = || cache.lock().unwrap_or_else(PoisonError::into_inner);
     let slot = lock().slot(key);
     let mut origin = Origin::Shared;
@@ -187,7 +188,7 @@ mod tests {
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| origin(&cache, 1, 100))).collect();
             threads
                 .into_iter()
-                .map(|thread| thread.join().expect("no panic"))
+                .map(|thread| thread.join().expect("the thread does not panic"))
                 .collect()
         });
         let compiled = origins.iter().filter(|&&origin| origin == Origin::Compiled).count();

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Emits machine code for calls. Helpers, kfuncs and functions that raise faults are called by
-//! the addresses of their symbols, functions of the program by relative addresses. The budget is the number of instructions that one
-//! call of a program may execute.
+//! Emits machine code for calls. Calls of Rust functions (helpers, kfuncs and functions that raise
+//! faults) use the addresses of symbols, which are known only when the code is loaded. Calls of the
+//! program's own functions use relative addresses.
+//!
+//! The budget is the number of instructions that one call of a program may execute. The current
+//! context is the kind of callback in which the program runs.
 
 use std::mem::offset_of;
 
@@ -134,14 +137,16 @@ impl Translator<'_, '_> {
         self.clobber_provs();
     }
 
+    /// Returns the arguments of a compiled function or shim: the context and the first `nr`
+    /// registers, r1 and so on.
     pub fn args(&mut self, nr: usize) -> Vec<Value> {
         let mut args = vec![self.context];
         args.extend((1..=nr as u8).map(|register| self.get(register)));
         args
     }
 
-    /// Emits a test that raises a fault unless the context in which the program was called permits
-    /// a call of the function. `contexts` has one bit for each context that permits it.
+    /// Emits a test that raises a fault unless the current context is one of `contexts`. `contexts`
+    /// has one bit for each context in which the function may be called.
     fn permit(&mut self, pc: usize, contexts: u32) {
         let current = self.load_field(types::I32, offset_of!(Context, contexts));
         let common = self.builder.ins().band_imm_s(current, i64::from(contexts));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The machine code of a program: a [`Template`], which does not depend on any address of the host,
-//! and [`Compiled`], a copy of it that can be executed.
+//! and [`Compiled`], a copy of it that can be executed. In place of addresses, a template refers to
+//! [symbols](super::symbol), whose values are known when the code is loaded.
 
 use std::sync::Arc;
 
@@ -20,10 +21,11 @@ pub(super) struct Relocation {
 }
 
 /// Machine code of a program in which the values of symbols are missing. Programs with equal
-/// [keys](super::key) share it.
+/// [keys](super::inputs::Key) share it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Template {
-    /// Code of all functions. Calls between them are relative, and complete.
+    /// Code of all functions. Calls between them use relative addresses, which are already filled
+    /// in.
     pub(super) code: Vec<u8>,
     /// Offset of each function in the code.
     pub(super) starts: Vec<u32>,
@@ -47,7 +49,8 @@ impl Template {
     /// it, and returns it with the entry point of each function.
     ///
     /// # Errors
-    /// The host has no memory or allows no executable memory, or the program does not have a symbol.
+    /// The host has no memory or allows no executable memory, or the program does not have a
+    /// symbol.
     pub fn load(self: &Arc<Template>, cx: &Context) -> Result<(Compiled, Vec<Entry>), Error> {
         let mut values = Vec::with_capacity(self.relocations.len());
         for relocation in &self.relocations {
@@ -63,8 +66,8 @@ impl Template {
             }
         })?;
         let start = pages.start();
-        // SAFETY: the code was compiled with this signature. Only the trampolines call entry points,
-        // and they save the registers.
+        // SAFETY: the code was compiled with this signature. Only the trampolines call entry
+        // points, and they save the registers.
         let entry = |&offset: &u32| unsafe { std::mem::transmute::<u64, Entry>(start + u64::from(offset)) };
         let entries = self.starts.iter().map(entry).collect();
         let compiled = Compiled {

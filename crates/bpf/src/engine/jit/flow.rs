@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Finds the basic blocks of a BPF function and their dominator tree.
+//! Finds the basic blocks of a BPF function and their dominator tree. A block dominates another one
+//! if every path to the other one leads through it.
 
 use crate::image::{Function, Insn};
 use crate::insn;

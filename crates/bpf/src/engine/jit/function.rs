@@ -31,7 +31,9 @@ pub(super) struct Translator<'a, 'b> {
     pub flow: &'a Flow,
     /// Block that is being translated.
     pub block: usize,
+    /// Facts about values that need no test any more.
     pub known: Known,
+    /// Address of the [`Context`], the first argument of the function.
     pub context: Value,
     /// Flags of accesses to program memory. Such accesses may trap, so the compiler must neither
     /// drop nor move them.
@@ -52,8 +54,8 @@ pub(super) struct Translator<'a, 'b> {
     /// Variable for the number of times that `may_goto` may still continue a loop.
     loops: Option<Variable>,
     blocks: Vec<ir::Block>,
-    /// Whether the function calls anything. It must then store the next frame's pointer. Always
-    /// true with the sanitizer.
+    /// Whether the function calls any function. If it does, it must store the frame pointer of the
+    /// next frame in the context. Always true with the sanitizer.
     calls: bool,
     /// Provenances of the registers (the objects to which they point), or `None` without the
     /// sanitizer.

@@ -2,7 +2,12 @@
 //! All that the compiled code of a program depends on.
 //!
 //! The translation reads [`Inputs`] and nothing else of a program. Programs with equal inputs
-//! therefore have equal code, and their [`Key`] finds it in the [cache](super::cache).
+//! therefore have equal code. A hash of the inputs is the [`Key`] under which the
+//! [cache](super::cache) keeps this code.
+//!
+//! The region is the memory that programs can access. The sanitizer is the set of run-time checks
+//! of `--check`. It tracks the provenance of each value: the object to which a pointer originally
+//! pointed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
@@ -18,7 +23,8 @@ use crate::sanitizer::flow::RegisterChecks;
 /// Hash of a program's [`Inputs`], the compiler's settings and this build of the compiler.
 pub(crate) type Key = [u8; 32];
 
-/// An array whose elements compiled code finds without a call.
+/// An array map. Compiled code computes the addresses of its elements itself, without a call of
+/// `bpf_map_lookup_elem`.
 #[derive(Clone, Copy)]
 pub(super) struct Array {
     /// Address of the first element.
@@ -31,8 +37,9 @@ pub(super) struct Array {
     pub per_cpu: bool,
 }
 
-/// What the sanitizer knows about the code before it runs.
+/// Results of the sanitizer's analysis of the code.
 pub(super) struct Checks<'a> {
+    /// Checks of registers to make before each instruction.
     pub registers: &'a [RegisterChecks],
     /// Provenance of the constant in each LD_IMM64, by instruction.
     pub constants: BTreeMap<usize, u64>,
@@ -45,13 +52,17 @@ pub(super) struct Inputs<'a> {
     pub nests: &'a [bool],
     helpers: &'a [Option<Target>],
     kfuncs: &'a [Option<Target>],
+    /// Address of the region.
     pub base: u64,
+    /// Address in the middle of an area of zeros, which loads through NULL read.
     pub zeros: u64,
     /// Whether the host's addresses differ from the region's.
     pub displaced: bool,
     /// Whether accesses to cache lines can cost time.
     pub lines_move: bool,
+    /// Address of the arena in the region, 0 without an arena.
     pub arena: u64,
+    /// Address of the arena as programs see it.
     pub arena_user: u64,
     /// Start address of the BPF stack.
     pub stack: u64,
@@ -117,6 +128,8 @@ impl Inputs<'_> {
         table.get(usize::try_from(insn.imm).ok()?)?.as_ref()
     }
 
+    /// Returns the hash of the inputs, of the compiler's settings and of this build of the
+    /// compiler.
     pub fn key(&self, isa: &Isa) -> Key {
         // The pattern names every field, so that a new field is not forgotten here.
         let Inputs {
@@ -180,8 +193,8 @@ impl Inputs<'_> {
     }
 }
 
-/// A hash of values whose lengths are hashed too, so that two different sequences of values never
-/// give the same bytes.
+/// A hash of byte strings and lists. The length of each is hashed before its content. Two different
+/// sequences therefore never give the hash function the same bytes.
 struct Hash(Sha256);
 
 impl Hash {

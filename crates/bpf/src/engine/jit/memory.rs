@@ -3,7 +3,8 @@
 //!
 //! Only the base register is checked. One shift and one comparison show whether the register points
 //! into the region, the memory that programs may access. The 16-bit offset of an access can leave
-//! the region only into inaccessible margins.
+//! the region only into inaccessible margins. The lower half of the region is the program's own
+//! memory, to which it may store. The upper half contains kernel objects.
 //!
 //! A load through a base below 64 KiB (NULL plus an offset) must return zero. The check replaces
 //! such a base by an address in the middle of an area of zeros. All later loads through the same
@@ -214,9 +215,10 @@ impl Translator<'_, '_> {
     }
 
     /// Emits a test whether this CPU's cache holds the cache line of an access, and a call that
-    /// fetches the line if not. The function's own frame and a callback's arguments need no test. A
-    /// line that was tested before needs none either, because no other CPU can take lines away
-    /// while a program runs.
+    /// fetches the line if not. Accesses to the function's own frame and to a callback's arguments
+    /// are free, so they need no test. A line that was tested before needs no second test, because
+    /// no other CPU takes the line away while the program runs. (If a competing line has evicted it
+    /// since, see `cache::sets`, the new access is not charged.)
     fn touch(&mut self, base: Value, offset: i32, store: bool) {
         if !self.cx.lines_move {
             return;
@@ -426,7 +428,8 @@ impl Translator<'_, '_> {
     }
 }
 
-/// Truncates the immediate to the type, because Cranelift rejects constants with higher bits set.
+/// Truncates an immediate to a type. Cranelift rejects a constant with bits that its type does not
+/// have.
 fn truncate(imm: i64, ty: Type) -> i64 {
     match ty {
         types::I8 => i64::from(imm as u8),

@@ -86,7 +86,7 @@ pub(super) fn forget() {
     cache::forget();
 }
 
-/// Compiles all functions.
+/// Compiles all functions, if the program does not exceed the limits.
 fn translate(cx: &Inputs<'_>, isa: &Isa) -> Result<Template, Error> {
     let (insns, functions) = (cx.code.insns.len(), cx.code.functions.len());
     if insns > MAX_PROGRAM {
@@ -160,14 +160,18 @@ fn new_isa() -> Result<Isa, Error> {
     Ok(Isa { isa, description })
 }
 
-/// A call of one function of the program by another: the offset in the code at which the distance is
-/// written, the index of the called function, and a number that is added to the distance.
+/// A call of one function of the program by another. The distance to the called function is filled
+/// in when all functions are compiled.
 struct OwnCall {
+    /// Offset in the code at which the distance is written.
     offset: usize,
+    /// Index of the called function.
     function: u32,
+    /// Number that is added to the distance.
     addend: i64,
 }
 
+/// Compiles all functions one after the other, and collects their code in a template.
 fn build(cx: &Inputs<'_>, isa: &Isa, flows: &[Flow]) -> Result<Template, Error> {
     let isa = &*isa.isa;
     let mut context = cranelift_codegen::Context::new();
@@ -267,9 +271,10 @@ fn frame_size(code: &CompiledCode) -> u64 {
 }
 
 /// Returns the signature of compiled functions, which take the context and r1 to r5 and return r0.
-/// Their calling convention preserves no registers, so a function saves none on entry. The
-/// trampolines save them all, so that a fault can restore them. With the sanitizer, Rust code calls
-/// the functions, so they use the C convention.
+/// Their calling convention preserves no registers, so a function saves none on entry. Instead, the
+/// trampoline in [`enter`](crate::engine::enter), through which Rust calls a program, saves and
+/// restores all of them. With the sanitizer, other Rust code calls the functions, too, so they use
+/// the C convention.
 fn own_signature(cx: &Inputs<'_>) -> Signature {
     let mut signature = signature(5);
     if cx.checks.is_none() {

@@ -93,8 +93,8 @@ mod tests {
             assert!(child.status.success() && text.contains("1 passed"), "{child:?}");
             return;
         }
-        // The limit counts private writable pages. The code has more of them than the limit leaves,
-        // and the copy would have as many again.
+        // The limit counts the process's private writable pages. `code` alone has as many pages as
+        // the limit allows, so the mapping for its copy is refused.
         let code = vec![0; 256 << 20];
         let limit = libc::rlimit {
             rlim_cur: 256 << 20,

@@ -2,8 +2,13 @@
 //! Emits the checks of the sanitizer (`--check`) in compiled code.
 //!
 //! The sanitizer knows the provenance of each value: the object to which the value points, if it is
-//! a pointer. Each register has a variable with its provenance. The shadow is a table with an entry
-//! for each word of the stack. The entry of a spilled pointer contains its provenance.
+//! a pointer. Each register has a variable with its provenance. A number has the provenance SCALAR,
+//! and a register without a value UNSET. A pointer that may be NULL (a function returned it, or it
+//! was loaded from a kptr field) has the bit UNTESTED in its provenance until the program compares
+//! it with NULL.
+//!
+//! The shadow is a table with an entry for each word of the stack. An entry has two words: the
+//! provenance and the value of the pointer that the program has spilled there.
 //!
 //! The code calls the checks in `sanitizer` before accesses and around calls. An access to the
 //! function's own frame at a known offset needs no check. If the sanitizer is off, these functions
@@ -32,7 +37,9 @@ pub(super) struct Provenances {
 
 /// How the provenance of a loaded value is determined.
 pub(super) enum Loaded {
+    /// The sanitizer is off.
     Unchecked,
+    /// This is the provenance.
     Known(Value),
     /// The value was spilled to the stack at this distance from the frame pointer.
     Spilled(i64),
@@ -40,7 +47,7 @@ pub(super) enum Loaded {
 
 impl Translator<'_, '_> {
     /// Defines the provenances at the start of a function. Arguments have the provenances that the
-    /// caller stored. Other registers have none.
+    /// caller stored. Other registers have no value yet.
     pub fn init_provenances(&mut self) {
         if self.cx.checks.is_none() {
             return;
@@ -173,7 +180,7 @@ impl Translator<'_, '_> {
             self.call_symbol(Runtime::CheckRead, &[pc, register, prov]);
             self.end_cold(next);
         }
-        // The addition of a variable number changes the provenances below, so they are read first.
+        // Reads the provenances now, because `vary` below changes those of the registers.
         let provs = [i.dst, i.src].map(|register| self.prov_if_used(i, register));
         let (src_varies, dst_varies) = register_checks_before.varies();
         if src_varies || dst_varies {
@@ -222,8 +229,9 @@ impl Translator<'_, '_> {
         (used && (register == i.dst || i.op & insn::X != 0)).then(|| self.prov(register))
     }
 
-    /// Marks the provenance of a pointer to which the program adds a number whose value the
-    /// verifier would not know.
+    /// Changes the provenance of a pointer to which the program adds a number whose value the
+    /// kernel's verifier would not know, because fields of kernel objects may be accessed only at
+    /// known offsets. Does nothing if `number` turns out to be a pointer.
     fn vary(&mut self, register: u8, pointer: Value, number: Value) {
         if self.constant(pointer).is_some() {
             return;
@@ -246,11 +254,13 @@ impl Translator<'_, '_> {
         next
     }
 
+    /// Ends a cold block: jumps to `next` and continues there.
     fn end_cold(&mut self, next: ir::Block) {
         self.builder.ins().jump(next, &[]);
         self.enter_block(next);
     }
 
+    /// Emits the description of an access that the checks take: see [`sanitizer::meta`].
     fn meta(&mut self, pc: usize, i: &Insn) -> Value {
         let meta = sanitizer::meta(pc, i);
         self.builder.ins().iconst(types::I64, meta as i64)
@@ -261,7 +271,7 @@ impl Translator<'_, '_> {
         if self.provenances.is_none() {
             return Loaded::Unchecked;
         }
-        // The general path reports a misaligned access to the stack.
+        // A misaligned access to the stack takes the general path below, which reports it.
         if let Some(far) = self.in_frame(base, i)
             && far % insn::size(i.op) as i64 == 0
         {
@@ -324,8 +334,8 @@ impl Translator<'_, '_> {
         self.call_symbol(Runtime::CheckStore, &[base, meta, prov, value, value_prov]);
     }
 
-    /// Emits the check before an atomic operation, whose result is always a number and never a
-    /// pointer.
+    /// Emits the check before an atomic operation. The result of a read-modify-write operation is a
+    /// number, never a pointer.
     pub fn check_atomic(&mut self, pc: usize, i: &Insn, base: Value, is_load: bool) {
         if self.provenances.is_none() {
             return;
@@ -348,6 +358,8 @@ impl Translator<'_, '_> {
         }
     }
 
+    /// Emits stores of the provenances of r1 to r5 to the context, where the called function or
+    /// check finds them.
     fn store_arg_provs(&mut self) {
         for register in 1..=5u8 {
             let prov = self.prov(register);
@@ -355,6 +367,7 @@ impl Translator<'_, '_> {
         }
     }
 
+    /// Emits the check before a call of one of the program's own functions.
     pub fn enter_function(&mut self, pc: usize) {
         if self.provenances.is_some() {
             self.store_arg_provs();
@@ -363,6 +376,8 @@ impl Translator<'_, '_> {
         }
     }
 
+    /// Emits the check after a call of one of the program's own functions, and sets the provenance
+    /// of r0.
     pub fn leave_function(&mut self) {
         if self.provenances.is_some() {
             self.call_symbol(Runtime::CheckReturned, &[]);
@@ -371,6 +386,7 @@ impl Translator<'_, '_> {
         }
     }
 
+    /// Emits the check of the arguments before a call of a helper or kfunc.
     pub fn check_call(&mut self) {
         if self.provenances.is_some() {
             self.store_arg_provs();
@@ -379,6 +395,7 @@ impl Translator<'_, '_> {
         }
     }
 
+    /// Emits the check after a call of a helper or kfunc, and sets the provenance of r0.
     pub fn set_result_prov(&mut self, pc: usize, result: Value) {
         if self.provenances.is_some() {
             let at = self.builder.ins().iconst(types::I32, pc as i64);
@@ -388,6 +405,7 @@ impl Translator<'_, '_> {
         }
     }
 
+    /// Marks r1 to r5 as registers without a value, after a call.
     pub fn clobber_provs(&mut self) {
         if self.provenances.is_some() {
             let unset = self.builder.ins().iconst(types::I64, sanitizer::UNSET as i64);
@@ -406,6 +424,8 @@ impl Translator<'_, '_> {
     }
 }
 
+/// Returns the offset in the context at which the provenance of r0 to r5 is passed to another
+/// function.
 fn arg_prov(register: usize) -> usize {
     offset_of!(Context, arg_prov) + 8 * register
 }

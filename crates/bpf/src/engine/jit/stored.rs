@@ -15,7 +15,7 @@ use super::symbol::Symbol;
 /// First bytes of stored code. The last byte is the version of the format.
 const MAGIC: &[u8; 8] = b"WTCODE\0\x01";
 
-/// Instruction number of code that belongs to no instruction.
+/// Number that stands for "no BPF instruction" in the list of locations.
 const NO_PC: u32 = u32::MAX;
 
 /// Returns the stored form of compiled code.
@@ -48,8 +48,8 @@ pub(super) fn encode(key: &Key, template: &Template) -> Vec<u8> {
     [MAGIC.as_slice(), key, &checksum, &body].concat()
 }
 
-/// Returns the compiled code that [`encode`] has written for this key, or `None` if these are other
-/// bytes.
+/// Returns the compiled code that [`encode`] has written for this key, or `None` if `encode` has
+/// not written these bytes for this key.
 pub(super) fn decode(key: &Key, bytes: &[u8]) -> Option<Template> {
     let body = bytes.strip_prefix(MAGIC)?.strip_prefix(key)?;
     let (checksum, body) = body.split_at_checked(32)?;
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn every_damage_is_noticed() {
+    fn damaged_bytes_are_refused() {
         let bytes = encode(&KEY, &template());
         for length in 0..bytes.len() {
             assert_eq!(decode(&KEY, &bytes[..length]), None, "cut to {length} bytes");

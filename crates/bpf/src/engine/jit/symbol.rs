@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Names for the addresses that compiled code contains.
 //!
-//! The functions of this process and the region's memory are at other addresses in each process, or
-//! in each run. Compiled code therefore contains no such address. It refers to a [`Symbol`], whose
-//! address is written into the code when the code is loaded.
+//! The addresses of Rust functions differ from process to process, and so do the host's addresses
+//! of the region (the memory that programs can access). Compiled code may be used by a later
+//! process, so it must not contain such addresses. It refers to [`Symbol`]s instead. When the code
+//! is loaded, the values of the symbols are written into it.
 
 use crate::engine::context::{self, Context, Entry};
 use crate::engine::raise;
@@ -56,7 +57,8 @@ pub(super) enum Symbol {
     Kfunc(u32),
     /// Difference between the host's address and the region's address of the same memory.
     Delta,
-    /// Bias of the words of the cache model; see [`Lines`](crate::cache::Lines).
+    /// Number from which code computes the address of a cache line's word in the cache model; see
+    /// [`Lines`](crate::cache::Lines).
     Lines,
     /// Address of the shadow of the BPF stack, in which the sanitizer records spilled pointers.
     Shadow,
@@ -114,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_symbol_is_made_again_from_its_parts() {
+    fn from_parts_inverts_parts() {
         let all = [
             Symbol::Runtime(3),
             Symbol::Helper(1),

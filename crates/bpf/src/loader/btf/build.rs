@@ -9,7 +9,9 @@ use super::{Btf, Composite, EXTERN, GLOBAL, INT_BOOL, INT_CHAR, INT_SIGNED, Kind
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     btf: Btf,
-    /// Id of each type, by a text that identifies the type.
+    /// Id of each type, by a text that identifies the type. For a named type, the text consists of
+    /// C's name space ("tagged" for structs, unions and enumerations, otherwise "ordinary") and the
+    /// name.
     known: BTreeMap<String, u32>,
     /// Structs that are being defined.
     begun: BTreeSet<u32>,
@@ -80,6 +82,7 @@ impl Builder {
         self.btf
     }
 
+    /// Returns the type that `key` identifies. Adds the type if it is not known yet.
     fn intern(&mut self, key: String, make: impl FnOnce(&mut Builder) -> Type) -> u32 {
         if let Some(&id) = self.known.get(&key) {
             return id;
@@ -183,7 +186,7 @@ impl Builder {
         }
     }
 
-    /// Adds an enumeration of `size` bytes. 8 bytes make an ENUM64.
+    /// Adds an enumeration of `size` bytes. It is encoded as ENUM64 if `size` is 8.
     pub fn enumeration(&mut self, name: &str, size: u32, signed: bool, values: &[(&str, i64)]) -> u32 {
         let values = values.iter().map(|&(name, value)| (name.into(), value)).collect();
         let kind = Kind::Enum {

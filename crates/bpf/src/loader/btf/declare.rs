@@ -233,8 +233,9 @@ impl<'a> Parser<'a> {
             }
             self.pos += 1;
         }
-        // The suffixes after a parenthesised declarator determine its base type, although they
-        // stand after it. They are therefore parsed first.
+        // In `int (*f)(u64)`, the suffix `(u64)` stands after the parenthesised declarator `(*f)`,
+        // but it is part of the type to which `f` points. Suffixes are therefore parsed first, and
+        // the parser then returns to the declarator.
         let inner = self.pos + 1;
         let next = |i: usize| self.tokens.get(i).copied().unwrap_or("");
         let nested = self.peek() == "(" && (next(inner) == "*" || next(inner + 1) == ")" && next(inner) != "void");
@@ -350,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_decay() {
+    fn parameters_of_function_and_array_type_become_pointers() {
         let mut builder = Builder::new();
         let id = builder
             .declare_func("bool f(bool (less)(int a, int b), u64 x[4]);")

@@ -95,8 +95,8 @@ pub struct Field {
     pub bits: &'static [(&'static str, u8)],
 }
 
-/// Defines a struct or union unless it is already defined. `fields` returns the fields, which may
-/// refer to the struct itself. It is called only if the struct must be defined.
+/// Defines a struct or union unless it is already defined. `fields` is called only if the struct
+/// must be defined. It returns the fields, which may refer to the struct itself.
 #[doc(hidden)]
 pub fn define(
     types: &mut Builder,

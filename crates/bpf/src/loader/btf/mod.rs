@@ -357,6 +357,9 @@ impl Btf {
         (0..self.len()).find(|&id| self.depth(id, 0, &mut depth).is_none())
     }
 
+    /// Returns the number of levels of a type and the types that it contains. Returns `None` if the
+    /// type contains itself, or if it is nested too deeply below `above` other levels. `known` has
+    /// the depths that are already computed.
     fn depth(&self, id: u32, above: u32, known: &mut [u32]) -> Option<u32> {
         match known[id as usize] {
             u32::MAX => return None,

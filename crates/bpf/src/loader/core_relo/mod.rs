@@ -10,11 +10,15 @@
 //!   names;
 //! - a question about the field or type ([`Ask`]), for example its offset.
 //!
-//! If several types of the target match, all of them must yield the same answer. If a type or field
-//! is missing, a question whether it exists yields 0. Any other question about it yields
-//! [`Unresolved`], which the linker turns into a trap: an instruction that faults when it is
-//! executed. A program that tests for existence first never executes the trap. The rules are those
-//! of libbpf's relo_core.c.
+//! The rules are those of libbpf's relo_core.c:
+//!
+//! - If several types of the target have a matching field or enumerator, all of them must yield the
+//!   same answer.
+//! - The questions for the existence, the size and the target's id of a missing type yield 0, and
+//!   so does the question for the existence of a missing field or enumerator.
+//! - Any other question about a missing field or enumerator yields [`Unresolved`]. The linker turns
+//!   this answer into a trap: an instruction that faults when it is executed. A program that tests
+//!   for existence first never executes the trap.
 
 mod compat;
 mod path;
@@ -119,8 +123,8 @@ pub struct Sizes {
     pub local: u32,
     /// Size in the target's types in bytes.
     pub target: u32,
-    /// Whether a load or store may change its size. Only accesses to unsigned integers and pointers
-    /// may, because no other wider load works without sign extension.
+    /// Whether a load or store may change its size. This is possible only for unsigned integers and
+    /// pointers. A signed integer would need sign extension, which the load does not do.
     pub adjustable: bool,
 }
 

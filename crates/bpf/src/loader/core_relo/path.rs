@@ -23,8 +23,10 @@ struct Step {
 /// An access path to a field.
 #[derive(Clone, Debug)]
 pub(super) struct Path {
+    /// Type in which the path starts.
     root: u32,
     steps: Vec<Step>,
+    /// Offset of the field in bits from the start of the root.
     bit_offset: u64,
     /// Type of the field at the end of the path.
     reached: u32,
@@ -32,9 +34,13 @@ pub(super) struct Path {
 
 /// Location of a field: the aligned bytes to load, and the bits of the field in them.
 pub(super) struct FieldLocation {
+    /// Offset of the bytes to load.
     pub(super) offset: u64,
+    /// Number of bytes to load.
     pub(super) size: u32,
+    /// First bit of the field in these bytes.
     pub(super) first_bit: u32,
+    /// Number of bits of the field.
     pub(super) bits: u32,
 }
 
@@ -197,9 +203,9 @@ fn member_name<'a>(btf: &'a Btf, step: &Step) -> Option<&'a str> {
 
 /// Finds a member by name, also inside anonymous members. Returns three values:
 ///
-/// - the offset in bits of the struct that declares the member, from the start of `container`;
-/// - the id of that struct;
-/// - the member's index in that struct.
+/// - the member's offset in bits from the start of `container`;
+/// - the id of the struct or union that declares the member: `container` or an anonymous one in it;
+/// - the member's index in that struct or union.
 pub(crate) fn find_member(btf: &Btf, container: u32, name: &str, nesting: u32) -> Option<(u64, u32, usize)> {
     let composite: &Composite = btf.composite(container)?;
     if let Some(index) = composite.members.iter().position(|member| *member.name == *name) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Links the code of an object. The linker finds functions by their symbols. It adds the global
-//! functions and all functions that these call, and fills in their constants (`constant`).
+//! Links the code of an object. The linker finds functions by their symbols. The linked code has
+//! the global functions of all program sections, and all functions that these reach. The file
+//! `constant` fills in the operands that depend on addresses or on the target.
 //!
 //! The target is the kernel for which the object is linked. A reference to something that the
 //! target does not have becomes a trap, an instruction that raises a fault when it is executed.
@@ -178,6 +179,8 @@ impl<'a> Linker<'a> {
         })
     }
 
+    /// Adds the function that starts at this offset of a section. Returns its index in the linked
+    /// code, or `None` if no function starts there.
     fn function_at(&mut self, section: usize, offset: u64) -> Option<usize> {
         let found = self
             .sources
@@ -221,6 +224,7 @@ impl<'a> Linker<'a> {
         number(&mut self.kfuncs, name)
     }
 
+    /// Returns a trap with this message.
     fn trap(&mut self, message: String) -> Insn {
         let index = number(&mut self.traps, message);
         Insn {
@@ -242,7 +246,8 @@ impl<'a> Linker<'a> {
             next += 1;
         }
         for (name, message) in std::mem::take(&mut self.unresolved) {
-            // A feature whose existence the program tests first causes no warning.
+            // A feature whose existence the program tests first causes no warning. The program may
+            // also test a struct around the feature, whose description is a prefix of `name`.
             let starts = name.char_indices().map(|(end, c)| &name[..end + c.len_utf8()]);
             if !self.asked.contains("") && !starts.into_iter().any(|start| self.asked.contains(start)) {
                 self.warn(message);
@@ -312,6 +317,7 @@ impl<'a> Linker<'a> {
         self.field_types(fields)
     }
 
+    /// Links the instructions of one function, and appends them to `insns`.
     fn function(&mut self, source: usize, insns: &mut Vec<Insn>) -> Result<Function, Error> {
         let object = self.object;
         let Source {

@@ -18,8 +18,8 @@ pub struct Target {
 }
 
 impl Target {
-    /// Makes a kernel with these types. The functions in the table are the kernel's kfuncs. The
-    /// variables in the table are the kernel variables whose type is known.
+    /// Makes a kernel with these types. The functions among them are the kernel's kfuncs. The
+    /// variables among them are those kernel variables whose type is known.
     pub fn new(types: Builder) -> Target {
         Target {
             btf: types.finish(),
@@ -63,10 +63,12 @@ impl Target {
         &self.btf
     }
 
+    /// Returns the BTF id of a kfunc.
     pub(super) fn kfunc(&self, name: &str) -> Option<u32> {
         self.btf.find(name, |kind| matches!(kind, Kind::Func { .. }))
     }
 
+    /// Returns the reason why the kernel lacks a function, as the end of a message.
     pub(super) fn why_not(&self, name: &str) -> &str {
         self.lacks.get(name).map_or("is not modelled", String::as_str)
     }

@@ -114,8 +114,9 @@ impl Search<'_> {
         Ok(self.fields.len() > before)
     }
 
-    /// Adds a list head or tree root. `tag` returns the text of the declaration tag that names the
-    /// type of the elements. The tag belongs to the member or variable.
+    /// If the type `id` is a list head or tree root, adds it and returns true. `tag` returns the
+    /// text of the declaration tag that names the type of the elements. The tag belongs to the
+    /// member or variable.
     fn root<'t>(&mut self, id: u32, offset: u64, tag: impl Fn() -> Option<&'t str>) -> Result<bool, String> {
         let resolved = self.btf.resolve(id);
         let list = match self.btf.name(resolved) {
@@ -215,7 +216,7 @@ mod tests {
                 component: 0,
             },
         });
-        let error = special_fields(&btf, holder).expect_err("beyond 4 GiB");
+        let error = special_fields(&btf, holder).expect_err("the node lies beyond 4 GiB");
         assert_eq!(error, "member rb of struct node lies beyond 4 GiB");
     }
 }

@@ -13,11 +13,12 @@ use input::to_usize;
 
 /// Maximum size of a section in bytes.
 const MAX_SECTION: u64 = 1 << 32;
-/// Limit on the zeros that are added to a variable's bytes for formatting. They are added if the
-/// section's data ends before the variable does.
+/// Maximum number of bytes to which a variable's stored bytes are extended with zeros before the
+/// value is formatted. This is necessary if the variable lies beyond the section's stored data.
 const MAX_ZEROS: usize = 1 << 20;
-/// Only values in the first bytes of a section, up to this number, can be set. Setting a value
-/// extends the section's data up to the value.
+/// Number of bytes at the start of a section in which values can be set. Setting a value extends
+/// the section's stored data up to the end of the value, so this number limits the memory for the
+/// data.
 const MAX_SET: usize = 256 << 20;
 
 /// A global variable that is visible to user space.
@@ -39,6 +40,7 @@ pub struct Variable {
     pub type_name: String,
     /// Texts of the variable's declaration tags.
     pub tags: Vec<String>,
+    /// Index of the section in the ELF file.
     pub(crate) index: usize,
 }
 
@@ -123,8 +125,8 @@ impl Object {
         let start = (to_usize(location.offset)).min(data.len());
         let end = (start + location.size as usize).min(data.len());
         let mut bytes = data[start..end].to_vec();
-        // Formatting shows only the first elements, so a limited number of zeros suffices. The type
-        // alone may claim 4 GiB.
+        // `location.size` comes from the object and may be 4 GiB. Because only the first elements
+        // are formatted, a limited number of zeros suffices.
         bytes.resize(bytes.len().max((location.size as usize).min(MAX_ZEROS)), 0);
         Ok(value::format(&self.btf, location, &bytes))
     }

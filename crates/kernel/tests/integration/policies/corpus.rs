@@ -62,20 +62,14 @@ pub const WITHIN: [(&str, &str); 12] = [
         "LEAVES_RCU",
         "unbalanced-lock: on_migrate returns with an RCU section open",
     ),
-    (
-        "LEAVES_NUM",
-        "leak: on_migrate returns without ending what an iterator's _new() created",
-    ),
+    ("LEAVES_NUM", "leak: on_migrate returns without ending an iterator"),
     ("BEHIND_STRUCT", "out-of-bounds: load of 8 bytes"),
     ("DELETES", "use-after-free: store of 8 bytes"),
     (
         "KEEPS_RCU",
         "unbalanced-lock: within_dispatch returns with an RCU section open",
     ),
-    (
-        "KEEPS_NUM",
-        "leak: within_dispatch returns without ending what an iterator's _new() created",
-    ),
+    ("KEEPS_NUM", "leak: within_dispatch returns without ending an iterator"),
     (
         "KEEPS_TASK",
         "leak: within_dispatch returns and has not released a reference to a task_struct",

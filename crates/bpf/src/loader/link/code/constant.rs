@@ -12,6 +12,8 @@ use crate::object::elf::{R_BPF_64_32, R_BPF_64_64, Relocation, Symbol};
 use crate::object::error::Error;
 
 impl<'a> Linker<'a> {
+    /// Returns a call of the function that starts at this offset of a section, or `None` if no
+    /// function starts there.
     pub(super) fn call(&mut self, section: usize, offset: u64, insn: Insn) -> Option<Insn> {
         let function = self.function_at(section, offset)?;
         Some(Insn {
@@ -22,6 +24,7 @@ impl<'a> Linker<'a> {
         })
     }
 
+    /// Fills in the operand of an instruction that refers to a symbol.
     pub(super) fn relocate(
         &mut self,
         insn: Insn,
@@ -103,6 +106,8 @@ impl<'a> Linker<'a> {
         }
     }
 
+    /// Returns a call of a function that the kernel defines, or a trap if there is no such
+    /// function.
     fn call_extern(&mut self, symbol: &'a Symbol, insn: Insn) -> Insn {
         match self.externs.resolve(symbol) {
             Extern::Kfunc(name) => Insn {

@@ -71,8 +71,8 @@ pub fn listen() {
 }
 
 fn is_ignored(signal: i32) -> bool {
-    // SAFETY: the new action is null, so sigaction only writes the old action. All zeros is a valid
-    // value for that.
+    // SAFETY: the new action is null, so sigaction only writes the old action. A `sigaction` of all
+    // zeros is a valid value.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0 && action.sa_sigaction == libc::SIG_IGN

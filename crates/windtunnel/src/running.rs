@@ -21,8 +21,7 @@ use std::time::Instant;
 use trace::{Sink, Tee};
 use workload::Action;
 
-/// Time limit of a workload that has no length of its own and ends when all its tasks have exited,
-/// in ns.
+/// Time limit in ns of a workload that defines no length and ends when all its tasks have exited.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 /// Number of ticks from a hotplug event to the reload of the policy, if the event has ended the
 /// policy. Four ticks after the event, the policy is disabled. The remaining ticks stand for the
@@ -183,7 +182,7 @@ impl Running<'_> {
         self.refused().or(self.machine.ext.exit.as_ref())
     }
 
-    /// Returns the linked object of the policy, as it was loaded last.
+    /// Returns the linked object of the policy. After a reload, it is the reloaded one.
     pub fn image(&self) -> Option<&Image> {
         self.image.as_ref()
     }

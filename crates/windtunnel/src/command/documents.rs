@@ -54,7 +54,7 @@ impl Documents {
                 page(subcommand).as_bytes(),
             )?;
         }
-        // Otherwise there would be man pages of the generated `help` commands.
+        // clap adds a subcommand `help` to each command. These subcommands get no man pages.
         let command = super::Command::command().disable_help_subcommand(true);
         clap_mangen::generate_to(command, &manuals).map_err(|error| failed(&manuals, &error))?;
         Ok(ExitStatus::SUCCESS)

@@ -151,7 +151,7 @@ fn compared(names: [String; 2], seeds: &[u64], results: &[RunResult]) -> Compari
     }
 }
 
-/// Returns a name for each side, so that the names differ. The names are the first of these that
+/// Returns a name for each side. The two names differ. They are the first of these pairs that
 /// differ: the policies' names, their settings, the paths of the objects, the letters A and B.
 pub fn names(sides: &[Scenario; 2]) -> [String; 2] {
     let settings = |side: &Scenario| {

@@ -16,8 +16,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use trace::escape;
 
-/// Maximum numbers of tasks, tasks in one queue, queues and CPUs that are listed. Others are only
-/// counted.
+/// Maximum numbers of tasks, tasks in one queue, queues and CPUs that are listed. The remaining
+/// ones are only counted.
 const TASKS: usize = 12;
 const IN_QUEUE: usize = 8;
 const QUEUES: usize = 16;

@@ -7,7 +7,7 @@ use super::present::{agreement, number};
 use maud::{Markup, html};
 use report::html::plain;
 
-/// Minimum number of rows of a table that the page shows collapsed.
+/// A table with at least this many rows is collapsed on the page.
 const FOLDED_FROM: usize = 48;
 
 /// Returns the page of these experiments.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The file format of suites, for example:
+//! The file format of suites. A suite contains test cases for policies. Most suites translate tests
+//! that exist elsewhere (the original), for example in the kernel. For example:
 //!
 //! ```toml
 //! [workloads]                       # rt-app files by name
@@ -49,7 +50,7 @@ pub struct Case {
     pub object: String,
     /// Description of what the case tests.
     pub about: String,
-    /// Checks of the original test that this case does not make.
+    /// What the original test checks and this case does not.
     pub weaker: Option<String>,
     pub(super) machine: String,
     pub(super) workload: Workload,

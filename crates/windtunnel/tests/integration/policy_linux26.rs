@@ -210,7 +210,8 @@ fn a_synchronous_wake_up_does_not_preempt_the_waker() {
 #[test]
 fn interactive_tasks_stay_active_until_the_expired_ones_starve() {
     let run = |settings: &[(&str, u64)]| {
-        // The tasks do not go to sleep at a tick, which would always count for them.
+        // The tasks run for 20.5 ms, so they do not go to sleep at a tick. Such a tick would always
+        // be charged to them.
         let ops = forever(vec![run(20_500 * US), sleep(10 * MS)]);
         // When the other tasks start, the hogs have spent their credit. One hog waits in the
         // expired array.
@@ -271,7 +272,8 @@ fn balancing_intervals_double_while_the_load_is_balanced() {
             .counter("nr_balanced")
     };
     // With the default settings, the intervals on two CPUs are 64 ms, then 128 ms, and from then on
-    // 256 ms. With each of the two other settings, all intervals are equal: 64 ms or 16 ms.
+    // 256 ms. With max_interval_ns = 1 ms, all intervals are 64 ms. With busy_factor = 16 as well,
+    // all intervals are 16 ms.
     assert!(balanced(&[]).abs_diff(80) <= 6, "{}", balanced(&[]));
     assert!(balanced(&[("max_interval_ns", MS)]).abs_diff(312) <= 10);
     assert!(balanced(&[("max_interval_ns", MS), ("busy_factor", 16)]).abs_diff(1250) <= 40);

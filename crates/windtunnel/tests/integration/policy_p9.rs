@@ -130,7 +130,8 @@ fn a_higher_level_comes_first() {
 
 #[test]
 fn no_cpu_idles_while_a_process_waits() {
-    // A period that is no multiple of the tick's, because the ticks of all CPUs coincide.
+    // The tasks' period is no multiple of the tick's period. Otherwise a task would always wake up
+    // at the same distance from a tick, and all CPUs have their ticks at the same time.
     let nap = forever(vec![run(700 * US), sleep(330 * US)]);
     let ran = Run::new("p9")
         .set("quantum_ns", MS)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of pls. It must make the same decisions as dss, which chooses the waiting task with the
-//! highest goodness. dss examines all waiting tasks. pls sorts them into levels of goodness, and
-//! examines only the levels whose tasks could be chosen.
+//! Tests of the policy pls. It must make the same decisions as dss, which chooses the waiting task
+//! with the highest goodness, a figure that Linux 2.4 computes for each task. dss examines all
+//! waiting tasks. pls sorts them into levels of goodness, and examines only the levels whose tasks
+//! could be chosen.
 
 use crate::support::policy::*;
 use workload::{Dist, Op, Policy};

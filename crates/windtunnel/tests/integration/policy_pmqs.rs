@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of mqs and pmqs. Both have a queue for each CPU, and choose tasks by their goodness, a
-//! figure of Linux 2.4. Each task has a counter of remaining ticks (its quantum). When all runnable
-//! tasks of a queue have used up their ticks, all counters are recalculated. pmqs divides the CPUs
-//! into pools. The tests also check where tasks are placed at wake-up and exec, and the load
-//! balancers. A hog is a task that computes without pauses.
+//! Tests of the policies mqs and pmqs.
+//!
+//! Both have a queue for each CPU, and choose tasks by their goodness. Goodness is a figure of
+//! Linux 2.4 that grows with a task's priority and with its counter of remaining ticks (its
+//! quantum). When all runnable tasks of a queue have used up their ticks, all counters are
+//! recalculated. In mqs, a CPU may take a better task from any other queue. In pmqs, it may do so
+//! only within its pool, a group of neighbouring CPUs. A task that has waited for max_wait_ms is
+//! overdue and runs next.
+//!
+//! The tests also check where pmqs places tasks at wake-up and exec, and its two load balancers.
+//! LBC evens out all queues. LBP moves tasks between pools if a queue differs from the average by
+//! more than a tolerance. A hog is a task that computes without pauses.
 
 use crate::support::policy::*;
 use std::collections::BTreeSet;
@@ -59,7 +66,8 @@ fn each_queue_is_scheduled_as_by_dss() {
             .with(|task| task.policy = nice(19));
         let ran = Run::new(policy).tasks(tasks).for_ms(3500);
         near(ran.cpu_ns_between("a", 0, 3000 * MS), 3000 * MS * 6 / 7, 120 * MS);
-        // A recalculation also gives ticks to sleeping tasks. This task has 11 ticks.
+        // A recalculation also gives ticks to sleeping tasks. When this task wakes up, it has 11
+        // ticks.
         let after = ran
             .stints()
             .into_iter()
@@ -178,7 +186,8 @@ fn a_woken_task_takes_its_last_cpu_if_that_is_idle() {
         });
         let ran = Run::new(policy).machine(free(8)).tasks(tasks).for_ms(200);
         assert!((0..3).all(|i| ran.cpus(&format!("t{i}")).len() == 1));
-        // The task was placed on this CPU at wake-up. The CPU did not take it from another queue.
+        // The task ran on this CPU because of its placement at wake-up. No CPU took it from another
+        // queue.
         assert_eq!(ran.counter("nr_remote"), 0);
     }
 }
@@ -380,7 +389,8 @@ fn a_pool_with_few_tasks_does_not_starve_the_others() {
         "{longest} {:?}",
         least(&ran)
     );
-    // The task that runs next runs for the quantum of its nice value.
+    // A task that has the CPU keeps it for the quantum of its nice value, although other tasks are
+    // overdue.
     let turns = ran
         .stints()
         .into_iter()

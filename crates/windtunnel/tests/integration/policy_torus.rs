@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of torus. The CPUs form a torus, in which each CPU has neighbours. A CPU pushes tasks to
-//! its neighbours. A new task starts on the CPU of its creator or on one of the neighbours. In the
-//! torus of 4 CPUs, CPU 0 has the neighbours 1 and 2. A hog is a task that computes without pauses.
+//! Tests of the policy torus. The CPUs form a torus, in which each CPU has neighbours. At periodic
+//! checks, a CPU pushes tasks to its neighbours. A new task starts on the CPU of its creator or on
+//! one of the neighbours. In the torus of 4 CPUs, CPU 0 has the neighbours 1 and 2. A hog is a task
+//! that computes without pauses.
 
 use crate::support::policy::*;
 use std::collections::BTreeSet;
 use workload::Op;
 
-/// Returns a run with the hogs "x1" and "x2" on CPU 0. The other CPUs are kept busy until the times
-/// in `busy`. A time of 0 means always.
+/// Returns a run with the hogs "x1" and "x2" on CPU 0. `busy` contains the times until which CPUs 1
+/// to 3 are kept busy. A time of 0 means always.
 fn two_on_one_cpu(busy: [u64; 3]) -> Run {
     let mut tasks = Tasks::default();
     for (cpu, until) in (1..).zip(busy) {

@@ -128,8 +128,9 @@ fn tasks_that_the_kernel_queues_itself_are_not_preempted_by_a_higher_level() {
         .migration_disabled("bound1")
         .tasks(tasks)
         .for_ms(100);
-    // If the start of a bound task caused a preemption each time, the tasks would take turns and
-    // make no progress.
+    // The kernel inserts a task with disabled migration into the CPU's local DSQ itself. If the
+    // start of such a task caused a preemption each time, the tasks would take turns and make no
+    // progress.
     assert!(ran.stints().len() < 20, "{} stints", ran.stints().len());
     assert!(ran.cpu_ns("high") > 4 * MS);
 }
@@ -197,7 +198,7 @@ fn data_in_a_pipe_boosts_by_two() {
 #[test]
 fn a_semaphore_boosts_by_one_to_an_equal_level() {
     let (rounds, ran) = boosted(Op::SemWait(0), Some(Op::SemPost(0)), &[]);
-    // The thread and the computing thread take turns of a quantum.
+    // The boosted thread and the hog take turns of a quantum.
     assert!((5..38).contains(&rounds), "{rounds}");
     assert!(ran.wakeup_latency_after("interactive", SECOND).1 > 10 * MS);
     assert!(boosted(Op::SemWait(0), Some(Op::SemPost(0)), &[("boost_event", 2)]).0 >= 38);
@@ -235,8 +236,8 @@ fn a_boost_decays_by_one_a_quantum() {
         .add("device", vec![sleep(10 * MS), Op::Send { channel: 0, bytes: 100 }])
         .with(|task| task.policy = Policy::Fifo { rt_priority: 50 });
     let ran = Run::new("windows").set("quantum_ns", 20 * MS).tasks(tasks).for_ms(1000);
-    // The thread runs for one quantum at level 10, less the cost of the wait. Then it runs for one
-    // quantum at level 9, in turns with the computing thread. At level 8 it does not run.
+    // At level 10, the thread runs for one quantum, less the cost of the wait. At level 9, it runs
+    // for one quantum, in turns with the hog. At level 8, it does not run.
     let used = ran.cpu_ns("boosted");
     assert!(used.abs_diff(35 * MS) <= 2 * MS, "{used}");
     assert_eq!(ran.counter("nr_decayed"), 2);
@@ -245,8 +246,8 @@ fn a_boost_decays_by_one_a_quantum() {
 #[test]
 fn boosts_are_limited_to_level_15() {
     let (wait, wake) = (Op::Recv(2), Op::Send { channel: 2, bytes: 100 });
-    // No boost exceeds level 15. Beside a computing thread of level 15, the boosted thread
-    // therefore waits for its turn.
+    // The wake-up would boost the thread by 15 levels, but no boost exceeds level 15. Beside a hog
+    // of level 15, the thread therefore waits for its turn.
     let (_, ran) = boosted_beside(-20, wait, Some(wake), &[("boost_network", 15)]);
     assert!(ran.wakeup_latency("interactive").0 > 100 * MS);
 }

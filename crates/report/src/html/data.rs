@@ -2,8 +2,8 @@
 //! The data that the page's scripts draw. The page contains it as JSON.
 //!
 //! The timeline consists of segments, intervals in which a CPU ran one task. Runqueue lengths are
-//! means over bins, intervals of equal length. Fairness is shown for tasks that were always
-//! runnable, which means that they never slept.
+//! means over bins, intervals of equal length. Fairness is shown for always runnable tasks: they
+//! never slept, did not exit, and existed for at least half of the run.
 
 use super::Run;
 use super::moves::Cell;

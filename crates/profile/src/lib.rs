@@ -162,8 +162,9 @@ impl Profile {
     }
 }
 
-/// Sets a value that may be negative. Large unsigned values are negative numbers here, because they
-/// have wrapped. If the variable's type refuses the negative number, the unsigned forms are tried.
+/// Passes `value` to `set` as text. An expression gives large unsigned values as negative numbers,
+/// because they have wrapped. If the variable's type refuses a negative number, the unsigned
+/// numbers with the same bits are tried.
 pub fn fitting(value: i64, mut set: impl FnMut(&str) -> Result<(), String>) -> Result<(), String> {
     set(&value.to_string()).or_else(|error| match i32::try_from(value) {
         _ if value >= 0 => Err(error),

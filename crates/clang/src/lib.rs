@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compiles BPF C with clang, for tests and attacks.
+//! Compiles BPF C with clang, for tests, for the crate `attack` (hostile inputs), and for the build
+//! of the command.
 //!
 //! clang takes up to a third of a second for a policy, and the tests need several hundred objects.
 //! An object is therefore kept while its inputs stay the same: the compiler, the command line, and
@@ -103,7 +104,7 @@ fn compiler() -> &'static Result<String, String> {
     })
 }
 
-/// Returns whether a record has this command and all its inputs still have the recorded contents.
+/// Returns whether a record has this command, and all its inputs still have the recorded contents.
 fn is_current(record: &Path, command: &str) -> bool {
     let Ok(text) = std::fs::read_to_string(record) else {
         return false;

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_clangs_and_is_not_kept() {
+    fn an_error_has_the_message_of_clang_and_no_object_is_kept() {
         let folder = folder("error");
         let (source, object) = (folder.join("one.bpf.c"), folder.join("one.bpf.o"));
         std::fs::write(&source, "int value = no_such_name;\n").expect("the source can be written");

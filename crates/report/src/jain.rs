@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn index_of_known_shares() {
+    fn known_shares_have_the_expected_index() {
         assert_eq!(jain_myriad(&[5, 5, 5, 5]), 10_000);
         assert_eq!(jain_myriad(&[7, 0, 0, 0]), 2_500);
         assert_eq!(jain_myriad(&[3, 1]), 8_000);

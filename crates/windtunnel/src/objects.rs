@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn values_set_in_one_copy_are_not_in_the_next() {
+    fn values_set_in_one_copy_do_not_change_the_cached_object() {
         let folder = shipped::folder().expect("the shipped files").join("policies/steal.bpf.o");
         let mut object = read(&folder).expect("an object");
         let numbers = object.variables().iter().filter(|v| v.size == 8 && v.type_name.contains("64"));

@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_idle_trace_of_a_hundred_years_stays_within_the_maximum() {
+    fn an_idle_trace_of_a_hundred_years_has_a_limited_number_of_bins() {
         let mut queues = Queues::new(4);
         queues.finish(1 << 62);
         assert!(queues.bins() <= 2048, "{}", queues.bins());

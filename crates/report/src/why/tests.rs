@@ -123,7 +123,7 @@ fn equal_traces_have_no_differences() {
 }
 
 #[test]
-fn another_cpu_of_a_wake_up_is_found() {
+fn a_wake_up_on_a_different_cpu_is_found() {
     let live = Trace::new()
         .wake(0, 0, A, 0)
         .switch(10, 0, Running, A)
@@ -150,7 +150,7 @@ fn another_cpu_of_a_wake_up_is_found() {
 }
 
 #[test]
-fn preemptions_are_told_apart_by_their_reasons() {
+fn preemptions_are_counted_by_reason() {
     let run = |switched: u64| {
         Trace::new()
             .wake(0, 0, A, 0)

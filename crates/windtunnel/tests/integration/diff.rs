@@ -92,7 +92,7 @@ fn the_first_different_decision_is_found_with_time_cpu_and_source_line() {
 }
 
 #[test]
-fn with_only_run_the_effect_of_a_decision_is_found_instead() {
+fn only_run_finds_the_effect_of_a_decision_instead_of_the_decision() {
     let odd = path(ODD);
     let set = ["--set", "B:kind=3", "--set", "from_ns=20000000", "--window", "4ms"];
     // Each CPU always has two or three runnable tasks.

@@ -425,7 +425,7 @@ fn the_definitions_of_the_repository_can_be_read() {
 }
 
 #[test]
-fn a_live_plan_has_the_variables_of_its_table_and_no_policy_of_the_definition() {
+fn a_live_plan_uses_the_variables_of_the_live_table_and_the_policy_of_the_host() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/smp/heavy");
     let experiment = Experiment::find(folder).unwrap_or_else(|error| panic!("{error}"));
     let plan = |with: &[(String, String)]| {

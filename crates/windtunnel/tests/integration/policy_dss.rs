@@ -92,7 +92,7 @@ fn a_tick_is_charged_to_the_task_that_runs_at_that_moment() {
 }
 
 #[test]
-fn nice_is_a_share_of_ticks() {
+fn the_nice_value_determines_the_share_of_ticks() {
     let tasks = Tasks::default()
         .add("a", hog())
         .add("b", hog())
@@ -254,7 +254,7 @@ fn a_task_that_yields_runs_last() {
 }
 
 #[test]
-fn a_choice_examines_every_task_in_the_queue() {
+fn a_dispatch_examines_every_task_in_the_queue() {
     let examined = |hogs| {
         let tasks = Tasks::default().add_many(hogs, "hog", &forever(vec![run(MS), Op::Yield]));
         let ran = Run::new("dss").tasks(tasks).for_ms(1000);

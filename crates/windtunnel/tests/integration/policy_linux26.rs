@@ -106,7 +106,7 @@ fn a_child_starts_with_whole_levels_of_its_parents_bonus() {
 }
 
 #[test]
-fn credit_is_worth_five_levels_either_way() {
+fn full_and_empty_credit_shift_the_priority_by_five_levels() {
     // The hog's priority is five levels below its static priority. A single sleep that is longer
     // than INTERACTIVE_SLEEP earns only as much credit as makes a task interactive. Many short
     // sleeps fill the credit. With full credit, the task preempts the hog at once even at nice 9,

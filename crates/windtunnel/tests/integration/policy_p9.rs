@@ -94,7 +94,7 @@ fn hogs_have_equal_shares() {
 }
 
 #[test]
-fn equals_take_turns_of_a_quantum() {
+fn tasks_of_equal_level_take_turns_of_a_quantum() {
     let tasks = Tasks::default().add_many(2, "hog", &hog());
     // With this setting, CPU use does not change levels.
     let ran = Run::new("p9")

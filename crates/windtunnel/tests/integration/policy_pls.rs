@@ -57,7 +57,7 @@ fn pls_makes_the_same_decisions_as_dss() {
 }
 
 #[test]
-fn a_choice_stops_where_no_lower_level_can_win() {
+fn the_search_stops_where_no_lower_level_can_win() {
     // A hundred tasks have much lower goodness than two other tasks, which yield to each other.
     let tasks = || {
         let yields = forever(vec![run(MS), Op::Yield]);

@@ -218,7 +218,7 @@ fn without_an_idle_cpu_the_lowest_task_of_the_pool_is_preempted() {
 }
 
 #[test]
-fn a_choice_examines_its_own_queue_and_one_number_of_each_other_queue() {
+fn a_dispatch_examines_its_own_queue_and_one_number_of_each_other_queue() {
     let examined = |policy| {
         let tasks = Tasks::default().add_many(80, "t", &forever(vec![run(MS), Op::Yield]));
         let ran = Run::new(policy).machine(free(8)).tasks(tasks).for_ms(300);
@@ -467,7 +467,7 @@ fn a_cpu_looks_again_at_a_locked_queue_before_it_idles() {
 }
 
 #[test]
-fn a_wake_up_that_finds_the_lowest_locked_preempts_the_next_lowest() {
+fn a_wake_up_that_finds_the_queue_of_the_lowest_task_locked_preempts_the_next_lowest() {
     let tasks = [(0, 0), (1, 0), (2, 19), (3, 18)]
         .into_iter()
         .fold(Tasks::default(), |tasks, (cpu, value)| {

@@ -179,7 +179,7 @@ fn idle_balance_declines_when_idle_times_are_short() {
 }
 
 #[test]
-fn periodic_balancing_continues() {
+fn periodic_balancing_works_without_stealing() {
     let tasks = Tasks::default()
         .add_many(4, "hog", &hog())
         .with_all(|task| task.start_cpu = Some(0));
@@ -313,7 +313,7 @@ fn a_moved_task_keeps_its_relative_virtual_time() {
 }
 
 #[test]
-fn time_spent_finding_is_counted() {
+fn the_time_of_searches_is_counted() {
     let ran = Run::new("steal")
         .machine(costly(4))
         .workload(generated("hackbench:groups=1,loops=20"))

@@ -97,7 +97,7 @@ fn an_ideal_processor_that_is_not_allowed_is_replaced() {
 }
 
 #[test]
-fn equals_take_turns_of_a_quantum() {
+fn tasks_of_equal_level_take_turns_of_a_quantum() {
     let hogs = || Tasks::default().add_many(2, "hog", &hog());
     let ran = Run::new("windows").set("quantum_ns", 31 * MS).tasks(hogs()).for_ms(500);
     assert!(ran.stints()[..14].iter().all(|stint| stint.to - stint.from == 31 * MS));
@@ -269,7 +269,7 @@ fn tasks_are_not_balanced_while_no_cpu_idles() {
 }
 
 #[test]
-fn thinking_spreads_tasks() {
+fn pauses_between_requests_spread_tasks() {
     let times = seven("10ms");
     let mean = times.iter().sum::<u64>() / times.len() as u64 / MS;
     assert!((700..=900).contains(&mean), "{mean}");
@@ -306,7 +306,7 @@ fn a_cpu_that_goes_idle_takes_from_the_busiest() {
 }
 
 #[test]
-fn a_readied_thread_goes_to_its_ideal_processor() {
+fn a_woken_thread_goes_to_its_ideal_processor() {
     let nap = forever(vec![run(MS), sleep(2 * MS)]);
     let tasks = Tasks::default()
         .add_many(4, "nap", &nap)
@@ -318,7 +318,7 @@ fn a_readied_thread_goes_to_its_ideal_processor() {
 }
 
 #[test]
-fn a_readied_thread_goes_to_its_last_processor_if_the_ideal_one_is_busy() {
+fn a_woken_thread_goes_to_its_last_processor_if_the_ideal_one_is_busy() {
     let semaphore = Resource::Semaphore {
         name: "s".into(),
         value: 0,

@@ -90,7 +90,7 @@ mod tests {
     use trace::{Event, Record, Sink, TaskState};
 
     #[test]
-    fn queue_lengths_are_known_by_the_number_of_tasks_left() {
+    fn queue_lengths_are_recorded_by_the_number_of_tasks_left() {
         let mut trail = Trail::new(2, Vec::new());
         let mut take = |time, cpu, event| {
             trail.take(&[Record {

@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of linux26. This policy has the active and expired arrays of the O(1) scheduler, and the
-//! heuristics of Linux 2.6.22 for interactive tasks. A task that sleeps earns credit. The credit
-//! gives it a bonus of up to 10 levels of priority. A hog is a task that computes without pauses.
+//! Tests of the policy linux26, the scheduler of Linux 2.6.22.
+//!
+//! A CPU runs the tasks of its active array. A task whose timeslice has ended waits in the expired
+//! array. When the active array is empty, the arrays swap.
+//!
+//! The nice value determines a task's static priority. A task that sleeps earns credit and becomes
+//! up to five levels better than its static priority. A task without credit is up to five levels
+//! worse. A task with enough credit counts as interactive: when its timeslice ends, it stays in the
+//! active array. The constant INTERACTIVE_SLEEP is the length of a single sleep that makes a task
+//! interactive.
+//!
+//! The tests also check how tasks are placed and how CPUs balance their load. A hog is a task that
+//! computes without pauses.
 
 use crate::support::policy::*;
 use kernel::ext::Op as Callback;

@@ -302,8 +302,10 @@ fn lbp_leaves_differences_within_its_tolerance_and_within_a_pool() {
     assert_eq!(balanced(&lbp(10, 1), &[5, 0], &[1, 4]), (1, 1));
     assert_eq!(balanced(&lbp(19, 1), &[5, 0], &[1, 4]), (1, 1));
     assert_eq!(balanced(&lbp(20, 1), &[5, 0], &[1, 4]), (0, 0));
-    // The lengths 9 and 1 become 7 and 3, which differ from the average by 40 %.
+    // The lengths 9 and 1 become 7 and 3, which differ from the average by 40 %. This is within the
+    // tolerance of 45 %.
     assert_eq!(balanced(&lbp(45, 1), &[8, 0], &[1, 1]), (2, 2));
+    // Both CPUs are in one pool. LBP moves no task, but LBC does.
     assert_eq!(balanced(&lbp(10, 2), &[5, 0], &[1, 4]), (0, 0));
     assert_eq!(balanced(&[("balancer", 2), ("poolsize", 2)], &[5, 0], &[1, 4]), (1, 0));
 }
@@ -370,8 +372,8 @@ fn a_recalculation_updates_the_goodness_that_other_cpus_see() {
 #[test]
 fn a_pool_with_few_tasks_does_not_starve_the_others() {
     // The hog of CPU 0 has a high nice value, so its quantum is a single tick. It is alone, so all
-    // counters are recalculated after each of its ticks. Without a limit on waits, no turn on CPU 1
-    // would ever end.
+    // counters are recalculated after each of its ticks, also those of CPU 1. No task of CPU 1 ever
+    // uses up its counter, so without a limit on waits no turn there would end.
     let run = |max_wait_ms: u32| {
         let tasks = pinned(Tasks::default(), "alone", 0, hog()).with(|task| task.policy = nice(19));
         let tasks = (0..4).fold(tasks, |tasks, i| pinned(tasks, &format!("hog{i}"), 1, hog()));
@@ -401,9 +403,9 @@ fn a_pool_with_few_tasks_does_not_starve_the_others() {
 #[test]
 fn the_overdue_task_that_waited_longest_runs_first() {
     // Woken tasks enter the queue of CPU 1 at the front, and each task waits for longer than
-    // max_wait_ms. The hog of CPU 0 makes all counters be recalculated at each tick. A turn on CPU
-    // 1 therefore ends only if a task is overdue. "kthread" represents a kernel thread, which is
-    // bound to its CPU.
+    // max_wait_ms. Because of the hog of CPU 0, all counters are recalculated at each tick. No task
+    // of CPU 1 uses up its counter, so a turn there ends only if a task is overdue. "kthread"
+    // represents a kernel thread, which is bound to its CPU.
     let task = |tasks: Tasks, comm: String, ops: Vec<Op>| pinned(tasks, &comm, 1, ops);
     let tasks = pinned(Tasks::default(), "alone", 0, hog()).with(|task| task.policy = nice(19));
     let tasks = (0..3).fold(tasks, |tasks, i| task(tasks, format!("hog{i}"), hog()));
@@ -431,8 +433,9 @@ fn the_overdue_task_that_waited_longest_runs_first() {
 
 #[test]
 fn a_moved_task_has_the_affinity_bonus_of_its_new_cpu() {
-    // Before any quantum ends, the balancer moves a task to another queue. The task is then not
-    // worse than the tasks that wait there, so it runs before them.
+    // A task has more goodness on the CPU on which it ran last: the affinity bonus. Before any
+    // quantum ends, the balancer moves a task to another queue. With the bonus of its new CPU, the
+    // task is not worse than the tasks that wait there, so it runs before them.
     let mut tasks = Tasks::default();
     for cpu in [0, 1, 1, 1] {
         tasks = pinned(tasks, "fixed", cpu, hog());

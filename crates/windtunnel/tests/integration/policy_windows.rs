@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of windows, a policy with strict levels. A wake-up boosts a thread by some levels, which
-//! depend on the cause of the wake-up, and the boost decays. Threads that starve are raised. Each
-//! thread has an ideal processor, the CPU on which it prefers to run. The tests also check where
-//! threads are placed, and which task an idle CPU takes. A hog is a task that computes without
-//! pauses.
+//! Tests of the policy windows.
+//!
+//! Levels are strict: a thread runs only if no thread of a higher level is ready. The nice value
+//! determines a thread's base level, from 1 to 15. A wake-up boosts the thread by some levels, which
+//! depend on the cause of the wake-up. Each quantum that the thread uses lowers a boost by one
+//! level. A thread that starves is raised to level 15 for a short time. Each thread has an ideal
+//! processor, the CPU on which it prefers to run. Ideal processors are assigned to new threads in
+//! turn.
+//!
+//! The tests also check where threads are placed, and which task an idle CPU takes. A hog is a task
+//! that computes without pauses.
 
 use crate::support::policy::*;
 use std::collections::BTreeSet;
@@ -76,8 +82,8 @@ fn a_wait_costs_a_third_of_a_clock_interval() {
 
 #[test]
 fn an_ideal_processor_that_is_not_allowed_is_replaced() {
-    // At first, both threads are bound to CPU 0, so CPU 0 becomes their ideal processor. Whenever
-    // it idles, the threads go there, wherever they ran last.
+    // Both threads are bound to CPU 1, then to CPU 0, and then to no CPU. CPU 0 becomes their ideal
+    // processor while CPU 1 is not allowed. After their sleep, they go to CPU 0, because it idles.
     let ops = |nap_ms: u64| {
         vec![
             Op::SetAffinity(Some(vec![1])),
@@ -263,6 +269,7 @@ fn seven(think: &str) -> Vec<u64> {
 #[test]
 fn tasks_are_not_balanced_while_no_cpu_idles() {
     let times = seven("0");
+    // One task has a CPU of its own, so its requests take 250 ms. The other six share a CPU.
     let alone = times.iter().filter(|&&ns| ns.abs_diff(250 * MS) <= 5 * MS).count();
     let six = times.iter().filter(|&&ns| (1350 * MS..1550 * MS).contains(&ns)).count();
     assert!(alone >= 115 && six >= 100, "{alone} {six} of {}", times.len());
@@ -319,6 +326,7 @@ fn a_woken_thread_goes_to_its_ideal_processor() {
 
 #[test]
 fn a_woken_thread_goes_to_its_last_processor_if_the_ideal_one_is_busy() {
+    // The waiter is the second task, so CPU 1 is its ideal processor. The hog occupies CPU 1.
     let semaphore = Resource::Semaphore {
         name: "s".into(),
         value: 0,
@@ -337,6 +345,7 @@ fn a_woken_thread_goes_to_its_last_processor_if_the_ideal_one_is_busy() {
 
 #[test]
 fn with_no_cpu_idle_a_thread_preempts_at_its_ideal_processor() {
+    // "nap" is the eighth task, so CPU 3 is its ideal processor.
     let tasks = Tasks::default()
         .add_many(4, "hog", &hog())
         .add_many(3, "pad", &[run(US)])

@@ -35,7 +35,7 @@ const MAX_CONTEXT: usize = u16::MAX as usize;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     /// A sentence about what the policy's user-space part does and this profile does not. Empty if
-    /// that is nothing important.
+    /// nothing important is missing.
     pub absent: String,
     /// How long the machine has been up when the policy is loaded, in ns.
     pub uptime_ns: u64,
@@ -227,8 +227,8 @@ impl Run {
         Ok(bytes)
     }
 
-    /// Returns the members' current values by the names that the profile gives them. For an array,
-    /// the value is that of the first element.
+    /// Returns the members' current values by the names that the profile gives them. The value of
+    /// an array is its first element.
     pub fn results(&self, context: &[u8]) -> Vec<(String, i64)> {
         let mut end: usize = 0;
         let mut results = Vec::new();

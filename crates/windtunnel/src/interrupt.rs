@@ -20,8 +20,8 @@ pub fn signal() -> Option<i32> {
     Some(RECEIVED.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
 }
 
-/// Ends running simulations, as a received SIGINT does. The Python package calls this, because
-/// Python receives the signals there.
+/// Ends running simulations, as a received SIGINT does. The Python package calls this, because in a
+/// Python process the interpreter receives the signals.
 pub fn request() {
     RECEIVED.store(SIGINT, Ordering::Relaxed);
 }

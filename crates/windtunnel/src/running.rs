@@ -33,7 +33,7 @@ pub struct Running<'a> {
     scenario: &'a Scenario,
     pub machine: Machine,
     image: Option<Image>,
-    /// The kernel's reason for refusing the policy, if it did.
+    /// The kernel's reason for refusing the policy, or `None` if the policy was not refused.
     refused: Option<Box<Exit>>,
     warnings: Vec<String>,
     sinks: Sinks,
@@ -160,14 +160,14 @@ impl Running<'_> {
         self.refused.is_some() || self.ended.is_some() || self.at >= self.until
     }
 
-    /// Returns the kernel's reason for refusing the policy, if it did. In this case nothing is
-    /// executed.
+    /// Returns the kernel's reason for refusing the policy. The run of a refused policy executes
+    /// nothing. Returns `None` if the policy was not refused.
     pub fn refused(&self) -> Option<&Exit> {
         self.refused.as_deref()
     }
 
-    /// Describes how the policy failed, if it did. For example: `ended at 1.20 s: runtime error:
-    /// non-existent DSQ 0x7`.
+    /// Describes how the policy failed. Returns `None` if it did not fail. For example: `ended at
+    /// 1.20 s: runtime error: non-existent DSQ 0x7`.
     pub fn failure(&self) -> Option<String> {
         let result = RunResult {
             status: self.status(),

@@ -162,7 +162,8 @@ impl Queues {
         }
     }
 
-    /// Makes the bins so long that a time lies in one of them.
+    /// Doubles the length of the bins until the bin that contains `now` is within the maximum
+    /// number of bins.
     #[inline]
     fn widen_to(&mut self, now: u64) {
         while now / self.width_ns >= self.most_bins as u64 {

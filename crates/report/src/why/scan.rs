@@ -224,7 +224,7 @@ impl Scan {
     }
 
     fn wakeup(&mut self, pid: u32, target: usize, cpu: usize, time: u64) {
-        // New tasks have no sched_waking.
+        // A new task has no sched_waking record, so its waking is counted here.
         self.waking_of_new(pid, cpu, time);
         let waker = self.tasks.entry(pid).waker;
         // When the task is on the target CPU, the recording of that CPU's events delays it.

@@ -234,7 +234,7 @@ fn other_programs_and_recording_are_parts_of_their_own() {
     // The turn of the other program takes 40 us. One event is recorded in it, which takes 1 us and
     // is subtracted. The result is the mean over two CPUs.
     assert_eq!(part("other programs").live_ns, (40 - 1) * US / 2);
-    // The last switch ends the run before it is counted.
+    // The last switch is not counted, because it ends the run.
     assert_eq!(why.live.events, 15);
     assert_eq!(part("recording").live_ns, 15 * US / 2);
     // The preemption by the other program is not a step of the sender's course, so the courses do

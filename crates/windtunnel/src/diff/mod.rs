@@ -85,8 +85,8 @@ pub struct Diff {
     pub lag: u64,
     /// End of each run, in ns.
     pub ended: [u64; 2],
-    /// For each side, how its policy failed, if it did. Decisions after the failure are not
-    /// compared.
+    /// For each side, how its policy failed, or `None` if it did not fail. Decisions after the
+    /// failure are not compared.
     pub failures: [Option<String>; 2],
     /// Whether a signal ended the comparison before a difference was found.
     pub interrupted: bool,

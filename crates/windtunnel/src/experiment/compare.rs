@@ -45,7 +45,7 @@ pub struct Row {
     /// Values of the key columns, in the order of [`Comparison::keys`].
     pub keys: Vec<String>,
     /// Values of the measured columns, in the order of [`Comparison::values`]. `None` if the row
-    /// has no such value.
+    /// has no value in a column.
     pub cells: Vec<Option<Compared>>,
 }
 
@@ -78,7 +78,7 @@ pub struct Agreement {
     /// Median of the absolute differences, in percentage points or percent.
     pub median_error: Option<f64>,
     pub largest_error: Option<f64>,
-    /// The error of predicting no difference. `None` if no cell has such a prediction.
+    /// The error of predicting no difference. `None` if no cell of the column has a prediction.
     pub no_difference: Option<NoDifference>,
 }
 
@@ -246,8 +246,8 @@ fn no_difference(
         }
         let key = |(name, own): (&String, &String)| plan.no_difference.get(name).unwrap_or(own).clone();
         let baseline: Vec<String> = keys.iter().zip(&row.keys).map(key).collect();
-        // Without `no_difference`, every row would be its own baseline row. A row has no prediction
-        // then.
+        // A row that is its own baseline row has no prediction. Without `no_difference`, this is
+        // every row.
         let known = published.iter().find(|known| same(&known.keys, &baseline))?;
         (!same(&baseline, &row.keys)).then(|| known.values.get(column).copied())?
     };

@@ -87,7 +87,8 @@ fn table(c: &Comparison, column: &str, rows: &[(&Row, &Compared)]) -> Markup {
     }
 }
 
-/// The range of an axis. It contains all values of a column, and 0 unless that is far from them.
+/// The range of an axis. It contains all values of a column. It also contains 0, unless 0 is far
+/// from all values.
 struct Axis {
     low: f64,
     high: f64,

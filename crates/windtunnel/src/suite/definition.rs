@@ -29,7 +29,7 @@ use std::path::Path;
 use toml::Spanned;
 use workload::Workload;
 
-/// Largest suite that is read, in bytes.
+/// Maximum size of a suite file in bytes.
 const MAX_BYTES: u64 = 8 << 20;
 /// Default machine: four cores that share a cache.
 const MACHINE: &str = "pack:1 l3:1 core:4 pu:1";

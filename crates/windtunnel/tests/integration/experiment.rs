@@ -134,7 +134,7 @@ fn agreement_is_stated_beside_the_error_of_predicting_no_difference() {
     let line = "predicting no difference: 80.0 % in 2 cells, where the model has 3.0 %";
     assert!(text.contains(line) && page.contains(line), "{text}");
 
-    // Without a baseline, a column of times has no such prediction.
+    // Without `no_difference`, a column of times has no prediction.
     std::fs::write(folder.join("experiment.toml"), HEAD.to_owned() + SPEEDUP).expect("the file can be written");
     let found = &json(&folder, &[])[0];
     assert!(found["agreement"][0]["no_difference"].is_null());

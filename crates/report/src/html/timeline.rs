@@ -13,7 +13,7 @@
 
 use super::pack;
 
-/// Indices for tasks that are not real tasks: the CPU was idle or offline.
+/// Task indices that stand for an idle and for an offline CPU.
 pub const IDLE: u32 = 0;
 pub const OFFLINE: u32 = 1;
 

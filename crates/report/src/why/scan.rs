@@ -227,7 +227,8 @@ impl Scan {
         // A new task has no sched_waking record, so its waking is counted here.
         self.waking_of_new(pid, cpu, time);
         let waker = self.tasks.entry(pid).waker;
-        // When the task is on the target CPU, the recording of that CPU's events delays it.
+        // From now on, the task waits on the target CPU. Only the recording of that CPU's events
+        // delays it.
         let on_target = self.cpus[target].events;
         let task = self.tasks.entry(pid);
         if task.state == State::Woken && task.cpu != target {

@@ -305,7 +305,8 @@ mod tests {
             .first_certain([90_000_000, 95_000_000])
             .expect("the runs differ");
         assert_eq!((mismatch.time, mismatch.sides[0]), (1000, None));
-        // The counterpart of a decision just before the end may come after the end.
+        // A decision just before the end of the run is no difference, because its counterpart may
+        // come after the end.
         let mut streams = Streams::new(&Kind::ALL);
         streams.take(0, &run(0, 99_999_000, 0, 1));
         assert_eq!(streams.first_at_end([100_000_000; 2]), None);

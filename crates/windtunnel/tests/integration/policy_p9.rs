@@ -21,7 +21,7 @@ fn a_task_that_uses_little_does_not_wait_for_hogs() {
     let (longest, _) = ran.wakeup_latency_after("nap", 500 * MS);
     assert!(longest < 10 * US, "{longest}");
     assert!(ran.counter("nr_preempted") > 50);
-    // With this setting, CPU use does not change levels. The tasks take turns of a quantum.
+    // With gain_ns = 1000 s, CPU use does not change levels. The tasks take turns of a quantum.
     let (_, mean) = hogs_and_a_napper(1000 * SECOND).wakeup_latency_after("nap", 500 * MS);
     assert!(mean > 10 * MS, "{mean}");
 }
@@ -96,7 +96,7 @@ fn hogs_have_equal_shares() {
 #[test]
 fn tasks_of_equal_level_take_turns_of_a_quantum() {
     let tasks = Tasks::default().add_many(2, "hog", &hog());
-    // With this setting, CPU use does not change levels.
+    // With gain_ns = 1000 s, CPU use does not change levels.
     let ran = Run::new("p9")
         .set("quantum_ns", 20 * MS)
         .set("gain_ns", 1000 * SECOND)
@@ -156,7 +156,7 @@ fn a_process_runs_only_on_allowed_cpus() {
 
 #[test]
 fn the_end_of_a_quantum_does_not_let_a_lower_level_run() {
-    // With this setting, CPU use does not change levels.
+    // With gain_ns = 1000 s, CPU use does not change levels.
     let tasks = Tasks::default().add("low", hog()).add("high", hog()).with(|task| {
         task.policy = workload::Policy::Normal { nice: -10 };
     });

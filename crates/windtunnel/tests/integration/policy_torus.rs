@@ -153,7 +153,7 @@ fn a_task_that_uses_little_does_not_wait_for_hogs() {
 
 #[test]
 fn the_end_of_a_quantum_does_not_let_a_lower_level_run() {
-    // With this setting, CPU use does not change levels.
+    // With gain_ns = 1000 s, CPU use does not change levels.
     let tasks = Tasks::default().add("low", hog()).add("high", hog()).with(|task| {
         task.policy = workload::Policy::Normal { nice: -10 };
     });

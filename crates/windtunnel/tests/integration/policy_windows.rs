@@ -281,7 +281,7 @@ fn pauses_between_requests_spread_tasks() {
     let mean = times.iter().sum::<u64>() / times.len() as u64 / MS;
     assert!((700..=900).contains(&mean), "{mean}");
     // At first, these tasks are bound to the first CPU. It is therefore the ideal processor of all
-    // tasks, and they migrate all the time.
+    // tasks. They go there whenever it idles, so they migrate all the time.
     let times = seven("10ms,bound=yes");
     let mean = times.iter().sum::<u64>() / times.len() as u64 / MS;
     assert!(mean.abs_diff(740) <= 30, "{mean}");

@@ -17,8 +17,7 @@ pub struct Measure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     At(u64),
-    /// At the moment when only this number of tasks has not exited, just before one more task
-    /// exits.
+    /// When this number of tasks has not exited, just before the next task exits.
     Left(usize),
 }
 

@@ -46,9 +46,10 @@ pub struct Comparison {
     pub score_unit: String,
     pub score_better: Better,
     pub metrics: Vec<Compared>,
-    /// One text for each failed run of A's policy and of B's policy.
+    /// Descriptions of the failed runs of A's policy, and of those of B's policy.
     pub failures: [Vec<String>; 2],
-    /// One text for each run in which A's or B's policy probably lost tasks.
+    /// Descriptions of the runs in which A's policy probably lost tasks, and of those in which B's
+    /// policy did.
     pub lost: [Vec<String>; 2],
 }
 

@@ -51,7 +51,7 @@ pub struct Case {
     pub object: String,
     /// Description of what the case tests.
     pub about: String,
-    /// What the original test checks and this case does not.
+    /// Checks of the original test that this case lacks.
     pub weaker: Option<String>,
     pub(super) machine: String,
     pub(super) workload: Workload,

@@ -15,7 +15,7 @@
 //! | `offline CPU`, `online CPU` | takes a CPU offline or online at once |
 //! | `unload` | unloads the policy |
 //! | `loaded` | requires that the policy is enabled |
-//! | `exit KIND [code N] [message TEXT]` | requires that the policy has ended with this exit record |
+//! | `exit KIND [code N] [message TEXT]` | requires that the policy has ended with this exit |
 //! | `remember` | stores the current values. Later, `+NAME` and `cpu:TASK` are the increases |
 //! | `expect A OP B` | compares two values with one of `== != < <= > >=` |
 //!

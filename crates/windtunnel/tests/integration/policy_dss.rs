@@ -315,8 +315,9 @@ fn dss25_a_quantum_is_four_ticks() {
 
 #[test]
 fn dss25_sleep_outweighs_nice() {
-    // The sleeper begins to sleep after the hog's first quantum, which is 40 ms long in dss25 and 60
-    // ms in dss. After its sleep, it preempts the hog at once in dss25, and waits for 50 ms in dss.
+    // The sleeper begins to sleep after the hog's first quantum, which is 40 ms long in dss25 and
+    // 60 ms in dss. After its sleep, it preempts the hog at once in dss25, and waits for 50 ms in
+    // dss.
     let waited = |policy| {
         let tasks = Tasks::default()
             .add("sleeper", vec![sleep(3010 * MS), run(MS)])

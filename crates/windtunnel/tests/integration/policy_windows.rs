@@ -2,11 +2,11 @@
 //! Tests of the policy windows.
 //!
 //! Levels are strict: a thread runs only if no thread of a higher level is ready. The nice value
-//! determines a thread's base level, from 1 to 15. A wake-up boosts the thread by some levels, which
-//! depend on the cause of the wake-up. Each quantum that the thread uses lowers a boost by one
-//! level. A thread that starves is raised to level 15 for a short time. Each thread has an ideal
-//! processor, the CPU on which it prefers to run. Ideal processors are assigned to new threads in
-//! turn.
+//! determines a thread's base level, from 1 to 15. A wake-up boosts the thread by some levels,
+//! which depend on the cause of the wake-up. Each quantum that the thread uses lowers a boost by
+//! one level. A thread that starves is raised to level 15 for a short time. Each thread has an
+//! ideal processor, the CPU on which it prefers to run. Ideal processors are assigned to new
+//! threads in turn.
 //!
 //! The tests also check where threads are placed, and which task an idle CPU takes. A hog is a task
 //! that computes without pauses.

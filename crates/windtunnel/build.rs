@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Computes the version of the simulation: a hash of the source code of the crates that decide what
-//! a run's result is. It is part of the key under which results of runs are kept.
+//! Computes the version of the simulation: a hash of the source code of all crates that can change
+//! the result of a run. `windtunnel sweep` stores results of runs under keys that contain this
+//! version. After a change of the source code, it therefore finds no old results.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};

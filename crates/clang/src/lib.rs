@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compiles BPF C with clang, for tests and attacks.
+//! Compiles BPF C with clang, for tests, for the crate `attack` (hostile inputs), and for the build
+//! of the command.
 //!
 //! clang takes up to a third of a second for a policy, and the tests need several hundred objects.
 //! An object is therefore kept while its inputs stay the same: the compiler, the command line, and
@@ -103,7 +104,7 @@ fn compiler() -> &'static Result<String, String> {
     })
 }
 
-/// Returns whether a record has this command and all its inputs still have the recorded contents.
+/// Returns whether a record has this command, and all its inputs still have the recorded contents.
 fn is_current(record: &Path, command: &str) -> bool {
     let Ok(text) = std::fs::read_to_string(record) else {
         return false;
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_clangs_and_is_not_kept() {
+    fn an_error_has_the_message_of_clang_and_no_object_is_kept() {
         let folder = folder("error");
         let (source, object) = (folder.join("one.bpf.c"), folder.join("one.bpf.o"));
         std::fs::write(&source, "int value = no_such_name;\n").expect("the source can be written");

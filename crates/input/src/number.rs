@@ -3,9 +3,8 @@
 
 /// Converts the length of a collection, or an index into it, to `u32`.
 ///
-/// # Panics
-/// If it is 2^32 or more. Readers limit the size of their inputs, so no collection that they build
-/// is that long.
+/// # Panics If `len` is 2^32 or more. This does not happen: readers limit the size of their inputs,
+/// so no collection that they build is that long.
 #[inline]
 #[must_use]
 #[track_caller]

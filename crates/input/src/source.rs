@@ -96,7 +96,8 @@ fn clear(message: &str) -> (String, Option<String>) {
     if let Some(rest) = message.strip_prefix("missing field") {
         return (format!("the key '{}' is missing", quoted(rest).concat()), None);
     }
-    // Names of Rust types mean nothing to users, so they are replaced.
+    // serde names the expected Rust type, which means nothing to users. The name is therefore
+    // replaced.
     let expected = message.rsplit_once("expected ").map_or("", |(_, expected)| expected);
     let words = match expected {
         "u32" => "a whole number below 2^32",

@@ -182,7 +182,7 @@ impl<'t> Reader<'t> {
     }
 
     fn operator(&mut self, level: usize) -> Option<Operator> {
-        // A `<` is not an operator of this level if it is the beginning of `<<`.
+        // In `<<`, the first `<` is not a comparison. The same is true of `>>`.
         if LEVELS[level].contains(&("<", Less)) && (self.rest.starts_with("<<") || self.rest.starts_with(">>")) {
             return None;
         }

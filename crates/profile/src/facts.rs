@@ -8,7 +8,8 @@ use bpf::btf::Btf;
 use machine::{MachineSpec, Topology};
 
 /// Properties of a CPU. If the value is for a pair of CPUs, a name with the prefix `other_` is a
-/// property of the second CPU.
+/// property of the second CPU. `rank`, `spread` and `packed` are positions of the CPU in three
+/// orders of all CPUs: by capacity, first one thread of each core, and core by core.
 const CPU_NAMES: &[&str] = &[
     "cpu", "core", "thread", "llc", "node", "package", "capacity", "rank", "spread", "packed", "sibling",
 ];
@@ -25,8 +26,8 @@ const GROUP_NAMES: &[&str] = &[
     "first_of_llc",
     "first_of_node",
 ];
-/// Masks of CPUs. A mask consists of 64-bit words. [`Properties`] returns one word at a time, the
-/// first one by default.
+/// Names of masks of CPUs. A mask consists of 64-bit words. A name stands for one word of its mask:
+/// the word that is selected with [`Properties::at`], or else the first one.
 const MASKS: &[&str] = &["cpus", "cpus_of_core", "cpus_of_llc", "cpus_of_node"];
 /// Properties of a pair of CPUs.
 const PAIR_NAMES: &[&str] = &["near", "near_llc", "near_node", "distance"];
@@ -195,7 +196,8 @@ fn populated(groups: &[Vec<u32>]) -> i64 {
 
 fn cpu_property(topology: &Topology, cpu: u32, name: &str) -> i64 {
     let info = &topology.cpus[cpu as usize];
-    // The position of a CPU in an order is the number of CPUs before it.
+    // Returns the position of the CPU in an order, that is, the number of CPUs before it. `key`
+    // returns the sort key of a CPU.
     let position = |key: &dyn Fn(u32) -> [u32; 6]| {
         let own = key(cpu);
         input::index((0..topology.nr_cpus()).filter(|&other| key(other) < own).count())
@@ -252,7 +254,7 @@ fn group<'t>(topology: &'t Topology, cpu: u32, name: &str) -> &'t [u32] {
 
 fn group_property(topology: &Topology, cpu: u32, name: &str) -> i64 {
     let cpus = group(topology, cpu, name);
-    // To count the groups, counts the CPUs that are the first of their group.
+    // The number of groups is the number of CPUs that are the first of their group.
     let firsts = |group: Group| cpus.iter().filter(|&&cpu| group.first(topology, cpu) == cpu).count();
     let number = match name {
         "nr_cores_of_llc" | "nr_cores_of_node" => firsts(Group::Core),
@@ -274,9 +276,9 @@ fn pair_property(topology: &Topology, cpu: u32, other: u32, name: &str) -> i64 {
     let (cpu, other) = (group.first(topology, cpu), group.first(topology, other));
     let number = |cpu| firsts.partition_point(|&first| first < cpu);
     let here = number(cpu);
-    // If two groups are at the same distance, the group whose number is nearer comes first. The
-    // groups are numbered in a ring, so the distance between two numbers is the shorter way around
-    // the ring.
+    // A group's position in the list of nearest groups depends on the distance. If two groups are
+    // at the same distance, the group whose number is nearer comes first. The numbers form a ring,
+    // so the distance of two numbers is the shorter way around the ring.
     let nearness = |to: u32| {
         let ahead = (number(to) + firsts.len() - here) % firsts.len();
         let behind = firsts.len() - ahead;

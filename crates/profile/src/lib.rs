@@ -35,7 +35,7 @@ const MAX_CONTEXT: usize = u16::MAX as usize;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     /// A sentence about what the policy's user-space part does and this profile does not. Empty if
-    /// that is nothing important.
+    /// nothing important is missing.
     pub absent: String,
     /// How long the machine has been up when the policy is loaded, in ns.
     pub uptime_ns: u64,
@@ -162,8 +162,9 @@ impl Profile {
     }
 }
 
-/// Sets a value that may be negative. Large unsigned values are negative numbers here, because they
-/// have wrapped. If the variable's type refuses the negative number, the unsigned forms are tried.
+/// Passes `value` to `set` as text. An expression gives large unsigned values as negative numbers,
+/// because they have wrapped. If the variable's type refuses a negative number, the unsigned
+/// numbers with the same bits are tried.
 pub fn fitting(value: i64, mut set: impl FnMut(&str) -> Result<(), String>) -> Result<(), String> {
     set(&value.to_string()).or_else(|error| match i32::try_from(value) {
         _ if value >= 0 => Err(error),
@@ -226,8 +227,8 @@ impl Run {
         Ok(bytes)
     }
 
-    /// Returns the members' current values by the names that the profile gives them. For an array,
-    /// the value is that of the first element.
+    /// Returns the members' current values by the names that the profile gives them. The value of
+    /// an array is its first element.
     pub fn results(&self, context: &[u8]) -> Vec<(String, i64)> {
         let mut end: usize = 0;
         let mut results = Vec::new();

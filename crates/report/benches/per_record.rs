@@ -2,8 +2,8 @@
 //! Benchmark of the consumers of records (sinks). Prints the time per record for the hash and the
 //! summary, which every run uses, and for writing a trace. Run it with `cargo bench -p report`.
 //!
-//! The records are those of tasks that run and sleep. Each context switch is a Switch record.
-//! Before every other switch there are a Waking and a Wakeup record.
+//! The recorded tasks run and sleep. Each context switch is a Switch record. In one kind of stream,
+//! a Waking and a Wakeup record precede every second switch.
 
 use report::Summary;
 use std::hint::black_box;
@@ -55,8 +55,8 @@ fn stream(cpus: u32, tasks: u32, switches: u32, with_wakeups: bool) -> Vec<Recor
     records
 }
 
-/// Prints the time of the fastest of several rounds. Other programs on the host disturb this round
-/// least.
+/// Prints the time of the fastest of several rounds, because other programs on the host disturb
+/// this round least.
 fn measure(name: &str, records: &[Record], sink: &mut dyn Sink) {
     let switches = records
         .iter()

@@ -63,7 +63,7 @@ pub struct Line {
     text: Option<fn(&RunResult) -> Option<String>>,
 }
 
-/// Name of a figure that is shown in another unit than its own.
+/// Name of a figure in a list that shows it in another unit than its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scaled {
     pub name: &'static str,

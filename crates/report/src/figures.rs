@@ -53,7 +53,7 @@ macro_rules! figures {
             $($after)*
         }
 
-        /// Those fields of a [`RunResult`] that are computed from a run, in order.
+        /// The fields of a [`RunResult`] that are computed from a run, in the order of the JSON.
         pub static FIELDS: &[Field] = &[$( Field { key: stringify!($key), known: $known } ),*];
 
         /// All figures, in the order in which lists show them.

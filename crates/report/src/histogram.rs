@@ -114,8 +114,8 @@ impl<const BITS: u32> Histogram<BITS> {
         filled.filter(|&(_, count)| count > 0)
     }
 
-    /// Returns the smallest value that is at least as large as a share of all values, given in
-    /// parts per million. Returns 0 if there are no values.
+    /// Returns a quantile. For example, 990 000 gives the 99th percentile: the smallest value that
+    /// 99 % of the values do not exceed. Returns 0 if there are no values.
     pub fn quantile(&self, per_million: u32) -> u64 {
         let rank = (u128::from(self.count) * u128::from(per_million))
             .div_ceil(1_000_000)

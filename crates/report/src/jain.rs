@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 /// longer than it exists, but a damaged trace can claim this.
 const MAX_SHARE: u128 = 1_000_000_000;
 
-/// Returns the shares of all tasks that were always runnable, by priority. A share is CPU time /
-/// (time since the task began), in ppm. A task that began late therefore does not look starved.
+/// Returns the CPU shares of all tasks that were always runnable, by priority. A share is CPU time
+/// / (time since the task began), in ppm. A task that began late therefore does not look starved.
 /// Priorities with fewer than two such tasks are left out.
 pub(crate) fn shares(tasks: &[(u32, Task)], end: u64) -> BTreeMap<i32, Vec<u64>> {
     let mut groups: BTreeMap<i32, Vec<u64>> = BTreeMap::new();
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn index_of_known_shares() {
+    fn known_shares_have_the_expected_index() {
         assert_eq!(jain_myriad(&[5, 5, 5, 5]), 10_000);
         assert_eq!(jain_myriad(&[7, 0, 0, 0]), 2_500);
         assert_eq!(jain_myriad(&[3, 1]), 8_000);

@@ -19,8 +19,8 @@
 use std::fmt::Write;
 use trace::{ByNumber, CpuPosition, Event, Record, Shared, Sink};
 
-/// Number of fields about load balancing in a domain's line: before and after the field with
-/// wake-ups.
+/// Number of fields about load balancing in a domain's line: before the field with wake-ups, and
+/// after this field.
 const BALANCING: (usize, usize) = (42, 2);
 
 #[derive(Clone, Default)]
@@ -29,8 +29,8 @@ struct Cpu {
     idles: u64,
     wakeups: u64,
     local: u64,
-    /// Number of wake-ups on other CPUs, by the smallest part of the machine that contains both
-    /// CPUs.
+    /// Number of wake-ups of tasks on other CPUs. The index is the smallest part of the machine
+    /// that contains the waker's CPU and the other CPU.
     remote: [u64; 4],
     ran_ns: u64,
     waited_ns: u64,
@@ -121,8 +121,8 @@ impl Schedstat {
         }
     }
 
-    /// Returns the domains of a CPU. For each: its name, the distance of the wake-ups that count
-    /// there, and its CPUs.
+    /// Returns the scheduling domains of a CPU. Each entry has the domain's name, the part of the
+    /// machine whose wake-ups count in this domain, and the domain's CPUs.
     fn domains(&self, cpu: usize) -> Vec<(&'static str, Shared, Vec<usize>)> {
         let names = ["SMT", "MC", "PKG", "NUMA"];
         let mut domains: Vec<(&'static str, Shared, Vec<usize>)> = Vec::new();

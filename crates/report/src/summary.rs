@@ -416,6 +416,7 @@ fn lock_results(locks: Vec<(u32, Lock)>, names: &[String]) -> Vec<LockResult> {
 }
 
 /// If there are more tasks than this, their entries do not fit into the host's L1 and L2 caches.
+/// The entries are then prefetched.
 const MANY_TASKS: usize = 2048;
 
 /// A wait that has ended: the index of the task's entry, and the length of the wait in ns.

@@ -4,9 +4,9 @@
 //!
 //! The columns are the same as in perf:
 //!
-//! - wait time: time that the task was off the CPU before this turn, sleeping or waiting.
-//! - sch delay: time from the task's wake-up until it got the CPU, a part of the wait time. It is 0
-//!   if the task was preempted.
+//! - wait time: time that the task was off the CPU, sleeping or waiting, before it got the CPU.
+//! - sch delay: the part of the wait time from the task's wake-up until it got the CPU. It is 0 if
+//!   the task was preempted.
 //! - run time: time that the task ran.
 //!
 //! Times before the first switch of a CPU are unknown and count as 0. Times in ms are truncated,

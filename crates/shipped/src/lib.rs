@@ -138,7 +138,7 @@ mod tests {
         fs::write(&machine, "hz = 1\n").expect("the file can be written");
         fs::remove_file(folder.join("policies/fifo.bpf.o")).expect("the object exists");
         assert_eq!(write_into(&cache).expect("the folder can be created"), folder);
-        assert_eq!(fs::read(&machine).expect("a machine"), original);
+        assert_eq!(fs::read(&machine).expect("the file can be read"), original);
         assert!(folder.join("policies/fifo.bpf.o").is_file());
     }
 

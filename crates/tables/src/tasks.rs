@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The totals of each task, and the wake-ups whose task has not run yet.
+//! Collects the totals of each task. Also stores the last wake-up of each task that has not run
+//! since, so that the latency of the wake-up can be computed.
 
 use crate::column::Table;
 use arrow_array::RecordBatch;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The tables of a small hand-written run.
+//! Tests of the tables, with the records of a small run that is written by hand.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{UInt16Type, UInt32Type, UInt64Type};
@@ -89,7 +89,7 @@ fn records() -> Vec<Record> {
     ]
 }
 
-/// Returns the tables of the records, which are taken in two batches.
+/// Returns the tables of the records. The records are passed in two batches.
 fn tables() -> [(&'static str, RecordBatch); 6] {
     let mut tables = Tables::new(2, &["ops.enqueue".to_owned(), "ops.dispatch".to_owned()]);
     let records = records();

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dense_and_wild_numbers() {
+    fn small_and_very_large_numbers_have_entries() {
         let mut counts = ByNumber::<u64>::new();
         for number in [7, u32::MAX, 0, 7, u32::MAX, DENSE, 7] {
             *counts.entry(number) += 1;

@@ -3,8 +3,9 @@
 //!
 //! A cell shows the task that used the CPU for the largest part of the step. If several tasks used
 //! it equally long, the first of them is shown. `.` marks an idle CPU and `x` an offline one.
-//! Anything shorter than a step can be invisible. Alternatively, a list with one line per switch
-//! can be printed. It shows everything, but only short windows of time are practical.
+//! Anything shorter than a step can be invisible. On request, a list with one line per switch
+//! follows the drawing. The list shows everything, but it is practical only for short windows of
+//! time.
 
 use crate::escape;
 use crate::event::{Event, Record, Sink, TaskState};

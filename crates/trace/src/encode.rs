@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The binary encoding of records. It is exact, compact and the same on every host.
 //!
-//! An encoded record consists of these items:
+//! An encoded record consists of these items. A varint is a number in LEB128, which takes few bytes
+//! if the number is small.
 //!
 //! - One byte with the tag (low 5 bits) and the flag. The tag is the number of the event's kind.
 //! - The difference between the times of this record and the record before it (zigzag varint,
 //!   because it may be negative).
 //! - The CPU (varint).
 //! - The difference between the CPU's local time and the record's time (varint).
-//! - The numbers of the event (varints), and its text (varint length, UTF-8). The tag determines
-//!   which of them exist.
+//! - The numbers of the event (varints), and its text (length as a varint, then UTF-8). The tag
+//!   determines which of them exist.
 //!
 //! A Switch takes about 9 bytes.
 

@@ -128,7 +128,7 @@ mod tests {
     use crate::event::MigrateReason;
 
     #[test]
-    fn counts_runnable_tasks_per_cpu() {
+    fn runnable_tasks_are_counted_for_each_cpu() {
         let mut follow = Follow::new(2);
         let mut counts = Vec::new();
         let wake = |pid, target| Event::Wakeup {

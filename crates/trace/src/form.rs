@@ -8,9 +8,9 @@
 
 use crate::event::{Event, MigrateReason, TaskState};
 
-/// The canonical form of an event. Words that the tag does not use ([`LAYOUT`]) are 0. If a word
-/// has more than 32 bits, its index is 0 or 2, and the next word is unused. Each pair of words
-/// therefore fits into 64 bits.
+/// The canonical form of an event. Words that the tag does not use ([`LAYOUT`]) are 0. Only words 0
+/// and 2 may have more than 32 bits. In this case, the next word is unused. Words 0 and 1 therefore
+/// fit into 64 bits together, and so do words 2 and 3.
 pub(crate) struct Form<'a> {
     pub tag: u8,
     pub flag: u8,
@@ -103,8 +103,9 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// Returns tag and flag as one number, and the two pairs of words, for the most frequent kinds
-    /// of events. This is faster than [`Form::from_event`]. Returns `None` for all other kinds.
+    /// Returns three numbers: tag and flag together, words 0 and 1 together, and words 2 and 3
+    /// together. This is faster than [`Form::from_event`], but exists only for the most frequent
+    /// kinds of events. Returns `None` for all other kinds.
     #[inline(always)]
     pub fn packed(event: &Event) -> Option<(u64, u64, u64)> {
         let pair = |a: u32, b: u32| u64::from(a) | u64::from(b) << 32;
@@ -388,7 +389,8 @@ mod tests {
             for i in 0..4 {
                 assert!(used.contains(&i) || form.words[i] == 0, "{event:?}");
             }
-            // The hash packs two words into one and relies on this property.
+            // The hash combines words 0 and 1, and words 2 and 3, into one number each. It relies
+            // on this property.
             for i in [0, 2] {
                 assert!(form.words[i] <= u64::from(u32::MAX) || form.words[i + 1] == 0);
                 assert!(form.words[i + 1] <= u64::from(u32::MAX));

@@ -170,7 +170,7 @@ mod tests {
     /// Checks hashes against committed values. Committed results contain such hashes, so a change
     /// of the hash function must be noticed.
     #[test]
-    fn known_answers() {
+    fn hashes_have_the_committed_values() {
         assert_eq!(Hash::default().to_string(), KNOWN_EMPTY);
         let mut h = Hash::default();
         h.take(&all());

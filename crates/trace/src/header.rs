@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn is_decoded_unchanged_and_refused_if_cut() {
+    fn a_header_is_decoded_unchanged_and_refused_if_cut() {
         let header = Header {
             machine: "numa16".into(),
             cpus: (0..16)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Chooses short labels for tasks in a drawing. These are single letters if there are enough of
-//! them. Otherwise they consist of the first letters of the command name and a number.
+//! Chooses short labels for tasks in a drawing. A label is a single letter if there are enough
+//! letters for all tasks. Otherwise it consists of the first letters of the command name and a
+//! number.
 //!
 //! The stem of a command name is the name without the suffix that numbers the instances of the
 //! command.

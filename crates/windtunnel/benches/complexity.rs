@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Measures how the cost of decisions grows with the number of tasks and CPUs. The cost is the
-//! number of BPF instructions per callback.
+//! Measures how the cost of a policy (a sched_ext BPF scheduler) grows with the number of tasks and
+//! CPUs. The cost is the number of BPF instructions that a callback of the policy executes.
 //!
-//! Prints a table for every built policy, and writes the numbers to `target/complexity.csv`. `make
-//! bench` runs this benchmark.
+//! Prints a table for every compiled policy, and writes the numbers to `target/complexity.csv`.
+//! `make bench` runs this benchmark.
 
 use std::path::Path;
 use windtunnel::policy::{self, Policy};

@@ -4,8 +4,9 @@
 //! with a trace file.
 //!
 //! Prints a table with the host's CPU and the date. Each figure is the median of several runs.
-//! `make bench` runs this benchmark. The policy is scx_simple if `make compat` has built it.
-//! Otherwise it is `vtime`, which has the same structure: one DSQ ordered by vtime.
+//! `make bench` runs this benchmark. The simulated policy is scx_simple, a sample scheduler of the
+//! kernel, if `make compat` has built it. Otherwise it is `vtime`, which has the same structure:
+//! one dispatch queue (DSQ) that is ordered by virtual time.
 
 use std::process::Command;
 use windtunnel::policy::Policy;
@@ -25,8 +26,8 @@ fn main() {
         cpu_model(),
         policy.name()
     );
-    // This run must be the first one. The peak memory of the process includes everything that ran
-    // before.
+    // The memory is measured before all other figures, because the peak memory of a process also
+    // includes its earlier runs.
     let memory = streamed(&policy);
     println!("median of {RUNS} runs, one core, no trace file\n");
     println!("{:44} {:>14} {:>12} {:>10}", "", "switches/s", "ns/switch", "switches");
@@ -40,8 +41,8 @@ fn main() {
         "eevdf, same workload",
         measure(&scenario(&Policy::Eevdf, node, busy, 1_000_000_000)),
     );
-    // Subtracting a shorter run leaves the cost of the additional switches, without the creation of
-    // 100 000 tasks.
+    // Each of the next two rows is the difference between a long and a short run. The difference
+    // contains only the additional switches, and not the creation of the tasks.
     let small = measure_later(
         &policy,
         "core:4 pu:2",
@@ -97,8 +98,8 @@ fn measure(scenario: &Scenario) -> (u64, u64) {
     })
 }
 
-/// Returns the same figures for the simulated time from `ns` to `2 * ns`. They are the differences
-/// between a run of length `2 * ns` and a run of length `ns`.
+/// Returns the same two figures as [`measure`], but only for the simulated time from `ns` to
+/// `2 * ns`. They are the differences between a run of length `2 * ns` and a run of length `ns`.
 fn measure_later(policy: &Policy, machine: &str, workload: &str, ns: u64) -> (u64, u64) {
     let (short, long) = (
         scenario(policy, machine, workload, ns),
@@ -113,8 +114,8 @@ fn measure_later(policy: &Policy, machine: &str, workload: &str, ns: u64) -> (u6
     })
 }
 
-/// Repeats a measurement that returns (switches, wall time in ns). Returns the switches and the
-/// median time per switch in ns.
+/// Repeats `one`, which returns (switches, wall time in ns). Returns the switches and the median
+/// time per switch in ns.
 fn median(one: impl Fn() -> (u64, u64)) -> (u64, u64) {
     let mut runs: Vec<(u64, u64)> = (0..RUNS)
         .map(|_| one())

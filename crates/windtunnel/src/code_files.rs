@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Keeps the compiled code of policies in files of the user's cache, for later commands.
+//! Keeps the compiled code of policies in files of the user's cache directory, so that later
+//! commands need not compile the policies again.
 //!
-//! The files contain machine code, and are executed. A file is therefore used only if this user owns
-//! it and nobody else can write to it or to its folder, if its checksum is right, and if the key in
-//! it is that of the policy, this build and this CPU. Anything else is treated as if it did not
-//! exist: the policy is compiled, and the file is written again. A cache that cannot be used costs
-//! time and changes no result, so no failure is reported.
+//! The files contain machine code, which the simulator executes. A file is used only if
+//! - this user owns the file, and nobody else can write to the file or to its folder,
+//! - its checksum is right,
+//! - its key, a hash of everything that the compiled code depends on, is the expected one.
+//!
+//! Otherwise the policy is compiled, and the file is written again. A cache that cannot be used
+//! costs time and changes no result, so no failure is reported.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -19,26 +22,27 @@ use bpf::engine::code_cache::{Store, set_store};
 /// Maximum size of one file in bytes.
 const MAX_FILE: u64 = 64 << 20;
 
-/// Maximum size of all files in bytes. If there are more, those that were used longest ago are
-/// removed.
+/// Maximum size of all files together, in bytes. If the files are larger, those that were used
+/// longest ago are removed.
 const MAX_FILES: u64 = 256 << 20;
 
-/// A use of a file is recorded in its modification time, at most once in this time.
+/// Minimum time between two updates of the modification time of a file. The modification time
+/// records when the file was used last.
 const RECORD_USE: Duration = Duration::from_secs(3600);
 
-/// Returns whether the environment variable WINDTUNNEL_NO_CACHE switches the files off. An empty
-/// value and `0` do not.
+/// Returns whether the environment variable WINDTUNNEL_NO_CACHE switches the cache off. It does so
+/// unless it is empty or `0`.
 pub fn switched_off() -> bool {
     std::env::var_os("WINDTUNNEL_NO_CACHE").is_some_and(|value| !value.is_empty() && value != "0")
 }
 
-/// Lets this process keep compiled code in files, and use those of earlier processes.
+/// Lets this process write compiled code to files, and read the files of earlier processes.
 pub fn enable() {
     set_store(Store {
         load: |key| load(folder()?, key).ok(),
         save: |key, bytes| {
             if let Some(folder) = folder() {
-                // The next command will compile the policy again.
+                // If the file cannot be written, the next command compiles the policy again.
                 let _ = save(folder, key, bytes, MAX_FILES);
             }
         },
@@ -51,7 +55,8 @@ fn folder() -> Option<&'static Path> {
     let find = || {
         let cache = shipped::cache();
         let folder = cache.join("code");
-        // Whoever can write to the outer folder can replace the inner one.
+        // A user who can write to the outer folder could replace the inner one, so only this user
+        // may write to either of them.
         shipped::create_private(&cache).ok()?;
         shipped::create_private(&folder).ok()?;
         Some(folder)
@@ -59,7 +64,7 @@ fn folder() -> Option<&'static Path> {
     FOLDER.get_or_init(find).as_deref()
 }
 
-/// Returns the path of the file with the code of a key.
+/// Returns the path of the file for a key.
 fn file(folder: &Path, key: &[u8; 32]) -> PathBuf {
     folder.join(key.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
 }
@@ -69,7 +74,8 @@ fn file(folder: &Path, key: &[u8; 32]) -> PathBuf {
 /// # Errors
 /// There is no such file, or another user may have written it.
 fn load(folder: &Path, key: &[u8; 32]) -> io::Result<Vec<u8>> {
-    // Neither a symbolic link nor a pipe is opened or waited for.
+    // O_NOFOLLOW refuses a symbolic link. With O_NONBLOCK, opening a pipe does not wait for a
+    // writer.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let opened = OpenOptions::new()
         .read(true)
@@ -94,7 +100,8 @@ fn record_use(opened: &File, found: &fs::Metadata) {
     }
 }
 
-/// Writes the file of a key, and removes old files if all together have more than `max` bytes.
+/// Writes the file for a key. If all files together then have more than `max` bytes, removes old
+/// ones.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -102,14 +109,16 @@ fn save(folder: &Path, key: &[u8; 32], bytes: &[u8], max: u64) -> io::Result<()>
     if bytes.len() as u64 > MAX_FILE.min(max) {
         return Ok(());
     }
-    // Another process never sees an incomplete file.
+    // The code is written to a temporary file, which is then renamed. Another process therefore
+    // never sees an incomplete file.
     let mut part = tempfile::Builder::new().prefix("part-").tempfile_in(folder)?;
     part.write_all(bytes)?;
     part.persist(file(folder, key))?;
     trim(folder, max)
 }
 
-/// Removes the files that were used longest ago until the others have at most `max` bytes.
+/// Removes the files that were used longest ago, until the remaining files have at most `max`
+/// bytes.
 fn trim(folder: &Path, max: u64) -> io::Result<()> {
     let mut files = Vec::new();
     let mut size = 0;
@@ -125,7 +134,7 @@ fn trim(folder: &Path, max: u64) -> io::Result<()> {
         if size <= max {
             break;
         }
-        // Another process may remove files at the same time.
+        // An error is ignored, because another process may have removed the file.
         let _ = fs::remove_file(path);
         size -= bytes;
     }
@@ -162,8 +171,8 @@ mod tests {
         for mode in [0o620, 0o602, 0o666] {
             let folder = folder_with_file();
             let path = file(folder.path(), &KEY);
-            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("our own file");
-            load(folder.path(), &KEY).expect_err("others can write to it");
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("the permissions can be set");
+            load(folder.path(), &KEY).expect_err("others can write to the file");
         }
     }
 
@@ -171,17 +180,17 @@ mod tests {
     fn only_a_regular_file_is_used() {
         let folder = folder_with_file();
         let (path, other) = (file(folder.path(), &KEY), folder.path().join("other"));
-        fs::rename(&path, &other).expect("our own file");
-        symlink(&other, &path).expect("a link");
+        fs::rename(&path, &other).expect("the file can be renamed");
+        symlink(&other, &path).expect("the link can be created");
         load(folder.path(), &KEY).expect_err("a link may lead to a file of another user");
-        fs::remove_file(&path).expect("our own link");
-        fs::create_dir(&path).expect("a folder");
+        fs::remove_file(&path).expect("the link can be removed");
+        fs::create_dir(&path).expect("the folder can be created");
         load(folder.path(), &KEY).expect_err("a folder");
-        fs::remove_dir(&path).expect("our own folder");
-        let name = std::ffi::CString::new(path.to_str().expect("UTF-8")).expect("no zero");
+        fs::remove_dir(&path).expect("the folder can be removed");
+        let name = std::ffi::CString::new(path.to_str().expect("UTF-8")).expect("the path contains no zero byte");
         // SAFETY: the name is a C string.
         assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
-        load(folder.path(), &KEY).expect_err("a pipe, which is not waited for");
+        load(folder.path(), &KEY).expect_err("a pipe is not opened");
     }
 
     #[test]
@@ -192,16 +201,16 @@ mod tests {
             save(folder.path(), &key(number), &[0; 100], 1000).expect("the folder is writable");
             let old = SystemTime::now() - Duration::from_secs(100_000 - 10_000 * u64::from(number));
             let file = File::open(file(folder.path(), &key(number))).expect("the file is there");
-            file.set_modified(old).expect("our own file");
+            file.set_modified(old).expect("the time can be set");
         }
-        // A use makes the oldest file the newest.
+        // Loading file 1 makes it the file that was used last.
         load(folder.path(), &key(1)).expect("the file is there");
         save(folder.path(), &key(5), &[0; 100], 300).expect("the folder is writable");
         let left: Vec<u8> = (1..=5)
             .filter(|&number| load(folder.path(), &key(number)).is_ok())
             .collect();
         assert_eq!(left, [1, 4, 5]);
-        save(folder.path(), &key(6), &[0; 400], 300).expect("too large a file is not written");
-        load(folder.path(), &key(6)).expect_err("too large a file is not written");
+        save(folder.path(), &key(6), &[0; 400], 300).expect("a file that is too large is skipped without an error");
+        load(folder.path(), &key(6)).expect_err("a file that is too large is not written");
     }
 }

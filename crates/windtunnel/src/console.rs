@@ -8,8 +8,8 @@
 //!   [`out!`](crate::out), [`outln!`](crate::outln) and [`errln!`](crate::errln) escape control
 //!   characters with [`trace::escape`]. Tables with colours are printed by [`styled`], and their
 //!   builders escape the names.
-//! - If the reader of a pipe exits (`| head`), the runs end as after Ctrl-C. The files are written,
-//!   and the process then ends with SIGPIPE.
+//! - If the reader of a pipe exits (`| head`), the runs end early, as after Ctrl-C. The output
+//!   files are written, and the process then ends with SIGPIPE.
 
 use crate::exit::ExitStatus;
 use crate::interrupt;
@@ -44,7 +44,7 @@ macro_rules! errln {
     ($($arg:tt)*) => { $crate::console::note(format_args!($($arg)*)) };
 }
 
-/// Writes text to standard output, escaped.
+/// Escapes control characters, and writes the text to standard output.
 pub fn text(text: fmt::Arguments) {
     styled(&escape::text(&text.to_string()));
 }
@@ -56,7 +56,7 @@ pub fn json(text: &str) {
     styled("\n");
 }
 
-/// Writes text that may have colours. The caller has escaped the names in it.
+/// Writes text that may contain colours. The caller must have escaped the names in it.
 pub fn styled(text: &str) {
     let mut out = Stdout;
     // `Stdout` keeps the error for `finish`.
@@ -113,7 +113,8 @@ fn keep_error(write: impl FnOnce() -> io::Result<()>) {
 /// requested help.
 ///
 /// # Errors
-/// The exit status of the process, if there is no command to run.
+/// If there is no command to run, the exit status of the process: 2 after wrong arguments, 0 after
+/// requested help.
 pub fn arguments<Command: clap::Parser>(args: &[OsString]) -> Result<Command, ExitStatus> {
     Command::try_parse_from(args).map_err(|mut error| {
         let args: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();

@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use tempfile::{NamedTempFile, TempPath};
 
-/// The existing temporary files. When a second signal ends the process at once, they are removed.
+/// Paths of the existing temporary files. When a second signal ends the process at once, the files
+/// are removed.
 static TEMPORARIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// An output file that is being written. If it is dropped without [`Destination::commit`], no file
@@ -76,8 +77,8 @@ pub fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Returns whether a path names standard output, a device or a pipe. The outputs of several runs
-/// can be written to these one after another.
+/// Returns whether a path names standard output, a device or a pipe. Several runs may write their
+/// output to such a path, one after another.
 pub fn is_special(path: &Path) -> bool {
     is_stdout(path) || fs::metadata(path).is_ok_and(|known| !known.is_file() && !known.is_dir())
 }
@@ -144,8 +145,8 @@ fn open(path: &Path) -> io::Result<To> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
         Err(error) => return Err(error),
     };
-    // A file without write permission is not replaced, even if the permissions of its directory
-    // would allow it.
+    // A file without write permission is not replaced, even if its directory would allow a
+    // replacement.
     let known = match OpenOptions::new().write(true).open(&target) {
         Ok(file) if !file.metadata()?.is_file() => return Ok(To::Direct(file)),
         Ok(file) => Some(file),
@@ -175,7 +176,8 @@ fn open(path: &Path) -> io::Result<To> {
             }
             NamedTempFile::into_parts(made)
         }
-        // The file can be written, but its directory permits no new file.
+        // The file can be written, but no temporary file can be created beside it. The file is
+        // therefore written directly.
         (Err(_), Some(file)) => {
             file.set_len(0)?;
             return Ok(To::Direct(file));
@@ -185,8 +187,8 @@ fn open(path: &Path) -> io::Result<To> {
     Ok(To::Renamed(file, Temporary::new(path), target))
 }
 
-/// Returns an error for `path`. The crate `tempfile` adds the name of the temporary file to the
-/// message. The name is removed, because it means nothing to a user.
+/// Returns an error for `path`. The crate `tempfile` adds the name of the temporary file to its
+/// messages. The name is removed, because it means nothing to a user.
 fn path_error(path: &Path, error: &io::Error) -> Error {
     let mut message = Error::io(path, error);
     if error.raw_os_error().is_none()
@@ -330,14 +332,14 @@ mod tests {
         let path = folder.path();
         let (file, below) = (path.join("file"), path.join("file/below"));
         fs::write(&file, "old").expect("the file can be written");
-        let error = check([below.as_path()]).expect_err("below a file");
+        let error = check([below.as_path()]).expect_err("a file cannot contain a file");
         assert!(error.message.ends_with("Not a directory (os error 20)"), "{error}");
         let error = check([path]).expect_err("a folder");
         assert!(error.message.ends_with("Is a directory (os error 21)"), "{error}");
         let error = check([file.as_path(), file.as_path()]).expect_err("twice");
         assert!(error.message.ends_with("two outputs have this path"), "{error}");
         check([Path::new("/dev/null"), Path::new("/dev/null")]).expect("devices may be named twice");
-        let error = check([Path::new("/proc/out.json")]).expect_err("no files can be made there");
+        let error = check([Path::new("/proc/out.json")]).expect_err("no file can be created in /proc");
         assert_eq!(
             error.to_string(),
             "/proc/out.json: No such file or directory (os error 2)"

@@ -3,7 +3,8 @@
 
 use std::process::ExitCode;
 
-/// The exit status of a command. Unlike [`ExitCode`], it can be read, which the Python package needs.
+/// The exit status of a command. Unlike [`ExitCode`], it can be converted back to a number, which
+/// the Python package needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExitStatus(u8);
 

@@ -20,8 +20,8 @@ pub fn signal() -> Option<i32> {
     Some(RECEIVED.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
 }
 
-/// Ends running simulations, as a received SIGINT does. The Python package calls this, because
-/// Python receives the signals there.
+/// Ends running simulations, as a received SIGINT does. The Python package calls this, because in a
+/// Python process the interpreter receives the signals.
 pub fn request() {
     RECEIVED.store(SIGINT, Ordering::Relaxed);
 }
@@ -71,8 +71,8 @@ pub fn listen() {
 }
 
 fn is_ignored(signal: i32) -> bool {
-    // SAFETY: the new action is null, so sigaction only writes the old action. All zeros is a valid
-    // value for that.
+    // SAFETY: the new action is null, so sigaction only writes the old action. A `sigaction` of all
+    // zeros is a valid value.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0 && action.sa_sigaction == libc::SIG_IGN

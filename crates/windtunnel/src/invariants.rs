@@ -20,13 +20,13 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use trace::{DrawOptions, Tee, escape};
 
-/// Approximate number of columns of a drawing. A column needs more characters if there are many
-/// tasks.
+/// Approximate number of columns of a drawing. With many tasks, a column is more than one character
+/// wide.
 const COLUMNS: u64 = 60;
 /// Minimum time that a drawing shows before and after the violation, in ns.
 const MARGIN_NS: u64 = 100_000;
 
-/// The limits that the invariants set. A longer wait is a violation.
+/// The limits of the two invariants that concern waits. A longer wait is a violation.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Maximum time that a CPU may idle while a task waits that may run there, in ns.
@@ -45,7 +45,7 @@ pub struct CheckedInvariant {
     pub illustration: Option<Illustration>,
 }
 
-/// The first violation of an invariant. It was drawn in a second run.
+/// Drawing of the first violation of an invariant, which is made in a second run.
 #[derive(Clone, Debug)]
 pub struct Illustration {
     /// Start and end of the drawn time, in ns.
@@ -129,8 +129,8 @@ pub fn check(scenario: &Scenario, bounds: Bounds, progress: &mut dyn FnMut(u64))
 fn illustrate(scenario: &Scenario, violation: &Violation, bound_ns: u64) -> Result<Illustration, Error> {
     let margin = ((violation.until - violation.from) / 2).max(MARGIN_NS);
     let (from, to) = (violation.from.saturating_sub(margin), violation.until + margin);
-    // Rounds the start and the end to multiples of a column's time, so that they are short enough
-    // to type.
+    // The start and the end are rounded to multiples of the time that a column shows. They become
+    // short enough to type.
     let step = DrawOptions::columns(from, to, COLUMNS).step;
     let (from, to) = (from / step * step, to.div_ceil(step) * step);
     let mut scenario = scenario.clone();

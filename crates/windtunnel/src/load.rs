@@ -44,9 +44,9 @@ pub fn enable(machine: &mut Machine, object: &Object, profile: &Profile, engine:
     }
 }
 
-/// Returns a warning if the object has no profile, and one of its global variables holds a number
-/// of CPUs that is not that of the machine. Usually the policy's user-space part would set this
-/// variable.
+/// Returns a warning if the object has no profile, and one of its constants is named like a number
+/// of CPUs but does not have the machine's value. On a real machine, the policy's user-space part
+/// would set such a constant.
 fn missing_profile(object: &Object, profile: &Profile, nr_cpus: u32) -> Option<String> {
     const NAMES: [&str; 6] = [
         "nr_cpus",
@@ -115,10 +115,10 @@ pub fn prepare_with_profile(
 }
 
 /// Checks that the values of the settings are in the ranges that the policy declares for its
-/// parameters. The settings have already been applied to the object.
+/// parameters. The caller has already applied the settings to the object.
 ///
 /// # Errors
-/// The parameter that is out of its range, and the range.
+/// A value is out of its range. The message names the parameter and the range.
 pub fn check_ranges(object: &Object, settings: &[(String, String)]) -> Result<(), Error> {
     for (path, _) in settings {
         let name = path.split(['[', '.']).next().unwrap_or(path).trim();
@@ -145,8 +145,8 @@ fn settable_globals(object: &Object) -> impl Iterator<Item = &Variable> {
         .filter(|variable| !variable.name.starts_with("__"))
 }
 
-/// Returns whether the policy has the global variable with which a setting's name begins. For
-/// example, `queue[3].len` begins with `queue`.
+/// Returns whether the policy has the global variable that a setting changes. The setting can name
+/// a part of the variable: `queue[3].len` changes `queue`.
 ///
 /// # Errors
 /// The object cannot be read.
@@ -162,8 +162,9 @@ fn read(path: &Path) -> Result<Object, Error> {
     Object::open(path).map_err(|error| Error::new(error.to_string()))
 }
 
-/// Links an object against the simulated kernel of a Linux release, and compiles the object without
-/// enabling the policy. Returns warnings about fields and functions that are not modelled.
+/// Checks that an object can be loaded: links it against the simulated kernel of a Linux release
+/// and compiles it. Does not enable the policy. Returns warnings about fields and functions that
+/// are not modelled.
 ///
 /// # Errors
 /// The object cannot be loaded.

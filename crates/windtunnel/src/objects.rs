@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Parsed object files, shared by the runs of one process.
+//! A cache of parsed object files, which all runs of a process share.
 //!
-//! A file is read for each run, because it may have changed, and parsed only if its bytes have
-//! changed.
+//! An object file may change between two runs. It is therefore read for each run, but it is parsed
+//! only if its bytes have changed.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use bpf::object::Object;
 use bpf::object::error::Error;
 
-/// Maximum number of bytes of the files that are kept.
+/// Maximum size of all files in the cache together, in bytes.
 const MAX_BYTES: usize = 64 << 20;
 
 struct Entry {
@@ -19,7 +19,7 @@ struct Entry {
     object: Object,
 }
 
-/// The objects, of which the last was used last.
+/// The cached objects. The object that was used last is at the end.
 static OBJECTS: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
 
 /// Reads the object file at a path.
@@ -43,7 +43,7 @@ pub(crate) fn read(path: &Path) -> Result<Object, Error> {
     let object = Object::parse(&bytes, &path.display().to_string())?;
     let mut objects = lock();
     let path = path.to_owned();
-    // Another thread may have read the file at the same time.
+    // Another thread may have added the file at the same time.
     objects.retain(|entry| entry.path != path);
     objects.push(Entry {
         path,
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn values_set_in_one_copy_are_not_in_the_next() {
+    fn values_set_in_one_copy_do_not_change_the_cached_object() {
         let folder = shipped::folder().expect("the shipped files").join("policies/steal.bpf.o");
         let mut object = read(&folder).expect("an object");
         let numbers = object.variables().iter().filter(|v| v.size == 8 && v.type_name.contains("64"));

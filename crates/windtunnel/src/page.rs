@@ -9,9 +9,9 @@ use report::html::{self, Scan};
 use std::path::Path;
 use trace::Header;
 
-/// Maximum number of timeline segments on a page. A segment shows one uninterrupted
-/// activity of a CPU. This number of segments makes a page of about 5 MB. All runs on a page have equal shares of the
-/// segments, but at least SEGMENTS_LEAST.
+/// Maximum number of timeline segments on a page, which makes a page of about 5 MB. A segment shows
+/// one uninterrupted activity of a CPU. Each run on a page gets an equal share of the segments, but
+/// at least SEGMENTS_LEAST.
 const SEGMENTS: usize = 1 << 20;
 const SEGMENTS_LEAST: usize = 1 << 16;
 
@@ -21,9 +21,10 @@ pub fn scan(header: &Header, runs: usize) -> Scan {
     Scan::new(header, (SEGMENTS / runs.max(1)).max(SEGMENTS_LEAST))
 }
 
-/// Returns a finished run for the page. With `timeslice_ns`, the page shows the response times that
-/// theory predicts for round robin with this time slice. The equations assume CPUs of equal speed,
-/// so there is no prediction for machines whose CPUs share cores.
+/// Returns a finished run for the page. If `timeslice_ns` is given, the page shows the response
+/// times that theory predicts for round robin with this time slice. The equations assume CPUs of
+/// equal speed. There is therefore no prediction for a machine on which several CPUs are hardware
+/// threads of one core.
 pub fn finish_run(header: &Header, mut scan: Scan, result: RunResult, timeslice_ns: Option<u64>) -> html::Run {
     scan.finish(result.simulated_ns);
     let predicted = match share_cores(header) {

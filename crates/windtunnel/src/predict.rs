@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Predicts the response times of a workload from theory. The HTML page compares them with a
-//! histogram.
+//! Predicts the response times of a workload from theory. The HTML page shows them in the histogram
+//! of the simulated response times.
 //!
-//! The predictions for closed systems follow Happe, Groenda and Reussner (2008). The load balancer
+//! In a closed system, each of n tasks repeats a cycle: a request, its response, and a pause. The
+//! predictions for closed systems follow Happe, Groenda and Reussner (2008). The load balancer
 //! spreads n tasks over m CPUs, so that L = floor(n/m) or L = ceil(n/m) tasks share a CPU. A
-//! request computes for the time t_c, and the next request follows after a pause of t_w. TS is the
-//! time slice. The time of a response is
+//! request computes for the time t_c. A pause has the length t_w. TS is the time slice. The time of
+//! a response is
 //! - L t_c, if the tasks share the CPU in small time slices,
 //! - floor(t_c/TS) L TS + t_c mod TS, and up to (L-1) TS more, with round robin and a time slice of
 //!   TS,
 //! - t_c n/m - t_w on average, if there are pauses.
 //!
-//! Open systems are computed with [`equation`](crate::experiment::equation).
+//! In an open system, requests arrive at random times. The predictions for open systems are
+//! computed with [`equation`](crate::experiment::equation).
 
 use crate::duration;
 use crate::experiment::equation;
@@ -133,7 +135,7 @@ mod tests {
     #[test]
     fn closed_systems_follow_the_published_study() {
         let heavy = "closed:n=7,compute=250ms,start_cpu=0";
-        // The expected values are those of the study.
+        // The expected values are those of Happe, Groenda and Reussner.
         assert_eq!(ms(heavy, 2, Some(100_000_000)), [650.0, 850.0, 1150.0]);
         assert_eq!(ms(heavy, 2, None), [750.0, 1000.0]);
         assert_eq!(ms("closed:n=7,compute=250ms,think=10ms", 2, None), [865.0]);

@@ -7,7 +7,7 @@ use input::Source;
 use profile::{Profile, file};
 use std::path::{Path, PathBuf};
 
-/// Maximum depth to which profiles may include each other.
+/// Maximum number of levels at which profiles may include other profiles.
 const MAX_DEPTH: usize = 8;
 
 /// Returns the profile of the policy `name`. If there is none, the profile is empty.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Words of commands that windtunnel prints for the user's shell.
+//! Quotes words of command lines. windtunnel prints such command lines so that the user can copy
+//! them into a shell.
 
 use trace::escape;
 

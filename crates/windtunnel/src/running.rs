@@ -21,8 +21,7 @@ use std::time::Instant;
 use trace::{Sink, Tee};
 use workload::Action;
 
-/// Time limit of a workload that has no length of its own and ends when all its tasks have exited,
-/// in ns.
+/// Time limit in ns of a workload that defines no length and ends when all its tasks have exited.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 /// Number of ticks from a hotplug event to the reload of the policy, if the event has ended the
 /// policy. Four ticks after the event, the policy is disabled. The remaining ticks stand for the
@@ -34,7 +33,7 @@ pub struct Running<'a> {
     scenario: &'a Scenario,
     pub machine: Machine,
     image: Option<Image>,
-    /// The kernel's reason for refusing the policy, if it did.
+    /// The kernel's reason for refusing the policy, or `None` if the policy was not refused.
     refused: Option<Box<Exit>>,
     warnings: Vec<String>,
     sinks: Sinks,
@@ -161,14 +160,14 @@ impl Running<'_> {
         self.refused.is_some() || self.ended.is_some() || self.at >= self.until
     }
 
-    /// Returns the kernel's reason for refusing the policy, if it did. In this case nothing is
-    /// executed.
+    /// Returns the kernel's reason for refusing the policy. The run of a refused policy executes
+    /// nothing. Returns `None` if the policy was not refused.
     pub fn refused(&self) -> Option<&Exit> {
         self.refused.as_deref()
     }
 
-    /// Describes how the policy failed, if it did. For example: `ended at 1.20 s: runtime error:
-    /// non-existent DSQ 0x7`.
+    /// Describes how the policy failed. Returns `None` if it did not fail. For example: `ended at
+    /// 1.20 s: runtime error: non-existent DSQ 0x7`.
     pub fn failure(&self) -> Option<String> {
         let result = RunResult {
             status: self.status(),
@@ -183,7 +182,7 @@ impl Running<'_> {
         self.refused().or(self.machine.ext.exit.as_ref())
     }
 
-    /// Returns the linked object of the policy, as it was loaded last.
+    /// Returns the linked object of the policy. After a reload, it is the reloaded one.
     pub fn image(&self) -> Option<&Image> {
         self.image.as_ref()
     }

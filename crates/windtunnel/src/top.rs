@@ -103,7 +103,8 @@ impl Top {
         self.counts = EventCounts::default();
         running.advance(to, &mut self.counts)?;
         let m = &running.machine;
-        // If the run has ended by itself, it ended with its last event.
+        // A run that has ended by itself ended with its last event, and `clock` no longer returns
+        // this time.
         let now = if running.clock() == u64::MAX {
             m.now
         } else {

@@ -43,7 +43,8 @@ pub struct End {
     pub interrupted: bool,
 }
 
-/// Returns the positions of a machine's CPUs as a trace header contains them.
+/// Returns the core, last-level cache and node of each CPU of a machine, in the form that a trace
+/// header contains.
 pub fn places(machine: &MachineSpec) -> Vec<CpuPosition> {
     let position = |cpu: &machine::Cpu| CpuPosition {
         core: cpu.core,
@@ -55,8 +56,8 @@ pub fn places(machine: &MachineSpec) -> Vec<CpuPosition> {
 
 impl Traced {
     /// Opens a trace file, or reads a recording. `machine` describes the topology of the machine on
-    /// which a recording was made. Without it, every CPU is assumed to be a core, and all share one
-    /// LLC.
+    /// which a recording was made. Without it, every CPU counts as a core of its own, and all cores
+    /// share one last-level cache.
     ///
     /// # Errors
     /// The file cannot be read, is neither a trace nor a recording, or uses more CPUs than

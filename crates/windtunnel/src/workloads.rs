@@ -86,7 +86,8 @@ fn contents(workload: &Workload) -> String {
     );
     let mut kinds: BTreeMap<(String, String), usize> = BTreeMap::new();
     for task in &workload.tasks {
-        // The instances of a task are numbered: name-0, name-1.
+        // The instances of a task have the names name-0, name-1 and so on. They are listed together
+        // as `name`.
         let name = task
             .comm
             .trim_end_matches(|c: char| c.is_ascii_digit())

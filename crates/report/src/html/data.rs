@@ -2,7 +2,8 @@
 //! The data that the page's scripts draw. The page contains it as JSON.
 //!
 //! The timeline consists of segments, intervals in which a CPU ran one task. Runqueue lengths are
-//! means over bins, intervals of equal length.
+//! means over bins, intervals of equal length. Fairness is shown for always runnable tasks: they
+//! never slept, did not exit, and existed for at least half of the run.
 
 use super::Run;
 use super::moves::Cell;
@@ -12,8 +13,8 @@ use crate::jain;
 use serde::Serialize;
 use std::cmp::Reverse;
 
-/// Maximum number of CPU shares for each priority on a page. If there are more tasks, some at equal
-/// distances are chosen.
+/// Maximum number of CPU shares for each priority on a page. If more tasks have a priority, the
+/// page shows every n-th of their shares in ascending order.
 const SHARES: usize = 400;
 
 /// The data of all runs on a page.
@@ -58,7 +59,8 @@ struct Queues {
     bins: usize,
     means: String,
     /// For each bin in which tasks were moved: its index, the number of runs of load balancing, the
-    /// number of tasks that these runs moved, and the number of all migrations of runnable tasks.
+    /// number of tasks that these runs moved, and the number of all migrations of runnable tasks
+    /// (by load balancing or by a policy).
     balance: Vec<(usize, u64, u64, u64)>,
 }
 
@@ -101,7 +103,8 @@ pub struct Callback {
     pub name: String,
     pub count: u64,
     pub total: u64,
-    /// Instructions per call. The percentiles are not known if calls were counted but not traced.
+    /// Instructions per call. The percentiles are unknown if the run counted the calls but the
+    /// trace does not contain them.
     pub mean: u64,
     pub p50: Option<u64>,
     pub p99: Option<u64>,
@@ -151,7 +154,7 @@ pub struct Class {
     pub shares: Vec<u64>,
 }
 
-/// Returns the fairness among the always runnable tasks of each priority that has several of them.
+/// Returns the fairness of each priority that has several always runnable tasks.
 pub fn classes(scan: &Scan) -> Vec<Class> {
     let class = |(prio, shares): &(i32, Vec<u64>)| {
         let mut sorted = shares.clone();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Packs numbers for the page: as varints, compressed with deflate, in base64. Browsers have
-//! functions to unpack this.
+//! Packs numbers for the page: as varints (few bytes for small numbers), compressed with deflate,
+//! in base64. Browsers have functions that decode base64 and deflate.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -17,7 +17,7 @@ pub fn varint(mut value: u64, into: &mut Vec<u8>) {
     into.push(value as u8);
 }
 
-/// Appends a signed number. Numbers near zero take few bytes.
+/// Appends a signed number as a zigzag varint, in which numbers near zero take few bytes.
 pub fn signed(value: i64, into: &mut Vec<u8>) {
     varint((value << 1 ^ value >> 63).cast_unsigned(), into);
 }

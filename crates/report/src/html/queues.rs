@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Runqueue lengths over time: the mean length for each CPU in each bin. Bins are intervals of
-//! equal length. If there are too many bins, their length is doubled. Load balancing is also
-//! counted for each bin.
+//! Runqueue lengths over time. Time is divided into bins, intervals of equal length, and the mean
+//! length of each CPU's runqueue in each bin is computed. If there are too many bins, their length
+//! is doubled. Load balancing is also counted for each bin.
 
 use super::pack;
 
@@ -78,8 +78,8 @@ impl Queues {
 
     /// Ends the run. All times are counted up to `end`.
     pub fn finish(&mut self, end: u64) {
-        // A CPU that was always idle has not caused any bins to be created, so they are created
-        // here.
+        // While a CPU is idle, no bins are created for it. The bins up to the end are therefore
+        // created here.
         self.widen_to(end);
         (0..self.nr_cpus).for_each(|cpu| self.account(cpu, end));
         self.end = end;
@@ -162,7 +162,8 @@ impl Queues {
         }
     }
 
-    /// Makes the bins so long that a time lies in one of them.
+    /// Doubles the length of the bins until the bin that contains `now` is within the maximum
+    /// number of bins.
     #[inline]
     fn widen_to(&mut self, now: u64) {
         while now / self.width_ns >= self.most_bins as u64 {
@@ -200,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_idle_trace_of_a_hundred_years_stays_within_the_maximum() {
+    fn an_idle_trace_of_a_hundred_years_has_a_limited_number_of_bins() {
         let mut queues = Queues::new(4);
         queues.finish(1 << 62);
         assert!(queues.bins() <= 2048, "{}", queues.bins());

@@ -85,7 +85,7 @@ impl Scan {
             header: header.clone(),
             on: vec![(0, 0); nr_cpus],
             live: ByNumber::new(),
-            // These entries have the indices IDLE and OFFLINE.
+            // The timeline uses the indices IDLE and OFFLINE for idle and offline CPUs.
             named: vec![placeholder("idle"), placeholder("offline")],
             timeline: Timeline::new(nr_cpus, segments),
             queues: Queues::new(nr_cpus),

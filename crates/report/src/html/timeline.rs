@@ -13,7 +13,7 @@
 
 use super::pack;
 
-/// Indices for tasks that are not real tasks: the CPU was idle or offline.
+/// Task indices that stand for an idle and for an offline CPU.
 pub const IDLE: u32 = 0;
 pub const OFFLINE: u32 = 1;
 
@@ -116,13 +116,14 @@ impl Timeline {
         self.count = self.rows.iter().map(|row| row.segments.len()).sum();
     }
 
-    /// Returns the packed timeline for the page. It contains the number of segments of each CPU,
-    /// and for each segment:
+    /// Returns the packed timeline for the page. It contains the number of segments of each CPU.
+    /// The numbers of each segment follow:
     ///
-    /// - `2 * length`, plus 1 if the segment was merged, and the task;
-    /// - for merged segments also the number of turns, and the busy share in 255ths as one byte.
+    /// - `2 * length`, plus 1 if the segment was merged;
+    /// - the index of the task;
+    /// - only for merged segments: the number of turns, and the busy share in 255ths as one byte.
     ///
-    /// All other numbers are varints.
+    /// All numbers except the busy share are varints.
     pub fn packed(&self) -> String {
         let mut bytes = Vec::new();
         for row in &self.rows {

@@ -16,14 +16,15 @@ use crate::units;
 
 /// If two scores differ by less than this percentage, they are called equal.
 const LEVEL_PERCENT: f64 = 1.0;
-/// A run gets a remark if CPUs were idle while tasks waited, for at least this percentage of all
-/// CPU time.
+/// Minimum idle time of CPUs while tasks waited, in percent of all CPU time. A run that reaches it
+/// gets a remark.
 const IDLE_PERCENT: f64 = 1.0;
-/// If this percentage is reached, the verdict also reports the idle time as a problem.
+/// Minimum idle time of CPUs while tasks waited, in percent of all CPU time, that the verdict
+/// reports as a problem.
 const WASTE_PERCENT: f64 = 5.0;
-/// A run gets a remark if its overhead is at least this percentage of CPU time.
+/// Minimum overhead, in percent of CPU time. A run that reaches it gets a remark.
 const OVERHEAD_PERCENT: f64 = 5.0;
-/// If this percentage is reached, a sentence of the verdict also reports the overhead.
+/// Minimum overhead, in percent of CPU time, that a sentence of the verdict reports.
 const COSTLY_PERCENT: f64 = 15.0;
 /// A run gets a remark if its p99 wake-up latency is at least this many times the best one.
 const SLOWER: f64 = 1.5;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compares the counts of a simulated and a live run.
+//! Compares the counts of a simulated run and a live run (on a real machine). The course of a task
+//! is the list of what the task did.
 
 use super::lengths::{LengthsOfSide, Step};
 use super::side::{Course, Did, Group, Overview, Placement, Reason, SharedPart, Side, Tally};
@@ -14,10 +15,12 @@ pub struct Why {
     pub live: Overview,
     /// Parts of the run's time. The part with the largest difference is the first.
     pub budget: Vec<Part>,
-    /// Number of tasks that exist on both sides, and of those that did the same on both sides.
+    /// Number of tasks that exist on both sides.
     pub matched_tasks: u64,
+    /// Number of tasks that exist on both sides and did the same on both sides.
     pub equal_tasks: u64,
-    /// First step at which a task did different things. First in simulated time.
+    /// The first step at which a task did different things on the two sides. Of several tasks, it
+    /// is the one whose step is first in simulated time.
     pub first: Option<FirstDifference>,
     /// Wake-ups by waker, woken group and chosen CPU. The largest difference is the first.
     pub wakeups: Vec<Count>,
@@ -27,7 +30,8 @@ pub struct Why {
     pub lengths: Vec<Length>,
 }
 
-/// CPU time of a group of tasks, of other programs, of recording, or idle time.
+/// A part of the run's time: the CPU time of a group of tasks, of other programs or of recording,
+/// or the idle time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Part {
     pub name: String,
@@ -56,7 +60,8 @@ pub struct Length {
     pub live: LengthsOfSide,
 }
 
-/// The first difference between the courses of a task. Times are in ns since the start of the run.
+/// The first difference between the two courses of a task. Times are in ns since the start of the
+/// run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FirstDifference {
     pub task: String,
@@ -199,7 +204,8 @@ fn budget(simulated: &Side, live: &Side) -> Vec<Part> {
     parts
 }
 
-/// Returns the steps from the first turn on. Before it, the tasks of a live run wait for the start.
+/// Returns the steps of a course from the first turn on. Before its first turn, a task of a live
+/// run waits for the start of the workload, so these steps are not compared.
 fn from_first_turn(course: &Course) -> &[(u64, Did)] {
     let steps = &course.steps;
     let first = steps.iter().position(|(_, did)| matches!(did, Did::Run { .. }));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Lengths of the steps that tasks and CPUs go through.
+//! Lengths of the steps that tasks and CPUs go through. A turn is the time from the switch to a
+//! task until the switch away from it.
 
 use crate::Histogram;
 use serde::Serialize;

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The sink (consumer of records) that counts what the tasks of one run did.
+//!
+//! A group is all tasks of the workload with the same name. The course of a task is the list of its
+//! steps, for example that it ran, woke up or blocked. Recording an event on a real machine takes
+//! time, which can be subtracted from all lengths.
 
 use super::lengths::{Lengths, Step};
 use super::side::{Course, Did, Group, Overview, Placement, Reason, Side, Tally};
@@ -8,10 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use trace::{ByNumber, Event, Header, Record, Sink, TaskState};
 
 const IDLE: u32 = 0;
-/// Maximum number of steps that are kept for the comparison task by task. They take 32 bytes each.
+/// Maximum number of steps in the courses of all tasks. A step takes 32 bytes.
 const STEPS_MAX: usize = 4 << 20;
-/// A switch is the effect of a wake-up if it follows within this part of a tick. Otherwise it is
-/// the effect of a tick, and the woken task has waited for it.
+/// A woken task has preempted the running task if the switch follows the wake-up within
+/// 1/WAKEUP_PART of a tick. If the switch is later, a tick or a yield has ended the turn.
 const WAKEUP_PART: u64 = 8;
 /// Length of a tick in ns if the trace has no tick rate: 1000 ticks per second.
 const TICK_NS: u64 = 1_000_000;
@@ -21,7 +25,8 @@ type GroupIndex = usize;
 const NOBODY: GroupIndex = 0;
 const OTHERS: GroupIndex = 1;
 
-/// A time together with the number of events that had been recorded on a CPU.
+/// A time, and the number of events that had been recorded on a CPU by then. The difference between
+/// two marks shows how many events were recorded meanwhile.
 #[derive(Clone, Copy, Default)]
 struct Mark {
     time: u64,
@@ -47,11 +52,11 @@ struct Task {
     /// Time of the last wake-up.
     woken: u64,
     waker: u32,
-    /// CPU on whose events `since` is counted.
+    /// The CPU whose events `since` counts.
     cpu: usize,
     course: Course,
-    /// Whether another program has preempted the task. The other run does not have this program, so
-    /// neither the preemption nor its end is a step of the course.
+    /// Whether a task of another program has preempted this task. Only this run has the other
+    /// program. The preemption and its end are therefore not steps of the course.
     hidden: bool,
 }
 
@@ -119,15 +124,15 @@ impl Scan {
         }
     }
 
-    /// Ends the run at most `ns` after its start.
+    /// Sets the maximum length of the run. Records after `ns` from the start are ignored.
     #[must_use]
     pub fn longest(mut self, ns: u64) -> Scan {
         self.longest = ns;
         self
     }
 
-    /// Subtracts `ns` from each length for every event that was recorded meanwhile on the same CPU.
-    /// A recording of a real kernel is slower by this time.
+    /// Sets the time in ns that recording an event takes. It is subtracted from a length for each
+    /// event that was recorded meanwhile on the same CPU.
     #[must_use]
     pub fn without_recording(mut self, ns: u64) -> Scan {
         self.event_ns = ns;
@@ -141,7 +146,7 @@ impl Scan {
         }
     }
 
-    /// Returns the time from one mark to another on the same CPU, without the time of recording.
+    /// Returns the time between two marks of the same CPU, without the time of recording.
     fn between(&self, from: Mark, to: Mark) -> u64 {
         let recording = to.events.saturating_sub(from.events).saturating_mul(self.event_ns);
         to.time.saturating_sub(from.time).saturating_sub(recording)
@@ -153,7 +158,7 @@ impl Scan {
         (self.end.is_none() && at <= self.longest).then_some(at)
     }
 
-    /// Makes a task part of the workload if its name is that of one of the workload's tasks.
+    /// Makes a task part of the workload if its name belongs to the workload.
     fn name(&mut self, pid: u32, comm: &str, time: u64) {
         if self.tasks.entry(pid).group.is_some() || self.names.as_ref().is_some_and(|names| !names.contains(comm)) {
             return;
@@ -219,10 +224,11 @@ impl Scan {
     }
 
     fn wakeup(&mut self, pid: u32, target: usize, cpu: usize, time: u64) {
-        // New tasks have no sched_waking.
+        // A new task has no sched_waking record, so its waking is counted here.
         self.waking_of_new(pid, cpu, time);
         let waker = self.tasks.entry(pid).waker;
-        // From here on, the events of the target CPU delay the task.
+        // From now on, the task waits on the target CPU. Only the recording of that CPU's events
+        // delays it.
         let on_target = self.cpus[target].events;
         let task = self.tasks.entry(pid);
         if task.state == State::Woken && task.cpu != target {
@@ -389,7 +395,8 @@ impl Scan {
         self.finish()
     }
 
-    /// Returns the counts. Turns and idle times that have not ended count up to the end of the run.
+    /// Returns the counts. The time of turns and idle times that have not ended counts up to the
+    /// end of the run.
     #[must_use]
     pub fn finish(mut self) -> Side {
         let start = self.start.unwrap_or(0);

@@ -21,14 +21,15 @@ impl Tally {
     }
 }
 
-/// A group of tasks with the same name, or what stands in place of a task.
+/// A group of tasks with the same name, or one of the two entries that stand for other tasks or for
+/// no task.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Group {
     /// Tasks of the workload with this name.
     Named(String),
     /// Tasks of other programs.
     Others,
-    /// The idle task of a switch, or an interrupt handler that wakes a task.
+    /// No task: the idle task of a switch, or the interrupt handler that wakes a task.
     Nobody,
 }
 
@@ -98,19 +99,20 @@ pub struct Overview {
     pub tasks: u64,
     pub cpus: u64,
     pub switches: u64,
-    /// Turns of the workload's tasks.
+    /// Number of turns of the workload's tasks.
     pub turns: u64,
-    /// Operations that the workload completed.
+    /// Number of operations that the workload completed.
     pub operations: u64,
-    /// Events that were recorded, and the part of the run's time, summed over CPUs, that recording
-    /// them took. It is part of no other figure.
+    /// Number of recorded events.
     pub events: u64,
+    /// Time in ns that the recording of these events took, summed over CPUs. No other figure
+    /// contains this time.
     pub recording_ns: u64,
     /// Time of the kernel and the policy inside turns and idle time. Only simulated runs report it.
     pub overhead_ns: u64,
 }
 
-/// Counts of one run. [`Scan::finish`](super::Scan::finish) returns it.
+/// Counts of one run. [`Scan::finish`](super::Scan::finish) returns them.
 #[derive(Clone, Debug, Default)]
 pub struct Side {
     pub overview: Overview,
@@ -141,7 +143,7 @@ impl Side {
         self.groups.keys().filter_map(named).collect()
     }
 
-    /// Replaces the wake-up latencies of a result by those without the time of recording.
+    /// Replaces the wake-up latencies of a result by the latencies without the time of recording.
     pub fn correct_latencies(&self, result: &mut RunResult) {
         if self.overview.recording_ns > 0 {
             result.wakeup_latency_ns = self.wakeup;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
+//! Tests of the comparison of two runs. The traces are so small that the expected numbers can be
+//! computed by hand.
 
 use super::lengths::Step;
 use super::*;
@@ -7,7 +9,7 @@ use std::collections::BTreeSet;
 use trace::{CpuPosition, Event, Header, Record, TaskState};
 
 const US: u64 = 1000;
-/// Pids: in the second trace, they differ by 100, and task 9 is another program.
+/// Pids of the tasks: the sender, the receiver, and a program that is not part of the workload.
 const A: u32 = 1;
 const B: u32 = 2;
 const OTHER: u32 = 9;
@@ -70,8 +72,8 @@ impl Trace {
 
 use TaskState::{Dead, Interruptible, Running};
 
-/// Both tasks run twice on CPU 0. The sender wakes the receiver, which runs after the sender
-/// blocks.
+/// A run in which each task runs twice on CPU 0. The sender wakes the receiver, which runs after
+/// the sender blocks.
 fn common() -> Trace {
     Trace::new()
         .wake(0, 0, A, 0)
@@ -107,7 +109,7 @@ fn equal_traces_have_no_differences() {
     assert_eq!(why.simulated, why.live);
     assert!(why.ends.iter().all(|count| count.simulated == count.live));
     assert!(why.lengths.iter().all(|length| length.simulated == length.live));
-    // CPU 1 idles all the time.
+    // CPU 1 idles all the time. The times are means over both CPUs.
     let ns = |name: &str| {
         why.budget
             .iter()
@@ -121,7 +123,7 @@ fn equal_traces_have_no_differences() {
 }
 
 #[test]
-fn another_cpu_of_a_wake_up_is_found() {
+fn a_wake_up_on_a_different_cpu_is_found() {
     let live = Trace::new()
         .wake(0, 0, A, 0)
         .switch(10, 0, Running, A)
@@ -148,7 +150,7 @@ fn another_cpu_of_a_wake_up_is_found() {
 }
 
 #[test]
-fn preemptions_are_told_apart_by_their_reasons() {
+fn preemptions_are_counted_by_reason() {
     let run = |switched: u64| {
         Trace::new()
             .wake(0, 0, A, 0)
@@ -158,7 +160,8 @@ fn preemptions_are_told_apart_by_their_reasons() {
             .switch(900, B, Dead, A)
             .switch(950, A, Dead, 0)
     };
-    // A tick has 1000 us. The preemption after 10 us is that of the wake-up.
+    // A switch within 125 us of a wake-up, an eighth of a tick, is the effect of the wake-up. In
+    // the first run it happens after 10 us, in the second after 780 us.
     let why = why(&run(30), &run(800));
     let count = |event: &str| {
         let found = why.ends.iter().find(|count| count.event == event);
@@ -228,15 +231,17 @@ fn other_programs_and_recording_are_parts_of_their_own() {
             .expect("a part")
             .clone()
     };
-    // The events inside a turn count: three in the first turn of the sender.
+    // The turn of the other program takes 40 us. One event is recorded in it, which takes 1 us and
+    // is subtracted. The result is the mean over two CPUs.
     assert_eq!(part("other programs").live_ns, (40 - 1) * US / 2);
-    // The last switch ends the run before it is counted.
+    // The last switch is not counted, because it ends the run.
     assert_eq!(why.live.events, 15);
     assert_eq!(part("recording").live_ns, 15 * US / 2);
-    // The preemption by the other program is no difference in the course of the task.
+    // The preemption by the other program is not a step of the sender's course, so the courses do
+    // not differ.
     assert_eq!(why.first, None);
     let length = length(&why, "receiver", Step::Wakeup);
-    // Four events were recorded during the wait of 70 us.
+    // The wait takes 70 us. Four events were recorded during the wait, which take 4 us.
     assert_eq!(length.live.max_ns, 66 * US);
 }
 

@@ -102,7 +102,7 @@ fn us(ns: u64) -> String {
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
-/// Formats a time in us: without decimals if it has three digits or more. The time is in ns.
+/// Formats a time that is given in ns as us. It has no decimals if it is 100 us or more.
 fn short(ns: u64) -> String {
     match ns {
         0..100_000 => us(ns),

@@ -2,9 +2,9 @@
 //! Restores the order of the time spans during which a CPU executes a callback or waits for a lock.
 //!
 //! Spans are nested like a call stack. A callback is recorded when it returns, so nested callbacks
-//! are recorded before the callback that contains them. In addition, all records carry the time at
-//! which the kernel was entered, not the time at which the span began. This module computes when
-//! each span began and ended.
+//! are recorded before the callback that contains them. In addition, all records of an entry into
+//! the kernel have the same time: that of the entry, not that at which the span began. This module
+//! computes when each span began and ended.
 
 use crate::event::{Event, Record};
 use std::cmp::Reverse;

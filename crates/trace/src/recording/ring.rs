@@ -312,8 +312,8 @@ fn number<const N: usize>(data: &[u8], at: usize) -> Option<u64> {
     Some(bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))
 }
 
-/// Converts the state bits of the tracepoint. Only the lowest 8 bits are examined. The bit for a
-/// preempted task is above them.
+/// Converts the state bits of the tracepoint. Only the lowest 8 bits are examined. A preempted task
+/// is runnable: its lowest 8 bits are 0, because the bit for preemption is above them.
 fn state(bits: i64) -> TaskState {
     match bits & 0xff {
         0 => TaskState::Running,

@@ -118,7 +118,7 @@ fn events(ring: &Ring) -> Vec<(u64, u32, Event)> {
 fn times_have_nanoseconds_and_wakeups_by_interrupts_have_no_waker() {
     let mut ring = ring();
     let mut bytes = event(5, &switch(("swapper/0", 0), 0, ("a", 1)));
-    // A pause of (3 << 27) + 7 ns, which needs more than 27 bits.
+    // The next event follows after a pause of (3 << 27) + 7 ns, which does not fit into 27 bits.
     bytes.extend((7_u32 << 5 | 30).to_le_bytes());
     bytes.extend(3_u32.to_le_bytes());
     bytes.extend(event(1, &waking(1, 0x01, "b", 2)));

@@ -178,8 +178,7 @@ fn invalid_blocks_with_valid_checksums_are_errors() {
         file.extend((block.len() as u32).to_le_bytes());
         file.extend(Hash::checksum(&block).to_le_bytes());
         file.extend(&block);
-        // The file has no end, so an error is certain. The test checks that the reader does not
-        // panic.
+        // The file has no end, so the reader must return an error. It must not panic.
         let error = read(&file).unwrap_err();
         assert!(!matches!(error, ReadError::Io { .. } | ReadError::NotATrace), "{error}");
     }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The CPUs of the host: which ones this process may use, how far apart they are, and how a thread
-//! is pinned to one.
+//! The CPUs of the host: which ones this process may use, how to pin a thread to one of them, and
+//! pairs of CPUs at each distance.
+//!
+//! The distance of two CPUs says what they share: they are the same CPU, threads of one core, or
+//! CPUs with the same last-level cache or memory node, or they share nothing.
 
 use crate::error::Error;
 use input::cpu_list;
@@ -115,8 +118,8 @@ pub fn failed(call: &str) -> Error {
     Error::new(format!("{call}: {}", std::io::Error::last_os_error()))
 }
 
-/// Runs `batch` several times and returns the time per operation of the fastest batch, in ns.
-/// `batch` returns the number of operations that it executed.
+/// Runs `batch` `batches` times and returns the time per operation of the fastest batch, in ns.
+/// `batch` returns the number of operations that it has executed.
 pub fn least(batches: u32, mut batch: impl FnMut() -> u64) -> f64 {
     let once = |_| {
         let started = Instant::now();

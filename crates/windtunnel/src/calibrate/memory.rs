@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 const BATCHES: u32 = 20;
 const ROUNDS: u64 = 2_000;
 const LINE: usize = 64;
-/// Number of polls after which a CPU stops waiting for its partner, because the partner may not be
-/// running.
+/// Maximum number of polls while a CPU waits for its partner. The limit is needed, because the
+/// partner may not be running.
 const PATIENCE: u32 = 10_000_000;
 /// Maximum amount of memory that is read in order to evict all other data from the caches, in
 /// bytes.
@@ -41,7 +41,7 @@ impl Ticket {
         ticket
     }
 
-    /// Spins until another CPU waits for the lock. The caller holds the lock and passes its own
+    /// Spins until another CPU waits for the lock. The caller must hold the lock and pass its own
     /// ticket.
     fn wait_for_waiter(&self, ticket: u64) {
         let mut patience = PATIENCE;
@@ -114,8 +114,9 @@ fn transfer(here: Cpu, there: Cpu) -> Result<f64, Error> {
     })
 }
 
-/// Returns the time to hand over a lock to a waiter on another CPU, in ns. To take a ticket, the
-/// waiter transfers a cache line. The time of this transfer is subtracted.
+/// Returns the time to hand over a lock to a waiter on another CPU, in ns. The measured time
+/// includes the transfer of a cache line, which the waiter needs to take a ticket. The time of this
+/// transfer is subtracted.
 fn hand_over(here: Cpu, there: Cpu) -> Result<f64, Error> {
     let lock = Ticket::default();
     let round = run_together(here, there, 2 * ROUNDS, |_| {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Measures the costs of messages on each kind of channel, and of futexes.
+//! Measures the costs of messages on each kind of channel (pipe, sockets, eventfd), and of futexes.
 //!
-//! One thread sends a message and receives it, so no thread waits or is woken. Each call is
-//! timed by itself. Two sizes of messages give the cost of a byte.
+//! One thread sends a message and receives it, so no thread waits or is woken. Sends and receives
+//! are timed separately. Messages of two sizes are measured. The difference of their times is the
+//! cost of the additional bytes.
 
 use super::host::{Pairs, failed, least, pin};
 use super::{Constant, ns, whole};
@@ -13,11 +14,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 const BATCHES: u32 = 20;
-/// Messages of a batch.
+/// Number of messages in a batch.
 const MESSAGES: u32 = 500;
 /// Size of a large message in bytes. A pipe stores it in one page.
 const LARGE: usize = 4096;
-/// Messages that TCP collects before it sends them as one segment.
+/// Number of messages that TCP collects before it sends them as one segment.
 const CORKED: u32 = 8;
 
 pub(super) struct Messages {
@@ -25,11 +26,11 @@ pub(super) struct Messages {
     pub constants: Vec<Constant>,
     /// Rows of `[costs.channel]`.
     pub channels: Vec<Constant>,
-    /// Writing one byte to a pipe and reading it, in ns.
+    /// Time to write one byte to a pipe and to read it, in ns.
     pub pipe_ns: f64,
 }
 
-/// Times of the two calls for a message, in ns.
+/// Times of the send call and of the receive call for one message, in ns.
 #[derive(Clone, Copy)]
 struct Calls {
     send: f64,
@@ -104,7 +105,8 @@ fn constant(name: &'static str, calls: Calls, byte: f64, source: &str) -> Consta
     }
 }
 
-/// Measures a channel with messages of two sizes. Returns the times of small messages, and the row.
+/// Measures a channel with messages of two sizes. Returns the times for small messages, and the
+/// channel's row of `[costs.channel]`.
 fn row(name: &'static str, ends: &Ends, clock: f64) -> Result<(Calls, Constant), Error> {
     let small = calls(ends, 1, clock)?;
     let byte = per_byte(small, calls(ends, LARGE, clock)?);
@@ -112,14 +114,15 @@ fn row(name: &'static str, ends: &Ends, clock: f64) -> Result<(Calls, Constant),
     Ok((small, constant(name, small, byte, &source)))
 }
 
-/// Returns the time to copy a byte at one end, in ns.
+/// Returns the time to copy a byte from the sender to the kernel, or from the kernel to the
+/// receiver, in ns.
 fn per_byte(small: Calls, large: Calls) -> f64 {
     let beyond = large.send + large.recv - small.send - small.recv;
     (beyond / 2.0 / (LARGE - 1) as f64).max(0.0)
 }
 
-/// Sends and receives messages of `bytes`, one after the other. Returns the times of the fastest
-/// batch.
+/// Sends and receives messages of `bytes` bytes, one after the other. Returns the times of the
+/// fastest batch. `clock` is the time of reading the clock, which is subtracted.
 fn calls(ends: &Ends, bytes: usize, clock: f64) -> Result<Calls, Error> {
     let mut best = Calls {
         send: f64::INFINITY,
@@ -142,12 +145,12 @@ fn calls(ends: &Ends, bytes: usize, clock: f64) -> Result<Calls, Error> {
     Ok(best)
 }
 
-/// Measures a TCP connection within the host. While it is corked, messages stay in the sender's
-/// socket, so a send costs only the socket layer. Removing the cork sends them as one segment.
-/// Returns the row and the time of a segment in ns.
+/// Measures a TCP connection within the host. While the connection is corked, messages stay in the
+/// sender's socket, so a send costs only the socket layer. Removing the cork sends the messages as
+/// one segment. Returns the row, and the time of sending a segment in ns.
 fn tcp(clock: f64) -> Result<(Constant, f64), Error> {
     let ends = connection()?;
-    // Nothing is sent if there is no data, so this is the cost of the call.
+    // Without data, removing the cork sends nothing, so this is the time of the system call alone.
     let call = uncork(&ends, 0, 0, clock)?.1;
     let (small, segment) = uncork(&ends, CORKED, 1, clock)?;
     let large = uncork(&ends, 2, LARGE, clock)?.0;
@@ -156,8 +159,9 @@ fn tcp(clock: f64) -> Result<(Constant, f64), Error> {
     Ok((row, (segment - call).max(0.0)))
 }
 
-/// Sends `messages` of `bytes` as one segment and receives them. Returns the times of the calls for
-/// a message, and the time of removing the cork, each of the fastest batch.
+/// Sends `messages` messages of `bytes` bytes as one segment and receives them. Returns the times
+/// of the two calls for a message, and the time of removing the cork. Each time is that of the
+/// fastest batch.
 fn uncork(ends: &Ends, messages: u32, bytes: usize, clock: f64) -> Result<(Calls, f64), Error> {
     let mut best = (
         Calls {
@@ -232,7 +236,8 @@ fn take(fd: &OwnedFd, bytes: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes ownership of the two descriptors that a system call with this `status` has stored.
+/// Returns the two descriptors that a system call with this `status` has stored. The returned
+/// `Ends` owns them.
 fn owned(call: &str, status: i32, [read, write]: [i32; 2]) -> Result<Ends, Error> {
     if status != 0 {
         return Err(failed(call));
@@ -298,8 +303,9 @@ fn futex(operation: i32) -> f64 {
     })
 }
 
-/// Returns the time of an atomic exchange, with which a mutex is acquired or released, in ns. The C
-/// library is no measure of it: it omits atomic instructions in a process with one thread.
+/// Returns the time of an atomic exchange in ns. A mutex is acquired or released with one such
+/// exchange. The mutex of the C library is not measured, because it uses no atomic instructions in
+/// a process with one thread.
 fn user_lock() -> f64 {
     let word = AtomicU32::new(0);
     least(BATCHES, || {

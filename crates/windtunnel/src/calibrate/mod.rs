@@ -7,8 +7,8 @@
 //!
 //! Some costs cannot be measured separately, for example schedule() and the rest of a context
 //! switch. In this case the measured sum is divided in the proportions of the default cost table,
-//! and the `source` text in the file says so. If a cost cannot be measured at all, the file omits
-//! it, so that it keeps its default.
+//! and the `source` text in the file says so. If a cost cannot be measured at all, the file does
+//! not contain it, and the default cost applies.
 
 mod host;
 mod memory;
@@ -106,7 +106,7 @@ fn ns(name: &'static str, ns: f64, source: impl Into<String>) -> Constant {
     }
 }
 
-/// Converts `ns` to a constant in ps, at least 1.
+/// Converts `ns` to a constant in whole ps, at least 1.
 fn ps(name: &'static str, ns: f64, source: impl Into<String>) -> Constant {
     Constant {
         name,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Measures how much the hardware threads of a core slow each other.
+//! Measures how much the hardware threads of a core slow each other down.
 
 use super::host::{Cpu, Pairs, pin};
 use crate::error::Error;
@@ -15,8 +15,8 @@ const ENTRIES: usize = 2048;
 pub(super) const SOURCE: &str = "measured: one thread searches and sorts 16 KiB of integers in turn while this many threads \
                                  of its core do the same, least times; other code differs";
 
-/// Returns the speed of a thread by the number of busy threads of its core. Returns `None` if the
-/// cores have one thread, or if this process may not use all threads of a core.
+/// Returns the speed of a thread when 1, 2, ... threads of its core are busy. Returns `None` if
+/// each core has one thread, or if this process may not use all threads of a core.
 pub(super) fn measure_threads(pairs: &Pairs, topology: &Topology) -> Result<Option<Vec<f64>>, Error> {
     let most = topology.cores.iter().map(Vec::len).max().unwrap_or(1);
     if most == 1 || pairs.core.len() != most {
@@ -26,7 +26,8 @@ pub(super) fn measure_threads(pairs: &Pairs, topology: &Topology) -> Result<Opti
 }
 
 /// Returns the speeds of the first CPU while 1, 2, ... of `cpus` are busy, relative to its speed
-/// while it alone is busy. A speed that would exceed the speed before it is reduced to that speed.
+/// while no other CPU is busy. Measured speeds may rise by chance when another CPU becomes busy.
+/// Such a speed is reduced to the one before it.
 fn speeds(cpus: &[Cpu]) -> Result<Vec<f64>, Error> {
     let mut times = Vec::new();
     for busy in 1..=cpus.len() {
@@ -40,7 +41,8 @@ fn speeds(cpus: &[Cpu]) -> Result<Vec<f64>, Error> {
     Ok(relative.collect())
 }
 
-/// Returns the time of the fastest batch on a CPU while other CPUs execute the same work, in ns.
+/// Returns the time of the fastest batch on `cpu` while all CPUs of `others` execute the same work,
+/// in ns.
 fn time_beside(cpu: Cpu, others: &[Cpu]) -> Result<f64, Error> {
     let (begun, over) = (AtomicUsize::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -80,9 +82,9 @@ fn time_beside(cpu: Cpu, others: &[Cpu]) -> Result<f64, Error> {
     })
 }
 
-/// The measured work is a search and a sort. A search follows each entry to the next one, and its
-/// branches depend on the data. A sort has many independent instructions. Real programs lie between
-/// these two.
+/// The measured work: first a search, then a sort. The search follows each entry to the next one,
+/// and its branches depend on the data. The sort has many independent instructions. Real programs
+/// lie between these two.
 struct Work {
     entries: Vec<u64>,
     sorted: Vec<u64>,
@@ -125,7 +127,7 @@ mod tests {
     fn speeds_begin_at_1_and_never_rise() {
         let host = machine::define("host", &[]).expect("the host can be described as a machine");
         let pairs = Pairs::find(&host.spec.topology).expect("the host has CPUs");
-        // Threads that share one CPU divide its time.
+        // The speeds of three threads on the same CPU are measured. The threads divide its time.
         let speeds = speeds(&[pairs.first; 3]).expect("threads can be pinned to CPUs");
         assert_eq!((speeds.len(), speeds[0]), (3, 1.0));
         assert!(speeds.windows(2).all(|two| two[0] >= two[1]), "{speeds:?}");

@@ -95,8 +95,8 @@ impl Drop for Pipe {
     }
 }
 
-/// Returns the time to pass one byte through a pipe from one process to another, in ns. Each
-/// process runs on one of the two CPUs, and they pass the byte back and forth.
+/// Returns the time in ns to pass one byte through a pipe to a process on another CPU. Two
+/// processes, one on each of the two CPUs, pass the byte back and forth.
 fn pass(here: Cpu, there: Cpu) -> Result<f64, Error> {
     let (to, from) = (Pipe::new()?, Pipe::new()?);
     pin(here)?;
@@ -136,8 +136,8 @@ fn reap(child: i32) {
     unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
 }
 
-/// Forks a child that runs `body` and exits. Returns two times in ns: until fork returns, and until
-/// the child has been reaped.
+/// Forks a child that runs `body` and exits. Returns the time until fork returns and the time until
+/// the child has been reaped, in ns.
 fn child(body: impl Fn()) -> Result<(f64, f64), Error> {
     let mut forked = f64::INFINITY;
     let mut failure = None;
@@ -164,7 +164,8 @@ fn child(body: impl Fn()) -> Result<(f64, f64), Error> {
     failure.map_or(Ok((forked, all)), Err)
 }
 
-/// Measures switches. `pipe_ns` is the time to write a byte to a pipe and to read it, in ns.
+/// Measures context switches, wake-ups, fork and exec. `pipe_ns` is the time to write a byte to a
+/// pipe and to read it, in ns.
 pub(super) fn measure_switches(pairs: &Pairs, pipe_ns: f64) -> Result<Vec<Constant>, Error> {
     host::pin(pairs.first)?;
     let times = pairs.map(pass)?;

@@ -54,7 +54,7 @@ impl Documents {
                 page(subcommand).as_bytes(),
             )?;
         }
-        // Otherwise there would be man pages of the generated `help` commands.
+        // clap adds a subcommand `help` to each command. These subcommands get no man pages.
         let command = super::Command::command().disable_help_subcommand(true);
         clap_mangen::generate_to(command, &manuals).map_err(|error| failed(&manuals, &error))?;
         Ok(ExitStatus::SUCCESS)
@@ -112,7 +112,7 @@ fn section(command: &Command, heading: &str, text: &mut String) {
     }
 }
 
-/// Breaks a text into lines of at most 98 columns, like the other pages of the documentation.
+/// Breaks a text into lines of at most 98 columns. The pages of the documentation have such lines.
 fn wrapped(text: &str) -> String {
     let mut lines = String::new();
     let mut column = 0;

@@ -15,7 +15,8 @@ pub struct Args {
     folder: PathBuf,
 }
 
-/// Names and contents of the files, except the headers of the policies.
+/// Names and contents of the project's files. The headers that policies include are written in
+/// addition.
 const FILES: [(&str, &str); 6] = [
     ("first.bpf.c", include_str!("../../starter/first.bpf.c")),
     ("Makefile", include_str!("../../starter/Makefile")),

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_holds_if_the_whole_interval_is_beyond() {
+    fn a_condition_holds_if_the_whole_interval_exceeds_the_limit() {
         let steady = [(100.0, 109.9), (100.0, 110.0), (100.0, 110.1)];
         for (condition, expected) in [
             ("p99_wakeup > +5%", true),

@@ -3,9 +3,9 @@
 //! pair have the same seed.
 //!
 //! Comparing within pairs cancels the influence that a seed has on both policies. If all values are
-//! positive, the logarithms of the ratios B / A are averaged, so that doubling and halving have the
-//! same weight. If a value is 0, its logarithm does not exist. The mean difference is then divided
-//! by the mean of A instead.
+//! positive, the ratio B / A is the geometric mean over the pairs, so that doubling and halving
+//! have the same weight. If a value is 0, there is no geometric mean. The ratio is then 1 + (mean
+//! of B - A) / (mean of A).
 
 use crate::experiment::statistics::{Estimate, estimate, mean};
 
@@ -100,7 +100,8 @@ impl Effect {
         match self.difference.bounds {
             _ if self.difference.value == 0.0 && self.difference.ends() == (0.0, 0.0) => Conclusion::Equal,
             None => Conclusion::OnePair,
-            // For metrics that vary by factors, the ratio is a better test than the difference.
+            // If the values of a metric vary by factors, the ratio is a better test than the
+            // difference.
             Some(_) if self.ratio.ends().0 > 1.0 => Conclusion::More,
             Some(_) if self.ratio.ends().1 < 1.0 => Conclusion::Less,
             Some(_) => Conclusion::Unclear,

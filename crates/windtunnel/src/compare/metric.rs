@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The metrics that `compare` compares. A metric is a figure of a run's result that has a name for
+//! The metrics of `windtunnel compare`. A metric is a figure of a run's result that has a name for
 //! comparisons.
 
 use input::suggest;

@@ -46,9 +46,10 @@ pub struct Comparison {
     pub score_unit: String,
     pub score_better: Better,
     pub metrics: Vec<Compared>,
-    /// One text for each failed run of A's policy and of B's policy.
+    /// Descriptions of the failed runs of A's policy, and of those of B's policy.
     pub failures: [Vec<String>; 2],
-    /// One text for each run in which A's or B's policy probably lost tasks.
+    /// Descriptions of the runs in which A's policy probably lost tasks, and of those in which B's
+    /// policy did.
     pub lost: [Vec<String>; 2],
 }
 
@@ -151,7 +152,7 @@ fn compared(names: [String; 2], seeds: &[u64], results: &[RunResult]) -> Compari
     }
 }
 
-/// Returns a name for each side, so that the names differ. The names are the first of these that
+/// Returns a name for each side. The two names differ. They are the first of these pairs that
 /// differ: the policies' names, their settings, the paths of the objects, the letters A and B.
 pub fn names(sides: &[Scenario; 2]) -> [String; 2] {
     let settings = |side: &Scenario| {

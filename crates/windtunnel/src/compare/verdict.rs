@@ -58,8 +58,8 @@ fn joined(lines: &[String]) -> String {
     lines.iter().map(|line| escape::line(line) + "\n").collect()
 }
 
-/// Returns whether the seed does not influence the runs: there are several pairs, and every metric
-/// has the same value in all of them.
+/// Returns whether the seed does not influence the runs: there are several pairs of runs, and every
+/// metric has the same values in all pairs.
 fn seeds_have_no_effect(c: &Comparison) -> bool {
     let fixed = |effect: &Effect| effect.a.half_width == Some(0.0) && effect.b.half_width == Some(0.0);
     c.seeds.len() > 1 && c.metrics.iter().filter_map(|known| known.effect.as_ref()).all(fixed)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Finds the first scheduling decision at which two runs differ, and what each policy saw.
 //!
-//! Both runs advance alternately, and [`streams`] compares their decisions. The state of the
-//! machines is not recorded. Runs are deterministic, so both runs are repeated up to the
-//! difference, and the state at that time is captured.
+//! Both runs advance alternately, and [`streams`] compares their decisions. Recording the state of
+//! the machines all the time would be too expensive. Instead, both runs are repeated up to the
+//! difference, and the state at that time is captured. This is possible because runs are
+//! deterministic.
 
 mod present;
 pub mod streams;
@@ -25,10 +26,10 @@ use std::collections::BTreeMap;
 use streams::{Kind, Mismatch, Streams};
 use trace::{DrawOptions, Tee};
 
-/// Initial length of simulated time in ns by which one run advances before the other run advances.
+/// Simulated time in ns by which each run advances at first, before the other run advances.
 const PIECE_NS: u64 = 1_000_000;
-/// Approximate number of decisions that one run makes before the other run advances. The length of
-/// simulated time is adapted so that this number is reached.
+/// Approximate number of decisions that one run makes before the other run advances. The simulated
+/// time by which the runs advance is adapted to it.
 const DECISIONS: usize = 20_000;
 /// Number of earlier decisions about the same CPU or task that the report contains.
 const BEFORE: usize = 6;
@@ -57,8 +58,8 @@ pub struct LocatedDecision {
 pub struct Side {
     /// The decision, or `None` if this side made no matching decision.
     pub decision: Option<LocatedDecision>,
-    /// The latest decision that inserted the task into a DSQ or moved it to another DSQ, if
-    /// `decision` is to run a task. It shows how the task came to the CPU.
+    /// If `decision` is to run a task: the latest decision that inserted the task into a DSQ or
+    /// moved it to another DSQ. It shows how the task came to the CPU.
     pub came: Option<LocatedDecision>,
     /// State of the machine when the callback that made the decision began.
     pub seen: Snapshot,
@@ -84,8 +85,8 @@ pub struct Diff {
     pub lag: u64,
     /// End of each run, in ns.
     pub ended: [u64; 2],
-    /// For each side, how its policy failed, if it did. Decisions after the failure are not
-    /// compared.
+    /// For each side, how its policy failed, or `None` if it did not fail. Decisions after the
+    /// failure are not compared.
     pub failures: [Option<String>; 2],
     /// Whether a signal ended the comparison before a difference was found.
     pub interrupted: bool,
@@ -102,9 +103,12 @@ impl Diff {
     }
 }
 
-/// Advances both runs until the first difference that moves a task to another CPU or runs another
-/// task is found, or until both runs have ended, one run fails or a signal interrupts the
-/// comparison. `progress` is called with the progress, from 0 to 1000.
+/// Advances both runs and compares their decisions. Ends when
+/// - the first difference is found that moves a task to another CPU or runs another task,
+/// - both runs have ended, or one has failed,
+/// - a signal interrupts the comparison.
+///
+/// `progress` is called with the progress, from 0 to 1000.
 ///
 /// # Errors
 /// A scenario (the inputs and options of a run) contains a user error.
@@ -162,8 +166,8 @@ pub fn run(sides: &[Scenario; 2], options: &Options, progress: &mut dyn FnMut(u6
     let ended = [running[0].machine.now, running[1].machine.now];
     let failures = [running[0].failure(), running[1].failure()];
     drop(running);
-    // Near the end, a decision of one run may have no counterpart yet: the other run is late and
-    // ended before it made this decision.
+    // A decision near the end may have no counterpart, because the other run is late and has ended
+    // before it made the decision. Such a decision is not a difference.
     let first = first.or_else(|| all.first_at_end(clocks).filter(|_| !interrupted));
     let (same, lag) = all.equal_before(first.as_ref());
     let effect = effect

@@ -16,8 +16,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use trace::escape;
 
-/// Maximum numbers of tasks, tasks in one queue, queues and CPUs that are listed. Others are only
-/// counted.
+/// Maximum numbers of tasks, tasks in one queue, queues and CPUs that are listed. The remaining
+/// ones are only counted.
 const TASKS: usize = 12;
 const IN_QUEUE: usize = 8;
 const QUEUES: usize = 16;
@@ -402,7 +402,7 @@ fn append_state(side: &Side, surface: Surface, out: &mut String) {
 }
 
 /// Appends a table of tasks. The tasks that the decision is about come first. The waiting tasks
-/// follow, those with the longest wait first.
+/// follow. The task with the longest wait is the first of them.
 fn append_tasks(side: &Side, surface: Surface, out: &mut String) {
     let seen = &side.seen;
     let about: Vec<u32> = match side.decision.as_ref().map(|located| located.decision.what) {

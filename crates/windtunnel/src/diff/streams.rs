@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Finds the first difference between the decisions of two runs. The runs may make the same
-//! decisions at different times.
+//! Finds the first difference between the decisions of two runs, run 0 and run 1. The runs may make
+//! the same decisions at different times.
 //!
 //! The decisions of a run are divided into streams. There is a stream for the decisions about each
 //! task, one for the tasks that each CPU runs, and one for the kicks of each CPU. The order of
@@ -19,9 +19,9 @@
 use kernel::decision::{Decision, DecisionKind};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// If a run has not made the counterpart of a decision within this time, in ns, the counterpart
-/// counts as missing. [`LAGS`] times the largest delay between equal decisions is added to the
-/// time.
+/// Time in ns within which a run must make the counterpart of a decision of the other run.
+/// Otherwise the counterpart counts as missing. If equal decisions are made at different times, the
+/// limit is longer: [`LAGS`] times the largest such time difference is added.
 const PATIENCE_NS: u64 = 20_000_000;
 const LAGS: u64 = 4;
 
@@ -64,7 +64,7 @@ impl Kind {
     }
 }
 
-/// A pair of decisions that differ between the runs. `None` if one run did not make the decision.
+/// The decisions of both runs at a difference. `None` if a run did not make a matching decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mismatch {
     /// Time of the earlier of the two decisions, in ns.
@@ -73,7 +73,7 @@ pub struct Mismatch {
 }
 
 impl Mismatch {
-    /// Sort key: the time. Differences at the same time are sorted by the numbers of their
+    /// Sort key: the time. Differences at the same time are sorted by the sequence numbers of their
     /// decisions.
     fn order(&self) -> (u64, Option<u64>, Option<u64>) {
         let numbers = self.sides.iter().flatten().map(|decision| decision.number);
@@ -93,12 +93,12 @@ pub struct Streams {
     first: Option<Mismatch>,
     /// Largest difference between the times of equal decisions, in ns.
     lag: u64,
-    /// Time differences between equal decisions. An entry is kept as long as an earlier first
-    /// difference may still be found. Its key consists of the earlier of the two times and the
-    /// number of A's decision.
+    /// Time differences between equal decisions, in ns. The key consists of the earlier of the two
+    /// times and the sequence number of run 0's decision. An entry moves to `settled` when it is
+    /// certain that the first difference is later.
     recent: BTreeMap<(u64, u64), u64>,
-    /// Number of equal decisions that were removed from `recent`, and their largest time difference
-    /// in ns.
+    /// Summary of the entries that were removed from `recent`: their number, and the largest time
+    /// difference in ns.
     settled: (u64, u64),
 }
 
@@ -155,9 +155,9 @@ impl Streams {
         }
     }
 
-    /// Returns the first difference as soon as it is certain that no earlier one can follow.
-    /// `clocks` contains the time that each run has reached. A run that has ended by itself is at
-    /// the end of time.
+    /// Returns the first difference as soon as no earlier difference can be found any more.
+    /// `clocks` contains the time that each run has reached, or `u64::MAX` if the run has ended by
+    /// itself.
     pub fn first_certain(&mut self, clocks: [u64; 2]) -> Option<Mismatch> {
         let patience = PATIENCE_NS.saturating_add(LAGS.saturating_mul(self.lag));
         for side in [0, 1] {
@@ -183,9 +183,8 @@ impl Streams {
         self.first.filter(|first| first.time <= sure)
     }
 
-    /// Returns two figures about the equal decisions before a difference: their number, and the
-    /// largest difference between their times in ns. Without a difference, all equal decisions
-    /// count.
+    /// Returns the number of equal decisions before a difference, and the largest difference
+    /// between their times in ns. Without a difference, all equal decisions count.
     pub fn equal_before(&self, mismatch: Option<&Mismatch>) -> (u64, u64) {
         let end = mismatch.map(|mismatch| (mismatch.time, mismatch.sides[0].map_or(0, |a| a.number)));
         let recent = self.recent.range(..end.unwrap_or((u64::MAX, u64::MAX)));
@@ -262,7 +261,7 @@ mod tests {
             streams.take(0, &run(2 * turn, 1000 * turn, 0, turn as u32));
             streams.take(0, &run(2 * turn + 1, 1000 * turn + 1, 1, turn as u32));
         }
-        // The CPUs of B decide later and in the opposite order.
+        // The CPUs of run 1 decide later and in the opposite order.
         for turn in 0..100 {
             streams.take(1, &run(2 * turn, 1010 * turn, 1, turn as u32));
             streams.take(1, &run(2 * turn + 1, 1010 * turn + 5, 0, turn as u32));
@@ -306,7 +305,8 @@ mod tests {
             .first_certain([90_000_000, 95_000_000])
             .expect("the runs differ");
         assert_eq!((mismatch.time, mismatch.sides[0]), (1000, None));
-        // The counterpart of a decision just before the end may come after the end.
+        // A decision just before the end of the run is no difference, because its counterpart may
+        // come after the end.
         let mut streams = Streams::new(&Kind::ALL);
         streams.take(0, &run(0, 99_999_000, 0, 1));
         assert_eq!(streams.first_at_end([100_000_000; 2]), None);

@@ -31,7 +31,7 @@ pub struct RunSpec {
     pub hz: Option<u32>,
 }
 
-/// A run, its baseline (the run with which it is compared), and the table rows that show the
+/// A run, its baseline (the run with which it is compared), and the table rows that show its
 /// results.
 #[derive(Clone, Debug)]
 pub struct Case {
@@ -58,14 +58,14 @@ pub struct Plan {
     /// Columns with measured values.
     pub measured: Vec<String>,
     pub each_run: Option<String>,
-    /// Keys of the rows that predict the other rows, if the policies do not differ.
+    /// The definition's [`no_difference`](Definition::no_difference), with values as texts.
     pub no_difference: BTreeMap<String, String>,
     pub cases: Vec<Case>,
 }
 
 impl Plan {
-    /// Returns a plan in which every run uses the policy `policy` without settings. The machine is
-    /// `machine`, without changed costs or tick rate.
+    /// Returns a plan in which every run uses the policy `policy` with its default parameters. The
+    /// machine of every run is `machine`, with its own costs and tick rate.
     #[must_use]
     pub fn with_policy(mut self, policy: &str, machine: &str) -> Plan {
         for case in &mut self.cases {
@@ -378,9 +378,9 @@ impl Planner<'_> {
         Ok(true)
     }
 
-    /// Returns a scope for each combination of the keys' values, in the order of the columns. If
-    /// `each` contains tables, returns a scope for each combination and each table, which also has
-    /// the values in the table.
+    /// Returns one scope for each combination of the keys' values, in the order of the columns. If
+    /// `each` contains tables, returns one scope for each combination and each table. Such a scope
+    /// also contains the values of the table.
     fn expand(&self, at: usize, outer: &Scope, keys: &Named, each: &[Named]) -> Result<Vec<Scope>, Error> {
         let columns = self.definition.columns.get_ref();
         let column_index = |name: &str| {

@@ -45,7 +45,7 @@ pub struct Row {
     /// Values of the key columns, in the order of [`Comparison::keys`].
     pub keys: Vec<String>,
     /// Values of the measured columns, in the order of [`Comparison::values`]. `None` if the row
-    /// has no such value.
+    /// has no value in a column.
     pub cells: Vec<Option<Compared>>,
 }
 
@@ -69,26 +69,28 @@ pub struct Agreement {
     /// Number of cells with a published and a measured value.
     pub cells: usize,
     /// Number of cells whose sign is compared. The column must contain relative changes, and the
-    /// published value must be at least [`SIGN_FROM_POINTS`].
+    /// absolute published value must be at least [`SIGN_FROM_POINTS`].
     pub signed: usize,
-    /// Number of these cells in which the measured value has the same sign as the published one.
+    /// Number of the `signed` cells in which the measured value has the same sign as the published
+    /// one.
     pub right_sign: usize,
     pub spearman: Option<f64>,
     /// Median of the absolute differences, in percentage points or percent.
     pub median_error: Option<f64>,
     pub largest_error: Option<f64>,
-    /// The error of predicting no difference. `None` if no cell has such a prediction.
+    /// The error of predicting no difference. `None` if no cell of the column has a prediction.
     pub no_difference: Option<NoDifference>,
 }
 
-/// The error of a prediction that needs no model: every policy equals the baseline of the table. A
-/// model carries information if its own error is smaller.
+/// The error of a prediction that needs no simulator: every policy gives the same values as the
+/// baseline policy. A simulator is informative only if its own error is smaller.
 ///
-/// A relative change is then 0. Any other value equals the published value of the row that the key
-/// `no_difference` of the definition selects. That row itself is not counted.
+/// In a column of relative changes, the prediction is 0. In any other column, it is the published
+/// value of the row's baseline row, which the key `no_difference` of the definition selects. A
+/// baseline row itself has no prediction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NoDifference {
-    /// Number of cells with such a prediction and a measured value.
+    /// Number of cells with a prediction and a measured value.
     pub cells: usize,
     /// Median of the absolute errors of the prediction, in percentage points or percent.
     pub median_error: f64,
@@ -244,7 +246,8 @@ fn no_difference(
         }
         let key = |(name, own): (&String, &String)| plan.no_difference.get(name).unwrap_or(own).clone();
         let baseline: Vec<String> = keys.iter().zip(&row.keys).map(key).collect();
-        // Without `no_difference`, every row would be its own baseline.
+        // A row that is its own baseline row has no prediction. Without `no_difference`, this is
+        // every row.
         let known = published.iter().find(|known| same(&known.keys, &baseline))?;
         (!same(&baseline, &row.keys)).then(|| known.values.get(column).copied())?
     };

@@ -37,8 +37,11 @@ pub struct Definition {
     /// The column that contains the seed, if each run of a case has its own row. Without it, a row
     /// shows averages over the seeds.
     pub each_run: Option<Spanned<String>>,
-    /// Keys of the rows that predict the other rows of the table, if the policies do not differ at
-    /// all. Columns of relative changes do not need it, because this prediction is 0 for them.
+    /// Values of key columns that select a baseline row for each other row. With `{ cpus = 1 }`,
+    /// for example, the row `cpus = 1, hogs = 4` is the baseline row of `cpus = 2, hogs = 4`. The
+    /// comparison of measured and published values also states the error of a simple prediction:
+    /// every row has the published value of its baseline row. Columns of relative changes need no
+    /// baseline row, because the prediction for them is 0.
     pub no_difference: Option<Spanned<Named>>,
     #[serde(default)]
     pub values: BTreeMap<String, Spanned<Value>>,
@@ -56,7 +59,8 @@ pub struct Definition {
     pub rows: Vec<Spanned<Row>>,
 }
 
-/// Settings of one or more runs. In a text, `{name}` is replaced by the value of a key or variable.
+/// Settings of one or more runs. In the texts of a setting, `{name}` is replaced by the value of a
+/// key or variable.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
@@ -89,7 +93,7 @@ pub struct Run {
     pub expected: BTreeMap<String, Spanned<Value>>,
 }
 
-/// Changes for runs on a real machine. There, a simulated second takes a second of real time.
+/// Changes for runs on a real machine, where a run takes as long as its simulated time.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Live {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Equations of queueing theory: mean response times of open systems with Poisson arrivals, in ms.
+//! Equations of queueing theory: mean response times in ms of open systems, in which jobs arrive at
+//! random times (a Poisson process).
 //!
 //! Source: Kleinrock, "Queueing Systems", volumes 1 (1975) and 2 (1976): the Pollaczek-Khinchine
 //! formula, the Erlang C formula, and the fact that processor sharing depends only on the mean of
@@ -60,8 +61,8 @@ fn mg1_fcfs(interarrival: f64, service: f64, _: f64, cv2: f64) -> f64 {
     service + load * service * (1.0 + cv2) / (2.0 * (1.0 - load))
 }
 
-/// Returns `S + C(c, a) S / (c - a)`. S is the mean service time, c the number of servers, and a =
-/// S / interarrival time. Erlang's C is computed from Erlang's B.
+/// Returns `S + C(c, a) S / (c - a)`. S is the mean service time, c the number of servers, a = S /
+/// interarrival time, and C the Erlang C formula. Erlang C is computed from Erlang B.
 fn mmc_fcfs(interarrival: f64, service: f64, servers: f64, _: f64) -> f64 {
     let offered = service / interarrival;
     let numbers = (1..).map(f64::from).take_while(|&n| n <= servers);

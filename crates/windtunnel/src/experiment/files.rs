@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reads published.csv. Writes measured.csv and, in an experiment's README, how well the measured
-//! values agree with the published ones.
+//! Reads and writes the files of an experiment: published.csv, measured.csv, and a part of
+//! README.md between two marker lines. This part states the agreement: how well the measured values
+//! agree with the published ones.
 
 use super::Experiment;
 use super::cases::Plan;
@@ -107,8 +108,9 @@ impl Experiment {
         self.folder.join(MEASURED)
     }
 
-    /// Writes measured.csv. If the README has markers for it, also writes the agreement of that file
-    /// with the published values there. Returns the paths of the files that were written.
+    /// Writes measured.csv. If the README has marker lines, also writes the agreement of
+    /// measured.csv with the published values between them. Returns the paths of the files that
+    /// were written.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -138,8 +140,8 @@ impl Experiment {
         Ok(written)
     }
 
-    /// Writes the agreement of measured.csv with the published values into the README. Returns its
-    /// path, or `None` if there is no README with markers for the agreement.
+    /// Writes the agreement of measured.csv with the published values into the README. Returns the
+    /// path of the README, or `None` if there is no README with marker lines.
     ///
     /// # Errors
     /// As [`Experiment::compare_measured`], or the file cannot be written.

@@ -113,8 +113,8 @@ impl Experiment {
         cases::plan(&self.source, &self.definition, with)
     }
 
-    /// Expands the definition for runs on a real machine. The values of variables are those of
-    /// `with`, else those of the definition's table `[live]`, else those of its table `[run]`.
+    /// Expands the definition for runs on a real machine. A variable has its value in `with`, or
+    /// else its value in the definition's table `[live]`, or else its value in the table `[run]`.
     ///
     /// # Errors
     /// As [`Experiment::plan`].

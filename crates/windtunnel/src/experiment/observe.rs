@@ -6,8 +6,8 @@ use report::RunResult;
 use std::collections::BTreeMap;
 use trace::{Event, Record, Sink, TaskState};
 
-/// Queue lengths by the number of tasks left are recorded only while at most this many tasks have
-/// not exited.
+/// Queue lengths are recorded whenever a task is about to exit, but only while at most this many
+/// tasks have not exited.
 pub const MAX_LEFT: usize = 100;
 
 /// A finished run, with all the data that measures need.
@@ -37,7 +37,7 @@ pub struct ObservedTask {
     name: u32,
     pub born_ns: u64,
     pub cpu_ns: u64,
-    /// CPU of the queue that contains the task, or contained it last.
+    /// The CPU on whose queue the task is, or was last.
     cpu: u32,
     runnable: bool,
     /// Whether the task has completed a request or exited.
@@ -61,8 +61,8 @@ pub struct Trail {
     sample_times: Vec<u64>,
     /// Queue lengths of all CPUs, by the time at which they were recorded.
     lengths: BTreeMap<u64, Vec<u32>>,
-    /// Queue lengths of all CPUs by the number of tasks that had not exited, just before one more
-    /// task exited.
+    /// Queue lengths of all CPUs just before a task exits. The key is the number of tasks that have
+    /// not exited at that time.
     left: BTreeMap<usize, Vec<u32>>,
     alive: usize,
     /// Number of switches away from a task.
@@ -93,8 +93,7 @@ impl Trail {
         }
     }
 
-    /// Ends the collection at `end_ns`. Tasks that are still running count as having run until
-    /// then.
+    /// Ends the collection at `end_ns`. The CPU time of running tasks is counted up to this time.
     pub fn finish(&mut self, end_ns: u64) {
         self.record_lengths(end_ns + 1);
         self.end_ns = end_ns;
@@ -108,8 +107,8 @@ impl Trail {
         }
     }
 
-    /// Adds the data of a run on a real machine, which has no record of every switch. `lengths`
-    /// contains queue lengths by time, and `cpu_ns` the CPU times by pid.
+    /// Adds the data of a run on a real machine, whose records do not contain every switch.
+    /// `lengths` contains queue lengths by time, and `cpu_ns` the CPU times by pid.
     pub fn add_counters(&mut self, lengths: BTreeMap<u64, Vec<u32>>, cpu_ns: &BTreeMap<u32, u64>) {
         self.lengths = lengths;
         for (&pid, &ns) in cpu_ns {
@@ -144,14 +143,14 @@ impl Trail {
         self.lengths.get(&at_ns).map(Vec::as_slice)
     }
 
-    /// Returns the queue lengths of all CPUs when only `tasks` tasks had not exited. `tasks` is at
-    /// most [`MAX_LEFT`].
+    /// Returns the queue lengths of all CPUs when `tasks` tasks had not exited, just before one of
+    /// them exited. `tasks` is at most [`MAX_LEFT`].
     pub fn lengths_left(&self, tasks: usize) -> Option<&[u32]> {
         self.left.get(&tasks).map(Vec::as_slice)
     }
 
-    /// Returns two values for the tasks whose name begins with `prefix`: how many were created, and
-    /// the integral of the number of unfinished ones over time, in seconds.
+    /// Returns two values for the tasks whose name begins with `prefix`: the number of created
+    /// tasks, and the integral of the number of unfinished tasks over time, in seconds.
     pub fn census(&self, prefix: &str) -> (u64, f64) {
         let entries = self.names.iter().zip(self.created.iter().zip(&self.census));
         let entries = entries.filter(|(name, _)| name.starts_with(prefix));
@@ -206,7 +205,7 @@ impl Trail {
         self.census[name].0 += 1;
     }
 
-    /// Marks a task as finished, if it is not yet.
+    /// Marks a task as finished, if it is not finished yet.
     fn leave(&mut self, pid: u32, now: u64) {
         let Some(task) = self.task(pid).filter(|task| !task.finished) else {
             return;

@@ -7,7 +7,7 @@ use super::present::{agreement, number};
 use maud::{Markup, html};
 use report::html::plain;
 
-/// Minimum number of rows of a table that the page shows collapsed.
+/// A table with at least this many rows is collapsed on the page.
 const FOLDED_FROM: usize = 48;
 
 /// Returns the page of these experiments.
@@ -87,7 +87,8 @@ fn table(c: &Comparison, column: &str, rows: &[(&Row, &Compared)]) -> Markup {
     }
 }
 
-/// The range of an axis. It contains all values of a column, and 0 unless that is far from them.
+/// The range of an axis. It contains all values of a column. It also contains 0, unless 0 is far
+/// from all values.
 struct Axis {
     low: f64,
     high: f64,

@@ -10,11 +10,13 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use trace::escape;
 
-/// Maximum number of columns. If a table would have more, it has one row for each value instead.
+/// Maximum number of columns of a table with one line for each row. A wider table has one line for
+/// each value instead.
 const MOST_COLUMNS: usize = 14;
 
-/// Returns the table of an experiment, with published value, measured value and difference side by
-/// side, followed by the agreement. The table is text for a terminal, or else Markdown.
+/// Returns the table of an experiment, followed by the agreement. The table shows the published
+/// value, the measured value and their difference side by side. `surface` selects text for a
+/// terminal or Markdown.
 pub fn table(comparison: &Comparison, surface: impl Into<Surface>) -> String {
     let (c, surface) = (comparison, surface.into());
     let mut head = format!("{}: {}\n{}\n", c.name, c.title, c.question);
@@ -27,7 +29,7 @@ pub fn table(comparison: &Comparison, surface: impl Into<Surface>) -> String {
             .iter()
             .map(|compared| if *compared { 3 } else { 1 })
             .sum::<usize>();
-    // If a table with one line for each row is too wide, each value has a line of its own.
+    // If the table with one line for each row is too wide, each value has a line of its own.
     let wide = Some(grid(wide(c, &compared), surface)).filter(|grid| columns <= MOST_COLUMNS && grid.fits(surface));
     let grid = wide.unwrap_or_else(|| grid(long(c), surface));
     let mut rest = String::new();
@@ -202,8 +204,8 @@ pub fn summary(comparisons: &[Comparison], surface: impl Into<Surface>) -> Strin
     grid((head.map(String::from).to_vec(), rows, 1), surface).render(surface)
 }
 
-/// Returns the median error of predicting no difference, with that of the model in the same cells.
-/// Of several columns, it is the median.
+/// Returns the error of predicting no difference and, in parentheses, the error of the simulator in
+/// the same cells. Each error is the median over the columns of the experiment.
 fn no_difference(c: &Comparison) -> String {
     let text = |relative: bool, unit: &str| {
         let agreements = c.agreement.iter().filter(|a| a.relative == relative);

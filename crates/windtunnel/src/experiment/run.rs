@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Executes the runs of an experiment on several threads and computes the table rows. Runs that
-//! occur in several cases are executed once.
+//! Executes the runs of an experiment on several threads and computes the table rows. A run that
+//! occurs in several cases is executed once.
 
 use super::Experiment;
 use super::cases::{Case, CaseRow, Plan, RunSpec};
@@ -66,8 +66,8 @@ struct Job<'a> {
 /// Data that the measures of a run need in addition to the run's result.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// Global variables of the policy to read. The time is when to read them; `None` means the end
-    /// of the run.
+    /// Global variables of the policy to read, and the times at which they are read. `None` means
+    /// the end of the run.
     pub globals: Vec<(Option<u64>, String)>,
     /// Times at which to record queue lengths, in ns.
     pub sample_times: Vec<u64>,
@@ -143,7 +143,7 @@ impl Plan {
     }
 }
 
-/// Adds a measure to the job of a run. If the run has no job yet, creates one.
+/// Adds a measure to the job of a run. Creates the job if it does not exist yet.
 fn add_measure<'a>(jobs: &mut Vec<Job<'a>>, spec: &'a RunSpec, seed: u64, measure: &'a Measure, at: usize) {
     let known = jobs.iter_mut().find(|job| job.seed == seed && job.spec == spec);
     match known {
@@ -309,7 +309,7 @@ struct Results<'a> {
     done: Vec<Option<JobValues>>,
 }
 
-/// The reason that is given for values that are missing because of an interruption.
+/// The reason for a missing value if a signal ended the experiment before the run.
 const INTERRUPTED: &str = "interrupted";
 
 impl Results<'_> {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Statistics for comparisons: means, confidence intervals, medians and rank correlation.
 
-/// A mean and the half width of its 95 % confidence interval. Fewer than two values have no
-/// interval, so the half width is `None`.
+/// A mean and the half width of its 95 % confidence interval. The half width is `None` if there are
+/// fewer than two values, because they have no interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     pub mean: f64,
@@ -64,15 +64,15 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     values.iter().map(rank).collect()
 }
 
-/// Returns the 97.5 % quantile of Student's t distribution.
+/// Returns the 97.5 % quantile of Student's t distribution with these degrees of freedom.
 pub fn student(degrees_of_freedom: usize) -> f64 {
     const TABLE: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
         2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
     ];
     let df = degrees_of_freedom.max(1);
-    // For more degrees of freedom, uses the first terms of the series expansion around the quantile
-    // of the normal distribution. The result is exact to three decimals.
+    // Above 30 degrees of freedom, the first terms of the series expansion around the quantile of
+    // the normal distribution are used. The result is exact to three decimals.
     let (z, n): (f64, f64) = (1.959_964, df as f64);
     let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * n * n);
     let beyond = z + (z.powi(3) + z) / (4.0 * n) + second;

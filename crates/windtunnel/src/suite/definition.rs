@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The file format of suites, for example:
+//! The file format of suites. A suite contains test cases for policies. Most suites translate tests
+//! that exist elsewhere, for example in the kernel. Such a test is the original of a case. A suite
+//! file:
 //!
 //! ```toml
 //! [workloads]                       # rt-app files by name
@@ -28,7 +30,7 @@ use std::path::Path;
 use toml::Spanned;
 use workload::Workload;
 
-/// Largest suite that is read, in bytes.
+/// Maximum size of a suite file in bytes.
 const MAX_BYTES: u64 = 8 << 20;
 /// Default machine: four cores that share a cache.
 const MACHINE: &str = "pack:1 l3:1 core:4 pu:1";
@@ -49,7 +51,7 @@ pub struct Case {
     pub object: String,
     /// Description of what the case tests.
     pub about: String,
-    /// Checks of the original test that this case does not make.
+    /// Checks of the original test that this case lacks.
     pub weaker: Option<String>,
     pub(super) machine: String,
     pub(super) workload: Workload,

@@ -18,12 +18,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use trace::Tee;
 
-/// Simulated time for which the machine runs after a hotplug event, in ns. A policy that the event
-/// ends is disabled in this time.
+/// Simulated time in ns for which the machine runs after a hotplug event. If the event ends the
+/// policy, the kernel disables the policy within this time.
 const HOTPLUG_NS: u64 = 1_000_000;
 
 impl Case {
-    /// Executes the steps of the case. The object is read from the directory `objects`. The steps
+    /// Executes the steps of the case. The object is read from the directory `objects`. All steps
     /// together may take `max_ns` of simulated time.
     ///
     /// # Errors

@@ -3,9 +3,9 @@
 //!
 //! | step | action or condition |
 //! |---|---|
-//! | `reopen` | starts again with the unchanged object. Every case starts with this step |
+//! | `reopen` | starts again with the unchanged object, as each case does at its start |
 //! | `set NAME VALUE` | sets a global. After the load, it must be a writable one |
-//! | `ops MEMBER VALUE` | sets a constant of the callback table for later loads |
+//! | `ops MEMBER VALUE` | sets a number in struct sched_ext_ops for later loads |
 //! | `open` | links and compiles the object without loading it |
 //! | `refused TEXT` | requires that loading fails with a message that contains TEXT |
 //! | `load` | loads the policy. Globals keep their values. The policy may end itself |
@@ -15,8 +15,8 @@
 //! | `offline CPU`, `online CPU` | takes a CPU offline or online at once |
 //! | `unload` | unloads the policy |
 //! | `loaded` | requires that the policy is enabled |
-//! | `exit KIND [code N] [message TEXT]` | requires that the policy has ended like this |
-//! | `remember` | stores the current values. In later steps, `+NAME` and `cpu:TASK` are the increases since then |
+//! | `exit KIND [code N] [message TEXT]` | requires that the policy has ended with this exit |
+//! | `remember` | stores the current values. Later, `+NAME` and `cpu:TASK` are the increases |
 //! | `expect A OP B` | compares two values with one of `== != < <= > >=` |
 //!
 //! `hammer` goes round the tasks named TASK and round the CPUs 0 to CPUS - 1. Each time, it binds

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A FIFO policy with defects, which macros (-D) select. ../integration/broken.rs lists the variants
- * and the output that the command must print for each.
+ * A FIFO policy with defects. Each variant of the policy has a defect, which a macro (-D) selects.
+ * With -DDROP=16, for example, ops.enqueue() loses every 16th task. ../integration/broken.rs lists
+ * the variants and the output that the command must print for each.
  */
 #include "../../../../policies/include/hotplug.h"
 

@@ -29,10 +29,9 @@ const CASES: &[(&str, &str, &str, &str, &str)] = &[
     ("fifo", "node:2 core:2 pu:2", "pingpong.json", "100ms", "1"),
 ];
 
-/// Number of cases, from the first, whose hashes are committed. These cases cover several nodes,
-/// cores of two kinds with locks, the fair class, and two machines without SMT. Whether tasks run
-/// where they should is tested by the drawings of schedules.rs, because their differences can be
-/// read.
+/// Number of cases, counted from the first, whose hashes are committed. These cases cover several
+/// nodes, cores of two kinds with locks, the fair class, and two machines without SMT. The tests in
+/// schedules.rs check where tasks run. They compare drawings, whose differences can be read.
 const COMMITTED: usize = 5;
 
 fn hash(command: &Path, policy: &str, case: &(&str, &str, &str, &str, &str), engine: &str) -> String {

@@ -92,7 +92,7 @@ fn the_first_different_decision_is_found_with_time_cpu_and_source_line() {
 }
 
 #[test]
-fn with_only_run_the_effect_of_a_decision_is_found_instead() {
+fn only_run_finds_the_effect_of_a_decision_instead_of_the_decision() {
     let odd = path(ODD);
     let set = ["--set", "B:kind=3", "--set", "from_ns=20000000", "--window", "4ms"];
     // Each CPU always has two or three runnable tasks.
@@ -106,8 +106,8 @@ fn with_only_run_the_effect_of_a_decision_is_found_instead() {
         "closed:n=10,compute=50ms",
         "--for",
         "60ms",
-        // The instructions of a callback count in the slice, and the two policies execute different
-        // ones.
+        // Without this option, the two sides would execute different numbers of instructions in
+        // callbacks. This time counts in the slice, so later switches would differ too.
         "--no-costs",
     ];
     let diff = |more: &[&str]| {

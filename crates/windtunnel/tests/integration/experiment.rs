@@ -115,10 +115,18 @@ fn agreement_is_stated_beside_the_error_of_predicting_no_difference() {
             number("measured_median_absolute_error"),
         )
     };
-    // Two CPUs are predicted to need the 4 and 8 ms of one CPU. 2 and 5 ms are published, and 2.0
-    // and 5.3 ms measured. The prediction is wrong by 100 and 60 %, and the model by 0 and 6 %.
+    // The prediction is that two CPUs need as long as one CPU:
+    //
+    //   predicted  published  measured  error of the prediction  error of the simulator
+    //   4 ms       2 ms       2.0 ms    100 %                    0 %
+    //   8 ms       5 ms       5.3 ms    60 %                     6 %
     assert_eq!(of(0), (Some(2), 80.0, 3.0));
-    // The speedups are predicted to be 0. 110, -5 and 60 are published, and 100, 0 and 51 measured.
+    // The prediction is that all speedups are 0:
+    //
+    //   predicted  published  measured  error of the prediction  error of the simulator
+    //   0          110        100       110                      10
+    //   0          -5         0         5                        5
+    //   0          60         51        60                       9
     assert_eq!(of(1), (Some(3), 60.0, 9.0));
     let page = folder.join("page.html");
     let text = run(&folder, &["--report", page.to_str().expect("the path is UTF-8")]).stdout;
@@ -126,7 +134,7 @@ fn agreement_is_stated_beside_the_error_of_predicting_no_difference() {
     let line = "predicting no difference: 80.0 % in 2 cells, where the model has 3.0 %";
     assert!(text.contains(line) && page.contains(line), "{text}");
 
-    // Without a baseline, a column of times has no such prediction.
+    // Without `no_difference`, a column of times has no prediction.
     std::fs::write(folder.join("experiment.toml"), HEAD.to_owned() + SPEEDUP).expect("the file can be written");
     let found = &json(&folder, &[])[0];
     assert!(found["agreement"][0]["no_difference"].is_null());
@@ -148,8 +156,8 @@ fn agreement_is_stated_beside_the_error_of_predicting_no_difference() {
     }
 }
 
-/// The READMEs contain the agreement of measured.csv with published.csv, unless there is nothing to
-/// agree with. UPDATE_GOLDEN=1 rewrites them without running the experiments.
+/// The README of each experiment states the agreement of measured.csv with published.csv, unless no
+/// figures are published. UPDATE_GOLDEN=1 rewrites the READMEs without running the experiments.
 #[test]
 fn the_readmes_of_the_repository_state_the_agreement_of_measured_csv() {
     for (name, _) in experiment::list() {
@@ -417,7 +425,7 @@ fn the_definitions_of_the_repository_can_be_read() {
 }
 
 #[test]
-fn a_live_plan_has_the_variables_of_its_table_and_no_policy_of_the_definition() {
+fn a_live_plan_uses_the_variables_of_the_live_table_and_the_policy_of_the_host() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/smp/heavy");
     let experiment = Experiment::find(folder).unwrap_or_else(|error| panic!("{error}"));
     let plan = |with: &[(String, String)]| {

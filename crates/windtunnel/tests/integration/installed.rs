@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The command as a user has it who installed it: away from the repository, in any directory.
+//! Tests of an installed command: it must work in any directory, without the repository.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// An installed command, and a working directory and a home that begin empty.
+/// A temporary folder with a copy of the command, an empty working directory and an empty home
+/// directory.
 struct Installed {
     folder: TempDir,
 }
 
 impl Installed {
     fn new() -> Installed {
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = tempfile::tempdir().expect("the folder can be created");
         for name in ["bin", "home", "work"] {
-            std::fs::create_dir(folder.path().join(name)).expect("a folder");
+            std::fs::create_dir(folder.path().join(name)).expect("the folder can be created");
         }
-        std::fs::copy(env!("CARGO_BIN_EXE_windtunnel"), folder.path().join("bin/windtunnel")).expect("a copy");
+        std::fs::copy(env!("CARGO_BIN_EXE_windtunnel"), folder.path().join("bin/windtunnel"))
+            .expect("the command can be copied");
         Installed { folder }
     }
 
@@ -24,7 +26,8 @@ impl Installed {
         self.folder.path().join("work")
     }
 
-    /// Runs a line of shell in a directory. Only clang and the installed command are found by name.
+    /// Runs a line of shell in a directory. The search path contains the installed command and the
+    /// host's commands, such as clang. No other environment variable of the test is passed on.
     fn shell(&self, folder: &Path, line: &str) -> Output {
         let path = format!("{}:/usr/bin:/bin", self.folder.path().join("bin").display());
         let mut shell = Command::new("bash");
@@ -33,7 +36,7 @@ impl Installed {
             .env_clear()
             .env("PATH", path)
             .env("HOME", self.folder.path().join("home"));
-        shell.output().expect("bash")
+        shell.output().expect("bash starts")
     }
 
     /// Runs a line of shell, which must succeed, and returns what it prints.
@@ -41,7 +44,7 @@ impl Installed {
         let output = self.shell(folder, line);
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{line}: {error}");
-        String::from_utf8(output.stdout).expect("text")
+        String::from_utf8(output.stdout).expect("the output is UTF-8")
     }
 }
 
@@ -66,12 +69,12 @@ fn an_installed_command_has_its_policies_machines_workloads_and_experiments() {
 fn a_file_in_the_working_directory_replaces_the_one_in_the_command() {
     let installed = Installed::new();
     let work = installed.work();
-    std::fs::create_dir(work.join("machines")).expect("a folder");
+    std::fs::create_dir(work.join("machines")).expect("the folder can be created");
     let machine = "description = \"mine\"\nhz = 100\ntopology = \"core:3 pu:1\"\n";
-    std::fs::write(work.join("machines/smp4.toml"), machine).expect("a file");
+    std::fs::write(work.join("machines/smp4.toml"), machine).expect("the file can be written");
     let shown = installed.succeeds(&work, "windtunnel machine show smp4");
     assert!(shown.contains("mine") && shown.contains("3 CPUs"), "{shown}");
-    // The others are still there.
+    // The other built-in machines are still listed.
     let listed = installed.succeeds(&work, "windtunnel machine list");
     assert!(listed.contains("epyc-2s"), "{listed}");
 }
@@ -115,13 +118,15 @@ fn the_files_of_compiled_code_change_no_result() {
     let code = installed.folder.path().join("home/.cache/windtunnel/code");
     let files = || -> Vec<PathBuf> {
         let entries = std::fs::read_dir(&code).into_iter().flatten();
-        entries.map(|entry| entry.expect("a readable folder").path()).collect()
+        entries
+            .map(|entry| entry.expect("the folder can be read").path())
+            .collect()
     };
     let run = |options: &str| {
         let line = format!("windtunnel run steal -m smp4 -w pingpong.json --for 20ms {options}");
         installed.succeeds(&work, &line)
     };
-    // The table and the trace hash; the last line repeats the options.
+    // Returns the table and the trace hash, without the last line, because it repeats the options.
     let run = |options: &str| {
         let text = run(options);
         let end = text
@@ -131,23 +136,27 @@ fn the_files_of_compiled_code_change_no_result() {
     };
 
     let compiled = run("--no-cache");
-    assert_eq!(files(), Vec::<PathBuf>::new(), "--no-cache writes no file");
+    assert_eq!(files(), Vec::<PathBuf>::new(), "--no-cache has written a file");
     assert_eq!(run(""), compiled);
     let written = files();
-    assert!(!written.is_empty(), "a run without --no-cache writes the code");
-    assert_eq!(run(""), compiled, "with the code of the earlier command");
+    assert!(!written.is_empty(), "a run without --no-cache has written no code");
+    assert_eq!(
+        run(""),
+        compiled,
+        "the code of the earlier command gives another result"
+    );
     assert_eq!(run("--engine interpreter"), compiled);
 
     for file in &written {
-        let mut bytes = std::fs::read(file).expect("a readable file");
+        let mut bytes = std::fs::read(file).expect("the file can be read");
         let last = bytes.len() - 1;
         bytes[last] ^= 1;
-        std::fs::write(file, bytes).expect("a writable file");
+        std::fs::write(file, bytes).expect("the file can be written");
     }
-    assert_eq!(run(""), compiled, "damaged files are not executed");
+    assert_eq!(run(""), compiled, "damaged files have changed the result");
     let mut again = files();
     let mut before = written.clone();
     again.sort();
     before.sort();
-    assert_eq!(again, before, "the damaged files are replaced");
+    assert_eq!(again, before, "the damaged files were not replaced");
 }

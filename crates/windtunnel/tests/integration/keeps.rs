@@ -33,7 +33,8 @@ fn fifo() -> String {
 fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_windtunnel"));
     command.args(args).current_dir(root());
-    // A shell lets its background jobs ignore SIGINT, and a command keeps ignoring such signals.
+    // A shell lets its background jobs ignore SIGINT, and a command that they start ignores it too.
+    // The signals therefore get their default effect again.
     // SAFETY: signal is async-signal-safe.
     unsafe {
         command.pre_exec(|| {

@@ -92,7 +92,7 @@ fn a_tick_is_charged_to_the_task_that_runs_at_that_moment() {
 }
 
 #[test]
-fn nice_is_a_share_of_ticks() {
+fn the_nice_value_determines_the_share_of_ticks() {
     let tasks = Tasks::default()
         .add("a", hog())
         .add("b", hog())
@@ -254,7 +254,7 @@ fn a_task_that_yields_runs_last() {
 }
 
 #[test]
-fn a_choice_examines_every_task_in_the_queue() {
+fn a_dispatch_examines_every_task_in_the_queue() {
     let examined = |hogs| {
         let tasks = Tasks::default().add_many(hogs, "hog", &forever(vec![run(MS), Op::Yield]));
         let ran = Run::new("dss").tasks(tasks).for_ms(1000);
@@ -297,8 +297,8 @@ fn dss25_examining_a_task_reads_two_cache_lines() {
             let ran = run.tasks(Tasks::default().add_many(400, "hog", &hog())).for_ms(ms);
             (ran.machine.line_transfers().count, ran.counter("nr_examined"))
         };
-        let (first, parent_and_child) = (run(1000), run(2000));
-        (parent_and_child.0 - first.0) * 100 / (parent_and_child.1 - first.1)
+        let (one_second, two_seconds) = (run(1000), run(2000));
+        (two_seconds.0 - one_second.0) * 100 / (two_seconds.1 - one_second.1)
     };
     let (one, two) = (lines_percent("dss"), lines_percent("dss25"));
     assert!(one > 50, "only {one} % of the reads miss the cache");
@@ -315,7 +315,9 @@ fn dss25_a_quantum_is_four_ticks() {
 
 #[test]
 fn dss25_sleep_outweighs_nice() {
-    // The sleeper begins to sleep after the hog's first quantum.
+    // The sleeper begins to sleep after the hog's first quantum, which is 40 ms long in dss25 and
+    // 60 ms in dss. After its sleep, it preempts the hog at once in dss25, and waits for 50 ms in
+    // dss.
     let waited = |policy| {
         let tasks = Tasks::default()
             .add("sleeper", vec![sleep(3010 * MS), run(MS)])

@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of linux26. This policy has the active and expired arrays of the O(1) scheduler, and the
-//! heuristics of Linux 2.6.22 for interactive tasks. A task that sleeps earns credit. The credit
-//! gives it a bonus of up to 10 levels of priority. A hog is a task that computes without pauses.
+//! Tests of the policy linux26, the scheduler of Linux 2.6.22.
+//!
+//! A CPU runs the tasks of its active array. A task whose timeslice has ended waits in the expired
+//! array. When the active array is empty, the arrays swap.
+//!
+//! The nice value determines a task's static priority. A task that sleeps earns credit, which gives
+//! it a bonus of 0 to 10 levels. With a bonus of 10, the task is five levels better than its static
+//! priority. With a bonus of 0, it is five levels worse. A task with enough credit counts as
+//! interactive: when its timeslice ends, it stays in the active array. The constant
+//! INTERACTIVE_SLEEP is the length of a single sleep that makes a task interactive.
+//!
+//! The tests also check how tasks are placed and how CPUs balance their load. A hog is a task that
+//! computes without pauses.
 
 use crate::support::policy::*;
 use kernel::ext::Op as Callback;
@@ -106,7 +116,7 @@ fn a_child_starts_with_whole_levels_of_its_parents_bonus() {
 }
 
 #[test]
-fn credit_is_worth_five_levels_either_way() {
+fn full_and_empty_credit_shift_the_priority_by_five_levels() {
     // The hog's priority is five levels below its static priority. A single sleep that is longer
     // than INTERACTIVE_SLEEP earns only as much credit as makes a task interactive. Many short
     // sleeps fill the credit. With full credit, the task preempts the hog at once even at nice 9,
@@ -210,7 +220,8 @@ fn a_synchronous_wake_up_does_not_preempt_the_waker() {
 #[test]
 fn interactive_tasks_stay_active_until_the_expired_ones_starve() {
     let run = |settings: &[(&str, u64)]| {
-        // The tasks do not go to sleep at a tick, which would always count for them.
+        // The tasks run for 20.5 ms, so they do not go to sleep at a tick. Such a tick would always
+        // be charged to them.
         let ops = forever(vec![run(20_500 * US), sleep(10 * MS)]);
         // When the other tasks start, the hogs have spent their credit. One hog waits in the
         // expired array.
@@ -271,7 +282,8 @@ fn balancing_intervals_double_while_the_load_is_balanced() {
             .counter("nr_balanced")
     };
     // With the default settings, the intervals on two CPUs are 64 ms, then 128 ms, and from then on
-    // 256 ms. With each of the two other settings, all intervals are equal: 64 ms or 16 ms.
+    // 256 ms. With max_interval_ns = 1 ms, all intervals are 64 ms. With busy_factor = 16 as well,
+    // all intervals are 16 ms.
     assert!(balanced(&[]).abs_diff(80) <= 6, "{}", balanced(&[]));
     assert!(balanced(&[("max_interval_ns", MS)]).abs_diff(312) <= 10);
     assert!(balanced(&[("max_interval_ns", MS), ("busy_factor", 16)]).abs_diff(1250) <= 40);

@@ -115,8 +115,8 @@ fn wait_beside_hogs(hogs: u32, set: &[(&str, u64)], waker: i32) -> u64 {
     waits.max().expect("the task has been woken")
 }
 
-/// Returns a program that repeats running and sleeping. The loop starts at the program's second
-/// operation.
+/// Returns operations that follow a first operation and then repeat running and sleeping. The jump
+/// at the end leads to operation 1 of the whole program, because operation 0 is not repeated.
 fn forever_from(run_ms: u64, sleep_ms: u64) -> Vec<Op> {
     vec![
         run(run_ms * MS),

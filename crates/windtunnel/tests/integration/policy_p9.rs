@@ -21,7 +21,7 @@ fn a_task_that_uses_little_does_not_wait_for_hogs() {
     let (longest, _) = ran.wakeup_latency_after("nap", 500 * MS);
     assert!(longest < 10 * US, "{longest}");
     assert!(ran.counter("nr_preempted") > 50);
-    // With this setting, CPU use does not change levels. The tasks take turns of a quantum.
+    // With gain_ns = 1000 s, CPU use does not change levels. The tasks take turns of a quantum.
     let (_, mean) = hogs_and_a_napper(1000 * SECOND).wakeup_latency_after("nap", 500 * MS);
     assert!(mean > 10 * MS, "{mean}");
 }
@@ -94,9 +94,9 @@ fn hogs_have_equal_shares() {
 }
 
 #[test]
-fn equals_take_turns_of_a_quantum() {
+fn tasks_of_equal_level_take_turns_of_a_quantum() {
     let tasks = Tasks::default().add_many(2, "hog", &hog());
-    // With this setting, CPU use does not change levels.
+    // With gain_ns = 1000 s, CPU use does not change levels.
     let ran = Run::new("p9")
         .set("quantum_ns", 20 * MS)
         .set("gain_ns", 1000 * SECOND)
@@ -130,7 +130,8 @@ fn a_higher_level_comes_first() {
 
 #[test]
 fn no_cpu_idles_while_a_process_waits() {
-    // A period that is no multiple of the tick's, because the ticks of all CPUs coincide.
+    // The tasks' period is no multiple of the tick's period. Otherwise a task would always wake up
+    // at the same distance from a tick, and all CPUs have their ticks at the same time.
     let nap = forever(vec![run(700 * US), sleep(330 * US)]);
     let ran = Run::new("p9")
         .set("quantum_ns", MS)
@@ -155,7 +156,7 @@ fn a_process_runs_only_on_allowed_cpus() {
 
 #[test]
 fn the_end_of_a_quantum_does_not_let_a_lower_level_run() {
-    // With this setting, CPU use does not change levels.
+    // With gain_ns = 1000 s, CPU use does not change levels.
     let tasks = Tasks::default().add("low", hog()).add("high", hog()).with(|task| {
         task.policy = workload::Policy::Normal { nice: -10 };
     });

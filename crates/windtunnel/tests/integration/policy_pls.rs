@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of pls. It must make the same decisions as dss, which chooses the waiting task with the
-//! highest goodness. dss examines all waiting tasks. pls sorts them into levels of goodness, and
-//! examines only the levels whose tasks could be chosen.
+//! Tests of the policy pls. It must make the same decisions as dss, which chooses the waiting task
+//! with the highest goodness, a figure that Linux 2.4 computes for each task. dss examines all
+//! waiting tasks. pls sorts them into levels of goodness, and examines only the levels whose tasks
+//! could be chosen.
 
 use crate::support::policy::*;
 use workload::{Dist, Op, Policy};
@@ -56,7 +57,7 @@ fn pls_makes_the_same_decisions_as_dss() {
 }
 
 #[test]
-fn a_choice_stops_where_no_lower_level_can_win() {
+fn the_search_stops_where_no_lower_level_can_win() {
     // A hundred tasks have much lower goodness than two other tasks, which yield to each other.
     let tasks = || {
         let yields = forever(vec![run(MS), Op::Yield]);

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of mqs and pmqs. Both have a queue for each CPU, and choose tasks by their goodness, a
-//! figure of Linux 2.4. Each task has a counter of remaining ticks (its quantum). When all runnable
-//! tasks of a queue have used up their ticks, all counters are recalculated. pmqs divides the CPUs
-//! into pools. The tests also check where tasks are placed at wake-up and exec, and the load
-//! balancers. A hog is a task that computes without pauses.
+//! Tests of the policies mqs and pmqs.
+//!
+//! Both have a queue for each CPU, and choose tasks by their goodness. Goodness is a figure of
+//! Linux 2.4 that grows with a task's priority and with its counter of remaining ticks (its
+//! quantum). When all runnable tasks of a queue have used up their ticks, all counters are
+//! recalculated. In mqs, a CPU may take a better task from any other queue. In pmqs, it may do so
+//! only within its pool, a group of neighbouring CPUs. A task that has waited for max_wait_ms is
+//! overdue and runs next.
+//!
+//! The tests also check where pmqs places tasks at wake-up and exec, and its two load balancers.
+//! LBC evens out all queues. LBP moves tasks between pools if a queue differs from the average by
+//! more than a tolerance. A hog is a task that computes without pauses.
 
 use crate::support::policy::*;
 use std::collections::BTreeSet;
@@ -59,7 +66,8 @@ fn each_queue_is_scheduled_as_by_dss() {
             .with(|task| task.policy = nice(19));
         let ran = Run::new(policy).tasks(tasks).for_ms(3500);
         near(ran.cpu_ns_between("a", 0, 3000 * MS), 3000 * MS * 6 / 7, 120 * MS);
-        // A recalculation also gives ticks to sleeping tasks. This task has 11 ticks.
+        // A recalculation also gives ticks to sleeping tasks. When this task wakes up, it has 11
+        // ticks.
         let after = ran
             .stints()
             .into_iter()
@@ -178,7 +186,8 @@ fn a_woken_task_takes_its_last_cpu_if_that_is_idle() {
         });
         let ran = Run::new(policy).machine(free(8)).tasks(tasks).for_ms(200);
         assert!((0..3).all(|i| ran.cpus(&format!("t{i}")).len() == 1));
-        // The task was placed on this CPU at wake-up. The CPU did not take it from another queue.
+        // The task ran on this CPU because of its placement at wake-up. No CPU took it from another
+        // queue.
         assert_eq!(ran.counter("nr_remote"), 0);
     }
 }
@@ -209,7 +218,7 @@ fn without_an_idle_cpu_the_lowest_task_of_the_pool_is_preempted() {
 }
 
 #[test]
-fn a_choice_examines_its_own_queue_and_one_number_of_each_other_queue() {
+fn a_dispatch_examines_its_own_queue_and_one_number_of_each_other_queue() {
     let examined = |policy| {
         let tasks = Tasks::default().add_many(80, "t", &forever(vec![run(MS), Op::Yield]));
         let ran = Run::new(policy).machine(free(8)).tasks(tasks).for_ms(300);
@@ -293,8 +302,10 @@ fn lbp_leaves_differences_within_its_tolerance_and_within_a_pool() {
     assert_eq!(balanced(&lbp(10, 1), &[5, 0], &[1, 4]), (1, 1));
     assert_eq!(balanced(&lbp(19, 1), &[5, 0], &[1, 4]), (1, 1));
     assert_eq!(balanced(&lbp(20, 1), &[5, 0], &[1, 4]), (0, 0));
-    // The lengths 9 and 1 become 7 and 3, which differ from the average by 40 %.
+    // The lengths 9 and 1 become 7 and 3, which differ from the average by 40 %. This is within the
+    // tolerance of 45 %.
     assert_eq!(balanced(&lbp(45, 1), &[8, 0], &[1, 1]), (2, 2));
+    // Both CPUs are in one pool. LBP moves no task, but LBC does.
     assert_eq!(balanced(&lbp(10, 2), &[5, 0], &[1, 4]), (0, 0));
     assert_eq!(balanced(&[("balancer", 2), ("poolsize", 2)], &[5, 0], &[1, 4]), (1, 0));
 }
@@ -361,8 +372,8 @@ fn a_recalculation_updates_the_goodness_that_other_cpus_see() {
 #[test]
 fn a_pool_with_few_tasks_does_not_starve_the_others() {
     // The hog of CPU 0 has a high nice value, so its quantum is a single tick. It is alone, so all
-    // counters are recalculated after each of its ticks. Without a limit on waits, no turn on CPU 1
-    // would ever end.
+    // counters are recalculated after each of its ticks, also those of CPU 1. No task of CPU 1 ever
+    // uses up its counter, so without a limit on waits no turn there would end.
     let run = |max_wait_ms: u32| {
         let tasks = pinned(Tasks::default(), "alone", 0, hog()).with(|task| task.policy = nice(19));
         let tasks = (0..4).fold(tasks, |tasks, i| pinned(tasks, &format!("hog{i}"), 1, hog()));
@@ -380,7 +391,8 @@ fn a_pool_with_few_tasks_does_not_starve_the_others() {
         "{longest} {:?}",
         least(&ran)
     );
-    // The task that runs next runs for the quantum of its nice value.
+    // A task that has the CPU keeps it for the quantum of its nice value, although other tasks are
+    // overdue.
     let turns = ran
         .stints()
         .into_iter()
@@ -391,9 +403,9 @@ fn a_pool_with_few_tasks_does_not_starve_the_others() {
 #[test]
 fn the_overdue_task_that_waited_longest_runs_first() {
     // Woken tasks enter the queue of CPU 1 at the front, and each task waits for longer than
-    // max_wait_ms. The hog of CPU 0 makes all counters be recalculated at each tick. A turn on CPU
-    // 1 therefore ends only if a task is overdue. "kthread" represents a kernel thread, which is
-    // bound to its CPU.
+    // max_wait_ms. Because of the hog of CPU 0, all counters are recalculated at each tick. No task
+    // of CPU 1 uses up its counter, so a turn there ends only if a task is overdue. "kthread"
+    // represents a kernel thread, which is bound to its CPU.
     let task = |tasks: Tasks, comm: String, ops: Vec<Op>| pinned(tasks, &comm, 1, ops);
     let tasks = pinned(Tasks::default(), "alone", 0, hog()).with(|task| task.policy = nice(19));
     let tasks = (0..3).fold(tasks, |tasks, i| task(tasks, format!("hog{i}"), hog()));
@@ -421,8 +433,9 @@ fn the_overdue_task_that_waited_longest_runs_first() {
 
 #[test]
 fn a_moved_task_has_the_affinity_bonus_of_its_new_cpu() {
-    // Before any quantum ends, the balancer moves a task to another queue. The task is then not
-    // worse than the tasks that wait there, so it runs before them.
+    // A task has more goodness on the CPU on which it ran last: the affinity bonus. Before any
+    // quantum ends, the balancer moves a task to another queue. With the bonus of its new CPU, the
+    // task is not worse than the tasks that wait there, so it runs before them.
     let mut tasks = Tasks::default();
     for cpu in [0, 1, 1, 1] {
         tasks = pinned(tasks, "fixed", cpu, hog());
@@ -457,7 +470,7 @@ fn a_cpu_looks_again_at_a_locked_queue_before_it_idles() {
 }
 
 #[test]
-fn a_wake_up_that_finds_the_lowest_locked_preempts_the_next_lowest() {
+fn a_wake_up_that_finds_the_queue_of_the_lowest_task_locked_preempts_the_next_lowest() {
     let tasks = [(0, 0), (1, 0), (2, 19), (3, 18)]
         .into_iter()
         .fold(Tasks::default(), |tasks, (cpu, value)| {

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of the policy rr (round robin). They compare response times with the theory of round
 //! robin, of first come first served (FCFS), and of processor sharing (PS).
+//!
+//! Queueing systems have their usual names. In M/D/1, jobs arrive at random times (M), the service
+//! time is constant (D), and there is one server. In M/M/4, the service time is exponentially
+//! distributed, and there are four servers.
 
 use crate::support::policy::*;
 
@@ -11,7 +15,7 @@ fn mean_response(slice_ns: u64, cpus: u32, service: &str, permille: u64, jobs: u
     let gap = work * 1000 / permille / u64::from(cpus);
     let open = format!("open:arrival=M,interarrival={gap}ns,service={service},work=8ms,number={jobs}");
     let mut machine = free(cpus);
-    // The timeslices end by timers. More ticks would only cost time.
+    // The policy ends timeslices by timers. More ticks would only make the test slower.
     machine.hz = 100;
     let ran = Run::new("rr")
         .set("slice_ns", slice_ns)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of steal: the bitmap of overloaded CPUs, the choice of the CPU from which an idle CPU
-//! steals a task, and the other load balancing. A hog is a task that computes without pauses.
+//! Tests of the policy steal: the bitmap of overloaded CPUs, the choice of the CPU from which an
+//! idle CPU steals a task (the victim), and load balancing without stealing. A hog is a task that
+//! computes without pauses.
 
 use crate::support::policy::*;
 use machine::MachineSpec;
@@ -178,7 +179,7 @@ fn idle_balance_declines_when_idle_times_are_short() {
 }
 
 #[test]
-fn periodic_balancing_continues() {
+fn periodic_balancing_works_without_stealing() {
     let tasks = Tasks::default()
         .add_many(4, "hog", &hog())
         .with_all(|task| task.start_cpu = Some(0));
@@ -237,7 +238,8 @@ fn nap_beside_hogs(machine: MachineSpec, hogs: u32, settings: &[(&str, u64)]) ->
 
 #[test]
 fn a_search_for_an_idle_cpu_is_as_short_as_idle_times() {
-    // The search examines at least four CPUs, so it does not reach CPU 4.
+    // With this setting, the search examines only its minimum of four CPUs, so it does not reach
+    // CPU 4.
     let short = ("migration_cost_ns", 1);
     assert_eq!(nap_beside_hogs(free(8), 4, &[short]), BTreeSet::from([0]));
     assert!(nap_beside_hogs(free(8), 4, &[]).contains(&4));
@@ -311,7 +313,7 @@ fn a_moved_task_keeps_its_relative_virtual_time() {
 }
 
 #[test]
-fn time_spent_finding_is_counted() {
+fn the_time_of_searches_is_counted() {
     let ran = Run::new("steal")
         .machine(costly(4))
         .workload(generated("hackbench:groups=1,loops=20"))

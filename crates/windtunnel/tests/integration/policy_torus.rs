@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of torus. The CPUs form a torus, in which each CPU has neighbours. A CPU pushes tasks to
-//! its neighbours. A new task starts on the CPU of its creator or on one of the neighbours. In the
-//! torus of 4 CPUs, CPU 0 has the neighbours 1 and 2. A hog is a task that computes without pauses.
+//! Tests of the policy torus. The CPUs form a torus, in which each CPU has neighbours. At periodic
+//! checks, a CPU pushes tasks to its neighbours. A new task starts on the CPU of its creator or on
+//! one of the neighbours. In the torus of 4 CPUs, CPU 0 has the neighbours 1 and 2. A hog is a task
+//! that computes without pauses.
 
 use crate::support::policy::*;
 use std::collections::BTreeSet;
 use workload::Op;
 
-/// Returns a run with the hogs "x1" and "x2" on CPU 0. The other CPUs are kept busy until the times
-/// in `busy`. A time of 0 means always.
+/// Returns a run with the hogs "x1" and "x2" on CPU 0. `busy` contains the times until which CPUs 1
+/// to 3 are kept busy. A time of 0 means always.
 fn two_on_one_cpu(busy: [u64; 3]) -> Run {
     let mut tasks = Tasks::default();
     for (cpu, until) in (1..).zip(busy) {
@@ -152,7 +153,7 @@ fn a_task_that_uses_little_does_not_wait_for_hogs() {
 
 #[test]
 fn the_end_of_a_quantum_does_not_let_a_lower_level_run() {
-    // With this setting, CPU use does not change levels.
+    // With gain_ns = 1000 s, CPU use does not change levels.
     let tasks = Tasks::default().add("low", hog()).add("high", hog()).with(|task| {
         task.policy = workload::Policy::Normal { nice: -10 };
     });

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of windows, a policy with strict levels. A wake-up boosts a thread by some levels, which
-//! depend on the cause of the wake-up, and the boost decays. Threads that starve are raised. Each
-//! thread has an ideal processor, the CPU on which it prefers to run. The tests also check where
-//! threads are placed, and which task an idle CPU takes. A hog is a task that computes without
-//! pauses.
+//! Tests of the policy windows.
+//!
+//! Levels are strict: a thread runs only if no thread of a higher level is ready. The nice value
+//! determines a thread's base level, from 1 to 15. A wake-up boosts the thread by some levels,
+//! which depend on the cause of the wake-up. Each quantum that the thread uses lowers a boost by
+//! one level. A thread that starves is raised to level 15 for a short time. Each thread has an
+//! ideal processor, the CPU on which it prefers to run. Ideal processors are assigned to new
+//! threads in turn.
+//!
+//! The tests also check where threads are placed, and which task an idle CPU takes. A hog is a task
+//! that computes without pauses.
 
 use crate::support::policy::*;
 use std::collections::BTreeSet;
@@ -76,8 +82,8 @@ fn a_wait_costs_a_third_of_a_clock_interval() {
 
 #[test]
 fn an_ideal_processor_that_is_not_allowed_is_replaced() {
-    // At first, both threads are bound to CPU 0, so CPU 0 becomes their ideal processor. Whenever
-    // it idles, the threads go there, wherever they ran last.
+    // Both threads are bound to CPU 1, then to CPU 0, and then to no CPU. CPU 0 becomes their ideal
+    // processor while CPU 1 is not allowed. After their sleep, they go to CPU 0, because it idles.
     let ops = |nap_ms: u64| {
         vec![
             Op::SetAffinity(Some(vec![1])),
@@ -97,7 +103,7 @@ fn an_ideal_processor_that_is_not_allowed_is_replaced() {
 }
 
 #[test]
-fn equals_take_turns_of_a_quantum() {
+fn tasks_of_equal_level_take_turns_of_a_quantum() {
     let hogs = || Tasks::default().add_many(2, "hog", &hog());
     let ran = Run::new("windows").set("quantum_ns", 31 * MS).tasks(hogs()).for_ms(500);
     assert!(ran.stints()[..14].iter().all(|stint| stint.to - stint.from == 31 * MS));
@@ -128,8 +134,9 @@ fn tasks_that_the_kernel_queues_itself_are_not_preempted_by_a_higher_level() {
         .migration_disabled("bound1")
         .tasks(tasks)
         .for_ms(100);
-    // If the start of a bound task caused a preemption each time, the tasks would take turns and
-    // make no progress.
+    // The kernel inserts a task with disabled migration into the CPU's local DSQ itself. If the
+    // start of such a task caused a preemption each time, the tasks would take turns and make no
+    // progress.
     assert!(ran.stints().len() < 20, "{} stints", ran.stints().len());
     assert!(ran.cpu_ns("high") > 4 * MS);
 }
@@ -197,7 +204,7 @@ fn data_in_a_pipe_boosts_by_two() {
 #[test]
 fn a_semaphore_boosts_by_one_to_an_equal_level() {
     let (rounds, ran) = boosted(Op::SemWait(0), Some(Op::SemPost(0)), &[]);
-    // The thread and the computing thread take turns of a quantum.
+    // The boosted thread and the hog take turns of a quantum.
     assert!((5..38).contains(&rounds), "{rounds}");
     assert!(ran.wakeup_latency_after("interactive", SECOND).1 > 10 * MS);
     assert!(boosted(Op::SemWait(0), Some(Op::SemPost(0)), &[("boost_event", 2)]).0 >= 38);
@@ -235,8 +242,8 @@ fn a_boost_decays_by_one_a_quantum() {
         .add("device", vec![sleep(10 * MS), Op::Send { channel: 0, bytes: 100 }])
         .with(|task| task.policy = Policy::Fifo { rt_priority: 50 });
     let ran = Run::new("windows").set("quantum_ns", 20 * MS).tasks(tasks).for_ms(1000);
-    // The thread runs for one quantum at level 10, less the cost of the wait. Then it runs for one
-    // quantum at level 9, in turns with the computing thread. At level 8 it does not run.
+    // At level 10, the thread runs for one quantum, less the cost of the wait. At level 9, it runs
+    // for one quantum, in turns with the hog. At level 8, it does not run.
     let used = ran.cpu_ns("boosted");
     assert!(used.abs_diff(35 * MS) <= 2 * MS, "{used}");
     assert_eq!(ran.counter("nr_decayed"), 2);
@@ -245,8 +252,8 @@ fn a_boost_decays_by_one_a_quantum() {
 #[test]
 fn boosts_are_limited_to_level_15() {
     let (wait, wake) = (Op::Recv(2), Op::Send { channel: 2, bytes: 100 });
-    // No boost exceeds level 15. Beside a computing thread of level 15, the boosted thread
-    // therefore waits for its turn.
+    // The wake-up would boost the thread by 15 levels, but no boost exceeds level 15. Beside a hog
+    // of level 15, the thread therefore waits for its turn.
     let (_, ran) = boosted_beside(-20, wait, Some(wake), &[("boost_network", 15)]);
     assert!(ran.wakeup_latency("interactive").0 > 100 * MS);
 }
@@ -262,18 +269,19 @@ fn seven(think: &str) -> Vec<u64> {
 #[test]
 fn tasks_are_not_balanced_while_no_cpu_idles() {
     let times = seven("0");
+    // One task has a CPU of its own, so its requests take 250 ms. The other six share a CPU.
     let alone = times.iter().filter(|&&ns| ns.abs_diff(250 * MS) <= 5 * MS).count();
     let six = times.iter().filter(|&&ns| (1350 * MS..1550 * MS).contains(&ns)).count();
     assert!(alone >= 115 && six >= 100, "{alone} {six} of {}", times.len());
 }
 
 #[test]
-fn thinking_spreads_tasks() {
+fn pauses_between_requests_spread_tasks() {
     let times = seven("10ms");
     let mean = times.iter().sum::<u64>() / times.len() as u64 / MS;
     assert!((700..=900).contains(&mean), "{mean}");
     // At first, these tasks are bound to the first CPU. It is therefore the ideal processor of all
-    // tasks, and they migrate all the time.
+    // tasks. They go there whenever it idles, so they migrate all the time.
     let times = seven("10ms,bound=yes");
     let mean = times.iter().sum::<u64>() / times.len() as u64 / MS;
     assert!(mean.abs_diff(740) <= 30, "{mean}");
@@ -305,7 +313,7 @@ fn a_cpu_that_goes_idle_takes_from_the_busiest() {
 }
 
 #[test]
-fn a_readied_thread_goes_to_its_ideal_processor() {
+fn a_woken_thread_goes_to_its_ideal_processor() {
     let nap = forever(vec![run(MS), sleep(2 * MS)]);
     let tasks = Tasks::default()
         .add_many(4, "nap", &nap)
@@ -317,7 +325,8 @@ fn a_readied_thread_goes_to_its_ideal_processor() {
 }
 
 #[test]
-fn a_readied_thread_goes_to_its_last_processor_if_the_ideal_one_is_busy() {
+fn a_woken_thread_goes_to_its_last_processor_if_the_ideal_one_is_busy() {
+    // The waiter is the second task, so CPU 1 is its ideal processor. The hog occupies CPU 1.
     let semaphore = Resource::Semaphore {
         name: "s".into(),
         value: 0,
@@ -336,6 +345,7 @@ fn a_readied_thread_goes_to_its_last_processor_if_the_ideal_one_is_busy() {
 
 #[test]
 fn with_no_cpu_idle_a_thread_preempts_at_its_ideal_processor() {
+    // "nap" is the eighth task, so CPU 3 is its ideal processor.
     let tasks = Tasks::default()
         .add_many(4, "hog", &hog())
         .add_many(3, "pad", &[run(US)])

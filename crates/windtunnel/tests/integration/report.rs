@@ -193,7 +193,7 @@ fn the_tables_of_perf_and_the_kernel_agree() {
 /// Tests that the detail records of a trace do not contradict each other. Detail records describe
 /// what happens inside one scheduling decision, such as callbacks and lock waits.
 #[test]
-fn details_are_consistent() {
+fn detail_records_do_not_contradict_each_other() {
     use std::collections::{BTreeMap, BTreeSet};
     use trace::Event;
     let (path, _) = traced("steal", "details.wtt");

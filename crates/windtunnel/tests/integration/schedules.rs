@@ -23,8 +23,8 @@ const CASES: &[(&str, &str, &str, &str, &str)] = &[
         "closed:n=7,compute=8ms,think=2ms,start_cpu=0",
         "0ms-80ms",
     ),
-    // All tasks start on the first CPU. Load balancing spreads them, when a CPU becomes idle and
-    // periodically.
+    // All tasks start on the first CPU. Load balancing spreads them, both periodically and when a
+    // CPU becomes idle.
     (
         "eevdf-spread",
         "eevdf",

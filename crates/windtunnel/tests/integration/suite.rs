@@ -4,7 +4,8 @@
 use crate::support::{object, windtunnel};
 use std::path::PathBuf;
 
-/// Runs a suite with a single case. The case loads fifo and has these steps.
+/// Runs a suite with a single case that has these steps. The object of the case is the policy fifo.
+/// Returns the exit status and the output.
 fn case(name: &str, steps: &str) -> (i32, String) {
     case_with("policies/fifo.bpf.c", name, steps)
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Sweeps: the table, the store of results, and sweeps that are interrupted and continued.
+//! Tests of `windtunnel sweep`: the table that it writes, the store of results, and sweeps that are
+//! interrupted and continued.
 
 use crate::support::{object, root};
 use arrow_array::Array;

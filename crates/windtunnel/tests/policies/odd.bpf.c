@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * odd: a policy that uses only the local DSQs of the CPUs. It makes a single decision differently.
- * The parameter `kind` selects the kind of this decision, and `from_ns` its earliest time.
+ * The parameter `kind` selects the kind of this decision, and `from_ns` its earliest time. The test
+ * finds source lines by the comments at their ends.
  */
 #include "../../../../policies/include/scx.h"
 
@@ -15,7 +16,7 @@ const volatile u64 slice_ns PARAM("ns: length of a slice") = 3000000;
 
 bool done;
 
-/* Keeps the compiler from merging several calls into one. */
+/* Keeps the compiler from merging similar calls into one. Each call needs its own source line. */
 #define APART(n) asm volatile("" : : "i"(n))
 
 static bool odd(u64 which)

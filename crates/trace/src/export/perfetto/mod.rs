@@ -43,8 +43,8 @@ mod tests;
 /// Id of the packet sequence (a stream of packets with common state) to which all packets belong.
 const SEQUENCE: u32 = 1;
 const CLONE_THREAD: u64 = 0x10000;
-/// First pid of the processes that are made up to group tasks with similar names. It is above every
-/// real pid.
+/// Tasks with similar names are grouped into processes that do not exist in the run. This is the
+/// first pid of these processes. It is above every real pid.
 const KINDS: u32 = 1 << 22;
 
 /// Writes a Perfetto trace. After an I/O error it writes nothing more. [`Perfetto::finish`] then

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 pub(super) struct Track(u64);
 
 impl Track {
-    /// Returns the index of its counter.
+    /// Returns the index of the track's counter in `Tracks::counters`.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "uuids count up from 1, so memory bounds them"

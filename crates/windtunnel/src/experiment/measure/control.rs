@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The measure of mean response times that uses theory as a control variate.
+//! The measure of mean response times that uses theory as a control variate. The jobs of the
+//! measured system arrive at random times.
 //!
 //! Near saturation, even the mean over millions of jobs differs from theory by several percent,
 //! because the arrivals are random. A control variate removes most of this noise. It is a quantity

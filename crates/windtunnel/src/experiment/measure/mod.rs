@@ -137,7 +137,7 @@ pub enum Across {
     HalfWidth,
 }
 
-/// The quantity that a cell of the table shows.
+/// A measure, and how a cell of the table is computed from it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quantity {
     pub measure: Measure,
@@ -145,7 +145,7 @@ pub struct Quantity {
     /// Whether higher or lower values are better. `None` if the workload defines it, which is the
     /// case for scores.
     pub better: Option<Better>,
-    /// Factor that is applied to the value, for example because the run is smaller than that of the
+    /// Factor by which the value is multiplied, for example because the run is smaller than the
     /// published experiment.
     pub scale: f64,
     pub across: Across,

@@ -17,8 +17,7 @@ pub struct Measure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     At(u64),
-    /// At the moment when only this number of tasks has not exited, just before one more task
-    /// exits.
+    /// When this number of tasks has not exited, just before the next task exits.
     Left(usize),
 }
 
@@ -90,7 +89,7 @@ mod tests {
     use trace::{Event, Record, Sink, TaskState};
 
     #[test]
-    fn queue_lengths_are_known_by_the_number_of_tasks_left() {
+    fn queue_lengths_are_recorded_by_the_number_of_tasks_left() {
         let mut trail = Trail::new(2, Vec::new());
         let mut take = |time, cpu, event| {
             trail.take(&[Record {

@@ -6,17 +6,17 @@ use crate::experiment::observe::{Observed, Response};
 use crate::experiment::statistics::{deviation, mean};
 use std::collections::BTreeMap;
 
-/// A quantity that is computed from the responses of certain tasks.
+/// A quantity that is computed from the responses of the tasks whose name has a given prefix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measure {
     quantity: Quantity,
-    /// Prefix of the names of these tasks.
+    /// Prefix of the tasks' names.
     task: String,
     /// Responses that ended before this time are ignored, in ns.
     after_ns: u64,
-    /// Shorter responses are ignored.
+    /// Responses that took less than this are ignored.
     from_ms: f64,
-    /// Responses of this length or longer are ignored.
+    /// Responses that took this long or longer are ignored.
     to_ms: f64,
 }
 
@@ -251,8 +251,8 @@ impl Response {
     }
 }
 
-/// Returns the mean of the values in the bin that has most values. If several bins have most
-/// values, uses the lowest.
+/// Returns the mean of the values in the fullest bin. If several bins are equally full, uses the
+/// lowest.
 fn peak(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut bins: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for value in values {
@@ -346,8 +346,8 @@ mod tests {
         assert!((value("response_peak_ms", &[]) - 307.0 / 3.0).abs() < 1e-9);
         assert_eq!(value("response_share_percent", &[("to_ms", "104")]), 40.0);
         assert_eq!(value("task_mean_response_ms", &[("stat", "max")]), 370.0 / 3.0);
-        // The requests of task 1 start 10 and 20 ms after the previous response, that of task 2
-        // after 6 ms.
+        // The requests of task 1 start 10 and 20 ms after its previous responses, and the request
+        // of task 2 starts 6 ms after its previous response.
         assert_eq!(value("between_ms", &[]), 12.0);
         assert_eq!(value("between_ms", &[("task", "task2")]), 6.0);
     }

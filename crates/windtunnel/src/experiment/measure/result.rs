@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The measures of an experiment that are figures of the run's result. This file also adds two
-//! measures: the number of switches to idle, and the mean time slice.
+//! The measures that are figures of a run's result. There are two further measures: the number of
+//! switches to idle, and the mean time slice.
 
 use super::{Arguments, Kind};
 use crate::experiment::observe::Observed;

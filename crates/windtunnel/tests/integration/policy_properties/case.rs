@@ -98,7 +98,7 @@ pub struct Case {
     pub seed: u64,
 }
 
-/// Prints one line for each task, with `{:?}` and with `{:#?}`.
+/// Both formats, `{:?}` and `{:#?}`, print one line for each task.
 impl fmt::Debug for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}, seed {}, loaded at {} us", self.shape, self.seed, self.load_us)?;

@@ -12,9 +12,9 @@ use proptest::prelude::*;
 use trace::Event;
 use workload::{Dist, Op, Policy};
 
-/// Time after which virtual times have converged again, although the nice values have changed. In
-/// the worst case, a task of nice 5 is ahead by a slice of 15 ms. Five tasks of nice -12 take 72
-/// times as long to make this up.
+/// Time in which virtual times converge after the nice values have changed. In the worst case, a
+/// task of nice 5 is ahead by a slice of 15 ms. Five tasks of nice -12 take 72 times as long to
+/// catch up.
 const SETTLED: u64 = 1100 * MS;
 
 #[derive(Clone, Debug)]
@@ -92,8 +92,8 @@ impl Hogs {
         for name in policy.promise.turn_parameters() {
             run = run.divide(name, self.shorter);
         }
-        // By default, a hog first counts as interactive. It has inherited sleep credit from the
-        // shell that started it.
+        // By default, a hog counts as interactive at first, because it has inherited sleep credit
+        // from the shell that started it. With this setting, it starts without credit.
         if matches!(policy.promise, Promise::Timeslices26) {
             run = run.set("initial_sleep_ns", 0);
         }

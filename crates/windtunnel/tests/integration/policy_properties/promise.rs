@@ -90,9 +90,9 @@ pub fn longest_wait(promise: Promise, ran: &Observed, nices: &[i32], own: usize)
     let bound = match promise {
         // Each other hog has one turn, in the order of their arrival.
         Promise::EqualTurns => sum(&|_| parameter("slice_ns")),
-        // A slice increases the virtual time of the hog by slice/weight. While another hog is at
-        // most that far behind, it has turns in proportion to its weight, and may have begun one
-        // more turn.
+        // A slice of the hog increases its virtual time by slice / weight. Each other hog then runs
+        // until its own virtual time has increased by as much. If its weight is n times that of the
+        // hog, this takes n turns. One more turn may already have begun.
         Promise::WeightedTurns => {
             let turn = parameter("slice_ns") + TICK + TURN;
             let turns = others().map(|nice| weight(nice).div_ceil(weight(nices[own])) + 1);
@@ -106,10 +106,11 @@ pub fn longest_wait(promise: Promise, ran: &Observed, nices: &[i32], own: usize)
             let slice = fair_slice(ran);
             2 * slice * whole / kernel_weight(nices[own]) + sum(&|_| 0) + slice
         }
-        // The longest wait spans two periods between recalculations: the hog runs first in one
-        // period, and last in the next. It then waits twice for all quanta of the other hogs.
-        // Counters are rounded to ticks. A task that has used more than half a tick too much pays
-        // for it in the next period.
+        // The quanta are recalculated when all runnable tasks have used up their ticks. A period is
+        // the time between two recalculations. The longest wait spans two periods: the hog runs
+        // first in one period, and last in the next. It then waits twice for all quanta of the
+        // other hogs. Counters are rounded to ticks. A task that has used more than half a tick too
+        // much pays for it in the next period.
         Promise::Ticks24 => {
             let tick = parameter("tick_ns");
             2 * sum(&|nice| goodness_ticks(nice) * tick + tick / 2)

@@ -2,9 +2,9 @@
 /*
  * dss: the default scheduler of Linux 2.4.
  *
- * Every task has a counter, the number of timer ticks that are left of its quantum. A CPU that
- * needs a task computes a value called goodness for every runnable task, and runs the task with the
- * highest goodness. Goodness is the sum of
+ * Every task has a counter, the number of timer ticks that are left of its quantum (time slice). A
+ * CPU that needs a task computes a value called goodness for every runnable task, and runs the task
+ * with the highest goodness. Goodness is the sum of
  *
  * - the ticks left in the counter (if there are none, goodness is 0),
  * - 20 less the nice value,
@@ -22,7 +22,8 @@
  * is lower than its own by the largest difference (reschedule_idle.h).
  * Enqueue: a woken or new task enters the list at the front. At the end of its quantum, a task
  * moves to the back.
- * Dispatch: the CPU searches the whole list, as described above. The running task competes, too.
+ * Dispatch: the CPU searches the whole list for the task with the highest goodness. The running
+ * task competes, too.
  * Tick: the running task's counter is decremented. At 0 the task loses the CPU.
  * Fork and exit: a child gets half of its parent's ticks. When the child exits, the parent gets the
  * child's remaining ticks.
@@ -33,8 +34,10 @@
  * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers"
  * (2001), on Linux 2.4.5.
  *
- * Known weakness: tasks that are bound to a busy CPU starve while another CPU has little to do. The
- * other CPU recalculates all counters so often that no quantum on the busy CPU ends.
+ * Known weakness: tasks that are bound to a busy CPU can starve while another CPU has little to do.
+ * Each time the few tasks of the other CPU have used up their ticks, that CPU recalculates the
+ * counters of all tasks. The task that runs on the busy CPU then gets new ticks, too. This happens
+ * so often that its quantum never ends.
  * Different here: realtime tasks are in a class above sched_ext and not in the list.
  */
 #include "include/list_tasks.h"

@@ -7,11 +7,11 @@
  * with the highest goodness. A task has a number of ticks. When all runnable tasks have used up
  * their ticks, a recalculation gives them new ones. The changes are:
  *
- * - Goodness contains a dynamic priority instead of the ticks. The dynamic priority of a task grows
- *   by one for each recalculation that the task sleeps through, up to 40. It falls by one when the
- *   task's ticks end.
+ * - Goodness contains a dynamic priority instead of the ticks left. The dynamic priority of a task
+ *   grows by one for each recalculation that the task sleeps through, up to 40. It falls by one
+ *   when the task's ticks end.
  * - A recalculation gives new ticks to runnable tasks only. The number of ticks depends on the nice
- *   value alone. The CPU that recalculates holds the lock of the list while it does so.
+ *   value alone. The CPU holds the lock of the list during the recalculation.
  * - A yield uses up the task's ticks and raises its dynamic priority by one.
  *
  * Data structures, locks, wake-up and enqueue are those of dss. A task is identified by its slot,
@@ -36,7 +36,7 @@ char _license[] SEC("license") = "GPL";
 
 /* Highest dynamic priority. */
 #define MAX_DYN_PRIO 40
-/* Most ticks that a task can have. */
+/* Most ticks that a parent can have after its child exits and returns its own ticks. */
 #define MAX_TICKS 20
 
 /* Number of recalculations. */
@@ -204,7 +204,7 @@ static __always_inline s32 *ticks_left(struct node *n)
 	return &n->time_slice;
 }
 
-/* Returns the most ticks that a task can have. */
+/* Returns the most ticks that a task can have. The same for all tasks. */
 static __always_inline s32 most_ticks(struct node *n)
 {
 	return MAX_TICKS;

@@ -14,8 +14,8 @@
  *
  * Good for: throughput of equal tasks. No CPU idles while a task waits, so the policy is a baseline
  * for others.
- * Bad for: many CPUs, warm caches, and wake-up latency next to CPU-bound tasks. All CPUs share one
- * queue and one lock. It ignores nice values.
+ * Bad for: many CPUs, tasks that depend on warm caches, and wake-up latency next to CPU-bound
+ * tasks. All CPUs share one queue and one lock. It ignores nice values.
  * Source: textbooks. UNIX had such a global runqueue before it had one runqueue for each CPU.
  */
 #include "include/hotplug.h"

@@ -16,13 +16,13 @@
  * (DSQ) for each level (prio_array.h).
  * Fork: the child goes to the CPU with the fewest tasks.
  * Exec: the task moves to an idle CPU if its own CPU has other tasks.
- * Wake-up: the task goes to its previous CPU, to the CPU of its waker if that has less to do, or to
- * an idle CPU.
+ * Wake-up: the task goes to its previous CPU, or to the CPU of its waker if that has less to do. If
+ * the chosen CPU is busy, the task goes to an idle CPU, if there is one.
  * Enqueue: the task is added to its level of the active or expired array. It preempts a running
  * task of a worse level, unless that is a waker about to sleep.
  * Dispatch: the CPU takes the first task of the best level of the active array. If that array is
- * empty, it swaps the arrays. Before it does all this, it pulls tasks from other CPUs if it is time
- * for balancing.
+ * empty, it swaps the arrays. First of all, it pulls tasks from other CPUs if it is time for
+ * balancing.
  * Tick: the running task is charged. At the end of its timeslice it loses the CPU. Within their
  * timeslices, interactive tasks of the same level take turns.
  * Balancing: CPUs balance at intervals, first within their group, then over the machine
@@ -31,7 +31,7 @@
  *
  * Good for: interactive tasks next to a few CPU-bound ones, and batch throughput. No decision takes
  * longer with more tasks.
- * Bad for: fairness, and machines on which tasks sleep to gain credit and then compute. Small
+ * Bad for: fairness, and machines with tasks that sleep to gain credit and then compute. Small
  * changes of a load can change the outcome of the heuristics abruptly.
  * Source: kernel/sched.c of Linux 2.6.22 as described by Happe, Groenda, Reussner, "Performance
  * Evaluation of Scheduling Policies in Symmetric Multiprocessing Environments" (2008). The code is
@@ -41,9 +41,9 @@
  * profile, a file with values for its variables, makes each NUMA node a group. Idle CPUs have no
  * tick, so a timer wakes them while tasks wait. After exec, a task moves when its CPU next
  * reschedules, and only to an idle CPU. An exiting child gives its parent no credit. The policy
- * cannot always see whether a task or an interrupt causes a wake-up. It assumes a task for every
- * wake-up through a futex. It also does so for wake-ups through a pipe or socket, if the woken task
- * may run on several CPUs. A sleep on a pipe is credited in full.
+ * cannot always see whether a task or an interrupt causes a wake-up. For every wake-up through a
+ * futex, it assumes a task. For a wake-up through a pipe or socket, it assumes a task if the woken
+ * task may run on several CPUs. A sleep on a pipe is credited in full.
  */
 #include "include/prio_domains.h"
 #include "include/timeslice.h"
@@ -167,7 +167,9 @@ void SCX_OP(linux26_dispatch, s32 cpu, struct task_struct *prev)
 	if (t) {
 		charge(t, now);
 		place(prev, t, rq, now);
-		/* A CPU that balances has requested the running task. */
+		/*
+		 * A CPU that balances has requested that the running task moves (active_balance()).
+		 */
 		if (rq->push)
 			t->moves = true;
 		/* The task stays if no other task could run in its place. */

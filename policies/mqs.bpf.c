@@ -12,23 +12,24 @@
  * a task has only on the CPU on which it ran last (cpu_queue.h).
  * Wake-up: the task takes its last CPU if that is idle, else the CPU that has been idle longest. If
  * no CPU is idle, it preempts the running task with the lowest goodness, if that is lower than its
- * own (queue_wakeup.h).
+ * own by more than 1 (queue_wakeup.h).
  * Enqueue: the task is put into the queue of the CPU that was chosen at the wake-up, or into that
  * of its last CPU if it must wait.
  * Dispatch: the CPU searches its own queue and then reads the published number of every other
  * queue. If another queue has a better task, the CPU tries to take the lock of that queue and then
- * the task. It skips a queue that is locked or has changed, and tries the next best
- * (queue_choice.h).
- * Tick: the running task's counter is decremented. At 0 the task loses the CPU.
+ * the task. The CPU skips a queue that is locked or no longer has such a task, and tries the next
+ * best queue (queue_choice.h).
+ * Tick: the running task's counter, the number of ticks left of its quantum, is decremented. At 0
+ * the task loses the CPU.
  * Locks: one lock for each queue. A CPU never waits for one.
  *
  * Good for: interactive tasks next to CPU-bound ones, with more CPUs and tasks than dss can handle.
- * Bad for: very many CPUs and warm caches. Each decision reads a number of every CPU, and tasks
- * move between CPUs as freely as under dss.
+ * Bad for: very many CPUs, and tasks that depend on warm caches. Each decision reads a number of
+ * every CPU, and tasks move between CPUs as freely as under dss.
  * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers"
  * (2001).
  *
- * Known weakness: tasks that are bound to a CPU starve, as in dss.
+ * Known weakness: tasks that are bound to a busy CPU can starve, as in dss (dss.bpf.c).
  * Different here: realtime tasks are in a class above sched_ext. The lock of a queue is a variable
  * of the policy, in addition to the lock of the DSQ.
  */
@@ -38,7 +39,8 @@
 char _license[] SEC("license") = "GPL";
 
 /*
- * Returns the first CPU of the pool, the CPUs whose queues are compared. In mqs, that is all CPUs.
+ * Returns the first CPU of the pool, which is the set of CPUs whose queues are compared. In mqs,
+ * the pool contains all CPUs.
  */
 static __always_inline s32 pool_begin(s32 cpu)
 {
@@ -79,7 +81,8 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq 
 		return true;
 	}
 	/*
-	 * The CPU idles only if it could search all queues. If one was locked, it searches again.
+	 * The CPU idles only if it could search all queues. If a queue was locked, the CPU searches
+	 * again.
 	 */
 	if (s.best == GOODNESS_IDLE)
 		return remote != LOCKED;

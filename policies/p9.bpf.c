@@ -20,8 +20,8 @@
  * Locks: the lock of the DSQ.
  *
  * Good for: short waits of interactive processes on a few CPUs. No CPU idles while a process waits.
- * Bad for: many CPUs, warm caches, and equal run times of equal processes. There is one lock, and a
- * process runs on any free CPU.
+ * Bad for: many CPUs, processes that depend on warm caches, and equal run times of equal processes.
+ * There is one lock, and a process runs on any free CPU.
  * Source: the scheduler with which "Plan 9 multi-queue scheduler: stats and updates" (9atom, 2014)
  * compares. Levels and decay are those of Plan 9.
  *
@@ -42,7 +42,7 @@ char _license[] SEC("license") = "GPL";
 
 const volatile u64 move_ns PARAM("ns, 0..100000000000: after a move to another CPU, only that CPU prefers the process for this long; 0: all CPUs may take it") = 100000000;
 
-/* Number of processes that were preempted by one of a higher level. */
+/* Number of processes that were preempted by a process of a higher level. */
 u64 nr_preempted;
 /* Number of runnable processes. */
 static u64 nr_runnable;
@@ -58,8 +58,8 @@ struct cpu {
 CPU_VARIABLES(cpu)
 
 /*
- * Claims a random idle CPU on which the process may run. Returns it, or -1 if all such CPUs are
- * busy.
+ * Claims a random idle CPU on which the process may run. A claim removes the CPU from the kernel's
+ * idle mask. Returns the CPU, or -1 if all such CPUs are busy.
  */
 static __always_inline s32 first_to_see(struct task_struct *p)
 {
@@ -121,7 +121,7 @@ void SCX_OP(p9_enqueue, struct task_struct *p, u64 enq_flags)
 /*
  * Takes the first waiting process that has at least level `level` and that this CPU prefers: one
  * that last ran on this CPU, has never run, or has not changed CPUs for move_ns. If there is none
- * and `idle` is set, takes the first process of all. Returns whether it took one.
+ * and `idle` is set, takes the first process of all. Returns whether it took a process.
  */
 static __always_inline bool runproc(s32 cpu, s32 level, bool idle)
 {

@@ -12,9 +12,9 @@
  * Tick: there is no callback. The kernel ends the slice of a task after slice_ns.
  * Locks: the lock of each DSQ. Two CPUs use the same lock only while one takes a task of the other.
  *
- * Good for: warm caches. No lock is shared while all CPUs are busy.
- * Bad for: fairness between CPUs, because queue lengths even out only when a queue is empty. It
- * ignores nice values.
+ * Good for: tasks that depend on warm caches. No lock is shared while all CPUs are busy.
+ * Bad for: fairness between tasks of different CPUs, because queue lengths even out only when a
+ * queue is empty. It ignores nice values.
  * Source: textbooks, which describe this multi-queue scheduler with work stealing.
  */
 #include "include/pass_on.h"

@@ -16,15 +16,16 @@
  * time is lower than the CPU's by more than wakeup_granularity_ns.
  * Dispatch: the CPU takes the task with the lowest virtual time. A CPU about to idle first pulls a
  * task from the busiest CPU, unless its idle periods are too short to be worth the search
- * (idle_balance.h). If it found none, it steals: it visits the overloaded CPUs of its core, then of
- * its LLC, and takes the task with the lowest virtual time that may run here.
- * Tick: there is no callback. The kernel ends the slice of a task after slice_ns. A timer evens out
- * the queues.
- * Locks: the lock of each DSQ. The bitmaps need none, because atomic instructions change them.
+ * (idle_balance.h). If it pulled no task, it steals one: it visits the overloaded CPUs of its core,
+ * then those of its LLC. From the first of them that has a waiting task which may run here, it
+ * takes the one with the lowest virtual time.
+ * Tick: there is no callback. The kernel ends the slice of a task after slice_ns.
+ * Timer: moves one task from the CPU with the most tasks to the CPU with the fewest.
+ * Locks: the lock of each DSQ. The bitmaps need no lock, because atomic instructions change them.
  *
  * Good for: keeping the CPUs of larger machines busy. A steal takes a few microseconds.
- * Bad for: warm caches, if few tasks with large working sets are stolen. Without steal_llcs, idle
- * CPUs of other LLCs are not used.
+ * Bad for: few tasks with large working sets, which find cold caches after a steal. Without
+ * steal_llcs, idle CPUs of other LLCs are not used.
  * Source: Steve Sistare, "Can better task stealing make Linux faster?" and "steal tasks to improve
  * CPU utilization" (2018).
  *
@@ -62,7 +63,7 @@ static __always_inline u64 vtime_of(struct task_struct *p)
 
 /*
  * Takes the first task of another CPU's queue that may run on this CPU. Returns whether there was
- * one.
+ * such a task.
  */
 static __always_inline bool take(u32 from)
 {

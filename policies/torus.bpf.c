@@ -17,15 +17,15 @@
  * level.
  * Tick: the running process is preempted if the first waiting process has a higher level.
  * Timer: every check_period_ns, a CPU that runs one process and has others waiting examines its
- * neighbours. It pushes a waiting process to the first idle neighbour. If none is idle, it pushes
- * one to the neighbour with the lowest load, if that load is lower than its own by `margin`
- * percent.
+ * neighbours. It pushes a waiting process to the first idle neighbour. If no neighbour is idle, it
+ * pushes a process to the neighbour with the lowest load, if that load is lower than its own by at
+ * least `margin` percent.
  * Locks: the lock of each DSQ. A CPU acquires the lock of another CPU's DSQ only to push a process
  * there.
  *
- * No CPU takes processes from others, and none looks further than its neighbours. All CPUs can
- * therefore never push to the same idle CPU at once. A process that is bound to one CPU (wired, in
- * Plan 9) never moves.
+ * No CPU takes processes from other CPUs, and no CPU looks further than its neighbours. Therefore
+ * only its neighbours push processes to an idle CPU, and never all CPUs at once. A process that is
+ * bound to one CPU (wired, in Plan 9) never moves.
  *
  * Good for: many CPUs, and equal run times of equal processes. No lock is shared by all CPUs.
  * Bad for: a load that starts in one corner of a large torus, because each check spreads it by one
@@ -33,8 +33,8 @@
  * Source: "Plan 9 multi-queue scheduler: stats and updates" (9atom, 2014).
  *
  * Different here: a wired process is one with an affinity to a single CPU. The timer of an idle CPU
- * stops. The load is the average number of runnable processes over load_window_ns, and no process
- * is pushed to a CPU that currently has at least as many.
+ * stops. The load is the average number of runnable processes over load_window_ns, and a CPU pushes
+ * no process to a CPU that currently has as many runnable processes as itself, or more.
  */
 #include "include/cpu_array.h"
 #include "include/pass_on.h"
@@ -100,7 +100,7 @@ static __always_inline void update_load(struct cpu *c, u32 cpu)
 
 /*
  * Moves the first process waiting in DSQ `from` that may run on `cpu` to DSQ `to`. Returns whether
- * it moved one.
+ * it moved a process.
  */
 static __always_inline bool push(u32 from, u32 cpu, u64 to)
 {
@@ -162,7 +162,10 @@ static __always_inline void balance(struct cpu *c, u32 cpu)
 		__sync_fetch_and_add(&nr_pushed_load, 1);
 }
 
-/* Runs when a CPU's timer expires. Tries to push a process if one waits, and restarts the timer. */
+/*
+ * Runs when a CPU's timer expires. Tries to push a process if the CPU is running one and has
+ * another one waiting, and restarts the timer.
+ */
 static int check(void *map, u32 *key, struct cpu *c)
 {
 	u32 cpu = *key;

@@ -4,9 +4,9 @@
  *
  * While a task runs, its virtual time advances by run time * 100 / weight. The weight follows from
  * the nice value and is 100 for nice 0. The task with the lowest virtual time runs next, so over
- * time every task gets CPU time in proportion to its weight. A sleeping task falls behind in
- * virtual time. When it wakes up, it keeps at most one slice of this lag, so it runs soon but
- * cannot keep others off the CPU for long.
+ * time every task gets CPU time in proportion to its weight. The virtual time of a sleeping task
+ * stands still, so the task falls behind the others. When it wakes up, it keeps at most one slice
+ * of this lag. It therefore runs soon but cannot keep others off the CPU for long.
  *
  * Data structures: one dispatch queue (DSQ) that all CPUs share, in the order of virtual time.
  * Wake-up: the kernel's default search looks for an idle CPU. If it finds one, the task is inserted
@@ -18,8 +18,8 @@
  * Locks: the lock of the DSQ.
  *
  * Good for: fair shares by nice over the whole machine, and short waits for tasks that sleep much.
- * Bad for: many CPUs, warm caches, and urgent wake-ups. All CPUs share one queue and one lock, and
- * a woken task never preempts another.
+ * Bad for: many CPUs, tasks that depend on warm caches, and urgent wake-ups. All CPUs share one
+ * queue and one lock, and a woken task never preempts another.
  * Source: weighted fair queueing, as in scx_simple of the kernel's tools/sched_ext. The code is our
  * own.
  */
@@ -118,7 +118,10 @@ void SCX_OP(vtime_stopping, struct task_struct *p, bool runnable)
 	p->scx.dsq_vtime = vtime_of(p);
 }
 
-/* Sets the virtual time of a task that enters the policy to the global virtual time. */
+/*
+ * Called when the policy starts to schedule a task. Sets the task's virtual time to the global
+ * virtual time.
+ */
 void SCX_OP(vtime_enable, struct task_struct *p)
 {
 	p->scx.dsq_vtime = vtime_now;

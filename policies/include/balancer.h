@@ -35,8 +35,9 @@ u64 nr_balancings, nr_balanced, nr_balanced_pools, nr_placed;
 
 /*
  * Statistics of all runs of the balancer: the total load of all queues (load_*), the number of
- * tasks moved (moved_*), and this number as a percentage of the load (moved_percent_*). Values with
- * `milli` in their names are in thousandths.
+ * tasks moved (moved_*), and the number of tasks moved as a percentage of the load
+ * (moved_percent_*). Values with `milli` in their names are in thousandths, for example of a
+ * percent.
  */
 u64 load_mean_milli, load_max, moved_last, moved_mean_milli, moved_max, moved_percent_mean_milli, moved_percent_max_milli;
 /* Sums over all runs, for the means. */
@@ -82,9 +83,9 @@ static __noinline s64 load_of(s32 cpu)
 }
 
 /*
- * Moves tasks from queue `from` to queue `to` until one of them is balanced, or until no further
- * move would bring their loads closer together. `total` is the load of all queues, and `nr` the
- * number of CPUs that are online, so the average load is total / nr.
+ * Moves tasks from queue `from` to queue `to` until one of the queues is balanced, or until no
+ * further move would bring the loads of the two queues closer together. `total` is the load of all
+ * queues, and `nr` the number of CPUs that are online, so the average load is total / nr.
  */
 static __noinline void move_tasks(s32 from, s32 to, s64 total, s64 nr)
 {
@@ -129,8 +130,8 @@ static __noinline void move_tasks(s32 from, s32 to, s64 total, s64 nr)
 }
 
 /*
- * Moves tasks from each queue with a surplus to queues with a deficit. These are queues of other
- * pools if `across` is set, else queues of the same pool.
+ * Moves tasks from each queue with a surplus to queues with a deficit. If `across` is set, moves
+ * tasks only between queues of different pools, else only between queues of the same pool.
  */
 static __noinline void move_all(bool across, s64 total, s64 nr)
 {
@@ -215,7 +216,10 @@ static __always_inline s32 balancer_init(void)
 	return bpf_timer_start(&b->timer, (u64)interval_ms * 1000000, 0);
 }
 
-/* Runs IP (initial placement): at exec, moves the task to the CPU with the shortest queue. */
+/*
+ * Runs IP (initial placement): at exec, moves the task to the CPU with the shortest queue. The task
+ * itself does not count for the length of its own queue.
+ */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(initial_placement, struct task_struct *p)
 {

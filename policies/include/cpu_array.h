@@ -13,7 +13,7 @@
 
 #include "scx.h"
 
-/* Highest number of CPUs; a power of two, because indices are masked. */
+/* Highest number of CPUs; a power of two, because indices are masked with MAX_CPUS - 1. */
 #define MAX_CPUS 1024
 /* Aligns a struct so that no two CPUs share a cache line. */
 #define CPU_ALIGNED __attribute__((aligned(128)))

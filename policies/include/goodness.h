@@ -8,9 +8,12 @@
  * gets a bonus of 1 if the CPU has loaded its memory map, or if it is a kernel thread.
  *
  * The counter of a task is the number of ticks left of its quantum. When the counters of all tasks
- * that could run are 0, the counters of all tasks of the system are recalculated: counter = counter
- * / 2 + the ticks of a quantum. Here a recalculation only increments `epoch`. When a task is next
- * examined, task_ctx() applies the recalculations that the task has missed.
+ * that could run are 0, the counters of all tasks of the system are recalculated:
+ *
+ *     counter = counter / 2 + ticks of a quantum
+ *
+ * Here a recalculation only increments `epoch`. When a task is next examined, task_ctx() applies
+ * the recalculations that the task has missed.
  */
 #ifndef GOODNESS_H
 #define GOODNESS_H
@@ -18,7 +21,7 @@
 #include "scx.h"
 #include "quantum.h"
 
-/* Highest number of CPUs; a power of two, because indices are masked. */
+/* Highest number of CPUs; a power of two, because indices are masked with MAX_CPUS - 1. */
 #define MAX_CPUS 1024
 /* Goodness that a task gains on the CPU it ran on last. */
 #define PROC_CHANGE_PENALTY 15
@@ -29,16 +32,16 @@
 /* Value that stands for running no task. Every task has a higher goodness. */
 #define GOODNESS_IDLE (-1000)
 /*
- * After this many recalculations, the counter of a task that does not run no longer changes. If a
- * task has missed more of them, only this many are applied.
+ * Highest number of recalculations that are applied to a task that has missed some. The counter of
+ * a task that does not run no longer changes after this many.
  */
 #define MAX_MISSED 8
 
 /* Number of recalculations. */
 u64 nr_recalculations;
 /*
- * Number of the last recalculation. task_ctx() compares it with the task's own number to apply the
- * recalculations that the task has missed.
+ * Number of the last recalculation. task_ctx() compares this number with the one in the task's
+ * state to find out how many recalculations the task has missed.
  */
 static u32 epoch;
 
@@ -63,7 +66,7 @@ struct task_ctx {
 	u64 waits_since;
 	/* CPU on which the task ran last, or the CPU of the queue into which it was put. */
 	s32 last_cpu;
-	/* 1 + the CPU to which the task is about to move, or 0. */
+	/* pmqs: 1 + the CPU to which the task moves when it is next enqueued, or 0. */
 	s32 move_to;
 	/* Whether the task has yielded since it last got the CPU. */
 	bool yielded;
@@ -167,8 +170,8 @@ static __always_inline s32 prev_goodness(const struct task_struct *p, const stru
 }
 
 /*
- * Returns the goodness of a woken task less the goodness of the task that `cpu` runs, or
- * GOODNESS_IDLE if the running task is not one of this policy.
+ * Returns the goodness of a woken task less the goodness of the task that `cpu` runs. Returns
+ * GOODNESS_IDLE if the running task is not one of this policy, or is the woken task itself.
  */
 static __always_inline s32 preemption_goodness(struct task_struct *p, struct task_ctx *t, s32 cpu)
 {
@@ -226,8 +229,8 @@ static __always_inline s64 next_front(void)
 }
 
 /*
- * Returns the key with which a task enters its queue. If its quantum has ended, that is a new key
- * at the end. Otherwise the task keeps its key.
+ * Returns the key with which a task enters its queue. If the task's quantum has ended, it gets a
+ * new key, which sorts behind all other tasks. Otherwise the task keeps its key.
  */
 static __always_inline u64 place_in_queue(struct task_ctx *t)
 {
@@ -249,7 +252,7 @@ static __always_inline void keep_running(struct task_struct *prev, struct task_c
 	scx_bpf_task_set_slice(prev, NO_SLICE_END);
 }
 
-/* Gives a woken or new task a key at the front. */
+/* Gives a woken or new task a key that sorts before all other tasks. */
 void SCX_OP(goodness_runnable, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *t = task_ctx(p);
@@ -279,8 +282,8 @@ void SCX_OP(goodness_update_idle, s32 cpu, bool idle)
 }
 
 /*
- * Enqueues the tasks of a CPU's local dispatch queue (DSQ) again, because a realtime task takes the
- * CPU.
+ * Called when a realtime task takes the CPU. Makes the kernel call ops.enqueue() again for the
+ * tasks in the CPU's local dispatch queue (DSQ), so other CPUs can run them.
  */
 void SCX_OP(goodness_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {

@@ -10,7 +10,7 @@
  *
  * The policy that includes this header defines how a task is chosen and how its ticks are counted:
  * goodness(), choose() and the other functions that are only declared below. Goodness is the value
- * by which a CPU compares tasks. It runs the task with the highest goodness.
+ * by which a CPU compares tasks. The CPU runs the task with the highest goodness.
  */
 #ifndef LIST_TASKS_H
 #define LIST_TASKS_H
@@ -22,7 +22,7 @@
 #define PROC_CHANGE_PENALTY 15
 /* Value that stands for running no task. Every task has a higher goodness. */
 #define GOODNESS_IDLE (-1000)
-/* Highest number of calls of choose() in one ops.dispatch(). */
+/* Highest number of calls of choose() in one call of ops.dispatch(). */
 #define MAX_TRIES 8
 /* Result of choose() if the search must be repeated. It is not a valid slot. */
 #define AGAIN MAX_TASKS
@@ -143,8 +143,8 @@ void SCX_OP(list_quiescent, struct task_struct *p, u64 deq_flags)
 }
 
 /*
- * Puts the tasks of a CPU's local dispatch queue back into the list when a realtime task takes the
- * CPU.
+ * Called when a realtime task takes the CPU. Makes the kernel call ops.enqueue() again for the
+ * tasks in the CPU's local dispatch queue, so other CPUs can run them.
  */
 void SCX_OP(list_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {

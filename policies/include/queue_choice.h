@@ -15,7 +15,7 @@
 
 #include "cpu_queue.h"
 
-/* Highest number of searches in one ops.dispatch(). */
+/* Highest number of searches in one call of ops.dispatch(). */
 #define MAX_TRIES 16
 /* Highest number of other queues from which one search tries to take a task. */
 #define MAX_REMOTE_TRIES 16
@@ -23,8 +23,8 @@
 #define GOODNESS_OVERDUE 900
 
 /*
- * Counters, in this order: tasks taken from other queues, and those of them that were taken after a
- * better queue had been skipped.
+ * Counters, in this order: tasks taken from other queues, and how many of these were taken after
+ * the CPU had skipped a better queue.
  */
 u64 nr_remote, nr_next_best;
 /*
@@ -52,9 +52,9 @@ struct scan {
 	 * the highest.
 	 */
 	s32 first, second, first_pid;
-	/* Time at which the oldest waiting task began to wait. */
+	/* Time since which the task that has waited longest has waited. */
 	u64 oldest_since;
-	/* Time at which the best task began to wait if it is overdue, else ~0. */
+	/* Time since which the best task has waited, if that task is overdue, else ~0. */
 	u64 overdue_since;
 };
 /* Initial value for a search for a task that is better than `goodness`. */
@@ -139,7 +139,10 @@ __noinline int refresh_max(s32 cpu)
 	return 0;
 }
 
-/* Recalculates the counters of all tasks and the published goodness of all queues. */
+/*
+ * Recalculates the counters of all tasks (goodness.h), and with them the published goodness of all
+ * queues.
+ */
 __noinline int recalculate(void)
 {
 	s32 cpu;
@@ -157,7 +160,8 @@ enum { NOTHING_BETTER, TAKEN, LOCKED };
 /*
  * Takes a task from another queue of the pool whose published goodness exceeds `best`, the goodness
  * of the best task so far. Tries the queues in descending order of published goodness. Returns
- * TAKEN if it took a task. Otherwise returns LOCKED if a queue was locked, else NOTHING_BETTER.
+ * TAKEN if it took a task. Otherwise returns LOCKED if it skipped a queue because of its lock, else
+ * NOTHING_BETTER.
  */
 __noinline s32 take_remote(s32 cpu, s32 best)
 {

@@ -2,6 +2,11 @@
 /*
  * Choice of a CPU for a woken task in mqs and pmqs: an idle CPU, or the CPU where it preempts the
  * running task.
+ *
+ * Goodness is the value by which the policies compare tasks (goodness.h). A part of a task's
+ * goodness, the affinity bonus PROC_CHANGE_PENALTY, counts only on the CPU on which the task ran
+ * last. Every CPU publishes the goodness of its running task without this bonus (cpu_queue.h). The
+ * pool of a CPU is the set of CPUs that a search considers (queue_choice.h).
  */
 #ifndef QUEUE_WAKEUP_H
 #define QUEUE_WAKEUP_H

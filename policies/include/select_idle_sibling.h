@@ -19,7 +19,7 @@
 #include "cfs_rq.h"
 
 #define SECOND 1000000000ULL
-/* Highest number of LLCs; a power of two, because indices are masked. */
+/* Highest number of LLCs; a power of two, because indices are masked with MAX_LLCS - 1. */
 #define MAX_LLCS 64
 
 /* For each LLC, 1 if it may have an idle core, a core whose CPUs are all idle. */
@@ -53,7 +53,9 @@ static __always_inline void note_idle_core(u32 cpu)
 		*cores = 1;
 }
 
-/* Counts how often a waker wakes another task than at its previous wake-up. */
+/*
+ * Records which task a waker wakes, and counts how often that is another task than the time before.
+ */
 static __always_inline void record_wakee(struct cfs_task *waker, struct task_struct *p)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -69,8 +71,8 @@ static __always_inline void record_wakee(struct cfs_task *waker, struct task_str
 }
 
 /*
- * Returns whether waker and wakee communicate with so many tasks that one LLC of `factor` CPUs
- * should not run them all.
+ * Returns whether the waker and the woken task wake so many different tasks that an LLC of `factor`
+ * CPUs should not run them all.
  */
 static __always_inline bool wake_wide(struct cfs_task *waker, struct cfs_task *w, u32 factor)
 {
@@ -84,8 +86,10 @@ static __always_inline bool wake_wide(struct cfs_task *waker, struct cfs_task *w
 }
 
 /*
- * Chooses between the waking CPU and the previous CPU. Returns the waking CPU if it is idle, is
- * about to idle, or has fewer tasks.
+ * Chooses between the waking CPU and the previous CPU. Returns the waking CPU in three cases: it is
+ * idle (an interrupt wakes the task), in the same LLC, and the previous CPU is busy; its only task
+ * is the waker, which is about to sleep (`sync`); or it has about two tasks fewer than the previous
+ * CPU.
  */
 static __always_inline s32 wake_affine(s32 this_cpu, s32 prev_cpu, bool sync)
 {
@@ -111,7 +115,7 @@ static __always_inline bool claim(struct task_struct *p, s32 cpu)
 	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && scx_bpf_test_and_clear_cpu_idle(cpu);
 }
 
-/* Claims a CPU of an idle core in the target's LLC. Returns it, or -1 if no core is idle. */
+/* Claims a CPU of an idle core in the target's LLC. Returns the CPU, or -1 if no core is idle. */
 static __always_inline s32 claim_idle_core(struct task_struct *p, s32 target, u32 nr_cpus)
 {
 	s32 cpu = target, found = -1;
@@ -202,7 +206,7 @@ static __always_inline s32 select_idle_sibling(struct task_struct *p, struct cfs
 	return cpu >= 0 ? cpu : target;
 }
 
-/* Returns the CPU with the fewest tasks, for a new task. */
+/* Claims an idle CPU for a new task. If no CPU is idle, returns the CPU with the fewest tasks. */
 static __always_inline s32 find_idlest_cpu(struct task_struct *p, s32 prev_cpu, u32 nr_cpus)
 {
 	s32 idlest = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0), least = 1 << 30;

@@ -2,10 +2,10 @@
 /*
  * Measures the length of a timer tick, for policies that count ticks.
  *
- * The time between two calls of ops.tick() is not always one tick. An idle CPU gets no calls. On a
- * virtual CPU a tick may be late, and the next one then seems to be early. The length of a tick is
- * therefore measured over TICK_WINDOW consecutive ticks of a CPU. Until a CPU has had that many
- * ticks, the shortest time between two calls is used.
+ * The time between two calls of ops.tick() is not always one tick. It is longer if the CPU was
+ * idle, because an idle CPU has no ticks. It is shorter after a tick that came late, as ticks of a
+ * virtual CPU may do. The length of a tick is therefore measured over TICK_WINDOW consecutive ticks
+ * of a CPU. Until a CPU has had that many ticks, the shortest time between two calls is used.
  */
 #ifndef TICK_PERIOD_H
 #define TICK_PERIOD_H

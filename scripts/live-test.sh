@@ -58,8 +58,8 @@ part() {
   step "$name" "$@" || failed+=("$name")
 }
 
-# guest NAME: starts a guest in the background as soon as fewer than two run. Its console is printed when it ends. boot.sh's variables
-# stand before the call.
+# [VARIABLE=VALUE...] guest NAME: starts a guest in the background as soon as fewer than two guests
+# run. The variables are those of boot.sh. When the guest ends, its console is printed.
 guest() {
   local name=$1 out=$dir/$1.out
   while [ "$(jobs -pr | wc -l)" -ge 2 ]; do wait -n; done

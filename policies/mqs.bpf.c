@@ -3,7 +3,7 @@
  * mqs: the multi-queue scheduler, which makes nearly the decisions of dss without its one lock.
  *
  * dss (dss.bpf.c) is the default scheduler of Linux 2.4, which keeps all runnable tasks in one
- * list. It gives each task a value called goodness and runs the task with the highest goodness. In
+ * list. dss gives each task a value called goodness and runs the task with the highest goodness. In
  * mqs, every CPU has a queue of its own and chooses tasks by the same goodness. To make nearly the
  * same decisions as dss, a CPU also compares its best task with the best tasks of all other queues.
  *
@@ -13,15 +13,15 @@
  * Wake-up: the task takes its last CPU if that is idle, else the CPU that has been idle longest. If
  * no CPU is idle, it preempts the running task with the lowest goodness, if that is lower than its
  * own by more than 1 (queue_wakeup.h).
- * Enqueue: the task is put into the queue of the CPU that was chosen at the wake-up, or into that
- * of its last CPU if it must wait.
+ * Enqueue: the task is put into the queue of the CPU that was chosen at the wake-up, or into the
+ * queue of its last CPU if it must wait.
  * Dispatch: the CPU searches its own queue and then reads the published number of every other
  * queue. If another queue has a better task, the CPU tries to take the lock of that queue and then
  * the task. The CPU skips a queue that is locked or no longer has such a task, and tries the next
  * best queue (queue_choice.h).
  * Tick: the running task's counter, the number of ticks left of its quantum, is decremented. At 0
  * the task loses the CPU.
- * Locks: one lock for each queue. A CPU never waits for one.
+ * Locks: one lock for each queue. A CPU never waits for a lock.
  *
  * Good for: interactive tasks next to CPU-bound ones, with more CPUs and tasks than dss can handle.
  * Bad for: very many CPUs, and tasks that depend on warm caches. Each decision reads a number of
@@ -47,7 +47,7 @@ static __always_inline s32 pool_begin(s32 cpu)
 	return 0;
 }
 
-/* Returns the CPU after the last one of the pool. */
+/* Returns the number of the CPU after the pool. */
 static __always_inline s32 pool_end(s32 cpu)
 {
 	return nr_cpus;
@@ -99,7 +99,7 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq 
 }
 
 /*
- * Puts a task into the queue of an idle CPU. If there is none, the task goes to a CPU where it
+ * Puts a task into the queue of an idle CPU. If no CPU is idle, the task goes to a CPU where it
  * preempts the running task, or else to its last CPU.
  */
 void SCX_OP(mqs_enqueue, struct task_struct *p, u64 enq_flags)
@@ -112,6 +112,7 @@ void SCX_OP(mqs_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, NO_SLICE_END, enq_flags);
 		return;
 	}
+	/* A CPU that is going offline cannot kick other CPUs, see online.h. */
 	if (woken_by_gone_cpu(p, NO_SLICE_END, enq_flags))
 		return;
 	yielded = t->yielded;

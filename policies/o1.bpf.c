@@ -18,13 +18,13 @@
  * Fork: the child runs first, on the CPU of its parent. Parent and child share the rest of the
  * parent's timeslice.
  * Wake-up: the task takes its previous CPU if that is idle, else another idle CPU.
- * Enqueue: a woken or new task gets a level and is added to that level of the active array. It
- * preempts a running task of a worse level.
+ * Enqueue: a woken or new task gets a level and is added to that level of the active array. The
+ * task preempts a running task of a worse level.
  * Dispatch: the CPU takes the first task of the best level of the active array. A CPU without tasks
- * pulls one from the longest queue.
+ * pulls a task from the longest queue.
  * Tick: the running task is charged. At the end of its timeslice it loses the CPU. Every
- * busy_interval_ns, a busy CPU compares queue lengths. It pulls tasks from a queue that is longer
- * than its own by a quarter (imbalance_pct).
+ * busy_interval_ns, a busy CPU compares queue lengths. It pulls tasks from the longest queue, if
+ * that is longer than its own by at least a quarter (imbalance_pct).
  * Locks: the lock of each DSQ. Bitmaps and counts are changed by atomic instructions.
  *
  * Good for: many tasks and CPUs, fork and exec, and batch work. No decision takes longer with more
@@ -52,8 +52,8 @@ u32 pull_max PARAM("tasks, 0..32: most tasks that one pull of a busy CPU moves; 
 u64 nr_preempted, nr_child_first;
 
 /*
- * Looks for an idle CPU. If there is one and its queue is empty, lets the woken task run there at
- * once.
+ * Looks for an idle CPU. If there is an idle CPU with an empty queue, lets the woken task run there
+ * at once.
  */
 s32 SCX_OP(o1_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
@@ -89,6 +89,7 @@ void SCX_OP(o1_enqueue, struct task_struct *p, u64 enq_flags)
 	struct prio_rq *rq = prio_rq_of(cpu);
 	bool first = false;
 
+	/* A CPU that is going offline cannot kick other CPUs, see online.h. */
 	if (woken_by_gone_cpu(p, TICK_NS, enq_flags))
 		return;
 	if (!t || !rq) {

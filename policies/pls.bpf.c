@@ -31,7 +31,7 @@
  *
  * Known weakness: tasks that are bound to a busy CPU can starve, as in dss (dss.bpf.c).
  * Different here: realtime tasks are in a class above sched_ext, as in dss. Each level is a DSQ
- * with a lock of its own, instead of one lock for all levels.
+ * with a lock of its own. The original has one lock for all levels.
  */
 #include "include/one_queue.h"
 
@@ -46,8 +46,8 @@ u64 nr_sorted;
 /* Bitmap of the levels that may have tasks. */
 static u64 levels;
 /*
- * For each CPU, 1 + the level into which it last inserted a task, or 0. The task becomes visible in
- * the level after ops.enqueue() returns, and before the CPU next chooses a task.
+ * For each CPU, 1 + the level into which the CPU last inserted a task, or 0. The task becomes
+ * visible in the level after ops.enqueue() returns, and before the CPU next chooses a task.
  */
 static u8 arriving[MAX_CPUS] CPU_ALIGNED;
 

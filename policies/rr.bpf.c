@@ -22,8 +22,8 @@
  * Good for: comparison with queueing theory (M/D/1, M/M/1, M/M/c). No CPU idles while a task waits,
  * so the policy is a baseline for others.
  * Bad for: wake-up latency next to long tasks (with infinite slices), throughput (with short
- * slices, which cost context switches), and many CPUs, which share one lock. It ignores nice
- * values.
+ * slices, which cost context switches), and many CPUs, which share one lock. The policy ignores
+ * nice values.
  * Source: Happe, Groenda, Reussner, "Performance Evaluation of Scheduling Policies in Symmetric
  * Multiprocessing Environments" (2008).
  *
@@ -104,6 +104,7 @@ void SCX_OP(rr_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	s32 cpu;
 
+	/* A CPU that is going offline cannot kick other CPUs, see online.h. */
 	if (woken_by_gone_cpu(p, slice(), enq_flags))
 		return;
 	scx_bpf_dsq_insert(p, QUEUE, slice(), enq_flags);
@@ -117,7 +118,7 @@ void SCX_OP(rr_dispatch, s32 cpu, struct task_struct *prev)
 {
 	if (scx_bpf_dsq_move_to_local(QUEUE))
 		return;
-	/* No other task waits, so the running one gets another slice. */
+	/* No other task waits, so the running task gets another slice. */
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
 		prev->scx.slice = slice();
 		start_slice(cpu, slice_ns);

@@ -12,13 +12,13 @@
  * Data structures: each CPU has one FIFO dispatch queue (DSQ) for each level, and a mask of the
  * levels in use (ready_queues.h).
  * Wake-up: the thread takes its ideal processor if that is idle, else its previous CPU, else the
- * waking CPU, else the first idle CPU. If no CPU is idle, it waits at its ideal processor.
- * Enqueue: the thread goes to the end of its level, or to the front if it was preempted. It
+ * waking CPU, else the first idle CPU. If no CPU is idle, the thread waits at its ideal processor.
+ * Enqueue: the thread goes to the end of its level, or to the front if it was preempted. The thread
  * preempts a running thread of a lower level.
  * Dispatch: the CPU takes the first thread of its highest level. An idle CPU takes a thread from
  * the CPU where most threads are ready. There is no other load balancing.
  * Tick: there is no callback. The slice of a thread is the rest of its quantum, and the kernel ends
- * it.
+ * the slice.
  * Timer: once a second, threads that have been ready for starved_ns are lifted to level 15 for a
  * short quantum. By default, a starving thread thus runs every 4 s.
  * Locks: the lock of each DSQ. The masks need no lock, because atomic instructions change them.
@@ -34,9 +34,9 @@
  * tasks are in a Linux class above sched_ext. Nice -20 to 19 are levels 15 to 1, and nice 0 is
  * level 8. The policy finds the cause of a wake-up by tracing the kernel functions that wake
  * threads (wait_causes.h). Futexes stand for semaphores and events, and an uninterruptible sleep
- * counts as a disk wait. Tracing of keyboard, mouse and sound is off by default, so they cause no
- * boosts. The boosts are those of the Windows driver kit. Quanta are charged by time and end at
- * ticks of Linux.
+ * counts as a disk wait. Tracing of keyboard, mouse and sound is off by default, so these devices
+ * cause no boosts. The boosts are those of the Windows driver kit. Quanta are charged by time and
+ * end at ticks of Linux.
  */
 #include "include/pass_on.h"
 #include "include/thread_levels.h"
@@ -105,6 +105,7 @@ void SCX_OP(windows_enqueue, struct task_struct *p, u64 enq_flags)
 	u32 level;
 	s32 idle;
 
+	/* A CPU that is going offline cannot kick other CPUs, see online.h. */
 	if (!t || !c || woken_by_gone_cpu(p, t->left, enq_flags))
 		return;
 	t->ready_since = bpf_ktime_get_ns();
@@ -120,8 +121,8 @@ void SCX_OP(windows_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
 	/*
-	 * The kernel did not call ops.select_cpu() for this thread, so perhaps no idle CPU has been
-	 * woken for it.
+	 * The kernel skipped ops.select_cpu() for this thread, so no idle CPU has been woken for it
+	 * yet.
 	 */
 	if ((enq_flags & SCX_ENQ_WAKEUP) && !(enq_flags & SCX_ENQ_CPU_SELECTED)) {
 		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);

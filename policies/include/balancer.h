@@ -4,10 +4,11 @@
  * places a task at exec, and a timer runs LBC or LBP, which move waiting tasks between queues.
  *
  * The load of a queue is the number of its tasks, including the running one. With
- * use_na_goodness=1, it is the sum of their goodness without the affinity bonus (goodness.h). A
- * queue is balanced if its load is within a tolerance of the average. Otherwise it has a surplus or
- * a deficit. Tasks move from queues with a surplus to queues with a deficit. A pool is a group of
- * neighbouring CPUs (pmqs.bpf.c).
+ * use_na_goodness=1, the load is the sum of the tasks' goodness without the affinity bonus
+ * (goodness.h). Goodness is the value by which CPUs choose tasks. A queue is balanced if its load
+ * is within a tolerance of the average. Otherwise it has a surplus or a deficit. Tasks move from
+ * queues with a surplus to queues with a deficit. A pool is a group of neighbouring CPUs
+ * (pmqs.bpf.c).
  *
  * - LBC has a tolerance of 0. It moves tasks within pools first, then between pools.
  * - LBP has a tolerance of `tolerance` percent. It moves tasks between pools only.
@@ -28,8 +29,8 @@ u32 interval_ms PARAM("ms, 1..60000: time between two runs of LBC or LBP") = 600
 u32 tolerance PARAM("%, 0..100: LBP: a queue within this distance of the average is balanced") = 10;
 
 /*
- * Counters, in this order: runs of the balancer, tasks that it moved, how many of these changed
- * pools, and tasks moved at exec.
+ * Counters, in this order: runs of the balancer, tasks that the balancer moved, how many of these
+ * tasks changed pools, and tasks that IP moved at exec.
  */
 u64 nr_balancings, nr_balanced, nr_balanced_pools, nr_placed;
 

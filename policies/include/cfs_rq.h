@@ -4,7 +4,7 @@
  * read.
  *
  * Each CPU has a dispatch queue (DSQ) in the order of virtual time, which is run time divided by
- * weight. It also has an average of its idle periods, and four nested domains: its core, its
+ * weight. A CPU also has an average of its idle periods, and four nested domains: its core, its
  * last-level cache (LLC), its NUMA node and the machine.
  */
 #ifndef CFS_RQ_H
@@ -36,7 +36,7 @@ u64 find_ns;
 
 /* State of one CPU. Times are in ns. */
 struct cpu {
-	/* The CPU's virtual time: the highest one of the tasks it ran. */
+	/* The CPU's virtual time: the highest virtual time of the tasks that the CPU has run. */
 	u64 vtime;
 	/* Start of the current or last idle period. */
 	u64 idle_since;
@@ -60,7 +60,7 @@ struct cfs_task {
 	s32 cpu;
 	/* A CPU on which the task ran recently, or -1. A search for an idle CPU tries it, too. */
 	s32 recent_cpu;
-	/* pid of the task that this one woke last. */
+	/* pid of the task that this task woke last. */
 	s32 last_wakee;
 	/* Number of times that `last_wakee` changed, halved every second. */
 	u32 flips;

@@ -6,7 +6,8 @@
  *     CPU_VARIABLES(cpu)                       defines the array cpus[] and cpu_of(number)
  *
  * CPU_VARIABLES(x) puts the array into global variables, which a program reads without a helper
- * call. CPU_MAP(x) puts it into a BPF map, which is necessary for a struct that contains a timer.
+ * call. CPU_MAP(x) puts the array into a BPF map, which is necessary for a struct that contains a
+ * timer.
  */
 #ifndef CPU_ARRAY_H
 #define CPU_ARRAY_H

@@ -6,7 +6,7 @@
  * Goodness is the value by which the policies choose tasks (goodness.h). A task has a higher
  * goodness on the CPU on which it ran last (affinity bonus). Goodness without this bonus,
  * `na_goodness`, is the same on all CPUs. Other CPUs read the highest na_goodness of a queue
- * without the lock. They try to acquire the lock only to take a task.
+ * without the lock. Other CPUs try to acquire the lock only to take a task.
  *
  * No CPU ever waits for the lock. Even the CPU that owns the queue continues while another CPU
  * holds the lock. This is safe, because the kernel's lock of the DSQ keeps the queue consistent: if
@@ -31,7 +31,7 @@ u64 nr_busy, nr_preempted;
 
 /* Runqueue of one CPU, besides its DSQ. */
 struct mq {
-	/* Number of CPUs that hold the lock: the CPU itself, and at most one other. */
+	/* Number of CPUs that hold the lock: the CPU itself, and at most one other CPU. */
 	u32 holders;
 	/* Highest goodness without affinity among the waiting tasks. */
 	s32 max_na_goodness;
@@ -71,7 +71,7 @@ static __always_inline struct mq *mq_of(s32 cpu)
 	return &mqs[cpu & (MAX_CPUS - 1)];
 }
 
-/* Tries to acquire the lock of another CPU's queue. Returns whether it succeeded. */
+/* Tries to acquire the lock of another CPU's queue. Returns whether it acquired the lock. */
 static __always_inline bool try_lock(struct mq *q)
 {
 	if (bpf_ktime_get_ns() >= q->free_at && __sync_bool_compare_and_swap(&q->holders, 0, 1))
@@ -116,7 +116,8 @@ static __always_inline void put_on(struct task_struct *p, struct task_ctx *t, s3
 
 /*
  * Publishes the goodness of the task that a CPU runs, for the CPU of task `p`. If `running` is 1,
- * that is the goodness of `p`. If it is 0, the CPU runs no task of the policy.
+ * publishes the goodness of `p`. If `running` is 0, publishes that the CPU runs no task of the
+ * policy.
  */
 static __always_inline void show_running(struct task_struct *p, s32 running)
 {

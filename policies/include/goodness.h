@@ -3,9 +3,10 @@
  * Goodness, the value by which Linux 2.4 chose tasks, and the counters of ticks from which it is
  * computed, for policies with several queues. A CPU runs the task with the highest goodness.
  *
- * The goodness of a task is 0 if its counter is 0. Otherwise it is the counter plus 20 less the
- * nice value. On the CPU on which the task ran last, the task gets a bonus of 15 (affinity). It
- * gets a bonus of 1 if the CPU has loaded its memory map, or if it is a kernel thread.
+ * The goodness of a task is 0 if its counter is 0. Otherwise goodness is the counter plus 20 less
+ * the nice value. On the CPU on which the task ran last, the task gets a bonus of 15 (affinity).
+ * The task gets a bonus of 1 if the CPU has loaded the task's memory map, or if the task is a
+ * kernel thread.
  *
  * The counter of a task is the number of ticks left of its quantum. When the counters of all tasks
  * that could run are 0, the counters of all tasks of the system are recalculated:
@@ -70,7 +71,7 @@ struct task_ctx {
 	s32 move_to;
 	/* Whether the task has yielded since it last got the CPU. */
 	bool yielded;
-	/* Whether its quantum has ended since it last got the CPU. */
+	/* Whether the task's quantum has ended since the task last got the CPU. */
 	bool expired;
 };
 struct {
@@ -115,7 +116,7 @@ static __always_inline s32 nice_to_ticks(s32 nice)
 	return ((20 - nice) >> 2) + 1;
 }
 
-/* Returns the state of a task, after applying the recalculations that it has missed. */
+/* Returns the state of a task, after applying the recalculations that the task has missed. */
 static __noinline struct task_ctx *task_ctx(struct task_struct *p)
 {
 	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, p, NULL, 0);
@@ -141,7 +142,7 @@ static __always_inline bool realtime(const struct task_struct *p)
 	return p->prio < MAX_RT_PRIO;
 }
 
-/* Returns the goodness of a task without the affinity bonus. It is the same on all CPUs. */
+/* Returns the goodness of a task without the affinity bonus. This value is the same on all CPUs. */
 static __always_inline s32 na_goodness(const struct task_struct *p, const struct task_ctx *t)
 {
 	if (realtime(p))
@@ -163,7 +164,7 @@ static __always_inline s32 goodness(const struct task_struct *p, const struct ta
 	return weight;
 }
 
-/* Returns the goodness of the running task, or -1 if it has yielded. */
+/* Returns the goodness of the running task, or -1 if the task has yielded. */
 static __always_inline s32 prev_goodness(const struct task_struct *p, const struct task_ctx *t, s32 cpu)
 {
 	return t->yielded ? -1 : goodness(p, t, cpu, (u64)p->mm);

@@ -50,8 +50,8 @@ static __always_inline void note_idle_time(struct cpu *c, bool idle)
 }
 
 /*
- * Pulls a task for a CPU about to idle. Returns whether it found one. The loop ends with `break`,
- * because with `return` clang generates code that the verifier rejects.
+ * Pulls a task for a CPU about to idle. Returns whether it pulled a task. The loop ends with
+ * `break`, because with `return` clang generates code that the verifier rejects.
  */
 static __always_inline bool pull(struct cpu *c, u32 cpu, u32 nr_cpus)
 {

@@ -7,7 +7,7 @@
  * recently wanted more of the CPU than its fair share, that is, if it ran or waited to run for more
  * of the time (load_history.h). On a CPU with n tasks, the fair share is 1 / (n + 1), which leaves
  * a share for a task that wakes up. Tasks of nice batch_nice and above are batch tasks. Their
- * levels are 24 levels worse, and they get no penalty.
+ * levels are worse by 24, and they get no penalty.
  */
 #ifndef O1_TASK_H
 #define O1_TASK_H
@@ -47,7 +47,7 @@ struct task_ctx {
 	bool placed;
 	/* Whether the task enters its level at the front. */
 	bool head;
-	/* Whether the task has yielded since it was last enqueued. */
+	/* Whether the task has yielded since place() was last called. */
 	bool yielded;
 	/* Whether the task is new and has not been enqueued yet. */
 	bool forked;
@@ -138,8 +138,8 @@ static __always_inline u32 level_of(struct task_struct *p, struct task_ctx *t, s
 }
 
 /*
- * Chooses the array and level that a runnable task enters. If its timeslice is used up, it gets a
- * new one and enters the expired array.
+ * Chooses the array and level that a runnable task enters. If the task's timeslice is used up, the
+ * task gets a new timeslice and enters the expired array.
  */
 static __always_inline void place(struct task_struct *p, struct task_ctx *t, struct prio_rq *rq)
 {

@@ -45,7 +45,8 @@ u64 nr_preempted;
 /*
  * Wakes or preempts a CPU for a woken task, as in reschedule_idle() of Linux 2.4. Chooses the
  * task's last CPU if that is idle, else the CPU that has been idle longest. If no CPU is idle,
- * chooses the CPU where goodness(woken task) - goodness(running task) is largest, if it exceeds 1.
+ * chooses the CPU where goodness(woken task) - goodness(running task) is largest, if this
+ * difference exceeds 1.
  */
 static __always_inline void reschedule_idle(struct task_struct *p, struct task_ctx *t)
 {
@@ -96,7 +97,8 @@ s32 SCX_OP(queue_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 }
 
 /*
- * Inserts a task into the queue. Unless the task yielded, it also wakes or preempts a CPU for it.
+ * Inserts a task into the queue. Unless the task yielded, also wakes or preempts a CPU for the
+ * task.
  */
 void SCX_OP(queue_enqueue, struct task_struct *p, u64 enq_flags)
 {
@@ -107,6 +109,7 @@ void SCX_OP(queue_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, NO_SLICE_END, enq_flags);
 		return;
 	}
+	/* A CPU that is going offline cannot kick other CPUs, see online.h. */
 	if (woken_by_gone_cpu(p, NO_SLICE_END, enq_flags))
 		return;
 	yielded = t->yielded;

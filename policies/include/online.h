@@ -13,11 +13,11 @@
  *   interrupt that the CPU sends to itself. The CPU no longer handles interrupts, so the kick would
  *   stay pending. The kernel would wait for the kick when it unloads the policy.
  *   woken_by_gone_cpu() therefore inserts that task without a kick.
- * - An offline CPU in the idle mask. The mask can contain an offline CPU, because the CPU goes idle
- *   before it is gone. A policy that only reads the mask must also check is_online(). A policy that
- *   claims idle CPUs with scx_bpf_pick_idle_cpu() gets the offline CPU at most once, because a
- *   claim removes the CPU from the mask. For the task of this claim, the policy wakes no online
- *   CPU.
+ * - An offline CPU in the idle mask. The kernel's mask of idle CPUs can contain an offline CPU,
+ *   because a CPU goes idle before it is offline. A policy that only reads the mask must also check
+ *   is_online(). A policy that claims idle CPUs with scx_bpf_pick_idle_cpu() gets the offline CPU
+ *   at most once, because a claim removes the CPU from the mask. For the task of this claim, the
+ *   policy wakes no online CPU.
  */
 #ifndef ONLINE_H
 #define ONLINE_H
@@ -25,8 +25,8 @@
 #include "cpu_array.h"
 
 /*
- * Records which CPUs are offline. Every wake-up reads this state, and it rarely changes, so it
- * shares no cache line with other variables.
+ * Records which CPUs are offline. Every wake-up reads this state, but the state rarely changes. It
+ * therefore shares no cache line with other variables, whose changes would slow down the reads.
  */
 static struct {
 	/* Whether any CPU has been offline at some time since the policy was loaded. */

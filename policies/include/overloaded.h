@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Bitmaps of overloaded CPUs: CPUs that run one task while another one waits.
+ * Bitmaps of overloaded CPUs: CPUs that run one task while another task waits.
  *
  * For each last-level cache (LLC) there is a sparse bitmap (sparse_bitmap.h) with one bit for each
  * CPU. A bit is written only when the CPU becomes overloaded or is no longer overloaded.

@@ -4,14 +4,15 @@
  * the processes of a level.
  *
  * A process has a base level, which is 10 for nice 0 and falls by one level for every two nice
- * values. It also has a usage: the share of a CPU that it used recently, an exponential average
- * with the time constant gain_ns. The level of the process is
+ * values. A process also has a usage. This is the share of a CPU that the process used recently, an
+ * exponential average with the time constant gain_ns. The level of the process is
  *
  *     min(base level, fair share / usage)
  *
- * so a process that uses a half of its fair share has level 2, and one that uses a tenth has level
- * 10. The fair share is the number of CPUs that share the queue, divided by the number of runnable
- * processes of the queue. It is at most one CPU.
+ * so a process that uses a half of its fair share has level 2, and a process that uses a tenth of
+ * its fair share has level 10 if its base level is not lower. The fair share is the number of CPUs
+ * that share the queue, divided by the number of runnable processes of the queue. It is at most one
+ * CPU.
  *
  * Processes wait in dispatch queues (DSQs), ordered by level and then by time of arrival.
  */
@@ -124,7 +125,9 @@ static __always_inline void plan9_insert(struct task_struct *p, struct plan9_tas
 	scx_bpf_dsq_insert_vtime(p, queue, quantum_ns, key, enq_flags);
 }
 
-/* Returns the highest level among the processes that wait in a queue, or -1 if it is empty. */
+/*
+ * Returns the highest level among the processes that wait in a queue, or -1 if the queue is empty.
+ */
 static __always_inline s32 plan9_highest(u64 queue)
 {
 	struct task_struct *first = scx_bpf_dsq_peek(queue);

@@ -227,9 +227,9 @@ static __always_inline s32 prio_try(struct prio_rq *rq, s32 cpu, bool prev, u32 
 
 /*
  * Moves the next task of a CPU's arrays to its local DSQ. Returns 1 if it moved a task, 0 if there
- * is none, and -1 if the running task should continue. If `prev` is set, the running task competes
- * as a task of level prev_level of array prev_array. With prev_first, it comes before the other
- * tasks of that level.
+ * is no task, and -1 if the running task should continue. If `prev` is set, the running task
+ * competes as a task of level prev_level of array prev_array. With prev_first, the running task
+ * comes before the other tasks of that level.
  */
 static __always_inline s32 prio_pick(struct prio_rq *rq, s32 cpu, bool prev, u32 prev_array, u32 prev_level,
 				     bool prev_first)

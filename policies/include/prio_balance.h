@@ -2,9 +2,9 @@
 /*
  * A simple load balancer for priority arrays (prio_array.h), which treats all CPUs as equally near.
  *
- * A CPU pulls tasks from the priority arrays of a busier CPU. It pulls tasks of the expired array
+ * A CPU pulls tasks from the priority arrays of a busier CPU. It takes tasks of the expired array
  * before tasks of the active array. Expired tasks ran less recently, so less of their data is in
- * the cache of that CPU. Within an array, it starts at the best level.
+ * the cache of the busier CPU. Within an array, the CPU takes tasks of the best level first.
  */
 #ifndef PRIO_BALANCE_H
 #define PRIO_BALANCE_H

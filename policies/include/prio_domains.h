@@ -7,8 +7,8 @@
  * compares itself with others, it uses the larger of the two values as its own load. For each other
  * CPU it uses the smaller of the two values. A short peak of the load therefore moves no task. A
  * task that ran recently is not pulled, because its data is in the cache of its CPU. If balancing
- * fails repeatedly because of such tasks, they may be pulled, too. If balancing still fails, the
- * CPU makes the busiest CPU move its running task to an idle CPU (active balancing).
+ * fails repeatedly because all tasks ran recently, they may be pulled, too. If balancing still
+ * fails, the CPU makes the busiest CPU move its running task to an idle CPU (active balancing).
  *
  * Simplified: balancing over the machine compares CPUs instead of groups, and the load is the
  * number of tasks instead of their weight.
@@ -158,7 +158,8 @@ static __always_inline s32 find_idlest(struct task_struct *p, s32 cpu)
  * are even. `average` is the average load of the domain. If the load to move is less than one task,
  * returns one task in two cases. In the first case, the loads differ by at least two tasks. In the
  * second case, the two CPUs together are busy for more of the time after the move. A CPU counts as
- * busy all the time if its load is at least one task, and in proportion to its load if it is less.
+ * busy all the time if its load is at least one task, and for a part of the time (load /
+ * LOAD_SCALE) if its load is lower.
  */
 static __always_inline u32 imbalance_of(u32 most, u32 own, u32 average)
 {
@@ -177,7 +178,7 @@ static __always_inline u32 imbalance_of(u32 most, u32 own, u32 average)
 
 /*
  * Starts active balancing: if the running task of the busiest CPU may run on this CPU, makes the
- * busiest CPU move that task to an idle CPU. Returns whether it did so.
+ * busiest CPU move that task to an idle CPU. Returns whether it started active balancing.
  */
 static __always_inline bool active_balance(s32 cpu, s32 busiest)
 {

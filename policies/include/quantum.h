@@ -13,8 +13,8 @@
 #include "tick_period.h"
 
 /*
- * Slice to pass to the kernel, in ns. It is longer than every quantum, because the counter ends the
- * quantum, not the slice.
+ * Slice to pass to the kernel, in ns. This slice is longer than every quantum. A quantum ends when
+ * the task's counter reaches 0, never because of the slice.
  */
 #define NO_SLICE_END 1000000000ULL
 

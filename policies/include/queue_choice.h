@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The search for the task to run in mqs and pmqs: first in the CPU's own queue, then among the
- * other queues, by the goodness that they publish.
+ * The search for the task to run in mqs and pmqs: first in the CPU's own queue, then in other
+ * queues, if these publish a higher goodness.
  *
  * Goodness is the value by which tasks are chosen (goodness.h). A part of a task's goodness, the
- * affinity bonus, counts only on the CPU on which the task ran last. Queues publish goodness
- * without this bonus (`na`), because other CPUs read it. The policy defines the pool of a CPU,
- * which is the set of CPUs whose queues it reads. The policy also defines when a task is overdue,
- * which means that it has waited too long. Large functions are global, because the verifier checks
- * a global function only once, instead of at every call.
+ * affinity bonus, counts only on the CPU on which the task ran last. Each queue publishes the
+ * highest goodness of its tasks for other CPUs, without this bonus (`na`). The policy defines the
+ * pool of a CPU, which is the set of CPUs whose queues the CPU reads. The policy also defines when
+ * a task is overdue, which means that the task has waited too long. Large functions are global,
+ * because the verifier checks a global function only once, instead of at every call.
  */
 #ifndef QUEUE_CHOICE_H
 #define QUEUE_CHOICE_H
@@ -36,7 +36,7 @@ u64 nr_examined;
 
 /* Returns the first CPU of a CPU's pool. Defined by the policy. */
 static s32 pool_begin(s32 cpu);
-/* Returns the CPU after the last one of a CPU's pool. Defined by the policy. */
+/* Returns the number of the CPU after a CPU's pool. Defined by the policy. */
 static s32 pool_end(s32 cpu);
 /* Returns whether a task that began to wait at time `since` is overdue. Defined by the policy. */
 static bool overdue(u64 since);
@@ -45,7 +45,7 @@ static bool overdue(u64 since);
 struct scan {
 	/* Goodness of the best task, on the CPU that searches. */
 	s32 best;
-	/* pid of that task, or 0 if none is better than the initial `best`. */
+	/* pid of that task, or 0 if no task is better than the initial `best`. */
 	s32 pid;
 	/*
 	 * Highest and second highest goodness without affinity bonus, and the pid of the task with

@@ -134,7 +134,7 @@ __noinline u32 ready_count(u32 cpu)
 
 /*
  * Returns the other CPU with the most waiting threads, or -1 if no other CPU has waiting threads.
- * Among CPUs with equally many, returns the next one after `cpu`.
+ * Among CPUs with equally many waiting threads, returns the next one after `cpu`.
  */
 __noinline s32 ready_busiest(u32 cpu)
 {

@@ -24,7 +24,7 @@
 #define MAX_CPUS 1024
 /* Number of slots; a power of two, because indices are masked with MAX_TASKS - 1. */
 #define MAX_TASKS (1 << 15)
-/* Slot of the head of the list. No task has this slot, so it also stands for "no task". */
+/* Slot of the head of the list. No task has this slot, so the value also stands for "no task". */
 #define HEAD 0
 /* Value of node.cpu for a task that waits. */
 #define WAITS (-1)
@@ -51,9 +51,12 @@ struct node {
 	bool queued;
 	/* Whether the task has yielded since it last got the CPU. */
 	bool yielded;
-	/* Whether its quantum has ended since it last got the CPU. */
+	/* Whether the task's quantum has ended since the task last got the CPU. */
 	bool expired;
-	/* Whether the task may not run on some CPU. If so, allowed[] has its affinity mask. */
+	/*
+	 * Whether the task may run only on some of the CPUs. If so, allowed[] has its affinity
+	 * mask.
+	 */
 	bool bound;
 	/*
 	 * Linux 2.5.2-pre: ticks left. In that kernel's task_struct, this field was in the cache

@@ -32,7 +32,10 @@ typedef _Bool bool;
 #define __ksym __attribute__((section(".ksyms")))
 #define __kconfig __attribute__((section(".kconfig")))
 #define __hidden __attribute__((visibility("hidden")))
-/* Hides a value from the optimiser, so a check that the verifier needs stays in the code. */
+/*
+ * Hides the value of a variable from the optimiser. A check of the variable that the verifier needs
+ * then stays in the code.
+ */
 #define barrier_var(var) asm volatile("" : "+r"(var))
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)

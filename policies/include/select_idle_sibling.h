@@ -22,7 +22,7 @@
 /* Highest number of LLCs; a power of two, because indices are masked with MAX_LLCS - 1. */
 #define MAX_LLCS 64
 
-/* For each LLC, 1 if it may have an idle core, a core whose CPUs are all idle. */
+/* For each LLC, 1 if the LLC may have an idle core. A core is idle if all of its CPUs are idle. */
 static u32 has_idle_cores[MAX_LLCS];
 
 /* Returns the has_idle_cores entry for a CPU's LLC. */
@@ -54,7 +54,8 @@ static __always_inline void note_idle_core(u32 cpu)
 }
 
 /*
- * Records which task a waker wakes, and counts how often that is another task than the time before.
+ * Records which task a waker wakes. Counts how often the waker wakes another task than it did
+ * before.
  */
 static __always_inline void record_wakee(struct cfs_task *waker, struct task_struct *p)
 {
@@ -86,10 +87,14 @@ static __always_inline bool wake_wide(struct cfs_task *waker, struct cfs_task *w
 }
 
 /*
- * Chooses between the waking CPU and the previous CPU. Returns the waking CPU in three cases: it is
- * idle (an interrupt wakes the task), in the same LLC, and the previous CPU is busy; its only task
- * is the waker, which is about to sleep (`sync`); or it has about two tasks fewer than the previous
- * CPU.
+ * Chooses between the waking CPU and the previous CPU. Returns the waking CPU in three cases:
+ *
+ * - It is idle because an interrupt wakes the task, and the previous CPU is busy and in the same
+ *   LLC.
+ * - Its only task is the waker, which is about to sleep (`sync`).
+ * - It has about two tasks fewer than the previous CPU.
+ *
+ * Otherwise returns the previous CPU.
  */
 static __always_inline s32 wake_affine(s32 this_cpu, s32 prev_cpu, bool sync)
 {
@@ -108,7 +113,8 @@ static __always_inline s32 wake_affine(s32 this_cpu, s32 prev_cpu, bool sync)
 
 /*
  * Claims a CPU for the task if the CPU is idle and the task may run there. A claim removes the CPU
- * from the kernel's idle mask, so no other wake-up selects the CPU. Returns whether it succeeded.
+ * from the kernel's idle mask, so no other wake-up selects the CPU. Returns whether it claimed the
+ * CPU.
  */
 static __always_inline bool claim(struct task_struct *p, s32 cpu)
 {

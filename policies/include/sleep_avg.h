@@ -5,9 +5,10 @@
  * A task earns credit while it sleeps and spends it while it runs. A task with full credit, one
  * second of sleep, gains five priority levels, and a task without credit loses five. The more
  * credit a task has, the more slowly it spends it. A task that repeatedly sleeps for at least an
- * eighth of its run time keeps its credit. A task that sleeps less loses all of it over time. The
- * wait for the CPU after a wake-up counts as sleep, too: in full if an interrupt woke the task, but
- * only 30 % of the wait if another task did. After a wait for a disk, it does not count.
+ * eighth of its run time keeps its credit. A task that sleeps less loses all of its credit over
+ * time. The wait for the CPU after a wake-up counts as sleep, too: in full if an interrupt woke the
+ * task, but only 30 % of the wait if another task did. The wait for the CPU does not count after a
+ * sleep in which the task waited for a disk.
  */
 #ifndef SLEEP_AVG_H
 #define SLEEP_AVG_H
@@ -70,8 +71,8 @@ static __always_inline u32 level_of(struct task_struct *p, struct sleep_avg *s)
 
 /*
  * Returns the number of levels that a task must gain to count as interactive. The number grows with
- * the nice value. With the default interactive_delta, it is -3 for nice -20, so such a task may
- * even lose three levels. For nice 19 it is 6, which no task can gain.
+ * the nice value. With the default interactive_delta, the number is -3 for nice -20, so such a task
+ * may even lose three levels. For nice 19 the number is 6, but no task can gain more than 5.
  */
 static __always_inline s32 interactive_gain(struct task_struct *p)
 {

@@ -27,7 +27,8 @@ const volatile u64 lift_period_ns PARAM("ns, 1000000..100000000000: period of th
 const volatile u64 wait_charge_ns PARAM("ns, 0..1000000000: part of the quantum that a wait costs; by default a third of a clock interval") = 5208333;
 /*
  * The default is 300 clock intervals of 10 ms. The balance set manager runs only once a second. A
- * starving thread is therefore lifted at its first run after these 3 s, about every 4 s.
+ * starving thread is lifted in the manager's first run after these 3 s, and therefore about every 4
+ * s.
  */
 u64 starved_ns PARAM("ns, 1000000..1000000000000: time that a thread is ready before it is lifted") = 3000000000;
 u64 lift_quantum_ns PARAM("ns, 1000000..10000000000: quantum of a lifted thread") = 62500000;
@@ -145,8 +146,8 @@ struct {
 
 /*
  * Lifts the starved threads of one queue. The function is global, so the verifier checks it only
- * once. It counts threads in the global nr_lifted. With a local count, the verifier would check
- * every iteration of the loop separately.
+ * once. The function counts lifted threads in the global variable nr_lifted. With a local count,
+ * the verifier would check every iteration of the loop separately.
  */
 __noinline int lift(u32 cpu, u32 level)
 {

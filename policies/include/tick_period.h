@@ -2,10 +2,11 @@
 /*
  * Measures the length of a timer tick, for policies that count ticks.
  *
- * The time between two calls of ops.tick() is not always one tick. It is longer if the CPU was
- * idle, because an idle CPU has no ticks. It is shorter after a tick that came late, as ticks of a
- * virtual CPU may do. The length of a tick is therefore measured over TICK_WINDOW consecutive ticks
- * of a CPU. Until a CPU has had that many ticks, the shortest time between two calls is used.
+ * The time between two calls of ops.tick() is not always one tick. The time is longer if the CPU
+ * was idle, because an idle CPU has no ticks. The time is shorter if the first of the two ticks
+ * came late, which happens on virtual CPUs. The length of a tick is therefore measured over
+ * TICK_WINDOW consecutive ticks of a CPU. Until a CPU has had TICK_WINDOW ticks, the shortest time
+ * between two calls is used.
  */
 #ifndef TICK_PERIOD_H
 #define TICK_PERIOD_H

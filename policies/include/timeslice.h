@@ -3,10 +3,10 @@
  * Timeslices of Linux 2.6.22, and the priority array that a task enters when its timeslice ends.
  *
  * The nice value determines the length of a timeslice. At the end of its timeslice a task goes to
- * the expired array (prio_array.h). An interactive task, one that sleeps much (sleep_avg.h), goes
- * back to the active array instead, unless the expired tasks starve. Within their timeslices,
- * interactive tasks of the same level take turns: after each turn, a task goes to the end of its
- * level.
+ * the expired array (prio_array.h). An interactive task, which is a task that sleeps much
+ * (sleep_avg.h), goes back to the active array instead, unless the expired tasks starve. Within
+ * their timeslices, interactive tasks of the same level take turns: after each turn, a task goes to
+ * the end of its level.
  */
 #ifndef TIMESLICE_H
 #define TIMESLICE_H
@@ -49,7 +49,7 @@ struct task_ctx {
 	bool placed;
 	/* Whether the task enters its level at the front. */
 	bool head;
-	/* Whether the task has yielded since it was last placed. */
+	/* Whether the task has yielded since place() was last called. */
 	bool yielded;
 	/* Whether the task moves to an idle CPU when it is next enqueued. */
 	bool moves;

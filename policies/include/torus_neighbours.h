@@ -35,7 +35,10 @@ static __always_inline u32 neighbour(struct neighbours *n, u32 i)
 	return n->cpu[i & (MAX_NEIGHBOURS - 1)];
 }
 
-/* Adds `other` to the neighbours of `cpu`, unless it is the CPU itself or already there. */
+/*
+ * Adds `other` to the neighbours of `cpu`, unless `other` is the CPU itself or already one of the
+ * neighbours.
+ */
 static __always_inline void add_neighbour(struct neighbours *n, u32 cpu, u32 other)
 {
 	bool known = other == cpu;

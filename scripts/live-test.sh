@@ -96,8 +96,8 @@ case $? in
   3) skip "$(tail -1 $dir/fetch.log)" ;;
   *) cat $dir/fetch.log >&2; exit 1 ;;
 esac
-# The part `speed` compares policies with scx_simple, one of the kernel's examples. It is compiled
-# from Debian's source package, as in `make compat`.
+# The part `speed` compares policies with scx_simple, one of the kernel's examples. scx_simple is
+# compiled from Debian's source package, as in `make compat`.
 [ -f $simple ] || step "scx_simple" sh -c 'scripts/compat/sources.sh target/compat && scripts/compat/objects.sh target/compat' \
   >$dir/compat.log 2>&1 || echo "live-test: scx_simple is missing, so there is no baseline ($dir/compat.log)"
 step "initramfs" scripts/live/initramfs.sh $initramfs || exit 1

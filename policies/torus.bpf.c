@@ -133,7 +133,10 @@ static __always_inline bool push(u32 from, u32 cpu, u64 to)
 	return pushed;
 }
 
-/* Pushes a waiting process to an idle neighbour or, if there is none, to the least loaded one. */
+/*
+ * Pushes a waiting process to an idle neighbour. If no neighbour is idle, pushes a process to the
+ * neighbour with the lowest load, if that is low enough (`margin`).
+ */
 static __always_inline void balance(struct cpu *c, u32 cpu)
 {
 	u64 least = c->load * (100 - (margin <= 100 ? margin : 100)) / 100;

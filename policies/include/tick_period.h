@@ -26,7 +26,7 @@ struct ticks {
 	u32 nr;
 };
 
-/* Best measurement of the length of a tick so far, or 0 if there is none. */
+/* Best measurement of the length of a tick so far, or 0 before the first measurement. */
 static u64 period_ns;
 /* Whether period_ns was measured over a whole window. */
 static bool period_known;

@@ -3,9 +3,9 @@
  * The interface between a sched_ext policy and the kernel, declared by hand: types, kfuncs,
  * helpers, and macros that define callbacks.
  *
- * Policies need no kernel headers. They compile with clang-19 -g -O2 -mcpu=v3 -target bpf. Types
- * declare only the fields that policies use, because the BPF loader looks up the fields of the
- * running kernel by name (CO-RE). Prototypes are those of Linux 7.2.
+ * Policies need no kernel headers. Policies are compiled with clang-19 -g -O2 -mcpu=v3 -target bpf.
+ * Types declare only the fields that policies use, because the BPF loader looks up the fields of
+ * the running kernel by name (CO-RE). Prototypes are those of Linux 7.2.
  */
 #ifndef SCX_H
 #define SCX_H

@@ -6,9 +6,9 @@
  *
  * - Choose a target: the waking CPU or the task's previous CPU. If the waker and the woken task
  *   (wakee) both wake many different tasks, the target is the previous CPU.
- * - Look for an idle CPU near the target, in this order: the target, the previous CPU, a recent
- *   CPU, a CPU of an idle core, a bounded number of CPUs of the last-level cache (LLC), and the
- *   other threads of the target's core.
+ * - Look for an idle CPU near the target, in this order: the target, the previous CPU, another CPU
+ *   on which the task ran recently, a CPU of an idle core, a bounded number of CPUs of the
+ *   last-level cache (LLC), and the other threads of the target's core.
  *
  * If no CPU is idle, the task is queued at the target. The load of a CPU is its number of runnable
  * tasks.

@@ -3,8 +3,8 @@
  * Priority levels of threads in the Windows dispatcher: a base level that depends on the nice
  * value, a boost at the end of a wait, and the loss of one level at the end of each quantum.
  *
- * A timer, called the balance set manager as in Windows, prevents starvation. It lifts threads that
- * have been ready for starved_ns to level 15.
+ * A timer, called the balance set manager as in Windows, prevents starvation. A thread that has
+ * been ready for starved_ns is lifted to level 15 for a short quantum.
  */
 #ifndef THREAD_LEVELS_H
 #define THREAD_LEVELS_H

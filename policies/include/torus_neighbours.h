@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Finds the neighbours of each CPU: the four CPUs around it on a two-dimensional torus, or the CPUs
- * with the nearest numbers.
+ * Finds the neighbours of each CPU: the CPUs around it on a two-dimensional torus, or the CPUs with
+ * the nearest numbers.
  *
  * CPUs are placed row by row in the order of their numbers. Opposite edges are joined, so the last
  * CPU of a row is a neighbour of the first one. With 12 CPUs in 3 rows, the neighbours of CPU 0 are

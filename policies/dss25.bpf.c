@@ -36,7 +36,7 @@ char _license[] SEC("license") = "GPL";
 
 /* Highest dynamic priority. */
 #define MAX_DYN_PRIO 40
-/* Most ticks that a parent can have after its child exits and returns its own ticks. */
+/* Most ticks that a parent can have after it got the remaining ticks of an exiting child. */
 #define MAX_TICKS 20
 
 /* Number of recalculations. */

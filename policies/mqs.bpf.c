@@ -47,7 +47,7 @@ static __always_inline s32 pool_begin(s32 cpu)
 	return 0;
 }
 
-/* Returns the number of the CPU after the pool. */
+/* Returns the last CPU of the pool, plus 1. */
 static __always_inline s32 pool_end(s32 cpu)
 {
 	return nr_cpus;

@@ -71,7 +71,7 @@ static __always_inline s32 pool_begin(s32 cpu)
 	return pool_of(cpu) * (poolsize ? poolsize : 1);
 }
 
-/* Returns the number of the CPU after a CPU's pool. */
+/* Returns the last CPU of a CPU's pool, plus 1. */
 static __always_inline s32 pool_end(s32 cpu)
 {
 	u32 end = pool_begin(cpu) + (poolsize ? poolsize : 1);

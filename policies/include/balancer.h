@@ -110,7 +110,7 @@ static __noinline void move_tasks(s32 from, s32 to, s64 total, s64 nr)
 		weight = weight_of(p, t);
 		if (weight >= f->load - d->load)
 			continue;
-		/* A task enters the other queue at the front. */
+		/* The task enters queue `to` at the front. */
 		t->place = next_front();
 		scx_bpf_dsq_move_set_vtime(&it, t->place);
 		if (!scx_bpf_dsq_move_vtime(&it, p, to, 0))

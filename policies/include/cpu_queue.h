@@ -48,8 +48,8 @@ struct mq {
 	/* pmqs: time at which the CPU last chose the running task. */
 	u64 turn_since;
 	/*
-	 * pmqs: time since which a task of the queue has waited, for the task that has waited
-	 * longest. Updated by each search of the CPU.
+	 * pmqs: start of the longest wait among the waiting tasks. Updated by each search of the
+	 * CPU.
 	 */
 	u64 oldest_since;
 	/* Balancer (balancer.h): load of the queue. */

@@ -36,7 +36,7 @@ u64 nr_examined;
 
 /* Returns the first CPU of a CPU's pool. Defined by the policy. */
 static s32 pool_begin(s32 cpu);
-/* Returns the number of the CPU after a CPU's pool. Defined by the policy. */
+/* Returns the last CPU of a CPU's pool, plus 1. Defined by the policy. */
 static s32 pool_end(s32 cpu);
 /* Returns whether a task that began to wait at time `since` is overdue. Defined by the policy. */
 static bool overdue(u64 since);
@@ -52,9 +52,9 @@ struct scan {
 	 * the highest.
 	 */
 	s32 first, second, first_pid;
-	/* Time since which the task that has waited longest has waited. */
+	/* Start of the longest wait among the waiting tasks. */
 	u64 oldest_since;
-	/* Time since which the best task has waited, if that task is overdue, else ~0. */
+	/* Time at which the best task began to wait, if that task is overdue, else ~0. */
 	u64 overdue_since;
 };
 /* Initial value for a search for a task that is better than `goodness`. */

@@ -6,7 +6,7 @@
  * Goodness is the value by which the policies choose tasks (goodness.h). A task has a higher
  * goodness on the CPU on which it ran last (affinity bonus). Goodness without this bonus,
  * `na_goodness`, is the same on all CPUs. Other CPUs read the highest na_goodness of a queue
- * without the lock. Other CPUs try to acquire the lock only to take a task.
+ * without the lock. To take a task, another CPU must first acquire the lock with try_lock().
  *
  * No CPU ever waits for the lock. Even the CPU that owns the queue continues while another CPU
  * holds the lock. This is safe, because the kernel's lock of the DSQ keeps the queue consistent: if

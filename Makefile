@@ -39,7 +39,7 @@ test:
 wheel: setup
 	@scripts/wheel.sh
 
-## Build with profile-guided optimisation, a third faster: target/fast/release/windtunnel
+## Build with profile-guided optimisation (simulations run a third faster): target/fast/release/windtunnel
 fast: setup
 	@scripts/fast.sh
 
@@ -52,7 +52,7 @@ bench: build
 compat: build
 	@scripts/compat.sh
 
-## Run third-party schedulers for longer than every watchdog and write docs/compat.md (hours)
+## Run third-party schedulers for longer than their watchdog timeouts, and write docs/compat.md (hours)
 compat-long: build
 	@scripts/compat.sh long
 

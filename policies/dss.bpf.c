@@ -2,11 +2,11 @@
 /*
  * dss: the default scheduler of Linux 2.4.
  *
- * Every task has a counter, the number of timer ticks that are left of its quantum. A CPU that
- * needs a task computes a value called goodness for every runnable task, and runs the task with the
- * highest goodness. Goodness is the sum of
+ * Every task has a counter, the number of timer ticks that are left of its quantum (time slice). A
+ * CPU that needs a task computes a value called goodness for every runnable task, and runs the task
+ * with the highest goodness. Goodness is the sum of
  *
- * - the ticks left in the counter (if there are none, goodness is 0),
+ * - the ticks left in the counter (if this number is 0, goodness is 0),
  * - 20 less the nice value,
  * - 15 if the task ran on this CPU last, because its data may be in the cache,
  * - 1 if the task's memory map is loaded on this CPU, or if the task is a kernel thread.
@@ -18,23 +18,27 @@
  * Data structures: one unordered doubly linked list of all runnable tasks. A task is identified by
  * its slot, the index of its list node (run_list.h).
  * Wake-up: the task takes its last CPU if that is idle, else the CPU that has been idle longest. If
- * no CPU is idle, the task is compared with all running tasks and preempts the one whose goodness
- * is lower than its own by the largest difference (reschedule_idle.h).
+ * no CPU is idle, the task is compared with all running tasks and preempts the running task whose
+ * goodness is lower than its own by the largest difference (reschedule_idle.h).
  * Enqueue: a woken or new task enters the list at the front. At the end of its quantum, a task
  * moves to the back.
- * Dispatch: the CPU searches the whole list, as described above. The running task competes, too.
+ * Dispatch: the CPU searches the whole list for the task with the highest goodness. The running
+ * task competes, too.
  * Tick: the running task's counter is decremented. At 0 the task loses the CPU.
  * Fork and exit: a child gets half of its parent's ticks. When the child exits, the parent gets the
  * child's remaining ticks.
  * Locks: one spinlock, runqueue_lock, which a CPU holds while it searches the list.
  *
  * Good for: few tasks on few CPUs, and interactive tasks next to CPU-bound ones.
- * Bad for: many tasks and many CPUs. Every decision examines all tasks, and there is one lock.
+ * Bad for: many tasks and many CPUs. Every decision examines all runnable tasks, while the CPU
+ * holds the only lock.
  * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers"
  * (2001), on Linux 2.4.5.
  *
- * Known weakness: tasks that are bound to a busy CPU starve while another CPU has little to do. The
- * other CPU recalculates all counters so often that no quantum on the busy CPU ends.
+ * Known weakness: tasks that are bound to a busy CPU can starve while another CPU has little to do.
+ * Each time the few tasks of the other CPU have used up their ticks, that CPU recalculates the
+ * counters of all tasks. The task that runs on the busy CPU then gets new ticks, too. This happens
+ * so often that its quantum never ends.
  * Different here: realtime tasks are in a class above sched_ext and not in the list.
  */
 #include "include/list_tasks.h"
@@ -80,8 +84,8 @@ static __always_inline void recalculate(void)
 
 /*
  * Returns the slot of the best task for a CPU, HEAD if no task can run, or AGAIN if the search must
- * be repeated after a recalculation. `prev` is the slot of the running task if it can continue,
- * else HEAD.
+ * be repeated after a recalculation. `prev` is the slot of the running task if that task can
+ * continue, else HEAD.
  */
 static __always_inline u32 choose(s32 cpu, u32 prev)
 {

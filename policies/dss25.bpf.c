@@ -7,24 +7,24 @@
  * with the highest goodness. A task has a number of ticks. When all runnable tasks have used up
  * their ticks, a recalculation gives them new ones. The changes are:
  *
- * - Goodness contains a dynamic priority instead of the ticks. The dynamic priority of a task grows
- *   by one for each recalculation that the task sleeps through, up to 40. It falls by one when the
- *   task's ticks end.
+ * - Goodness contains a dynamic priority instead of the ticks left. The dynamic priority of a task
+ *   grows by one for each recalculation that the task sleeps through, up to 40. The dynamic
+ *   priority falls by one when the task's ticks end.
  * - A recalculation gives new ticks to runnable tasks only. The number of ticks depends on the nice
- *   value alone. The CPU that recalculates holds the lock of the list while it does so.
+ *   value alone. The CPU holds the lock of the list during the recalculation.
  * - A yield uses up the task's ticks and raises its dynamic priority by one.
  *
  * Data structures, locks, wake-up and enqueue are those of dss. A task is identified by its slot,
  * the index of its list node (run_list.h).
- * Dispatch: the CPU searches the whole list. If all runnable tasks have used up their ticks, it
- * recalculates and searches once more.
+ * Dispatch: the CPU searches the whole list. If all runnable tasks have used up their ticks, the
+ * CPU recalculates and searches once more.
  * Tick: the running task loses one tick. When it loses its last tick, its dynamic priority also
  * falls by one and its turn ends.
  *
  * Good for: comparisons of the O(1) scheduler with its predecessor, and interactive tasks next to
  * CPU-bound ones.
- * Bad for: tasks that yield, because every round of yields causes a recalculation under the lock.
- * Like dss, it is bad for many tasks and CPUs.
+ * Bad for: tasks that yield. A yield uses up the task's ticks, so recalculations are frequent, and
+ * a CPU holds the lock during each of them. Like dss, the policy is bad for many tasks and CPUs.
  * Source: Davide Libenzi's changes, in Linux from 2.5.2-pre3 until the O(1) scheduler (Molnar,
  * January 2002).
  *
@@ -36,7 +36,7 @@ char _license[] SEC("license") = "GPL";
 
 /* Highest dynamic priority. */
 #define MAX_DYN_PRIO 40
-/* Most ticks that a task can have. */
+/* Most ticks that a parent can have after it got the remaining ticks of an exiting child. */
 #define MAX_TICKS 20
 
 /* Number of recalculations. */
@@ -92,7 +92,7 @@ static __always_inline void recalculate(void)
 /*
  * Returns the slot of the best task for a CPU, HEAD if no task can run, or AGAIN if the search must
  * be repeated. If all tasks of the list have used up their ticks, recalculates and searches once
- * more. `prev` is the slot of the running task if it can continue, else HEAD.
+ * more. `prev` is the slot of the running task if that task can continue, else HEAD.
  */
 static __always_inline u32 choose(s32 cpu, u32 prev)
 {
@@ -204,7 +204,7 @@ static __always_inline s32 *ticks_left(struct node *n)
 	return &n->time_slice;
 }
 
-/* Returns the most ticks that a task can have. */
+/* Returns the most ticks that a task can have. The same for all tasks. */
 static __always_inline s32 most_ticks(struct node *n)
 {
 	return MAX_TICKS;

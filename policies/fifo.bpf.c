@@ -3,19 +3,21 @@
  * fifo: one queue for all CPUs, first come first served.
  *
  * Data structures: one dispatch queue (DSQ) that all CPUs share.
- * Wake-up: the kernel's default search looks for an idle CPU. If it finds one, the task is inserted
- * into the local DSQ of that CPU and skips the shared queue.
+ * Wake-up: the kernel's default search looks for an idle CPU. If the search finds one, the task is
+ * inserted into the local DSQ of that CPU. The task skips the shared queue, because a CPU runs the
+ * tasks of its local DSQ before it calls ops.dispatch().
  * Enqueue: every other task goes to the end of the shared queue, and one idle CPU is woken to fetch
  * it.
  * Dispatch: a CPU that needs a task takes the first task of the shared queue that may run there.
  * Tick: there is no callback. The kernel ends the slice of a task after slice_ns, and the task is
  * enqueued again.
- * Locks: the lock of the shared DSQ, which the kernel holds during insertions and removals.
+ * Locks: the lock of the shared DSQ, which the kernel holds during insertions and removals. The
+ * policy itself has no lock.
  *
  * Good for: throughput of equal tasks. No CPU idles while a task waits, so the policy is a baseline
  * for others.
- * Bad for: many CPUs, warm caches, and wake-up latency next to CPU-bound tasks. All CPUs share one
- * queue and one lock. It ignores nice values.
+ * Bad for: many CPUs, tasks that depend on warm caches, and wake-up latency next to CPU-bound
+ * tasks. All CPUs share one queue and one lock. The policy ignores nice values.
  * Source: textbooks. UNIX had such a global runqueue before it had one runqueue for each CPU.
  */
 #include "include/hotplug.h"
@@ -43,13 +45,11 @@ void SCX_OP(fifo_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	s32 cpu;
 
+	/* A CPU that is going offline cannot kick other CPUs, see online.h. */
 	if (woken_by_gone_cpu(p, slice_ns, enq_flags))
 		return;
 	scx_bpf_dsq_insert(p, QUEUE, slice_ns, enq_flags);
-	/*
-	 * The kernel does not call ops.select_cpu() for every task, so perhaps no idle CPU has been
-	 * woken for this one.
-	 */
+	/* If the kernel skipped ops.select_cpu(), no idle CPU has been woken for this task yet. */
 	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	if (cpu >= 0)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);

@@ -2,26 +2,26 @@
 /*
  * linux26: the O(1) scheduler of Linux 2.6.22.
  *
- * Each CPU has two arrays of tasks that are sorted by priority level, active and expired. It runs
- * the tasks of the active array. A task whose timeslice ends waits in the expired array, and the
- * arrays are swapped when the active one is empty. The policy o1 (o1.bpf.c) has such arrays, too,
- * but computes levels differently.
+ * Each CPU has two arrays of tasks that are sorted by priority level, active and expired. The CPU
+ * runs the tasks of the active array. A task whose timeslice ends waits in the expired array, and
+ * the arrays are swapped when the active one is empty. The policy o1 (o1.bpf.c) has such arrays,
+ * too, but computes levels differently.
  *
  * A task earns credit by sleeping and spends it by running. A task with full credit, one second of
  * sleep, gains five levels, and a task without credit loses five (sleep_avg.h). A task with enough
- * credit counts as interactive. When its timeslice ends, it goes back to the active array, unless
- * the tasks in the expired array have waited too long (timeslice.h).
+ * credit counts as interactive. When the timeslice of an interactive task ends, the task goes back
+ * to the active array, unless the tasks in the expired array have waited too long (timeslice.h).
  *
  * Data structures: two priority arrays for each CPU, active and expired, with one dispatch queue
  * (DSQ) for each level (prio_array.h).
  * Fork: the child goes to the CPU with the fewest tasks.
  * Exec: the task moves to an idle CPU if its own CPU has other tasks.
- * Wake-up: the task goes to its previous CPU, to the CPU of its waker if that has less to do, or to
- * an idle CPU.
- * Enqueue: the task is added to its level of the active or expired array. It preempts a running
- * task of a worse level, unless that is a waker about to sleep.
+ * Wake-up: the task goes to its previous CPU, or to the CPU of its waker if that has less to do. If
+ * the chosen CPU is busy, the task goes to an idle CPU, if there is one.
+ * Enqueue: the task is added to its level of the active or expired array. The task preempts a
+ * running task of a worse level, unless the running task is a waker about to sleep.
  * Dispatch: the CPU takes the first task of the best level of the active array. If that array is
- * empty, it swaps the arrays. Before it does all this, it pulls tasks from other CPUs if it is time
+ * empty, the CPU swaps the arrays. Before that, the CPU pulls tasks from other CPUs if it is time
  * for balancing.
  * Tick: the running task is charged. At the end of its timeslice it loses the CPU. Within their
  * timeslices, interactive tasks of the same level take turns.
@@ -31,7 +31,7 @@
  *
  * Good for: interactive tasks next to a few CPU-bound ones, and batch throughput. No decision takes
  * longer with more tasks.
- * Bad for: fairness, and machines on which tasks sleep to gain credit and then compute. Small
+ * Bad for: fairness, and machines with tasks that sleep to gain credit and then compute. Small
  * changes of a load can change the outcome of the heuristics abruptly.
  * Source: kernel/sched.c of Linux 2.6.22 as described by Happe, Groenda, Reussner, "Performance
  * Evaluation of Scheduling Policies in Symmetric Multiprocessing Environments" (2008). The code is
@@ -39,11 +39,11 @@
  *
  * Different here: CPUs are balanced in two domains, the machine and groups of CPUs. The policy's
  * profile, a file with values for its variables, makes each NUMA node a group. Idle CPUs have no
- * tick, so a timer wakes them while tasks wait. After exec, a task moves when its CPU next
- * reschedules, and only to an idle CPU. An exiting child gives its parent no credit. The policy
- * cannot always see whether a task or an interrupt causes a wake-up. It assumes a task for every
- * wake-up through a futex. It also does so for wake-ups through a pipe or socket, if the woken task
- * may run on several CPUs. A sleep on a pipe is credited in full.
+ * tick, so they cannot look for tasks themselves. A timer wakes them while tasks wait. After exec,
+ * a task moves when its CPU next reschedules, and only to an idle CPU. An exiting child gives its
+ * parent no credit. The policy cannot always see whether a task or an interrupt causes a wake-up.
+ * For every wake-up through a futex, it assumes a task. For a wake-up through a pipe or socket, it
+ * assumes a task if the woken task may run on several CPUs. A sleep on a pipe is credited in full.
  */
 #include "include/prio_domains.h"
 #include "include/timeslice.h"
@@ -106,6 +106,7 @@ void SCX_OP(linux26_enqueue, struct task_struct *p, u64 enq_flags)
 	struct task_ctx *t = task_ctx_of(p);
 	struct prio_rq *rq = prio_rq_of(cpu);
 
+	/* A CPU that is going offline cannot kick other CPUs, see online.h. */
 	if (woken_by_gone_cpu(p, TICK_NS, enq_flags))
 		return;
 	if (!t || !rq) {
@@ -149,7 +150,7 @@ void SCX_OP(linux26_dequeue, struct task_struct *p, u64 deq_flags)
 		prio_removed(&t->node);
 }
 
-/* Pulls tasks from other CPUs if it is time for that, and chooses the next task. */
+/* Pulls tasks from other CPUs if it is time for balancing, and chooses the next task. */
 void SCX_OP(linux26_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct prio_rq *rq = prio_rq_of(cpu);
@@ -167,7 +168,9 @@ void SCX_OP(linux26_dispatch, s32 cpu, struct task_struct *prev)
 	if (t) {
 		charge(t, now);
 		place(prev, t, rq, now);
-		/* A CPU that balances has requested the running task. */
+		/*
+		 * A CPU that balances has requested that the running task moves (active_balance()).
+		 */
 		if (rq->push)
 			t->moves = true;
 		/* The task stays if no other task could run in its place. */

@@ -3,7 +3,7 @@
  * mqs: the multi-queue scheduler, which makes nearly the decisions of dss without its one lock.
  *
  * dss (dss.bpf.c) is the default scheduler of Linux 2.4, which keeps all runnable tasks in one
- * list. It gives each task a value called goodness and runs the task with the highest goodness. In
+ * list. dss gives each task a value called goodness and runs the task with the highest goodness. In
  * mqs, every CPU has a queue of its own and chooses tasks by the same goodness. To make nearly the
  * same decisions as dss, a CPU also compares its best task with the best tasks of all other queues.
  *
@@ -12,23 +12,24 @@
  * a task has only on the CPU on which it ran last (cpu_queue.h).
  * Wake-up: the task takes its last CPU if that is idle, else the CPU that has been idle longest. If
  * no CPU is idle, it preempts the running task with the lowest goodness, if that is lower than its
- * own (queue_wakeup.h).
- * Enqueue: the task is put into the queue of the CPU that was chosen at the wake-up, or into that
- * of its last CPU if it must wait.
+ * own by more than 1 (queue_wakeup.h).
+ * Enqueue: the task is put into the queue of the CPU that was chosen at the wake-up, or into the
+ * queue of its last CPU if it must wait.
  * Dispatch: the CPU searches its own queue and then reads the published number of every other
  * queue. If another queue has a better task, the CPU tries to take the lock of that queue and then
- * the task. It skips a queue that is locked or has changed, and tries the next best
- * (queue_choice.h).
- * Tick: the running task's counter is decremented. At 0 the task loses the CPU.
- * Locks: one lock for each queue. A CPU never waits for one.
+ * the task. The CPU skips a queue that is locked or no longer has such a task, and tries the next
+ * best queue (queue_choice.h).
+ * Tick: the running task's counter, the number of ticks left of its quantum, is decremented. At 0
+ * the task loses the CPU.
+ * Locks: one lock for each queue. A CPU never waits for a lock.
  *
  * Good for: interactive tasks next to CPU-bound ones, with more CPUs and tasks than dss can handle.
- * Bad for: very many CPUs and warm caches. Each decision reads a number of every CPU, and tasks
- * move between CPUs as freely as under dss.
+ * Bad for: very many CPUs, and tasks that depend on warm caches. Each decision reads a number of
+ * every CPU, and tasks move between CPUs as freely as under dss.
  * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers"
  * (2001).
  *
- * Known weakness: tasks that are bound to a CPU starve, as in dss.
+ * Known weakness: tasks that are bound to a busy CPU can starve, as in dss (dss.bpf.c).
  * Different here: realtime tasks are in a class above sched_ext. The lock of a queue is a variable
  * of the policy, in addition to the lock of the DSQ.
  */
@@ -38,14 +39,15 @@
 char _license[] SEC("license") = "GPL";
 
 /*
- * Returns the first CPU of the pool, the CPUs whose queues are compared. In mqs, that is all CPUs.
+ * Returns the first CPU of the pool, which is the set of CPUs whose queues are compared. In mqs,
+ * the pool contains all CPUs.
  */
 static __always_inline s32 pool_begin(s32 cpu)
 {
 	return 0;
 }
 
-/* Returns the CPU after the last one of the pool. */
+/* Returns the last CPU of the pool, plus 1. */
 static __always_inline s32 pool_end(s32 cpu)
 {
 	return nr_cpus;
@@ -79,7 +81,8 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq 
 		return true;
 	}
 	/*
-	 * The CPU idles only if it could search all queues. If one was locked, it searches again.
+	 * The CPU idles only if it could search all queues. If a queue was locked, the CPU searches
+	 * again.
 	 */
 	if (s.best == GOODNESS_IDLE)
 		return remote != LOCKED;
@@ -96,7 +99,7 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq 
 }
 
 /*
- * Puts a task into the queue of an idle CPU. If there is none, the task goes to a CPU where it
+ * Puts a task into the queue of an idle CPU. If no CPU is idle, the task goes to a CPU where it
  * preempts the running task, or else to its last CPU.
  */
 void SCX_OP(mqs_enqueue, struct task_struct *p, u64 enq_flags)
@@ -109,6 +112,7 @@ void SCX_OP(mqs_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, NO_SLICE_END, enq_flags);
 		return;
 	}
+	/* A CPU that is going offline cannot kick other CPUs, see online.h. */
 	if (woken_by_gone_cpu(p, NO_SLICE_END, enq_flags))
 		return;
 	yielded = t->yielded;

@@ -8,23 +8,23 @@
  * of its timeslice, a task gets a new timeslice at once and waits in the expired array. When the
  * active array is empty, the two arrays are swapped.
  *
- * The level of a task is its nice value plus a penalty of up to max_penalty levels. A task gets a
- * penalty if it ran or waited to run for more than its fair share of the last seconds. The larger
- * the excess, the larger the penalty (load_history.h). Tasks of nice batch_nice and above are batch
- * work, with levels below all others and long timeslices.
+ * The level of a task is its nice value plus a penalty of up to max_penalty levels. Lower levels
+ * are better. A task gets a penalty if it ran or waited to run for more than its fair share of the
+ * last seconds. The larger the excess, the larger the penalty (load_history.h). Tasks of nice
+ * batch_nice and above are batch work, with levels worse than all others and long timeslices.
  *
  * Data structures: the two arrays of each CPU, with one dispatch queue (DSQ) for each level
  * (prio_array.h).
  * Fork: the child runs first, on the CPU of its parent. Parent and child share the rest of the
  * parent's timeslice.
  * Wake-up: the task takes its previous CPU if that is idle, else another idle CPU.
- * Enqueue: the task gets a new level and is added to that level of the active array. It preempts a
- * running task of a worse level.
- * Dispatch: the CPU takes the best task as described above. A CPU without tasks pulls one from the
- * longest queue.
+ * Enqueue: a woken or new task gets a level and is added to that level of the active array. The
+ * task preempts a running task of a worse level.
+ * Dispatch: the CPU takes the first task of the best level of the active array. A CPU without tasks
+ * pulls a task from the longest queue.
  * Tick: the running task is charged. At the end of its timeslice it loses the CPU. Every
- * busy_interval_ns, a busy CPU compares queue lengths. It pulls tasks from a queue that is longer
- * than its own by a quarter (imbalance_pct).
+ * busy_interval_ns, a busy CPU compares queue lengths. It pulls tasks from the longest queue, if
+ * that is longer than its own by at least a quarter (imbalance_pct).
  * Locks: the lock of each DSQ. Bitmaps and counts are changed by atomic instructions.
  *
  * Good for: many tasks and CPUs, fork and exec, and batch work. No decision takes longer with more
@@ -36,8 +36,8 @@
  *
  * Different here: SCHED_FIFO and SCHED_RR tasks belong to the kernel's rt class, which is above
  * sched_ext and pushes tasks between CPUs. The original kept realtime tasks in a global queue and
- * interrupted all CPUs for them. An idle CPU has no tick, so a timer wakes idle CPUs while tasks
- * wait.
+ * interrupted all CPUs for them. In the original, an idle CPU looks for tasks at every tick. Here
+ * an idle CPU has no tick, so a timer wakes idle CPUs while tasks wait.
  */
 #include "include/o1_task.h"
 
@@ -51,7 +51,10 @@ u32 pull_max PARAM("tasks, 0..32: most tasks that one pull of a busy CPU moves; 
 /* Counters, in this order: tasks preempted by a wake-up, and children that ran first. */
 u64 nr_preempted, nr_child_first;
 
-/* Looks for an idle CPU and, if its queue is empty, lets the woken task run there at once. */
+/*
+ * Looks for an idle CPU. If there is an idle CPU with an empty queue, lets the woken task run there
+ * at once.
+ */
 s32 SCX_OP(o1_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	struct task_ctx *t = task_ctx_of(p);
@@ -86,6 +89,7 @@ void SCX_OP(o1_enqueue, struct task_struct *p, u64 enq_flags)
 	struct prio_rq *rq = prio_rq_of(cpu);
 	bool first = false;
 
+	/* A CPU that is going offline cannot kick other CPUs, see online.h. */
 	if (woken_by_gone_cpu(p, TICK_NS, enq_flags))
 		return;
 	if (!t || !rq) {
@@ -161,8 +165,8 @@ void SCX_OP(o1_dispatch, s32 cpu, struct task_struct *prev)
 		}
 	}
 	/*
-	 * A running task whose timeslice has not ended is the first of its level. Only its new
-	 * child comes before it.
+	 * A running task whose timeslice has not ended competes as the first task of its level.
+	 * Only a new child of the task comes before it.
 	 */
 	next = prio_pick(rq, cpu, t != NULL, t ? t->array : 0, t ? t->level : 0, t && t->head && !rq->child);
 	rq->child = false;

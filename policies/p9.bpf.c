@@ -13,15 +13,15 @@
  * CPU is idle and the CPU that wakes the process runs a process of a lower level, the running
  * process is preempted.
  * Dispatch: the CPU prefers a process that last ran on this CPU, that has never run, or that has
- * not changed CPUs for move_ns. It takes the first preferred process of the queue or, if there is
- * none and the CPU would idle, the first process of all. A running process continues if all
- * preferred processes have lower levels.
+ * not changed CPUs for move_ns. The CPU takes the first preferred process of the queue. If there is
+ * no preferred process and the CPU would idle, it takes the first process of all. A running process
+ * continues if all preferred processes have lower levels.
  * Tick: the running process is preempted if the first waiting process has a higher level.
  * Locks: the lock of the DSQ.
  *
  * Good for: short waits of interactive processes on a few CPUs. No CPU idles while a process waits.
- * Bad for: many CPUs, warm caches, and equal run times of equal processes. There is one lock, and a
- * process runs on any free CPU.
+ * Bad for: many CPUs, processes that depend on warm caches, and equal run times of equal processes.
+ * All CPUs share one lock, and a process runs on any free CPU.
  * Source: the scheduler with which "Plan 9 multi-queue scheduler: stats and updates" (9atom, 2014)
  * compares. Levels and decay are those of Plan 9.
  *
@@ -42,7 +42,7 @@ char _license[] SEC("license") = "GPL";
 
 const volatile u64 move_ns PARAM("ns, 0..100000000000: after a move to another CPU, only that CPU prefers the process for this long; 0: all CPUs may take it") = 100000000;
 
-/* Number of processes that were preempted by one of a higher level. */
+/* Number of processes that were preempted by a process of a higher level. */
 u64 nr_preempted;
 /* Number of runnable processes. */
 static u64 nr_runnable;
@@ -58,8 +58,8 @@ struct cpu {
 CPU_VARIABLES(cpu)
 
 /*
- * Claims a random idle CPU on which the process may run. Returns it, or -1 if all such CPUs are
- * busy.
+ * Claims a random idle CPU on which the process may run. A claim removes the CPU from the kernel's
+ * idle mask. Returns the CPU, or -1 if all such CPUs are busy.
  */
 static __always_inline s32 first_to_see(struct task_struct *p)
 {
@@ -86,8 +86,8 @@ s32 SCX_OP(p9_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 }
 
 /*
- * Inserts a process into the queue. Wakes an idle CPU for it, or preempts the process of the waking
- * CPU if that has a lower level.
+ * Inserts a process into the queue. Wakes an idle CPU for the process. If no CPU is idle, preempts
+ * the process that the waking CPU runs, if that process has a lower level.
  */
 void SCX_OP(p9_enqueue, struct task_struct *p, u64 enq_flags)
 {
@@ -96,6 +96,7 @@ void SCX_OP(p9_enqueue, struct task_struct *p, u64 enq_flags)
 	struct cpu *this, *at = cpu_of(cpu);
 	s32 idle;
 
+	/* A CPU that is going offline cannot kick other CPUs, see online.h. */
 	if (!t || woken_by_gone_cpu(p, quantum_ns, enq_flags))
 		return;
 	plan9_account(t, false);
@@ -120,8 +121,9 @@ void SCX_OP(p9_enqueue, struct task_struct *p, u64 enq_flags)
 
 /*
  * Takes the first waiting process that has at least level `level` and that this CPU prefers: one
- * that last ran on this CPU, has never run, or has not changed CPUs for move_ns. If there is none
- * and `idle` is set, takes the first process of all. Returns whether it took one.
+ * that last ran on this CPU, has never run, or has not changed CPUs for move_ns. If there is no
+ * such process and `idle` is set, takes the first process of all. Returns whether it took a
+ * process.
  */
 static __always_inline bool runproc(s32 cpu, s32 level, bool idle)
 {

@@ -4,17 +4,17 @@
  *
  * Data structures: one dispatch queue (DSQ) for each CPU, which has the number of the CPU as its
  * ID.
- * Wake-up: the kernel's default search looks for an idle CPU. If it finds one, the task is inserted
- * into the local DSQ of that CPU. Otherwise the task stays with its previous CPU.
+ * Wake-up: the kernel's default search looks for an idle CPU. If the search finds one, the task is
+ * inserted into the local DSQ of that CPU. Otherwise the task stays with its previous CPU.
  * Enqueue: the task goes to the end of its CPU's queue.
  * Dispatch: a CPU takes the first task of its own queue. If that is empty, the CPU reads the
  * lengths of the queues of the next `scan` CPUs and takes a task from the longest one.
  * Tick: there is no callback. The kernel ends the slice of a task after slice_ns.
- * Locks: the lock of each DSQ. Two CPUs use the same lock only while one takes a task of the other.
+ * Locks: the lock of each DSQ. Two CPUs use the same lock only while one takes the other's task.
  *
- * Good for: warm caches. No lock is shared while all CPUs are busy.
- * Bad for: fairness between CPUs, because queue lengths even out only when a queue is empty. It
- * ignores nice values.
+ * Good for: tasks that depend on warm caches. No lock is shared while all CPUs are busy.
+ * Bad for: fairness between tasks of different CPUs, because queue lengths even out only when a
+ * queue is empty. The policy ignores nice values.
  * Source: textbooks, which describe this multi-queue scheduler with work stealing.
  */
 #include "include/pass_on.h"

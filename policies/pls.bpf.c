@@ -4,21 +4,23 @@
  *
  * The policy makes the decisions of dss (dss.bpf.c), the default scheduler of Linux 2.4, but
  * examines fewer tasks. Goodness is the value by which dss chooses tasks: a CPU runs the task with
- * the highest goodness. It contains an affinity bonus of at most 16, which differs between CPUs.
- * The rest, the goodness without affinity, is the same on all CPUs, so tasks can be sorted by it.
+ * the highest goodness. The goodness of a task contains an affinity bonus of at most 16, which
+ * differs between CPUs. The rest, the goodness without affinity, is the same on all CPUs, so tasks
+ * can be sorted by this value.
  *
  * Data structures: one dispatch queue (DSQ) for each of 64 levels. The level of a waiting task is
  * its goodness without affinity. A bitmap records which levels may have tasks.
  * Wake-up: as in dss.
  * Enqueue: the task is inserted into its level, with a key that keeps the tasks of a level in the
  * order of the list of dss.
- * Dispatch: the CPU examines levels from the highest down. It stops at a level if its tasks could
- * not beat the best task so far even with the full affinity bonus. If two tasks have the same
- * goodness, the key decides.
+ * Dispatch: the CPU examines levels from the highest down. The search ends before a level whose
+ * tasks could not beat the best task so far even with the full affinity bonus. If two tasks have
+ * the same goodness, the task with the lower key runs, which would be nearer to the front of the
+ * list of dss.
  * Tick: the running task's counter is decremented. At 0 the task loses the CPU.
  * Recalculation: when all runnable tasks have used up their ticks, all tasks get new ticks, and
  * each waiting task is moved to its new level.
- * Locks: the lock of each DSQ. The bitmap needs none, because atomic instructions change it.
+ * Locks: the lock of each DSQ. The bitmap needs no lock, because atomic instructions change it.
  *
  * Good for: interactive tasks next to CPU-bound ones on few CPUs, with more tasks than dss can
  * handle.
@@ -27,9 +29,9 @@
  * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers"
  * (2001).
  *
- * Known weakness: tasks that are bound to a CPU starve, as in dss.
+ * Known weakness: tasks that are bound to a busy CPU can starve, as in dss (dss.bpf.c).
  * Different here: realtime tasks are in a class above sched_ext, as in dss. Each level is a DSQ
- * with a lock of its own, instead of one lock for all levels.
+ * with a lock of its own. The original has one lock for all levels.
  */
 #include "include/one_queue.h"
 
@@ -44,8 +46,8 @@ u64 nr_sorted;
 /* Bitmap of the levels that may have tasks. */
 static u64 levels;
 /*
- * For each CPU, 1 + the level into which it last inserted a task, or 0. The task becomes visible in
- * the level after ops.enqueue() returns, and before the CPU next chooses a task.
+ * For each CPU, 1 + the level into which the CPU last inserted a task, or 0. The task becomes
+ * visible in the level after ops.enqueue() returns, and before the CPU next chooses a task.
  */
 static u8 arriving[MAX_CPUS] CPU_ALIGNED;
 
@@ -103,7 +105,8 @@ static __always_inline void insert_waiting(struct task_struct *p, struct task_ct
 
 /*
  * Moves every task to its new level after a recalculation. Levels are visited from the highest
- * down. A task that moves to a lower level is therefore visited a second time there, and stays.
+ * down. A task that moves to a lower level is therefore visited a second time there. The second
+ * visit does not move the task again.
  */
 static __noinline void sort_anew(void)
 {
@@ -167,8 +170,9 @@ static __noinline void look_through(s32 level, s32 cpu, u64 mm, struct choice *b
 	}
 	if (empty) {
 		/*
-		 * Another CPU may just have inserted a task that is not visible yet. The bit is
-		 * then set again. The CPU has an entry in arriving[] until the task is visible.
+		 * Another CPU may have inserted a task that is not visible yet. That CPU has an
+		 * entry in arriving[] until the task is visible. If there is such an entry, the bit
+		 * is set again.
 		 */
 		__sync_fetch_and_and(&levels, ~(1ULL << level));
 		if (is_arriving(level) || scx_bpf_dsq_nr_queued(level) > 0)

@@ -4,39 +4,42 @@
  *
  * Every CPU has a queue of its own and runs the task with the highest goodness, a value that grows
  * with the ticks left of a task's quantum and with its priority (goodness.h). In mqs (mqs.bpf.c), a
- * CPU compares its best task with the best tasks of all other queues. Here it does so only within
- * its pool, a small group of neighbouring CPUs. Between pools, tasks move in two ways only: a woken
- * task finds an idle CPU elsewhere, or a load balancer moves it.
+ * CPU compares its best task with the best tasks of all other queues. In pmqs, a CPU does so only
+ * within its pool, a small group of neighbouring CPUs. Between pools, tasks move in two ways only:
+ * a woken task finds an idle CPU elsewhere, or a load balancer moves it.
  *
- * Data structures: those of mqs, one dispatch queue (DSQ) for each CPU, which publishes the highest
- * goodness of its waiting tasks.
+ * Data structures: as in mqs, each CPU has one dispatch queue (DSQ) and publishes the highest
+ * goodness of the tasks that wait there.
  * Wake-up: the task takes its last CPU if that is idle, else an idle CPU of the pool, else any idle
  * CPU. If no CPU is idle, it preempts the running task of the pool with the lowest goodness, if
- * that is lower than its own.
+ * that is lower than its own by more than 1.
  * Dispatch: the CPU searches its own queue and then compares the best task there with the goodness
  * that the other queues of its pool publish.
  * Tick: the running task's counter of ticks is decremented. At 0 the task loses the CPU. If another
- * task of the queue is overdue (see below), the running task also loses the CPU after it has run
- * for as long as a whole quantum.
+ * task of the queue is overdue (see the end of this comment), the running task also loses the CPU
+ * after it has run for as long as a whole quantum.
  * Balancers: IP (initial placement) moves a task at exec to the shortest queue. A timer runs LBC or
  * LBP. LBC evens out all queues. LBP moves tasks between queues of different pools if a queue
  * differs from the average by more than a tolerance (balancer.h).
- * Locks: one lock for each queue, as in mqs. A CPU never waits for one.
+ * Locks: one lock for each queue, as in mqs. A CPU never waits for a lock.
  *
  * Good for: many CPUs, machines on which memory of another pool is far away, and loads that can be
  * scheduled without knowledge of the whole machine.
  * Bad for: fairness between pools without a balancer, and tasks that sleep often and briefly, for
- * which the balancers move too much.
+ * which the balancers move too many tasks.
  * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers"
  * (2001).
  *
  * Different here: realtime tasks are in a class above sched_ext. IP does not move a task within
- * exec. It makes the CPU reschedule at once, and the task moves then. The limit max_wait_ms is an
- * addition, for this reason: when the tasks of one pool have used up their quanta, the tasks of all
- * pools get new ticks. A pool with little to do thus prolongs the quanta in the other pools. In the
- * original this has no limit, so tasks there may wait very long. A task that has waited for
- * max_wait_ms is overdue. It runs as soon as the running task has run for as long as a whole
- * quantum. Among overdue tasks, the one that has waited longest runs first.
+ * exec. IP makes the CPU reschedule at once, and the task moves then. The limit max_wait_ms is an
+ * addition.
+ *
+ * Overdue tasks: when the tasks of one pool have used up their quanta, the tasks of all pools get
+ * new ticks. A pool with little to do does so often, and thereby prolongs the quanta of the tasks
+ * that run in the other pools. In the original nothing limits these quanta, so other tasks of those
+ * pools may wait very long. Here, a task that has waited for max_wait_ms is overdue. An overdue
+ * task runs as soon as the running task has run for as long as a whole quantum. Among overdue
+ * tasks, the one that has waited longest runs first.
  */
 #include "include/goodness.h"
 #include "include/pass_on.h"
@@ -68,7 +71,7 @@ static __always_inline s32 pool_begin(s32 cpu)
 	return pool_of(cpu) * (poolsize ? poolsize : 1);
 }
 
-/* Returns the CPU after the last one of a CPU's pool. */
+/* Returns the last CPU of a CPU's pool, plus 1. */
 static __always_inline s32 pool_end(s32 cpu)
 {
 	u32 end = pool_begin(cpu) + (poolsize ? poolsize : 1);
@@ -109,7 +112,8 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq 
 		return true;
 	}
 	/*
-	 * The CPU idles only if it could search all queues. If one was locked, it searches again.
+	 * The CPU idles only if it could search all queues of the pool. If a queue was locked, the
+	 * CPU searches again.
 	 */
 	if (s.best == GOODNESS_IDLE)
 		return remote != LOCKED;
@@ -143,6 +147,7 @@ void SCX_OP(pmqs_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, NO_SLICE_END, enq_flags);
 		return;
 	}
+	/* A CPU that is going offline cannot kick other CPUs, see online.h. */
 	if (woken_by_gone_cpu(p, NO_SLICE_END, enq_flags))
 		return;
 	yielded = t->yielded;
@@ -186,7 +191,10 @@ void SCX_OP(pmqs_dispatch, s32 cpu, struct task_struct *prev)
 	}
 }
 
-/* Ends the turn of a task that has run for a whole quantum while another task is overdue. */
+/*
+ * Ends the turn of a task that has run for as long as a whole quantum while another task is
+ * overdue.
+ */
 static __always_inline void end_long_turn(struct task_struct *p)
 {
 	struct mq *q = mq_of(scx_bpf_task_cpu(p));

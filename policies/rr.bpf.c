@@ -11,7 +11,8 @@
  * Wake-up: the kernel's default search looks for an idle CPU, which then takes its task from the
  * queue.
  * Enqueue: the task goes to the end of the queue, and one idle CPU is woken.
- * Dispatch: a CPU takes the first task. If the queue is empty, the running task gets another slice.
+ * Dispatch: a CPU takes the first task of the queue. If the queue is empty, the running task gets
+ * another slice.
  * Tick: there is no callback. With `exact`, the timer of the CPU preempts the task at the end of
  * its slice. Without `exact`, the kernel ends the slice at the next tick.
  * Locks: the lock of the DSQ.
@@ -21,13 +22,13 @@
  * Good for: comparison with queueing theory (M/D/1, M/M/1, M/M/c). No CPU idles while a task waits,
  * so the policy is a baseline for others.
  * Bad for: wake-up latency next to long tasks (with infinite slices), throughput (with short
- * slices, which cost context switches), and many CPUs, which share one lock. It ignores nice
- * values.
+ * slices, which cost context switches), and many CPUs, which share one lock. The policy ignores
+ * nice values.
  * Source: Happe, Groenda, Reussner, "Performance Evaluation of Scheduling Policies in Symmetric
  * Multiprocessing Environments" (2008).
  *
- * Different here: sched_ext ends slices only at ticks. The timers of this policy end them on time,
- * so a slice may be shorter than a tick.
+ * Different here: sched_ext itself ends slices only at ticks. With `exact`, the timers of this
+ * policy end them on time, so a slice may be shorter than a tick.
  */
 #include "include/hotplug.h"
 
@@ -88,8 +89,8 @@ static int end_slice(void *map, u32 *cpu, struct slice_end *end)
 }
 
 /*
- * Wakes an idle CPU if there is one. Any idle CPU will do, because all CPUs take their tasks from
- * the same queue.
+ * Returns an idle CPU, which the kernel then wakes, or prev_cpu if no CPU is idle. Any idle CPU
+ * will do, because all CPUs take their tasks from the same queue.
  */
 s32 SCX_OP(rr_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
@@ -103,6 +104,7 @@ void SCX_OP(rr_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	s32 cpu;
 
+	/* A CPU that is going offline cannot kick other CPUs, see online.h. */
 	if (woken_by_gone_cpu(p, slice(), enq_flags))
 		return;
 	scx_bpf_dsq_insert(p, QUEUE, slice(), enq_flags);
@@ -116,7 +118,7 @@ void SCX_OP(rr_dispatch, s32 cpu, struct task_struct *prev)
 {
 	if (scx_bpf_dsq_move_to_local(QUEUE))
 		return;
-	/* No other task waits, so the running one gets another slice. */
+	/* No other task waits, so the running task gets another slice. */
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
 		prev->scx.slice = slice();
 		start_slice(cpu, slice_ns);

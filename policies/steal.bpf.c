@@ -4,27 +4,28 @@
  *
  * Every task has a virtual time, which advances by run time * 100 / weight. The weight is 100 for
  * nice 0. The task with the lowest virtual time runs next. A CPU is overloaded if it runs one task
- * while another one waits.
+ * while another task waits.
  *
  * Data structures: one dispatch queue (DSQ) for each CPU, ordered by virtual time. The virtual time
- * of a CPU is the highest one of the tasks it ran (cfs_rq.h). For each last-level cache (LLC), a
- * bitmap of the overloaded CPUs (overloaded.h).
+ * of a CPU is the highest virtual time of the tasks that it has run (cfs_rq.h). Each last-level
+ * cache (LLC) has a bitmap of its overloaded CPUs (overloaded.h).
  * Wake-up: a bounded search for an idle CPU near the waking CPU or near the task's last CPU
  * (select_idle_sibling.h). A new task goes to an idle CPU or, if there is none, to the CPU with the
  * fewest tasks.
- * Enqueue: the task is inserted by its virtual time. It preempts the running task if its virtual
- * time is lower than the CPU's by more than wakeup_granularity_ns.
+ * Enqueue: the task is inserted by its virtual time. A woken task preempts the running task if the
+ * woken task's virtual time is lower than the CPU's by more than wakeup_granularity_ns.
  * Dispatch: the CPU takes the task with the lowest virtual time. A CPU about to idle first pulls a
  * task from the busiest CPU, unless its idle periods are too short to be worth the search
- * (idle_balance.h). If it found none, it steals: it visits the overloaded CPUs of its core, then of
- * its LLC, and takes the task with the lowest virtual time that may run here.
- * Tick: there is no callback. The kernel ends the slice of a task after slice_ns. A timer evens out
- * the queues.
- * Locks: the lock of each DSQ. The bitmaps need none, because atomic instructions change them.
+ * (idle_balance.h). If it pulled no task, it steals one: it visits the overloaded CPUs of its core,
+ * then those of its LLC. From the first of these CPUs that has a waiting task which may run here,
+ * it takes that task. If there are several, it takes the one with the lowest virtual time.
+ * Tick: there is no callback. The kernel ends the slice of a task after slice_ns.
+ * Timer: moves one task from the CPU with the most tasks to the CPU with the fewest.
+ * Locks: the lock of each DSQ. The bitmaps need no lock, because atomic instructions change them.
  *
  * Good for: keeping the CPUs of larger machines busy. A steal takes a few microseconds.
- * Bad for: warm caches, if few tasks with large working sets are stolen. Without steal_llcs, idle
- * CPUs of other LLCs are not used.
+ * Bad for: few tasks with large working sets, which find cold caches after a steal. Without
+ * steal_llcs, idle CPUs of other LLCs are not used.
  * Source: Steve Sistare, "Can better task stealing make Linux faster?" and "steal tasks to improve
  * CPU utilization" (2018).
  *
@@ -62,7 +63,7 @@ static __always_inline u64 vtime_of(struct task_struct *p)
 
 /*
  * Takes the first task of another CPU's queue that may run on this CPU. Returns whether there was
- * one.
+ * such a task.
  */
 static __always_inline bool take(u32 from)
 {
@@ -104,7 +105,7 @@ static __always_inline bool steal_in(u32 group, u32 cpu, u32 nr_cpus, bool core)
 	return stolen;
 }
 
-/* Steals a task from an overloaded CPU, nearest CPUs first. Returns whether it found one. */
+/* Steals a task from an overloaded CPU, nearest CPUs first. Returns whether it stole a task. */
 static __always_inline bool try_steal(u32 cpu, u32 nr_cpus)
 {
 	u32 own = group_of(cpu), group, far;
@@ -165,6 +166,7 @@ void SCX_OP(steal_enqueue, struct task_struct *p, u64 enq_flags)
 	struct cpu *c = cpu_of(cpu);
 	u64 vtime;
 
+	/* A CPU that is going offline cannot kick other CPUs, see online.h. */
 	if (!c || woken_by_gone_cpu(p, slice_ns, enq_flags))
 		return;
 	settle_on(p, cpu);

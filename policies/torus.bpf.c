@@ -11,30 +11,31 @@
  * Fork: a new process goes to the CPU with the fewest runnable processes among its creator's CPU
  * and that CPU's neighbours.
  * Wake-up: a process stays with its previous CPU.
- * Enqueue: the process gets a new level and is inserted behind the processes of that level. It
- * preempts the running process if that has a lower level.
- * Dispatch: the CPU takes the first process of its queue, unless the running one has a higher
+ * Enqueue: the process gets a new level and is inserted behind the processes of that level. The
+ * process preempts the running process if that has a lower level.
+ * Dispatch: the CPU takes the first process of its queue, unless the running process has a higher
  * level.
  * Tick: the running process is preempted if the first waiting process has a higher level.
  * Timer: every check_period_ns, a CPU that runs one process and has others waiting examines its
- * neighbours. It pushes a waiting process to the first idle neighbour. If none is idle, it pushes
- * one to the neighbour with the lowest load, if that load is lower than its own by `margin`
- * percent.
+ * neighbours. The CPU pushes a waiting process to the first idle neighbour. If no neighbour is
+ * idle, the CPU pushes a process to the neighbour with the lowest load, if that load is lower than
+ * its own by at least `margin` percent.
  * Locks: the lock of each DSQ. A CPU acquires the lock of another CPU's DSQ only to push a process
  * there.
  *
- * No CPU takes processes from others, and none looks further than its neighbours. All CPUs can
- * therefore never push to the same idle CPU at once. A process that is bound to one CPU (wired, in
- * Plan 9) never moves.
+ * No CPU takes processes from other CPUs, and no CPU looks further than its neighbours. Only the
+ * neighbours of an idle CPU therefore push processes to it, and never all CPUs at once. A process
+ * that is bound to one CPU (wired, in Plan 9) never moves.
  *
  * Good for: many CPUs, and equal run times of equal processes. No lock is shared by all CPUs.
- * Bad for: a load that starts in one corner of a large torus, because each check spreads it by one
- * neighbour only. A CPU may idle for up to check_period_ns while processes wait elsewhere.
+ * Bad for: a load that starts in one corner of a large torus, because each check moves a process by
+ * one neighbour only. A CPU may idle for up to check_period_ns while processes wait elsewhere.
  * Source: "Plan 9 multi-queue scheduler: stats and updates" (9atom, 2014).
  *
  * Different here: a wired process is one with an affinity to a single CPU. The timer of an idle CPU
- * stops. The load is the average number of runnable processes over load_window_ns, and no process
- * is pushed to a CPU that currently has at least as many.
+ * stops. The load is the average number of runnable processes over load_window_ns, and a CPU pushes
+ * no process to a neighbour that currently has at least as many runnable processes as the CPU
+ * itself.
  */
 #include "include/cpu_array.h"
 #include "include/pass_on.h"
@@ -71,7 +72,7 @@ struct cpu {
 	bool running;
 	/* Level of that process. */
 	u32 level;
-	/* The CPUs to which this one may push. */
+	/* The CPUs to which this CPU may push processes. */
 	struct neighbours beside;
 } CPU_ALIGNED;
 
@@ -100,7 +101,7 @@ static __always_inline void update_load(struct cpu *c, u32 cpu)
 
 /*
  * Moves the first process waiting in DSQ `from` that may run on `cpu` to DSQ `to`. Returns whether
- * it moved one.
+ * it moved a process.
  */
 static __always_inline bool push(u32 from, u32 cpu, u64 to)
 {
@@ -132,7 +133,10 @@ static __always_inline bool push(u32 from, u32 cpu, u64 to)
 	return pushed;
 }
 
-/* Pushes a waiting process to an idle neighbour or, if there is none, to the least loaded one. */
+/*
+ * Pushes a waiting process to an idle neighbour. If no neighbour is idle, pushes a process to the
+ * neighbour with the lowest load, if that is low enough (`margin`).
+ */
 static __always_inline void balance(struct cpu *c, u32 cpu)
 {
 	u64 least = c->load * (100 - (margin <= 100 ? margin : 100)) / 100;
@@ -162,7 +166,10 @@ static __always_inline void balance(struct cpu *c, u32 cpu)
 		__sync_fetch_and_add(&nr_pushed_load, 1);
 }
 
-/* Runs when a CPU's timer expires. Tries to push a process if one waits, and restarts the timer. */
+/*
+ * Runs when a CPU's timer expires. Tries to push a process if the CPU is running one and has
+ * another one waiting, and restarts the timer.
+ */
 static int check(void *map, u32 *key, struct cpu *c)
 {
 	u32 cpu = *key;
@@ -225,6 +232,7 @@ void SCX_OP(torus_enqueue, struct task_struct *p, u64 enq_flags)
 	u32 cpu = scx_bpf_task_cpu(p);
 	struct cpu *c = cpu_of(cpu);
 
+	/* A CPU that is going offline cannot kick other CPUs, see online.h. */
 	if (!t || !c || woken_by_gone_cpu(p, quantum_ns, enq_flags))
 		return;
 	plan9_account(t, false);

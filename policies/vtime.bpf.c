@@ -4,13 +4,13 @@
  *
  * While a task runs, its virtual time advances by run time * 100 / weight. The weight follows from
  * the nice value and is 100 for nice 0. The task with the lowest virtual time runs next, so over
- * time every task gets CPU time in proportion to its weight. A sleeping task falls behind in
- * virtual time. When it wakes up, it keeps at most one slice of this lag, so it runs soon but
- * cannot keep others off the CPU for long.
+ * time every task gets CPU time in proportion to its weight. The virtual time of a sleeping task
+ * stands still, so the task falls behind the others. When it wakes up, it keeps at most one slice
+ * of this lag. It therefore runs soon but cannot keep others off the CPU for long.
  *
  * Data structures: one dispatch queue (DSQ) that all CPUs share, in the order of virtual time.
- * Wake-up: the kernel's default search looks for an idle CPU. If it finds one, the task is inserted
- * into the local DSQ of that CPU.
+ * Wake-up: the kernel's default search looks for an idle CPU. If the search finds one, the task is
+ * inserted into the local DSQ of that CPU, and the CPU runs it at once.
  * Enqueue: every other task is inserted into the queue by its virtual time, and one idle CPU is
  * woken.
  * Dispatch: the first task of the queue runs, unless the running task has a lower virtual time.
@@ -18,8 +18,8 @@
  * Locks: the lock of the DSQ.
  *
  * Good for: fair shares by nice over the whole machine, and short waits for tasks that sleep much.
- * Bad for: many CPUs, warm caches, and urgent wake-ups. All CPUs share one queue and one lock, and
- * a woken task never preempts another.
+ * Bad for: many CPUs, tasks that depend on warm caches, and urgent wake-ups. All CPUs share one
+ * queue and one lock, and a woken task never preempts another.
  * Source: weighted fair queueing, as in scx_simple of the kernel's tools/sched_ext. The code is our
  * own.
  */
@@ -34,7 +34,7 @@ const volatile u64 slice_ns PARAM("ns, 100000..1000000000: time slice of a task"
 
 /*
  * Global virtual time: the highest virtual time at which a task started to run. New tasks start
- * with it.
+ * with this virtual time.
  */
 static u64 vtime_now;
 
@@ -72,21 +72,19 @@ void SCX_OP(vtime_enqueue, struct task_struct *p, u64 enq_flags)
 	u64 vtime = p->scx.dsq_vtime;
 	s32 cpu;
 
+	/* A CPU that is going offline cannot kick other CPUs, see online.h. */
 	if (woken_by_gone_cpu(p, slice_ns, enq_flags))
 		return;
 	if (before(vtime, vtime_now - slice_ns))
 		vtime = vtime_now - slice_ns;
 	scx_bpf_dsq_insert_vtime(p, QUEUE, slice_ns, vtime, enq_flags);
-	/*
-	 * The kernel does not call ops.select_cpu() for every task, so perhaps no idle CPU has been
-	 * woken for this one.
-	 */
+	/* If the kernel skipped ops.select_cpu(), no idle CPU has been woken for this task yet. */
 	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	if (cpu >= 0)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
-/* Runs the task with the lowest virtual time: the first one of the queue or the running one. */
+/* Runs the task with the lowest virtual time: the first task of the queue or the running task. */
 void SCX_OP(vtime_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct task_struct *first;
@@ -118,7 +116,10 @@ void SCX_OP(vtime_stopping, struct task_struct *p, bool runnable)
 	p->scx.dsq_vtime = vtime_of(p);
 }
 
-/* Sets the virtual time of a task that enters the policy to the global virtual time. */
+/*
+ * Called when the policy starts to schedule a task. Sets the task's virtual time to the global
+ * virtual time.
+ */
 void SCX_OP(vtime_enable, struct task_struct *p)
 {
 	p->scx.dsq_vtime = vtime_now;

@@ -12,21 +12,21 @@
  * Data structures: each CPU has one FIFO dispatch queue (DSQ) for each level, and a mask of the
  * levels in use (ready_queues.h).
  * Wake-up: the thread takes its ideal processor if that is idle, else its previous CPU, else the
- * waking CPU, else the first idle CPU. If no CPU is idle, it waits at its ideal processor.
- * Enqueue: the thread goes to the end of its level, or to the front if it was preempted. It
+ * waking CPU, else the first idle CPU. If no CPU is idle, the thread waits at its ideal processor.
+ * Enqueue: the thread goes to the end of its level, or to the front if it was preempted. The thread
  * preempts a running thread of a lower level.
  * Dispatch: the CPU takes the first thread of its highest level. An idle CPU takes a thread from
  * the CPU where most threads are ready. There is no other load balancing.
  * Tick: there is no callback. The slice of a thread is the rest of its quantum, and the kernel ends
- * it.
+ * the slice.
  * Timer: once a second, threads that have been ready for starved_ns are lifted to level 15 for a
  * short quantum. By default, a starving thread thus runs every 4 s.
- * Locks: the lock of each DSQ. The masks need none, because atomic instructions change them.
+ * Locks: the lock of each DSQ. The masks need no lock, because atomic instructions change them.
  *
- * Good for: interactive threads that wait for devices and messages, and warm caches. Threads stay
- * on their CPU.
+ * Good for: interactive threads that wait for devices and messages, and threads that depend on warm
+ * caches. Threads stay on their CPU.
  * Bad for: fairness and an even load. Threads of lower levels starve until the timer lifts them,
- * and only an idle CPU takes threads of others.
+ * and only an idle CPU takes threads of other CPUs.
  * Source: Happe, Groenda, Reussner, "Performance Evaluation of Scheduling Policies in Symmetric
  * Multiprocessing Environments" (2008).
  *
@@ -34,8 +34,9 @@
  * tasks are in a Linux class above sched_ext. Nice -20 to 19 are levels 15 to 1, and nice 0 is
  * level 8. The policy finds the cause of a wake-up by tracing the kernel functions that wake
  * threads (wait_causes.h). Futexes stand for semaphores and events, and an uninterruptible sleep
- * counts as a disk wait. Tracing of keyboard, mouse and sound is off by default. The boosts are
- * those of the Windows driver kit. Quanta are charged by time and end at ticks of Linux.
+ * counts as a disk wait. Tracing of keyboard, mouse and sound is off by default, so these devices
+ * cause no boosts. The boosts are those of the Windows driver kit. Quanta are charged by time and
+ * end at ticks of Linux.
  */
 #include "include/pass_on.h"
 #include "include/thread_levels.h"
@@ -50,8 +51,11 @@ u64 nr_taken, nr_preempted;
 /* Number of threads created so far. New threads get ideal processors in turn. */
 static u32 next_ideal;
 
-/* Claims a CPU if it is idle and the thread may run there. Returns whether it did. */
-static __always_inline bool is_idle(struct task_struct *p, s32 cpu)
+/*
+ * Claims a CPU if it is idle and the thread may run there. A claim removes the CPU from the
+ * kernel's idle mask. Returns whether it claimed the CPU.
+ */
+static __always_inline bool claim_idle(struct task_struct *p, s32 cpu)
 {
 	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && scx_bpf_test_and_clear_cpu_idle(cpu);
 }
@@ -77,14 +81,14 @@ s32 SCX_OP(windows_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_fla
 	target = bpf_cpumask_test_cpu(ideal, p->cpus_ptr) ? ideal : prev_cpu;
 	if (none)
 		return target;
-	if (is_idle(p, ideal))
+	if (claim_idle(p, ideal))
 		return ideal;
-	if (is_idle(p, prev_cpu))
+	if (claim_idle(p, prev_cpu))
 		return prev_cpu;
-	if (is_idle(p, this_cpu))
+	if (claim_idle(p, this_cpu))
 		return this_cpu;
 	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
-		if (is_idle(p, cpu)) {
+		if (claim_idle(p, cpu)) {
 			target = cpu;
 			break;
 		}
@@ -101,6 +105,7 @@ void SCX_OP(windows_enqueue, struct task_struct *p, u64 enq_flags)
 	u32 level;
 	s32 idle;
 
+	/* A CPU that is going offline cannot kick other CPUs, see online.h. */
 	if (!t || !c || woken_by_gone_cpu(p, t->left, enq_flags))
 		return;
 	t->ready_since = bpf_ktime_get_ns();
@@ -116,8 +121,8 @@ void SCX_OP(windows_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
 	/*
-	 * The kernel did not call ops.select_cpu() for this thread, so perhaps no idle CPU has been
-	 * woken for it.
+	 * The kernel skipped ops.select_cpu() for this thread, so no idle CPU has been woken for it
+	 * yet.
 	 */
 	if ((enq_flags & SCX_ENQ_WAKEUP) && !(enq_flags & SCX_ENQ_CPU_SELECTED)) {
 		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
@@ -238,7 +243,7 @@ s32 SCX_OP(windows_init_task, struct task_struct *p, struct scx_init_task_args *
 	return 0;
 }
 
-/* Replaces an ideal processor that is no longer allowed by the first allowed CPU. */
+/* If the ideal processor is no longer allowed, replaces it with the first allowed CPU. */
 void SCX_OP(windows_set_cpumask, struct task_struct *p, const struct cpumask *cpumask)
 {
 	struct thread *t = thread_of(p);

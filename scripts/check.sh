@@ -17,8 +17,8 @@ echo "== load"
 $windtunnel check "target/policies/$policy.bpf.o"
 echo "== a run with the sanitizer"
 $windtunnel run "$policy" --check --machine numa16 --workload mixed.json --for 200ms
-# Runs the tests that apply to all policies, but only on this policy, and the test files that name
-# it.
+# Runs the tests that apply to every policy, for this policy only. Also runs the test files that
+# name this policy.
 tests=crates/windtunnel/tests/integration
 own=$(cd $tests && grep -l "\"$policy\"" policy_*.rs | sed 's/\.rs$/::/')
 echo "== tests: policy_properties $own"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # fuzz.sh SECONDS [TARGET...]: runs the named fuzz targets, or all of them, for the given time each.
-# They run at idle priority. Inputs that cause a failure are kept in fuzz/artifacts. The fuzzer
-# starts from objects, machine files and workloads of the repository.
+# The targets run at idle priority. Inputs that cause a failure are kept in fuzz/artifacts. The
+# fuzzer starts from objects, machine files and workloads of the repository.
 set -eu
 cd "$(dirname "$0")/.."
 if ! cargo fuzz --version >/dev/null 2>&1; then

@@ -58,8 +58,8 @@ part() {
   step "$name" "$@" || failed+=("$name")
 }
 
-# guest NAME: starts a guest in the background as soon as fewer than two run. Its console is printed when it ends. boot.sh's variables
-# stand before the call.
+# [VARIABLE=VALUE...] guest NAME: starts a guest in the background as soon as fewer than two guests
+# run. The variables are those of boot.sh. When the guest ends, its console is printed.
 guest() {
   local name=$1 out=$dir/$1.out
   while [ "$(jobs -pr | wc -l)" -ge 2 ]; do wait -n; done
@@ -96,8 +96,8 @@ case $? in
   3) skip "$(tail -1 $dir/fetch.log)" ;;
   *) cat $dir/fetch.log >&2; exit 1 ;;
 esac
-# The part `speed` compares policies with scx_simple, one of the kernel's examples. It is compiled
-# from Debian's source package, as in `make compat`.
+# The part `speed` compares policies with scx_simple, one of the kernel's examples. scx_simple is
+# compiled from Debian's source package, as in `make compat`.
 [ -f $simple ] || step "scx_simple" sh -c 'scripts/compat/sources.sh target/compat && scripts/compat/objects.sh target/compat' \
   >$dir/compat.log 2>&1 || echo "live-test: scx_simple is missing, so there is no baseline ($dir/compat.log)"
 step "initramfs" scripts/live/initramfs.sh $initramfs || exit 1

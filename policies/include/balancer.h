@@ -4,10 +4,11 @@
  * places a task at exec, and a timer runs LBC or LBP, which move waiting tasks between queues.
  *
  * The load of a queue is the number of its tasks, including the running one. With
- * use_na_goodness=1, it is the sum of their goodness without the affinity bonus (goodness.h). A
- * queue is balanced if its load is within a tolerance of the average. Otherwise it has a surplus or
- * a deficit. Tasks move from queues with a surplus to queues with a deficit. A pool is a group of
- * neighbouring CPUs (pmqs.bpf.c).
+ * use_na_goodness=1, the load is the sum of the tasks' goodness without the affinity bonus
+ * (goodness.h). Goodness is the value by which CPUs choose tasks. A queue is balanced if its load
+ * is within a tolerance of the average. Otherwise it has a surplus or a deficit. Tasks move from
+ * queues with a surplus to queues with a deficit. A pool is a group of neighbouring CPUs
+ * (pmqs.bpf.c).
  *
  * - LBC has a tolerance of 0. It moves tasks within pools first, then between pools.
  * - LBP has a tolerance of `tolerance` percent. It moves tasks between pools only.
@@ -28,15 +29,16 @@ u32 interval_ms PARAM("ms, 1..60000: time between two runs of LBC or LBP") = 600
 u32 tolerance PARAM("%, 0..100: LBP: a queue within this distance of the average is balanced") = 10;
 
 /*
- * Counters, in this order: runs of the balancer, tasks that it moved, how many of these changed
- * pools, and tasks moved at exec.
+ * Counters, in this order: runs of the balancer, tasks that the balancer moved, how many of these
+ * tasks changed pools, and tasks that IP moved at exec.
  */
 u64 nr_balancings, nr_balanced, nr_balanced_pools, nr_placed;
 
 /*
  * Statistics of all runs of the balancer: the total load of all queues (load_*), the number of
- * tasks moved (moved_*), and this number as a percentage of the load (moved_percent_*). Values with
- * `milli` in their names are in thousandths.
+ * tasks moved (moved_*), and the number of tasks moved as a percentage of the load
+ * (moved_percent_*). Values with `milli` in their names are in thousandths, for example of a
+ * percent.
  */
 u64 load_mean_milli, load_max, moved_last, moved_mean_milli, moved_max, moved_percent_mean_milli, moved_percent_max_milli;
 /* Sums over all runs, for the means. */
@@ -82,9 +84,9 @@ static __noinline s64 load_of(s32 cpu)
 }
 
 /*
- * Moves tasks from queue `from` to queue `to` until one of them is balanced, or until no further
- * move would bring their loads closer together. `total` is the load of all queues, and `nr` the
- * number of CPUs that are online, so the average load is total / nr.
+ * Moves tasks from queue `from` to queue `to` until one of the queues is balanced, or until no
+ * further move would bring the loads of the two queues closer together. `total` is the load of all
+ * queues, and `nr` the number of CPUs that are online, so the average load is total / nr.
  */
 static __noinline void move_tasks(s32 from, s32 to, s64 total, s64 nr)
 {
@@ -108,7 +110,7 @@ static __noinline void move_tasks(s32 from, s32 to, s64 total, s64 nr)
 		weight = weight_of(p, t);
 		if (weight >= f->load - d->load)
 			continue;
-		/* A task enters the other queue at the front. */
+		/* The task enters queue `to` at the front. */
 		t->place = next_front();
 		scx_bpf_dsq_move_set_vtime(&it, t->place);
 		if (!scx_bpf_dsq_move_vtime(&it, p, to, 0))
@@ -129,8 +131,8 @@ static __noinline void move_tasks(s32 from, s32 to, s64 total, s64 nr)
 }
 
 /*
- * Moves tasks from each queue with a surplus to queues with a deficit. These are queues of other
- * pools if `across` is set, else queues of the same pool.
+ * Moves tasks from each queue with a surplus to queues with a deficit. If `across` is set, moves
+ * tasks only between queues of different pools, else only between queues of the same pool.
  */
 static __noinline void move_all(bool across, s64 total, s64 nr)
 {
@@ -215,7 +217,10 @@ static __always_inline s32 balancer_init(void)
 	return bpf_timer_start(&b->timer, (u64)interval_ms * 1000000, 0);
 }
 
-/* Runs IP (initial placement): at exec, moves the task to the CPU with the shortest queue. */
+/*
+ * Runs IP (initial placement): at exec, moves the task to the CPU with the shortest queue. The task
+ * itself does not count for the length of its own queue.
+ */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(initial_placement, struct task_struct *p)
 {

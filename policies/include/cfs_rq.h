@@ -3,8 +3,9 @@
  * The runqueues of CFS in Linux 4.20, reduced to the parts that wake-up placement and balancing
  * read.
  *
- * Each CPU has a dispatch queue (DSQ) in the order of virtual time, an average of its idle periods,
- * and four nested domains: its core, its last-level cache (LLC), its NUMA node and the machine.
+ * Each CPU has a dispatch queue (DSQ) in the order of virtual time, which is run time divided by
+ * weight. A CPU also has an average of its idle periods, and four nested domains: its core, its
+ * last-level cache (LLC), its NUMA node and the machine.
  */
 #ifndef CFS_RQ_H
 #define CFS_RQ_H
@@ -35,7 +36,7 @@ u64 find_ns;
 
 /* State of one CPU. Times are in ns. */
 struct cpu {
-	/* The CPU's virtual time: the highest one of the tasks it ran. */
+	/* The CPU's virtual time: the highest virtual time of the tasks that the CPU has run. */
 	u64 vtime;
 	/* Start of the current or last idle period. */
 	u64 idle_since;
@@ -47,7 +48,7 @@ struct cpu {
 	u64 scan_cost;
 	/* Whether the CPU runs a task of this policy. */
 	bool running;
-	/* 1 if the CPU is in the bitmap of overloaded CPUs. */
+	/* 1 if the CPU is in the bitmap of overloaded CPUs (overloaded.h). */
 	u32 overloaded;
 } CPU_ALIGNED;
 
@@ -57,9 +58,9 @@ CPU_VARIABLES(cpu)
 struct cfs_task {
 	/* CPU to whose virtual time the task's virtual time is relative, or -1 if not set yet. */
 	s32 cpu;
-	/* A CPU that the task used recently, or -1. A wake-up search tries it as well. */
+	/* A CPU on which the task ran recently, or -1. A search for an idle CPU tries it, too. */
 	s32 recent_cpu;
-	/* pid of the task that this one woke last. */
+	/* pid of the task that this task woke last. */
 	s32 last_wakee;
 	/* Number of times that `last_wakee` changed, halved every second. */
 	u32 flips;
@@ -92,8 +93,8 @@ static __always_inline s32 cfs_task_init(struct task_struct *p)
 }
 
 /*
- * Returns the virtual time that the task would have on another CPU. Its distance from the virtual
- * time of the CPU stays the same.
+ * Returns the virtual time that the task would have on another CPU. The difference between the
+ * virtual times of the task and its CPU stays the same.
  */
 static __always_inline u64 vtime_on(struct task_struct *p, struct cfs_task *t, s32 cpu)
 {
@@ -158,7 +159,10 @@ static __always_inline void found_since(u64 start)
 	__sync_fetch_and_add(&find_ns, bpf_ktime_get_ns() - start);
 }
 
-/* Creates the queues, and links the CPUs of each core and LLC. Called when the policy is loaded. */
+/*
+ * Creates the queues, and links the CPUs of each core and LLC. `avg_idle` is the initial average of
+ * idle periods. Called when the policy is loaded.
+ */
 static __always_inline s32 cfs_rq_init(u64 avg_idle)
 {
 	u32 nr_cpus = scx_bpf_nr_cpu_ids(), cpu, i;

@@ -6,14 +6,15 @@
  *     CPU_VARIABLES(cpu)                       defines the array cpus[] and cpu_of(number)
  *
  * CPU_VARIABLES(x) puts the array into global variables, which a program reads without a helper
- * call. CPU_MAP(x) puts it into a BPF map, which is necessary for a struct that contains a timer.
+ * call. CPU_MAP(x) puts the array into a BPF map, which is necessary for a struct that contains a
+ * timer.
  */
 #ifndef CPU_ARRAY_H
 #define CPU_ARRAY_H
 
 #include "scx.h"
 
-/* Highest number of CPUs; a power of two, because indices are masked. */
+/* Highest number of CPUs; a power of two, because indices are masked with MAX_CPUS - 1. */
 #define MAX_CPUS 1024
 /* Aligns a struct so that no two CPUs share a cache line. */
 #define CPU_ALIGNED __attribute__((aligned(128)))

@@ -6,10 +6,10 @@
  * Goodness is the value by which the policies choose tasks (goodness.h). A task has a higher
  * goodness on the CPU on which it ran last (affinity bonus). Goodness without this bonus,
  * `na_goodness`, is the same on all CPUs. Other CPUs read the highest na_goodness of a queue
- * without the lock. They try to acquire the lock only to take a task.
+ * without the lock. To take a task, another CPU must first acquire the lock with try_lock().
  *
  * No CPU ever waits for the lock. Even the CPU that owns the queue continues while another CPU
- * holds its lock. This is safe, because the kernel's lock of the DSQ keeps the queue consistent: if
+ * holds the lock. This is safe, because the kernel's lock of the DSQ keeps the queue consistent: if
  * another CPU has taken a task, moving that task fails.
  */
 #ifndef CPU_QUEUE_H
@@ -31,29 +31,32 @@ u64 nr_busy, nr_preempted;
 
 /* Runqueue of one CPU, besides its DSQ. */
 struct mq {
-	/* Number of CPUs that hold the lock: the CPU itself, and at most one other. */
+	/* Number of CPUs that hold the lock: the CPU itself, and at most one other CPU. */
 	u32 holders;
 	/* Highest goodness without affinity among the waiting tasks. */
 	s32 max_na_goodness;
 	/*
-	 * Time of the last release of the lock. In the simulator, the clock of another CPU may
-	 * still be behind this time. That CPU must treat the lock as held.
+	 * Time of the last release of the lock. The windtunnel simulator executes CPUs one after
+	 * the other, so the clock of the next CPU may show an earlier time. At that time the lock
+	 * was still held, so try_lock() fails.
 	 */
 	u64 free_at;
 	/* 1 if the CPU runs a task of the policy, else 0. */
 	s32 running;
 	/* Goodness of the running task without affinity. */
 	s32 curr_na_goodness;
-	/* pmqs: time at which the turn of the running task began. */
+	/* pmqs: time at which the CPU last chose the running task. */
 	u64 turn_since;
 	/*
-	 * pmqs: time at which the oldest waiting task began to wait, as of the CPU's last search.
+	 * pmqs: start of the longest wait among the waiting tasks. Updated by each search of the
+	 * CPU.
 	 */
 	u64 oldest_since;
-	/* Balancer: load of the queue. */
+	/* Balancer (balancer.h): load of the queue. */
 	s64 load;
 	/*
-	 * Balancer: load minus the mean load of all queues, before tasks are moved, in thousandths.
+	 * Balancer: load of the queue minus the mean load of all queues, before tasks are moved. In
+	 * thousandths of the unit of `load`.
 	 */
 	s64 deviation_milli;
 	/* Balancer: BALANCED, SURPLUS or DEFICIT. */
@@ -68,7 +71,7 @@ static __always_inline struct mq *mq_of(s32 cpu)
 	return &mqs[cpu & (MAX_CPUS - 1)];
 }
 
-/* Tries to acquire the lock of another CPU's queue. Returns whether it succeeded. */
+/* Tries to acquire the lock of another CPU's queue. Returns whether it acquired the lock. */
 static __always_inline bool try_lock(struct mq *q)
 {
 	if (bpf_ktime_get_ns() >= q->free_at && __sync_bool_compare_and_swap(&q->holders, 0, 1))
@@ -100,7 +103,7 @@ static __always_inline void raise_max(struct mq *q, s32 na)
 		q->max_na_goodness = na;
 }
 
-/* Puts a task into the queue of a CPU. The affinity bonus of the task moves to that CPU. */
+/* Puts a task into the queue of a CPU. From now on, the task has its affinity bonus on that CPU. */
 static __always_inline void put_on(struct task_struct *p, struct task_ctx *t, s32 cpu, u64 enq_flags)
 {
 	struct mq *q = mq_of(cpu);
@@ -112,8 +115,9 @@ static __always_inline void put_on(struct task_struct *p, struct task_ctx *t, s3
 }
 
 /*
- * Publishes what the CPU of task `p` runs: `p` with its goodness if `running` is 1, or no task of
- * the policy if `running` is 0.
+ * Publishes the goodness of the task that a CPU runs, for the CPU of task `p`. If `running` is 1,
+ * publishes the goodness of `p`. If `running` is 0, publishes that the CPU runs no task of the
+ * policy.
  */
 static __always_inline void show_running(struct task_struct *p, s32 running)
 {

@@ -3,14 +3,18 @@
  * Goodness, the value by which Linux 2.4 chose tasks, and the counters of ticks from which it is
  * computed, for policies with several queues. A CPU runs the task with the highest goodness.
  *
- * The goodness of a task is 0 if its counter is 0. Otherwise it is the counter plus 20 less the
- * nice value. On the CPU on which the task ran last, the task gets a bonus of 15 (affinity). It
- * gets a bonus of 1 if the CPU has loaded its memory map, or if it is a kernel thread.
+ * The goodness of a task is 0 if its counter is 0. Otherwise goodness is the counter plus 20 less
+ * the nice value. On the CPU on which the task ran last, the task gets a bonus of 15 (affinity).
+ * The task gets a bonus of 1 if the CPU has loaded the task's memory map, or if the task is a
+ * kernel thread.
  *
  * The counter of a task is the number of ticks left of its quantum. When the counters of all tasks
- * that could run are 0, the counters of all tasks of the system are recalculated: counter = counter
- * / 2 + the ticks of a quantum. Here a recalculation only increments `epoch`. When a task is next
- * examined, task_ctx() applies the recalculations that the task has missed.
+ * that could run are 0, the counters of all tasks of the system are recalculated:
+ *
+ *     counter = counter / 2 + ticks of a quantum
+ *
+ * Here a recalculation only increments `epoch`. When a task is next examined, task_ctx() applies
+ * the recalculations that the task has missed.
  */
 #ifndef GOODNESS_H
 #define GOODNESS_H
@@ -18,7 +22,7 @@
 #include "scx.h"
 #include "quantum.h"
 
-/* Highest number of CPUs; a power of two, because indices are masked. */
+/* Highest number of CPUs; a power of two, because indices are masked with MAX_CPUS - 1. */
 #define MAX_CPUS 1024
 /* Goodness that a task gains on the CPU it ran on last. */
 #define PROC_CHANGE_PENALTY 15
@@ -29,16 +33,16 @@
 /* Value that stands for running no task. Every task has a higher goodness. */
 #define GOODNESS_IDLE (-1000)
 /*
- * After this many recalculations, the counter of a task that does not run no longer changes. If a
- * task has missed more of them, only this many are applied.
+ * Highest number of recalculations that are applied to a task that has missed some. The counter of
+ * a task that does not run no longer changes after this many.
  */
 #define MAX_MISSED 8
 
 /* Number of recalculations. */
 u64 nr_recalculations;
 /*
- * Number of the last recalculation. task_ctx() compares it with the task's own number to apply the
- * recalculations that the task has missed.
+ * Number of the last recalculation. task_ctx() compares this number with the one in the task's
+ * state to find out how many recalculations the task has missed.
  */
 static u32 epoch;
 
@@ -63,11 +67,11 @@ struct task_ctx {
 	u64 waits_since;
 	/* CPU on which the task ran last, or the CPU of the queue into which it was put. */
 	s32 last_cpu;
-	/* 1 + the CPU to which the task is about to move, or 0. */
+	/* pmqs: 1 + the CPU to which the task moves when it is next enqueued, or 0. */
 	s32 move_to;
 	/* Whether the task has yielded since it last got the CPU. */
 	bool yielded;
-	/* Whether its quantum has ended since it last got the CPU. */
+	/* Whether the task's quantum has ended since the task last got the CPU. */
 	bool expired;
 };
 struct {
@@ -112,7 +116,7 @@ static __always_inline s32 nice_to_ticks(s32 nice)
 	return ((20 - nice) >> 2) + 1;
 }
 
-/* Returns the state of a task, after applying the recalculations that it has missed. */
+/* Returns the state of a task, after applying the recalculations that the task has missed. */
 static __noinline struct task_ctx *task_ctx(struct task_struct *p)
 {
 	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, p, NULL, 0);
@@ -138,7 +142,7 @@ static __always_inline bool realtime(const struct task_struct *p)
 	return p->prio < MAX_RT_PRIO;
 }
 
-/* Returns the goodness of a task without the affinity bonus. It is the same on all CPUs. */
+/* Returns the goodness of a task without the affinity bonus. This value is the same on all CPUs. */
 static __always_inline s32 na_goodness(const struct task_struct *p, const struct task_ctx *t)
 {
 	if (realtime(p))
@@ -160,15 +164,15 @@ static __always_inline s32 goodness(const struct task_struct *p, const struct ta
 	return weight;
 }
 
-/* Returns the goodness of the running task, or -1 if it has yielded. */
+/* Returns the goodness of the running task, or -1 if the task has yielded. */
 static __always_inline s32 prev_goodness(const struct task_struct *p, const struct task_ctx *t, s32 cpu)
 {
 	return t->yielded ? -1 : goodness(p, t, cpu, (u64)p->mm);
 }
 
 /*
- * Returns the goodness of a woken task less the goodness of the task that `cpu` runs, or
- * GOODNESS_IDLE if the running task is not one of this policy.
+ * Returns the goodness of a woken task less the goodness of the task that `cpu` runs. Returns
+ * GOODNESS_IDLE if the running task is not one of this policy, or is the woken task itself.
  */
 static __always_inline s32 preemption_goodness(struct task_struct *p, struct task_ctx *t, s32 cpu)
 {
@@ -226,8 +230,8 @@ static __always_inline s64 next_front(void)
 }
 
 /*
- * Returns the key with which a task enters its queue. If its quantum has ended, that is a new key
- * at the end. Otherwise the task keeps its key.
+ * Returns the key with which a task enters its queue. If the task's quantum has ended, it gets a
+ * new key, which sorts behind all other tasks. Otherwise the task keeps its key.
  */
 static __always_inline u64 place_in_queue(struct task_ctx *t)
 {
@@ -249,7 +253,7 @@ static __always_inline void keep_running(struct task_struct *prev, struct task_c
 	scx_bpf_task_set_slice(prev, NO_SLICE_END);
 }
 
-/* Gives a woken or new task a key at the front. */
+/* Gives a woken or new task a key that sorts before all other tasks. */
 void SCX_OP(goodness_runnable, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *t = task_ctx(p);
@@ -279,8 +283,8 @@ void SCX_OP(goodness_update_idle, s32 cpu, bool idle)
 }
 
 /*
- * Enqueues the tasks of a CPU's local dispatch queue (DSQ) again, because a realtime task takes the
- * CPU.
+ * Called when a realtime task takes the CPU. Makes the kernel call ops.enqueue() again for the
+ * tasks in the CPU's local dispatch queue (DSQ), so other CPUs can run them.
  */
 void SCX_OP(goodness_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * ops.cpu_online() and ops.cpu_offline() for a policy whose queues are shared by all CPUs. A policy
- * with one queue for each CPU includes pass_on.h instead.
+ * ops.cpu_online() and ops.cpu_offline() for a policy whose queues are shared by all CPUs. Both
+ * callbacks only record the state of the CPU (online.h). A policy with one queue for each CPU
+ * includes pass_on.h instead.
  */
 #ifndef HOTPLUG_H
 #define HOTPLUG_H

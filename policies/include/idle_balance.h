@@ -3,10 +3,10 @@
  * Load balancing of CFS in Linux 4.20.
  *
  * A CPU about to idle pulls a task from the busiest CPU of its core, then of its last-level cache
- * (LLC), its node and the machine. It does not search at all if its average idle period is shorter
- * than the cost of a migration (migration_cost_ns). It stops before a domain if the search there
- * would take longer than its idle period. Independently, a timer moves one task from the busiest to
- * the least busy CPU every balance_ns.
+ * (LLC), its node and the machine. The CPU does not search at all if its average idle period is
+ * shorter than the cost of a migration (migration_cost_ns). The CPU ends the search before a domain
+ * if the search up to and including that domain would take longer than its average idle period.
+ * Independently, a timer moves one task from the busiest to the least busy CPU every balance_ns.
  *
  * Simplified: this code compares CPUs, where CFS compares groups of CPUs. The load is the number of
  * tasks. A task that has just run may be pulled, although its data is still in the cache.
@@ -50,8 +50,8 @@ static __always_inline void note_idle_time(struct cpu *c, bool idle)
 }
 
 /*
- * Pulls a task for a CPU about to idle. Returns whether it found one. The loop ends with `break`,
- * because with `return` clang generates code that the verifier rejects.
+ * Pulls a task for a CPU about to idle. Returns whether it pulled a task. The loop ends with
+ * `break`, because with `return` clang generates code that the verifier rejects.
  */
 static __always_inline bool pull(struct cpu *c, u32 cpu, u32 nr_cpus)
 {
@@ -105,7 +105,7 @@ struct {
 
 /*
  * Runs when the timer expires. Moves the first waiting task of the busiest CPU to the least busy
- * CPU, if their numbers of tasks differ by at least two.
+ * CPU, if the two CPUs' numbers of runnable tasks differ by at least two.
  */
 static int balance(void *map, u32 *key, struct balance_timer *timer)
 {

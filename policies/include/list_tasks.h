@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Callbacks for the run list of Linux 2.4 and 2.5, for every event in the life of a task: it is
+ * Callbacks for the run list of Linux 2.4 and 2.5, for every event in the life of a task. A task is
  * created, enters the list when it wakes up, is chosen to run, leaves the list when it sleeps, and
  * exits.
  *
@@ -10,7 +10,7 @@
  *
  * The policy that includes this header defines how a task is chosen and how its ticks are counted:
  * goodness(), choose() and the other functions that are only declared below. Goodness is the value
- * by which a CPU compares tasks. It runs the task with the highest goodness.
+ * by which a CPU compares tasks. The CPU runs the task with the highest goodness.
  */
 #ifndef LIST_TASKS_H
 #define LIST_TASKS_H
@@ -22,9 +22,9 @@
 #define PROC_CHANGE_PENALTY 15
 /* Value that stands for running no task. Every task has a higher goodness. */
 #define GOODNESS_IDLE (-1000)
-/* Highest number of calls of choose() in one ops.dispatch(). */
+/* Highest number of calls of choose() in one call of ops.dispatch(). */
 #define MAX_TRIES 8
-/* Result of choose() if the search must be repeated. It is not a valid slot. */
+/* Result of choose() if the search must be repeated. No task has this slot. */
 #define AGAIN MAX_TASKS
 
 /* Number of recalculations of all counters. */
@@ -71,6 +71,7 @@ void SCX_OP(list_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, NO_SLICE_END, enq_flags);
 		return;
 	}
+	/* A CPU that is going offline cannot kick other CPUs, see online.h. */
 	if (woken_by_gone_cpu(p, NO_SLICE_END, enq_flags))
 		return;
 	n->nice = nice_of(p);
@@ -99,7 +100,10 @@ void SCX_OP(list_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(cpu, preempts ? SCX_KICK_PREEMPT : SCX_KICK_IDLE);
 }
 
-/* Chooses a task for the CPU, and runs it or lets the running one continue. */
+/*
+ * Chooses a task for the CPU. Runs this task, or lets the running task continue if that is the
+ * chosen one.
+ */
 void SCX_OP(list_dispatch, s32 cpu, struct task_struct *prev)
 {
 	u32 prev_slot = HEAD;
@@ -143,8 +147,8 @@ void SCX_OP(list_quiescent, struct task_struct *p, u64 deq_flags)
 }
 
 /*
- * Puts the tasks of a CPU's local dispatch queue back into the list when a realtime task takes the
- * CPU.
+ * Called when a realtime task takes the CPU. Makes the kernel call ops.enqueue() again for the
+ * tasks in the CPU's local dispatch queue, so other CPUs can run them.
  */
 void SCX_OP(list_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {

@@ -32,8 +32,8 @@ struct load_history {
 };
 
 /*
- * Completes the periods that ended before `now`, and clears the entries of the buffer that new
- * periods reuse.
+ * Ends the periods that are over at time `now`: adds the rest of each to its entry, and clears the
+ * entry that the next period reuses.
  */
 __noinline int load_end_periods(struct load_history *h, u64 now)
 {
@@ -42,7 +42,7 @@ __noinline int load_end_periods(struct load_history *h, u64 now)
 
 	if (!h)
 		return 0;
-	/* Skips periods that are older than the ring. */
+	/* Skips periods that are no longer in the ring buffer. */
 	if (h->period + ring_entries < period) {
 		h->period = period - ring_entries;
 		h->known = h->period * ring_period_ns;

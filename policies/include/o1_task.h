@@ -3,9 +3,11 @@
  * State of a task of o1: its timeslice, its level, and the priority array (prio_array.h) that it
  * enters next.
  *
- * The level of a task is its nice value plus 20, plus a penalty if it recently used more of the CPU
- * than its fair share. On a CPU with n tasks, the fair share is 1 / (n + 1), which leaves a share
- * for a task that wakes up. The levels of batch tasks are 24 levels worse.
+ * The level of a task is its nice value plus 20, plus a penalty. A task gets a penalty if it
+ * recently wanted more of the CPU than its fair share, that is, if it ran or waited to run for more
+ * of the time (load_history.h). On a CPU with n tasks, the fair share is 1 / (n + 1), which leaves
+ * a share for a task that wakes up. Tasks of nice batch_nice and above are batch tasks. Their
+ * levels are worse by 24, and they get no penalty.
  */
 #ifndef O1_TASK_H
 #define O1_TASK_H
@@ -45,7 +47,7 @@ struct task_ctx {
 	bool placed;
 	/* Whether the task enters its level at the front. */
 	bool head;
-	/* Whether the task has yielded since it was last enqueued. */
+	/* Whether the task has yielded since place() was last called. */
 	bool yielded;
 	/* Whether the task is new and has not been enqueued yet. */
 	bool forked;
@@ -73,8 +75,8 @@ static __always_inline struct prio_node *prio_node_of(struct task_struct *p)
 }
 
 /*
- * Returns whether the balancer may pull a task. It always may, because o1 ignores whether the data
- * of the task is still in a cache.
+ * Returns whether the balancer may pull a task. The result is always true, because o1 does not care
+ * whether the data of the task is still in a cache.
  */
 static __always_inline bool may_pull(struct prio_rq *to, struct prio_node *node)
 {
@@ -112,7 +114,7 @@ static __always_inline void charge(struct task_ctx *t, u64 now)
 	t->run_at = now;
 }
 
-/* Computes the level of a task that is about to wait on a CPU. */
+/* Returns the level that a task has on the CPU with runqueue `rq`. */
 static __always_inline u32 level_of(struct task_struct *p, struct task_ctx *t, struct prio_rq *rq)
 {
 	u32 level = nice_of(p) + 20, penalty;
@@ -136,8 +138,8 @@ static __always_inline u32 level_of(struct task_struct *p, struct task_ctx *t, s
 }
 
 /*
- * Chooses the array and level that a runnable task enters. If its timeslice is used up, it gets a
- * new one and enters the expired array.
+ * Chooses the array and level that a runnable task enters. If the task's timeslice is used up, the
+ * task gets a new timeslice and enters the expired array.
  */
 static __always_inline void place(struct task_struct *p, struct task_ctx *t, struct prio_rq *rq)
 {

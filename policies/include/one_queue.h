@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Callbacks of a policy that chooses tasks by goodness (goodness.h) from one queue for all CPUs.
+ * Callbacks of a policy that chooses tasks by goodness (goodness.h) from one queue for all CPUs. A
+ * CPU runs the task with the highest goodness.
  *
- * The policy defines how tasks are inserted into the queue, insert_waiting(), and how the queue is
- * searched, choose().
+ * The policy defines insert_waiting(), which inserts a task into the queue, and choose(), which
+ * searches the queue.
  */
 #ifndef ONE_QUEUE_H
 #define ONE_QUEUE_H
@@ -12,8 +13,8 @@
 #include "hotplug.h"
 
 /*
- * Highest number of calls of choose() in one ops.dispatch(). A search is repeated if another CPU
- * takes the task that was found, and after a recalculation.
+ * Highest number of calls of choose() in one call of ops.dispatch(). A search is repeated if
+ * another CPU takes the task that was found, and after a recalculation.
  */
 #define MAX_TRIES 8
 
@@ -33,7 +34,8 @@ static void insert_waiting(struct task_struct *p, struct task_ctx *t, u64 enq_fl
 /*
  * Runs the best task: a waiting one, or the running task `prev`. Returns false if the search must
  * be repeated. `prev_ctx` is the state of `prev`, or NULL if `prev` cannot continue. `best` is the
- * goodness of `prev`. `mm` is the memory map that is loaded on the CPU. Defined by the policy.
+ * goodness of `prev`, or GOODNESS_IDLE if `prev` cannot continue. `mm` is the memory map that is
+ * loaded on the CPU. Defined by the policy.
  */
 static bool choose(s32 cpu, struct task_struct *prev, struct task_ctx *prev_ctx, s32 best, u64 mm);
 
@@ -41,9 +43,10 @@ static bool choose(s32 cpu, struct task_struct *prev, struct task_ctx *prev_ctx,
 u64 nr_preempted;
 
 /*
- * Wakes or preempts a CPU for a woken task, as in reschedule_idle() of Linux 2.4. Chooses its last
- * CPU if that is idle, else the CPU that has been idle longest. If no CPU is idle, chooses the CPU
- * where goodness(woken task) - goodness(running task) is largest, if it exceeds 1.
+ * Wakes or preempts a CPU for a woken task, as in reschedule_idle() of Linux 2.4. Chooses the
+ * task's last CPU if that is idle, else the CPU that has been idle longest. If no CPU is idle,
+ * chooses the CPU where goodness(woken task) - goodness(running task) is largest, if this
+ * difference exceeds 1.
  */
 static __always_inline void reschedule_idle(struct task_struct *p, struct task_ctx *t)
 {
@@ -94,7 +97,8 @@ s32 SCX_OP(queue_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 }
 
 /*
- * Inserts a task into the queue. Unless the task yielded, it also wakes or preempts a CPU for it.
+ * Inserts a task into the queue. Unless the task yielded, also wakes or preempts a CPU for the
+ * task.
  */
 void SCX_OP(queue_enqueue, struct task_struct *p, u64 enq_flags)
 {
@@ -105,6 +109,7 @@ void SCX_OP(queue_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, NO_SLICE_END, enq_flags);
 		return;
 	}
+	/* A CPU that is going offline cannot kick other CPUs, see online.h. */
 	if (woken_by_gone_cpu(p, NO_SLICE_END, enq_flags))
 		return;
 	yielded = t->yielded;

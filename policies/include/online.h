@@ -9,14 +9,15 @@
  *   the kernel moves each to another CPU (balance_push()). However, the CPU can no longer take a
  *   task that last ran on another CPU, so the policy must move such tasks away (pass_on.h).
  * - A kick that never completes. The last action of a CPU that goes offline is to wake the task
- *   that waits for its shutdown. If the policy called scx_bpf_kick_cpu() for this wake-up, the CPU
- *   would first send an interrupt to itself, which it no longer handles. The kick would stay
- *   pending, and the kernel would wait for it when it unloads the policy. woken_by_gone_cpu()
- *   therefore inserts that task without a kick.
- * - An offline CPU in the idle mask. The mask can contain an offline CPU, because the CPU goes idle
- *   before it is gone. A policy that only reads the mask must also check is_online(). A policy that
- *   claims idle CPUs with scx_bpf_pick_idle_cpu() gets the offline CPU at most once, because a
- *   claim removes the CPU from the mask. For that one task, it wakes no CPU.
+ *   that waits for its shutdown. A call of scx_bpf_kick_cpu() for this wake-up would begin with an
+ *   interrupt that the CPU sends to itself. The CPU no longer handles interrupts, so the kick would
+ *   stay pending. The kernel would wait for the kick when it unloads the policy.
+ *   woken_by_gone_cpu() therefore inserts that task without a kick.
+ * - An offline CPU in the idle mask. The kernel's mask of idle CPUs can contain an offline CPU,
+ *   because a CPU goes idle before it is offline. A policy that only reads the mask must also check
+ *   is_online(). A policy that claims idle CPUs with scx_bpf_pick_idle_cpu() gets the offline CPU
+ *   at most once, because a claim removes the CPU from the mask. For the task of this claim, the
+ *   policy wakes no online CPU.
  */
 #ifndef ONLINE_H
 #define ONLINE_H
@@ -24,8 +25,8 @@
 #include "cpu_array.h"
 
 /*
- * Records which CPUs are offline. Every wake-up reads this state, and it rarely changes, so it
- * shares no cache line with other variables.
+ * Records which CPUs are offline. Every wake-up reads this state, but the state rarely changes. It
+ * therefore shares no cache line with other variables, whose changes would slow down the reads.
  */
 static struct {
 	/* Whether any CPU has been offline at some time since the policy was loaded. */
@@ -70,8 +71,9 @@ static __always_inline bool is_gone(u32 this_cpu)
 }
 
 /*
- * If the waking CPU no longer handles interrupts, inserts the task into the local dispatch queue of
- * its CPU, without a kick. Returns whether it did so. Called from ops.enqueue().
+ * Handles a wake-up by a CPU that no longer handles interrupts: inserts the woken task into the
+ * local dispatch queue of the task's CPU, without a kick. Does nothing for other wake-ups. Returns
+ * whether it inserted the task. Called from ops.enqueue().
  */
 static __always_inline bool woken_by_gone_cpu(struct task_struct *p, u64 slice, u64 enq_flags)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Bitmaps of overloaded CPUs, which run one task while another one waits.
+ * Bitmaps of overloaded CPUs: CPUs that run one task while another task waits.
  *
  * For each last-level cache (LLC) there is a sparse bitmap (sparse_bitmap.h) with one bit for each
  * CPU. A bit is written only when the CPU becomes overloaded or is no longer overloaded.
@@ -24,7 +24,7 @@ static __always_inline u32 group_of(u32 cpu)
 
 /*
  * Updates the bit of a CPU. `coming` is the number of tasks that the kernel is about to insert into
- * the CPU's queue.
+ * the CPU's queue, so the length of the queue does not contain them yet.
  */
 static __always_inline void update_overloaded_with(struct cpu *c, u32 cpu, s32 coming)
 {
@@ -60,7 +60,10 @@ static __always_inline void moved(u32 from, u32 to)
 	update_overloaded(to);
 }
 
-/* Records the LLC of a CPU. Called when the policy is loaded. */
+/*
+ * Records the NUMA node of a CPU's LLC, and counts the LLCs. Called for each CPU when the policy is
+ * loaded.
+ */
 static __always_inline void overloaded_init(u32 cpu)
 {
 	node_of_group[group_of(cpu)] = node_of[cpu & (MAX_CPUS - 1)];

@@ -4,9 +4,13 @@
  * which empties the queue of a CPU that goes offline.
  *
  * A CPU that goes offline can no longer take tasks that last ran on another CPU. If such a task
- * waits in its queue, a deadlock is possible. The task would have to wait until the CPU is offline.
- * The CPU goes offline only after an RCU grace period, and RCU may need the waiting task to
- * complete it. The policy therefore moves such tasks to the global dispatch queue (DSQ).
+ * waits in the CPU's queue, a deadlock is possible:
+ *
+ *     the task runs only after the CPU is offline, when another CPU takes it
+ *     the CPU is offline only after an RCU grace period
+ *     the RCU grace period may end only after the task has run
+ *
+ * The policy therefore moves such tasks to the global dispatch queue (DSQ).
  *
  * A policy that includes this header defines pass_on_all().
  */
@@ -19,9 +23,10 @@
 u64 nr_passed_on;
 
 /*
- * Moves all tasks of a DSQ to the global DSQ, which every CPU checks first, and wakes idle CPUs for
- * them. Called from ops.cpu_offline(). Also called from ops.dispatch() if
- * scx_bpf_dsq_move_to_local() left tasks in the queue because this CPU may not take them.
+ * Moves all tasks of a DSQ to the global DSQ, and wakes idle CPUs for them. Every CPU takes tasks
+ * from the global DSQ before it calls ops.dispatch(). pass_on() is called from ops.cpu_offline().
+ * It is also called from ops.dispatch() if scx_bpf_dsq_move_to_local() left tasks in the queue
+ * because this CPU may not take them.
  */
 static __noinline int pass_on(u64 dsq)
 {

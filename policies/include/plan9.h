@@ -4,13 +4,15 @@
  * the processes of a level.
  *
  * A process has a base level, which is 10 for nice 0 and falls by one level for every two nice
- * values. It also has a usage: the share of a CPU that it used recently, an exponential average
- * with the time constant gain_ns. The level of the process is
+ * values. A process also has a usage. This is the share of a CPU that the process used recently, an
+ * exponential average with the time constant gain_ns. The level of the process is
  *
  *     min(base level, fair share / usage)
  *
- * so a process that uses a half of its fair share has level 2, and one that uses a tenth has level
- * 10.
+ * so a process that uses a half of its fair share has level 2, and a process that uses a tenth of
+ * its fair share has level 10 if its base level is not lower. The fair share is the number of CPUs
+ * that share the queue, divided by the number of runnable processes of the queue. It is at most one
+ * CPU.
  *
  * Processes wait in dispatch queues (DSQs), ordered by level and then by time of arrival.
  */
@@ -44,7 +46,7 @@ struct plan9_task {
 	u32 level;
 	/* CPU on which the process ran last, or -1. */
 	s32 cpu;
-	/* Time at which the process started to run on that CPU. */
+	/* Time at which the process moved to that CPU. */
 	u64 moved;
 };
 
@@ -76,8 +78,8 @@ static __always_inline s32 plan9_init_task(struct task_struct *p)
 }
 
 /*
- * Updates the usage of a process to the current time. `ran` is true if the process has run since
- * the last update.
+ * Updates the usage of a process to the current time. `ran` is true if the process has run for the
+ * whole time since the last update, and false if it has not run.
  */
 static __always_inline void plan9_account(struct plan9_task *t, bool ran)
 {
@@ -94,8 +96,8 @@ static __always_inline void plan9_account(struct plan9_task *t, bool ran)
 }
 
 /*
- * Returns the level of a process. Its fair share is nr_cpus / nr_runnable, where nr_runnable
- * includes the process.
+ * Returns the level of a process whose fair share is nr_cpus / nr_runnable. nr_runnable includes
+ * the process.
  */
 static __always_inline u32 plan9_level(struct task_struct *p, struct plan9_task *t, u64 nr_cpus, u64 nr_runnable)
 {
@@ -123,7 +125,9 @@ static __always_inline void plan9_insert(struct task_struct *p, struct plan9_tas
 	scx_bpf_dsq_insert_vtime(p, queue, quantum_ns, key, enq_flags);
 }
 
-/* Returns the highest level among the processes that wait in a queue, or -1 if it is empty. */
+/*
+ * Returns the highest level among the processes that wait in a queue, or -1 if the queue is empty.
+ */
 static __always_inline s32 plan9_highest(u64 queue)
 {
 	struct task_struct *first = scx_bpf_dsq_peek(queue);

@@ -2,14 +2,17 @@
 /*
  * Two priority arrays for each CPU, active and expired, as in the O(1) schedulers of Linux.
  *
+ * The CPU runs tasks of the active array. Tasks whose timeslice has ended wait in the expired
+ * array. When the active array is empty, the CPU swaps the two arrays.
+ *
  * An array has one FIFO dispatch queue (DSQ) for each level, and a bitmap of the levels that may
  * have tasks. The CPU finds the best level by a bit search, and swaps the arrays by changing an
  * index. Neither operation takes longer with more tasks.
  *
  * A CPU that adds a task to a level sets the level's bit. Only the CPU that owns the array clears
- * bits. When it finds the best level empty, it clears the bit and then checks the level again, so a
- * task that arrived in between is not lost. Other CPUs take tasks without clearing bits, so a set
- * bit may belong to an empty level.
+ * bits. When that CPU finds the best level empty, it clears the bit and then checks the level
+ * again, so a task that arrived in between is not lost. Other CPUs take tasks without clearing
+ * bits, so a set bit may belong to an empty level.
  */
 #ifndef PRIO_ARRAY_H
 #define PRIO_ARRAY_H
@@ -34,23 +37,23 @@ struct prio_rq {
 	u32 curr_level;
 	/* Time at which the expired array got its first task since the last swap, or 0. */
 	u64 expired_since;
-	/* Lowest static_prio among the tasks that expired since the last swap. */
+	/* Lowest static_prio (best nice value) among the tasks that expired since the last swap. */
 	u32 best_expired;
-	/* Time at which a busy CPU next compares queue lengths. */
+	/* o1: time at which the CPU, if it is busy, next compares queue lengths. */
 	u64 next_balance;
-	/* Whether the next ops.dispatch() should pull tasks from a longer queue. */
+	/* o1: whether the next ops.dispatch() should pull tasks from a longer queue. */
 	bool pull;
-	/* Whether the next ops.dispatch() should run a new child before its parent. */
+	/* o1: whether the next ops.dispatch() should run a new child before its parent. */
 	bool child;
 	/* Whether the current pull may take tasks whose data is still in the cache. */
 	bool warm;
 	/* Whether the current pull has found a task that may run on this CPU. */
 	bool allowed;
-	/* Whether the next ops.dispatch() should move the running task to another CPU. */
+	/* linux26: whether the next ops.dispatch() should move the running task to another CPU. */
 	bool push;
-	/* Whether a task on this CPU, and not an interrupt, is waking other tasks. */
+	/* linux26: whether the running task, and not an interrupt, is waking other tasks. */
 	bool waking;
-	/* Average of the load over some ticks, in a unit that the policy chooses. */
+	/* linux26: average of the CPU's load over the last ticks (prio_domains.h). */
 	u32 load_avg;
 } CPU_ALIGNED;
 
@@ -168,8 +171,8 @@ __noinline u32 prio_best_of_others(s32 cpu, u32 array)
 }
 
 /*
- * Returns the best level of an array of this CPU, or PRIO_NONE if the array is empty. The fast path
- * is that the first level of the bitmap has a task.
+ * Returns the best level of an array of this CPU, or PRIO_NONE if the array is empty. In the common
+ * case (fast path), the first level in the bitmap has a task.
  */
 static __always_inline u32 prio_best(struct prio_rq *rq, s32 cpu, u32 array)
 {
@@ -224,9 +227,9 @@ static __always_inline s32 prio_try(struct prio_rq *rq, s32 cpu, bool prev, u32 
 
 /*
  * Moves the next task of a CPU's arrays to its local DSQ. Returns 1 if it moved a task, 0 if there
- * is none, and -1 if the running task should continue. If `prev` is set, the running task competes
- * as a task of level prev_level of array prev_array. With prev_first, it comes before the other
- * tasks of that level.
+ * is no task, and -1 if the running task should continue. If `prev` is set, the running task
+ * competes as a task of level prev_level of array prev_array. With prev_first, the running task
+ * comes before the other tasks of that level.
  */
 static __always_inline s32 prio_pick(struct prio_rq *rq, s32 cpu, bool prev, u32 prev_array, u32 prev_level,
 				     bool prev_first)
@@ -266,7 +269,7 @@ static __always_inline void pass_on_all(s32 cpu)
 		pass_on((u64)cpu << 7 | queue);
 }
 
-/* Creates the queues of all CPUs. Called when the policy is loaded. */
+/* Initializes the arrays of all CPUs and creates their queues. Called when the policy is loaded. */
 static __always_inline s32 prio_init(void)
 {
 	s32 nr_cpus = scx_bpf_nr_cpu_ids(), cpu, queue, ret;

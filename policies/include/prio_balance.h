@@ -2,8 +2,9 @@
 /*
  * A simple load balancer for priority arrays (prio_array.h), which treats all CPUs as equally near.
  *
- * A CPU pulls tasks of the expired array before those of the active array, because expired tasks
- * ran less recently. Within an array, it starts at the best level.
+ * A CPU pulls tasks from the priority arrays of a busier CPU. It takes tasks of the expired array
+ * before tasks of the active array. Expired tasks ran less recently, so less of their data is in
+ * the cache of the busier CPU. Within an array, the CPU takes tasks of the best level first.
  */
 #ifndef PRIO_BALANCE_H
 #define PRIO_BALANCE_H
@@ -68,8 +69,8 @@ static __always_inline bool pull_to_local(s32 from)
 }
 
 /*
- * Pulls a task from the busiest CPU. If none of its tasks may run on this CPU, tries all other
- * CPUs. Returns whether it pulled a task.
+ * Pulls a task from the busiest CPU. If none of the tasks there may run on this CPU, tries all
+ * other CPUs. Returns whether it pulled a task.
  */
 static __always_inline bool pull_idle(s32 cpu)
 {
@@ -97,8 +98,8 @@ static __always_inline bool may_pull(struct prio_rq *to, struct prio_node *node)
 
 /*
  * Moves up to `budget` tasks from a level of another CPU's array to the same level of this CPU's
- * expired array. Returns their number. The function is global, so the verifier checks it only once,
- * and not for every value of `budget`.
+ * expired array. Returns the number of tasks that it moved. The function is global, so the verifier
+ * checks it only once, and not for every value of `budget`.
  */
 __noinline u32 pull_level(s32 cpu, s32 from, u32 array, u32 level, u32 budget)
 {
@@ -129,8 +130,8 @@ __noinline u32 pull_level(s32 cpu, s32 from, u32 array, u32 level, u32 budget)
 }
 
 /*
- * Moves up to `budget` tasks from another CPU to this CPU's expired array. Returns their number.
- * Called from ops.dispatch().
+ * Moves up to `budget` tasks from another CPU to this CPU's expired array. Returns the number of
+ * tasks that it moved. Called from ops.dispatch().
  */
 static __always_inline u32 pull_to_array(s32 cpu, s32 from, u32 budget)
 {
@@ -157,7 +158,7 @@ static __always_inline u32 pull_to_array(s32 cpu, s32 from, u32 budget)
 	return pulled;
 }
 
-/* Length of a tick in ns, unless the policy defines another one. */
+/* Length of a tick in ns, unless the policy defines TICK_NS before it includes this header. */
 #ifndef TICK_NS
 #define TICK_NS 1000000
 #endif

@@ -3,11 +3,12 @@
  * Load balancing of priority arrays (prio_array.h) in two domains, as in Linux 2.6.22: the group of
  * a CPU, and the machine.
  *
- * A CPU has a current load, 128 for each task, and a load average. A busy CPU that compares itself
- * with others uses the larger of the two values as its own load, and the smaller one as the load of
- * each other CPU, so a short peak moves no task. A task that ran recently is not pulled, because
- * its data is in the cache of its CPU. If balancing fails repeatedly because of such tasks, they
- * may be pulled. If it still fails, the CPU requests the running task of the busiest CPU.
+ * A CPU has a current load, 128 for each runnable task, and a load average. When a busy CPU
+ * compares itself with others, it uses the larger of the two values as its own load. For each other
+ * CPU it uses the smaller of the two values. A short peak of the load therefore moves no task. A
+ * task that ran recently is not pulled, because its data is in the cache of its CPU. If balancing
+ * fails repeatedly because all tasks ran recently, they may be pulled, too. If balancing still
+ * fails, the CPU makes the busiest CPU move its running task to an idle CPU (active balancing).
  *
  * Simplified: balancing over the machine compares CPUs instead of groups, and the load is the
  * number of tasks instead of their weight.
@@ -41,7 +42,7 @@ bool wake_affine PARAM("0..1: whether a woken task may go to the CPU of its wake
 
 /*
  * Counters, in this order: balancings that found even loads, balancings that found only tasks that
- * were bound or had run recently, and requests for the running task of another CPU.
+ * were bound or had run recently, and active balancings.
  */
 u64 nr_balanced, nr_failed, nr_active;
 /*
@@ -110,8 +111,14 @@ static __always_inline bool same_group(u32 cpu, u32 other)
 }
 
 /*
- * Returns whether a woken task should go to the CPU of its waker. It should if the load of that
- * CPU, including the task, is lower than that of the previous CPU.
+ * Returns whether a woken task should go to the CPU of its waker instead of its previous CPU. The
+ * waker's CPU must be allowed and in the same group, and its load must not be too high:
+ *
+ *     tasks of the waker's CPU + 1 <= 112 % of the tasks of the previous CPU
+ *
+ * 112 % follows from the default imbalance_pct. A waker that is about to sleep (`sync`) is not
+ * counted. If the two CPUs together have at most one task, it is enough that the waker's CPU has no
+ * more tasks than the previous CPU.
  */
 static __always_inline bool is_affine(struct task_struct *p, s32 this_cpu, s32 prev_cpu, bool sync)
 {
@@ -149,8 +156,10 @@ static __always_inline s32 find_idlest(struct task_struct *p, s32 cpu)
 /*
  * Returns the load to move from a CPU with load `most` to a CPU with load `own`, or 0 if the loads
  * are even. `average` is the average load of the domain. If the load to move is less than one task,
- * returns one task in two cases: the loads differ by two tasks, or the move lets the two CPUs
- * together do more work. A CPU with a load of at least one task counts as fully used.
+ * returns one task in two cases. In the first case, the loads differ by at least two tasks. In the
+ * second case, the two CPUs together are busy for more of the time after the move. A CPU counts as
+ * busy all the time if its load is at least one task, and for a part of the time (load /
+ * LOAD_SCALE) if its load is lower.
  */
 static __always_inline u32 imbalance_of(u32 most, u32 own, u32 average)
 {
@@ -168,8 +177,8 @@ static __always_inline u32 imbalance_of(u32 most, u32 own, u32 average)
 }
 
 /*
- * Requests the running task of the busiest CPU, if that task may run on this CPU. Returns whether
- * it did so.
+ * Starts active balancing: if the running task of the busiest CPU may run on this CPU, makes the
+ * busiest CPU move that task to an idle CPU. Returns whether it started active balancing.
  */
 static __always_inline bool active_balance(s32 cpu, s32 busiest)
 {
@@ -186,7 +195,7 @@ static __always_inline bool active_balance(s32 cpu, s32 busiest)
 
 /*
  * Pulls as many tasks from the busiest CPU of the domain as it takes to even out the loads of the
- * two CPUs. Returns the number of tasks. Called from ops.dispatch().
+ * two CPUs. Returns the number of pulled tasks. Called from ops.dispatch().
  */
 __noinline int load_balance(s32 cpu, u32 level, u32 why)
 {
@@ -273,8 +282,8 @@ static __always_inline bool domain_due(struct domain *domain, u32 level, bool bu
 }
 
 /*
- * Updates the load average, and marks domains that should be balanced. Returns whether it marked
- * one. Called from ops.tick().
+ * Updates the CPU's load average, and marks the domains that should be balanced now. Returns
+ * whether it marked a domain. Called from ops.tick().
  */
 static __always_inline bool domains_tick(struct domains *own, struct prio_rq *rq, u64 now)
 {

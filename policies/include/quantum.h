@@ -4,8 +4,8 @@
  * of ticks reaches 0.
  *
  * Linux 2.4 charged a whole tick to the task that was running when the timer interrupted. Today's
- * ticks may be shorter than tick_ns, the length of a tick in these policies. A policy then adds up
- * the shorter ticks.
+ * ticks may be shorter than tick_ns, the length of a tick in these policies. A policy therefore
+ * adds up the lengths of the ticks, and decrements the counter each time the sum reaches tick_ns.
  */
 #ifndef QUANTUM_H
 #define QUANTUM_H
@@ -13,8 +13,8 @@
 #include "tick_period.h"
 
 /*
- * Slice to pass to the kernel, in ns. It is longer than every quantum, because the counter ends the
- * quantum, not the slice.
+ * Slice to pass to the kernel, in ns. This slice is longer than every quantum. A quantum ends when
+ * the task's counter reaches 0, never because of the slice.
  */
 #define NO_SLICE_END 1000000000ULL
 

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The search for the task to run in mqs and pmqs: first in the CPU's own queue, then among the
- * other queues, by the goodness that they publish.
+ * The search for the task to run in mqs and pmqs: first in the CPU's own queue, then in other
+ * queues, if these publish a higher goodness.
  *
  * Goodness is the value by which tasks are chosen (goodness.h). A part of a task's goodness, the
- * affinity bonus, counts only on the CPU on which the task ran last. Queues publish goodness
- * without this bonus (`na`), because other CPUs read it. The policy defines the pool of a CPU,
- * which is the set of CPUs whose queues it reads. The policy also defines when a task is overdue,
- * which means that it has waited too long. Large functions are global, because the verifier checks
- * a global function only once, instead of at every call.
+ * affinity bonus, counts only on the CPU on which the task ran last. Each queue publishes the
+ * highest goodness of its tasks for other CPUs, without this bonus (`na`). The policy defines the
+ * pool of a CPU, which is the set of CPUs whose queues the CPU reads. The policy also defines when
+ * a task is overdue, which means that the task has waited too long. Large functions are global,
+ * because the verifier checks a global function only once, instead of at every call.
  */
 #ifndef QUEUE_CHOICE_H
 #define QUEUE_CHOICE_H
 
 #include "cpu_queue.h"
 
-/* Highest number of searches in one ops.dispatch(). */
+/* Highest number of searches in one call of ops.dispatch(). */
 #define MAX_TRIES 16
 /* Highest number of other queues from which one search tries to take a task. */
 #define MAX_REMOTE_TRIES 16
@@ -23,8 +23,8 @@
 #define GOODNESS_OVERDUE 900
 
 /*
- * Counters, in this order: tasks taken from other queues, and those of them that were taken after a
- * better queue had been skipped.
+ * Counters, in this order: tasks taken from other queues, and how many of these were taken after
+ * the CPU had skipped a better queue.
  */
 u64 nr_remote, nr_next_best;
 /*
@@ -36,7 +36,7 @@ u64 nr_examined;
 
 /* Returns the first CPU of a CPU's pool. Defined by the policy. */
 static s32 pool_begin(s32 cpu);
-/* Returns the CPU after the last one of a CPU's pool. Defined by the policy. */
+/* Returns the last CPU of a CPU's pool, plus 1. Defined by the policy. */
 static s32 pool_end(s32 cpu);
 /* Returns whether a task that began to wait at time `since` is overdue. Defined by the policy. */
 static bool overdue(u64 since);
@@ -45,16 +45,16 @@ static bool overdue(u64 since);
 struct scan {
 	/* Goodness of the best task, on the CPU that searches. */
 	s32 best;
-	/* pid of that task, or 0 if none is better than the initial `best`. */
+	/* pid of that task, or 0 if no task is better than the initial `best`. */
 	s32 pid;
 	/*
 	 * Highest and second highest goodness without affinity bonus, and the pid of the task with
 	 * the highest.
 	 */
 	s32 first, second, first_pid;
-	/* Time at which the oldest waiting task began to wait. */
+	/* Start of the longest wait among the waiting tasks. */
 	u64 oldest_since;
-	/* Time at which the best task began to wait if it is overdue, else ~0. */
+	/* Time at which the best task began to wait, if that task is overdue, else ~0. */
 	u64 overdue_since;
 };
 /* Initial value for a search for a task that is better than `goodness`. */
@@ -139,7 +139,10 @@ __noinline int refresh_max(s32 cpu)
 	return 0;
 }
 
-/* Recalculates the counters of all tasks and the published goodness of all queues. */
+/*
+ * Recalculates the counters of all tasks (goodness.h), and with them the published goodness of all
+ * queues.
+ */
 __noinline int recalculate(void)
 {
 	s32 cpu;
@@ -157,7 +160,8 @@ enum { NOTHING_BETTER, TAKEN, LOCKED };
 /*
  * Takes a task from another queue of the pool whose published goodness exceeds `best`, the goodness
  * of the best task so far. Tries the queues in descending order of published goodness. Returns
- * TAKEN if it took a task. Otherwise returns LOCKED if a queue was locked, else NOTHING_BETTER.
+ * TAKEN if it took a task. Otherwise returns LOCKED if it skipped a queue because of its lock, else
+ * NOTHING_BETTER.
  */
 __noinline s32 take_remote(s32 cpu, s32 best)
 {

@@ -2,6 +2,11 @@
 /*
  * Choice of a CPU for a woken task in mqs and pmqs: an idle CPU, or the CPU where it preempts the
  * running task.
+ *
+ * Goodness is the value by which the policies compare tasks (goodness.h). A part of a task's
+ * goodness, the affinity bonus PROC_CHANGE_PENALTY, counts only on the CPU on which the task ran
+ * last. Every CPU publishes the goodness of its running task without this bonus (cpu_queue.h). The
+ * pool of a CPU is the set of CPUs that a search considers (queue_choice.h).
  */
 #ifndef QUEUE_WAKEUP_H
 #define QUEUE_WAKEUP_H
@@ -51,13 +56,13 @@ static __always_inline s32 find_idle(struct task_struct *p, s32 begin, s32 end, 
 
 /*
  * Finds a CPU whose running task the woken task should preempt, because the goodness of the woken
- * task is higher by more than 1. Returns -1 if there is none.
+ * task is higher by more than 1. Returns -1 if there is no such CPU.
  *
- * Tries the CPUs in the pool of `home`, the CPU in whose queue the task would wait. They are tried
- * in ascending order of the goodness that they publish for their running tasks. On CPUs other than
- * `home`, PROC_CHANGE_PENALTY is added, because the running task has this affinity bonus there and
- * the woken task does not. Skips a CPU whose queue is locked, or where the exact comparison shows
- * that the woken task does not preempt.
+ * Tries the CPUs in the pool of `home`, the CPU in whose queue the task would wait. The CPUs are
+ * tried in ascending order of the goodness that they publish for their running tasks. For CPUs
+ * other than `home`, PROC_CHANGE_PENALTY is added to this goodness, because the running task has
+ * the affinity bonus there and the woken task does not. Skips a CPU whose queue is locked, or where
+ * the exact comparison shows that the woken task does not preempt.
  */
 static __always_inline s32 lowest_beaten(struct task_struct *p, struct task_ctx *t, s32 home)
 {
@@ -108,8 +113,8 @@ static __always_inline s32 home_of(struct task_struct *p, struct task_ctx *t)
 }
 
 /*
- * Puts a woken task into the queue of a CPU where it preempts the running task. If it preempts
- * none, the task waits in the queue of CPU `home`.
+ * Puts a woken task into the queue of a CPU where it preempts the running task. If it preempts no
+ * task, it waits in the queue of CPU `home`.
  */
 static __always_inline void preempt_or_wait(struct task_struct *p, struct task_ctx *t, s32 home, u64 enq_flags)
 {

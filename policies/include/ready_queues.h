@@ -4,8 +4,8 @@
  * for each of 32 levels, and a mask of the levels that may hold threads.
  *
  * A CPU that adds a thread to a level sets the level's bit in the mask. Only the CPU that owns the
- * queues clears bits. When it finds a level empty, it clears the bit and then checks the level
- * again, so a thread that arrived in between is not lost.
+ * queues clears bits. When that CPU finds a level empty, it clears the bit and then checks the
+ * level again, so a thread that arrived in between is not lost.
  *
  * The functions that loop over levels or CPUs are global. The verifier checks a global function
  * once, instead of at every call.
@@ -28,7 +28,7 @@ struct cpu {
 	bool running;
 	/* Level of that thread. */
 	u32 level;
-	/* Number of levels by which threads that this CPU is waking are boosted. */
+	/* Number of levels by which threads that this CPU is waking are boosted (wait_causes.h). */
 	u32 boost;
 } CPU_ALIGNED;
 
@@ -67,7 +67,7 @@ static __always_inline void ready_insert(struct cpu *c, struct task_struct *p, u
 
 /*
  * Takes the first thread of the highest level of CPU `from` that may run on this CPU and has at
- * least level `least`. Returns whether it took one. Called from ops.dispatch().
+ * least level `least`. Returns whether it took a thread. Called from ops.dispatch().
  */
 __noinline int ready_take(u32 from, u32 least)
 {
@@ -134,7 +134,7 @@ __noinline u32 ready_count(u32 cpu)
 
 /*
  * Returns the other CPU with the most waiting threads, or -1 if no other CPU has waiting threads.
- * Among CPUs with equally many, returns the next one after `cpu`.
+ * Among CPUs with equally many waiting threads, returns the next one after `cpu`.
  */
 __noinline s32 ready_busiest(u32 cpu)
 {

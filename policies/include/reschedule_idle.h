@@ -3,8 +3,9 @@
  * Choice of a CPU for a woken task, as in reschedule_idle() of Linux 2.4 and 2.5.
  *
  * The choice depends on the task that each CPU runs, and on the time at which each idle CPU became
- * idle. The callbacks in this header keep this state up to date. The policy defines goodness(). A
- * task is identified by its slot, the index of its list node (run_list.h).
+ * idle. The callbacks in this header keep this state up to date. The policy defines goodness(), the
+ * value by which tasks are compared. The task with the highest goodness should run. A task is
+ * identified by its slot, the index of its list node (run_list.h).
  */
 #ifndef RESCHEDULE_IDLE_H
 #define RESCHEDULE_IDLE_H
@@ -40,16 +41,16 @@ static __always_inline struct cpu_ctx *cpu_ctx(s32 cpu)
 }
 
 /*
- * Returns the goodness of a task, the value by which tasks are chosen, on a CPU whose loaded memory
- * map is `mm`. Defined by the policy.
+ * Returns the goodness of a task on a CPU whose loaded memory map is `mm`. Defined by the policy.
  */
 static s32 goodness(struct node *n, s32 cpu, u64 mm);
 
 /*
- * Returns the CPU that a waiting task should take, or -1. This is its last CPU if that is idle,
- * else the CPU that has been idle longest. If no CPU is idle, it is the CPU where goodness(waiting
- * task) - goodness(running task) is largest, if that exceeds 1. Sets `preempts` in this case. The
- * caller holds the lock of the list.
+ * Returns the CPU on which a waiting task should run, or -1 if the task must wait. Chooses the
+ * task's last CPU if that is idle, else the CPU that has been idle longest. If no CPU is idle,
+ * chooses the CPU where goodness(waiting task) - goodness(running task) is largest. The difference
+ * must exceed 1. If the waiting task preempts a running task, sets `preempts`. The caller holds the
+ * lock of the list.
  */
 static __always_inline s32 reschedule_idle(u32 slot, bool *preempts)
 {
@@ -132,8 +133,8 @@ void SCX_OP(list_cpu_online, s32 cpu)
 }
 
 /*
- * Records that a CPU goes offline. After this call the CPU becomes idle once more, but it must not
- * get a task then.
+ * Records that a CPU goes offline. After this call the CPU becomes idle once more.
+ * list_update_idle() then does not record the CPU as idle, because no task may be placed there.
  */
 void SCX_OP(list_cpu_offline, s32 cpu)
 {

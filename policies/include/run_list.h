@@ -10,28 +10,32 @@
  * cache line. Here these fields are in a node. A BPF program that holds a spinlock must not call
  * the kernel to look up a task. The nodes are therefore elements of an array, and the list links
  * their indices (slots).
+ *
+ * Fields marked with Linux 2.4 are used by dss.bpf.c only, and those marked with Linux 2.5.2-pre by
+ * dss25.bpf.c only. In Linux 2.5.2-pre, a recalculation gives new ticks to all runnable tasks.
+ * Goodness is the value by which the schedulers compare tasks.
  */
 #ifndef RUN_LIST_H
 #define RUN_LIST_H
 
 #include "scx.h"
 
-/* Highest number of CPUs; a power of two, because indices are masked. */
+/* Highest number of CPUs; a power of two, because indices are masked with MAX_CPUS - 1. */
 #define MAX_CPUS 1024
-/* Number of slots; a power of two, because indices are masked. */
+/* Number of slots; a power of two, because indices are masked with MAX_TASKS - 1. */
 #define MAX_TASKS (1 << 15)
-/* Slot of the head of the list. No task has this slot, so it also stands for "no task". */
+/* Slot of the head of the list. No task has this slot, so the value also stands for "no task". */
 #define HEAD 0
 /* Value of node.cpu for a task that waits. */
 #define WAITS (-1)
 
-/* Fields of one task that a search reads. */
+/* Fields of one task that a search for the next task reads. */
 struct node {
 	/* Slots of the neighbours in the list. */
 	u32 next, prev;
 	/* Linux 2.4: ticks left in the quantum. */
 	s32 counter;
-	/* Linux 2.5.2-pre: dynamic priority, in units of goodness. */
+	/* Linux 2.5.2-pre: dynamic priority, which is a part of the task's goodness. */
 	u32 dyn_prio;
 	s32 nice;
 	/* CPU on which the task ran last. */
@@ -39,7 +43,7 @@ struct node {
 	/* CPU that runs the task or is about to, or WAITS. */
 	s32 cpu;
 	s32 pid;
-	/* Address of the memory map, 0 for a kernel thread. */
+	/* Address of the task's memory map (mm_struct), 0 for a kernel thread. */
 	u64 mm;
 	/* Run time, in ns, that does not amount to a whole tick yet. */
 	u32 owed_ns;
@@ -47,9 +51,12 @@ struct node {
 	bool queued;
 	/* Whether the task has yielded since it last got the CPU. */
 	bool yielded;
-	/* Whether its quantum has ended since it last got the CPU. */
+	/* Whether the task's quantum has ended since the task last got the CPU. */
 	bool expired;
-	/* Whether the task may not run on some CPU. If so, allowed[] has its affinity mask. */
+	/*
+	 * Whether the task may run only on some of the CPUs. If so, allowed[] has its affinity
+	 * mask.
+	 */
 	bool bound;
 	/*
 	 * Linux 2.5.2-pre: ticks left. In that kernel's task_struct, this field was in the cache
@@ -166,7 +173,9 @@ static __always_inline void move_last_runqueue(u32 slot)
 	list_insert(slot, node_at(HEAD)->prev, HEAD);
 }
 
-/* Allocates a slot for a new task. Returns HEAD if all are in use. The caller holds the lock. */
+/*
+ * Allocates a slot for a new task. Returns HEAD if all slots are in use. The caller holds the lock.
+ */
 static __always_inline u32 alloc_slot(void)
 {
 	u32 slot = free_slot;

@@ -3,9 +3,9 @@
  * The interface between a sched_ext policy and the kernel, declared by hand: types, kfuncs,
  * helpers, and macros that define callbacks.
  *
- * Policies need no kernel headers. They compile with clang-19 -g -O2 -mcpu=v3 -target bpf. Types
- * declare only the fields that policies use, because the BPF loader looks up the fields of the
- * running kernel by name (CO-RE). Prototypes are those of Linux 7.2.
+ * Policies need no kernel headers. Policies are compiled with clang-19 -g -O2 -mcpu=v3 -target bpf.
+ * Types declare only the fields that policies use, because the BPF loader looks up the fields of
+ * the running kernel by name (CO-RE). Prototypes are those of Linux 7.2.
  */
 #ifndef SCX_H
 #define SCX_H
@@ -32,7 +32,10 @@ typedef _Bool bool;
 #define __ksym __attribute__((section(".ksyms")))
 #define __kconfig __attribute__((section(".kconfig")))
 #define __hidden __attribute__((visibility("hidden")))
-/* Hides a value from the optimiser, so a check that the verifier needs stays in the code. */
+/*
+ * Hides the value of a variable from the optimiser. A check of the variable that the verifier needs
+ * then stays in the code.
+ */
 #define barrier_var(var) asm volatile("" : "+r"(var))
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
@@ -171,8 +174,8 @@ struct scx_dump_ctx {
 };
 
 /*
- * Callbacks and settings of a policy. The BPF loader matches members by name (CO-RE). Callbacks
- * that a policy does not define stay NULL.
+ * Callbacks and settings of a policy. The BPF loader finds each member of the kernel's struct by
+ * name (CO-RE). Callbacks that a policy does not define stay NULL.
  */
 struct sched_ext_ops {
 	s32 (*select_cpu)(struct task_struct *p, s32 prev_cpu, u64 wake_flags);
@@ -311,9 +314,9 @@ struct scx_bpf_dsq_insert_vtime_args {
 bool __scx_bpf_dsq_insert_vtime(struct task_struct *p, struct scx_bpf_dsq_insert_vtime_args *args) __ksym __weak;
 
 /*
- * The names by which policies call the newest variants of three kfuncs. They are macros instead of
- * inline functions, so that an error message shows the line of the policy that calls the kfunc, not
- * a line of this header.
+ * Short names for the newest variants of three kfuncs. The names are macros instead of inline
+ * functions. Error messages therefore show the line of the policy that calls the kfunc, not a line
+ * of this header.
  */
 #define scx_bpf_dsq_insert(p, dsq_id, slice, enq_flags) scx_bpf_dsq_insert___v2___compat(p, dsq_id, slice, enq_flags)
 #define scx_bpf_dsq_move_to_local(dsq_id) scx_bpf_dsq_move_to_local___v2___compat(dsq_id, 0)
@@ -327,7 +330,10 @@ bool __scx_bpf_dsq_insert_vtime(struct task_struct *p, struct scx_bpf_dsq_insert
 		__scx_bpf_dsq_insert_vtime(__p, &__args);                                              \
 	})
 
-/* BPF helpers. The address of a helper is its number in include/uapi/linux/bpf.h. */
+/*
+ * BPF helpers. A BPF program calls a helper by a number (include/uapi/linux/bpf.h), which is
+ * declared here as the address of a function.
+ */
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static long (*const bpf_map_update_elem)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
 static long (*const bpf_map_delete_elem)(void *map, const void *key) = (void *)3;
@@ -391,8 +397,8 @@ static long (*const bpf_timer_cancel)(struct bpf_timer *timer) = (void *)172;
 	})
 
 /*
- * Works like for (i = start; i < end; i++). It uses the kernel's iterator over numbers, so the
- * verifier does not have to simulate every iteration.
+ * Works like for (i = start; i < end; i++). The macro uses the kernel's iterator over numbers. The
+ * verifier then does not have to simulate every iteration of the loop.
  */
 #define bpf_for(i, start, end)                                                                     \
 	for (struct bpf_iter_num ___it __attribute__((aligned(8), cleanup(bpf_iter_num_destroy))), \

@@ -6,9 +6,9 @@
  *
  * - Choose a target: the waking CPU or the task's previous CPU. If the waker and the woken task
  *   (wakee) both wake many different tasks, the target is the previous CPU.
- * - Look for an idle CPU near the target, in this order: the target, the previous CPU, a recent
- *   CPU, a CPU of an idle core, a bounded number of CPUs of the last-level cache (LLC), and the
- *   other threads of the target's core.
+ * - Look for an idle CPU near the target, in this order: the target, the previous CPU, another CPU
+ *   on which the task ran recently, a CPU of an idle core, a bounded number of CPUs of the
+ *   last-level cache (LLC), and the other threads of the target's core.
  *
  * If no CPU is idle, the task is queued at the target. The load of a CPU is its number of runnable
  * tasks.
@@ -19,10 +19,10 @@
 #include "cfs_rq.h"
 
 #define SECOND 1000000000ULL
-/* Highest number of LLCs; a power of two, because indices are masked. */
+/* Highest number of LLCs; a power of two, because indices are masked with MAX_LLCS - 1. */
 #define MAX_LLCS 64
 
-/* For each LLC, 1 if it may have an idle core, a core whose CPUs are all idle. */
+/* For each LLC, 1 if the LLC may have an idle core. A core is idle if all of its CPUs are idle. */
 static u32 has_idle_cores[MAX_LLCS];
 
 /* Returns the has_idle_cores entry for a CPU's LLC. */
@@ -53,7 +53,10 @@ static __always_inline void note_idle_core(u32 cpu)
 		*cores = 1;
 }
 
-/* Counts how often a waker wakes another task than at its previous wake-up. */
+/*
+ * Records which task a waker wakes. Counts how often the waker wakes another task than it did
+ * before.
+ */
 static __always_inline void record_wakee(struct cfs_task *waker, struct task_struct *p)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -69,8 +72,8 @@ static __always_inline void record_wakee(struct cfs_task *waker, struct task_str
 }
 
 /*
- * Returns whether waker and wakee communicate with so many tasks that one LLC of `factor` CPUs
- * should not run them all.
+ * Returns whether the waker and the woken task wake so many different tasks that an LLC of `factor`
+ * CPUs should not run them all.
  */
 static __always_inline bool wake_wide(struct cfs_task *waker, struct cfs_task *w, u32 factor)
 {
@@ -84,8 +87,14 @@ static __always_inline bool wake_wide(struct cfs_task *waker, struct cfs_task *w
 }
 
 /*
- * Chooses between the waking CPU and the previous CPU. Returns the waking CPU if it is idle, is
- * about to idle, or has fewer tasks.
+ * Chooses between the waking CPU and the previous CPU. Returns the waking CPU in three cases:
+ *
+ * - It is idle because an interrupt wakes the task, and the previous CPU is busy and in the same
+ *   LLC.
+ * - Its only task is the waker, which is about to sleep (`sync`).
+ * - It has about two tasks fewer than the previous CPU.
+ *
+ * Otherwise returns the previous CPU.
  */
 static __always_inline s32 wake_affine(s32 this_cpu, s32 prev_cpu, bool sync)
 {
@@ -104,14 +113,15 @@ static __always_inline s32 wake_affine(s32 this_cpu, s32 prev_cpu, bool sync)
 
 /*
  * Claims a CPU for the task if the CPU is idle and the task may run there. A claim removes the CPU
- * from the kernel's idle mask, so no other wake-up selects the CPU. Returns whether it succeeded.
+ * from the kernel's idle mask, so no other wake-up selects the CPU. Returns whether it claimed the
+ * CPU.
  */
 static __always_inline bool claim(struct task_struct *p, s32 cpu)
 {
 	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && scx_bpf_test_and_clear_cpu_idle(cpu);
 }
 
-/* Claims a CPU of an idle core in the target's LLC. Returns it, or -1 if no core is idle. */
+/* Claims a CPU of an idle core in the target's LLC. Returns the CPU, or -1 if no core is idle. */
 static __always_inline s32 claim_idle_core(struct task_struct *p, s32 target, u32 nr_cpus)
 {
 	s32 cpu = target, found = -1;
@@ -202,7 +212,7 @@ static __always_inline s32 select_idle_sibling(struct task_struct *p, struct cfs
 	return cpu >= 0 ? cpu : target;
 }
 
-/* Returns the CPU with the fewest tasks, for a new task. */
+/* Claims an idle CPU for a new task. If no CPU is idle, returns the CPU with the fewest tasks. */
 static __always_inline s32 find_idlest_cpu(struct task_struct *p, s32 prev_cpu, u32 nr_cpus)
 {
 	s32 idlest = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0), least = 1 << 30;

@@ -5,9 +5,10 @@
  * A task earns credit while it sleeps and spends it while it runs. A task with full credit, one
  * second of sleep, gains five priority levels, and a task without credit loses five. The more
  * credit a task has, the more slowly it spends it. A task that repeatedly sleeps for at least an
- * eighth of its run time keeps its credit. A task that sleeps less loses all of it over time. The
- * wait for the CPU after a wake-up counts as sleep, too: in full if an interrupt woke the task, but
- * only 30 % of it if another task did.
+ * eighth of its run time keeps its credit. A task that sleeps less loses all of its credit over
+ * time. The wait for the CPU after a wake-up counts as sleep, too: in full if an interrupt woke the
+ * task, but only 30 % of the wait if another task did. The wait for the CPU does not count after a
+ * sleep in which the task waited for a disk.
  */
 #ifndef SLEEP_AVG_H
 #define SLEEP_AVG_H
@@ -26,8 +27,8 @@
 /* Percentage of the wait for the CPU that is credited if another task woke the sleeper. */
 #define ON_RUNQUEUE_WEIGHT 30
 /*
- * Factor of the turns that interactive tasks of one level take, in ns. The shortest turn is this
- * value times the number of CPUs.
+ * Shortest turn of an interactive task on a machine with one CPU, in ns. With n CPUs, turns are n
+ * times as long (granularity()).
  */
 #define MIN_TIMESLICE (5 * MS)
 
@@ -46,7 +47,7 @@ struct sleep_avg {
 	u64 slept_at;
 	/* Time at which the task was woken, or 0 after it has run. */
 	u64 woken_at;
-	/* Percentage of the task's wait for the CPU that is credited. */
+	/* Percentage of the task's wait for the CPU after the wake-up that is credited. */
 	u32 wait_pct;
 	/* Whether the current or last sleep of the task is a disk wait. */
 	bool disk;
@@ -69,9 +70,9 @@ static __always_inline u32 level_of(struct task_struct *p, struct sleep_avg *s)
 }
 
 /*
- * Returns the number of levels that a task must gain to count as interactive. For nice -20 the
- * number is so low that every task is interactive. For nice 19 it is so high that hardly any task
- * is.
+ * Returns the number of levels that a task must gain to count as interactive. The number grows with
+ * the nice value. With the default interactive_delta, the number is -3 for nice -20, so such a task
+ * may even lose three levels. For nice 19 the number is 6, but no task can gain more than 5.
  */
 static __always_inline s32 interactive_gain(struct task_struct *p)
 {
@@ -95,7 +96,10 @@ static __always_inline u64 granularity(struct sleep_avg *s)
 	return (MIN_TIMESLICE << (lost ? lost - 1 : 0)) * scx_bpf_nr_cpu_ids();
 }
 
-/* Spends the credit of the running task. Returns how long it ran since the last call, in ns. */
+/*
+ * Charges the run time of the running task to its credit. Returns for how long the task ran since
+ * the last call, in ns.
+ */
 static __always_inline u64 spend(struct sleep_avg *s, u64 now)
 {
 	u64 ran = now - s->run_at, cost;

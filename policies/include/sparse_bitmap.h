@@ -3,14 +3,15 @@
  * Sparse bitmaps of CPUs, in which each cache line holds only 8 bits.
  *
  * CPUs that access different bits therefore rarely contend for the same cache line. Each group of
- * CPUs has one bitmap, which has a bit for each CPU of the machine.
+ * CPUs, for example the CPUs of a last-level cache, has one bitmap. A bitmap has a bit for each CPU
+ * of the machine.
  */
 #ifndef SPARSE_BITMAP_H
 #define SPARSE_BITMAP_H
 
 #include "scx.h"
 
-/* Number of bits in a cache line. */
+/* Number of bits that a bitmap uses of a cache line. */
 #define SPARSE_BITS 8
 /* Highest number of CPUs. */
 #define SPARSE_CPUS 1024

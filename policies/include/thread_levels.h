@@ -3,8 +3,8 @@
  * Priority levels of threads in the Windows dispatcher: a base level that depends on the nice
  * value, a boost at the end of a wait, and the loss of one level at the end of each quantum.
  *
- * A timer, called the balance set manager as in Windows, prevents starvation. It lifts threads that
- * have been ready for starved_ns to level 15.
+ * A timer, called the balance set manager as in Windows, prevents starvation. A thread that has
+ * been ready for starved_ns is lifted to level 15 for a short quantum.
  */
 #ifndef THREAD_LEVELS_H
 #define THREAD_LEVELS_H
@@ -26,8 +26,9 @@ const volatile u64 quantum_ns PARAM("ns, 1000000..10000000000: quantum of a thre
 const volatile u64 lift_period_ns PARAM("ns, 1000000..100000000000: period of the balance set manager, which lifts starved threads") = 1000000000;
 const volatile u64 wait_charge_ns PARAM("ns, 0..1000000000: part of the quantum that a wait costs; by default a third of a clock interval") = 5208333;
 /*
- * The default is 300 clock intervals of 10 ms. The balance set manager runs every second, so a
- * starving thread is lifted every 4 s.
+ * The default is 300 clock intervals of 10 ms. The balance set manager runs only once a second. A
+ * starving thread is lifted in the manager's first run after these 3 s, and therefore about every 4
+ * s.
  */
 u64 starved_ns PARAM("ns, 1000000..1000000000000: time that a thread is ready before it is lifted") = 3000000000;
 u64 lift_quantum_ns PARAM("ns, 1000000..10000000000: quantum of a lifted thread") = 62500000;
@@ -54,7 +55,7 @@ struct thread {
 	bool disk;
 	/* Whether the balance set manager lifted the thread for its current quantum. */
 	bool lifted;
-	/* Whether the quantum has ended and the next one has not begun. */
+	/* Whether the thread's quantum has ended and its next quantum has not begun. */
 	bool ended;
 };
 
@@ -109,7 +110,7 @@ static __always_inline bool charge(struct task_struct *p, struct thread *t)
 	return charge_ns(p, t, ran);
 }
 
-/* Boosts a thread that wakes up, and charges the wait to its quantum. */
+/* Boosts a thread that wakes up, and charges wait_charge_ns for the wait to its quantum. */
 SEC("tp_btf/sched_waking")
 int BPF_PROG(waking, struct task_struct *p)
 {
@@ -144,9 +145,9 @@ struct {
 } managers SEC(".maps");
 
 /*
- * Lifts the starved threads of one queue. The function is global, so the verifier checks it
- * separately. Threads are counted in the global nr_lifted, because a local count would make the
- * verifier check every iteration separately.
+ * Lifts the starved threads of one queue. The function is global, so the verifier checks it only
+ * once. The function counts lifted threads in the global variable nr_lifted. With a local count,
+ * the verifier would check every iteration of the loop separately.
  */
 __noinline int lift(u32 cpu, u32 level)
 {

@@ -2,10 +2,11 @@
 /*
  * Measures the length of a timer tick, for policies that count ticks.
  *
- * The time between two calls of ops.tick() is not always one tick. An idle CPU gets no calls. On a
- * virtual CPU a tick may be late, and the next one then seems to be early. The length of a tick is
- * therefore measured over TICK_WINDOW consecutive ticks of a CPU. Until a CPU has had that many
- * ticks, the shortest time between two calls is used.
+ * The time between two calls of ops.tick() is not always one tick. The time is longer if the CPU
+ * was idle, because an idle CPU has no ticks. The time is shorter if the first of the two ticks
+ * came late, which happens on virtual CPUs. The length of a tick is therefore measured over
+ * TICK_WINDOW consecutive ticks of a CPU. Until a CPU has had TICK_WINDOW ticks, the shortest time
+ * between two calls is used.
  */
 #ifndef TICK_PERIOD_H
 #define TICK_PERIOD_H
@@ -25,7 +26,7 @@ struct ticks {
 	u32 nr;
 };
 
-/* Best measurement of the length of a tick so far, or 0 if there is none. */
+/* Best measurement of the length of a tick so far, or 0 before the first measurement. */
 static u64 period_ns;
 /* Whether period_ns was measured over a whole window. */
 static bool period_known;

@@ -2,10 +2,11 @@
 /*
  * Timeslices of Linux 2.6.22, and the priority array that a task enters when its timeslice ends.
  *
- * The nice value determines the length. At the end of its timeslice a task goes to the expired
- * array (prio_array.h). An interactive task, one that sleeps much (sleep_avg.h), goes back to the
- * active array instead, unless the expired tasks starve. Within their timeslices, interactive tasks
- * of the same level take turns.
+ * The nice value determines the length of a timeslice. At the end of its timeslice a task goes to
+ * the expired array (prio_array.h). An interactive task, which is a task that sleeps much
+ * (sleep_avg.h), goes back to the active array instead, unless the expired tasks starve. Within
+ * their timeslices, interactive tasks of the same level take turns: after each turn, a task goes to
+ * the end of its level.
  */
 #ifndef TIMESLICE_H
 #define TIMESLICE_H
@@ -23,7 +24,10 @@ u64 nr_reinserted;
 u64 nr_starving;
 /* Number of turns that ended within a timeslice. */
 u64 nr_turns;
-/* Bonus from the last computation of a level, -5 to 5. */
+/*
+ * Bonus (sleep_avg.h) of the task whose level was computed last, -5 to 5. Experiments read this
+ * variable.
+ */
 s32 last_bonus;
 
 /* State of one task. */
@@ -45,7 +49,7 @@ struct task_ctx {
 	bool placed;
 	/* Whether the task enters its level at the front. */
 	bool head;
-	/* Whether the task has yielded since it was last placed. */
+	/* Whether the task has yielded since place() was last called. */
 	bool yielded;
 	/* Whether the task moves to an idle CPU when it is next enqueued. */
 	bool moves;
@@ -109,8 +113,8 @@ static __always_inline void woken(struct task_struct *p, struct task_ctx *t, boo
 }
 
 /*
- * Returns whether the expired tasks of a CPU have waited too long, or one of them has a better nice
- * value than the task.
+ * Returns whether the tasks in a CPU's expired array starve: they have waited too long, or one of
+ * them has a better nice value than task `p`.
  */
 static __always_inline bool starving(struct task_struct *p, struct prio_rq *rq, u64 now)
 {
@@ -158,8 +162,8 @@ static __always_inline void place(struct task_struct *p, struct task_ctx *t, str
 }
 
 /*
- * Returns whether the task's turn has ended. If so, the task must go to the end of its level and
- * keeps the rest of its timeslice. Called from ops.tick().
+ * Returns whether the turn of an interactive task has ended. If so, the task must go to the end of
+ * its level, and it keeps the rest of its timeslice. Called from ops.tick().
  */
 static __always_inline bool turn_over(struct task_struct *p, struct task_ctx *t)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Finds the neighbours of each CPU: those on a two-dimensional torus, or the CPUs with the nearest
- * numbers.
+ * Finds the neighbours of each CPU: the CPUs around it on a two-dimensional torus, or the CPUs with
+ * the nearest numbers.
  *
  * CPUs are placed row by row in the order of their numbers. Opposite edges are joined, so the last
  * CPU of a row is a neighbour of the first one. With 12 CPUs in 3 rows, the neighbours of CPU 0 are
@@ -35,7 +35,10 @@ static __always_inline u32 neighbour(struct neighbours *n, u32 i)
 	return n->cpu[i & (MAX_NEIGHBOURS - 1)];
 }
 
-/* Adds `other` to the neighbours of `cpu`, unless it is the CPU itself or already there. */
+/*
+ * Adds `other` to the neighbours of `cpu`, unless `other` is the CPU itself or already one of the
+ * neighbours.
+ */
 static __always_inline void add_neighbour(struct neighbours *n, u32 cpu, u32 other)
 {
 	bool known = other == cpu;

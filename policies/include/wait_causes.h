@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Boosts for woken threads, which depend on the event that ended their wait. A boost is a number of
- * priority levels (thread_levels.h).
+ * Boosts for woken threads, which depend on the event that ended their wait. A boost is the number
+ * of priority levels by which a thread rises for some time after it wakes up (thread_levels.h).
  *
  * BPF programs are attached to the entry and exit of the kernel functions that wake threads. Each
  * function stands for a cause. A wake-up that happens on the same CPU between entry and exit of the
@@ -10,8 +10,8 @@
  *
  * The programs for input devices (input_wakes and input_woke on input_event()) and sound
  * (sound_wakes and sound_woke on snd_pcm_period_elapsed()) are not attached by default. Sound is a
- * module that may be missing, and the simulated machine has neither. A profile (a file with
- * settings for a policy) or a loader can attach them.
+ * kernel module that may be missing, and the simulated machine has neither input devices nor sound.
+ * A profile (a file with settings for a policy) or a loader can attach them.
  */
 #ifndef WAIT_CAUSES_H
 #define WAIT_CAUSES_H
@@ -26,9 +26,9 @@ u32 boost_input PARAM("levels, 0..15: boost after input from the keyboard or mou
 u32 boost_sound PARAM("levels, 0..15: boost after a sound device requested data") = 8;
 
 /*
- * Sets the boost for the next wake-ups on this CPU, or ends it if `boost` is 0. If the traced
- * functions are nested, for example a pipe function within a socket function, the boost of the
- * outer function stays.
+ * Sets the boost for the next wake-ups on this CPU. If `boost` is 0, ends the current boost. Traced
+ * functions may be nested, for example a pipe function in a socket function. The boost of the outer
+ * function then stays until the inner function returns.
  */
 static __always_inline int cause(u32 boost)
 {

@@ -48,7 +48,8 @@ MACHINES = {
     "256 CPUs": ("epyc-2s", 32, 1000),
 }
 WORKLOADS = ["compat", "hackbench", "chat", "schbench", "mixed"]
-# Machine, workload and simulated time in ms. A "+" adds one and a half timeouts of the watchdog.
+# The runs without "long": machine, workload and simulated time in ms. A time with "+" is added to
+# one and a half timeouts of the watchdog.
 SHORT = [
     ("8 CPUs", "compat", "+1000"),
     ("20 CPUs", "hackbench", "+15000"),

@@ -100,8 +100,8 @@ vmlinux() {
   rm -rf "$dir/apt/image" "$dir/apt/vmlinux"
 }
 
-# The crates are fetched in the background, because fetching them and unpacking the kernel's sources
-# each leave a CPU idle.
+# The crates are fetched in the background while the kernel's sources are fetched and unpacked. Each
+# of these two jobs alone would leave a CPU idle.
 trap wait EXIT
 crates &
 linux

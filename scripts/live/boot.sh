@@ -28,8 +28,9 @@ cd "$(dirname "$0")/../.."
 dir=$1 initramfs=$2 name=$3
 cpus=${CPUS:-4} nodes=${NODES:-1} memory=${MEMORY:-2048}
 words="quiet panic=-1 rcupdate.rcu_expedited=1 cryptomgr.notests tsc=reliable nowatchdog mitigations=off no_timer_check"
-# The guest's time-stamp counter is the host's. On a busy host the guest measures its frequency wrongly, and its clock is then up to
-# 14 times too fast.
+# Prints the frequency of the host's time-stamp counter, which is also the guest's counter. On a
+# busy host, the guest itself would measure a wrong frequency, and its clock would be up to 14 times
+# too fast.
 tsc_khz() {
   if [ ! -x "$dir/tsc_khz" ]; then
     gcc -O1 -Wall scripts/live/tsc_khz.c -o "$dir/tsc_khz.$name" && mv "$dir/tsc_khz.$name" "$dir/tsc_khz"

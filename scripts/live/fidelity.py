@@ -20,7 +20,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 LIVE = os.environ.get("WINDTUNNEL_LIVE", str(ROOT / "target/release/windtunnel-live"))
-# Columns of the table: the figure of `live compare` and the heading.
+# Columns of the table: the name of the figure in the output of `live compare`, and the heading of
+# the column.
 COLUMNS = [
     ("score", "score"),
     ("context switches", "switches"),
@@ -33,7 +34,7 @@ COLUMNS = [
     ("fairness (Jain)", "fairness"),
     ("busy, %", "busy"),
 ]
-# Two live scores that differ by less than this are not ordered, in percent.
+# Two live scores count as equal if they differ by less than this percentage.
 TIE_PERCENT = 2.0
 
 
@@ -116,7 +117,7 @@ class Table:
         return scores
 
     def order(self):
-        """Returns how many pairs of policies have the same order of scores on both sides, and all."""
+        """Returns how many pairs of policies have the same order of scores on both sides, and how many pairs there are."""
         same = pairs = 0
         for scores in self.scores().values():
             names = sorted(scores)
@@ -164,7 +165,7 @@ class Table:
 
 
 def paragraph(tables):
-    """Returns the table of the first page, one column for each table of errors."""
+    """Returns a summary as a Markdown table, with one column for each table of errors."""
     heads = ["", "policies in the order of the kernel"]
     heads += [f"{head}, median error" for _, head in COLUMNS if head not in ("migr.", "busy")]
     heads += ["all figures, median error", "all figures, 90th percentile"]
@@ -176,7 +177,7 @@ def paragraph(tables):
 
 
 def words(table):
-    """Returns in plain words which figures of a table can be trusted."""
+    """Returns sentences that say how large the errors of each figure of a table are."""
     levels = {"within 10 % at the median": [], "within 30 %": [], "not within 30 %": []}
     for index, (_, head) in enumerate(COLUMNS):
         values = table.column(index)

@@ -61,12 +61,12 @@ pub const CHANNELS: [Kind; 6] = [
     Kind {
         name: "pipe",
         row: |costs| &mut costs.channel.pipe,
-        default_source: "estimate: lmbench lat_pipe on current servers is 3-4 us per round trip, without two switches 900 cycles each for a write and a read; about 5 GB/s through a pipe, half of the time for each copy",
+        default_source: "estimate: lmbench lat_pipe on current servers is 3-4 us per round trip, of which a write and a read without the two switches take 900 cycles each; a pipe passes about 5 GB/s, and each of the two copies takes half of the time",
     },
     Kind {
         name: "unix_stream",
         row: |costs| &mut costs.channel.unix_stream,
-        default_source: "estimate: lmbench lat_unix on current servers is 4-6 us per round trip, without two switches 2025 cycles each for a send and a receive; about 6 GB/s through a socket, half of the time for each copy",
+        default_source: "estimate: lmbench lat_unix on current servers is 4-6 us per round trip, of which a send and a receive without the two switches take 2025 cycles each; a socket passes about 6 GB/s, and each of the two copies takes half of the time",
     },
     Kind {
         name: "unix_datagram",

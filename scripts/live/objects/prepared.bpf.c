@@ -2,8 +2,8 @@
 /*
  * A policy that must be set up before it is enabled. The profile prepared.toml does this in place
  * of a user-space part: it gives a map and an array one element per CPU, runs a program for each
- * CPU, and sets a callback flag. ops.init() checks the first three. The counter nr_last shows the
- * effect of the flag.
+ * CPU, and sets a callback flag. ops.init() checks the elements of the map, which the program has
+ * set, and writes all elements of the array. The counter nr_last shows the effect of the flag.
  */
 #include "scx.h"
 

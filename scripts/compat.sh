@@ -15,7 +15,7 @@ windtunnel=target/release/windtunnel
 failed=()
 
 scripts/compat/sources.sh "$dir" </dev/null || {
-  echo "compat FAILED: the sources could not be fetched" >&2
+  echo "compat FAILED: the sources could not be fetched; what is missing is fetched by the next make compat" >&2
   exit 1
 }
 scripts/compat/objects.sh "$dir" || failed+=("compiling")
@@ -44,6 +44,7 @@ fi
 
 if [ ${#failed[@]} -gt 0 ]; then
   printf 'compat FAILED: %s\n' "${failed[@]}" >&2
+  echo "compat: to repeat it: make compat; sources and objects are kept in $dir" >&2
   exit 1
 fi
 echo "compat: all objects load; each scheduler runs to the end or ends early for a reason listed in docs/compat.md"

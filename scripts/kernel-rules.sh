@@ -29,7 +29,8 @@ lines=$(wc -l <"$dir/src/lib.rs")
 found=$(CARGO_TARGET_DIR=$dir/target cargo clippy --quiet --manifest-path "$dir/Cargo.toml" --message-format short -- \
   -D clippy::disallowed_types -D clippy::disallowed_methods 2>&1 | grep -o 'src/lib.rs:[0-9]*' | sort -u | wc -l)
 if [ "$found" -ne "$lines" ]; then
-  echo "crates/kernel/clippy.toml refuses only $found of $lines forbidden uses" >&2
+  echo "crates/kernel/clippy.toml refuses only $found of $lines forbidden uses; clippy's output:" >&2
+  echo "  cargo clippy --manifest-path $dir/Cargo.toml -- -D clippy::disallowed_types -D clippy::disallowed_methods" >&2
   exit 1
 fi
 # The rules apply to the simulator's own source only if its lint levels are set.

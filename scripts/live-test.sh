@@ -171,7 +171,8 @@ fi
 echo "live-test: total: $(($(date +%s) - begun)) s"
 if [ ${#failed[@]} -gt 0 ]; then
   printf 'live-test FAILED: %s\n' "${failed[@]}" >&2
-  echo "live-test: the guests' consoles: $dir/*.log" >&2
+  echo "live-test: the guests' consoles: $dir/*.log; to repeat it: make live-test PARTS='${parts[*]}'" >&2
+  echo "live-test: for one policy only, add POLICIES=NAME" >&2
   exit 1
 fi
 echo "live-test passed"

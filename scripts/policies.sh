@@ -15,9 +15,10 @@ for name in "${names[@]}"; do
   source=policies/$name.bpf.c object=$out/$name.bpf.o
   contents=$(echo "${flags[*]} $headers" | cat - "$source" | sha256sum)
   [ -f "$object" ] && [ "$contents" = "$(cat "$object.of" 2>/dev/null)" ] && continue
-  # If the compiler is interrupted, an incomplete object must not look like a complete one.
-  clang-19 "${flags[@]}" -c "$source" -o "$object.new"
-  mv "$object.new" "$object"
+  # If the compiler is interrupted, an incomplete object must not look like a complete one. Two
+  # instances of this script may run at the same time.
+  clang-19 "${flags[@]}" -c "$source" -o "$object.$$"
+  mv "$object.$$" "$object"
   echo "$contents" >"$object.of"
   echo "compiled $object"
 done

@@ -1,17 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # test.sh: checks the formatting, runs the lints and runs all tests. If a part fails, the others
-# still run. At the end, the script names the parts that failed.
+# still run. At the end, the script names the parts that failed and the commands that repeat them.
 set -u
 cd "$(dirname "$0")/.."
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-auto}
 failed=()
+# part NAME COMMAND...
 part() {
   local name=$1
   shift
   echo "== $name"
   local start=$SECONDS
-  "$@" </dev/null || failed+=("$name")
+  "$@" </dev/null || failed+=("$name (to repeat it: $*)")
   echo "== $name: $((SECONDS - start)) s"
 }
 
@@ -24,14 +25,15 @@ done
 
 part "format" cargo fmt --all --check
 part "policies" scripts/policies.sh
+part "features" scripts/features.sh
 part "lints" cargo clippy --workspace --all-targets --quiet -- -D warnings
 part "kernel rules" scripts/kernel-rules.sh
 part "tests" cargo test --workspace --quiet --no-fail-fast
 # These inputs are the same each time. `make attack` uses other inputs, and runs for hours.
 part "random attacks" target/debug/attack count 1000 1
 part "release build" cargo build --release --quiet -p windtunnel
-WINDTUNNEL=target/release/windtunnel \
-  part "determinism in release" cargo test --quiet -p windtunnel --test integration determinism::
+part "determinism in release" env WINDTUNNEL=target/release/windtunnel \
+  cargo test --quiet -p windtunnel --test integration determinism::
 
 if [ ${#failed[@]} -gt 0 ]; then
   printf 'FAILED: %s\n' "${failed[@]}" >&2

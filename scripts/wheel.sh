@@ -2,16 +2,25 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # wheel.sh: builds the Python package, installs it in a virtual environment (target/python), and runs
 # its tests there. The package is a file in target/wheels.
+#
+# wheel.sh packages: only creates the virtual environment with the packages that are needed.
 set -eu
 cd "$(dirname "$0")/.."
 environment=target/python
-if [ ! -x $environment/bin/maturin ] || [ ! -x $environment/bin/pytest ]; then
+if [ ! -f $environment/complete ]; then
+  rm -rf $environment
   python3 -m venv $environment || {
-    echo "wheel: Python has no venv: install python3-venv" >&2
+    echo "wheel FAILED: Python has no venv: install python3-venv" >&2
     exit 1
   }
-  $environment/bin/pip --quiet install 'maturin>=1.9,<2' polars pyarrow pytest
+  $environment/bin/pip --quiet install 'maturin>=1.9,<2' polars pyarrow pytest || {
+    echo "wheel FAILED: pip cannot install the packages; check the network and run it again" >&2
+    exit 1
+  }
+  touch $environment/complete
 fi
+[ "${1:-}" != packages ] || exit 0
+trap '[ $? = 0 ] || echo "wheel FAILED; to repeat it: make wheel" >&2' EXIT
 rm -f target/wheels/windtunnel-*.whl
 $environment/bin/maturin build --quiet --release --out target/wheels
 $environment/bin/pip --quiet install --no-deps --force-reinstall target/wheels/windtunnel-*.whl

@@ -181,7 +181,7 @@ BREAKS(restores_what_a_lock_saved, "call-under-lock: bpf_local_irq_restore calle
 	return 0;
 }
 
-BREAKS(restores_what_was_saved_before, "unbalanced-lock: bpf_local_irq_restore of flags other than")
+BREAKS(restores_what_was_saved_before, "unbalanced-lock: bpf_local_irq_restore of flags that were not saved last")
 {
 	unsigned long before, later;
 

@@ -246,15 +246,10 @@ fn tasks_run_on_the_cpus_of_their_cpuset() {
         (100, cpus(2, None)),
     ];
     let program = || {
-        vec![
+        forever(vec![
             Op::Run(workload::Dist::Fixed(400 * US)),
             Op::Sleep(workload::Dist::Fixed(700 * US)),
-            Op::LoopBack {
-                counter: 0,
-                times: None,
-                target: 0,
-            },
-        ]
+        ])
     };
     let tasks = Tasks::default()
         .add("free", program())

@@ -9,16 +9,20 @@ use machine::{Channels, MachineSpec, MessageCosts};
 use trace::{Event, Record};
 use workload::{Channel, Op, Resource};
 
+/// Returns a channel that can contain `capacity` bytes.
+fn channel(capacity: u64, kind: Channel) -> Resource {
+    Resource::Channel {
+        name: "c".into(),
+        capacity,
+        kind,
+    }
+}
+
 #[test]
 fn a_full_pipe_blocks_its_writer_and_an_empty_one_its_reader() {
-    let pipe = Resource::Channel {
-        name: "p".into(),
-        capacity: 200,
-        kind: Channel::Pipe,
-    };
     let send = Op::Send { channel: 0, bytes: 100 };
     let tasks = Tasks::default()
-        .resources(vec![pipe])
+        .resources(vec![channel(200, Channel::Pipe)])
         .add(
             "writer",
             vec![sleep_ms(2), send.clone(), send.clone(), send.clone(), send],
@@ -37,15 +41,10 @@ fn a_full_pipe_blocks_its_writer_and_an_empty_one_its_reader() {
 
 #[test]
 fn a_socket_wakes_all_its_writers_when_a_quarter_is_left() {
-    let socket = Resource::Channel {
-        name: "s".into(),
-        capacity: 400,
-        kind: Channel::Socket,
-    };
     let send = || Op::Send { channel: 0, bytes: 100 };
     let read = || vec![run_ms(1), Op::Recv(0)];
     let tasks = Tasks::default()
-        .resources(vec![socket])
+        .resources(vec![channel(400, Channel::Socket)])
         .add("filler", vec![send(), send(), send(), send()])
         .add("w1", vec![run_ms(1), send()])
         .add("w2", vec![run_ms(1), send()])
@@ -71,11 +70,6 @@ fn a_message_costs_what_its_kind_and_its_bytes_cost() {
         (Channel::Eventfd, |rows| &mut rows.eventfd),
     ];
     for (kind, row) in rows {
-        let channel = Resource::Channel {
-            name: "c".into(),
-            capacity: 1000,
-            kind,
-        };
         let mut spec = free(1);
         *row(&mut spec.costs.channel) = MessageCosts {
             send_ns: 10_000,
@@ -83,7 +77,7 @@ fn a_message_costs_what_its_kind_and_its_bytes_cost() {
             byte_ps: 1_000_000,
         };
         let tasks = Tasks::default()
-            .resources(vec![channel])
+            .resources(vec![channel(1000, kind)])
             .add("w", vec![Op::Send { channel: 0, bytes: 5 }])
             .add("r", vec![Op::Recv(0)]);
         let (_, records, _) = draw(spec, tasks, END, MS);
@@ -95,13 +89,8 @@ fn a_message_costs_what_its_kind_and_its_bytes_cost() {
 
 #[test]
 fn poll_wakes_all_its_callers_and_leaves_the_message() {
-    let pipe = Resource::Channel {
-        name: "p".into(),
-        capacity: 100,
-        kind: Channel::Pipe,
-    };
     let tasks = Tasks::default()
-        .resources(vec![pipe])
+        .resources(vec![channel(100, Channel::Pipe)])
         .add("a", vec![Op::Poll(0), run_ms(1)])
         .add("b", vec![Op::Poll(0), run_ms(1)])
         .add("w", vec![sleep_ms(2), Op::Send { channel: 0, bytes: 1 }])
@@ -115,15 +104,10 @@ fn poll_wakes_all_its_callers_and_leaves_the_message() {
 
 #[test]
 fn a_message_of_an_eventfd_wakes_all_readers_and_one_gets_it() {
-    let resource = |kind| Resource::Channel {
-        name: "c".into(),
-        capacity: 100,
-        kind,
-    };
     let starts_of_second_reader = |kind| {
         let send = Op::Send { channel: 0, bytes: 8 };
         let tasks = Tasks::default()
-            .resources(vec![resource(kind)])
+            .resources(vec![channel(100, kind)])
             .add("a", vec![Op::Recv(0)])
             .add("b", vec![Op::Recv(0)])
             .add("w", vec![sleep_ms(2), send.clone(), sleep_ms(2), send]);
@@ -155,14 +139,7 @@ fn pipes_and_sockets_pull_the_reader_to_the_writer_but_eventfds_and_futexes_do_n
         };
         records.iter().find_map(woken).expect("the reader is woken")
     };
-    let through = |kind| {
-        let channel = Resource::Channel {
-            name: "c".into(),
-            capacity: 100,
-            kind,
-        };
-        target(channel, Op::Recv(0), Op::Send { channel: 0, bytes: 8 })
-    };
+    let through = |kind| target(channel(100, kind), Op::Recv(0), Op::Send { channel: 0, bytes: 8 });
     let kinds = [Channel::Pipe, Channel::Socket, Channel::Datagram, Channel::Tcp];
     assert_eq!(kinds.map(through), [0; 4]);
     assert_eq!(through(Channel::Eventfd), 1);
@@ -176,15 +153,10 @@ fn pipes_and_sockets_pull_the_reader_to_the_writer_but_eventfds_and_futexes_do_n
 #[test]
 fn a_message_from_another_cpu_costs_cache_line_transfers() {
     let ns = |kind, bytes, reader| {
-        let channel = Resource::Channel {
-            name: "c".into(),
-            capacity: 1000,
-            kind,
-        };
         let mut spec = free(2);
         spec.costs.cache_line.llc = 1000;
         let tasks = Tasks::default()
-            .resources(vec![channel])
+            .resources(vec![channel(1000, kind)])
             .add("w", vec![Op::Send { channel: 0, bytes }])
             .with(|task| task.cpus = Some(vec![0]))
             .add("r", vec![run_ms(1), Op::Recv(0)])
@@ -203,16 +175,11 @@ fn a_message_from_another_cpu_costs_cache_line_transfers() {
 #[test]
 fn tcp_sends_one_message_at_once_and_holds_the_next_until_it_is_acknowledged() {
     let ns = |kind, bytes: u32, messages: usize| {
-        let channel = Resource::Channel {
-            name: "c".into(),
-            capacity: 100_000,
-            kind,
-        };
         let mut spec = free(1);
         spec.costs.tcp_segment_ns = 10_000;
         let send = Op::Send { channel: 0, bytes };
         let tasks = Tasks::default()
-            .resources(vec![channel])
+            .resources(vec![channel(100_000, kind)])
             .add("w", vec![send; messages])
             .add("r", vec![Op::Recv(0); messages]);
         let (_, records, _) = draw(spec, tasks, END, MS);
@@ -237,16 +204,11 @@ fn tcp_writers_and_readers_use_different_cache_lines() {
     // Two CPUs write, one after the other. When both have finished, a reader on the first CPU
     // reads.
     let ns = |kind| {
-        let channel = Resource::Channel {
-            name: "c".into(),
-            capacity: 1000,
-            kind,
-        };
         let mut spec = free(2);
         spec.costs.cache_line.llc = 1000;
         let send = Op::Send { channel: 0, bytes: 64 };
         let tasks = Tasks::default()
-            .resources(vec![channel])
+            .resources(vec![channel(1000, kind)])
             .add("w0", vec![send.clone()])
             .with(|task| task.cpus = Some(vec![0]))
             .add("w1", vec![run_ms(1), send])
@@ -264,17 +226,12 @@ fn tcp_writers_and_readers_use_different_cache_lines() {
 #[test]
 fn a_second_tcp_writer_sleeps_until_the_first_has_finished() {
     let stops = |kind| {
-        let channel = Resource::Channel {
-            name: "c".into(),
-            capacity: 1000,
-            kind,
-        };
         let mut spec = free(2);
         spec.costs.channel.tcp.send_ns = MS as u32;
         spec.costs.channel.unix_stream.send_ns = MS as u32;
         let send = Op::Send { channel: 0, bytes: 100 };
         let tasks = Tasks::default()
-            .resources(vec![channel])
+            .resources(vec![channel(1000, kind)])
             .add("w0", vec![send.clone()])
             .add("w1", vec![send]);
         let (_, records, _) = draw(spec, tasks, END, MS);
@@ -287,15 +244,10 @@ fn a_second_tcp_writer_sleeps_until_the_first_has_finished() {
 
 #[test]
 fn tcp_wakes_all_its_writers_when_a_third_is_free() {
-    let tcp = Resource::Channel {
-        name: "s".into(),
-        capacity: 600,
-        kind: Channel::Tcp,
-    };
     let send = || Op::Send { channel: 0, bytes: 100 };
     let read = || vec![run_ms(1), Op::Recv(0)];
     let tasks = Tasks::default()
-        .resources(vec![tcp])
+        .resources(vec![channel(600, Channel::Tcp)])
         .add("filler", vec![send(), send(), send(), send(), send(), send()])
         .add("w1", vec![run_ms(1), send()])
         .add("reader", (0..8).flat_map(|_| read()).chain([Op::Recv(0)]).collect())
@@ -307,13 +259,8 @@ fn tcp_wakes_all_its_writers_when_a_third_is_free() {
 
 #[test]
 fn a_message_larger_than_the_buffer_passes_when_it_is_empty() {
-    let pipe = Resource::Channel {
-        name: "p".into(),
-        capacity: 10,
-        kind: Channel::Socket,
-    };
     let tasks = Tasks::default()
-        .resources(vec![pipe])
+        .resources(vec![channel(10, Channel::Socket)])
         .add("w", vec![Op::Send { channel: 0, bytes: 100 }])
         .add("r", vec![Op::Recv(0)]);
     assert_eq!(run(2, tasks).1, Ended::AllExited);

@@ -166,15 +166,10 @@ fn shared_cache_lines_come_from_the_kernels_node() {
 
 /// Returns a program that alternates between running and sleeping.
 fn naps() -> Vec<Op> {
-    vec![
+    forever(vec![
         Op::Run(Dist::Exponential { mean: 100 * US }),
         Op::Sleep(Dist::Exponential { mean: 70 * US }),
-        Op::LoopBack {
-            counter: 0,
-            times: None,
-            target: 0,
-        },
-    ]
+    ])
 }
 
 /// Returns the number of cache-line transfers and the overhead in ns. On the machine, only

@@ -9,19 +9,6 @@ use bpf::object::Object;
 use kernel::Machine;
 use kernel::load::check;
 use profile::Profile;
-use workload::{Dist, Op};
-
-fn sleeper() -> Vec<Op> {
-    vec![
-        Op::Run(Dist::Fixed(MS)),
-        Op::Sleep(Dist::Fixed(MS)),
-        Op::LoopBack {
-            counter: 0,
-            times: None,
-            target: 0,
-        },
-    ]
-}
 
 /// Returns a machine with four CPUs. CPUs 0 and 2 are one core, CPUs 1 and 3 the other.
 fn machine() -> Machine {
@@ -30,11 +17,11 @@ fn machine() -> Machine {
         (info.core, info.thread) = (cpu as u32 % 2, cpu as u32 / 2);
     }
     spec.topology = machine::Topology::new(spec.topology.cpus.clone(), Vec::new());
-    let tasks = Tasks::default().add("pinned", sleeper()).with(|task| {
+    let tasks = Tasks::default().add("pinned", sleeper(MS, MS)).with(|task| {
         task.cpus = Some(vec![1, 2]);
         task.start_cpu = Some(2);
     });
-    let tasks = tasks.add("free", sleeper()).with(|task| task.start_cpu = Some(3));
+    let tasks = tasks.add("free", sleeper(MS, MS)).with(|task| task.start_cpu = Some(3));
     Machine::new(spec, tasks.workload, 1).expect("a machine")
 }
 

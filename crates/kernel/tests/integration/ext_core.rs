@@ -10,32 +10,12 @@ use workload::{Dist, Op, Policy};
 /// Returns `n` tasks that alternate between running and sleeping.
 fn loopers(n: u32, run: u64, sleep: u64) -> Tasks {
     (0..n).fold(Tasks::default(), |tasks, i| {
-        tasks.add(&format!("t{i}"), looper(run, sleep))
+        tasks.add(&format!("t{i}"), sleeper(run, sleep))
     })
 }
 
-/// Returns a program that alternates between running for `run` ns and sleeping for `sleep` ns.
-fn looper(run: u64, sleep: u64) -> Vec<Op> {
-    vec![
-        Op::Run(Dist::Fixed(run)),
-        Op::Sleep(Dist::Fixed(sleep)),
-        Op::LoopBack {
-            counter: 0,
-            times: None,
-            target: 0,
-        },
-    ]
-}
-
 fn hog() -> Vec<Op> {
-    vec![
-        Op::Run(Dist::Fixed(MS)),
-        Op::LoopBack {
-            counter: 0,
-            times: None,
-            target: 0,
-        },
-    ]
+    forever(vec![Op::Run(Dist::Fixed(MS))])
 }
 
 fn machine(cpus: u32, tasks: Tasks) -> Machine {
@@ -252,15 +232,7 @@ fn slices_end_at_a_tick() {
 
 #[test]
 fn yield_lets_another_task_run() {
-    let yielder = vec![
-        Op::Run(Dist::Fixed(100 * US)),
-        Op::Yield,
-        Op::LoopBack {
-            counter: 0,
-            times: None,
-            target: 0,
-        },
-    ];
+    let yielder = forever(vec![Op::Run(Dist::Fixed(100 * US)), Op::Yield]);
     for policy in ["count", "minimal"] {
         let tasks = Tasks::default().add("a", yielder.clone()).add("b", yielder.clone());
         let mut run = Run::new(machine(1, tasks), policy, &[]);

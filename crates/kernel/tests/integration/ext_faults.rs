@@ -10,15 +10,7 @@ use kernel::ext::{EnableState, Exit, Kind};
 use workload::{Dist, Op};
 
 fn machine(cpus: u32, n: u32) -> Machine {
-    let ops = vec![
-        Op::Run(Dist::Fixed(700 * US)),
-        Op::Sleep(Dist::Fixed(300 * US)),
-        Op::LoopBack {
-            counter: 0,
-            times: None,
-            target: 0,
-        },
-    ];
+    let ops = forever(vec![Op::Run(Dist::Fixed(700 * US)), Op::Sleep(Dist::Fixed(300 * US))]);
     let tasks = (0..n).fold(Tasks::default(), |tasks, i| tasks.add(&format!("t{i}"), ops.clone()));
     Machine::new(costly(cpus), tasks.workload, 1).expect("a machine")
 }
@@ -126,15 +118,7 @@ fn tasks_are_dispatched_only_to_allowed_cpus() {
     }
     let mut pinned = Tasks::default();
     for i in 0..3 {
-        let ops = vec![
-            run_ms(1),
-            Op::Sleep(Dist::Fixed(MS)),
-            Op::LoopBack {
-                counter: 0,
-                times: None,
-                target: 0,
-            },
-        ];
+        let ops = forever(vec![run_ms(1), Op::Sleep(Dist::Fixed(MS))]);
         pinned = pinned.add(&format!("t{i}"), ops).with(|task| task.cpus = Some(vec![1]));
     }
     let machine = Machine::new(costly(2), pinned.workload, 1).expect("a machine");
@@ -286,23 +270,8 @@ fn invalid_kicks_end_the_policy() {
 
 #[test]
 fn a_preempting_kick_ends_an_infinite_slice() {
-    let hog = vec![
-        run_ms(1),
-        Op::LoopBack {
-            counter: 0,
-            times: None,
-            target: 0,
-        },
-    ];
-    let waker = vec![
-        run_ms(1),
-        Op::Sleep(Dist::Fixed(9 * MS)),
-        Op::LoopBack {
-            counter: 0,
-            times: None,
-            target: 0,
-        },
-    ];
+    let hog = forever(vec![run_ms(1)]);
+    let waker = forever(vec![run_ms(1), Op::Sleep(Dist::Fixed(9 * MS))]);
     let load = |defines: &[&str]| {
         let tasks = Tasks::default().add("hog", hog.clone()).add("waker", waker.clone());
         let machine = Machine::new(costly(1), tasks.workload, 1).expect("a machine");

@@ -8,26 +8,11 @@ use kernel::ext::{self, EnableState};
 use workload::{Op, Policy};
 
 fn hog() -> Vec<Op> {
-    vec![
-        run_ms(1),
-        Op::LoopBack {
-            counter: 0,
-            times: None,
-            target: 0,
-        },
-    ]
+    forever(vec![run_ms(1)])
 }
 
 fn waker() -> Vec<Op> {
-    vec![
-        run_ms(1),
-        sleep_ms(9),
-        Op::LoopBack {
-            counter: 0,
-            times: None,
-            target: 0,
-        },
-    ]
+    forever(vec![run_ms(1), sleep_ms(9)])
 }
 
 /// Loads the policy `local` and returns its run after 300 ms.
@@ -70,15 +55,7 @@ fn an_immed_task_that_cannot_run_is_enqueued_again() {
 
 #[test]
 fn waiting_tasks_are_reenqueued_when_the_cpu_is_taken() {
-    let rt = vec![
-        sleep_ms(5),
-        run_ms(2),
-        Op::LoopBack {
-            counter: 0,
-            times: None,
-            target: 0,
-        },
-    ];
+    let rt = forever(vec![sleep_ms(5), run_ms(2)]);
     let tasks = Tasks::default()
         .add("a", hog())
         .add("b", hog())

@@ -11,15 +11,6 @@ use workload::{Dist, Op, Policy, Resource, TaskSpec};
 
 const SECOND: u64 = 1_000 * MS;
 
-fn forever(mut ops: Vec<Op>) -> Vec<Op> {
-    ops.push(Op::LoopBack {
-        counter: 0,
-        times: None,
-        target: 0,
-    });
-    ops
-}
-
 fn run_us(us: u64) -> Op {
     Op::Run(Dist::Fixed(us * US))
 }

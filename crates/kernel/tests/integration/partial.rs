@@ -10,15 +10,6 @@ use workload::{Op, Policy, TaskSpec};
 
 const SECOND: u64 = 1_000 * MS;
 
-fn forever(mut ops: Vec<Op>) -> Vec<Op> {
-    ops.push(Op::LoopBack {
-        counter: 0,
-        times: None,
-        target: 0,
-    });
-    ops
-}
-
 fn hog() -> Vec<Op> {
     forever(vec![run_ms(1)])
 }

@@ -12,19 +12,6 @@ use kernel::load::{LoadError, load};
 use profile::{Group, Profile, Run as RunProgram, Setting};
 use workload::{Cgroup, Dist, Op, Policy, Resource};
 
-/// Returns a program that alternates between running for `run` ns and sleeping for `sleep` ns.
-fn sleeper(run: u64, sleep: u64) -> Vec<Op> {
-    vec![
-        Op::Run(Dist::Fixed(run)),
-        Op::Sleep(Dist::Fixed(sleep)),
-        Op::LoopBack {
-            counter: 0,
-            times: None,
-            target: 0,
-        },
-    ]
-}
-
 fn machine(cpus: u32, tasks: Tasks) -> Machine {
     Machine::new(free(cpus), tasks.workload, 1).expect("a machine")
 }

@@ -18,10 +18,8 @@
 
 use crate::support::page::{Block, Page, Part, pages};
 use crate::support::root;
+use crate::support::terminal::run_on_terminal;
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::Read;
-use std::os::fd::FromRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -369,20 +367,6 @@ fn shortened(output: &str, head: Option<usize>, tail: Option<usize>) -> Vec<Stri
 /// Runs a command in a shell whose standard output is a terminal. Returns the exit status, and a
 /// text that consists of standard output followed by standard error.
 fn run(command: &str, directory: &Path) -> (i32, String) {
-    let size = libc::winsize {
-        ws_row: 50,
-        ws_col: COLUMNS,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
-    let (mut ours, mut theirs) = (0, 0);
-    // SAFETY: openpty fills in two file descriptors, which have no other owner.
-    let (mut ours, theirs) = unsafe {
-        let name = std::ptr::null_mut();
-        let opened = libc::openpty(&raw mut ours, &raw mut theirs, name, std::ptr::null(), &raw const size);
-        assert_eq!(opened, 0, "openpty() failed");
-        (File::from_raw_fd(ours), File::from_raw_fd(theirs))
-    };
     let built = Path::new(env!("CARGO_BIN_EXE_windtunnel"))
         .parent()
         .expect("the path has a parent directory");
@@ -393,29 +377,11 @@ fn run(command: &str, directory: &Path) -> (i32, String) {
         shell.env_remove(name);
     }
     shell.env("TERM", "xterm").env("NO_COLOR", "1").env("LC_ALL", "C.UTF-8");
-    shell.stdin(Stdio::null()).stdout(theirs).stderr(Stdio::piped());
-    let mut child = shell.spawn().expect("the shell starts");
-    // Closes this process's copies of the command's descriptors. Reading would otherwise never end.
-    drop(shell);
-    let mut output = Vec::new();
-    let mut buffer = [0; 4096];
-    // When the command closes its side of the terminal, reading fails.
-    while let Ok(read @ 1..) = ours.read(&mut buffer) {
-        output.extend_from_slice(&buffer[..read]);
-    }
-    child
-        .stderr
-        .take()
-        .expect("the output is a pipe")
-        .read_to_end(&mut output)
-        .expect("standard error can be read");
-    let status = child.wait().expect("the command can be waited for");
-    let text = String::from_utf8(output)
-        .expect("the text is UTF-8")
-        .replace("\r\n", "\n");
+    shell.stderr(Stdio::piped());
+    let (status, text) = run_on_terminal(shell, 50, COLUMNS);
     // Removes the path of the repository, because the pages must not depend on it.
     let text = text
         .replace(&format!("{}/", directory.display()), "")
         .replace(&format!("{}/", root().display()), "");
-    (status.code().expect("no signal has ended the command"), text)
+    (status, text)
 }

@@ -32,6 +32,21 @@ pub fn sleep_ms(ms: u64) -> Op {
     Op::Sleep(Dist::Fixed(ms * MS))
 }
 
+/// Returns a program that repeats `ops` without end.
+pub fn forever(mut ops: Vec<Op>) -> Vec<Op> {
+    ops.push(Op::LoopBack {
+        counter: 0,
+        times: None,
+        target: 0,
+    });
+    ops
+}
+
+/// Returns a program that alternates between running for `run` ns and sleeping for `sleep` ns.
+pub fn sleeper(run: u64, sleep: u64) -> Vec<Op> {
+    forever(vec![Op::Run(Dist::Fixed(run)), Op::Sleep(Dist::Fixed(sleep))])
+}
+
 /// Runs the tasks until the time `until` in ns. Returns a drawing of the schedule with `step` ns
 /// per column, all trace records, and the reason why the run ended.
 pub fn draw(spec: MachineSpec, tasks: Tasks, until: u64, step: u64) -> (String, Vec<Record>, Ended) {

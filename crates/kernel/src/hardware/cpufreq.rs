@@ -27,6 +27,7 @@ impl Machine {
     /// Sets the performance target of a CPU, from 0 to 1024, as requested by the policy
     /// (cpufreq_update_util()).
     pub(crate) fn set_perf_target(&mut self, cpu: CpuId, target: u32) {
+        self.update_clock_pelt(cpu);
         self.layout.rq_struct_mut(cpu).scx.cpuperf_target = target;
         let full = u64::from(self.spec.topology.cpus[cpu.index()].capacity);
         self.rqs[cpu].capacity = (full * self.perf_level(cpu) / SCHED_CAPACITY_SCALE).max(1);

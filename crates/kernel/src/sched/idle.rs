@@ -14,11 +14,13 @@ pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId) -> Option<TaskId> {
 
 pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, _next: TaskId) {
     m.idle_cpus.insert(cpu);
+    m.idle_clock_pelt(cpu);
     ext::update_idle(m, cpu, true);
 }
 
 pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, _prev: TaskId, _next: TaskId) {
     m.idle_cpus.remove(cpu);
+    m.update_clock_pelt(cpu);
     ext::update_idle(m, cpu, false);
 }
 

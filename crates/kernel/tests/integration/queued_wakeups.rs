@@ -4,7 +4,10 @@
 use crate::policies::Run;
 use crate::support::*;
 use kernel::Machine;
+use kernel::ext::ops::NAMES;
 use machine::MachineSpec;
+use std::fmt::Write;
+use trace::{Event, Record};
 use workload::{Action, Dist, Disturbance, Op, Resource};
 
 /// Returns `nr` pairs of tasks. One task of each pair wakes the other one again and again.
@@ -28,6 +31,7 @@ fn pairs(nr: u64) -> Tasks {
 fn start(spec: MachineSpec, tasks: Tasks, defines: &[&str]) -> Run {
     let mut machine = Machine::new(spec, tasks.workload, 1).expect("a machine");
     machine.sanitizer = true;
+    machine.details = true;
     let mut run = Run::new(machine, "queued", defines);
     run.run(100 * MS);
     run.assert_alive();
@@ -53,6 +57,68 @@ fn only_a_policy_that_allows_it_enqueues_on_the_tasks_cpu() {
         allowed.var("nr_selected") < on_task_cpu / 2,
         "queued wake-ups do not pass SCX_ENQ_CPU_SELECTED"
     );
+}
+
+/// Draws the fifth wake-up of the second task by the first one: a line for each step, with its time
+/// in ns since the beginning, in the column of the CPU that executes it.
+fn drawing(llcs: u32, busy: bool, defines: &[&str]) -> String {
+    let mut tasks = pairs(1);
+    tasks.workload.tasks[0].cpus = Some(vec![0]);
+    if busy {
+        let hog = vec![
+            Op::Run(Dist::Fixed(MS)),
+            Op::LoopBack {
+                counter: 0,
+                times: None,
+                target: 0,
+            },
+        ];
+        tasks.workload.tasks[1].cpus = Some(vec![1, 2]);
+        tasks = tasks.add("hog", hog.clone()).with(|task| task.cpus = Some(vec![1]));
+        tasks = tasks.add("hog", hog).with(|task| task.cpus = Some(vec![2]));
+    }
+    let run = start(MachineSpec::regular(1, llcs, 4 / llcs, 1), tasks, defines);
+    let woken = |r: &&Record| matches!(r.event, Event::Waking { pid: 2, .. });
+    let begin = run.records.iter().filter(woken).nth(4).expect("five wake-ups");
+    let ends = |r: &&Record| matches!(r.event, Event::Switch { next: 2, .. });
+    let first = run.records.iter().position(|r| r == begin).expect("the record exists");
+    let last = first
+        + run.records[first..]
+            .iter()
+            .position(|r| ends(&r))
+            .expect("the task runs");
+    let begin_ns = begin.time + u64::from(begin.after);
+    let mut lines = Vec::new();
+    for record in &run.records[first..=last] {
+        let mut ns = record.time + u64::from(record.after);
+        let step = match record.event {
+            Event::Waking { pid: 2, .. } => "try_to_wake_up()".to_owned(),
+            Event::Callback { op, after, .. } => {
+                ns = record.time + u64::from(after);
+                format!("ops.{}()", NAMES[op as usize])
+            }
+            Event::Wakeup { pid: 2, .. } => "queued".to_owned(),
+            Event::Switch { next: 2, .. } => "runs".to_owned(),
+            _ => continue,
+        };
+        lines.push((ns.saturating_sub(begin_ns), record.cpu, step));
+    }
+    lines.sort_by_key(|&(ns, ..)| ns);
+    let mut text = format!("{:>6}  {:<20}CPU of the task\n", "ns", "CPU of the waker");
+    for (ns, cpu, step) in lines {
+        let column = if cpu == 0 { 0 } else { 20 };
+        let _ = writeln!(text, "{ns:>6}  {:column$}{step}", "");
+    }
+    text
+}
+
+#[test]
+fn a_queued_wake_up_is_drawn_on_the_cpu_of_the_task() {
+    golden::check!("wakeup_queued.txt", &drawing(1, false, &["ALLOW"]));
+    golden::check!("wakeup_direct.txt", &drawing(1, false, &[]));
+    // All CPUs that the task may use are busy, and they share no cache with the waker.
+    golden::check!("wakeup_queued_remote.txt", &drawing(4, true, &["ALLOW"]));
+    golden::check!("wakeup_direct_remote.txt", &drawing(4, true, &[]));
 }
 
 #[test]

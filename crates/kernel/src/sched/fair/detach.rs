@@ -4,7 +4,7 @@
 
 use super::balance::{Env, IdleType, Migrate};
 use super::entity::MIGRATION_COST;
-use super::is_idle_policy;
+use super::{is_idle_policy, queue};
 use crate::machine::Machine;
 use crate::sched::class::{Class, flags};
 use crate::simulation::event::Event;
@@ -35,14 +35,15 @@ pub(super) fn may_run_on(m: &Machine, task: TaskId, cpu: CpuId) -> bool {
 /// Moves tasks from the source CPU to the destination CPU until `env.imbalance` is removed. Returns
 /// the number of moved tasks.
 pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> u32 {
-    if m.rqs[env.src_cpu].nr_running <= 1 {
+    if nr_queued(m, env.src_cpu) <= 1 {
         state.all_pinned = false;
         return 0;
     }
     m.lock(LockId::Rq(env.src_cpu));
-    let mut detached: Vec<TaskId> = Vec::new();
+    // The tasks, and whether each of them is a delayed sleeper.
+    let mut detached: Vec<(TaskId, bool)> = Vec::new();
     while env.imbalance > 0 && state.left > 0 {
-        if env.idle != IdleType::Busy && m.rqs[env.src_cpu].nr_running <= 1 {
+        if env.idle != IdleType::Busy && nr_queued(m, env.src_cpu) <= 1 {
             break;
         }
         let task = m.rqs[env.src_cpu].fair.oldest;
@@ -58,9 +59,7 @@ pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> 
             rq.push_newest(&mut m.tasks, task);
             continue;
         }
-        m.deactivate_task(env.src_cpu, task, flags::NOCLOCK);
-        m.set_task_cpu(task, env.dst_cpu, MigrateReason::Balance);
-        detached.push(task);
+        detached.push((task, detach_task(m, task, env.dst_cpu)));
         if env.idle == IdleType::NewlyIdle {
             // A newly idle CPU needs only one task, and should not spend more time on balancing.
             break;
@@ -71,8 +70,8 @@ pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> 
         return 0;
     }
     m.lock(LockId::Rq(env.dst_cpu));
-    for &task in detached.iter().rev() {
-        m.activate_task(env.dst_cpu, task, flags::MIGRATED);
+    for &(task, delayed) in detached.iter().rev() {
+        attach_task(m, task, env.dst_cpu, delayed);
         // A newly idle CPU picks its next task anyway, so no preemption is necessary.
         if env.idle != IdleType::NewlyIdle {
             m.wakeup_preempt(env.dst_cpu, task, 0);
@@ -80,6 +79,35 @@ pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> 
     }
     m.unlock(LockId::Rq(env.dst_cpu));
     detached.len() as u32
+}
+
+/// Returns the number of tasks on a CPU, including delayed sleepers (rq.nr_running in Linux).
+fn nr_queued(m: &Machine, cpu: CpuId) -> u32 {
+    let rq = &m.rqs[cpu];
+    rq.nr_running + rq.fair.cfs.h_nr_queued - rq.fair.cfs.h_nr_runnable
+}
+
+/// Removes a task from its queue and assigns it to the CPU `to`. Returns whether the task is a
+/// delayed sleeper (a sleeping task that is still queued).
+fn detach_task(m: &mut Machine, task: TaskId, to: CpuId) -> bool {
+    let from = m.tasks[task].cpu;
+    let delayed = m.tasks[task].fair.delayed;
+    if delayed {
+        queue::detach_delayed(m, from, task);
+    } else {
+        m.deactivate_task(from, task, flags::NOCLOCK);
+    }
+    m.set_task_cpu(task, to, MigrateReason::Balance);
+    delayed
+}
+
+/// Queues a task that [`detach_task`] has assigned to `cpu`.
+fn attach_task(m: &mut Machine, task: TaskId, cpu: CpuId, delayed: bool) {
+    if delayed {
+        queue::attach_delayed(m, cpu, task);
+    } else {
+        m.activate_task(cpu, task, flags::MIGRATED);
+    }
 }
 
 /// Returns whether a task is small enough to be moved, and if so subtracts it from the imbalance.
@@ -105,7 +133,8 @@ fn within_imbalance(m: &mut Machine, env: &mut Env, task: TaskId) -> bool {
 pub(super) fn can_migrate_task(m: &mut Machine, env: &Env, state: &mut Detach, task: TaskId) -> bool {
     let failed = env.domain(m).nr_balance_failed;
     let dst_queued = m.cfs(m.cfs_rq_of(env.dst_cpu, task)).nr_queued;
-    if m.tasks[task].fair.delayed {
+    // Delayed sleepers contribute to the load of their CPU, so they are moved only to move load.
+    if m.tasks[task].fair.delayed && env.kind != Migrate::Load {
         return false;
     }
     if failed == 0 && dst_queued > 0 && !m.eligible(m.cfs_rq_of(env.src_cpu, task), task.into()) {
@@ -158,18 +187,18 @@ pub(super) fn kick_active_balance(m: &mut Machine, src: CpuId, dst: CpuId) -> bo
 
 /// Does the work of the stopper on `cpu`: moves one fair task to `dst`. Of all tasks that may move
 /// there, it moves the task that ran least recently, which may be the task that the stopper has
-/// interrupted.
+/// interrupted, or a delayed sleeper.
 pub(super) fn active_balance(m: &mut Machine, cpu: CpuId, dst: CpuId) {
     // The cost is two context switches: to the stopper and back.
     let switches = 2 * u64::from(m.spec.costs.context_switch_ns);
     m.charge(cpu, switches);
-    if !m.online_cpus.contains(dst) || m.rqs[cpu].fair.cfs.h_nr_runnable == 0 {
+    if !m.online_cpus.contains(dst) || m.rqs[cpu].fair.cfs.h_nr_queued == 0 {
         return;
     }
     let mut task = m.rqs[cpu].fair.oldest;
     while task != IDLE {
         let t = &m.tasks[task];
-        if !t.fair.delayed && may_run_on(m, task, dst) && m.class_of(task) == Class::Fair {
+        if may_run_on(m, task, dst) && m.class_of(task) == Class::Fair {
             break;
         }
         task = t.fair.newer;
@@ -179,6 +208,12 @@ pub(super) fn active_balance(m: &mut Machine, cpu: CpuId, dst: CpuId) {
     }
     if m.tasks[task].on_cpu {
         m.migrate_running(task, dst, MigrateReason::Balance);
+    } else if m.tasks[task].fair.delayed {
+        detach_task(m, task, dst);
+        m.lock(LockId::Rq(dst));
+        attach_task(m, task, dst, true);
+        m.wakeup_preempt(dst, task, 0);
+        m.unlock(LockId::Rq(dst));
     } else {
         m.move_queued_task(task, dst, MigrateReason::Balance);
     }

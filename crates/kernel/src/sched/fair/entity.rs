@@ -2,6 +2,7 @@
 //! Data types of the fair class: entities (struct sched_entity), queues of entities (struct
 //! cfs_rq), and the state of the class on one CPU. An entity is a task, or a task group on one CPU.
 
+use super::clock::PeltClock;
 use super::pelt::Avg;
 use super::tree::{Position, Timeline};
 use crate::simulation::event::NEVER;
@@ -215,6 +216,8 @@ pub struct FairRq {
     pub(super) util_est: u64,
     /// History of the wake-ups by interrupt handlers that ran while the CPU was idle.
     pub(super) idle_wakes: WakeHistory,
+    /// Clock of the load averages.
+    pub(super) clock: PeltClock,
 }
 
 /// History of the wake-ups that one task performs. It shows whether the task wakes many different
@@ -248,6 +251,7 @@ impl Default for FairRq {
             nohz_kicked: false,
             util_est: 0,
             idle_wakes: WakeHistory::default(),
+            clock: PeltClock::default(),
         }
     }
 }

@@ -26,23 +26,23 @@ pub(super) fn capacity_greater(a: u64, b: u64) -> bool {
 }
 
 impl CfsRq {
-    /// Updates the averages to the time `now`. `capacity` is the capacity of the queue's CPU.
+    /// Updates the averages to the time `now` on the clock of the queue's CPU.
     #[inline]
-    fn update_avg(&mut self, now: u64, capacity: u64) {
+    fn update_avg(&mut self, now: u64) {
         let state = State {
             load: scale_load_down(self.load),
             runnable: u64::from(self.h_nr_runnable),
-            running: if self.curr != NONE { capacity } else { 0 },
+            running: self.curr != NONE,
         };
         self.avg.update(now, state, 1);
     }
 }
 
 impl Entity {
-    /// Updates the averages to the time `now`. If the entity was running, `running` is the capacity
-    /// of the CPU, otherwise 0. For a group, `runnable` is the number of its runnable tasks.
+    /// Updates the averages to the time `now` on the clock of the entity's CPU. `running` says
+    /// whether the entity was running. For a group, `runnable` is the number of its runnable tasks.
     #[inline]
-    fn update_avg(&mut self, now: u64, running: u64, runnable: Option<u64>) {
+    fn update_avg(&mut self, now: u64, running: bool, runnable: Option<u64>) {
         if self.avg.detached() {
             return;
         }
@@ -50,7 +50,7 @@ impl Entity {
         let state = State {
             load: queued,
             runnable: runnable.unwrap_or(u64::from(self.on_rq && !self.delayed)),
-            running: running * queued,
+            running: running && self.on_rq,
         };
         self.avg.update(now, state, self.weight());
     }
@@ -64,9 +64,8 @@ impl Machine {
 
     /// Updates a queue's averages to the current time.
     pub(super) fn update_cfs_avg(&mut self, cfs_rq: CfsRqId) {
-        let now = self.now;
-        let capacity = self.arch_capacity(self.queue_cpu(cfs_rq));
-        self.cfs_mut(cfs_rq).update_avg(now, capacity);
+        let now = self.clock_pelt(self.queue_cpu(cfs_rq));
+        self.cfs_mut(cfs_rq).update_avg(now);
     }
 
     /// Updates the averages of a queue and of one of its entities to the current time
@@ -75,12 +74,11 @@ impl Machine {
         if id >= GROUP || cfs_rq >= GROUP {
             return self.update_load_avg_in_group(cfs_rq, id);
         }
-        let now = self.now;
         let cpu = CpuId::from_root_queue(cfs_rq);
-        let capacity = self.arch_capacity(cpu);
+        let now = self.clock_pelt(cpu);
         let cfs = &mut self.rqs[cpu].fair.cfs;
-        cfs.update_avg(now, capacity);
-        let running = if cfs.curr == id { capacity } else { 0 };
+        cfs.update_avg(now);
+        let running = cfs.curr == id;
         self.tasks[TaskId::from_entity(id)].fair.update_avg(now, running, None);
     }
 
@@ -91,9 +89,8 @@ impl Machine {
         if self.se(id).avg.detached() {
             return;
         }
-        let now = self.now;
-        let capacity = self.arch_capacity(self.queue_cpu(cfs_rq));
-        let running = if self.cfs(cfs_rq).curr == id { capacity } else { 0 };
+        let now = self.clock_pelt(self.queue_cpu(cfs_rq));
+        let running = self.cfs(cfs_rq).curr == id;
         let of_group = (id >= GROUP).then(|| u64::from(self.task_groups.rq(id).runnable));
         self.se_mut(id).update_avg(now, running, of_group);
         if id >= GROUP {
@@ -107,7 +104,7 @@ impl Machine {
     /// Adds an entity's load to its queue (attach_entity_load_avg).
     pub(super) fn attach_load_avg(&mut self, cfs_rq: CfsRqId, id: EntityId) {
         self.update_cfs_avg(cfs_rq);
-        let now = self.now;
+        let now = self.clock_pelt(self.queue_cpu(cfs_rq));
         let (cfs, mut entities) = self.queue(cfs_rq);
         let e = &mut entities[id];
         let (load, util, runnable) = (e.avg.load_avg, e.avg.util_avg, e.avg.runnable_avg);
@@ -214,7 +211,7 @@ impl Machine {
 
     /// Returns the part of a CPU's capacity that real-time tasks do not use (capacity_of).
     pub(super) fn capacity_of(&self, cpu: CpuId) -> u64 {
-        let used = self.rqs[cpu].rt.util_avg(self.now);
+        let used = self.rqs[cpu].rt.util_avg(self.clock_pelt(cpu));
         self.arch_capacity(cpu).saturating_sub(used).max(1)
     }
 

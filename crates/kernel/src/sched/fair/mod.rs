@@ -24,6 +24,7 @@
 
 mod balance;
 mod bandwidth;
+mod clock;
 mod detach;
 pub(crate) mod domains;
 mod eevdf;

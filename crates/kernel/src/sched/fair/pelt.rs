@@ -3,9 +3,8 @@
 //! (kernel/sched/pelt.c).
 //!
 //! Time is divided into periods of 1024 us. The contribution of a period to an average halves every
-//! 32 periods. Running time is scaled by the capacity of the CPU; the other two averages are not.
-//! For example, the utilization of a CPU with capacity 512 that never idles is 512. The frequency
-//! of the CPU is ignored here.
+//! 32 periods. Time is that of the CPU's clock for load averages, which is slow on a slow CPU
+//! (`clock.rs`). All three averages are therefore independent of capacity and frequency.
 
 /// Number of periods after which a contribution has halved.
 const PERIOD: u64 = 32;
@@ -48,7 +47,7 @@ fn decay(value: u64, periods: u64) -> u64 {
 /// Averages of an entity or of a queue (struct sched_avg).
 #[derive(Clone, Copy, Debug)]
 pub struct Avg {
-    /// Time of the last update, ns, or [`NEVER`].
+    /// Time of the last update on the clock of the CPU, ns, or [`NEVER`].
     last_update: u64,
     /// Part of the current period that has already been added to the sums, us.
     contrib: u64,
@@ -83,8 +82,8 @@ pub struct State {
     pub load: u64,
     /// Number of runnable tasks.
     pub runnable: u64,
-    /// Capacity of the CPU if the entity or a task of the queue was running, otherwise 0.
-    pub running: u64,
+    /// Whether the entity or a task of the queue was running.
+    pub running: bool,
 }
 
 /// Adds a delta, which may be negative. The result is limited to at least 0.
@@ -148,7 +147,7 @@ impl Avg {
         if state.load > 0 {
             self.load_sum += state.load * share;
             self.runnable_sum += (state.runnable * share) << 10;
-            self.util_sum += state.running * share;
+            self.util_sum += (u64::from(state.running) * share) << 10;
         }
         if periods == 0 {
             return false;
@@ -260,6 +259,11 @@ impl Avg {
         self.load_sum | self.util_sum | self.runnable_sum != 0
     }
 
+    /// Returns the sum of which the utilization is calculated.
+    pub(crate) fn util_sum(&self) -> u64 {
+        self.util_sum
+    }
+
     /// Returns the unweighted load sum of an entity.
     pub(super) fn load_sum(&self) -> i64 {
         self.load_sum as i64
@@ -285,13 +289,13 @@ mod tests {
     }
 
     #[test]
-    fn utilization_is_capacity_times_busy_time() {
-        for (capacity, busy_in_10, expected) in [(1024, 10, 1024), (512, 10, 512), (1024, 5, 512)] {
+    fn utilization_is_the_share_of_busy_time() {
+        for (busy_in_10, expected) in [(10, 1024), (5, 512)] {
             let mut avg = Avg::default();
             avg.attach(0);
             for step in 0..1000 {
-                let running = if step % 10 < busy_in_10 { capacity } else { 0 };
-                let on = u64::from(running > 0);
+                let running = step % 10 < busy_in_10;
+                let on = u64::from(running);
                 avg.update(
                     (step + 1) * MS,
                     State {
@@ -319,7 +323,7 @@ mod tests {
             State {
                 load: 1,
                 runnable: 1,
-                running: 1024,
+                running: true,
             },
             1024,
         );
@@ -328,7 +332,7 @@ mod tests {
             State {
                 load: 0,
                 runnable: 0,
-                running: 0,
+                running: false,
             },
             1024,
         );

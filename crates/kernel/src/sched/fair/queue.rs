@@ -29,9 +29,15 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32
     if m.tasks[task].fair.delayed {
         requeue_delayed(m, cfs_rq, task.into());
         count_runnable(m, cpu, cfs_rq, true);
-        hrtick_update(m, cpu);
         return;
     }
+    enqueue_entities(m, cpu, task, flags, true);
+}
+
+/// Inserts a task into its queue, and the groups that contain it into theirs. `runnable` is false
+/// for a delayed sleeper.
+fn enqueue_entities(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32, runnable: bool) {
+    let cfs_rq = m.task_cfs_rq(cpu, task);
     if flags & flags::INITIAL != 0 {
         m.init_load_avg(cfs_rq, task);
     }
@@ -49,7 +55,7 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32
     enqueue_entity(m, cfs_rq, task.into(), flags);
     let counts = Counts {
         queued: 1,
-        runnable: 1,
+        runnable: runnable.into(),
         idle: idle.into(),
     };
     add_counts(m, cfs_rq, counts);
@@ -291,6 +297,25 @@ pub(super) fn finish_delayed(m: &mut Machine, task: TaskId) {
         let cpu = m.tasks[task].cpu;
         dequeue_entities(m, cpu, task, true, true);
     }
+}
+
+/// Removes a delayed sleeper from its queue because load balancing moves it to another CPU. The
+/// task keeps its negative lag. Until [`attach_delayed`], it counts as an ordinary sleeper.
+pub(super) fn detach_delayed(m: &mut Machine, cpu: CpuId, task: TaskId) {
+    if cpu != m.this_cpu {
+        m.account(cpu);
+    }
+    dequeue_entities(m, cpu, task, false, true);
+}
+
+/// Queues a delayed sleeper on the CPU to which load balancing has moved it. There, it competes
+/// until its lag is no longer negative.
+pub(super) fn attach_delayed(m: &mut Machine, cpu: CpuId, task: TaskId) {
+    if cpu != m.this_cpu {
+        m.account(cpu);
+    }
+    m.tasks[task].fair.delayed = true;
+    enqueue_entities(m, cpu, task, flags::MIGRATED, false);
 }
 
 /// Dequeues a task whose group is throttled. The dequeues of the task and of groups that become

@@ -151,14 +151,14 @@ pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, prev: TaskId, _next: Ta
 /// real-time tasks wait on this CPU (set_next_task_rt).
 pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, _next: TaskId) {
     fair::exit_idle(m, cpu);
-    let now = m.now;
+    let now = m.clock_pelt(cpu);
     let rt = &mut m.rqs[cpu].rt;
     rt.avg.update(
         now,
         State {
             load: 0,
             runnable: 0,
-            running: 0,
+            running: false,
         },
         1,
     );
@@ -174,15 +174,14 @@ pub(crate) fn balance_callback(m: &mut Machine, cpu: CpuId) {
 
 /// Updates the PELT average of the capacity that real-time tasks use (update_rt_rq_load_avg).
 pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, _ns: u64) {
-    let now = m.now;
-    let running = u64::from(m.spec.topology.cpus[cpu.index()].capacity);
+    let now = m.clock_pelt(cpu);
     let rt = &mut m.rqs[cpu].rt;
     rt.avg.update(
         now,
         State {
             load: 1,
             runnable: 1,
-            running,
+            running: true,
         },
         1,
     );

@@ -77,8 +77,8 @@ impl RtRq {
         (highest < NO_RT).then(|| self.lists[highest as usize].0)
     }
 
-    /// Returns how much of the CPU's capacity real-time tasks use on average, at the time `now` in
-    /// ns. The average decays while no real-time task runs.
+    /// Returns how much of the CPU's capacity real-time tasks use on average, at the time `now` of
+    /// the CPU's clock for load averages, ns. The average decays while no real-time task runs.
     pub(crate) fn util_avg(&self, now: u64) -> u64 {
         if self.avg.util_avg == 0 {
             return 0;
@@ -89,11 +89,16 @@ impl RtRq {
             State {
                 load: 0,
                 runnable: 0,
-                running: 0,
+                running: false,
             },
             1,
         );
         avg.util_avg
+    }
+
+    /// Returns the sum of which the average is calculated, as of the last update.
+    pub(crate) fn util_sum(&self) -> u64 {
+        self.avg.util_sum()
     }
 
     /// Adds a task at the head or the tail of the list with the index `prio`.

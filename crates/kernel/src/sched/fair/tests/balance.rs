@@ -236,6 +236,67 @@ fn cache_hot_and_ineligible_tasks_stay_at_first() {
 }
 
 #[test]
+fn a_delayed_sleeper_is_moved_only_with_load() {
+    let mut bed = Bed::default();
+    bed.pinned(1, hog());
+    bed.task(
+        0,
+        vec![
+            Op::Run(Dist::Fixed(300 * US)),
+            Op::Sleep(Dist::Fixed(20 * MS)),
+            Op::Run(Dist::Fixed(SECOND)),
+        ],
+    );
+    bed.pinned(0, hog());
+    bed.pinned(0, hog());
+    let mut m = bed.machine(free(spec(1, 1, 2, 1)));
+    let mut records = Vec::new();
+    let sleeper = nth(1);
+    let mut until = 0;
+    while until == 0 || !m.tasks[sleeper].fair.delayed {
+        until += 10 * US;
+        m.advance(until, &mut records);
+        assert!(until < 5 * MS, "the dequeue of the sleeper must be delayed");
+    }
+    assert_eq!(m.tasks[sleeper].cpu, 0);
+    // So many failures allow balancing to move cache-hot and ineligible tasks.
+    m.domains.levels[1][0].nr_balance_failed = 5;
+    m.enter(cpu_id(1));
+    let mut pull = |kind| {
+        let mut state = detach::Detach {
+            left: 8,
+            ..Default::default()
+        };
+        let imbalance = 10_000;
+        let mut env = Env {
+            kind,
+            imbalance,
+            ..env(1, 0, 0, IdleType::Idle)
+        };
+        let moved = detach::move_tasks(&mut m, &mut env, &mut state);
+        m.verify_fair();
+        (moved, imbalance - env.imbalance)
+    };
+    assert_eq!((pull(Migrate::Task), pull(Migrate::Util)), ((0, 0), (0, 0)));
+    let (moved, load) = pull(Migrate::Load);
+    assert!(moved == 1 && load > 0, "{moved} tasks with a load of {load} moved");
+    m.leave();
+    let t = &m.tasks[sleeper];
+    assert!(t.fair.delayed && t.fair.on_rq && !t.on_rq && t.cpu == 1);
+    assert!(t.fair.vlag < 0, "the sleeper must keep its negative lag");
+    let counts = |cpu: u32| {
+        let rq = &m.rqs[cpu_id(cpu)];
+        (rq.fair.cfs.h_nr_queued, rq.fair.cfs.h_nr_runnable, rq.nr_running)
+    };
+    assert_eq!((counts(0), counts(1)), ((2, 2, 2), (2, 1, 1)));
+    // The sleeper competes on its new CPU until its lag is 0, and wakes up there.
+    m.advance(until + 10 * MS, &mut records);
+    assert!(!m.tasks[sleeper].fair.on_rq && m.tasks[sleeper].cpu == 1);
+    m.advance(until + 25 * MS, &mut records);
+    assert!(m.tasks[sleeper].on_rq && m.tasks[sleeper].cpu == 1);
+}
+
+#[test]
 fn a_heavy_task_gets_a_cpu_of_its_own() {
     let mut bed = Bed::default();
     bed.task(0, hog()).policy = Policy::Normal { nice: -5 };

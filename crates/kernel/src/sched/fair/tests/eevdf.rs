@@ -68,6 +68,29 @@ fn a_slice_ends_on_time() {
 }
 
 #[test]
+fn a_slice_ends_on_time_while_only_a_delayed_sleeper_waits() {
+    let mut bed = Bed::default();
+    bed.pinned(
+        0,
+        vec![Op::Run(Dist::Fixed(300 * US)), Op::Sleep(Dist::Fixed(100 * MS))],
+    );
+    bed.pinned(0, hog());
+    let mut m = bed.machine(free(spec(1, 1, 1, 1)));
+    let mut records = Vec::new();
+    // The first task sleeps with negative lag after 300 us. It becomes eligible when the hog has run
+    // for as long, but it leaves the queue only when the hog's slice ends and the CPU picks again.
+    // The first slice of a task is half as long as the others.
+    m.advance(300 * US + SLICE / 2 - US, &mut records);
+    assert!(m.tasks[0].fair.delayed);
+    m.advance(300 * US + SLICE / 2 + US, &mut records);
+    assert!(
+        !m.tasks[0].fair.on_rq,
+        "the high-resolution tick must count the delayed sleeper; the next tick is at {} ns",
+        m.tick_ns()
+    );
+}
+
+#[test]
 fn short_sleeps_give_no_advantage() {
     // If the second task lost its negative lag at each sleep, it would run nearly all the time.
     let mut bed = Bed::default();

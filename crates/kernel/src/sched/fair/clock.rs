@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The clock of the load averages of a CPU (rq_clock_pelt in kernel/sched/pelt.h).
+//!
+//! While a slow CPU works, the clock advances more slowly than time. A task that needs 4 ms on a CPU
+//! of half the capacity is then as busy as a task that needs 2 ms on a fast CPU. When the CPU becomes
+//! idle, the clock catches up with time:
+//!
+//! ```text
+//! time                    | 1| 2| 3| 4| 5| 6| 7| 8| 9|10|
+//! CPU of capacity 1024    ------******---------------****
+//! CPU of capacity 512     ------************---------****
+//! clock of the latter     | 1| 2|    3|    4| 7| 8| 9|
+//! ```
+//!
+//! A CPU that would be busy all the time even at full speed has no idle time to catch up with. Its
+//! clock therefore stays behind (`lost`).
+
+use super::pelt::LOAD_AVG_MAX;
+use crate::hardware::cpufreq::SCHED_CAPACITY_SCALE;
+use crate::machine::Machine;
+use crate::sched::rq::Rq;
+use crate::simulation::id::{CpuId, IDLE};
+
+/// State of a CPU's clock. All fields are in ns.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PeltClock {
+    /// By how much the clock was behind the time at `since`.
+    behind: u64,
+    /// Time from which on the CPU has its present capacity, and is busy or idle as it is now.
+    since: u64,
+    /// By how much the clock stays behind when the CPU is idle (lost_idle_time).
+    lost: u64,
+}
+
+impl PeltClock {
+    /// Returns by how much the clock is behind the time `now`. `capacity` is that of the CPU since
+    /// the last change, or 1024 if the CPU is idle.
+    #[inline]
+    fn behind(&self, now: u64, capacity: u64) -> u64 {
+        let missing = SCHED_CAPACITY_SCALE.saturating_sub(capacity);
+        if missing == 0 {
+            return self.behind;
+        }
+        self.behind + (now - self.since) * missing / SCHED_CAPACITY_SCALE
+    }
+
+    /// Starts a period with another capacity, or the end of an idle period.
+    fn restart(&mut self, now: u64, capacity: u64) {
+        self.behind = self.behind(now, capacity);
+        self.since = now;
+    }
+
+    /// Makes the clock catch up with the time, because the CPU becomes idle
+    /// (update_idle_rq_clock_pelt). `saturated` says that the CPU was busy all the time.
+    fn enter_idle(&mut self, now: u64, capacity: u64, saturated: bool) {
+        if saturated {
+            self.lost = self.behind(now, capacity);
+        }
+        self.behind = self.lost;
+        self.since = now;
+    }
+}
+
+/// Returns how fast the clock of a CPU advances; 1024 is as fast as time.
+fn pace(rq: &Rq) -> u64 {
+    if rq.curr == IDLE {
+        SCHED_CAPACITY_SCALE
+    } else {
+        rq.capacity
+    }
+}
+
+impl Machine {
+    /// Returns the clock of the load averages of a CPU, ns (rq_clock_pelt).
+    #[inline]
+    pub(crate) fn clock_pelt(&self, cpu: CpuId) -> u64 {
+        let rq = &self.rqs[cpu];
+        self.now - rq.fair.clock.behind(self.now, pace(rq))
+    }
+
+    /// Updates the clock before the capacity of `cpu` changes.
+    pub(crate) fn update_clock_pelt(&mut self, cpu: CpuId) {
+        let now = self.now;
+        let rq = &mut self.rqs[cpu];
+        rq.fair.clock.restart(now, pace(rq));
+    }
+
+    /// Updates the clock of a CPU that switches to the idle task.
+    pub(crate) fn idle_clock_pelt(&mut self, cpu: CpuId) {
+        let now = self.now;
+        let rq = &mut self.rqs[cpu];
+        // The largest sum that does not depend on the position in the current period.
+        let full = ((LOAD_AVG_MAX - 1024) << 10) - LOAD_AVG_MAX;
+        let saturated = rq.fair.cfs.avg.util_sum() + rq.rt.util_sum() >= full;
+        rq.fair.clock.enter_idle(now, pace(rq), saturated);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testbed::*;
+    use workload::{Dist, Op};
+
+    #[test]
+    fn a_slow_cpu_has_a_slow_clock_until_it_is_idle() {
+        let mut clock = PeltClock::default();
+        let at = |clock: &PeltClock, now: u64, capacity| now - clock.behind(now, capacity);
+        clock.restart(2000, 1024);
+        assert_eq!((at(&clock, 4000, 512), at(&clock, 6000, 512)), (3000, 4000));
+        clock.enter_idle(6000, 512, false);
+        assert_eq!(at(&clock, 7000, 1024), 7000);
+        clock.restart(9000, 1024);
+        assert_eq!(at(&clock, 11_000, 512), 10_000);
+        // The frequency doubles the speed.
+        clock.restart(11_000, 512);
+        assert_eq!(at(&clock, 12_000, 1024), 11_000);
+        // Without idle time, nothing is caught up.
+        clock.enter_idle(12_000, 1024, true);
+        assert_eq!((at(&clock, 13_000, 1024), clock.lost), (12_000, 1000));
+    }
+
+    /// Returns the averages of a task on a CPU of this capacity after 2 s, each at its maximum: load,
+    /// runnable time and utilization.
+    fn averages(capacity: u32, ops: Vec<Op>) -> (u64, u64, u64) {
+        let mut machine = free(spec(1, 1, 2, 1));
+        machine.topology.cpus[0].capacity = capacity;
+        let mut bed = Bed::default();
+        bed.pinned(0, ops);
+        let mut m = bed.machine(machine);
+        let mut most = (0, 0, 0);
+        for ms in 2000..2200 {
+            m.advance(ms * MS, &mut Vec::new());
+            let avg = &m.tasks[0].fair.avg;
+            most = (
+                most.0.max(avg.load_avg),
+                most.1.max(avg.runnable_avg),
+                most.2.max(avg.util_avg),
+            );
+        }
+        most
+    }
+
+    #[test]
+    fn averages_do_not_depend_on_the_capacity() {
+        let ops = || {
+            vec![
+                Op::Run(Dist::Fixed(2 * MS)),
+                Op::Timer {
+                    timer: 0,
+                    period: 20 * MS,
+                    absolute: true,
+                },
+                Op::LoopBack {
+                    counter: 0,
+                    times: None,
+                    target: 0,
+                },
+            ]
+        };
+        let (fast, slow) = (averages(1024, ops()), averages(512, ops()));
+        // The task computes for a tenth of the time.
+        assert!((70..140).contains(&fast.2), "{fast:?}");
+        let near = |a: u64, b: u64| a.abs_diff(b) <= 4;
+        assert!(
+            near(fast.0, slow.0) && near(fast.1, slow.1) && near(fast.2, slow.2),
+            "averages on a fast CPU: {fast:?}, on a slow CPU: {slow:?}"
+        );
+    }
+
+    #[test]
+    fn a_cpu_that_never_idles_is_fully_utilized_at_any_capacity() {
+        let (_, _, util) = averages(512, hog());
+        assert!(util > 1000, "{util}");
+    }
+
+    #[test]
+    fn a_cpu_without_idle_time_has_none_to_catch_up_with() {
+        let behind = |run: u64| {
+            let mut machine = free(spec(1, 1, 2, 1));
+            machine.topology.cpus[0].capacity = 512;
+            let mut bed = Bed::default();
+            bed.pinned(0, vec![Op::Run(Dist::Fixed(run)), Op::Sleep(Dist::Fixed(10 * SECOND))]);
+            let (m, _) = bed.run(machine, 4 * SECOND);
+            m.now - m.clock_pelt(cpu_id(0))
+        };
+        // The first task would need 10 ms at full speed, so the CPU would then have been idle.
+        assert_eq!(behind(10 * MS), 0);
+        // The second task needs 2 s on this CPU. The clock loses the half of it.
+        assert!(behind(SECOND).abs_diff(SECOND) < MS, "{}", behind(SECOND));
+    }
+}

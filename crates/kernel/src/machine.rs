@@ -5,6 +5,7 @@
 use crate::hardware::caches::{self, Caches};
 use crate::hardware::cpuidle::CpuIdle;
 use crate::hardware::cpuset::CpuSet;
+use crate::hardware::memory::Memory;
 use crate::hardware::smt::Smt;
 use crate::policy::layout::{Layout, MAX_TASKS};
 use crate::policy::release::Release;
@@ -84,6 +85,7 @@ pub struct Machine {
     pub(crate) locks: Locks,
     pub(crate) sync: Sync,
     pub(crate) caches: Caches,
+    pub(crate) memory: Memory,
     pub(crate) smt: Smt,
     pub(crate) cpuidle: CpuIdle,
     pub(crate) domains: Domains,
@@ -161,6 +163,7 @@ impl Machine {
             locks: Locks::new(nr_cpus),
             sync: Sync::new(&workload.resources),
             caches: Caches::new(&spec, workload.tasks.iter().any(|task| task.footprint_bytes > 0)),
+            memory: Memory::new(&spec, &workload),
             smt: Smt::new(&spec),
             cpuidle: CpuIdle::new(&spec),
             domains: Domains::new(&spec.topology),

@@ -85,6 +85,7 @@ impl Bed {
             cgroup: 0,
             spawn: true,
             footprint_bytes: 0,
+            touch_mbps: None,
         });
         self.workload.tasks.last_mut().expect("a task was pushed just now")
     }

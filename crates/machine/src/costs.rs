@@ -102,6 +102,13 @@ pub struct Costs {
     /// Reloading one byte from memory of a node at distance 20, in picoseconds. The cost of other
     /// nodes is proportional to their distance.
     pub reload_remote_ps: u32,
+    /// Bytes of its footprint that a task touches per us of work, which are MB/s. 0 switches the
+    /// slowdown of running tasks by caches and memory off. A task of a workload can have its own
+    /// rate.
+    pub touch_mbps: u32,
+    /// Bytes per us that the memory of one node delivers to all CPUs together, which are MB/s; 0 for
+    /// no limit.
+    pub node_bandwidth_mbps: u32,
     /// Whether the kernel ignores nodes when it allocates memory. The memory of a task is then
     /// spread over all nodes.
     pub flat_memory: bool,
@@ -179,6 +186,8 @@ impl Default for Costs {
             reload_llc_ps: 60,
             reload_memory_ps: 110,
             reload_remote_ps: 180,
+            touch_mbps: 1_900,
+            node_bandwidth_mbps: 160_000,
             flat_memory: false,
             native: false,
         }
@@ -194,6 +203,8 @@ pub enum Slot {
     Ns(fn(&mut Costs) -> &mut u32),
     /// A constant in nanoseconds for each distance.
     ByDistance(fn(&mut Costs) -> &mut ByDistance),
+    /// A rate in MB/s, which is bytes per microsecond. It is not the cost of an operation.
+    MbPerS(fn(&mut Costs) -> &mut u32),
 }
 
 /// Declaration of one constant: its name in machine files and in `machine show`, its accessor, and
@@ -210,7 +221,7 @@ pub const TASK_LINE: &str = "task_struct.line";
 
 /// All constants except those of single kfuncs and [`TASK_LINE`], in the order in which they are
 /// printed.
-pub const CONSTANTS: [Constant; 25] = [
+pub const CONSTANTS: [Constant; 27] = [
     Constant {
         name: "bpf_insn",
         slot: Slot::Ps(|c| &mut c.bpf_insn_ps),
@@ -335,6 +346,16 @@ pub const CONSTANTS: [Constant; 25] = [
         name: "reload_remote",
         slot: Slot::Ps(|c| &mut c.reload_remote_ps),
         default_source: "estimate: per byte; remote latency is about 1.6 times the local one on two sockets",
+    },
+    Constant {
+        name: "touch",
+        slot: Slot::MbPerS(|c| &mut c.touch_mbps),
+        default_source: "estimate: 10 accesses per 1000 instructions miss the first-level cache, each for 64 bytes, at one instruction per cycle and 3 GHz; programs differ by a factor of ten in both directions",
+    },
+    Constant {
+        name: "node_bandwidth",
+        slot: Slot::MbPerS(|c| &mut c.node_bandwidth_mbps),
+        default_source: "estimate: eight channels of DDR4-3200 have 204.8 GB/s at peak; 80 % of it, because refresh and turnarounds of the bus take the rest",
     },
 ];
 

@@ -30,6 +30,14 @@ struct Ps {
     source: Spanned<String>,
 }
 
+/// A rate in MB/s with its source.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MbPerS {
+    mb_per_s: u32,
+    source: Spanned<String>,
+}
+
 /// A row of the section `[costs.channel]` with its source.
 #[derive(Deserialize)]
 #[serde(
@@ -84,6 +92,11 @@ impl WrittenCosts {
             Some(Slot::Ns(slot)) => {
                 let Ns { ns, source } = map.next_value()?;
                 *slot(&mut self.costs) = ns;
+                source
+            }
+            Some(Slot::MbPerS(slot)) => {
+                let MbPerS { mb_per_s, source } = map.next_value()?;
+                *slot(&mut self.costs) = mb_per_s;
                 source
             }
             Some(Slot::ByDistance(slot)) => {

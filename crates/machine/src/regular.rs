@@ -66,7 +66,7 @@ impl Costs {
         let mut costs = Costs::default();
         for constant in &CONSTANTS {
             match constant.slot {
-                Slot::Ps(cost) | Slot::Ns(cost) => *cost(&mut costs) = 0,
+                Slot::Ps(cost) | Slot::Ns(cost) | Slot::MbPerS(cost) => *cost(&mut costs) = 0,
                 Slot::ByDistance(cost) => *cost(&mut costs) = ByDistance::default(),
             }
         }
@@ -105,7 +105,9 @@ mod tests {
         let mut costs = MachineSpec::smp(1).free().costs;
         for constant in &CONSTANTS {
             match constant.slot {
-                Slot::Ps(cost) | Slot::Ns(cost) => assert_eq!(*cost(&mut costs), 0, "{}", constant.name),
+                Slot::Ps(cost) | Slot::Ns(cost) | Slot::MbPerS(cost) => {
+                    assert_eq!(*cost(&mut costs), 0, "{}", constant.name);
+                }
                 Slot::ByDistance(cost) => assert_eq!(cost(&mut costs).values(), [0; 5], "{}", constant.name),
             }
         }

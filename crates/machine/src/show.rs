@@ -290,6 +290,7 @@ fn cost_rows(definition: &Definition) -> Vec<(String, String, String)> {
             }
             Slot::Ns(slot) => format!("{} ns", *slot(&mut table)),
             Slot::ByDistance(slot) => distances(*slot(&mut table)),
+            Slot::MbPerS(slot) => rate(*slot(&mut table)),
         };
         let source = match definition.cost_sources.get(constant.name) {
             Some(source) => source.clone(),
@@ -321,6 +322,14 @@ fn cost_rows(definition: &Definition) -> Vec<(String, String, String)> {
         rows.push((name, format!("{ns} ns"), source));
     }
     rows
+}
+
+/// Formats a rate; 0 switches off the limit or the effect that the rate determines.
+fn rate(mbps: u32) -> String {
+    match mbps {
+        0 => "off".to_owned(),
+        mbps => format!("{mbps} MB/s"),
+    }
 }
 
 fn distances(values: ByDistance) -> String {

@@ -284,9 +284,12 @@ pub struct TaskSpec {
     pub cgroup: u32,
     /// Whether the task is created at the start. Otherwise it is only a template for [`Op::Fork`].
     pub spawn: bool,
-    /// Working set in bytes, which determines the cost of reloading caches after a switch; 0 means
-    /// no cost.
+    /// Working set in bytes. It determines the cost of reloading caches after a switch, and how much
+    /// caches and memory slow the task; 0 means no cost and no slowdown.
     pub footprint_bytes: u64,
+    /// Bytes of the working set that the task touches per us of its work (MB/s). `None` is the rate
+    /// of the machine.
+    pub touch_mbps: Option<u32>,
 }
 
 /// A cgroup. Index 0 is always the root.

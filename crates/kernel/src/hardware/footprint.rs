@@ -5,6 +5,7 @@
 
 use super::caches::*;
 use crate::machine::Machine;
+use crate::programs::cursor::WHOLE;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::cache::{self};
 
@@ -47,7 +48,13 @@ impl Machine {
         let llc_ps = u64::from(self.spec.costs.reload_llc_ps);
         let from_llc = f.into_private.saturating_sub(f.into_llc);
         f.reload_ns = (f.into_llc * memory_ps + from_llc * llc_ps) / 1000;
-        t.program.reload(f.reload_ns);
+        let share = match f.bytes > private.size {
+            true => self
+                .memory
+                .reload_share(f, self.caches.memory_ps[cpu_info.node as usize][f.home as usize]),
+            false => WHOLE,
+        };
+        t.program.reload(f.reload_ns, share);
     }
 
     /// Sets the footprint of a new child. The child uses its parent's memory, which is shared or
@@ -80,8 +87,9 @@ impl Machine {
         if self.caches.active {
             self.leave_caches(cpu, task);
             let f = &mut self.tasks[task].footprint;
-            *f = Footprint::new(f.bytes);
+            *f = Footprint::new(f.bytes, f.touch_mbps);
             self.enter_caches(cpu, task);
+            self.update_memory(cpu);
         }
     }
 
@@ -106,7 +114,7 @@ impl Machine {
         if f.home == NOWHERE {
             f.home = cpu_info.node;
         }
-        let not_done = t.program.reload(0);
+        let not_done = t.program.reload(0, WHOLE);
         self.caches.reload_ns += f.reload_ns - not_done;
         // Uses u128, because the product of a large footprint and a long reload in ns may not fit
         // into u64.

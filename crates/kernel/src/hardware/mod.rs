@@ -6,4 +6,5 @@ pub mod cpufreq;
 pub mod cpuidle;
 pub mod cpuset;
 pub mod footprint;
+pub mod memory;
 pub mod smt;

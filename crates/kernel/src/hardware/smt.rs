@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Speeds of CPUs. They depend on the frequency of the CPU and on the other hardware threads of its
-//! core.
+//! core. Tasks with footprints can be slower than that, see `hardware::memory`.
 //!
 //! ```text
 //! thread 0  |== task, full speed ==|== 0.62 ==|== full speed ==|
@@ -15,13 +15,13 @@
 //! sum_exec_runtime, vruntime, slices and ticks do not depend on the siblings. The same holds for
 //! the capacity that policies and PELT see (arch_scale_cpu_capacity(), update_rq_clock_pelt()).
 //! Kernel and policy work costs the same whether the siblings are busy or not.
-
 //!
 //! CPUs of an emulated machine can share the threads of the computer that emulates it
 //! (`shared_speed`). Each busy CPU then slows all other CPUs of the machine. The kernel and the
 //! policy run on the same threads, so their costs become longer as well. The number of CPUs that
 //! are busy when a cost is charged determines how much longer it becomes.
 
+use super::memory;
 use crate::machine::Machine;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::table::Id;
@@ -124,8 +124,17 @@ impl Machine {
     }
 
     /// Calculates the speed of a CPU again, after a change of its capacity or of the number of its
-    /// busy siblings. Work that the running task has done until now counts at the old speed.
+    /// busy siblings. A task that loads more or less from memory also changes the speeds of others.
     pub(crate) fn update_speed(&mut self, cpu: CpuId) {
+        match self.uses_memory(cpu) {
+            true => self.update_memory(cpu),
+            false => self.apply_speed(cpu),
+        }
+    }
+
+    /// Sets the speed of a CPU to the current one. Work that the running task has done until now
+    /// counts at the old speed.
+    pub(super) fn apply_speed(&mut self, cpu: CpuId) {
         let speed = self.current_speed(cpu);
         if speed == self.rqs[cpu].speed {
             return;
@@ -145,9 +154,18 @@ impl Machine {
         }
     }
 
-    /// Returns the work that a task of `cpu` does per ns; 1024 on the fastest CPU if its siblings
-    /// are idle.
+    /// Returns the work that a task of `cpu` does per ns; 1024 on the fastest CPU if nothing slows
+    /// the task.
     fn current_speed(&self, cpu: CpuId) -> u64 {
+        let base = self.base_speed(cpu);
+        match self.extra_ps(cpu) {
+            0 => base,
+            extra => memory::slowed(base, extra),
+        }
+    }
+
+    /// Returns the work that a task of `cpu` does per ns if caches and memory do not slow it.
+    pub(super) fn base_speed(&self, cpu: CpuId) -> u64 {
         let capacity = self.rqs[cpu].capacity;
         let part = self.smt.part_of[cpu.index()];
         match self.smt.speeds.get(self.smt.busy[part].saturating_sub(1)) {

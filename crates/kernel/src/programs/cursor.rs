@@ -23,6 +23,9 @@ pub(super) const ENDLESS: u32 = 1_000_000;
 /// Value of `Cursor::began` while the task is not processing a request.
 pub(super) const NEVER: u64 = u64::MAX;
 
+/// Unit of the part of the CPU time that a reload takes.
+pub(crate) const WHOLE: u64 = 1024;
+
 /// Position of a task in its program. The most frequently used fields come first.
 #[repr(C)]
 pub struct Cursor {
@@ -31,8 +34,9 @@ pub struct Cursor {
     pub(super) work: u64,
     /// Remaining CPU time of work that takes equally long on all CPUs, ns.
     pub(super) time: u64,
-    /// Remaining time of a cache reload, ns. It is spent before `time` and `work`.
-    pub(super) reload: u64,
+    /// Remaining time of a cache reload, ns. It is spent before `time` and `work`, or beside them if
+    /// `reload_share` is below [`WHOLE`].
+    reload: u64,
     /// Time of the last wake-up. Before the first wake-up, the time at which the task was created.
     pub(super) woken: u64,
     /// Start time of the request that the task is processing, or NEVER.
@@ -47,6 +51,10 @@ pub struct Cursor {
     /// within a nanosecond, the rest of this nanosecond counts for the next step. The value is less
     /// than the work of 1 ns.
     ahead: u16,
+    /// Part of the CPU time that is spent on the reload until it is complete, in 1/[`WHOLE`].
+    reload_share: u16,
+    /// Time of the reload that has passed and is not subtracted from `reload` yet, in ns/[`WHOLE`].
+    reload_carry: u16,
     pub(super) counters: Box<[u64]>,
     pub(super) created: u64,
     /// Timers that the task has used so far: their numbers and their last expiry times.
@@ -64,6 +72,8 @@ impl Cursor {
             pc: 0,
             stage: 0,
             ahead: 0,
+            reload_share: WHOLE as u16,
+            reload_carry: 0,
             counters: vec![0; counters as usize].into(),
             work: 0,
             time: 0,
@@ -79,9 +89,10 @@ impl Cursor {
     /// Subtracts `ns` of CPU time at `speed` from the remaining work. The speed is work per ns,
     /// 1024 on the fastest CPU.
     pub fn consume(&mut self, ns: u64, speed: u64) {
-        let reload = ns.min(self.reload);
-        self.reload -= reload;
-        let ns = ns - reload;
+        let ns = match self.reload {
+            0 => ns,
+            _ => self.consume_reload(ns),
+        };
         let time = ns.min(self.time);
         self.time -= time;
         let done = (ns - time) * speed;
@@ -110,11 +121,62 @@ impl Cursor {
             1024 => self.work.div_ceil(1024),
             _ => self.work.div_ceil(speed),
         };
-        self.reload + self.time + work
+        self.beside_reload(self.time + work)
+    }
+
+    /// Returns the CPU time until the task can begin the work of its next step, in ns.
+    pub(super) fn time_before_work(&self) -> u64 {
+        self.beside_reload(self.time)
+    }
+
+    /// Returns the CPU time in which `ns` of other CPU time pass if a reload is in progress.
+    #[inline]
+    fn beside_reload(&self, ns: u64) -> u64 {
+        match self.reload {
+            0 => ns,
+            _ => self.time_beside_reload(ns),
+        }
     }
 
     pub fn work_done(&self) -> bool {
-        self.work == 0 && self.time == 0 && self.reload == 0
+        self.work == 0 && self.time == 0 && (self.reload == 0 || u64::from(self.reload_share) < WHOLE)
+    }
+
+    /// Returns how much of `ns` of CPU time the reload takes.
+    fn reload_in(&self, ns: u64) -> u64 {
+        let passed = u128::from(self.reload_carry) + u128::from(ns) * u128::from(self.reload_share);
+        self.reload.min((passed / u128::from(WHOLE)) as u64)
+    }
+
+    /// Subtracts `ns` of CPU time from the reload. Returns the part of it that is left for work.
+    #[cold]
+    fn consume_reload(&mut self, ns: u64) -> u64 {
+        let reload = self.reload_in(ns);
+        let passed = u128::from(self.reload_carry) + u128::from(ns) * u128::from(self.reload_share);
+        self.reload_carry = (passed % u128::from(WHOLE)) as u16;
+        self.reload -= reload;
+        ns - reload
+    }
+
+    /// Returns the CPU time in which `work` ns of work are done while a reload is in progress.
+    #[cold]
+    fn time_beside_reload(&self, work: u64) -> u64 {
+        let share = u64::from(self.reload_share);
+        let after = self.reload + work;
+        if share >= WHOLE || self.reload_in(after) == self.reload {
+            return after;
+        }
+        // The smallest time t with t - (carry + t * share) / WHOLE >= work.
+        match work {
+            0 => 0,
+            _ => (u64::from(self.reload_carry) + (work - 1) * WHOLE) / (WHOLE - share) + 1,
+        }
+    }
+
+    /// Returns the part of the next `ns` of CPU time that is left for work beside the reload.
+    #[cfg(test)]
+    pub(crate) fn work_in(&self, ns: u64) -> u64 {
+        ns - self.reload_in(ns)
     }
 
     /// Adds `ns` of time that the kernel needs for the task, for example for system calls, fork or
@@ -128,8 +190,10 @@ impl Cursor {
         self.time
     }
 
-    /// Sets the time that a cache reload takes. Returns what was left of the previous reload.
-    pub(crate) fn reload(&mut self, ns: u64) -> u64 {
+    /// Sets the time that a cache reload takes, and the part of the CPU time that is spent on it, in
+    /// 1/[`WHOLE`]. Returns what was left of the previous reload.
+    pub(crate) fn reload(&mut self, ns: u64, share: u64) -> u64 {
+        (self.reload_share, self.reload_carry) = (share as u16, 0);
         std::mem::replace(&mut self.reload, ns)
     }
 

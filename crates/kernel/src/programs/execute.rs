@@ -236,7 +236,7 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
             cursor.began = if arrival {
                 cursor.created
             } else {
-                local + cursor.reload + cursor.time
+                local + cursor.time_before_work()
             };
             cursor.done();
             return None;
@@ -252,7 +252,7 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
             let t = &mut m.tasks[task];
             let began = std::mem::replace(&mut t.program.began, NEVER);
             // If no request was started, the response time is 0.
-            let response_ns = (local + t.program.reload + t.program.time).saturating_sub(began);
+            let response_ns = (local + t.program.time_before_work()).saturating_sub(began);
             let pid = t.pid;
             t.program.done();
             m.trace(

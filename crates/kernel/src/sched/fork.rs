@@ -121,7 +121,7 @@ impl Machine {
             migration_disabled: 0,
             wake_generation: 0,
             children: 0,
-            footprint: Footprint::new(spec.footprint_bytes),
+            footprint: Footprint::new(spec.footprint_bytes, spec.touch_mbps),
             program: crate::programs::cursor::Cursor::new(
                 spec.program,
                 self.workload.programs[spec.program as usize].counters,

@@ -173,6 +173,7 @@ impl Machine {
         let rq = &mut self.rqs[cpu];
         rq.curr = next;
         rq.nr_switches += 1;
+        self.update_memory(cpu);
         let mut cost = u64::from(self.spec.costs.context_switch_ns);
         let mut prev_state = TaskState::Running;
         if prev == IDLE {

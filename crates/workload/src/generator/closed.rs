@@ -103,6 +103,13 @@ pub const GENERATOR: Generator = Generator {
             meaning: "working set of a task",
         },
         Parameter {
+            name: "touch",
+            unit: Unit::Count,
+            default: "",
+            range: ("0", "1000000"),
+            meaning: "MB of its working set that a task touches per s of work; without it, the machine's rate",
+        },
+        Parameter {
             name: "duration",
             unit: Unit::Time,
             default: "1s",
@@ -147,6 +154,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
         task.start_cpu = start_cpu;
         task.cpus = start_cpu.filter(|_| bound).map(|cpu| vec![cpu]);
         task.footprint_bytes = a.get("footprint");
+        task.touch_mbps = a.is_given("touch").then(|| a.small("touch"));
         workload.tasks.push(task);
     }
     begin::apply(a, &mut workload);

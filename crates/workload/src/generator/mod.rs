@@ -109,6 +109,7 @@ pub(crate) fn task(comm: &str, program: u32, process: u32) -> TaskSpec {
         cgroup: 0,
         spawn: true,
         footprint_bytes: 0,
+        touch_mbps: None,
     }
 }
 

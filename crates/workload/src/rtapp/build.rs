@@ -251,6 +251,7 @@ impl Programs<'_> {
             footprint_bytes: task
                 .footprint
                 .unwrap_or_else(|| footprint(&built, global.mem_buffer_size)),
+            touch_mbps: task.touch,
         };
         Ok((built, out.positions, spec))
     }

@@ -237,6 +237,7 @@ impl Noise {
                 cgroup: 0,
                 spawn: true,
                 footprint_bytes: 0,
+                touch_mbps: None,
             });
             workload.programs.push(program.finish());
         }

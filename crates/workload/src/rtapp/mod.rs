@@ -26,6 +26,8 @@
 //! - the events `begin` ("" or "arrival") and `done` (a number of operations), which mark the begin
 //!   and end of requests;
 //! - the `footprint` of a task in bytes, which defaults to the bytes that its `mem` events write;
+//! - the rate `touch` in MB/s with which a task touches its footprint, which defaults to that of the
+//!   machine;
 //! - `disturbances` at the top level, which change the machine during the run.
 //!
 //! If a file has no `done`, each round of a task's loop or of an endless phase counts as one

@@ -20,6 +20,8 @@ pub struct Task<'n> {
     pub rounds: Option<u64>,
     /// Working set in bytes. `None` means that it is the number of bytes that `mem` events write.
     pub footprint: Option<u64>,
+    /// MB/s of the working set that the task touches.
+    pub touch: Option<u32>,
     pub phases: Vec<Phase<'n>>,
     pub set: Settings<'n>,
 }
@@ -40,7 +42,10 @@ pub struct Settings<'n> {
     pub taskgroup: Option<&'n Member>,
 }
 
-const TASK_KEYS: &[&str] = &["instance", "delay", "loop", "footprint", "phases"];
+/// Highest rate at which a task can touch its working set: 1 TB/s.
+const MAX_TOUCH: i64 = 1_000_000;
+
+const TASK_KEYS: &[&str] = &["instance", "delay", "loop", "footprint", "touch", "phases"];
 const PHASE_KEYS: &[&str] = &["loop"];
 const SETTINGS_KEYS: &[&str] = &["cpus", "taskgroup", "nodes_membind"];
 
@@ -77,6 +82,7 @@ fn task<'n>(file: File, parent: &'n Member) -> Result<Task<'n>, Error> {
         delay_ns: 0,
         rounds: None,
         footprint: None,
+        touch: None,
         phases: Vec::new(),
         set: Settings::default(),
     };
@@ -100,6 +106,7 @@ fn task<'n>(file: File, parent: &'n Member) -> Result<Task<'n>, Error> {
                 task.delay_ns = u64::try_from(delay).unwrap_or(0) * 1000;
             }
             "loop" => task.rounds = file.rounds(member)?,
+            "touch" => task.touch = Some(file.int(member, " MB/s", 0..=MAX_TOUCH)?),
             "footprint" => task.footprint = Some(file.int(member, " bytes", 0..=INT_MAX)?),
             _ => task.phases = phases(file, member)?,
         }

@@ -233,7 +233,7 @@ fn policies_priorities_and_groups_are_read() {
             (Policy::Batch { nice: 0 }, 0),
         ]
     );
-    assert_eq!(w.tasks[1].footprint_bytes, 100);
+    assert_eq!((w.tasks[1].footprint_bytes, w.tasks[1].touch_mbps), (100, None));
     assert_eq!(w.duration_ns, Some(2_000_000_000));
     assert_eq!(
         w.programs[2].ops[2..4],
@@ -556,9 +556,11 @@ fn errors_name_what_cannot_be_written() {
         let message = to_rtapp_json(&workload).expect_err(spec).to_string();
         assert!(message.contains(expected) && message.contains("hint"), "{message}");
     }
-    let mut threads = crate::generator::generate("closed:n=40,compute=1ms,footprint=2k").unwrap();
+    let mut threads = crate::generator::generate("closed:n=40,compute=1ms,footprint=2k,touch=9000").unwrap();
     // Tasks of an rt-app file are threads of one process.
     threads.tasks.iter_mut().for_each(|task| task.process = 0);
     let again = load(&to_rtapp_json(&threads).unwrap());
-    assert_eq!((again.tasks.len(), again.tasks[0].footprint_bytes), (40, 2048));
+    assert_eq!(again.tasks.len(), 40);
+    let first = &again.tasks[0];
+    assert_eq!((first.footprint_bytes, first.touch_mbps), (2048, Some(9000)));
 }

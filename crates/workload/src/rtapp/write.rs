@@ -258,6 +258,9 @@ impl Text<'_> {
         if spec.footprint_bytes != written(self.workload, group).min(self.buffer) {
             self.line(3, "footprint", &spec.footprint_bytes.to_string());
         }
+        if let Some(mbps) = spec.touch_mbps {
+            self.line(3, "touch", &mbps.to_string());
+        }
         self.line(3, "loop", &rounds(shape.rounds));
         let (begin, mut end) = shape.body;
         if self.implicit_done && program.ops[end - 1] == (Op::Done { count: 1 }) {

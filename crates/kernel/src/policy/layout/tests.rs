@@ -18,6 +18,7 @@ fn machine(cgroups: &[&str], programs: Vec<Vec<Op>>) -> Machine {
         cgroup: 0,
         spawn: program == 0,
         footprint_bytes: 0,
+        touch_mbps: None,
     };
     let workload = Workload {
         tasks: (0..programs.len() as u32).map(task).collect(),

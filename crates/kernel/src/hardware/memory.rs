@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Speeds of running tasks that share last-level caches (LLCs) and the memory of nodes.
+//!
+//! ```text
+//! CPU 0, node 0  |== 64 MiB, memory on node 1: 0.9 ==|
+//! CPU 1, node 0  |== streams: full speed ==|== streams: 0.7 ==|== full speed ==|
+//! CPU 2, node 0  |          idle           |== streams: 0.7 ==|      idle      |
+//! ```
+//!
+//! A step `run` of a program is the time that the work takes while the task runs alone, has the
+//! whole LLC, and its memory is on the node of its CPU. Everything else makes it slower. The
+//! quantities of a task on a CPU are:
+//!
+//! - `w`, its footprint (working set) in bytes.
+//! - `a`, the bytes of it that the task touches per us of work, each byte as often as any other. It
+//!   is the rate `touch` of the machine or of the task. It is reduced to the rate at which a task
+//!   alone would wait for caches and memory all the time.
+//! - `p = min(w, private cache)`, the bytes that its core's private cache holds.
+//! - `s`, the bytes that the private cache or the LLC holds. Alone it is `s0 = min(w, LLC)`. Tasks
+//!   that run on one LLC have `min(w, a * t)`, where `t` is the time that fills the LLC: the time
+//!   for which an LRU cache keeps an unused line (H. Che, Y. Tung, Z. Wang, Hierarchical Web Caching
+//!   Systems, IEEE JSAC 20(7), 2002). Small working sets therefore stay in the cache, and large ones
+//!   share the rest.
+//! - `L`, `M` and `M0`: the ps to load a byte from the LLC, from the memory with the task's pages,
+//!   and from memory of its own node (`reload_llc`, `reload_memory`, `reload_remote`).
+//! - `k`, the latency of the memory of a node relative to that without load. It is the smallest `k`
+//!   from 1 upwards at which the CPUs together load no more than the node's bandwidth.
+//!
+//! One us of work of a task takes longer by
+//!
+//! ```text
+//! a * ((w - s) * M * k  -  (w - s0) * M0  -  (s0 - s) * L) / w      ps
+//! ```
+//!
+//! The speed of the CPU is that of `hardware::smt`, reduced by this time. It changes when a task with
+//! a footprint starts or stops on a CPU, when its speed changes for another reason, and when its
+//! pages move. A task without a footprint, or with one that fits into the private cache, neither
+//! slows others nor is slowed.
+//!
+//! Such a task also makes progress while it reloads a cache after a switch: it reloads what it
+//! touches, so the reload takes `a * M / (1 us + a * M)` of its time until it is complete. Otherwise
+//! tasks with large footprints that share a CPU would do nothing but reload.
+//!
+//! Not modelled: memory that several tasks share, the bandwidth of LLCs and of the links between
+//! nodes, and the rising latency of memory whose bandwidth is not used up.
+
+use super::caches::{Caches, Footprint, NOWHERE};
+use crate::machine::Machine;
+use crate::programs::cursor::WHOLE;
+use crate::simulation::id::{CpuId, IDLE};
+use machine::MachineSpec;
+use machine::smt::FULL_SPEED;
+use workload::Workload;
+
+/// Unit of `k`, the relative latency of a node's memory.
+pub(super) const ONE: u64 = 1024;
+/// Largest `k`. If the latency cannot rise further, the CPUs load more than the bandwidth.
+const MAX_FACTOR: u64 = 64 * ONE;
+/// Number of times that the latencies of all nodes are calculated one after the other. The latency
+/// of a node depends on those of others only if the pages of a task are on several nodes.
+const SWEEPS: usize = 4;
+const PS_PER_US: u64 = 1_000_000;
+
+/// How the running task of a CPU uses the LLC and memory. All fields are 0 if the task has no
+/// footprint or if the footprint fits into the private cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Use {
+    /// Footprint of the task, `w`.
+    bytes: u64,
+    /// Bytes that the task touches per us of work, `a`.
+    touch: u64,
+    /// Bytes that the private cache and the LLC hold, `s`.
+    held: u64,
+    /// Bytes per us of work that come from memory, and those that would if the task was alone.
+    loaded: u64,
+    loaded_alone: u64,
+    /// Time that a us of work takes in addition, ps.
+    extra_ps: u64,
+}
+
+/// Memory that a node, or all nodes together, provide.
+#[derive(Clone, Copy, Debug)]
+struct Pool {
+    /// Bytes per us that all CPUs together can load.
+    bandwidth: u64,
+    /// Bytes per us that they would load if the latency did not rise.
+    demand: u64,
+    /// Latency relative to that without load, `k`, in units of [`ONE`].
+    factor: u64,
+}
+
+/// Use of LLCs and memory by running tasks. All lists are empty if no task has a footprint or the
+/// machine has no such slowdown.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    /// Rate of tasks without a rate of their own.
+    touch_mbps: u32,
+    uses: Vec<Use>,
+    /// For each LLC, its CPUs whose tasks use it, in ascending order.
+    users: Vec<Vec<CpuId>>,
+    /// For each LLC, the sum of the footprints of these tasks.
+    wanted: Vec<u64>,
+    pools: Vec<Pool>,
+    /// Bytes per us that the task of a CPU would load from a pool if the latency did not rise. The
+    /// index is `cpu * number of pools + pool`.
+    demands: Vec<u64>,
+}
+
+impl Memory {
+    pub(crate) fn new(spec: &MachineSpec, workload: &Workload) -> Memory {
+        let touch = |task: &workload::TaskSpec| task.touch_mbps.unwrap_or(spec.costs.touch_mbps);
+        let active = workload
+            .tasks
+            .iter()
+            .any(|task| task.footprint_bytes > 0 && touch(task) > 0);
+        let (nr_cpus, nr_llcs, nodes) = match active {
+            true => (
+                spec.topology.cpus.len(),
+                spec.topology.llcs.len(),
+                spec.topology.nodes.len(),
+            ),
+            false => (0, 0, 0),
+        };
+        // Pages that the kernel does not place by node are spread over all of them.
+        let (nr_pools, nodes_per_pool) = match spec.costs.flat_memory {
+            true => (nodes.min(1), nodes as u64),
+            false => (nodes, 1),
+        };
+        let pool = Pool {
+            bandwidth: match spec.costs.node_bandwidth_mbps {
+                0 => u64::MAX,
+                // A node always delivers what one CPU can load.
+                mbps => nodes_per_pool * u64::from(mbps).max(PS_PER_US / u64::from(spec.costs.reload_memory_ps.max(1))),
+            },
+            demand: 0,
+            factor: ONE,
+        };
+        Memory {
+            touch_mbps: spec.costs.touch_mbps,
+            uses: vec![Use::default(); nr_cpus],
+            users: vec![Vec::new(); nr_llcs],
+            wanted: vec![0; nr_llcs],
+            pools: vec![pool; nr_pools],
+            demands: vec![0; nr_cpus * nr_pools],
+        }
+    }
+
+    /// Returns the part of a task's CPU time, in 1/[`WHOLE`], that it spends on a reload until the
+    /// reload is complete. A task reloads what it touches, so it makes progress meanwhile. All bytes
+    /// that it touches come from memory, at `memory_ps` each.
+    pub(super) fn reload_share(&self, footprint: &Footprint, memory_ps: u64) -> u64 {
+        let touch = u64::from(footprint.touch_mbps.unwrap_or(self.touch_mbps));
+        let waits = touch.saturating_mul(memory_ps).min(PS_PER_US);
+        match waits {
+            0 => WHOLE,
+            _ => (WHOLE * waits / (PS_PER_US + waits)).max(1),
+        }
+    }
+
+    /// Returns whether running tasks can slow each other.
+    #[inline]
+    fn active(&self) -> bool {
+        !self.uses.is_empty()
+    }
+
+    fn crowded(&self, llc: usize, caches: &Caches) -> bool {
+        self.wanted[llc] > caches.llcs[llc].size
+    }
+
+    /// Returns whether the latency of some memory has risen or has to rise.
+    fn saturated(&self) -> bool {
+        self.pools
+            .iter()
+            .any(|pool| pool.demand > pool.bandwidth || pool.factor > ONE)
+    }
+
+    /// Replaces the CPU's entry in the lists of its LLC's users. Returns whether the LLC was too
+    /// small for the footprints before, or is now.
+    fn set_user(&mut self, cpu: CpuId, llc: usize, bytes: u64, caches: &Caches) -> bool {
+        let before = self.crowded(llc, caches);
+        let old = self.uses[cpu.index()].bytes;
+        self.wanted[llc] = self.wanted[llc] - old + bytes;
+        let users = &mut self.users[llc];
+        match (users.binary_search(&cpu), bytes > 0) {
+            (Err(at), true) => users.insert(at, cpu),
+            (Ok(at), false) => {
+                users.remove(at);
+            }
+            _ => {}
+        }
+        before || self.crowded(llc, caches)
+    }
+}
+
+/// Divides a cache of `size` bytes among tasks with these footprints and rates, as an LRU cache
+/// does: the share of each is `min(footprint, rate * t)`, and the shares fill the cache if the
+/// footprints do.
+fn divide(size: u64, tasks: &[(u64, u64)]) -> Vec<u64> {
+    let mut order: Vec<usize> = (0..tasks.len()).collect();
+    // The order in which the footprints are complete as `t` grows.
+    order.sort_by(|&a, &b| {
+        let (a, b) = (tasks[a], tasks[b]);
+        (u128::from(a.0) * u128::from(b.1)).cmp(&(u128::from(b.0) * u128::from(a.1)))
+    });
+    let mut left = u128::from(size);
+    let mut rates: u128 = tasks.iter().map(|task| u128::from(task.1)).sum();
+    let mut shares = vec![0; tasks.len()];
+    for index in order {
+        let (bytes, rate) = tasks[index];
+        let share = u128::from(bytes).min(left * u128::from(rate) / rates.max(1));
+        (left, rates) = (left - share, rates - u128::from(rate));
+        shares[index] = share as u64;
+    }
+    shares
+}
+
+/// Returns `value * part / whole`, without overflow.
+fn fraction(value: u64, part: u64, whole: u64) -> u64 {
+    (u128::from(value) * u128::from(part) / u128::from(whole.max(1))) as u64
+}
+
+/// Returns the speed of a task whose us of work at full speed takes `extra_ps` more than at the
+/// speed `base`.
+pub(super) fn slowed(base: u64, extra_ps: u64) -> u64 {
+    let full = PS_PER_US * u64::from(FULL_SPEED);
+    ((u128::from(base * full)).div_ceil(u128::from(full) + u128::from(extra_ps) * u128::from(base))) as u64
+}
+
+impl Machine {
+    /// Updates the speeds of all CPUs that are affected by a change on `cpu`: of its task, of the
+    /// task's pages, or of the speed at which the task would run without this slowdown.
+    #[inline]
+    pub(crate) fn update_memory(&mut self, cpu: CpuId) {
+        if self.memory.active() {
+            self.update_users(cpu);
+        }
+    }
+
+    /// Returns whether the task of `cpu` uses an LLC or memory.
+    #[inline]
+    pub(super) fn uses_memory(&self, cpu: CpuId) -> bool {
+        self.memory.uses.get(cpu.index()).is_some_and(|used| used.bytes > 0)
+    }
+
+    /// Returns the time that a us of work takes in addition on `cpu`, ps.
+    #[inline]
+    pub(super) fn extra_ps(&self, cpu: CpuId) -> u64 {
+        self.memory.uses.get(cpu.index()).map_or(0, |used| used.extra_ps)
+    }
+
+    fn update_users(&mut self, cpu: CpuId) {
+        let used = self.wanted_use(cpu);
+        if used.bytes == 0 && !self.uses_memory(cpu) {
+            return;
+        }
+        let llc = self.spec.topology.cpus[cpu.index()].llc as usize;
+        let crowded = self.memory.set_user(cpu, llc, used.bytes, &self.caches);
+        self.memory.uses[cpu.index()] = used;
+        let mut changed = vec![cpu];
+        if crowded {
+            changed.extend(self.memory.users[llc].iter().copied().filter(|&user| user != cpu));
+            self.share_llc(llc);
+        }
+        for &cpu in &changed {
+            self.set_demand(cpu);
+        }
+        if self.memory.saturated() {
+            changed.extend(self.memory_users());
+            changed.sort_unstable();
+            changed.dedup();
+            self.set_factors();
+        }
+        for cpu in changed {
+            self.memory.uses[cpu.index()].extra_ps = self.extra_at(cpu, |pool| self.memory.pools[pool].factor);
+            self.apply_speed(cpu);
+        }
+    }
+
+    /// Returns the CPUs whose tasks use memory.
+    fn memory_users(&self) -> Vec<CpuId> {
+        self.memory.users.iter().flatten().copied().collect()
+    }
+
+    /// Returns the use of the LLC and of memory by the running task of `cpu` if no other task runs on
+    /// the LLC.
+    fn wanted_use(&self, cpu: CpuId) -> Use {
+        let curr = self.rqs[cpu].curr;
+        if curr == IDLE {
+            return Use::default();
+        }
+        let footprint = &self.tasks[curr].footprint;
+        let info = &self.spec.topology.cpus[cpu.index()];
+        let private = self.caches.private[info.core as usize].size;
+        let touch = u64::from(footprint.touch_mbps.unwrap_or(self.spec.costs.touch_mbps));
+        let bytes = footprint.bytes;
+        if bytes <= private || touch == 0 {
+            return Use::default();
+        }
+        let held = bytes.min(self.caches.llcs[info.llc as usize].size.max(private));
+        let node = info.node as usize;
+        let (memory_ps, llc_ps) = (self.caches.memory_ps[node][node], self.spec.costs.reload_llc_ps);
+        // The time that the task waits per us of work cannot be longer than the work.
+        let waits = u128::from(bytes - held) * u128::from(memory_ps) + u128::from(held - private) * u128::from(llc_ps);
+        let most = u128::from(PS_PER_US) * u128::from(bytes) / waits.max(1);
+        let touch = touch.min(most.min(u128::from(u64::MAX)) as u64);
+        let loaded = fraction(touch, bytes - held, bytes);
+        Use {
+            bytes,
+            touch,
+            held,
+            loaded,
+            loaded_alone: loaded,
+            extra_ps: 0,
+        }
+    }
+
+    /// Divides an LLC among the running tasks that use it.
+    fn share_llc(&mut self, llc: usize) {
+        let tasks: Vec<(u64, u64)> = self.memory.users[llc]
+            .iter()
+            .map(|cpu| &self.memory.uses[cpu.index()])
+            .map(|used| (used.bytes, used.touch))
+            .collect();
+        let shares = divide(self.caches.llcs[llc].size, &tasks);
+        for (at, share) in shares.into_iter().enumerate() {
+            let cpu = self.memory.users[llc][at];
+            let core = self.spec.topology.cpus[cpu.index()].core as usize;
+            let used = &mut self.memory.uses[cpu.index()];
+            used.held = used.bytes.min(share.max(self.caches.private[core].size));
+            used.loaded = fraction(used.touch, used.bytes - used.held, used.bytes).max(used.loaded_alone);
+        }
+    }
+
+    /// Calculates again what the task of `cpu` would load from each pool if the latency did not rise.
+    fn set_demand(&mut self, cpu: CpuId) {
+        let rate = self.load_rate(cpu, |_| ONE);
+        for pool in 0..self.memory.pools.len() {
+            let demand = self.part_in_pool(cpu, rate, pool);
+            let index = cpu.index() * self.memory.pools.len() + pool;
+            let old = std::mem::replace(&mut self.memory.demands[index], demand);
+            let all = &mut self.memory.pools[pool].demand;
+            *all = *all - old + demand;
+        }
+    }
+
+    /// Calculates the latency of each pool.
+    fn set_factors(&mut self) {
+        for pool in &mut self.memory.pools {
+            pool.factor = ONE;
+        }
+        let users = self.memory_users();
+        for _ in 0..SWEEPS {
+            for pool in 0..self.memory.pools.len() {
+                let known = self.memory.pools[pool];
+                if known.demand > known.bandwidth {
+                    self.memory.pools[pool].factor = self.factor_for(pool, &users);
+                }
+            }
+        }
+    }
+
+    /// Returns the smallest relative latency of a pool at which its bandwidth is sufficient, given
+    /// the latencies of the others.
+    fn factor_for(&self, pool: usize, users: &[CpuId]) -> u64 {
+        let pools = &self.memory.pools;
+        let fits = |factor: u64| {
+            let factor_of = |other: usize| if other == pool { factor } else { pools[other].factor };
+            let loaded = users
+                .iter()
+                .map(|&cpu| self.part_in_pool(cpu, self.load_rate(cpu, factor_of), pool));
+            loaded.sum::<u64>() <= pools[pool].bandwidth
+        };
+        let (mut low, mut high) = (ONE, MAX_FACTOR);
+        while low < high {
+            let middle = low.midpoint(high);
+            match fits(middle) {
+                true => high = middle,
+                false => low = middle + 1,
+            }
+        }
+        low
+    }
+
+    /// Returns the bytes per us that the task of `cpu` loads from memory.
+    fn load_rate(&self, cpu: CpuId, factor: impl Fn(usize) -> u64) -> u64 {
+        let loaded = self.memory.uses[cpu.index()].loaded;
+        if loaded == 0 {
+            return 0;
+        }
+        let speed = slowed(self.base_speed(cpu), self.extra_at(cpu, factor));
+        loaded * speed / u64::from(FULL_SPEED)
+    }
+
+    /// Returns the part of a rate that comes from one pool.
+    fn part_in_pool(&self, cpu: CpuId, rate: u64, pool: usize) -> u64 {
+        if rate == 0 || self.memory.pools.len() == 1 {
+            return rate;
+        }
+        let footprint = &self.tasks[self.rqs[cpu].curr].footprint;
+        let node = self.spec.topology.cpus[cpu.index()].node;
+        let here = footprint.on_nodes(node).find(|&(node, _)| node as usize == pool);
+        here.map_or(0, |(_, bytes)| fraction(rate, bytes, footprint.bytes))
+    }
+
+    /// Returns the time that a us of work takes in addition on `cpu` at these latencies, ps.
+    fn extra_at(&self, cpu: CpuId, factor: impl Fn(usize) -> u64) -> u64 {
+        let used = self.memory.uses[cpu.index()];
+        if used.loaded == 0 {
+            return 0;
+        }
+        let node = self.spec.topology.cpus[cpu.index()].node;
+        let memory_ps = &self.caches.memory_ps[node as usize];
+        let footprint = &self.tasks[self.rqs[cpu].curr].footprint;
+        let pool_of = |node: u32| if self.memory.pools.len() == 1 { 0 } else { node as usize };
+        let weighted = |(node, bytes): (u32, u64)| {
+            u128::from(bytes) * u128::from(memory_ps[node as usize]) * u128::from(factor(pool_of(node)))
+        };
+        let weighted: u128 = footprint.on_nodes(node).map(weighted).sum();
+        // The mean time to load a byte, ps * ONE.
+        let loading = weighted / u128::from(footprint.bytes);
+        let waits = (u128::from(used.loaded) * loading / u128::from(ONE)) as u64;
+        let alone = used.loaded_alone * memory_ps[node as usize];
+        let from_llc = (used.loaded - used.loaded_alone) * u64::from(self.spec.costs.reload_llc_ps);
+        waits.saturating_sub(alone + from_llc)
+    }
+
+    /// Verifies the use of caches and memory by all running tasks.
+    ///
+    /// # Panics
+    /// If it differs from one that is calculated from the beginning.
+    pub(crate) fn verify_memory(&self) {
+        let nr_pools = self.memory.pools.len();
+        for (cpu, used) in self.cpus().zip(&self.memory.uses) {
+            let wanted = self.wanted_use(cpu);
+            assert_eq!(
+                (used.bytes, used.touch, used.loaded_alone),
+                (wanted.bytes, wanted.touch, wanted.loaded_alone),
+                "the use of memory by the task on CPU {cpu} is out of date"
+            );
+            let extra = self.extra_at(cpu, |pool| self.memory.pools[pool].factor);
+            assert_eq!(used.extra_ps, extra, "the slowdown of CPU {cpu} is out of date");
+        }
+        for (llc, users) in self.memory.users.iter().enumerate() {
+            let held = users.iter().map(|cpu| self.memory.uses[cpu.index()].bytes).sum::<u64>();
+            assert_eq!(self.memory.wanted[llc], held, "the footprints on LLC {llc}");
+        }
+        for (pool, known) in self.memory.pools.iter().enumerate() {
+            let demands = self.memory.demands.iter().skip(pool).step_by(nr_pools);
+            assert_eq!(
+                known.demand,
+                demands.sum::<u64>(),
+                "the demand for pool {pool} of memory"
+            );
+        }
+    }
+}
+
+impl Footprint {
+    /// Returns the nodes with pages of the footprint and the bytes on each of them. `local` is the
+    /// node of the CPU on which the task runs. Pages that do not exist yet will be there.
+    pub(super) fn on_nodes(&self, local: u32) -> impl Iterator<Item = (u32, u64)> + '_ {
+        let home = if self.home == NOWHERE { local } else { self.home };
+        let whole = self.pages.is_empty().then_some((home, self.bytes));
+        let spread = (0..).zip(self.pages.iter().copied());
+        whole.into_iter().chain(spread.filter(|&(_, bytes)| bytes > 0))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,9 @@
 //! The list is Rust code: an array of names and contents (`include_bytes!`). The files themselves
 //! stay in the folders of the repository.
 
+use std::collections::hash_map::DefaultHasher;
 use std::fmt::Write;
+use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 /// Folders of the repository whose files are embedded in the command.
@@ -39,6 +41,17 @@ fn main() {
     }
     code.push_str("]\n");
     std::fs::write(out.join("files.rs"), code).expect("OUT_DIR is writable");
+    println!("cargo::rustc-env=SHIPPED_HASH={:016x}", hash(&files));
+}
+
+/// Returns a hash of the names and contents of the files.
+fn hash(files: &[(String, PathBuf)]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for (name, path) in files {
+        let contents = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        (name, contents).hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 /// Adds the names and paths of all files below `folder`. A name is a path relative to `root`.

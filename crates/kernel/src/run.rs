@@ -170,7 +170,7 @@ impl Machine {
         let rq = &self.rqs[cpu];
         self.entry = Entry {
             irq_from: None,
-            to_user: rq.debt == 0 && !rq.spinning,
+            to_user: rq.debt() == 0 && !rq.spinning,
         };
     }
 
@@ -184,7 +184,7 @@ impl Machine {
         if self.rqs[cpu].need_resched_lazy {
             if self.entry.to_user {
                 self.rqs[cpu].need_resched = true;
-            } else if self.rqs[cpu].debt > 0 {
+            } else if self.rqs[cpu].debt() > 0 {
                 self.notify_work_done(cpu);
             }
         }

@@ -8,9 +8,7 @@
 //! files there with the embedded ones and rewrites those that differ. A damaged or altered cache
 //! can therefore not change a result.
 
-use std::collections::hash_map::DefaultHasher;
 use std::fs::{self, DirBuilder, Metadata};
-use std::hash::{Hash, Hasher};
 use std::io::{self, Error, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -18,6 +16,10 @@ use std::sync::OnceLock;
 
 /// The names and contents of the embedded files. A name is a path such as `machines/numa32.toml`.
 pub static FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
+
+/// Hash of the names and contents of [`FILES`]. The build script computes it, because this takes
+/// milliseconds, which short commands would notice.
+const HASH: &str = env!("SHIPPED_HASH");
 
 /// Returns the folder to which the embedded files are written.
 ///
@@ -58,9 +60,7 @@ fn user() -> u32 {
 /// already exists with the same contents is not written.
 fn write_into(cache: &Path) -> Result<PathBuf, Error> {
     create_private(cache)?;
-    let mut hasher = DefaultHasher::new();
-    FILES.hash(&mut hasher);
-    let folder = cache.join(format!("files-{:016x}", hasher.finish()));
+    let folder = cache.join(format!("files-{HASH}"));
     for (name, contents) in FILES {
         let path = folder.join(name);
         if fs::read(&path).is_ok_and(|found| found == *contents) {

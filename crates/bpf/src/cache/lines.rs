@@ -291,9 +291,13 @@ impl Lines {
 
     /// Records that a cache line enters a cache, which may evict a competing line. Returns the
     /// costs of the entering line, or `None` if the line does not compete.
-    #[inline]
+    #[inline(always)]
     fn enter(&self, cache: &Cache, word: &Cell<u64>) -> Option<&Cache> {
-        let conflicts = self.conflicts.as_ref()?;
+        self.enter_set(self.conflicts.as_ref()?, cache, word)
+    }
+
+    #[inline(never)]
+    fn enter_set<'a>(&self, conflicts: &'a Conflicts, cache: &Cache, word: &Cell<u64>) -> Option<&'a Cache> {
         let addr = (std::ptr::from_ref(word) as u64).wrapping_sub(self.bias) / 8 * LINE;
         let entered = conflicts.enter(cache.own.trailing_zeros(), addr)?;
         if let Some(evicted) = entered.evicted {

@@ -73,10 +73,18 @@ pub(crate) unsafe fn enter(cx: *mut Context, target: Entry, args: &[u64; 5]) -> 
 pub(crate) unsafe fn enter_with(cx: *mut Context, target: Entry, r1: u64) -> Outcome {
     unsafe {
         if CURRENT.get() != cx || host_stack::pointer() < (*cx).native_limit {
-            return enter(cx, target, &[r1, 0, 0, 0, 0]);
+            return enter_first(cx, target, r1);
         }
         short_trampoline(cx, r1, target, &raw mut (*cx).rsp)
     }
+}
+
+/// Performs [`enter_with`] for the first call on this thread and for calls that fault at once. It is
+/// a function of its own, so that the code around the usual call stays short.
+#[cold]
+#[inline(never)]
+unsafe fn enter_first(cx: *mut Context, target: Entry, r1: u64) -> Outcome {
+    unsafe { enter(cx, target, &[r1, 0, 0, 0, 0]) }
 }
 
 /// Clears `CURRENT` if it points to this context, which is about to be dropped.

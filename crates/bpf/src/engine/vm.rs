@@ -257,8 +257,7 @@ impl<W: World> Vm<W> {
             let fp = (*cx).fp;
             let array = fp - N as u64 * 8;
             if array < (*cx).stack_limit {
-                (*cx).fault = Some(Fault::new(FaultKind::Stack, "BPF stack overflow"));
-                return None;
+                return stack_overflow(cx);
             }
             // `volatile` keeps these stores separate. If the compiler merged them, the program's
             // first load would have to wait for a store of another width.
@@ -425,6 +424,13 @@ impl<W: World> Vm<W> {
     pub(crate) fn state(&self) -> &RefCell<State> {
         &self.cx().state
     }
+}
+
+/// Records the fault of a call whose arguments do not fit on the BPF stack.
+#[cold]
+unsafe fn stack_overflow(cx: *mut Context) -> Option<u64> {
+    unsafe { (*cx).fault = Some(Fault::new(FaultKind::Stack, "BPF stack overflow")) };
+    None
 }
 
 impl<W> Drop for Vm<W> {

@@ -19,11 +19,12 @@ use profile::{Profile, Properties, Run, fitting, instances};
 /// # Errors
 /// If the profile does not fit the object, or if a program faults or returns a value other than 0.
 pub(crate) fn before(m: &mut Machine, image: &Image, profile: &Profile, cid: bool) -> Result<(), String> {
-    let debts: Vec<(u64, u64)> = m.rqs.iter().map(|rq| (rq.debt, rq.carry_ps)).collect();
+    let debts: Vec<(u64, u64)> = m.rqs.iter().map(|rq| (rq.debt(), rq.carry_ps)).collect();
     let done = set_entries(m, image, profile).and_then(|()| run_programs(m, image, profile, false));
     tracepoint::bpf_scx_reg(m, cid);
     for (rq, (debt, carry_ps)) in m.rqs.iter_mut().zip(debts) {
-        (rq.debt, rq.carry_ps) = (debt, carry_ps);
+        rq.set_debt(debt);
+        rq.carry_ps = carry_ps;
         rq.charged = rq.charged.min(debt);
     }
     done.map_err(profile_error)

@@ -55,7 +55,7 @@ pub(crate) fn advance(m: &mut Machine, cpu: CpuId, task: TaskId) -> Next {
         }
         let rq = &m.rqs[cpu];
         let resched = rq.need_resched || rq.need_resched_lazy && m.entry.to_user;
-        let busy = rq.debt > 0 || resched || !cursor.work_done();
+        let busy = rq.debt() > 0 || resched || !cursor.work_done();
         if !silent(op) {
             if busy {
                 return Next::Work;

@@ -247,7 +247,7 @@ impl Machine {
     /// Sets a task's affinity according to the cpuset of its cgroup and its own request.
     fn update_cpus(&mut self, task: TaskId) {
         let cpus = self.allowed_cpus(task, self.tasks[task].cgroup);
-        if cpus != self.tasks[task].cpus {
+        if cpus != *self.tasks[task].cpus {
             self.set_cpus_allowed(task, cpus);
         }
     }

@@ -87,7 +87,7 @@ impl Machine {
             (self.sync.new_process(), pid)
         };
         let nr_cpus_allowed = cpus.weight();
-        let affinity = self.checks.group(&cpus);
+        let (affinity, cpus) = self.checks.group(cpus);
         let mut comm = spec.comm.clone();
         truncate_comm(&mut comm);
         let mut task = Task {

@@ -73,7 +73,7 @@ impl Machine {
         self.reset_idle(cpu);
         let rq = &mut self.rqs[cpu];
         // Drops the kernel work for which the CPU has not spent time yet.
-        rq.debt = 0;
+        rq.set_debt(0);
         rq.charged = 0;
         self.idle_cpus.remove(cpu);
         self.observe(Transition::Offline { cpu });

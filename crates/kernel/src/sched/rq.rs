@@ -2,7 +2,7 @@
 //! The runqueue of a CPU: its running task, its queued tasks, and the accounting of its time.
 //!
 //! The simulator executes kernel code and BPF code in zero simulated time. It adds the cost of the
-//! code to the CPU's `debt`, and the CPU then spends simulated time until its debt is 0
+//! code to the CPU's debt, and the CPU then spends simulated time until its debt is 0
 //! (`simulation::cost`).
 
 use crate::sched::class::Class;
@@ -19,15 +19,16 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 pub struct Rq {
     /// Time up to which the CPU's time has been accounted (rq_clock), ns.
     pub clock: u64,
-    /// Cost of kernel and BPF code that was executed on this CPU and for which the CPU has not
-    /// spent simulated time yet, ns. The running task makes no progress until this debt is 0.
-    pub debt: u64,
-    /// Part of `debt` that is not added to the runtime of the running task, ns. It consists of work
+    /// Time at which the CPU will have finished the kernel and BPF code that was executed on it, ns.
+    /// The difference to `clock` is the CPU's debt. The running task makes no progress until the
+    /// debt is 0. This time is never before `clock`.
+    pub free_at: u64,
+    /// Part of the debt that is not added to the runtime of the running task, ns. It consists of work
     /// that was already charged to a task, and of work that no task is charged for, for example
     /// interrupts if the kernel accounts their time separately. The CPU spends time on this part
     /// first.
     pub charged: u64,
-    /// BPF execution time, less than 1 ns, that has not been added to `debt` yet, ps.
+    /// BPF execution time, less than 1 ns, that has not been added to the debt yet, ps.
     pub carry_ps: u64,
     /// Work that a task does on this CPU per ns. It is `capacity`, or less while other CPUs that
     /// share the core or its host thread are busy (`hardware::smt`).
@@ -134,7 +135,7 @@ impl Rq {
             fair: Default::default(),
             ext: Default::default(),
             clock: 0,
-            debt: 0,
+            free_at: 0,
             charged: 0,
             carry_ps: 0,
             tick_generation: 0,
@@ -147,6 +148,17 @@ impl Rq {
             recorded_overhead_ns: 0,
             nr_switches: 0,
         }
+    }
+
+    /// Cost of kernel and BPF code that was executed on this CPU and for which the CPU has not spent
+    /// simulated time yet, ns.
+    #[inline]
+    pub fn debt(&self) -> u64 {
+        self.free_at - self.clock
+    }
+
+    pub fn set_debt(&mut self, ns: u64) {
+        self.free_at = self.clock + ns;
     }
 
     pub fn idle(&self) -> bool {

@@ -65,7 +65,7 @@ impl Machine {
         if rq.resched_event_at <= now {
             rq.resched_event_at = NEVER;
         }
-        let in_kernel = rq.debt > 0;
+        let in_kernel = rq.debt() > 0;
         self.check_resched(cpu, in_kernel);
     }
 
@@ -91,7 +91,7 @@ impl Machine {
         }
     }
 
-    /// Defers a reschedule until `cpu` has finished its kernel work (until `rq.debt` is 0).
+    /// Defers a reschedule until `cpu` has finished its kernel work (until `rq.debt()` is 0).
     pub(crate) fn defer_resched(&mut self, cpu: CpuId) {
         self.rqs[cpu].resched_deferred = true;
         self.notify_work_done(cpu);
@@ -237,7 +237,7 @@ impl Machine {
     pub(crate) fn step_due(&self, cpu: CpuId) -> u64 {
         let rq = &self.rqs[cpu];
         debug_assert_ne!(rq.curr, IDLE);
-        rq.clock + rq.debt + rq.progressed + self.tasks[rq.curr].program.time_left(rq.speed)
+        rq.free_at + rq.progressed + self.tasks[rq.curr].program.time_left(rq.speed)
     }
 
     /// Handles a step event. If the running task has finished the current operation of its program,
@@ -248,7 +248,7 @@ impl Machine {
         if curr == IDLE {
             return;
         }
-        if self.rqs[cpu].debt > 0 || !self.tasks[curr].program.work_done() {
+        if self.rqs[cpu].debt() > 0 || !self.tasks[curr].program.work_done() {
             self.arm_step(cpu);
             return;
         }
@@ -382,11 +382,11 @@ mod tests {
         assert!(m.rqs[cpu].need_resched);
         m.schedule(cpu);
         // An IPI that arrives after schedule() has nothing to do.
-        let overhead = m.rqs[cpu].debt;
+        let overhead = m.rqs[cpu].debt();
         m.resched_ipi(cpu);
         m.leave();
         assert!(!m.rqs[cpu].resched_pending());
-        assert_eq!(m.rqs[cpu].debt, overhead, "schedule() must not run again");
+        assert_eq!(m.rqs[cpu].debt(), overhead, "schedule() must not run again");
     }
 
     /// A timer wakes a task on an idle CPU. With `kick`, the CPU first receives a reschedule IPI

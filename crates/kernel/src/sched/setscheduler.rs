@@ -47,7 +47,7 @@ impl Machine {
     /// Sets the affinity mask without moving the task (do_set_cpus_allowed).
     pub(crate) fn set_cpus_mask(&mut self, task: TaskId, cpus: CpuSet) {
         self.change_queued(task, |m| {
-            let group = m.checks.group(&cpus);
+            let (group, cpus) = m.checks.group(cpus);
             m.observe(Transition::AffinityChanges { task, group });
             let t = &mut m.tasks[task];
             t.affinity = group;

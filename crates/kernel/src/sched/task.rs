@@ -11,6 +11,7 @@ use crate::hardware::cpuset::CpuSet;
 use crate::programs::cursor::Cursor;
 use crate::sched::class::Class;
 use crate::simulation::id::{CpuId, TaskId};
+use std::rc::Rc;
 use workload::Policy;
 
 /// State of a task (`__state` of task_struct).
@@ -85,7 +86,10 @@ pub struct Task {
     pub rt_priority: u32,
     /// Load weight of the nice value (sched_prio_to_weight).
     pub weight: u32,
-    pub cpus: CpuSet,
+    /// CPUs on which the task may run. Tasks with equal sets share one ([`Checks::group`]).
+    ///
+    /// [`Checks::group`]: crate::watch::check::Checks::group
+    pub cpus: Rc<CpuSet>,
     /// Task that this task has woken most recently (wake_wide, kernel/sched/fair.c).
     pub last_wakee: TaskId,
     pub wakee_flips: u32,

@@ -67,7 +67,7 @@ impl Machine {
     /// Handles the interrupt that announces tasks on the wake list of `cpu`.
     pub(crate) fn wakeups(&mut self, cpu: CpuId) {
         self.account(cpu);
-        if self.rqs[cpu].debt > 0 {
+        if self.rqs[cpu].debt() > 0 {
             // The CPU still executes kernel code. It handles the interrupt when it has finished.
             self.enter(cpu);
             self.events.push(self.local_time(cpu), Event::Wakeups { cpu });

@@ -3,10 +3,10 @@
 //! (BPF scheduler).
 //!
 //! The simulated time does not advance while an event handler runs. Instead, the cost of the
-//! handler is added to the debt of its CPU (`rq.debt`), which is the kernel time that the CPU still
+//! handler is added to the debt of its CPU (`rq.debt()`), which is the kernel time that the CPU still
 //! has to spend. The debt then decreases as simulated time passes. The task on the CPU makes no
 //! progress until the debt is 0. `rq.clock` is the time up to which the CPU's time has been
-//! accounted.
+//! accounted, and `rq.free_at` the time at which the debt will be 0.
 //!
 //! As in Linux, a task is charged for the kernel work on its CPU: its runtime, vruntime and slice
 //! include this work. schedule() charges the previous task for all work up to that point
@@ -44,14 +44,16 @@ impl Machine {
         let now = self.now;
         let rq = &mut self.rqs[cpu];
         let elapsed = now - rq.clock;
+        let debt = rq.debt();
         rq.clock = now;
         let progressed = std::mem::take(&mut rq.progressed);
         if !rq.online {
+            rq.set_debt(debt);
             rq.time.offline_ns += elapsed;
             return;
         }
-        let worked_off = elapsed.min(rq.debt);
-        rq.debt -= worked_off;
+        let worked_off = elapsed.min(debt);
+        rq.free_at = rq.free_at.max(now);
         let uncharged = worked_off.min(rq.charged);
         rq.charged -= uncharged;
         let kernel = if rq.spinning { elapsed } else { worked_off };
@@ -75,8 +77,8 @@ impl Machine {
     pub(crate) fn update_rq_clock(&mut self, cpu: CpuId) {
         self.account(cpu);
         let rq = &mut self.rqs[cpu];
-        let ns = rq.debt - rq.charged;
-        rq.charged = rq.debt;
+        let ns = rq.debt() - rq.charged;
+        rq.charged = rq.debt();
         if rq.curr != IDLE {
             self.charge_curr(cpu, ns);
         }
@@ -87,8 +89,8 @@ impl Machine {
     pub(crate) fn enter_irq(&mut self, cpu: CpuId, ns: u64) {
         self.enter(cpu);
         let rq = &mut self.rqs[cpu];
-        self.entry.irq_from = Some(rq.debt);
-        rq.debt += ns;
+        self.entry.irq_from = Some(rq.debt());
+        rq.free_at += ns;
     }
 
     /// Begins the execution of a timer's handler on `cpu`. One interrupt handles all timers that
@@ -106,7 +108,7 @@ impl Machine {
     pub(crate) fn end_irq(&mut self, cpu: CpuId, from: u64) {
         if self.spec.kernel.irq_time_accounting {
             let rq = &mut self.rqs[cpu];
-            rq.charged = rq.debt.min(rq.charged + rq.debt.saturating_sub(from));
+            rq.charged = rq.debt().min(rq.charged + rq.debt().saturating_sub(from));
         }
     }
 
@@ -120,7 +122,7 @@ impl Machine {
         if rq.curr == IDLE || rq.spinning {
             return;
         }
-        let task_time = (now - rq.clock).saturating_sub(rq.debt);
+        let task_time = now.saturating_sub(rq.free_at);
         let ns = task_time.saturating_sub(rq.progressed);
         rq.progressed += ns;
         let (curr, speed) = (rq.curr, rq.speed);
@@ -140,7 +142,7 @@ impl Machine {
     /// Adds `ns` of scheduler overhead to the debt of `cpu`.
     pub(crate) fn charge(&mut self, cpu: CpuId, ns: u64) {
         let ns = self.stretched(cpu, ns);
-        self.rqs[cpu].debt += ns;
+        self.rqs[cpu].free_at += ns;
     }
 
     /// Adds `ns` of scheduler overhead to the debt of the current CPU.
@@ -148,20 +150,22 @@ impl Machine {
         self.charge(self.this_cpu, ns);
     }
 
-    /// Charges `cpu` with the execution of `insns` BPF instructions.
-    pub(crate) fn charge_insns(&mut self, cpu: CpuId, insns: u64) {
+    /// Charges `cpu` with `ns` of kernel work and with the execution of `insns` BPF instructions.
+    #[inline]
+    pub(crate) fn charge_bpf(&mut self, cpu: CpuId, ns: u64, insns: u64) {
+        let ns = self.stretched(cpu, ns);
         let rq = &mut self.rqs[cpu];
         let ps = rq.carry_ps + insns * u64::from(self.spec.costs.bpf_insn_ps);
         rq.carry_ps = ps % 1000;
-        self.charge(cpu, ps / 1000);
+        let insns_ns = self.stretched(cpu, ps / 1000);
+        self.rqs[cpu].free_at += ns + insns_ns;
     }
 
     /// Returns the time at which `cpu` will have reduced its debt to 0. In an event handler, this
     /// is the local time of the CPU: the time at which the handler's next instruction would run on
     /// a real CPU.
     pub(crate) fn local_time(&self, cpu: CpuId) -> u64 {
-        let rq = &self.rqs[cpu];
-        (rq.clock + rq.debt).max(self.now)
+        self.rqs[cpu].free_at.max(self.now)
     }
 
     /// Converts a local time to the number of ns since the current handler began. Some trace

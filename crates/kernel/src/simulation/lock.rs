@@ -77,7 +77,7 @@ impl Machine {
         }
         // The wait ends when the other CPU releases the lock. It is added directly, because
         // `charge` lengthens a cost if other busy CPUs slow this CPU down.
-        self.rqs[cpu].debt += wait;
+        self.rqs[cpu].free_at += wait;
         self.charge(cpu, cost);
         if self.details {
             self.record_wait(index, local, wait);
@@ -164,7 +164,7 @@ mod tests {
     /// time that the CPU waited for the lock, including the hand-over.
     fn hold(m: &mut Machine, cpu: CpuId, debt: u64, hold: u64) -> u64 {
         m.this_cpu = cpu;
-        m.rqs[cpu].debt = debt;
+        m.rqs[cpu].set_debt(debt);
         m.lock(LOCK);
         let waited = m.local_time(cpu) - debt;
         m.charge(cpu, hold);

@@ -9,6 +9,8 @@
 use crate::hardware::cpuset::CpuSet;
 use crate::sched::task::{ALL_CPUS, AffinityGroup};
 use crate::simulation::id::CpuId;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// Counters of waiting tasks and idle CPUs, for `idle_while_waiting_ns`.
 #[derive(Default)]
@@ -16,9 +18,13 @@ pub struct Checks {
     pub(super) nr_cpus: u32,
     /// Number of waiting tasks (runnable, but not running) in each affinity group.
     pub(super) waiting: Vec<u64>,
+    /// The set of all CPUs.
+    all: Option<Rc<CpuSet>>,
+    /// Sets of a single CPU, by this CPU. Contains only sets that were used.
+    single: BTreeMap<CpuId, Rc<CpuSet>>,
     /// CPU sets of the affinity groups that contain several CPUs but not all. Set n belongs to the
     /// group with the number `1 + nr_cpus + n`.
-    pub(super) sets: Vec<CpuSet>,
+    pub(super) sets: Vec<Rc<CpuSet>>,
     /// Indexes in `sets` of the groups that have waiting tasks.
     pub(super) sets_waiting: Vec<u32>,
     /// Number of idle CPUs for which at least one pinned task waits. A pinned task may run on only
@@ -44,19 +50,23 @@ impl Checks {
         }
     }
 
-    /// Returns the affinity group of a set of allowed CPUs.
-    pub(crate) fn group(&mut self, cpus: &CpuSet) -> AffinityGroup {
-        match cpus.weight() {
-            n if n == self.nr_cpus => ALL_CPUS,
-            1 => 1 + cpus.first().map_or(0, CpuId::nr),
+    /// Returns the affinity group of a set of allowed CPUs, and the set itself. All tasks with equal
+    /// sets share one, because a set is as large as the rest of a task if there are many CPUs.
+    pub(crate) fn group(&mut self, cpus: CpuSet) -> (AffinityGroup, Rc<CpuSet>) {
+        match (cpus.weight(), cpus.first()) {
+            (n, _) if n == self.nr_cpus => (ALL_CPUS, Rc::clone(self.all.get_or_insert_with(|| Rc::new(cpus)))),
+            (1, Some(cpu)) => {
+                let set = self.single.entry(cpu).or_insert_with(|| Rc::new(cpus));
+                (1 + cpu.nr(), Rc::clone(set))
+            }
             _ => {
-                let known = self.sets.iter().position(|set| set == cpus);
+                let known = self.sets.iter().position(|set| **set == cpus);
                 let at = known.unwrap_or_else(|| {
-                    self.sets.push(cpus.clone());
+                    self.sets.push(Rc::new(cpus));
                     self.waiting.push(0);
                     self.sets.len() - 1
                 });
-                1 + self.nr_cpus + at as u32
+                (1 + self.nr_cpus + at as u32, Rc::clone(&self.sets[at]))
             }
         }
     }
@@ -197,8 +207,8 @@ mod tests {
     #[test]
     fn only_idle_cpus_that_could_run_a_waiting_task_are_counted() {
         let mut checks = Checks::new(4);
-        let bound = checks.group(&CpuSet::from_cpus(4, &[2]));
-        let pair = checks.group(&CpuSet::from_cpus(4, &[0, 1]));
+        let (bound, _) = checks.group(CpuSet::from_cpus(4, &[2]));
+        let (pair, _) = checks.group(CpuSet::from_cpus(4, &[0, 1]));
         // CPUs 2 and 3 each run a task. CPUs 0 and 1 are idle, but the only waiting task may run
         // only on CPU 2.
         checks.queued(0, 0);
@@ -224,5 +234,17 @@ mod tests {
         checks.dequeued(111, bound);
         checks.finish(1000);
         assert_eq!(checks.idle_while_waiting_ns, 23);
+    }
+
+    #[test]
+    fn equal_sets_are_shared() {
+        let mut checks = Checks::new(4);
+        for cpus in [&[0, 1, 2, 3][..], &[2], &[0, 3]] {
+            let (group, set) = checks.group(CpuSet::from_cpus(4, cpus));
+            let (again, shared) = checks.group(CpuSet::from_cpus(4, cpus));
+            assert_eq!(group, again);
+            assert!(Rc::ptr_eq(&set, &shared), "the set {cpus:?} exists twice");
+            assert_eq!(*set, CpuSet::from_cpus(4, cpus));
+        }
     }
 }

@@ -90,12 +90,13 @@ pub(crate) fn run_as_user<T>(m: &mut Machine, call: impl FnOnce(&mut Machine) ->
 pub(crate) fn run_as_user_on<T>(m: &mut Machine, cpu: CpuId, call: impl FnOnce(&mut Machine) -> T) -> T {
     let this_cpu = m.this_cpu;
     m.enter(cpu);
-    let debts: Vec<(u64, u64)> = m.rqs.iter().map(|rq| (rq.debt, rq.carry_ps)).collect();
+    let debts: Vec<(u64, u64)> = m.rqs.iter().map(|rq| (rq.debt(), rq.carry_ps)).collect();
     let result = call(m);
     m.leave();
     m.this_cpu = this_cpu;
     for (rq, (debt, carry_ps)) in m.rqs.iter_mut().zip(debts) {
-        (rq.debt, rq.carry_ps) = (debt, carry_ps);
+        rq.set_debt(debt);
+        rq.carry_ps = carry_ps;
         rq.charged = rq.charged.min(debt);
     }
     result

@@ -77,10 +77,8 @@ impl Domain {
     /// wraps around.
     pub(crate) fn next_wrap(self, mask: Mask, from: u32) -> Option<CpuId> {
         let words = mask.words();
+        let from = if from < words * 64 { from } else { 0 };
         let start = from / 64;
-        if start >= words {
-            return self.next_wrap(mask, 0);
-        }
         // Idle masks have few bits set, so their words are tested before the words of the domain.
         let first = match mask.word(start) {
             0 => 0,

@@ -86,7 +86,7 @@ pub(super) fn run_irq_work(m: &mut Machine) {
     while let Some(cpu) = m.ext.irq_work.pop() {
         m.this_cpu = cpu;
         m.rqs[cpu].ext.kicks.queued = false;
-        let from = m.rqs[cpu].debt;
+        let from = m.rqs[cpu].debt();
         charge_irq_work(m, cpu);
         deferred::arrived(m, cpu);
         send(m, cpu);

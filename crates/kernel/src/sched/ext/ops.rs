@@ -182,9 +182,7 @@ fn settle_with(m: &mut Machine, ns: u64) {
     let ns = ns + cost - m.ext.settled_cost;
     m.ext.settled_insns = executed;
     m.ext.settled_cost = cost;
-    let cpu = m.this_cpu;
-    m.charge(cpu, ns);
-    m.charge_insns(cpu, insns);
+    m.charge_bpf(m.this_cpu, ns, insns);
 }
 
 /// Returns the time in ns that a call of [`settle`] would charge now.

@@ -171,9 +171,9 @@ fn a_task_whose_cpu_is_still_switching_away_from_it_goes_to_the_wake_list() {
     }
     let wake = |m: &mut Machine| {
         m.enter(cpu_id(0));
-        m.rqs[cpu_id(0)].debt = 0;
+        m.rqs[cpu_id(0)].set_debt(0);
         m.try_to_wake_up(task, 0);
-        (m.tasks[task].state, m.rqs[cpu_id(0)].debt)
+        (m.tasks[task].state, m.rqs[cpu_id(0)].debt())
     };
     assert!(m.tasks[task].off_cpu_at > m.now + 500);
     // CPU 1 is about to become idle. The waker puts the task on the wake list of CPU 1 without

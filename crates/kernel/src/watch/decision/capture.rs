@@ -2,6 +2,7 @@
 //! Takes a [`Snapshot`] of the state of the machine.
 
 use super::snapshot::*;
+use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
 use crate::policy::layout::enums::{SCX_DSQ_BYPASS, SCX_DSQ_GLOBAL};
 use crate::sched::class::Class;
@@ -56,7 +57,7 @@ impl Machine {
             slice,
             vtime,
             waiting_since: (task.on_rq && !task.on_cpu).then_some(task.waiting_since),
-            cpus: (task.nr_cpus_allowed < self.nr_cpus()).then(|| task.cpus.clone()),
+            cpus: (task.nr_cpus_allowed < self.nr_cpus()).then(|| CpuSet::clone(&task.cpus)),
         }
     }
 

@@ -79,7 +79,7 @@ fn check(case: Case) {
         update(&mut m, cpu_id(cpu), true);
     }
     if !case.allowed.is_empty() {
-        m.tasks[0].cpus = CpuSet::from_cpus(m.nr_cpus(), &cpus(case.allowed));
+        m.tasks[0].cpus = CpuSet::from_cpus(m.nr_cpus(), &cpus(case.allowed)).into();
         m.tasks[0].nr_cpus_allowed = m.tasks[0].cpus.weight();
         mirror::mirror_cpus(&mut m, nth(0));
     }

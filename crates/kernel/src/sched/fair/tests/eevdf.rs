@@ -272,7 +272,7 @@ fn lag_survives_sleep() {
         let mut m = crowd();
         m.enter(cpu_id(0));
         m.tasks[0].fair.vlag = lag;
-        m.tasks[0].cpus = crate::hardware::cpuset::CpuSet::from_cpus(2, &[0]);
+        m.tasks[0].cpus = crate::hardware::cpuset::CpuSet::from_cpus(2, &[0]).into();
         m.tasks[0].nr_cpus_allowed = 1;
         assert!(m.try_to_wake_up(nth(0), 0));
         assert!(

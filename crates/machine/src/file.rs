@@ -199,7 +199,7 @@ struct SmtThroughput {
 /// files.
 pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<Definition, Error> {
     let written: Written = source.toml().map_err(|error: Error| match error.message.as_str() {
-        "the key 'source' is missing" => error.hint("add a source to every cost, at least \"estimate: ...\""),
+        "the key 'source' is missing" => error.hint("add a source to every cost, at least \"assumption: ...\""),
         _ => error,
     })?;
     let file = File { source };

@@ -593,5 +593,5 @@ fn a_file_sets_the_costs_of_some_kinds_of_channels() {
         shown.contains("channel.pipe           send 7, recv 8 ns, 90 ps per byte\n"),
         "{shown}"
     );
-    assert!(shown.contains("default; estimate: lmbench lat_unix"), "{shown}");
+    assert!(shown.contains("default; assumption: 2025 cycles"), "{shown}");
 }

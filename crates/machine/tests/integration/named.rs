@@ -2,7 +2,8 @@
 //! Compares the output of `machine list` and `machine show` for the named machines, and
 //! docs/costs.md, with committed files.
 
-use machine::costs::CONSTANTS;
+use machine::costs::{CONSTANTS, Slot};
+use machine::message::{CHANNELS, source_name};
 use machine::{Distance, define, list, load, show};
 use std::path::PathBuf;
 
@@ -58,6 +59,101 @@ fn every_constant_of_a_named_machine_has_a_source() {
             );
         }
     }
+}
+
+/// The words with which sources begin. docs/model.md explains them.
+const KINDS_OF_SOURCES: [&str; 9] = [
+    "assumption",
+    "estimate",
+    "calibrated",
+    "counted",
+    "measured",
+    "not used",
+    "drivers/",
+    "0 ps per byte",
+    "0 on the same CPU",
+];
+
+#[test]
+fn every_source_says_how_much_is_known() {
+    for machine in list(&[]).0 {
+        let definition = define(&machine.name, &[]).unwrap();
+        for (constant, source) in &definition.cost_sources {
+            assert!(
+                KINDS_OF_SOURCES.iter().any(|kind| source.starts_with(kind)),
+                "{}: {constant}: {source}",
+                machine.name
+            );
+        }
+    }
+}
+
+/// Returns the first quantity of the form "1 800 cycles at 3.7 GHz" in a source, in ns.
+fn cycles_ns(source: &str) -> Option<f64> {
+    let (before, after) = source.split_once(" cycles at ")?;
+    let digits = |c: char| c.is_ascii_digit() || c == '.' || c == ' ';
+    let number = before.rsplit(|c| !digits(c)).next()?.replace(' ', "");
+    let mut words = after.split([' ', ';', ',']);
+    let frequency: f64 = words.next()?.parse().ok()?;
+    let ghz = match words.next()?.trim_end_matches(['.', ':']) {
+        "GHz" => frequency,
+        "MHz" => frequency / 1000.0,
+        _ => return None,
+    };
+    Some(number.parse::<f64>().ok()? / ghz)
+}
+
+#[test]
+fn cycles_are_read_from_sources() {
+    assert_eq!(
+        cycles_ns("assumption: 90 000 cycles at 450 MHz for it"),
+        Some(200_000.0)
+    );
+    assert_eq!(cycles_ns("estimate: 1.10 cycles at 0.5 GHz; counted"), Some(2.2));
+    assert_eq!(cycles_ns("calibrated: 200 cycles at 400 MHz. loop_yield"), Some(500.0));
+    assert_eq!(cycles_ns("assumption: 20 cycles of the bus"), None);
+}
+
+/// A source that names cycles and a frequency gives the value of the constant, which is rounded to
+/// 10 ns.
+#[test]
+fn the_arithmetic_of_sources_gives_the_values() {
+    let mut checked = 0;
+    for machine in list(&[]).0 {
+        let mut definition = define(&machine.name, &[]).unwrap();
+        let sources = std::mem::take(&mut definition.cost_sources);
+        let costs = &mut definition.spec.costs;
+        let mut values: Vec<(String, f64)> = Vec::new();
+        for constant in &CONSTANTS {
+            let ns = match constant.slot {
+                Slot::Ps(cost) => f64::from(*cost(costs)) / 1000.0,
+                Slot::Ns(cost) => f64::from(*cost(costs)),
+                Slot::ByDistance(cost) => f64::from(cost(costs).same),
+            };
+            values.push((constant.name.to_owned(), ns));
+        }
+        for kind in &CHANNELS {
+            values.push((source_name(kind), f64::from((kind.row)(costs).send_ns)));
+        }
+        for (name, value) in values {
+            let Some(expected) = sources.get(&name).and_then(|source| cycles_ns(source)) else {
+                continue;
+            };
+            // Instructions are in ps. smp2 has 466 or 466.67 MHz, which differ by 0.14 %.
+            let rounding = if value < 5.0 {
+                0.01
+            } else {
+                f64::max(6.0, value / 500.0)
+            };
+            assert!(
+                (value - expected).abs() <= rounding,
+                "{}: {name} is {value} ns, but its source says {expected:.1} ns",
+                machine.name
+            );
+            checked += 1;
+        }
+    }
+    assert!(checked > 150, "{checked} constants have such a source");
 }
 
 #[test]

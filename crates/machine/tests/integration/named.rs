@@ -129,6 +129,7 @@ fn the_arithmetic_of_sources_gives_the_values() {
                 Slot::Ps(cost) => f64::from(*cost(costs)) / 1000.0,
                 Slot::Ns(cost) => f64::from(*cost(costs)),
                 Slot::ByDistance(cost) => f64::from(cost(costs).same),
+                Slot::MbPerS(_) => continue,
             };
             values.push((constant.name.to_owned(), ns));
         }

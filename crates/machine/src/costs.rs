@@ -350,7 +350,7 @@ pub const CONSTANTS: [Constant; 27] = [
     Constant {
         name: "touch",
         slot: Slot::MbPerS(|c| &mut c.touch_mbps),
-        default_source: "estimate: 10 accesses per 1000 instructions miss the first-level cache, each for 64 bytes, at one instruction per cycle and 3 GHz; programs differ by a factor of ten in both directions",
+        default_source: "assumption: 10 accesses per 1000 instructions miss the first-level cache, each for 64 bytes, at one instruction per cycle and 3 GHz; programs differ by a factor of ten in both directions",
     },
     Constant {
         name: "node_bandwidth",

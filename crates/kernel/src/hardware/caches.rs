@@ -51,13 +51,11 @@ impl Left {
 }
 
 /// A task's working set and the parts of it that caches may still contain.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Footprint {
     pub bytes: u64,
     /// Bytes that the task touches per us of work. `None` is the rate of the machine.
     pub(super) touch_mbps: Option<u32>,
-    /// Bytes on each node. Empty while all pages are on `home`.
-    pub(super) pages: Vec<u64>,
     /// Node on which the task's memory is; NOWHERE before the task has run.
     pub(super) home: u32,
     /// Time of the last switch to the task. It is set only while the task's memory is on no node
@@ -78,7 +76,6 @@ impl Footprint {
         Footprint {
             bytes,
             touch_mbps,
-            pages: Vec::new(),
             home: NOWHERE,
             switched_at: 0,
             private: Left::NOTHING,

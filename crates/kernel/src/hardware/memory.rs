@@ -17,10 +17,10 @@
 //!   alone would wait for caches and memory all the time.
 //! - `p = min(w, private cache)`, the bytes that its core's private cache holds.
 //! - `s`, the bytes that the private cache or the LLC holds. Alone it is `s0 = min(w, LLC)`. Tasks
-//!   that run on one LLC have `min(w, a * t)`, where `t` is the time that fills the LLC: the time
-//!   for which an LRU cache keeps an unused line (H. Che, Y. Tung, Z. Wang, Hierarchical Web Caching
-//!   Systems, IEEE JSAC 20(7), 2002). Small working sets therefore stay in the cache, and large ones
-//!   share the rest.
+//!   that run on one LLC have `min(w, a * t)`, where `t` is the time that fills the LLC. It is the
+//!   time for which an LRU cache keeps an unused line (H. Che, Y. Tung, Z. Wang, Hierarchical Web
+//!   Caching Systems, IEEE JSAC 20(7), 2002). Small working sets therefore stay in the cache, and
+//!   large ones share the rest.
 //! - `L`, `M` and `M0`: the ps to load a byte from the LLC, from the memory with the task's pages,
 //!   and from memory of its own node (`reload_llc`, `reload_memory`, `reload_remote`).
 //! - `k`, the latency of the memory of a node relative to that without load. It is the smallest `k`
@@ -32,14 +32,14 @@
 //! a * ((w - s) * M * k  -  (w - s0) * M0  -  (s0 - s) * L) / w      ps
 //! ```
 //!
-//! The speed of the CPU is that of `hardware::smt`, reduced by this time. It changes when a task with
-//! a footprint starts or stops on a CPU, when its speed changes for another reason, and when its
-//! pages move. A task without a footprint, or with one that fits into the private cache, neither
-//! slows others nor is slowed.
+//! The speed of the CPU is that of `hardware::smt`, reduced by this time. It changes when a task
+//! with a footprint starts or stops on a CPU, and when the speed of such a task changes for another
+//! reason. A task without a footprint, or with one that fits into the private cache, neither slows
+//! others nor is slowed.
 //!
 //! Such a task also makes progress while it reloads a cache after a switch: it reloads what it
-//! touches, so the reload takes `a * M / (1 us + a * M)` of its time until it is complete. Otherwise
-//! tasks with large footprints that share a CPU would do nothing but reload.
+//! touches, so the reload takes `a * M / (1 us + a * M)` of its time until it is complete.
+//! Otherwise tasks with large footprints that share a CPU would do nothing but reload.
 //!
 //! Not modelled: memory that several tasks share, the bandwidth of LLCs and of the links between
 //! nodes, and the rising latency of memory whose bandwidth is not used up.
@@ -56,9 +56,6 @@ use workload::Workload;
 pub(super) const ONE: u64 = 1024;
 /// Largest `k`. If the latency cannot rise further, the CPUs load more than the bandwidth.
 const MAX_FACTOR: u64 = 64 * ONE;
-/// Number of times that the latencies of all nodes are calculated one after the other. The latency
-/// of a node depends on those of others only if the pages of a task are on several nodes.
-const SWEEPS: usize = 4;
 const PS_PER_US: u64 = 1_000_000;
 
 /// How the running task of a CPU uses the LLC and memory. All fields are 0 if the task has no
@@ -227,8 +224,8 @@ pub(super) fn slowed(base: u64, extra_ps: u64) -> u64 {
 }
 
 impl Machine {
-    /// Updates the speeds of all CPUs that are affected by a change on `cpu`: of its task, of the
-    /// task's pages, or of the speed at which the task would run without this slowdown.
+    /// Updates the speeds of all CPUs that a change on `cpu` affects: of its task, or of the
+    /// speed at which the task would run without this slowdown.
     #[inline]
     pub(crate) fn update_memory(&mut self, cpu: CpuId) {
         if self.memory.active() {
@@ -281,8 +278,8 @@ impl Machine {
         self.memory.users.iter().flatten().copied().collect()
     }
 
-    /// Returns the use of the LLC and of memory by the running task of `cpu` if no other task runs on
-    /// the LLC.
+    /// Returns the use of the LLC and of memory by the running task of `cpu` if no other task runs
+    /// on the LLC.
     fn wanted_use(&self, cpu: CpuId) -> Use {
         let curr = self.rqs[cpu].curr;
         if curr == IDLE {
@@ -331,7 +328,7 @@ impl Machine {
         }
     }
 
-    /// Calculates again what the task of `cpu` would load from each pool if the latency did not rise.
+    /// Calculates again what the task of `cpu` would load from each pool at latencies without load.
     fn set_demand(&mut self, cpu: CpuId) {
         let rate = self.load_rate(cpu, |_| ONE);
         for pool in 0..self.memory.pools.len() {
@@ -349,26 +346,21 @@ impl Machine {
             pool.factor = ONE;
         }
         let users = self.memory_users();
-        for _ in 0..SWEEPS {
-            for pool in 0..self.memory.pools.len() {
-                let known = self.memory.pools[pool];
-                if known.demand > known.bandwidth {
-                    self.memory.pools[pool].factor = self.factor_for(pool, &users);
-                }
+        for pool in 0..self.memory.pools.len() {
+            let known = self.memory.pools[pool];
+            if known.demand > known.bandwidth {
+                self.memory.pools[pool].factor = self.factor_for(pool, &users);
             }
         }
     }
 
-    /// Returns the smallest relative latency of a pool at which its bandwidth is sufficient, given
-    /// the latencies of the others.
+    /// Returns the smallest relative latency of a pool at which its bandwidth is sufficient.
     fn factor_for(&self, pool: usize, users: &[CpuId]) -> u64 {
-        let pools = &self.memory.pools;
         let fits = |factor: u64| {
-            let factor_of = |other: usize| if other == pool { factor } else { pools[other].factor };
             let loaded = users
                 .iter()
-                .map(|&cpu| self.part_in_pool(cpu, self.load_rate(cpu, factor_of), pool));
-            loaded.sum::<u64>() <= pools[pool].bandwidth
+                .map(|&cpu| self.part_in_pool(cpu, self.load_rate(cpu, |_| factor), pool));
+            loaded.sum::<u64>() <= self.memory.pools[pool].bandwidth
         };
         let (mut low, mut high) = (ONE, MAX_FACTOR);
         while low < high {
@@ -396,10 +388,10 @@ impl Machine {
         if rate == 0 || self.memory.pools.len() == 1 {
             return rate;
         }
-        let footprint = &self.tasks[self.rqs[cpu].curr].footprint;
-        let node = self.spec.topology.cpus[cpu.index()].node;
-        let here = footprint.on_nodes(node).find(|&(node, _)| node as usize == pool);
-        here.map_or(0, |(_, bytes)| fraction(rate, bytes, footprint.bytes))
+        match self.home_of_curr(cpu) as usize == pool {
+            true => rate,
+            false => 0,
+        }
     }
 
     /// Returns the time that a us of work takes in addition on `cpu` at these latencies, ps.
@@ -408,20 +400,23 @@ impl Machine {
         if used.loaded == 0 {
             return 0;
         }
-        let node = self.spec.topology.cpus[cpu.index()].node;
-        let memory_ps = &self.caches.memory_ps[node as usize];
-        let footprint = &self.tasks[self.rqs[cpu].curr].footprint;
-        let pool_of = |node: u32| if self.memory.pools.len() == 1 { 0 } else { node as usize };
-        let weighted = |(node, bytes): (u32, u64)| {
-            u128::from(bytes) * u128::from(memory_ps[node as usize]) * u128::from(factor(pool_of(node)))
-        };
-        let weighted: u128 = footprint.on_nodes(node).map(weighted).sum();
-        // The mean time to load a byte, ps * ONE.
-        let loading = weighted / u128::from(footprint.bytes);
-        let waits = (u128::from(used.loaded) * loading / u128::from(ONE)) as u64;
-        let alone = used.loaded_alone * memory_ps[node as usize];
+        let node = self.spec.topology.cpus[cpu.index()].node as usize;
+        let home = self.home_of_curr(cpu) as usize;
+        let memory_ps = &self.caches.memory_ps[node];
+        let pool = if self.memory.pools.len() == 1 { 0 } else { home };
+        let waits = fraction(used.loaded * memory_ps[home], factor(pool), ONE);
+        let alone = used.loaded_alone * memory_ps[node];
         let from_llc = (used.loaded - used.loaded_alone) * u64::from(self.spec.costs.reload_llc_ps);
         waits.saturating_sub(alone + from_llc)
+    }
+
+    /// Returns the node with the memory of the running task of `cpu`. Memory that does not exist yet
+    /// will be on the node of the CPU.
+    fn home_of_curr(&self, cpu: CpuId) -> u32 {
+        match self.tasks[self.rqs[cpu].curr].footprint.home {
+            NOWHERE => self.spec.topology.cpus[cpu.index()].node,
+            home => home,
+        }
     }
 
     /// Verifies the use of caches and memory by all running tasks.
@@ -452,17 +447,6 @@ impl Machine {
                 "the demand for pool {pool} of memory"
             );
         }
-    }
-}
-
-impl Footprint {
-    /// Returns the nodes with pages of the footprint and the bytes on each of them. `local` is the
-    /// node of the CPU on which the task runs. Pages that do not exist yet will be there.
-    pub(super) fn on_nodes(&self, local: u32) -> impl Iterator<Item = (u32, u64)> + '_ {
-        let home = if self.home == NOWHERE { local } else { self.home };
-        let whole = self.pages.is_empty().then_some((home, self.bytes));
-        let spread = (0..).zip(self.pages.iter().copied());
-        whole.into_iter().chain(spread.filter(|&(_, bytes)| bytes > 0))
     }
 }
 

@@ -207,7 +207,7 @@ s32 SCX_OP(torus_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 		u32 other = neighbour(&c->beside, i), runnable;
 		struct cpu *o = cpu_of(other);
 
-		if (!o || !bpf_cpumask_test_cpu(other, p->cpus_ptr))
+		if (!o || !is_online(other) || !bpf_cpumask_test_cpu(other, p->cpus_ptr))
 			continue;
 		runnable = nr_runnable(o, other);
 		if (runnable < least) {

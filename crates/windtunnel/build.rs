@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Computes the version of the simulation: a hash of the source code of all crates that can change
-//! the result of a run. `windtunnel sweep` stores results of runs under keys that contain this
+//! the result of a run, and of the versions of the libraries. `windtunnel sweep` stores results of runs under keys that contain this
 //! version. After a change of the source code, it therefore finds no old results.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -25,6 +25,12 @@ fn main() {
         let folder = here.join("..").join(name).join("src");
         println!("cargo::rerun-if-changed={}", folder.display());
         add(&folder, &mut hasher);
+    }
+    // A package of this crate alone does not contain the workspace's file.
+    let lock = here.join("../../Cargo.lock");
+    if let Ok(text) = std::fs::read(&lock) {
+        text.hash(&mut hasher);
+        println!("cargo::rerun-if-changed={}", lock.display());
     }
     println!("cargo::rustc-env=WINDTUNNEL_SIMULATION={:016x}", hasher.finish());
 }

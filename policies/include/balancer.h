@@ -138,12 +138,12 @@ static __noinline void move_all(bool across, s64 total, s64 nr)
 {
 	s32 from, to;
 
-	bpf_for(from, 0, nr) {
+	bpf_for(from, 0, nr_cpus) {
 		struct mq *f = mq_of(from), *d;
 
 		if (f->kind != SURPLUS)
 			continue;
-		bpf_for(to, 0, nr) {
+		bpf_for(to, 0, nr_cpus) {
 			d = mq_of(to);
 			if (d->kind == DEFICIT && (pool_of(from) != pool_of(to)) == across)
 				move_tasks(from, to, total, nr);
@@ -181,9 +181,13 @@ static int balance(void *map, int *key, struct balance_timer *b)
 
 	bpf_for(cpu, 0, nr_cpus) {
 		q = mq_of(cpu);
+		/* No task moves from or to a CPU that is offline. */
+		q->kind = BALANCED;
+		if (!is_online(cpu))
+			continue;
 		q->load = load_of(cpu);
 		total += q->load;
-		nr += is_online(cpu);
+		nr++;
 	}
 	bpf_for(cpu, 0, nr_cpus) {
 		q = mq_of(cpu);

@@ -179,10 +179,12 @@ struct {
 
 /*
  * Wakes as many idle CPUs as there are waiting tasks. An idle CPU has no tick, so it cannot look
- * for tasks itself.
+ * for tasks itself. CPUs that are offline or run a task of another scheduling class do not count as
+ * idle.
  */
 static int look_for_work(void *map, u32 *key, struct timer_value *value)
 {
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
 	s32 nr_cpus = scx_bpf_nr_cpu_ids(), cpu;
 	u32 waiting = 0;
 
@@ -197,11 +199,12 @@ static int look_for_work(void *map, u32 *key, struct timer_value *value)
 
 		if (!waiting)
 			break;
-		if (rq && rq->curr_level == PRIO_NONE) {
+		if (rq && rq->curr_level == PRIO_NONE && is_online(cpu) && bpf_cpumask_test_cpu(cpu, idle)) {
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 			waiting--;
 		}
 	}
+	scx_bpf_put_idle_cpumask(idle);
 	bpf_timer_start(&value->timer, idle_interval_ns, 0);
 	return 0;
 }

@@ -30,6 +30,8 @@ struct cpu {
 	u32 level;
 	/* Number of levels by which threads that this CPU is waking are boosted (wait_causes.h). */
 	u32 boost;
+	/* The cause that set `boost`, a value of enum wait_cause, or 0 (wait_causes.h). */
+	u32 cause;
 } CPU_ALIGNED;
 
 CPU_VARIABLES(cpu)

@@ -189,6 +189,11 @@ impl Lines {
         self.conflicts.is_none() && self.caches.iter().all(|cache| cache.own == self.caches[0].own)
     }
 
+    /// Returns whether cache lines can evict each other.
+    pub(crate) fn compete(&self) -> bool {
+        self.conflicts.is_some()
+    }
+
     /// Returns the number from which the address of a cache line's word is computed:
     /// `bias + (address / LINE) * 8`.
     pub(crate) fn bias(&self) -> u64 {

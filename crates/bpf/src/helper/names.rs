@@ -5,7 +5,6 @@
 pub(crate) fn name(number: u32) -> String {
     let name = match number {
         12 => "tail_call",
-        22 => "perf_event_read",
         27 => "get_stackid",
         36 => "probe_write_user",
         37 => "current_task_under_cgroup",

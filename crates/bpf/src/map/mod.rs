@@ -163,7 +163,8 @@ impl Map {
     /// evict none.
     pub(crate) fn victim(&self, region: &Region, key: &[u8], flags: u64) -> u64 {
         match &self.data {
-            Data::Hash(hash) if flags & !BPF_F_LOCK < BPF_EXIST => hash.borrow().victim(region, key),
+            // An LRU map refuses BPF_F_LOCK, so such an update evicts nothing.
+            Data::Hash(hash) if flags < BPF_EXIST => hash.borrow().victim(region, key),
             _ => 0,
         }
     }
@@ -309,9 +310,7 @@ impl Map {
         if value == 0 {
             return region.memory().refused(0);
         }
-        if let Some(init) = init
-            && value != 0
-        {
+        if let Some(init) = init {
             self.copy_value(region, value, init)?;
         }
         Ok(value)

@@ -3,6 +3,7 @@
 //! (`../corpus`) and random ones.
 
 mod asm;
+mod competing;
 mod corpus;
 mod given;
 mod limits;

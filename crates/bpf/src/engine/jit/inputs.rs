@@ -60,6 +60,8 @@ pub(super) struct Inputs<'a> {
     pub displaced: bool,
     /// Whether accesses to cache lines can cost time.
     pub lines_move: bool,
+    /// Whether a cache line can evict another one while a program runs.
+    pub lines_compete: bool,
     /// Address of the arena in the region, 0 without an arena.
     pub arena: u64,
     /// Address of the arena as programs see it.
@@ -108,6 +110,7 @@ impl Inputs<'_> {
             zeros: cx.zeros,
             displaced: cx.delta != 0,
             lines_move: !cx.lines().never_move(),
+            lines_compete: cx.lines().compete(),
             arena: cx.arena,
             arena_user: cx.arena_user,
             stack: cx.stack_range().0,
@@ -141,6 +144,7 @@ impl Inputs<'_> {
             zeros,
             displaced,
             lines_move,
+            lines_compete,
             arena,
             arena_user,
             stack,
@@ -153,7 +157,7 @@ impl Inputs<'_> {
         key.bytes(cranelift_codegen::VERSION.as_bytes());
         key.bytes(isa.description.as_bytes());
         key.numbers([size_of::<Context>() as u64, offset_of!(Context, arg_prov) as u64]);
-        let flags = [*displaced, *lines_move, checks.is_some()].map(u64::from);
+        let flags = [*displaced, *lines_move, *lines_compete, checks.is_some()].map(u64::from);
         key.numbers(flags);
         key.numbers([*base, *zeros, *arena, *arena_user, *stack]);
         key.list(code.insns.iter().map(|i| {

@@ -217,8 +217,8 @@ impl Translator<'_, '_> {
     /// Emits a test whether this CPU's cache holds the cache line of an access, and a call that
     /// fetches the line if not. Accesses to the function's own frame and to a callback's arguments
     /// are free, so they need no test. A line that was tested before needs no second test, because
-    /// no other CPU takes the line away while the program runs. (If a competing line has evicted it
-    /// since, see `cache::sets`, the new access is not charged.)
+    /// no other CPU takes the line away while the program runs. This does not hold if another line
+    /// can evict it ([`crate::cache::Sets`]).
     fn touch(&mut self, base: Value, offset: i32, store: bool) {
         if !self.cx.lines_move {
             return;
@@ -239,9 +239,11 @@ impl Translator<'_, '_> {
         };
         let (flow, here) = (self.flow, self.block);
         let blocks = self.known.touched.entry(key).or_default();
-        if blocks
-            .iter()
-            .any(|&(block, stored)| (stored || !store) && flow.dominates(block, here))
+        let compete = self.cx.lines_compete;
+        if !compete
+            && blocks
+                .iter()
+                .any(|&(block, stored)| (stored || !store) && flow.dominates(block, here))
         {
             return;
         }

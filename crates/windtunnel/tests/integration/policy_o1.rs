@@ -254,6 +254,22 @@ fn idle_cpus_look_for_work_at_each_tick() {
 }
 
 #[test]
+fn only_cpus_that_can_run_a_task_are_woken_to_look_for_work() {
+    // CPU 1 runs a task of another class, and CPU 2 is offline. Neither runs a task of o1, but only
+    // CPU 3 can take the waiting task.
+    let late = |task: &mut TaskSpec| (task.start_cpu, task.start_ns) = (Some(0), 10 * MS + 100 * US);
+    let tasks = Tasks::default()
+        .add_many(2, "hog", &hog())
+        .with_all(late)
+        .add("fifo", hog())
+        .with(|task| task.cpus = Some(vec![1]))
+        .with(|task| task.policy = Policy::Fifo { rt_priority: 1 });
+    let run = Run::new("o1").machine(free(4)).set("idle_interval_ns", MS);
+    let ran = run.hotplug(5 * MS, 2, false).tasks(tasks).for_ms(20);
+    assert_eq!(ran.cpu_ns("hog"), 18_900 * US);
+}
+
+#[test]
 fn idle_cpus_pull_from_the_longest_queue() {
     let tasks = Tasks::default()
         .add_many(8, "hog", &hog())

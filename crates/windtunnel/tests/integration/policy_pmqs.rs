@@ -296,6 +296,26 @@ fn lbc_balances_all_queues_inside_pools_first() {
 }
 
 #[test]
+fn queues_of_offline_cpus_are_left_out_and_others_balanced() {
+    let ran = |ms| {
+        let tasks = [0, 2, 3]
+            .into_iter()
+            .fold(Tasks::default(), |tasks, cpu| pinned(tasks, "fixed", cpu, hog()));
+        let tasks = hogs_on(tasks, 5, 0).with_all(|task| task.start_ns = task.start_ns.max(3 * MS));
+        let run = Run::new("pmqs")
+            .set("poolsize", 1)
+            .set("balancer", 2)
+            .set("interval_ms", 20);
+        let run = run.machine(free(4)).hotplug(MS, 1, false).tasks(tasks);
+        run.for_ms(ms)
+    };
+    // The queues with 6, 1 and 1 tasks have 4, 2 and 2 tasks afterwards. No further move would make
+    // them more equal.
+    assert_eq!(ran(50).counter("nr_balanced"), 3);
+    assert_eq!(ran(1000).cpus("hog"), BTreeSet::from([0, 2, 3]));
+}
+
+#[test]
 fn lbp_leaves_differences_within_its_tolerance_and_within_a_pool() {
     let lbp = |x, poolsize| [("balancer", 3), ("tolerance", x), ("poolsize", poolsize)];
     // The lengths 6 and 4 differ from the average by 20 %.

@@ -103,6 +103,24 @@ fn a_new_process_starts_on_the_least_loaded_of_creator_and_neighbours() {
 }
 
 #[test]
+fn a_new_process_does_not_start_on_an_offline_neighbour() {
+    // CPU 2 is as busy as the creator's CPU. CPU 1 has no process, but is offline.
+    let fork = Op::Fork { task: 2, thread: false };
+    let tasks = Tasks::default()
+        .add("parent", vec![run(5 * MS), fork, run(500 * MS)])
+        .with(|task| task.start_cpu = Some(0))
+        .add("busy", hog())
+        .with(|task| task.cpus = Some(vec![2]))
+        .add("child", hog())
+        .with(|task| task.spawn = false);
+    let run = Run::new("torus").machine(free(4)).set("margin", 100);
+    let run = run.set("check_period_ns", 1_000_000_000_u64).hotplug(MS, 1, false);
+    let ran = run.tasks(tasks).for_ms(400);
+    assert_eq!(ran.counter("nr_forks_moved"), 0);
+    assert_eq!(ran.cpus("child"), BTreeSet::from([0]));
+}
+
+#[test]
 fn pinned_processes_never_migrate() {
     let tasks = (0..3).fold(Tasks::default(), |tasks, i| {
         let tasks = tasks.add(&format!("wired{i}"), hog());

@@ -18,8 +18,11 @@ pub(crate) struct Finding {
 /// Longest time in a workload in ns: 36 years. Sums of a few such times cannot overflow.
 pub const MAX_NS: u64 = 1 << 60;
 
-/// Maximum number of tasks that a workload starts.
-pub const MAX_TASKS: usize = 200_000;
+/// Maximum number of tasks that a workload starts. On 8192 CPUs, a run needs about 4 KB of memory
+/// for each task, of which 1 KB is the mask of allowed CPUs in its task_struct.
+pub const MAX_TASKS: usize = 1_000_000;
+/// Reason for [`MAX_TASKS`], for error messages.
+pub(crate) const WHY_MAX_TASKS: &str = "each takes up to 4 KB of memory";
 
 type Checked = Result<(), Finding>;
 

@@ -23,7 +23,7 @@ mod yielders;
 
 pub use arguments::{Arguments, Parameter, Unit};
 
-use crate::check::MAX_TASKS;
+use crate::check::{MAX_TASKS, WHY_MAX_TASKS};
 use crate::program::{Cgroup, Policy, TaskSpec, Workload};
 use input::{Error, suggest};
 
@@ -73,9 +73,8 @@ pub fn generate(spec: &str) -> Result<Workload, Error> {
     workload.name = spec.into();
     let tasks = workload.tasks.len();
     if tasks > MAX_TASKS {
-        return Err(
-            Error::at(spec, format!("{tasks} tasks are too many")).hint(format!("use at most {MAX_TASKS} tasks"))
-        );
+        return Err(Error::at(spec, format!("{tasks} tasks are too many"))
+            .hint(format!("use at most {MAX_TASKS} tasks: {WHY_MAX_TASKS}")));
     }
     workload.check()?;
     Ok(workload)

@@ -15,7 +15,7 @@ pub const GENERATOR: Generator = Generator {
             name: "n",
             unit: Unit::Count,
             default: "1000",
-            range: ("1", "200000"),
+            range: ("1", "1000000"),
             meaning: "number of tasks",
         },
         Parameter {

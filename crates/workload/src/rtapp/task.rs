@@ -5,6 +5,7 @@ use super::event::{self, Event};
 use super::file::{File, INT_MAX};
 use super::json::Member;
 use super::sched::{self, Sched};
+use crate::check::WHY_MAX_TASKS;
 use input::{Error, Position, suggest};
 
 /// Maximum number of tasks in a file: [`crate::check::MAX_TASKS`] in the type of JSON's numbers.
@@ -62,7 +63,7 @@ pub fn read<'n>(file: File, section: &'n Member) -> Result<Vec<Task<'n>>, Error>
         if total > MAX_TASKS {
             return Err(file
                 .error(member.at, format!("{total} tasks are too many"))
-                .hint(format!("use at most {MAX_TASKS} tasks in total")));
+                .hint(format!("use at most {MAX_TASKS} tasks in total: {WHY_MAX_TASKS}")));
         }
         tasks.push(task);
     }

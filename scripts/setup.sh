@@ -20,8 +20,8 @@ packages=(
   zstd xz-utils python3        # make compat: unpack kernel sources and images
   python3-venv                 # make wheel: build and test the Python package
 )
-# make test operates the HTML report in a browser.
-[[ " $* " = *" test "* ]] && packages+=(chromium-headless-shell)
+# make test operates the HTML report in a browser, and counts instructions.
+[[ " $* " = *" test "* ]] && packages+=(chromium-headless-shell valgrind)
 # make live-test fetches QEMU 10 and unpacks it in the build directory. These packages contain the
 # libraries that it needs, and the programs of the guest.
 [[ " $* " = *" live "* ]] && packages+=(qemu-system-x86 busybox-static cpio binutils)

@@ -34,6 +34,7 @@ part "random attacks" target/debug/attack count 1000 1
 part "release build" cargo build --release --quiet -p windtunnel
 part "determinism in release" env WINDTUNNEL=target/release/windtunnel \
   cargo test --quiet -p windtunnel --test integration determinism::
+part "instructions" scripts/instructions.sh
 
 if [ ${#failed[@]} -gt 0 ]; then
   printf 'FAILED: %s\n' "${failed[@]}" >&2

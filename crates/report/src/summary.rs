@@ -23,6 +23,8 @@ struct Cpu {
     pid: u32,
     /// Time since when the task has been running.
     since: u64,
+    /// Pid of the task that ran before, and time since when it ran.
+    before: (u32, u64),
     offline_since: Option<u64>,
 }
 
@@ -92,6 +94,7 @@ impl Summary {
             position,
             pid: IDLE,
             since: 0,
+            before: (IDLE, 0),
             offline_since: None,
         };
         Summary {
@@ -143,6 +146,7 @@ impl Summary {
                 self.woken = IDLE;
                 let cpu = &mut self.cpus[cpu as usize];
                 let ns = time.saturating_sub(cpu.since);
+                cpu.before = (prev, cpu.since);
                 (cpu.pid, cpu.since) = (next, time);
                 if prev != IDLE {
                     self.busy_ns += u128::from(ns);
@@ -246,6 +250,15 @@ impl Summary {
     pub fn result(mut self, run: Run) -> RunResult {
         let end = run.simulated_ns;
         for cpu in &self.cpus {
+            // The time of a CPU can be later than the time of the simulation. The last switch may
+            // therefore be later than the end.
+            let (before, from) = cpu.before;
+            let late = cpu.since.saturating_sub(from.max(end));
+            if before != IDLE && late > 0 {
+                self.busy_ns -= u128::from(late);
+                let task = self.tasks.entry(before);
+                task.cpu_ns = task.cpu_ns.saturating_sub(late);
+            }
             if cpu.pid != IDLE {
                 let ns = end.saturating_sub(cpu.since);
                 self.busy_ns += u128::from(ns);

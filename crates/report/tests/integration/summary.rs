@@ -107,6 +107,23 @@ fn busy_time_includes_tasks_that_still_run() {
 }
 
 #[test]
+fn time_after_the_end_is_not_busy() {
+    // A long operation of the kernel delays the last switches of two CPUs beyond the end at 100.
+    let records = [
+        switch(0, 0, 0, Running, 5),
+        switch(0, 1, 0, Running, 6),
+        switch(130, 0, 5, Interruptible, 0),
+        switch(140, 1, 6, Running, 7),
+    ];
+    let r = result(100, &records);
+    assert_eq!(r.busy_percent, 25.0);
+    assert_eq!(
+        r.tasks.iter().map(|t| (t.pid, t.cpu_ns)).collect::<Vec<_>>(),
+        [(5, 100), (6, 100), (7, 0)]
+    );
+}
+
+#[test]
 fn offline_time_is_not_cpu_time() {
     let mut records = vec![switch(0, 7, 0, Running, 5)];
     records.extend((0..7).map(|cpu| at(0, cpu, Event::Hotplug { online: false })));

@@ -30,8 +30,8 @@ use machine::smt::FULL_SPEED;
 
 /// Contention between the hardware threads of each core, or between all CPUs.
 pub(crate) struct Smt {
-    /// Speed of a CPU in 1/1024 of its full speed. The index is the number of busy CPUs in its part
-    /// of the machine minus 1. Empty if CPUs do not slow each other.
+    /// Speed of a CPU in 1/1024 of its full speed. The index is one less than the number of busy
+    /// CPUs in the CPU's part of the machine. Empty if CPUs do not slow each other.
     speeds: Vec<u64>,
     /// The parts of the machine whose CPUs slow each other: the cores, or the whole machine.
     parts: Vec<Vec<CpuId>>,
@@ -39,7 +39,7 @@ pub(crate) struct Smt {
     part_of: Vec<usize>,
     /// Number of busy CPUs of each part.
     busy: Vec<usize>,
-    /// Whether the costs of the kernel and the policy are stretched as well.
+    /// Whether busy CPUs also lengthen the costs of the kernel and the policy.
     stretches_costs: bool,
 }
 
@@ -132,8 +132,8 @@ impl Machine {
         }
     }
 
-    /// Sets the speed of a CPU to the current one. Work that the running task has done until now
-    /// counts at the old speed.
+    /// Calculates the speed of a CPU again and stores it. Work that the running task has done until
+    /// now counts at the old speed.
     pub(super) fn apply_speed(&mut self, cpu: CpuId) {
         let speed = self.current_speed(cpu);
         if speed == self.rqs[cpu].speed {

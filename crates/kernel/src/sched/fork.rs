@@ -193,7 +193,7 @@ impl Machine {
     }
 
     /// Chooses a CPU for a new task and queues the task there. If `forced` is set, the task is
-    /// queued on its `cpu` instead.
+    /// queued on the CPU in its field `cpu` instead.
     fn wake_up_new_task(&mut self, task: TaskId, forced: bool) {
         tracepoint::wake_up_new_task(self, task);
         let prev_cpu = self.tasks[task].cpu;

@@ -38,7 +38,7 @@ pub struct Rq {
     pub progressed: u64,
     pub curr: TaskId,
     /// Highest class among those of `curr` and of the tasks that have become runnable since the CPU
-    /// picked `curr`. While the CPU picks a task, this is the class that is being asked for one.
+    /// picked `curr`. While the CPU picks a task, this is the class that is being asked for a task.
     pub next_class: Class,
     /// Generation number of the pending Tick event. Events of older generations are ignored.
     pub tick_generation: u32,

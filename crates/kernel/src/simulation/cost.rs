@@ -112,10 +112,11 @@ impl Machine {
         }
     }
 
-    /// Subtracts the work that the running task has done since the last update, at the current
-    /// speed of `cpu`. The speed is about to change, for example because a sibling becomes busy.
-    /// The runtime of the task is not updated: in Linux, such a change is not an event on this CPU,
-    /// so the scheduling class must not notice here that a slice has ended.
+    /// Subtracts the work that the running task has done since the last update from the task's
+    /// remaining work. This work is calculated with the current speed of `cpu`, which is about to
+    /// change, for example because a sibling becomes busy. The runtime of the task is not updated:
+    /// in Linux, a change of speed does not enter the scheduler on this CPU, so the scheduling
+    /// class must not notice here that a slice has ended.
     pub(crate) fn progress(&mut self, cpu: CpuId) {
         let now = self.now;
         let rq = &mut self.rqs[cpu];

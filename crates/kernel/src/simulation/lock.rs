@@ -75,8 +75,8 @@ impl Machine {
         } else {
             lock.acquire(cpu, local + wait + cost);
         }
-        // The wait ends when the other CPU releases the lock. It is added directly, because
-        // `charge` lengthens a cost if other busy CPUs slow this CPU down.
+        // The wait ends when the other CPU releases the lock. The wait is added to `free_at`
+        // directly, because `charge` would lengthen it if other busy CPUs slow this CPU down.
         self.rqs[cpu].free_at += wait;
         self.charge(cpu, cost);
         if self.details {

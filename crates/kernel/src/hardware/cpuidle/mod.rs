@@ -36,7 +36,7 @@ mod timers;
 
 /// Idle states of all CPUs.
 pub(crate) struct CpuIdle {
-    /// States in the order of their target residencies, at least one.
+    /// States in the order of their target residencies. There is at least one.
     states: Vec<IdleState>,
     /// Whether the governor chooses between states. Otherwise all CPUs enter the only state.
     governed: bool,
@@ -46,7 +46,7 @@ pub(crate) struct CpuIdle {
 /// Idle state of a CPU.
 struct IdleCpu {
     phase: Phase,
-    /// Index of the current state, or of the previous one.
+    /// Index of the state that the CPU is in, or was in most recently.
     state: usize,
     /// Time at which the CPU enters the state, ns. It is in the future while the CPU still does
     /// kernel work.

@@ -15,8 +15,8 @@ use workload::Action;
 /// Latest possible end of a run, about 73 years. No duration in a workload is longer than half of
 /// this, so sums of times cannot overflow.
 const MAX_TIME: u64 = 2 * workload::MAX_NS;
-/// In builds with debug assertions, the consistency of the machine is verified each time that this
-/// number of events has been handled.
+/// In builds with debug assertions, the machine verifies its consistency each time it has handled
+/// this number of events.
 const VERIFY_EVERY: u64 = 256;
 
 impl Machine {

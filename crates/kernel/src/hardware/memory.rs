@@ -26,8 +26,8 @@
 //! - `M`, the time in ps to load a byte from the memory with the task's pages (`reload_memory` or
 //!   `reload_remote`), and `M0`, the same for memory on the task's own node (`reload_memory`).
 //! - `k`, the latency of a node's memory relative to its latency without load. It is the smallest
-//!   `k`
-//!   from 1 upwards at which all CPUs together load no more than the node's bandwidth.
+//!   `k` from 1 upwards at which all CPUs together load no more than the node's bandwidth.
+//!
 //! One us of work of a task takes longer by
 //!
 //! ```text

@@ -21,8 +21,8 @@ pub(super) struct Detach {
     pub all_pinned: bool,
     /// Whether at least one examined task may not run on the destination CPU.
     pub some_pinned: bool,
-    /// Another CPU of the destination's group, on which an examined task may run that may not run
-    /// on the destination CPU itself.
+    /// A CPU in the destination CPU's group that can become the destination instead: an examined
+    /// task may run there, but not on the destination CPU.
     pub new_dst_cpu: Option<CpuId>,
 }
 

@@ -14,8 +14,8 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 /// About 1 % of a CPU (UTIL_EST_MARGIN).
 const UTIL_EST_MARGIN: u64 = 1024 / 100;
 
-/// Returns whether a CPU with this capacity would have at least about 20 % of it left at the
-/// utilization `util` (fits_capacity).
+/// Returns whether a CPU with this capacity would have at least about 20 % of this capacity left at
+/// the utilization `util` (fits_capacity).
 pub(super) fn fits_capacity(util: u64, capacity: u64) -> bool {
     util * 1280 < capacity * 1024
 }

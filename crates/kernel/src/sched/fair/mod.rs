@@ -19,8 +19,8 @@
 //! - asymmetric packing, clusters within an LLC, uclamp, isolated CPUs
 //!
 //! Scheduler features have their default values; in particular, NEXT_BUDDY and LB_MIN are off.
-//! Where the kernel would read another CPU's runqueue, the time of the reading CPU is charged with
-//! the transfer of one cache line. The cost depends on the distance between the two CPUs.
+//! Where the kernel would read another CPU's runqueue, the reading CPU is charged with the time to
+//! transfer one cache line. The cost depends on the distance between the two CPUs.
 
 mod balance;
 mod bandwidth;

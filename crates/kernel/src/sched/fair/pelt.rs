@@ -3,8 +3,8 @@
 //! (kernel/sched/pelt.c).
 //!
 //! Time is divided into periods of 1024 us. The contribution of a period to an average halves every
-//! 32 periods. Time is that of the CPU's clock for load averages, which is slow on a slow CPU
-//! (`clock.rs`). All three averages are therefore independent of capacity and frequency.
+//! 32 periods. Times are those of the CPU's clock for load averages, which advances more slowly on
+//! a slow CPU (`clock.rs`). All three averages are therefore independent of capacity and frequency.
 
 /// Number of periods after which a contribution has halved.
 const PERIOD: u64 = 32;
@@ -259,7 +259,7 @@ impl Avg {
         self.load_sum | self.util_sum | self.runnable_sum != 0
     }
 
-    /// Returns the sum of which the utilization is calculated.
+    /// Returns the sum from which the utilization is calculated.
     pub(crate) fn util_sum(&self) -> u64 {
         self.util_sum
     }

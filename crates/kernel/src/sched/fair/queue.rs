@@ -3,7 +3,8 @@
 //!
 //! When a group gets its first task, the group's entity is queued on the queue above, which is that
 //! of the parent group. When the last task of the group leaves, its entity is dequeued. Like a
-//! task, the entity remains queued as "delayed" until its lag is no longer negative.
+//! sleeping task, an entity with negative lag first remains queued as "delayed" until its lag is no
+//! longer negative.
 
 use super::entity::{CfsRqId, EntityId, GROUP};
 use super::{hrtick_update, is_idle_policy};

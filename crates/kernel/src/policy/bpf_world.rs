@@ -225,8 +225,8 @@ pub fn timer_fired(m: &mut Machine, timer: u32, generation: u32) {
     m.charge(cpu, u64::from(m.spec.costs.softirq_ns + m.spec.costs.callback_ns));
     let outer = std::mem::replace(&mut m.ext.frame, crate::sched::ext::ops_table::Frame::NONE);
     let before = m.ext.nr_moved;
-    // The callback may call the same kfuncs as the program that set it. That program is nearly
-    // always ops.init(), which may call the kfuncs in UNLOCKED.
+    // The callback may call the same kfuncs as the program that set this callback. That program is
+    // nearly always ops.init(), which may call the kfuncs in UNLOCKED.
     let (result, _) = ops::run(m, kf::UNLOCKED, |m| Vm::run_timer(m, addr));
     m.ext.frame = outer;
     let moved = m.ext.nr_moved.wrapping_sub(before);

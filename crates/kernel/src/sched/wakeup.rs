@@ -118,7 +118,6 @@ impl Machine {
     }
 
     /// Returns whether the task may use several CPUs. Only then, its class chooses the CPU.
-    ///
     fn may_choose_cpu(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
         t.nr_cpus_allowed > 1 && t.migration_disabled == 0

@@ -73,7 +73,8 @@ kstruct! {
 /// BPF programs can access (the region), so that policies cannot overwrite it.
 pub(super) struct CgroupObjects {
     /// Memory for struct cgroup. The first objects belong to the cgroups of the workload. Further
-    /// objects belong to cgroups that were created while the previous object was still referenced.
+    /// objects belong to cgroups that were created again while their previous object was still
+    /// referenced.
     pub(super) slab: Slab,
     pub(super) css_sets: Slab,
     /// Memory for the cpuset of each object.

@@ -454,7 +454,7 @@ pub(super) fn release_cpu(m: &mut Machine, cpu: CpuId, next: TaskId) {
         let why = match (m.class_of(next), m.tasks[next].policy) {
             (Class::Rt, Policy::Deadline) => SCX_CPU_PREEMPT_DL,
             (Class::Rt, _) => SCX_CPU_PREEMPT_RT,
-            // Linux has no reason for the fair class (preempt_reason_from_class).
+            // Linux has no SCX_CPU_PREEMPT_* reason for the fair class (preempt_reason_from_class).
             _ => SCX_CPU_PREEMPT_UNKNOWN,
         };
         args[reason..reason + 4].copy_from_slice(&(why as u32).to_le_bytes());

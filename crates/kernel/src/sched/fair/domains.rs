@@ -209,7 +209,6 @@ impl Domains {
         // These maps find the number of a group in a domain: by the domain and the group's first
         // CPU, or by the domain and the domain below it. Without the maps, each CPU would have to
         // compare the groups' sets of CPUs.
-        //
         let mut single: BTreeMap<(u32, CpuId), u32> = BTreeMap::new();
         let mut local_groups: BTreeMap<(u32, u32), u32> = BTreeMap::new();
         let mut above: Table<CpuId, Option<u32>> = below.to_vec().into();

@@ -63,7 +63,8 @@ pub struct Machine {
     /// Live tasks, ordered by [`Task::sort_key`].
     pub(crate) threads: BTreeMap<u64, TaskId>,
     pub nr_alive: u32,
-    /// Name and errno of each task that could not be created because ops.init_task() failed.
+    /// Name and errno of each task that could not be created, because ops.init_task() failed or
+    /// because a limit of tasks or memory was reached.
     pub failed_forks: Vec<(String, i32)>,
     /// One sentence for each task that the machine ended because the task's program is an endless
     /// loop.

@@ -63,7 +63,7 @@ pub struct Footprint {
     pub(super) switched_at: u64,
     pub(super) private: Left,
     pub(super) llc: Left,
-    /// Length of the reload that began at the last switch to the task.
+    /// Duration of the reload that began at the last switch to the task, ns.
     pub(super) reload_ns: u64,
     /// Number of bytes that this reload brings into the private cache.
     pub(super) into_private: u64,

@@ -90,8 +90,8 @@ struct Pool {
     factor: u64,
 }
 
-/// Use of LLCs and memory by running tasks. All lists are empty if no task has a footprint or the
-/// machine has no such slowdown.
+/// Use of LLCs and memory by running tasks. All lists are empty if no task has a footprint or if
+/// the machine does not model the slowdown by caches and memory.
 #[derive(Debug)]
 pub(crate) struct Memory {
     /// Rate of tasks without a rate of their own.
@@ -130,7 +130,7 @@ impl Memory {
         let pool = Pool {
             bandwidth: match spec.costs.node_bandwidth_mbps {
                 0 => u64::MAX,
-                // A node always delivers what one CPU can load.
+                // A node always delivers at least the amount that one CPU can load.
                 mbps => nodes_per_pool * u64::from(mbps).max(PS_PER_US / u64::from(spec.costs.reload_memory_ps.max(1))),
             },
             demand: 0,
@@ -300,7 +300,7 @@ impl Machine {
         let held = bytes.min(self.caches.llcs[info.llc as usize].size.max(private));
         let node = info.node as usize;
         let (memory_ps, llc_ps) = (self.caches.memory_ps[node][node], self.spec.costs.reload_llc_ps);
-        // The time that the task waits per us of work cannot be longer than the work.
+        // The task waits at most 1 us per us of work.
         let waits = u128::from(bytes - held) * u128::from(memory_ps) + u128::from(held - private) * u128::from(llc_ps);
         let most = u128::from(PS_PER_US) * u128::from(bytes) / waits.max(1);
         let touch = touch.min(most.min(u128::from(u64::MAX)) as u64);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Speeds of CPUs. They depend on the frequency of the CPU and on the other hardware threads of its
-//! core. Tasks with footprints can be slower than that, see `hardware::memory`.
+//! core. Tasks with footprints (working sets) can be slower than that, see `hardware::memory`.
 //!
 //! ```text
 //! thread 0  |== task, full speed ==|== 0.62 ==|== full speed ==|
@@ -12,9 +12,10 @@
 //! that handles an interrupt does not slow its siblings.
 //!
 //! Only the work of tasks is scaled. CPU time is measured as elapsed time and not as work, so
-//! sum_exec_runtime, vruntime, slices and ticks do not depend on the siblings. The same holds for
-//! the capacity that policies and PELT see (arch_scale_cpu_capacity(), update_rq_clock_pelt()).
-//! Kernel and policy work costs the same whether the siblings are busy or not.
+//! sum_exec_runtime, vruntime, slices and ticks do not depend on the siblings. The capacity that
+//! policies and PELT see does not depend on them, either (arch_scale_cpu_capacity(),
+//! update_rq_clock_pelt()). Kernel and policy work costs the same whether the siblings are busy or
+//! not.
 //!
 //! CPUs of an emulated machine can share the threads of the computer that emulates it
 //! (`shared_speed`). Each busy CPU then slows all other CPUs of the machine. The kernel and the

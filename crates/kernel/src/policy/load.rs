@@ -256,8 +256,8 @@ fn set_members(m: &Machine, image: &Image, profile: &Profile, cid: bool, ops: &m
 }
 
 /// Returns the error for an object without a scheduler. If the object calls kfuncs of sched_ext
-/// from programs of other subsystems, this is the kernel's error for such calls
-/// (scx_kfunc_context_filter()), because the kernel makes that check first.
+/// from programs of other subsystems, returns the kernel's error for these calls
+/// (scx_kfunc_context_filter()), because the kernel checks the calls first.
 fn no_scheduler(m: &Machine, image: &Image, named: &str) -> LoadError {
     let release = m.release;
     let absent = |ops: &&StructOps| !release.has_type(&ops.type_name) && (named.is_empty() || ops.map_name == named);

@@ -34,8 +34,9 @@ pub struct Cursor {
     pub(super) work: u64,
     /// Remaining CPU time of work that takes equally long on all CPUs, ns.
     pub(super) time: u64,
-    /// Remaining time of a cache reload, ns. It is spent before `time` and `work`. If
-    /// `reload_share` is below [`WHOLE`], it is spent at the same time as `time` and `work`.
+    /// Remaining time of a cache reload, which loads the task's working set into caches after a
+    /// switch, ns. It is spent before `time` and `work`. If `reload_share` is below [`WHOLE`], it
+    /// is spent at the same time as `time` and `work`.
     reload: u64,
     /// Time of the last wake-up. Before the first wake-up, the time at which the task was created.
     pub(super) woken: u64,
@@ -129,8 +130,8 @@ impl Cursor {
         self.beside_reload(self.time)
     }
 
-    /// Returns the CPU time that the task needs for `ns` of other CPU time, including the part that
-    /// a reload in progress takes.
+    /// Returns the CPU time after which the task has had `ns` of CPU time for other work than the
+    /// reload that is in progress.
     #[inline]
     fn beside_reload(&self, ns: u64) -> u64 {
         match self.reload {

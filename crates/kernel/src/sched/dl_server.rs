@@ -91,7 +91,7 @@ impl IndexMut<Server> for DlServers {
     }
 }
 
-/// Number of fraction bits of bandwidths (BW_SHIFT).
+/// Number of fractional bits in bandwidths (BW_SHIFT).
 const BW_SHIFT: u32 = 20;
 /// Bandwidth of a server: its runtime divided by its period, as a fixed-point number (dl_density).
 const DENSITY: u64 = (RUNTIME_NS << BW_SHIFT) / PERIOD_NS;

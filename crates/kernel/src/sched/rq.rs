@@ -30,8 +30,8 @@ pub struct Rq {
     pub charged: u64,
     /// BPF execution time, less than 1 ns, that has not been added to the debt yet, ps.
     pub carry_ps: u64,
-    /// Work that a task does on this CPU per ns. It is `capacity`, or less while other CPUs that
-    /// share the core or its host thread are busy (`hardware::smt`).
+    /// Work that a task does on this CPU per ns. It is `capacity`, reduced if other busy CPUs slow
+    /// this CPU (`hardware::smt`) or if the task waits for caches and memory (`hardware::memory`).
     pub speed: u64,
     /// Part of the time since `clock` for which the running task's progress has already been
     /// recorded, ns. Progress is recorded early whenever `speed` changes.

@@ -44,7 +44,7 @@ impl Machine {
     }
 
     /// Returns whether a task may be put on a wake list (scx_allow_ttwu_queue). A sched_ext
-    /// scheduler must allow this for its tasks with the flag SCX_OPS_ALLOW_QUEUED_WAKEUP.
+    /// scheduler allows this for its tasks by setting the flag SCX_OPS_ALLOW_QUEUED_WAKEUP.
     fn allows_queued_wakeup(&self, task: TaskId) -> bool {
         self.tasks[task].class != Class::Ext || self.ext.ops().flags & SCX_OPS_ALLOW_QUEUED_WAKEUP != 0
     }

@@ -51,9 +51,9 @@ fn exponential(mean: u64, rng: &mut Rng) -> u64 {
 /// Returns -log2(u) in the format Q32, where u is uniformly distributed in (0, 1].
 fn minus_log2(rng: &mut Rng) -> u64 {
     let u = rng.next_u64().max(1);
-    // The variable `u` is an integer: 2^64 times the u above. The result is therefore 64 -
-    // log2(`u`). Here log2(`u`) = 63 - (leading zeros of `u`) + log2(m), with a mantissa m in [1,
-    // 2).
+    // The variable `u` is 2^64 times the u in the description of this function. The result is
+    // therefore 64 - log2(`u`). Here log2(`u`) = 63 - (leading zeros of `u`) + log2(m), with a
+    // mantissa m in [1, 2).
     let zeros = u.leading_zeros();
     let mut mantissa = u << zeros >> 31;
     let mut fraction = 0;

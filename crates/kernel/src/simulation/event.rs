@@ -291,10 +291,10 @@ impl EventQueue {
     /// Makes the next bucket with events the current bucket. Moves the events of the heap that now
     /// fit into the table of buckets to their buckets.
     ///
-    /// Does nothing if a step event is due before the next bucket. Otherwise, the current bucket
-    /// would be milliseconds ahead while all CPUs are busy and the next bucket contains only ticks.
-    /// All events that are added until the ticks would then go to `early`, which is slower than the
-    /// buckets.
+    /// Does nothing if a step event is due before the next bucket. The reason is the case that all
+    /// CPUs are busy and the next bucket contains only ticks that are milliseconds away. If this
+    /// bucket became the current bucket, all events that are added until the ticks would go to
+    /// `early`, which is slower than the buckets.
     fn refill(&mut self) {
         let near = self.next_bucket();
         let far = self.far.peek().map(|entry| bucket(entry.key));

@@ -180,8 +180,8 @@ mod tests {
     fn waiters_acquire_in_the_order_of_arrival() {
         let mut m = machine();
         assert_eq!(hold(&mut m, cpu_id(0), 0, 100), 0);
-        // CPU 0 holds the lock until 100 ns. CPU 1 requests it at 40 ns. It acquires it at 110 ns,
-        // after a hand-over of 10 ns, and holds it until 160 ns. CPU 2 follows.
+        // CPU 0 holds the lock until 100 ns. CPU 1 requests the lock at 40 ns, acquires it at 110
+        // ns after a hand-over of 10 ns, and holds it until 160 ns. CPU 2 follows.
         assert_eq!(hold(&mut m, cpu_id(1), 40, 50), 60 + 10);
         assert_eq!(hold(&mut m, cpu_id(2), 50, 50), 110 + 10);
         assert_eq!(hold(&mut m, cpu_id(3), 1000, 50), 0, "the lock is free at 1000 ns");

@@ -97,7 +97,7 @@ impl Checks {
         self.idle_while_waiting_ns += elapsed * usable.min(self.nr_idle);
     }
 
-    /// Counts a task of the group that begins to wait.
+    /// Increases the number of waiting tasks of a group by one.
     #[inline]
     pub(super) fn wait(&mut self, group: AffinityGroup) {
         self.waiting[group as usize] += 1;
@@ -116,7 +116,7 @@ impl Checks {
         }
     }
 
-    /// Removes a task that stops waiting from the count of its group.
+    /// Reduces the number of waiting tasks of a group by one.
     #[inline]
     pub(super) fn unwait(&mut self, group: AffinityGroup) {
         self.waiting[group as usize] -= 1;

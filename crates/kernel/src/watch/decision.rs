@@ -42,7 +42,8 @@ pub struct Decision {
 
 /// The machine takes snapshots as soon as the selected decision is at most this number of decisions
 /// away. A snapshot is taken at the start of a handler. At this time, it is not known how many
-/// decisions come first: the handler can make several, and other handlers can be nested in it.
+/// decisions precede the selected one: the handler can make several, and other handlers can be
+/// nested in it.
 pub(super) const EARLY: u64 = 16;
 
 #[derive(Debug, Default)]

@@ -80,7 +80,7 @@ impl Machine {
     }
 
     /// Verifies that a waiting task is in exactly one place: on a queue of its class, on a DSQ,
-    /// among the throttled tasks, or in the custody of the policy.
+    /// among the throttled tasks, or with the policy, which has received the task in ops.enqueue().
     fn verify_queued(&self, id: TaskId) {
         let task = &self.tasks[id];
         let queues = [

@@ -278,8 +278,8 @@ impl Machine {
         states.map(time).collect()
     }
 
-    /// Returns the CPU that a disturbance of the workload interrupts, or `None` if it is no
-    /// interrupt.
+    /// Returns the CPU that a disturbance of the workload interrupts. A disturbance is an event
+    /// that the workload imposes on the machine. Returns `None` if it is no interrupt.
     fn interrupted_cpu(&self, index: u32) -> Option<CpuId> {
         match self.workload.disturbances[index as usize].action {
             workload::Action::Irq { cpu, .. } => Some(self.named_cpu(cpu)),

@@ -37,8 +37,8 @@ fn exits(records: &[Record], nr: u32) -> Vec<u64> {
     (1..=nr).map(exit).collect()
 }
 
-/// Runs one task on each of the CPUs 0, 1, ... with these footprints and rates. Each task has 10 ms
-/// of work. Returns the times at which the tasks exit.
+/// Runs one task on each of the CPUs 0, 1, ... with these footprints (sizes of working sets) and
+/// rates. Each task has 10 ms of work. Returns the times at which the tasks exit.
 fn side_by_side(spec: MachineSpec, tasks: &[(u64, Option<u32>)]) -> Vec<u64> {
     let mut bed = Bed::default();
     for (cpu, &(footprint, touch)) in (0..).zip(tasks) {

@@ -2,7 +2,7 @@
 //! The cgroup objects that a policy (BPF scheduler) can access, and how long they exist.
 //!
 //! A removed cgroup remains in memory while the policy holds references to it. If a cgroup with the
-//! same path is created in this time, it gets a new object. If there are no references, the new
+//! same path is created during this time, it gets a new object. If there are no references, the new
 //! cgroup reuses the memory of the old one.
 //!
 //! The only controller that is modelled is cpuset (kernel/cgroup/cpuset.c). All other controllers

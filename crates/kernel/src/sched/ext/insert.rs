@@ -376,8 +376,8 @@ impl Iter {
 /// lock.
 const STEP: u64 = 16;
 
-/// Maximum number of iterators at the same time. A program's stack has room for far fewer, so a
-/// program that reaches this number does not destroy its iterators.
+/// Maximum number of iterators that can exist at the same time. A program's stack has room for far
+/// fewer, so a program that reaches this number does not destroy its iterators.
 const MAX_ITERATORS: usize = 256;
 
 /// Starts an iteration over a DSQ (bpf_iter_scx_dsq_new). `iter` is the iterator's address. Returns

@@ -157,7 +157,7 @@ impl Machine {
     }
 
     /// Subtracts the smoothed utilization of a task from that of its CPU. The task leaves the queue
-    /// or becomes a delayed sleeper.
+    /// or becomes a delayed sleeper (a sleeping task that is still queued).
     pub(super) fn util_est_dequeue(&mut self, cpu: CpuId, task: TaskId) {
         let rq = &mut self.rqs[cpu].fair;
         rq.util_est = rq.util_est.saturating_sub(self.tasks[task].fair.util_est);

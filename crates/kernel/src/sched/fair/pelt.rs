@@ -16,8 +16,8 @@ const NEVER: u64 = u64::MAX;
 
 /// 2^32 * y^n for n from 0 to 31, rounded down, where y^32 = 1/2.
 const DECAY: [u32; PERIOD as usize] = {
-    // y = 2^(-1/32) as a fraction with 62 bits. It is computed by taking the square root of 1/2
-    // five times.
+    // y = 2^(-1/32) as a fixed-point number with 62 fractional bits. It is computed by taking the
+    // square root of 1/2 five times.
     let mut y: u128 = 1 << 61;
     let mut root = 0;
     while root < 5 {

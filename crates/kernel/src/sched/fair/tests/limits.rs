@@ -75,8 +75,8 @@ fn a_cpu_idles_while_all_of_its_tasks_wait_for_their_period() {
     let (m, records) = bed.run(cpus(1), 5 * SECOND);
     is_near(used_in(&m, a), SECOND, 3);
     assert_eq!(m.rqs[0].time.idle_ns, 5 * SECOND - used_in(&m, a));
-    // A throttled task does not wait for a CPU, so the idle time of the CPU does not count as idle
-    // while a task waits.
+    // A throttled task does not wait for a CPU, so the idle time of the CPU is not counted in
+    // `idle_while_waiting_ns`.
     assert_eq!(m.checks.idle_while_waiting_ns, 0);
     // The group runs for 20 ms from the beginning of each period.
     let starts: Vec<u64> = records
@@ -110,7 +110,7 @@ fn a_limit_applies_to_all_groups_below() {
     let (m, _) = bed.run(cpus(2), 10 * SECOND);
     is_near(used_in(&m, x) + used_in(&m, y), 4 * SECOND, 3);
     is_near(used_in(&m, y), 3 * SECOND, 5);
-    // If a group and its parent both have limits, the lower one counts.
+    // If a group and its parent both have limits, the lower limit counts.
     let mut bed = Bed::default();
     let (a, x) = (bed.cgroup("/a", 100), bed.cgroup("/a/x", 100));
     bed.task(0, hog()).cgroup = a;

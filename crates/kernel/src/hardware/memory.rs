@@ -24,7 +24,8 @@
 //!   the rest.
 //! - `L`, the time in ps to load a byte from the LLC (`reload_llc`).
 //! - `M`, the time in ps to load a byte from the memory with the task's pages (`reload_memory` or
-//!   `reload_remote`), and `M0`, the same for memory on the task's own node (`reload_memory`).
+//!   `reload_remote`). If the pages are on the node of the task's CPU, this is `M0`
+//!   (`reload_memory`).
 //! - `k`, the latency of a node's memory relative to its latency without load. It is the smallest
 //!   `k` from 1 upwards at which all CPUs together load no more than the node's bandwidth.
 //!
@@ -417,8 +418,8 @@ impl Machine {
         waits.saturating_sub(alone + from_llc)
     }
 
-    /// Returns the node with the memory of the running task of `cpu`. Memory that does not exist yet
-    /// will be on the node of the CPU.
+    /// Returns the node with the memory of the running task of `cpu`. Memory that does not exist
+    /// yet will be on the node of the CPU.
     fn home_of_curr(&self, cpu: CpuId) -> u32 {
         match self.tasks[self.rqs[cpu].curr].footprint.home {
             NOWHERE => self.spec.topology.cpus[cpu.index()].node,

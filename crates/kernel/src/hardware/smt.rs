@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A CPU is busy from the switch to a task until the switch to the idle task. The kernel work of a
-//! switch to a task is part of this time, that of the switch to the idle task is not. An idle CPU
-//! that handles an interrupt does not slow its siblings.
+//! switch to a task is part of this time. The kernel work of the switch to the idle task is not. An
+//! idle CPU that handles an interrupt does not slow its siblings.
 //!
 //! Only the work of tasks is scaled. CPU time is measured as elapsed time and not as work, so
 //! sum_exec_runtime, vruntime, slices and ticks do not depend on the siblings. The capacity that

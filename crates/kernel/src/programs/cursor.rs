@@ -193,8 +193,8 @@ impl Cursor {
         self.time
     }
 
-    /// Sets the time that a cache reload takes, and the part of the CPU time that is spent on it, in
-    /// 1/[`WHOLE`]. Returns what was left of the previous reload.
+    /// Sets the time that a cache reload takes, and the part of the CPU time that is spent on it,
+    /// in 1/[`WHOLE`]. Returns what was left of the previous reload.
     pub(crate) fn reload(&mut self, ns: u64, share: u64) -> u64 {
         (self.reload_share, self.reload_carry) = (share as u16, 0);
         std::mem::replace(&mut self.reload, ns)

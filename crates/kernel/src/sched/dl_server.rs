@@ -38,7 +38,7 @@ pub struct DlServer {
     /// Whether the timer is set to zero laxity, the last time at which `runtime` still fits before
     /// `deadline`.
     pub(crate) defer_armed: bool,
-    /// Whether the class has starved, so that the server runs without waiting for zero laxity.
+    /// Whether the class has starved. The server then runs without waiting for zero laxity.
     pub(crate) defer_running: bool,
     /// Whether the server competes for the CPU (on_dl_rq).
     pub(crate) queued: bool,

@@ -265,7 +265,7 @@ impl Machine {
     }
 
     /// Makes the running task exit (do_exit). schedule() then switches to another task and frees
-    /// this one.
+    /// the exited task.
     pub(crate) fn exit_task(&mut self, task: TaskId) {
         self.tasks[task].flags |= layout::PF_EXITING;
         mirror::mirror_flags(self, task);

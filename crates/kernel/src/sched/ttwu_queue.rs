@@ -121,8 +121,8 @@ impl Machine {
     }
 
     /// Returns the part of a wake-up's cost that belongs to queueing the task, in ns. It is charged
-    /// to the CPU that queues the task. It is estimated as half of the cost of the wake-up, because
-    /// ttwu_do_activate() contains about half of the code that a wake-up executes, and one of its
+    /// to the CPU that queues the task. It is estimated as half of the cost of the wake-up.
+    /// ttwu_do_activate() contains about half of the code that a wake-up executes, and one of the
     /// two atomic instructions.
     pub(crate) fn activation_ns(&self) -> u64 {
         u64::from(self.spec.costs.wakeup_ns) / 2

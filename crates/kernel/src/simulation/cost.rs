@@ -3,9 +3,9 @@
 //! (BPF scheduler).
 //!
 //! The simulated time does not advance while an event handler runs. Instead, the cost of the
-//! handler is added to the debt of its CPU (`rq.debt()`), which is the kernel time that the CPU still
-//! has to spend. The debt then decreases as simulated time passes. The task on the CPU makes no
-//! progress until the debt is 0. `rq.clock` is the time up to which the CPU's time has been
+//! handler is added to the debt of its CPU (`rq.debt()`), which is the kernel time that the CPU
+//! still has to spend. The debt then decreases as simulated time passes. The task on the CPU makes
+//! no progress until the debt is 0. `rq.clock` is the time up to which the CPU's time has been
 //! accounted, and `rq.free_at` the time at which the debt will be 0.
 //!
 //! As in Linux, a task is charged for the kernel work on its CPU: its runtime, vruntime and slice

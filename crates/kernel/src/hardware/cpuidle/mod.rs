@@ -11,8 +11,8 @@
 //! state, and its handler runs when the exit latency has passed. If the CPU is still idle after the
 //! handler, a state is chosen again. The time in a state and its exit latency are idle time.
 //!
-//! If a CPU runs kernel code without an interrupt of its own, for example to create a task of the
-//! workload, the exit latency is charged with the CPU's next switch.
+//! Some kernel code runs on a CPU without an interrupt of this CPU, for example to create a task of
+//! the workload. The exit latency is then charged with the CPU's next switch.
 //!
 //! Not modelled:
 //!
@@ -51,8 +51,8 @@ struct IdleCpu {
     /// Time at which the CPU enters the state, ns. It is in the future while the CPU still does
     /// kernel work.
     since: u64,
-    /// Whether the tick stays enabled while the CPU is idle, because the governor expects a wake-up
-    /// soon.
+    /// Whether the tick stays enabled while the CPU is idle. The governor keeps the tick if it
+    /// expects a wake-up soon.
     tick: bool,
     /// Whether the tick was stopped since the CPU became idle.
     tick_stopped: bool,

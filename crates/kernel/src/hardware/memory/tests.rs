@@ -258,8 +258,8 @@ fn work_is_the_integral_of_speed_over_time() {
     assert!(slow > 1000, "tasks were slow at only {slow} times");
 }
 
-/// Returns the work in ms that two tasks with large footprints do in 300 ms on one CPU, at a rate of
-/// `touch` MB/s. The reload of an LLC takes longer than a slice.
+/// Returns the work in ms that two tasks with large footprints do in 300 ms on one CPU, at a rate
+/// of `touch` MB/s. The reload of an LLC takes longer than a slice.
 fn alternating(touch: u32) -> u64 {
     let mut bed = Bed::default();
     let round = Op::LoopBack {

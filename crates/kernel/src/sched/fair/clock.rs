@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The clock of the load averages of a CPU (rq_clock_pelt in kernel/sched/pelt.h).
 //!
-//! While a slow CPU works, the clock advances more slowly than time. A task that needs 4 ms on a CPU
-//! of half the capacity is then as busy as a task that needs 2 ms on a fast CPU. When the CPU becomes
-//! idle, the clock catches up with time:
+//! While a slow CPU works, the clock advances more slowly than time. A task that needs 4 ms on a
+//! CPU of half the capacity is then as busy as a task that needs 2 ms on a fast CPU. When the CPU
+//! becomes idle, the clock catches up with time:
 //!
 //! ```text
 //! time                    | 1| 2| 3| 4| 5| 6| 7| 8| 9|10|
@@ -33,8 +33,8 @@ pub struct PeltClock {
 }
 
 impl PeltClock {
-    /// Returns by how much the clock is behind the time `now`. `capacity` is that of the CPU since
-    /// the last change, or 1024 if the CPU is idle.
+    /// Returns by how much the clock is behind the time `now`. `capacity` is the CPU's capacity
+    /// since the last change, or 1024 if the CPU is idle.
     #[inline]
     fn behind(&self, now: u64, capacity: u64) -> u64 {
         let missing = SCHED_CAPACITY_SCALE.saturating_sub(capacity);
@@ -120,8 +120,8 @@ mod tests {
         assert_eq!((at(&clock, 13_000, 1024), clock.lost), (12_000, 1000));
     }
 
-    /// Returns the averages of a task on a CPU of this capacity after 2 s, each at its maximum: load,
-    /// runnable time and utilization.
+    /// Returns the averages of a task on a CPU of this capacity after 2 s, each at its maximum:
+    /// load, runnable time and utilization.
     fn averages(capacity: u32, ops: Vec<Op>) -> (u64, u64, u64) {
         let mut machine = free(spec(1, 1, 2, 1));
         machine.topology.cpus[0].capacity = capacity;

@@ -241,7 +241,8 @@ impl Domains {
             });
             let groups = &self.spans[span as usize].groups;
             let local = match below[cpu] {
-                // Domains of different nodes may have the same CPUs, so the sets are compared.
+                // Domains of different nodes may have the same CPUs, so the group is found by
+                // comparing the sets.
                 Some(child) => *local_groups.entry((span, child)).or_insert_with(|| {
                     let own = &self.spans[child as usize].set;
                     let local = groups.iter().position(|group| group.set == *own);

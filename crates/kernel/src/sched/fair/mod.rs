@@ -252,8 +252,8 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, next: TaskId) {
     m.update_misfit_status(cpu, next);
 }
 
-/// For a task that starts to run, takes runtime from the cpu.max pools of the groups that contain
-/// it, if the groups' queues on this CPU have none left.
+/// Visits the groups that contain `task`, which starts to run. If a group has a cpu.max limit and
+/// its queue on this CPU has no runtime left, takes runtime from the group's pool.
 fn account_groups(m: &mut Machine, cpu: CpuId, task: TaskId) {
     let mut id = m.cfs_rq_of(cpu, task);
     while id >= GROUP {

@@ -2,8 +2,8 @@
 //! Queueing and dequeueing of tasks and task groups (enqueue_task_fair, dequeue_entities).
 //!
 //! An entity is a task, or a task group on one CPU. When a group gets its first task, the group's
-//! entity is queued on the queue above, which is that of the parent group. When the last task of
-//! the group leaves, its entity is dequeued. Like a sleeping task, an entity with negative lag
+//! entity is queued on the queue above, which is the queue of the parent group. When the last task
+//! of the group leaves, its entity is dequeued. Like a sleeping task, an entity with negative lag
 //! first remains queued as "delayed" until its lag is no longer negative.
 
 use super::entity::{CfsRqId, EntityId, GROUP};

@@ -25,7 +25,8 @@ pub struct Rq {
     pub free_at: u64,
     /// Part of the debt that is not added to the runtime of the running task, ns. One part of it
     /// was already charged to a task. No task is charged for the rest, for example for interrupts
-    /// if the kernel accounts their time separately. The CPU spends time on this part first.
+    /// if the kernel accounts their time separately. The CPU spends time on `charged` before the
+    /// other debt.
     pub charged: u64,
     /// BPF execution time, less than 1 ns, that has not been added to the debt yet, ps.
     pub carry_ps: u64,

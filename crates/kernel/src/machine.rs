@@ -58,16 +58,16 @@ pub struct Machine {
     pub tasks: Table<TaskId, Task>,
     /// Free task slots of exited tasks. The slot that was freed last is reused first.
     pub(crate) free_tasks: Vec<TaskId>,
-    /// Maps each pid that has ever been assigned to the slot of its task, or to IDLE if the task
-    /// has exited. The pid is the index.
+    /// Slot of each pid's task, indexed by the pid. IDLE if the task has exited.
     pub(crate) pids: Vec<TaskId>,
     /// Live tasks, ordered by [`Task::sort_key`].
     pub(crate) threads: BTreeMap<u64, TaskId>,
     pub nr_alive: u32,
-    /// Name and errno of each task that could not be created because ops.init_task() failed.
+    /// Name and errno of each task that could not be created, because ops.init_task() failed or
+    /// because a limit of tasks or memory was reached.
     pub failed_forks: Vec<(String, i32)>,
-    /// For each task that the machine ended, a sentence that contains the reason. The reason is an
-    /// endless loop in the task's program.
+    /// One sentence for each task that the machine ended because the task's program is an endless
+    /// loop.
     pub ended_tasks: Vec<String>,
     /// CPU that executes the current event handler (smp_processor_id()).
     pub this_cpu: CpuId,
@@ -112,7 +112,7 @@ pub struct Machine {
     /// (`trace::Event::is_detail`).
     pub details: bool,
     pub(crate) records: Vec<Record>,
-    /// Whether any of `records` owns a string, so that the records must be dropped.
+    /// Whether any of `records` owns a string, which must be freed by dropping the record.
     pub(crate) texts: bool,
     /// Number of bytes that were charged to the memory limit for the strings in `records`.
     pub(crate) texts_bytes: u64,
@@ -299,8 +299,8 @@ impl Machine {
         }
     }
 
-    /// Returns all locks with their statistics. Their order corresponds to the lock indexes in
-    /// `LockWait` records.
+    /// Returns all locks with their statistics, in the order of the lock indexes in `LockWait`
+    /// records.
     pub fn locks(&self) -> impl Iterator<Item = (LockId, LockStat)> + '_ {
         self.locks.stats()
     }

@@ -15,8 +15,8 @@ use workload::Action;
 /// Latest possible end of a run, about 73 years. No duration in a workload is longer than half of
 /// this, so sums of times cannot overflow.
 const MAX_TIME: u64 = 2 * workload::MAX_NS;
-/// In builds with debug assertions, the consistency of the machine is verified each time that this
-/// number of events has been handled.
+/// In builds with debug assertions, the machine verifies its consistency each time it has handled
+/// this number of events.
 const VERIFY_EVERY: u64 = 256;
 
 impl Machine {
@@ -131,7 +131,8 @@ impl Machine {
         match event {
             Event::Step { cpu } => {
                 self.enter(cpu);
-                // The task enters the kernel only if it makes a system call.
+                // A step is not an interrupt. The CPU returns to user space only if the task makes
+                // a system call in this step, which sets this field again.
                 self.entry.to_user = false;
                 self.step(cpu);
             }
@@ -249,8 +250,7 @@ impl Machine {
         }
     }
 
-    /// Returns whether there are no runnable tasks, so that nothing can happen until an event wakes
-    /// a task.
+    /// Returns whether no task is runnable. Nothing can then happen until an event wakes a task.
     fn all_asleep(&self) -> bool {
         self.rqs.iter().all(|rq| rq.nr_running == 0)
     }

@@ -2,9 +2,9 @@
 //! Data structures of the two cache models: footprints of tasks, and cache lines of kernel and
 //! policy data.
 //!
-//! A task has a footprint, which is the size of its working set in bytes. While the task runs, as
-//! much of the footprint as fits is in the private cache of its core and in the last-level cache
-//! (LLC).
+//! A task has a footprint, which is the size of its working set in bytes. While the task runs, its
+//! footprint is in the private cache of its core and in the last-level cache (LLC), as far as it
+//! fits.
 //!
 //! The model of replacement is LRU. Each cache counts the bytes that are brought into it. When a
 //! task returns to a cache of `size` bytes, at most `size - n` bytes of its footprint are left,
@@ -13,10 +13,10 @@
 //! which is reported separately.
 //!
 //! The memory of a task is on the node on which the task first ran, or first ran after exec. On
-//! machines with `flat_memory`, the kernel does not choose nodes, so the memory may be on any of
-//! them. Two kinds of cache misses cause no reload time, because they are already part of the
-//! task's work: the first access to its memory, and misses because the footprint is larger than the
-//! cache.
+//! machines with `flat_memory`, the kernel does not choose the nodes of pages. A page may then be
+//! on any node, and each access has the mean cost of all nodes. Two kinds of cache misses cause no
+//! reload time, because they are already part of the task's work: the first access to its memory,
+//! and misses because the footprint is larger than the cache.
 //!
 //! Not modelled: cache lines that a task loses while it is running, and memory that several tasks
 //! share.
@@ -54,16 +54,16 @@ impl Left {
 #[derive(Clone, Copy, Debug)]
 pub struct Footprint {
     pub bytes: u64,
-    /// Bytes that the task touches per us of work. `None` is the rate of the machine.
+    /// Bytes that the task touches per us of work. `None` means the rate of the machine.
     pub(super) touch_mbps: Option<u32>,
     /// Node on which the task's memory is; NOWHERE before the task has run.
     pub(super) home: u32,
-    /// Time of the last switch to the task. It is set only while the task's memory is on no node
-    /// yet.
+    /// Time of the last switch to the task. It is valid only until the task's memory has been
+    /// placed on a node.
     pub(super) switched_at: u64,
     pub(super) private: Left,
     pub(super) llc: Left,
-    /// Length of the reload that began at the last switch to the task.
+    /// Duration of the reload that began at the last switch to the task, ns.
     pub(super) reload_ns: u64,
     /// Number of bytes that this reload brings into the private cache.
     pub(super) into_private: u64,
@@ -221,8 +221,8 @@ pub(crate) fn line_caches(spec: &MachineSpec) -> Vec<cache::Cache> {
 /// one cache line of the machines of that time.
 pub(super) const GOODNESS_LINE: u64 = 32;
 
-/// Returns a model of each core's cache that limits how many task_structs have their hot cache
-/// lines in it. Returns `None` if the caches have no such limit.
+/// Returns a model of each core's cache that limits the number of task_structs whose frequently
+/// used cache lines it holds. Returns `None` if the caches have no such limit.
 pub(crate) fn line_sets(spec: &MachineSpec) -> Option<Vec<Sets>> {
     let topology = &spec.topology;
     let tasks = topology.task_sets?;
@@ -258,6 +258,6 @@ pub(crate) fn line_sets(spec: &MachineSpec) -> Option<Vec<Sets>> {
     };
     let sets: Vec<Sets> = topology.cores.iter().map(sets).collect();
     // With more caches than bits in a cache mask, several cores would share one bit and thus the
-    // capacity of a single cache.
+    // capacity of a single cache. The limit is then not modelled.
     (sets.len() <= cache::MAX_CACHES as usize).then_some(sets)
 }

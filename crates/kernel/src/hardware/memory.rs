@@ -7,24 +7,27 @@
 //! CPU 2, node 0  |          idle           |== streams: 0.7 ==|      idle      |
 //! ```
 //!
-//! A step `run` of a program is the time that the work takes while the task runs alone, has the
-//! whole LLC, and its memory is on the node of its CPU. Everything else makes it slower. The
-//! quantities of a task on a CPU are:
+//! A step `run` of a program states the time that its work takes if the task runs alone, has the
+//! whole LLC, and its memory is on the node of its CPU. If one of these conditions does not hold,
+//! the work takes longer. The slowdown of a task depends on:
 //!
 //! - `w`, its footprint (working set) in bytes.
-//! - `a`, the bytes of it that the task touches per us of work, each byte as often as any other. It
-//!   is the rate `touch` of the machine or of the task. It is reduced to the rate at which a task
-//!   alone would wait for caches and memory all the time.
+//! - `a`, the bytes of the footprint that the task touches per us of work. It touches all bytes
+//!   equally often. `a` is the rate `touch` of the machine or of the task. It is limited to the
+//!   rate at which a task that runs alone would wait for caches and memory all the time.
 //! - `p = min(w, private cache)`, the bytes that its core's private cache holds.
-//! - `s`, the bytes that the private cache or the LLC holds. Alone it is `s0 = min(w, LLC)`. Tasks
-//!   that run on one LLC have `min(w, a * t)`, where `t` is the time that fills the LLC. It is the
-//!   time for which an LRU cache keeps an unused line (H. Che, Y. Tung, Z. Wang, Hierarchical Web
-//!   Caching Systems, IEEE JSAC 20(7), 2002). Small working sets therefore stay in the cache, and
-//!   large ones share the rest.
-//! - `L`, `M` and `M0`: the ps to load a byte from the LLC, from the memory with the task's pages,
-//!   and from memory of its own node (`reload_llc`, `reload_memory`, `reload_remote`).
-//! - `k`, the latency of the memory of a node relative to that without load. It is the smallest `k`
-//!   from 1 upwards at which the CPUs together load no more than the node's bandwidth.
+//! - `s`, the bytes that the private cache and the LLC hold together. If the task runs alone, this
+//!   is `s0 = min(w, LLC)`. If several tasks run on one LLC, it is `min(w, a * t)` for each of
+//!   them. Here `t` is the time in which these tasks fill the LLC, which is the time for which an
+//!   LRU cache keeps an unused line (H. Che, Y. Tung, Z. Wang, Hierarchical Web Caching Systems,
+//!   IEEE JSAC 20(7), 2002). Small working sets therefore stay in the cache, and large ones share
+//!   the rest.
+//! - `L`, the time in ps to load a byte from the LLC (`reload_llc`).
+//! - `M`, the time in ps to load a byte from the memory with the task's pages (`reload_memory` or
+//!   `reload_remote`). If the pages are on the node of the task's CPU, this is `M0`
+//!   (`reload_memory`).
+//! - `k`, the latency of a node's memory relative to its latency without load. It is the smallest
+//!   `k` from 1 upwards at which all CPUs together load no more than the node's bandwidth.
 //!
 //! One us of work of a task takes longer by
 //!
@@ -32,14 +35,15 @@
 //! a * ((w - s) * M * k  -  (w - s0) * M0  -  (s0 - s) * L) / w      ps
 //! ```
 //!
-//! The speed of the CPU is that of `hardware::smt`, reduced by this time. It changes when a task
-//! with a footprint starts or stops on a CPU, and when the speed of such a task changes for another
-//! reason. A task without a footprint, or with one that fits into the private cache, neither slows
-//! others nor is slowed.
+//! The speed of the CPU is the speed from `hardware::smt`, reduced according to this additional
+//! time. It changes when a task with a footprint starts or stops on a CPU, and when the speed of
+//! such a task changes for another reason. A task without a footprint, or with a footprint that
+//! fits into the private cache, neither slows other tasks nor is slowed.
 //!
-//! Such a task also makes progress while it reloads a cache after a switch: it reloads what it
-//! touches, so the reload takes `a * M / (1 us + a * M)` of its time until it is complete.
-//! Otherwise tasks with large footprints that share a CPU would do nothing but reload.
+//! A task with a larger footprint also makes progress while it reloads a cache after a switch. It
+//! reloads the bytes that it touches. Until the reload is complete, the reload therefore takes only
+//! the part `a * M / (1 us + a * M)` of the task's time. Otherwise tasks with large footprints that
+//! share a CPU would do nothing but reload.
 //!
 //! Not modelled: memory that several tasks share, the bandwidth of LLCs and of the links between
 //! nodes, and the rising latency of memory whose bandwidth is not used up.
@@ -54,7 +58,7 @@ use workload::Workload;
 
 /// Unit of `k`, the relative latency of a node's memory.
 pub(super) const ONE: u64 = 1024;
-/// Largest `k`. If the latency cannot rise further, the CPUs load more than the bandwidth.
+/// Largest `k`. At this latency, the CPUs may load more than the bandwidth.
 const MAX_FACTOR: u64 = 64 * ONE;
 const PS_PER_US: u64 = 1_000_000;
 
@@ -66,28 +70,29 @@ struct Use {
     bytes: u64,
     /// Bytes that the task touches per us of work, `a`.
     touch: u64,
-    /// Bytes that the private cache and the LLC hold, `s`.
+    /// Bytes of the footprint that the private cache and the LLC hold, `s`.
     held: u64,
-    /// Bytes per us of work that come from memory, and those that would if the task was alone.
+    /// Bytes per us of work that come from memory.
     loaded: u64,
+    /// Bytes per us of work that would come from memory if the task ran alone.
     loaded_alone: u64,
-    /// Time that a us of work takes in addition, ps.
+    /// Additional time that a us of work takes, ps.
     extra_ps: u64,
 }
 
-/// Memory that a node, or all nodes together, provide.
+/// The memory of one node, or of all nodes together (`flat_memory`).
 #[derive(Clone, Copy, Debug)]
 struct Pool {
     /// Bytes per us that all CPUs together can load.
     bandwidth: u64,
-    /// Bytes per us that they would load if the latency did not rise.
+    /// Bytes per us that the CPUs would load if the latency did not rise.
     demand: u64,
     /// Latency relative to that without load, `k`, in units of [`ONE`].
     factor: u64,
 }
 
-/// Use of LLCs and memory by running tasks. All lists are empty if no task has a footprint or the
-/// machine has no such slowdown.
+/// Use of LLCs and memory by running tasks. All lists are empty if no task has a footprint or if
+/// the machine does not model the slowdown by caches and memory.
 #[derive(Debug)]
 pub(crate) struct Memory {
     /// Rate of tasks without a rate of their own.
@@ -118,7 +123,7 @@ impl Memory {
             ),
             false => (0, 0, 0),
         };
-        // Pages that the kernel does not place by node are spread over all of them.
+        // Pages that the kernel does not place by node are spread over all nodes.
         let (nr_pools, nodes_per_pool) = match spec.costs.flat_memory {
             true => (nodes.min(1), nodes as u64),
             false => (nodes, 1),
@@ -126,7 +131,7 @@ impl Memory {
         let pool = Pool {
             bandwidth: match spec.costs.node_bandwidth_mbps {
                 0 => u64::MAX,
-                // A node always delivers what one CPU can load.
+                // A node always delivers at least the amount that one CPU can load.
                 mbps => nodes_per_pool * u64::from(mbps).max(PS_PER_US / u64::from(spec.costs.reload_memory_ps.max(1))),
             },
             demand: 0,
@@ -142,9 +147,9 @@ impl Memory {
         }
     }
 
-    /// Returns the part of a task's CPU time, in 1/[`WHOLE`], that it spends on a reload until the
-    /// reload is complete. A task reloads what it touches, so it makes progress meanwhile. All bytes
-    /// that it touches come from memory, at `memory_ps` each.
+    /// Returns the part of a task's CPU time, in 1/[`WHOLE`], that a reload takes while it is in
+    /// progress. The task reloads the bytes that it touches, so it makes progress meanwhile. Each
+    /// of these bytes comes from memory and takes `memory_ps`.
     pub(super) fn reload_share(&self, footprint: &Footprint, memory_ps: u64) -> u64 {
         let touch = u64::from(footprint.touch_mbps.unwrap_or(self.touch_mbps));
         let waits = touch.saturating_mul(memory_ps).min(PS_PER_US);
@@ -190,11 +195,11 @@ impl Memory {
 }
 
 /// Divides a cache of `size` bytes among tasks with these footprints and rates, as an LRU cache
-/// does: the share of each is `min(footprint, rate * t)`, and the shares fill the cache if the
-/// footprints do.
+/// does. The share of each task is `min(footprint, rate * t)`. The time `t` is chosen so that the
+/// shares fill the cache. If the cache is larger than all footprints, each share is the footprint.
 fn divide(size: u64, tasks: &[(u64, u64)]) -> Vec<u64> {
     let mut order: Vec<usize> = (0..tasks.len()).collect();
-    // The order in which the footprints are complete as `t` grows.
+    // The order in which the shares reach the whole footprint as `t` grows.
     order.sort_by(|&a, &b| {
         let (a, b) = (tasks[a], tasks[b]);
         (u128::from(a.0) * u128::from(b.1)).cmp(&(u128::from(b.0) * u128::from(a.1)))
@@ -216,16 +221,16 @@ fn fraction(value: u64, part: u64, whole: u64) -> u64 {
     (u128::from(value) * u128::from(part) / u128::from(whole.max(1))) as u64
 }
 
-/// Returns the speed of a task whose us of work at full speed takes `extra_ps` more than at the
-/// speed `base`.
+/// Returns the speed of a task that would otherwise have the speed `base`, if each us of its work
+/// takes `extra_ps` ps longer. A us of work is the work that full speed does in one us.
 pub(super) fn slowed(base: u64, extra_ps: u64) -> u64 {
     let full = PS_PER_US * u64::from(FULL_SPEED);
     ((u128::from(base * full)).div_ceil(u128::from(full) + u128::from(extra_ps) * u128::from(base))) as u64
 }
 
 impl Machine {
-    /// Updates the speeds of all CPUs that a change on `cpu` affects: of its task, or of the
-    /// speed at which the task would run without this slowdown.
+    /// Updates the speeds of all CPUs that are affected by a change on `cpu`. Either its running
+    /// task has changed, or the speed at which this task would run without this slowdown.
     #[inline]
     pub(crate) fn update_memory(&mut self, cpu: CpuId) {
         if self.memory.active() {
@@ -239,7 +244,7 @@ impl Machine {
         self.memory.uses.get(cpu.index()).is_some_and(|used| used.bytes > 0)
     }
 
-    /// Returns the time that a us of work takes in addition on `cpu`, ps.
+    /// Returns the additional time that a us of work takes on `cpu`, ps.
     #[inline]
     pub(super) fn extra_ps(&self, cpu: CpuId) -> u64 {
         self.memory.uses.get(cpu.index()).map_or(0, |used| used.extra_ps)
@@ -278,8 +283,8 @@ impl Machine {
         self.memory.users.iter().flatten().copied().collect()
     }
 
-    /// Returns the use of the LLC and of memory by the running task of `cpu` if no other task runs
-    /// on the LLC.
+    /// Returns the use of the LLC and of memory by the running task of `cpu`, as if no other task
+    /// ran on the LLC.
     fn wanted_use(&self, cpu: CpuId) -> Use {
         let curr = self.rqs[cpu].curr;
         if curr == IDLE {
@@ -296,7 +301,7 @@ impl Machine {
         let held = bytes.min(self.caches.llcs[info.llc as usize].size.max(private));
         let node = info.node as usize;
         let (memory_ps, llc_ps) = (self.caches.memory_ps[node][node], self.spec.costs.reload_llc_ps);
-        // The time that the task waits per us of work cannot be longer than the work.
+        // The task waits at most 1 us per us of work.
         let waits = u128::from(bytes - held) * u128::from(memory_ps) + u128::from(held - private) * u128::from(llc_ps);
         let most = u128::from(PS_PER_US) * u128::from(bytes) / waits.max(1);
         let touch = touch.min(most.min(u128::from(u64::MAX)) as u64);
@@ -328,7 +333,8 @@ impl Machine {
         }
     }
 
-    /// Calculates again what the task of `cpu` would load from each pool at latencies without load.
+    /// Calculates again the rate at which the task of `cpu` would load from each pool if the
+    /// latencies did not rise.
     fn set_demand(&mut self, cpu: CpuId) {
         let rate = self.load_rate(cpu, |_| ONE);
         for pool in 0..self.memory.pools.len() {
@@ -373,7 +379,8 @@ impl Machine {
         low
     }
 
-    /// Returns the bytes per us that the task of `cpu` loads from memory.
+    /// Returns the bytes per us that the task of `cpu` loads from memory if the relative latency of
+    /// each pool is `factor(pool)`.
     fn load_rate(&self, cpu: CpuId, factor: impl Fn(usize) -> u64) -> u64 {
         let loaded = self.memory.uses[cpu.index()].loaded;
         if loaded == 0 {
@@ -383,7 +390,7 @@ impl Machine {
         loaded * speed / u64::from(FULL_SPEED)
     }
 
-    /// Returns the part of a rate that comes from one pool.
+    /// Returns the part of the load rate `rate` of a CPU's task that comes from one pool.
     fn part_in_pool(&self, cpu: CpuId, rate: u64, pool: usize) -> u64 {
         if rate == 0 || self.memory.pools.len() == 1 {
             return rate;
@@ -394,7 +401,8 @@ impl Machine {
         }
     }
 
-    /// Returns the time that a us of work takes in addition on `cpu` at these latencies, ps.
+    /// Returns the additional time that a us of work takes on `cpu`, ps, if the relative latency of
+    /// each pool is `factor(pool)`.
     fn extra_at(&self, cpu: CpuId, factor: impl Fn(usize) -> u64) -> u64 {
         let used = self.memory.uses[cpu.index()];
         if used.loaded == 0 {
@@ -410,8 +418,8 @@ impl Machine {
         waits.saturating_sub(alone + from_llc)
     }
 
-    /// Returns the node with the memory of the running task of `cpu`. Memory that does not exist yet
-    /// will be on the node of the CPU.
+    /// Returns the node with the memory of the running task of `cpu`. Memory that does not exist
+    /// yet will be on the node of the CPU.
     fn home_of_curr(&self, cpu: CpuId) -> u32 {
         match self.tasks[self.rqs[cpu].curr].footprint.home {
             NOWHERE => self.spec.topology.cpus[cpu.index()].node,
@@ -422,7 +430,7 @@ impl Machine {
     /// Verifies the use of caches and memory by all running tasks.
     ///
     /// # Panics
-    /// If it differs from one that is calculated from the beginning.
+    /// If the stored use differs from the use that is calculated from the beginning.
     pub(crate) fn verify_memory(&self) {
         let nr_pools = self.memory.pools.len();
         for (cpu, used) in self.cpus().zip(&self.memory.uses) {

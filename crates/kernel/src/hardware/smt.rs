@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Speeds of CPUs. They depend on the frequency of the CPU and on the other hardware threads of its
-//! core. Tasks with footprints can be slower than that, see `hardware::memory`.
+//! core. Tasks with footprints (working sets) can be slower than that, see `hardware::memory`.
 //!
 //! ```text
 //! thread 0  |== task, full speed ==|== 0.62 ==|== full speed ==|
@@ -8,13 +8,14 @@
 //! ```
 //!
 //! A CPU is busy from the switch to a task until the switch to the idle task. The kernel work of a
-//! switch to a task is part of this time, that of the switch to the idle task is not. An idle CPU
-//! that handles an interrupt does not slow its siblings.
+//! switch to a task is part of this time. The kernel work of the switch to the idle task is not. An
+//! idle CPU that handles an interrupt does not slow its siblings.
 //!
 //! Only the work of tasks is scaled. CPU time is measured as elapsed time and not as work, so
-//! sum_exec_runtime, vruntime, slices and ticks do not depend on the siblings. The same holds for
-//! the capacity that policies and PELT see (arch_scale_cpu_capacity(), update_rq_clock_pelt()).
-//! Kernel and policy work costs the same whether the siblings are busy or not.
+//! sum_exec_runtime, vruntime, slices and ticks do not depend on the siblings. The capacity that
+//! policies and PELT see does not depend on them, either (arch_scale_cpu_capacity(),
+//! update_rq_clock_pelt()). Kernel and policy work costs the same whether the siblings are busy or
+//! not.
 //!
 //! CPUs of an emulated machine can share the threads of the computer that emulates it
 //! (`shared_speed`). Each busy CPU then slows all other CPUs of the machine. The kernel and the
@@ -30,8 +31,8 @@ use machine::smt::FULL_SPEED;
 
 /// Contention between the hardware threads of each core, or between all CPUs.
 pub(crate) struct Smt {
-    /// Speed of a CPU in 1/1024 of its full speed. The index is the number of busy CPUs in its part
-    /// of the machine minus 1. Empty if CPUs do not slow each other.
+    /// Speed of a CPU in 1/1024 of its full speed. The index is one less than the number of busy
+    /// CPUs in the CPU's part of the machine. Empty if CPUs do not slow each other.
     speeds: Vec<u64>,
     /// The parts of the machine whose CPUs slow each other: the cores, or the whole machine.
     parts: Vec<Vec<CpuId>>,
@@ -39,7 +40,7 @@ pub(crate) struct Smt {
     part_of: Vec<usize>,
     /// Number of busy CPUs of each part.
     busy: Vec<usize>,
-    /// Whether the costs of the kernel and the policy are stretched as well.
+    /// Whether busy CPUs also lengthen the costs of the kernel and the policy.
     stretches_costs: bool,
 }
 
@@ -132,8 +133,8 @@ impl Machine {
         }
     }
 
-    /// Sets the speed of a CPU to the current one. Work that the running task has done until now
-    /// counts at the old speed.
+    /// Calculates the speed of a CPU again and stores it. Work that the running task has done until
+    /// now counts at the old speed.
     pub(super) fn apply_speed(&mut self, cpu: CpuId) {
         let speed = self.current_speed(cpu);
         if speed == self.rqs[cpu].speed {

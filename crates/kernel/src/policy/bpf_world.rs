@@ -28,9 +28,9 @@ impl World for Machine {
         self.ext.vm()
     }
 
-    /// Returns the local time of the CPU. This is the time at which the current handler started,
-    /// plus all time that was charged to the CPU since then, including the instructions that the
-    /// program has executed.
+    /// Returns the local time of the CPU. This is the start of the current handler plus all time
+    /// that was charged to the CPU since then. It includes the instructions that the program has
+    /// executed.
     fn now_ns(&self) -> u64 {
         self.local_time(self.this_cpu) + ops::unsettled_ns(self)
     }
@@ -202,8 +202,8 @@ impl World for Machine {
 }
 
 /// Runs the callback of an expired timer in interrupt context. It runs on the CPU of the timer, or
-/// on another CPU if that one is offline. If the callback moves tasks between DSQs, a trace record
-/// reports this as load balancing by the policy.
+/// on another CPU if the timer's CPU is offline. If the callback moves tasks between DSQs, a trace
+/// record reports this as load balancing by the policy.
 pub fn timer_fired(m: &mut Machine, timer: u32, generation: u32) {
     m.region.memory().uncharge_records(Use::Timers, 1);
     let timers = m.ext.policy.as_mut().map(|policy| &mut policy.timers.slots);
@@ -225,8 +225,8 @@ pub fn timer_fired(m: &mut Machine, timer: u32, generation: u32) {
     m.charge(cpu, u64::from(m.spec.costs.softirq_ns + m.spec.costs.callback_ns));
     let outer = std::mem::replace(&mut m.ext.frame, crate::sched::ext::ops_table::Frame::NONE);
     let before = m.ext.nr_moved;
-    // The callback may call the same kfuncs as the program that set it. That program is nearly
-    // always ops.init(), which may call the kfuncs in UNLOCKED.
+    // The callback may call the same kfuncs as the program that set this callback. That program is
+    // nearly always ops.init(), which may call the kfuncs in UNLOCKED.
     let (result, _) = ops::run(m, kf::UNLOCKED, |m| Vm::run_timer(m, addr));
     m.ext.frame = outer;
     let moved = m.ext.nr_moved.wrapping_sub(before);

@@ -4,9 +4,9 @@
 //!
 //! The program is called once for each task in ascending order of pids, then once with NULL
 //! (bpf_iter_run_prog()). If a call returns 0, its output is kept. If a call returns 1, the kernel
-//! drops its output and repeats the call with the same task. Here the output is dropped and the
-//! call is not repeated, because it would write the same again. Other kinds of iterators are not
-//! modelled.
+//! drops its output and repeats the call with the same task. Here the output is dropped, but the
+//! call is not repeated, because a second call would write the same output. Other kinds of
+//! iterators are not modelled.
 
 use crate::machine::Machine;
 use crate::policy::layout::callbacks::kf;

@@ -170,8 +170,8 @@ pub fn check(m: &Machine, object: &Object, profile: &Profile, engine: Engine) ->
     Ok(open(m, object, profile, engine)?.0.warnings)
 }
 
-/// Compiles the object and returns its policy. The table of callbacks is the one that the profile
-/// names. By default it is the first table that is attached automatically.
+/// Compiles the object and returns its policy. Uses the table of callbacks that the profile names,
+/// by default the first table that is attached automatically.
 fn build_policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -> Result<Policy, LoadError> {
     let named = profile.struct_ops.as_str();
     let refused = |message: String| LoadError::refused(m, image, message);
@@ -255,9 +255,9 @@ fn set_members(m: &Machine, image: &Image, profile: &Profile, cid: bool, ops: &m
     Ok(())
 }
 
-/// Returns the error for an object without a scheduler. If the object calls kfuncs of sched_ext
-/// from programs of other subsystems, this is the kernel's error for such calls
-/// (scx_kfunc_context_filter()), because the kernel makes that check first.
+/// Returns the error for an object without a scheduler. The object may call kfuncs of sched_ext
+/// from programs of other subsystems. In this case, returns the kernel's error for these calls
+/// (scx_kfunc_context_filter()), because the kernel checks the calls first.
 fn no_scheduler(m: &Machine, image: &Image, named: &str) -> LoadError {
     let release = m.release;
     let absent = |ops: &&StructOps| !release.has_type(&ops.type_name) && (named.is_empty() || ops.map_name == named);

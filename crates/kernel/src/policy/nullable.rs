@@ -102,7 +102,7 @@ fn used_untested(code: &Code, function: usize, arg: i32) -> Option<(usize, u8)> 
     None
 }
 
-/// Which instructions may be executed next.
+/// The instructions that may be executed next.
 enum Next {
     On,
     Jump,

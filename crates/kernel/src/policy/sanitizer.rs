@@ -29,7 +29,7 @@ const STRUCTS: [(&str, u64); 5] = [
     ),
 ];
 
-/// Name of the first member of struct cgroup, and of the data of each controller for a cgroup.
+/// Type of the first member of struct cgroup, and of the data of each controller for a cgroup.
 const CSS: &str = "cgroup_subsys_state";
 
 /// Returns the rules that the sanitizer applies to the object of a policy.

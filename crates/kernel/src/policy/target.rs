@@ -112,8 +112,8 @@ pub fn target(spec: &MachineSpec, layout: &Layout, release: Release) -> Target {
 fn add_types(types: &mut Builder, release: Release) {
     let cpumask = types.add::<layout::cpumask>();
     types.typedef("cpumask_t", cpumask);
-    // The mask at the end of a task_struct has only as many words as the machine needs. For an
-    // object that uses the size of a mask, the size is the one in a real kernel.
+    // The mask at the end of a task_struct has only as many words as the machine needs. An object
+    // that uses the size of a mask gets the size that the mask has in a real kernel.
     types.resize(cpumask, layout::MASK_BYTES as u32);
     let cpumask = types.ptr(cpumask);
     types.typedef("cpumask_var_t", cpumask);

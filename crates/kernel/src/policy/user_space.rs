@@ -170,8 +170,8 @@ fn run_one(
     let known = results.clone();
     let facts = facts.with_results(&known);
     for setting in &run.memory {
-        // The address is evaluated like the index of any other path. Therefore it becomes the only
-        // index of a path without a name.
+        // The indexes of a path are evaluated like expressions. The address is therefore passed as
+        // the only index of a path without a name.
         let at = profile::Setting {
             path: format!("[{}]", setting.path),
             ..setting.clone()

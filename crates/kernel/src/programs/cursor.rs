@@ -34,8 +34,9 @@ pub struct Cursor {
     pub(super) work: u64,
     /// Remaining CPU time of work that takes equally long on all CPUs, ns.
     pub(super) time: u64,
-    /// Remaining time of a cache reload, ns. It is spent before `time` and `work`, or beside them if
-    /// `reload_share` is below [`WHOLE`].
+    /// Remaining time of a cache reload, which loads the task's working set into caches after a
+    /// switch, ns. It is spent before `time` and `work`. If `reload_share` is below [`WHOLE`], it
+    /// is spent at the same time as `time` and `work`.
     reload: u64,
     /// Time of the last wake-up. Before the first wake-up, the time at which the task was created.
     pub(super) woken: u64,
@@ -129,7 +130,8 @@ impl Cursor {
         self.beside_reload(self.time)
     }
 
-    /// Returns the CPU time in which `ns` of other CPU time pass if a reload is in progress.
+    /// Returns the CPU time after which the task has had `ns` of CPU time for other work than the
+    /// reload that is in progress.
     #[inline]
     fn beside_reload(&self, ns: u64) -> u64 {
         match self.reload {
@@ -142,13 +144,14 @@ impl Cursor {
         self.work == 0 && self.time == 0 && (self.reload == 0 || u64::from(self.reload_share) < WHOLE)
     }
 
-    /// Returns how much of `ns` of CPU time the reload takes.
+    /// Returns how much of the next `ns` of CPU time the reload takes.
     fn reload_in(&self, ns: u64) -> u64 {
         let passed = u128::from(self.reload_carry) + u128::from(ns) * u128::from(self.reload_share);
         self.reload.min((passed / u128::from(WHOLE)) as u64)
     }
 
-    /// Subtracts `ns` of CPU time from the reload. Returns the part of it that is left for work.
+    /// Subtracts the reload's part of `ns` of CPU time from the reload. Returns the part that is
+    /// left for work.
     #[cold]
     fn consume_reload(&mut self, ns: u64) -> u64 {
         let reload = self.reload_in(ns);
@@ -190,8 +193,8 @@ impl Cursor {
         self.time
     }
 
-    /// Sets the time that a cache reload takes, and the part of the CPU time that is spent on it, in
-    /// 1/[`WHOLE`]. Returns what was left of the previous reload.
+    /// Sets the time that a cache reload takes, and the part of the CPU time that is spent on it,
+    /// in 1/[`WHOLE`]. Returns what was left of the previous reload.
     pub(crate) fn reload(&mut self, ns: u64, share: u64) -> u64 {
         (self.reload_share, self.reload_carry) = (share as u16, 0);
         std::mem::replace(&mut self.reload, ns)
@@ -222,7 +225,7 @@ impl Cursor {
                 self.add_work(ns * 1024);
             }
             Op::Mem { bytes } => {
-                // Rounded up to whole ns at full speed, as the work of all other steps.
+                // Rounded up to whole ns at full speed, like the work of all other steps.
                 self.add_work((bytes * 1000).div_ceil(MEM_BYTES_PER_US) * 1024);
             }
             Op::Runtime(ref dist) => {

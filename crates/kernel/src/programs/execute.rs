@@ -287,8 +287,8 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
     None
 }
 
-/// Returns whether the step has already charged its own cost to the task, so that the general cost
-/// of a system call is not added. This applies to messages and to operations on futexes.
+/// Returns whether the step has already charged its own cost to the task. The general cost of a
+/// system call is then not added. This applies to messages and to operations on futexes.
 fn has_costs_of_its_own(op: &Op) -> bool {
     matches!(
         op,

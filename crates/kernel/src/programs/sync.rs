@@ -137,8 +137,8 @@ impl Machine {
         }
     }
 
-    /// Wakes a waiter of a futex. Unlike a wake-up by a pipe, this one does not set WF_SYNC
-    /// (wake_up_q).
+    /// Wakes a waiter of a futex. Unlike a wake-up by a pipe, a wake-up by a futex does not set
+    /// WF_SYNC (wake_up_q).
     fn wake_futex_waiter(&mut self, waiter: TaskId) {
         tracepoint::futex_wake(self, waiter);
         self.try_to_wake_up(waiter, 0);
@@ -152,8 +152,8 @@ impl Machine {
         self.tasks[task].program.add_time(ns);
     }
 
-    /// Charges the task for the atomic operation on an object in user space, and for the transfer
-    /// of its cache line from the CPU that used it last.
+    /// Charges the task for the atomic operation on an object in user space. Also charges it for
+    /// the transfer of the object's cache line from the CPU that used the object last.
     fn charge_user_lock(&mut self, id: u32, task: TaskId) {
         let cpu = self.this_cpu;
         let from = std::mem::replace(&mut self.sync.at(id).last_cpu, cpu);

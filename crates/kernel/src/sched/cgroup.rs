@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! State of the cgroups in the simulated kernel: the settings of the cpu and cpuset controllers.
 //!
-//! A workload can contain disturbances that create, remove and change cgroups while the machine
-//! runs (see `cgroup_change`). They represent a user's writes to cgroupfs. No simulated CPU is
-//! charged for them.
+//! A workload can contain disturbances (events that it imposes on the machine) that create, remove
+//! and change cgroups during the run (see `cgroup_change`). They represent a user's writes to
+//! cgroupfs. No simulated CPU is charged for them.
 //!
 //! - Weights and limits are passed to the callbacks of the policy (BPF scheduler). The fair class
 //!   uses them to divide CPU time.

@@ -252,8 +252,8 @@ impl Machine {
         }
     }
 
-    /// Records the CPUs that a task requests with sched_setaffinity(). Returns those of them that
-    /// the cpuset of `cgroup` allows.
+    /// Records the CPUs that a task requests with sched_setaffinity(). Returns the requested CPUs
+    /// that the cpuset of `cgroup` allows.
     ///
     /// If the cpuset allows none of the CPUs, records nothing and returns `None`. The system call
     /// then fails with EINVAL.
@@ -278,8 +278,8 @@ impl Machine {
         intersection(&cpus, &effective).unwrap_or(effective)
     }
 
-    /// Records the CPUs that a new task requests. They replace those of the dead task that used the
-    /// same slot before.
+    /// Records the CPUs that a new task requests. They replace the CPUs that the dead task with the
+    /// same slot requested.
     pub(crate) fn record_user_cpus(&mut self, task: TaskId, asked: Option<CpuSet>) {
         if self.cgroups.cpusets {
             self.cgroups.user_cpus.remove(&task);

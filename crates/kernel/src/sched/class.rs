@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The scheduling classes, highest first, and the flags that the scheduler core passes to them.
 
-/// A scheduling class, from the highest to the lowest. A CPU runs a task of the highest class that
-/// has a runnable task there.
+/// A scheduling class. The classes are listed from the highest to the lowest. A CPU runs a task of
+/// the highest class that has a runnable task there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// SCHED_FIFO, SCHED_RR and SCHED_DEADLINE

@@ -176,8 +176,8 @@ fn runtime_exceeded(m: &mut Machine, cpu: CpuId, server: Server, idle: bool) {
     m.resched_curr(cpu);
 }
 
-/// Handles the event of a server's timer (dl_server_timer). Returns false if the simulated CPU
-/// executed no code, because the timer is not due or the server is not throttled.
+/// Handles the event of a server's timer (dl_server_timer). Returns false if the timer is not due
+/// or the server is not throttled. The simulated CPU then executed no code.
 pub(crate) fn timer(m: &mut Machine, cpu: CpuId, server: Server) -> bool {
     let now = m.now;
     let dl = &mut m.rqs[cpu].servers[server];

@@ -38,7 +38,7 @@ pub struct DlServer {
     /// Whether the timer is set to zero laxity, the last time at which `runtime` still fits before
     /// `deadline`.
     pub(crate) defer_armed: bool,
-    /// Whether the class has starved, so that the server runs without waiting for zero laxity.
+    /// Whether the class has starved. The server then runs without waiting for zero laxity.
     pub(crate) defer_running: bool,
     /// Whether the server competes for the CPU (on_dl_rq).
     pub(crate) queued: bool,
@@ -91,7 +91,7 @@ impl IndexMut<Server> for DlServers {
     }
 }
 
-/// Number of fraction bits of bandwidths (BW_SHIFT).
+/// Number of fractional bits in bandwidths (BW_SHIFT).
 const BW_SHIFT: u32 = 20;
 /// Bandwidth of a server: its runtime divided by its period, as a fixed-point number (dl_density).
 const DENSITY: u64 = (RUNTIME_NS << BW_SHIFT) / PERIOD_NS;

@@ -193,7 +193,7 @@ impl Machine {
     }
 
     /// Chooses a CPU for a new task and queues the task there. If `forced` is set, the task is
-    /// queued on its `cpu` instead.
+    /// queued on the CPU in its field `cpu` instead.
     fn wake_up_new_task(&mut self, task: TaskId, forced: bool) {
         tracepoint::wake_up_new_task(self, task);
         let prev_cpu = self.tasks[task].cpu;
@@ -265,7 +265,7 @@ impl Machine {
     }
 
     /// Makes the running task exit (do_exit). schedule() then switches to another task and frees
-    /// this one.
+    /// the exited task.
     pub(crate) fn exit_task(&mut self, task: TaskId) {
         self.tasks[task].flags |= layout::PF_EXITING;
         mirror::mirror_flags(self, task);

@@ -24,7 +24,7 @@ pub(crate) enum Transition {
         prev_state: TaskState,
         next: TaskId,
     },
-    /// The task's set of allowed CPUs is about to change to the set of the affinity group `group`.
+    /// The task's set of allowed CPUs is about to change to the set that `group` identifies.
     AffinityChanges { task: TaskId, group: AffinityGroup },
     /// A CPU came online and is idle.
     Online { cpu: CpuId },

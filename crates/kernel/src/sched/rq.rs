@@ -19,26 +19,26 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 pub struct Rq {
     /// Time up to which the CPU's time has been accounted (rq_clock), ns.
     pub clock: u64,
-    /// Time at which the CPU will have finished the kernel and BPF code that was executed on it, ns.
-    /// The difference to `clock` is the CPU's debt. The running task makes no progress until the
-    /// debt is 0. This time is never before `clock`.
+    /// Time at which the CPU will have finished the kernel and BPF code that was executed on it,
+    /// ns. The difference to `clock` is the CPU's debt. The running task makes no progress until
+    /// the debt is 0. This time is never before `clock`.
     pub free_at: u64,
-    /// Part of the debt that is not added to the runtime of the running task, ns. It consists of work
-    /// that was already charged to a task, and of work that no task is charged for, for example
-    /// interrupts if the kernel accounts their time separately. The CPU spends time on this part
-    /// first.
+    /// Part of the debt that is not added to the runtime of the running task, ns. One part of it
+    /// was already charged to a task. No task is charged for the rest, for example for interrupts
+    /// if the kernel accounts their time separately. The CPU spends time on `charged` before the
+    /// other debt.
     pub charged: u64,
     /// BPF execution time, less than 1 ns, that has not been added to the debt yet, ps.
     pub carry_ps: u64,
-    /// Work that a task does on this CPU per ns. It is `capacity`, or less while other CPUs that
-    /// share the core or its host thread are busy (`hardware::smt`).
+    /// Work that a task does on this CPU per ns. It is `capacity`, reduced if other busy CPUs slow
+    /// this CPU (`hardware::smt`) or if the task waits for caches and memory (`hardware::memory`).
     pub speed: u64,
     /// Part of the time since `clock` for which the running task's progress has already been
     /// recorded, ns. Progress is recorded early whenever `speed` changes.
     pub progressed: u64,
     pub curr: TaskId,
     /// Highest class among those of `curr` and of the tasks that have become runnable since the CPU
-    /// picked `curr`. While the CPU picks a task, this is the class that is being asked for one.
+    /// picked `curr`. While the CPU picks a task, this is the class that is being asked for a task.
     pub next_class: Class,
     /// Generation number of the pending Tick event. Events of older generations are ignored.
     pub tick_generation: u32,
@@ -150,8 +150,8 @@ impl Rq {
         }
     }
 
-    /// Cost of kernel and BPF code that was executed on this CPU and for which the CPU has not spent
-    /// simulated time yet, ns.
+    /// Cost of kernel and BPF code that was executed on this CPU and for which the CPU has not
+    /// spent simulated time yet, ns.
     #[inline]
     pub fn debt(&self) -> u64 {
         self.free_at - self.clock

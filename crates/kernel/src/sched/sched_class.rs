@@ -28,8 +28,8 @@ impl Machine {
         }
     }
 
-    /// Returns whether a task that is not running waits for a CPU: it is queued, and its cgroup's
-    /// cpu.max limit does not throttle it.
+    /// Returns whether a task waits for a CPU: it is queued, and its cgroup's cpu.max limit does
+    /// not throttle it. The caller knows that the task is not running.
     #[inline]
     pub(crate) fn is_waiting(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];

@@ -225,7 +225,7 @@ impl Machine {
     }
 
     /// Schedules a step event for the time at which the current task of `cpu` will have finished
-    /// the operation of its program that it executes now.
+    /// the current operation of its program.
     pub(crate) fn arm_step(&mut self, cpu: CpuId) {
         let at = self.step_due(cpu).max(self.now);
         self.events.arm_step(cpu, at);

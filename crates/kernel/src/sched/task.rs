@@ -86,7 +86,7 @@ pub struct Task {
     pub rt_priority: u32,
     /// Load weight of the nice value (sched_prio_to_weight).
     pub weight: u32,
-    /// CPUs on which the task may run. Tasks with equal sets share one ([`Checks::group`]).
+    /// CPUs on which the task may run. Tasks with equal sets share one set ([`Checks::group`]).
     ///
     /// [`Checks::group`]: crate::watch::check::Checks::group
     pub cpus: Rc<CpuSet>,

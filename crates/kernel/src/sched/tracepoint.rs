@@ -6,8 +6,8 @@
 //! attached, the call costs only one comparison. Programs get the arguments that the kernel would
 //! pass. However, objects that are not modelled are NULL, for example files, sockets and
 //! `linux_binprm`. fexit programs run at the end of the function and get its result as the last
-//! argument. Programs that are attached to a hook that is not modelled never run. A warning at load
-//! lists them.
+//! argument. Programs that are attached to a hook that is not modelled never run. A warning lists
+//! them when the policy is loaded.
 
 use super::hook::*;
 use crate::machine::Machine;

@@ -44,7 +44,7 @@ impl Machine {
     }
 
     /// Returns whether a task may be put on a wake list (scx_allow_ttwu_queue). A sched_ext
-    /// scheduler must allow this for its tasks with the flag SCX_OPS_ALLOW_QUEUED_WAKEUP.
+    /// scheduler allows this for its tasks by setting the flag SCX_OPS_ALLOW_QUEUED_WAKEUP.
     fn allows_queued_wakeup(&self, task: TaskId) -> bool {
         self.tasks[task].class != Class::Ext || self.ext.ops().flags & SCX_OPS_ALLOW_QUEUED_WAKEUP != 0
     }
@@ -121,8 +121,8 @@ impl Machine {
     }
 
     /// Returns the part of a wake-up's cost that belongs to queueing the task, in ns. It is charged
-    /// to the CPU that queues the task. It is estimated as half of the cost of the wake-up, because
-    /// ttwu_do_activate() contains about half of the code that a wake-up executes, and one of its
+    /// to the CPU that queues the task. It is estimated as half of the cost of the wake-up.
+    /// ttwu_do_activate() contains about half of the code that a wake-up executes, and one of the
     /// two atomic instructions.
     pub(crate) fn activation_ns(&self) -> u64 {
         u64::from(self.spec.costs.wakeup_ns) / 2

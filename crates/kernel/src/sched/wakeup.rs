@@ -117,7 +117,7 @@ impl Machine {
         asked.then_some(Op::SelectCpu)
     }
 
-    /// Returns whether the task's class may choose its CPU, because the task may use several CPUs.
+    /// Returns whether the task may use several CPUs. Only then, its class chooses the CPU.
     fn may_choose_cpu(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
         t.nr_cpus_allowed > 1 && t.migration_disabled == 0

@@ -51,8 +51,9 @@ fn exponential(mean: u64, rng: &mut Rng) -> u64 {
 /// Returns -log2(u) in the format Q32, where u is uniformly distributed in (0, 1].
 fn minus_log2(rng: &mut Rng) -> u64 {
     let u = rng.next_u64().max(1);
-    // u = x * 2^-64, so -log2(u) = 64 - log2(x). Here log2(x) = 63 - (leading zeros of x) +
-    // log2(m), with a mantissa m in [1, 2).
+    // The variable `u` is 2^64 times the u in the description of this function. The result is
+    // therefore 64 - log2(`u`). Here log2(`u`) = 63 - (leading zeros of `u`) + log2(m), with a
+    // mantissa m in [1, 2).
     let zeros = u.leading_zeros();
     let mut mantissa = u << zeros >> 31;
     let mut fraction = 0;
@@ -68,8 +69,8 @@ fn minus_log2(rng: &mut Rng) -> u64 {
 
 /// Returns 2^x in the format Q32. x is also in this format and is less than 32.
 fn exp2(x: u64) -> u64 {
-    // Each bit of the fraction multiplies the result by 2^(1/2), 2^(1/4) and so on. These factors
-    // are repeated square roots of 2.
+    // The bits of the fraction that are set multiply the result by 2^(1/2), 2^(1/4) and so on.
+    // These factors are repeated square roots of 2.
     let mut root: u64 = 2 * ONE;
     let mut result: u128 = u128::from(ONE);
     for bit in (0..32).rev() {

@@ -3,9 +3,9 @@
 //! (BPF scheduler).
 //!
 //! The simulated time does not advance while an event handler runs. Instead, the cost of the
-//! handler is added to the debt of its CPU (`rq.debt()`), which is the kernel time that the CPU still
-//! has to spend. The debt then decreases as simulated time passes. The task on the CPU makes no
-//! progress until the debt is 0. `rq.clock` is the time up to which the CPU's time has been
+//! handler is added to the debt of its CPU (`rq.debt()`), which is the kernel time that the CPU
+//! still has to spend. The debt then decreases as simulated time passes. The task on the CPU makes
+//! no progress until the debt is 0. `rq.clock` is the time up to which the CPU's time has been
 //! accounted, and `rq.free_at` the time at which the debt will be 0.
 //!
 //! As in Linux, a task is charged for the kernel work on its CPU: its runtime, vruntime and slice
@@ -112,10 +112,11 @@ impl Machine {
         }
     }
 
-    /// Subtracts the work that the running task has done since the last update, at the current
-    /// speed of `cpu`. The speed is about to change, for example because a sibling becomes busy.
-    /// The runtime of the task is not updated: in Linux, such a change is not an event on this CPU,
-    /// so the scheduling class must not notice here that a slice has ended.
+    /// Subtracts the work that the running task has done since the last update from the task's
+    /// remaining work. This work is calculated with the current speed of `cpu`, which is about to
+    /// change, for example because a sibling becomes busy. The runtime of the task is not updated:
+    /// in Linux, a change of speed does not enter the scheduler on this CPU, so the scheduling
+    /// class must not notice here that a slice has ended.
     pub(crate) fn progress(&mut self, cpu: CpuId) {
         let now = self.now;
         let rq = &mut self.rqs[cpu];

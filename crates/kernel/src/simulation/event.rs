@@ -2,10 +2,10 @@
 //! The queue of pending events, ordered by time and then by sequence number.
 //!
 //! Pending events cannot be removed from the queue. Instead, an event that may become obsolete
-//! contains a generation number. To cancel the event, the machine changes the number that is stored
-//! for example with the task or the timer. The handler ignores an event whose number is not the
-//! current one. The exception is the step event of a CPU, which can be moved and removed (see
-//! `step`).
+//! contains a generation number. The object that the event belongs to, for example a task or a
+//! timer, stores the current generation number. To cancel the event, the machine changes the stored
+//! number. The event's handler does nothing if the two numbers differ. The exception is the step
+//! event of a CPU, which can be moved and removed (see `step`).
 
 use crate::simulation::id::Server;
 use crate::simulation::id::{CpuId, TaskId};
@@ -24,7 +24,8 @@ pub enum Event {
     Step { cpu: CpuId },
     /// A reschedule IPI arrives at the CPU.
     Resched { cpu: CpuId },
-    /// The CPU has finished the kernel work because of which a reschedule was deferred.
+    /// A reschedule of the CPU was deferred until the end of its kernel work. This work is now
+    /// done.
     WorkDone { cpu: CpuId },
     /// An IPI arrives that announces tasks on the CPU's wake list.
     Wakeups { cpu: CpuId },
@@ -126,7 +127,8 @@ const TICKS: u64 = 1 << 16;
 const NIL: u32 = u32::MAX;
 
 /// The queue of pending events. Events in the near future are in buckets by time and are not sorted
-/// within a bucket. A bucket is sorted when its time comes. All later events are in a heap.
+/// within a bucket. A bucket is sorted when it becomes the current bucket. All later events are in
+/// a heap.
 pub struct EventQueue {
     /// Events of bucket number `base`, latest first.
     current: Vec<Entry>,
@@ -136,8 +138,8 @@ pub struct EventQueue {
     /// Number of the current bucket: the start of its time interval divided by the width of a
     /// bucket.
     base: u64,
-    /// Lower bound of the next bucket with events: all buckets between `base` and this one are
-    /// empty.
+    /// Lower bound for the number of the next bucket with events: all buckets between `base` and
+    /// this number are empty.
     next: u64,
     /// First entry of each bucket's list. Buckets `base + 1` to `base + BUCKETS - 1` are stored
     /// here; bucket n has the index n % BUCKETS.
@@ -289,9 +291,10 @@ impl EventQueue {
     /// Makes the next bucket with events the current bucket. Moves the events of the heap that now
     /// fit into the table of buckets to their buckets.
     ///
-    /// Does nothing if a step event is due before that bucket. If no CPU is idle, the next bucket
-    /// may contain only ticks that are milliseconds away. If it became the current bucket, all
-    /// events that are added until then would go to `early`, which is slower than the buckets.
+    /// Does nothing if a step event is due before the next bucket. The reason is the case that all
+    /// CPUs are busy and the next bucket contains only ticks that are milliseconds away. If this
+    /// bucket became the current bucket, all events that are added until the ticks would go to
+    /// `early`, which is slower than the buckets.
     fn refill(&mut self) {
         let near = self.next_bucket();
         let far = self.far.peek().map(|entry| bucket(entry.key));

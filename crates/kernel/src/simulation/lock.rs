@@ -75,8 +75,8 @@ impl Machine {
         } else {
             lock.acquire(cpu, local + wait + cost);
         }
-        // The wait ends when the other CPU releases the lock. It is added directly, because
-        // `charge` lengthens a cost if other busy CPUs slow this CPU down.
+        // The wait ends when the other CPU releases the lock. The wait is added to `free_at`
+        // directly, because `charge` would lengthen it if other busy CPUs slow this CPU down.
         self.rqs[cpu].free_at += wait;
         self.charge(cpu, cost);
         if self.details {
@@ -180,8 +180,8 @@ mod tests {
     fn waiters_acquire_in_the_order_of_arrival() {
         let mut m = machine();
         assert_eq!(hold(&mut m, cpu_id(0), 0, 100), 0);
-        // CPU 0 holds the lock until 100 ns. CPU 1 requests it at 40 ns. It acquires it at 110 ns,
-        // after a hand-over of 10 ns, and holds it until 160 ns. CPU 2 follows.
+        // CPU 0 holds the lock until 100 ns. CPU 1 requests the lock at 40 ns, acquires it at 110
+        // ns after a hand-over of 10 ns, and holds it until 160 ns. CPU 2 follows.
         assert_eq!(hold(&mut m, cpu_id(1), 40, 50), 60 + 10);
         assert_eq!(hold(&mut m, cpu_id(2), 50, 50), 110 + 10);
         assert_eq!(hold(&mut m, cpu_id(3), 1000, 50), 0, "the lock is free at 1000 ns");

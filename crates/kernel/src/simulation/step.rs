@@ -15,7 +15,7 @@ type Key = u64;
 /// Key of a CPU whose step event is not scheduled.
 const NEVER: Key = Key::MAX;
 const CPU_BITS: u32 = 16;
-/// Latest time of a step, ns. The time that follows it is part of the key NEVER.
+/// Latest time of a step, ns. The next later time would give the key NEVER.
 const LAST: u64 = (1 << (64 - CPU_BITS)) - 2;
 
 /// The tournament tree of all steps.

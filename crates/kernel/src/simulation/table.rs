@@ -3,11 +3,12 @@
 //! [`TaskId`](super::id::TaskId).
 //!
 //! Only the machine creates such numbers, and only for items that exist. A number from a policy or
-//! a workload is checked when it is converted ([`Table::id`]). Programs cannot write to the memory
-//! from which the simulator reads these numbers ([`bpf::memory::Region::may_store`]). Therefore
-//! release builds do not check the number when an item is accessed. Accesses are very frequent, and
-//! checks would cost 5 % to 7 % of the instructions of a run. Builds with debug assertions, and
-//! thus all tests, check each access. An access with a plain `usize` is checked in every build.
+//! a workload is checked when it is converted ([`Table::id`]). BPF programs cannot write to the
+//! memory from which the simulator reads these numbers ([`bpf::memory::Region::may_store`]).
+//! Therefore release builds do not check the number when an item is accessed. Accesses are very
+//! frequent, and checks would cost 5 % to 7 % of the instructions of a run. Builds with debug
+//! assertions, and thus all tests, check each access. An access with a plain `usize` is checked in
+//! every build.
 
 use bpf::memory::want_huge_pages;
 use std::marker::PhantomData;

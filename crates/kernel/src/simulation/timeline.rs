@@ -8,8 +8,8 @@
 //! is charged with the time until the last holder releases it, plus the time to hand the lock over.
 //!
 //! Critical sections are not executed in the order of local time. For example, CPU 1 may request
-//! the lock at the local time t = 100, and an event that is handled later may request it on CPU 2
-//! at t = 40:
+//! the lock at its local time t = 100. In an event that is handled later, CPU 2 may request it at
+//! its local time t = 40:
 //!
 //! ```text
 //! CPU 1             |---held---|          executed first

@@ -16,7 +16,8 @@ use std::rc::Rc;
 #[derive(Default)]
 pub struct Checks {
     pub(super) nr_cpus: u32,
-    /// Number of waiting tasks (runnable, but not running) in each affinity group.
+    /// Number of waiting tasks (runnable, but not running) in each affinity group. An affinity
+    /// group contains all tasks with equal sets of allowed CPUs.
     pub(super) waiting: Vec<u64>,
     /// The set of all CPUs.
     all: Option<Rc<CpuSet>>,
@@ -50,8 +51,9 @@ impl Checks {
         }
     }
 
-    /// Returns the affinity group of a set of allowed CPUs, and the set itself. All tasks with equal
-    /// sets share one, because a set is as large as the rest of a task if there are many CPUs.
+    /// Returns the affinity group of a set of allowed CPUs, and the set itself. On machines with
+    /// many CPUs, a set takes as much memory as all other fields of a task. All tasks with equal
+    /// sets therefore share one set.
     pub(crate) fn group(&mut self, cpus: CpuSet) -> (AffinityGroup, Rc<CpuSet>) {
         match (cpus.weight(), cpus.first()) {
             (n, _) if n == self.nr_cpus => (ALL_CPUS, Rc::clone(self.all.get_or_insert_with(|| Rc::new(cpus)))),
@@ -95,7 +97,7 @@ impl Checks {
         self.idle_while_waiting_ns += elapsed * usable.min(self.nr_idle);
     }
 
-    /// Counts a task of the group that begins to wait.
+    /// Increases the number of waiting tasks of a group by one.
     #[inline]
     pub(super) fn wait(&mut self, group: AffinityGroup) {
         self.waiting[group as usize] += 1;
@@ -114,7 +116,7 @@ impl Checks {
         }
     }
 
-    /// Removes a task that stops waiting from the count of its group.
+    /// Reduces the number of waiting tasks of a group by one.
     #[inline]
     pub(super) fn unwait(&mut self, group: AffinityGroup) {
         self.waiting[group as usize] -= 1;

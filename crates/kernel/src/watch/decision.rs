@@ -41,8 +41,9 @@ pub struct Decision {
 }
 
 /// The machine takes snapshots as soon as the selected decision is at most this number of decisions
-/// away. It cannot wait longer, because the snapshot is taken at the start of the handler that
-/// makes the decision: handlers can be nested, and one handler can make several decisions.
+/// away. A snapshot is taken at the start of a handler. At this time, it is not known how many
+/// decisions precede the selected one: the handler can make several, and other handlers can be
+/// nested in it.
 pub(super) const EARLY: u64 = 16;
 
 #[derive(Debug, Default)]

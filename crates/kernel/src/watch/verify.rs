@@ -11,9 +11,8 @@ use crate::simulation::id::{IDLE, TaskId};
 impl Machine {
     /// Verifies that task states, queues, counters and accounted times are consistent.
     ///
-    /// # Panics
-    /// If any of them is not. This is always a bug of the simulator, regardless of what the policy
-    /// did.
+    /// # Panics If any of them is inconsistent. An inconsistency is always a bug of the simulator,
+    /// regardless of what the policy did.
     pub fn verify(&self) {
         let mut running = vec![0; self.rqs.len()];
         let mut waiting = 0;
@@ -81,7 +80,7 @@ impl Machine {
     }
 
     /// Verifies that a waiting task is in exactly one place: on a queue of its class, on a DSQ,
-    /// among the throttled tasks, or in the custody of the policy.
+    /// among the throttled tasks, or with the policy, which has received the task in ops.enqueue().
     fn verify_queued(&self, id: TaskId) {
         let task = &self.tasks[id];
         let queues = [

@@ -3,9 +3,9 @@
 //!
 //! The governor predicts how long the CPU will be idle. It multiplies the time until the CPU's next
 //! timer by a correction factor, which it has learned from timers at a similar distance. If recent
-//! idle times had a typical length that is shorter, it predicts this length instead. It chooses the
-//! deepest state whose target residency is not longer than the prediction. Latency limits (PM QoS)
-//! are not modelled.
+//! idle times had a typical length that is shorter than this product, it predicts the typical
+//! length instead. It chooses the deepest state whose target residency is not longer than the
+//! prediction. Latency limits (PM QoS) are not modelled.
 
 use machine::IdleState;
 
@@ -24,7 +24,8 @@ const MAX_INTERESTING: u64 = 50_000_000;
 const RESIDENCY_THRESHOLD: u64 = 15_000;
 /// Value in `Menu::intervals` for an idle time of unknown length (UINT_MAX), us.
 const UNKNOWN: u64 = u32::MAX as u64;
-/// Longest idle time that is remembered, us. The squares of eight such times do not overflow.
+/// Longest idle time that is remembered, us. The sum of the squares of eight such times does not
+/// overflow.
 const LONGEST: u64 = 1 << 30;
 /// Time until the next timer that is assumed if a CPU has no timers, ns. A real kernel always has a
 /// timer within some seconds.

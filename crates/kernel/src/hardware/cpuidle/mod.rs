@@ -11,8 +11,8 @@
 //! state, and its handler runs when the exit latency has passed. If the CPU is still idle after the
 //! handler, a state is chosen again. The time in a state and its exit latency are idle time.
 //!
-//! If a CPU runs kernel code without an interrupt of its own, for example to create a task of the
-//! workload, the exit latency is charged with the CPU's next switch.
+//! Some kernel code runs on a CPU without an interrupt of this CPU, for example to create a task of
+//! the workload. The exit latency is then charged with the CPU's next switch.
 //!
 //! Not modelled:
 //!
@@ -36,7 +36,7 @@ mod timers;
 
 /// Idle states of all CPUs.
 pub(crate) struct CpuIdle {
-    /// States in the order of their target residencies, at least one.
+    /// States in the order of their target residencies. There is at least one.
     states: Vec<IdleState>,
     /// Whether the governor chooses between states. Otherwise all CPUs enter the only state.
     governed: bool,
@@ -46,13 +46,13 @@ pub(crate) struct CpuIdle {
 /// Idle state of a CPU.
 struct IdleCpu {
     phase: Phase,
-    /// Index of the current state, or of the previous one.
+    /// Index of the state that the CPU is in, or was in most recently.
     state: usize,
     /// Time at which the CPU enters the state, ns. It is in the future while the CPU still does
     /// kernel work.
     since: u64,
-    /// Whether the tick stays enabled while the CPU is idle, because the governor expects a wake-up
-    /// soon.
+    /// Whether the tick stays enabled while the CPU is idle. The governor keeps the tick if it
+    /// expects a wake-up soon.
     tick: bool,
     /// Whether the tick was stopped since the CPU became idle.
     tick_stopped: bool,
@@ -278,8 +278,8 @@ impl Machine {
         states.map(time).collect()
     }
 
-    /// Returns the CPU that a disturbance of the workload interrupts, or `None` if it is no
-    /// interrupt.
+    /// Returns the CPU that a disturbance of the workload interrupts. A disturbance is an event
+    /// that the workload imposes on the machine. Returns `None` if it is no interrupt.
     fn interrupted_cpu(&self, index: u32) -> Option<CpuId> {
         match self.workload.disturbances[index as usize].action {
             workload::Action::Irq { cpu, .. } => Some(self.named_cpu(cpu)),

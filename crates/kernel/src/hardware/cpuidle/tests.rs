@@ -75,7 +75,8 @@ fn short_sleeps_use_a_shallow_state() {
     let (m, records) = bed.run(idling(1, Governor::Menu), 50 * MS);
     let starts = starts(&records, 1);
     let periods: Vec<u64> = starts.windows(2).map(|two| two[1] - two[0]).collect();
-    // A tick during the sleep costs a second exit, or the CPU polls for the rest of the sleep.
+    // A period contains one exit of 2 us. It contains two exits if a tick occurs during the sleep,
+    // and none if the CPU polls when the sleep ends.
     let expected = [150, 152, 154].map(|us| us * US);
     assert!(
         periods.iter().all(|period| expected.contains(period)),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The timers that are armed on each CPU. The idle governor uses the time until the next one.
 //!
-//! A cancelled timer remains in the heap until it is the first one. A machine without a governor
-//! keeps no timers.
+//! A cancelled timer remains in the heap until it is the earliest timer. A machine without a
+//! governor keeps no timers.
 
 use crate::machine::Machine;
 use crate::simulation::event::Event;

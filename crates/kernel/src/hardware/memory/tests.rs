@@ -37,8 +37,8 @@ fn exits(records: &[Record], nr: u32) -> Vec<u64> {
     (1..=nr).map(exit).collect()
 }
 
-/// Returns the times at which tasks exit that run 10 ms of work each on the CPUs 0, 1, ... with these
-/// footprints and rates.
+/// Runs one task on each of the CPUs 0, 1, ... with these footprints (sizes of working sets) and
+/// rates. Each task has 10 ms of work. Returns the times at which the tasks exit.
 fn side_by_side(spec: MachineSpec, tasks: &[(u64, Option<u32>)]) -> Vec<u64> {
     let mut bed = Bed::default();
     for (cpu, &(footprint, touch)) in (0..).zip(tasks) {
@@ -61,7 +61,8 @@ fn a_task_on_the_wrong_node_is_slower_for_as_long_as_it_stays_there() {
     m.advance(5 * MS, &mut records);
     assert_eq!(m.rqs[0].speed, 1024, "the memory is on the node of the CPU");
     // Half of the footprint is in the LLC. The other half is loaded at 1000 bytes per us, which
-    // takes 100 ps longer for each byte, so the work takes 1.1 times as long.
+    // takes 100 ps longer per byte than from the node of the CPU. The work therefore takes 1.1
+    // times as long.
     for at in [20, 100, 500, 900] {
         m.advance(at * MS, &mut records);
         assert_eq!(m.rqs[2].speed, 931, "at {at} ms");
@@ -91,13 +92,14 @@ fn streaming_tasks_share_the_bandwidth_of_their_node() {
         three.iter().all(|end| (29_000_000..30_000_000).contains(end)),
         "{three:?}"
     );
-    // A task that seldom loads from memory waits for each byte as long as the others, but not often.
+    // A task that seldom loads from memory waits for each byte as long as the other tasks. It loads
+    // fewer bytes, so it is slowed less.
     let seldom = (1024 * MIB, Some(500));
     let mixed = side_by_side(spec.clone(), &[streams, streams, seldom]);
     assert!((10_400_000..11_200_000).contains(&mixed[2]), "{mixed:?}");
     spec.costs.node_bandwidth_mbps = 30_000;
     assert_eq!(side_by_side(spec.clone(), &[streams; 3]), [10 * MS; 3]);
-    // Each node has its own bandwidth, and flat memory that of all nodes.
+    // Each node has its own bandwidth. Flat memory has the bandwidth of all nodes together.
     let mut spec = memory_spec(2, 1, 1);
     spec.costs.node_bandwidth_mbps = 10_000;
     assert_eq!(side_by_side(spec.clone(), &[streams; 2]), [10 * MS; 2]);
@@ -244,7 +246,8 @@ fn work_is_the_integral_of_speed_over_time() {
         }
         for (number, (task, done)) in known.iter().zip(done).enumerate() {
             let all = task.work * 1024;
-            // A step may end within a nanosecond, whose rest is lost before a sleep.
+            // If a step ends within a nanosecond and a sleep follows, the rest of the nanosecond is
+            // lost.
             assert!(
                 (all..=all + task.steps * 1024).contains(&done),
                 "seed {seed}: task {number} has {all} units of work in {} steps, but did {done} units",
@@ -255,8 +258,8 @@ fn work_is_the_integral_of_speed_over_time() {
     assert!(slow > 1000, "tasks were slow at only {slow} times");
 }
 
-/// Returns the work in ms that two tasks with large footprints do in 300 ms on one CPU, at a rate of
-/// `touch` MB/s. The reload of an LLC takes longer than a slice.
+/// Returns the work in ms that two tasks with large footprints do in 300 ms on one CPU, at a rate
+/// of `touch` MB/s. The reload of an LLC takes longer than a slice.
 fn alternating(touch: u32) -> u64 {
     let mut bed = Bed::default();
     let round = Op::LoopBack {
@@ -283,10 +286,11 @@ fn alternating(touch: u32) -> u64 {
 
 #[test]
 fn tasks_make_progress_while_they_reload() {
-    // Each byte that a task touches after a switch takes 100 ps, so it works 1 / 1.2 of the time.
+    // After a switch, a us of work loads 2000 bytes. They take 100 ps each, 0.2 us together, so the
+    // task works 1 / 1.2 of the time.
     let done = alternating(2000);
     assert!((245..275).contains(&done), "{done} ms of work in 300 ms");
-    // A task that streams works half of the time.
+    // The wait of a streaming task is limited to 1 us per us of work, so it works half of the time.
     let done = alternating(1_000_000);
     assert!((140..165).contains(&done), "{done} ms of work in 300 ms");
 }

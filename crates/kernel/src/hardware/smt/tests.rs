@@ -92,7 +92,8 @@ fn a_sibling_slows_a_task_only_while_it_is_busy() {
     bed.pinned(0, vec![work(10 * MS)]);
     bed.pinned(1, vec![runtime(3 * MS)]).start_ns = 2 * MS;
     let (m, records) = bed.run(two_threads(1), SECOND);
-    // For 3 ms, the task does only 635/1024 of the work, and does the rest at the end.
+    // For 3 ms, the task does only 635/1024 of the work that it would do alone. It does the missing
+    // work at the end.
     let end = 10 * MS + (3 * MS * (1024 - 635)).div_ceil(1024);
     assert_eq!(exits(&records, 2), [end, 5 * MS]);
     assert_eq!(m.rqs[0].time.tasks_ns, end, "CPU time is elapsed time and not work");

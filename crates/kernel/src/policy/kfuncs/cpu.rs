@@ -96,8 +96,8 @@ fn or_errno(cpu: Option<CpuId>) -> i32 {
     cpu.map_or(-EBUSY, |cpu| cpu.nr() as i32)
 }
 
-/// Reports a policy error: the policy has called a kfunc that selects a CPU, but for another task
-/// than the one that the running callback handles.
+/// Reports a policy error: the policy has called a kfunc that selects a CPU for a task, but the
+/// running callback handles another task.
 #[cold]
 fn cross_task(m: &mut Machine, p: TaskId) -> i32 {
     let t = &m.tasks[p];

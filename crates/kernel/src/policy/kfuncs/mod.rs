@@ -60,7 +60,7 @@ pub fn table(costs: &Costs) -> Vec<Kfunc> {
 }
 
 /// Returns the first of the called functions that policies with cids (topological CPU numbers) may
-/// not call, because it uses CPU numbers or CPU masks.
+/// not call. These functions use CPU numbers or CPU masks.
 pub(crate) fn by_cpu(called: &[String]) -> Option<&String> {
     let all = all();
     let is_by_cpu = |func: &&Kfunc| func.contexts != ANY && func.contexts & kf::BY_CPU != 0;

@@ -101,8 +101,8 @@ macro_rules! rows {
         by_cpu: $by_cpu:ident $(, by_cid: $by_cid:ident)?, since: $since:expr, contexts: $contexts:expr
         $(, or_null: $or_null:literal)?
     })*) => {
-        /// A callback of a policy. The order is that of the members of struct sched_ext_ops in
-        /// Linux 7.2.
+        /// A callback of a policy. The callbacks are in the order of the members of struct
+        /// sched_ext_ops in Linux 7.2.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum Op {

@@ -2,7 +2,7 @@
 //! The cgroup objects that a policy (BPF scheduler) can access, and how long they exist.
 //!
 //! A removed cgroup remains in memory while the policy holds references to it. If a cgroup with the
-//! same path is created in this time, it gets a new object. If there are no references, the new
+//! same path is created during this time, it gets a new object. If there are no references, the new
 //! cgroup reuses the memory of the old one.
 //!
 //! The only controller that is modelled is cpuset (kernel/cgroup/cpuset.c). All other controllers
@@ -73,7 +73,8 @@ kstruct! {
 /// BPF programs can access (the region), so that policies cannot overwrite it.
 pub(super) struct CgroupObjects {
     /// Memory for struct cgroup. The first objects belong to the cgroups of the workload. Further
-    /// objects belong to cgroups that were created while the previous object was still referenced.
+    /// objects belong to cgroups that were created again while their previous object was still
+    /// referenced.
     pub(super) slab: Slab,
     pub(super) css_sets: Slab,
     /// Memory for the cpuset of each object.

@@ -7,8 +7,8 @@
 //! relocated to these structs.
 //!
 //! Kernel types and fields that are missing here are not modelled. A CO-RE existence check for such
-//! a field is false. Accessing it is an error whose message contains its name. The following fields
-//! are used by some policies (BPF schedulers) but not modelled: `se.avg`,
+//! a field is false. An access to the field is an error whose message contains the field's name.
+//! The following fields are used by some policies (BPF schedulers) but not modelled: `se.avg`,
 //! `task_struct.sched_class`, `.signal`, `.thread_pid`, `.thread_node`, `.in_iowait`, data of
 //! cpufreq and PSI, and sub-schedulers.
 //!
@@ -193,8 +193,8 @@ impl Layout {
         self.tasks.addr(1) - self.tasks.addr(0)
     }
 
-    /// Returns the task_struct of a task. IDLE has a different one on each CPU, see
-    /// [`Layout::idle_struct`].
+    /// Returns the task_struct of a task. The idle task has a different task_struct on each CPU,
+    /// see [`Layout::idle_struct`].
     ///
     /// Programs of the policy change some of the fields. They run with exclusive access to the
     /// machine, so no reference to a task_struct exists while they run.

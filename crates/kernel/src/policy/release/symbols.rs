@@ -5,8 +5,9 @@
 //!
 //! Sources are the comments in tools/sched_ext/include/scx/compat{.bpf.h,.h} of Linux 7.2 and,
 //! where there are none, the history of kernel/sched/ext* and kernel/bpf. For four removals, the
-//! given release is only the latest possible one: the kfunc names with `dispatch` and `consume`,
-//! SCX_OPS_HAS_CGROUP_WEIGHT, bpf_stream_vprintk_impl and bpf_wq_set_callback_impl.
+//! exact release is unknown, and the table contains the latest possible one: the kfunc names with
+//! `dispatch` and `consume`, SCX_OPS_HAS_CGROUP_WEIGHT, bpf_stream_vprintk_impl and
+//! bpf_wq_set_callback_impl.
 
 use bpf::rows::*;
 

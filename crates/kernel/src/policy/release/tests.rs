@@ -20,8 +20,8 @@ fn a_release_is_named_by_its_number() {
     }
 }
 
-/// Checks for each symbol that it exists only in the releases that the table or the symbol's own
-/// row gives.
+/// Checks for each symbol that it exists only in the specified releases. The table of symbols, or
+/// the row of the kfunc or callback, specifies the releases.
 #[test]
 fn types_match_the_table() {
     let machine = Machine::new(MachineSpec::smp(2), Workload::default(), 1).unwrap();

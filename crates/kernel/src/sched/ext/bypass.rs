@@ -35,7 +35,7 @@ pub(super) fn set(m: &mut Machine, on: bool) {
         return;
     }
     // Dequeues all waiting tasks and queues them again, because they belong on other DSQs in the
-    // new mode. The reverse order is that of scx_bypass().
+    // new mode. As in scx_bypass(), the tasks are visited in reverse order.
     for (cpu, waiting) in m.cpus().zip(m.runnable_lists()) {
         for task in waiting.into_iter().rev() {
             m.change_queued(task, |_| {});

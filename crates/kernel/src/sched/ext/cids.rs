@@ -22,9 +22,9 @@ pub(crate) struct Cids {
     pub(crate) positions: Vec<TopoPosition>,
     /// Whether the policy uses cids instead of CPU numbers (struct sched_ext_ops_cid).
     pub(crate) uses_cids: bool,
-    /// For each CPU, two addresses of the mask that ops.set_cmask() receives. The first is the
-    /// pointer to the policy's arena that is passed to the policy. The second is the address of the
-    /// same memory in the region, which is all memory that BPF programs can access.
+    /// For each CPU, two addresses of the mask that ops.set_cmask() receives. The first is a
+    /// pointer into the policy's arena, which is passed to the policy. The second is the address of
+    /// the same memory in the region, which is all memory that BPF programs can access.
     pub(crate) scratch: Vec<(u64, u64)>,
 }
 

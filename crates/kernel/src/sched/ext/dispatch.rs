@@ -164,7 +164,7 @@ fn finish_dispatch_buf(m: &mut Machine, cpu: CpuId) {
 }
 
 /// Performs one buffered insertion, unless the policy no longer owns the task, or has lost and
-/// regained it since it requested the insertion.
+/// regained the task since it requested the insertion.
 fn finish_dispatch(m: &mut Machine, cpu: CpuId, pending: Pending) {
     let Pending {
         task,
@@ -187,8 +187,8 @@ fn finish_dispatch(m: &mut Machine, cpu: CpuId, pending: Pending) {
     }
 }
 
-/// Inserts a task that is on no DSQ into `dsq`, which is the local DSQ of any CPU. The runqueue of
-/// `cpu` is locked before and after the call.
+/// Inserts a task that is on no DSQ into `dsq`, which must be a local DSQ but may belong to another
+/// CPU. The runqueue of `cpu` is locked before and after the call.
 pub(super) fn dispatch_to_local_dsq(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: TaskId, enq_flags: u64) {
     let src_cpu = m.tasks[task].cpu;
     let dst_cpu = m.ext.dsqs.local_cpu(dsq).expect("the DSQ must be a local DSQ");
@@ -454,7 +454,7 @@ pub(super) fn release_cpu(m: &mut Machine, cpu: CpuId, next: TaskId) {
         let why = match (m.class_of(next), m.tasks[next].policy) {
             (Class::Rt, Policy::Deadline) => SCX_CPU_PREEMPT_DL,
             (Class::Rt, _) => SCX_CPU_PREEMPT_RT,
-            // Linux has no reason for the fair class (preempt_reason_from_class).
+            // Linux has no SCX_CPU_PREEMPT_* reason for the fair class (preempt_reason_from_class).
             _ => SCX_CPU_PREEMPT_UNKNOWN,
         };
         args[reason..reason + 4].copy_from_slice(&(why as u32).to_le_bytes());

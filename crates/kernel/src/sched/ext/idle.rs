@@ -42,7 +42,7 @@ pub(crate) fn disable(m: &mut Machine) {
     m.idle.per_node = false;
 }
 
-/// Updates the masks of online CPUs, and the decisions whether searches consider LLCs and nodes
+/// Updates the masks of online CPUs, and decides whether searches consider LLCs and nodes
 /// (scx_idle_update_selcpu_topology). Called when a policy is enabled and after hotplug.
 pub(crate) fn update_topology(m: &mut Machine) {
     mirror::mirror_online(m);
@@ -71,8 +71,8 @@ pub(crate) fn update_topology(m: &mut Machine) {
     m.idle.topo_numa = !m.idle.per_node && numa > 0 && numa < nr_online && mismatch;
 }
 
-/// Returns the CPUs of the scheduling domain sd_llc of `cpu`, which are those of its LLC. A CPU
-/// that is alone in its LLC has no such domain.
+/// Returns the CPUs of the scheduling domain sd_llc of `cpu`, which are the online CPUs of its LLC.
+/// A CPU that is alone in its LLC has no such domain.
 fn llc_span(m: &Machine, cpu: CpuId) -> Option<Mask> {
     let llc = m.idle.llcs[m.spec.topology.cpus[cpu.index()].llc as usize];
     (llc.weight() > 1).then_some(llc)

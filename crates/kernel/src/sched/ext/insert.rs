@@ -209,8 +209,8 @@ pub(crate) fn dispatch_cancel(m: &mut Machine) {
     }
 }
 
-/// Moves one task from a DSQ to the local DSQ of the CPU for which ops.dispatch() runs
-/// (scx_bpf_dsq_move_to_local). This is the first task on the DSQ that may run on that CPU.
+/// Moves a task from a DSQ to the local DSQ of the CPU for which ops.dispatch() runs
+/// (scx_bpf_dsq_move_to_local). Takes the first task that may run on that CPU.
 pub(crate) fn move_to_local(m: &mut Machine, dsq_id: u64, enq_flags: u64) -> bool {
     let Some(enq_flags) = vet(m, SCX_DSQ_LOCAL, enq_flags) else {
         return false;
@@ -376,8 +376,8 @@ impl Iter {
 /// lock.
 const STEP: u64 = 16;
 
-/// Maximum number of iterators at the same time. A program's stack has room for far fewer, so a
-/// program that reaches this number does not destroy its iterators.
+/// Maximum number of iterators that can exist at the same time. A program's stack has room for far
+/// fewer, so a program that reaches this number does not destroy its iterators.
 const MAX_ITERATORS: usize = 256;
 
 /// Starts an iteration over a DSQ (bpf_iter_scx_dsq_new). `iter` is the iterator's address. Returns

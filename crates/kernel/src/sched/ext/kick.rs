@@ -64,8 +64,8 @@ fn merge(pending: &mut Vec<(CpuId, u64)>) {
     });
 }
 
-/// Returns whether a kick with SCX_KICK_IDLE is unnecessary, because the CPU is busy and will
-/// reschedule before it goes idle.
+/// Returns whether the CPU is busy and will reschedule before it goes idle. A kick with
+/// SCX_KICK_IDLE is then unnecessary.
 fn can_skip_idle_kick(m: &Machine, cpu: CpuId) -> bool {
     let rq = &m.rqs[cpu];
     rq.curr != IDLE && !rq.ext.in_balance

@@ -161,8 +161,8 @@ impl Core {
         self.policy.as_ref().map(|policy| &policy.vm).or(self.last_vm.as_ref())
     }
 
-    /// Returns the loaded policy without checking that a policy is loaded. Callers must know that
-    /// one is, for example because its callback is running.
+    /// Returns the loaded policy without checking that a policy is loaded. Callers must know that a
+    /// policy is loaded, for example because its callback is running.
     #[inline(always)]
     pub(super) fn loaded(&self) -> &LoadedPolicy {
         debug_assert!(self.policy.is_some(), "no policy is loaded");

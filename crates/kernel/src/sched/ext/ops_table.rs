@@ -96,8 +96,8 @@ pub struct Policy {
     pub cid: bool,
 }
 
-/// Number of calls of a callback and of the instructions that it executed. Instructions of nested
-/// callbacks are not included.
+/// Number of calls of a callback, and number of instructions that these calls executed, without the
+/// instructions of nested callbacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Called {
     pub count: u64,

@@ -108,7 +108,7 @@ impl Machine {
     /// throttled.
     fn throttle_cfs_rq(&mut self, id: CfsRqId) -> bool {
         // The pool may have been refilled since the queue last asked for runtime. In this case the
-        // queue takes only what it needs to have 1 ns, and takes a slice when that is used up.
+        // queue takes only enough to have 1 ns, and takes a slice when this runtime is used up.
         if self.assign_cfs_rq_runtime(id, 1) {
             return false;
         }

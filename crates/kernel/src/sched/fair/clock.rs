@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The clock of the load averages of a CPU (rq_clock_pelt in kernel/sched/pelt.h).
 //!
-//! While a slow CPU works, the clock advances more slowly than time. A task that needs 4 ms on a CPU
-//! of half the capacity is then as busy as a task that needs 2 ms on a fast CPU. When the CPU becomes
-//! idle, the clock catches up with time:
+//! While a slow CPU works, the clock advances more slowly than time. A task that needs 4 ms on a
+//! CPU of half the capacity is then as busy as a task that needs 2 ms on a fast CPU. When the CPU
+//! becomes idle, the clock catches up with time:
 //!
 //! ```text
 //! time                    | 1| 2| 3| 4| 5| 6| 7| 8| 9|10|
@@ -12,8 +12,8 @@
 //! clock of the latter     | 1| 2|    3|    4| 7| 8| 9|
 //! ```
 //!
-//! A CPU that would be busy all the time even at full speed has no idle time to catch up with. Its
-//! clock therefore stays behind (`lost`).
+//! A CPU that would be busy all the time even at full speed has no idle time in which its clock
+//! could catch up. The clock therefore stays behind (`lost`).
 
 use super::pelt::LOAD_AVG_MAX;
 use crate::hardware::cpufreq::SCHED_CAPACITY_SCALE;
@@ -26,15 +26,15 @@ use crate::simulation::id::{CpuId, IDLE};
 pub struct PeltClock {
     /// By how much the clock was behind the time at `since`.
     behind: u64,
-    /// Time from which on the CPU has its present capacity, and is busy or idle as it is now.
+    /// Time at which the CPU last changed its capacity or became busy or idle.
     since: u64,
     /// By how much the clock stays behind when the CPU is idle (lost_idle_time).
     lost: u64,
 }
 
 impl PeltClock {
-    /// Returns by how much the clock is behind the time `now`. `capacity` is that of the CPU since
-    /// the last change, or 1024 if the CPU is idle.
+    /// Returns by how much the clock is behind the time `now`. `capacity` is the CPU's capacity
+    /// since the last change, or 1024 if the CPU is idle.
     #[inline]
     fn behind(&self, now: u64, capacity: u64) -> u64 {
         let missing = SCHED_CAPACITY_SCALE.saturating_sub(capacity);
@@ -44,7 +44,7 @@ impl PeltClock {
         self.behind + (now - self.since) * missing / SCHED_CAPACITY_SCALE
     }
 
-    /// Starts a period with another capacity, or the end of an idle period.
+    /// Starts a new period, because the capacity changes or an idle period ends.
     fn restart(&mut self, now: u64, capacity: u64) {
         self.behind = self.behind(now, capacity);
         self.since = now;
@@ -112,16 +112,16 @@ mod tests {
         assert_eq!(at(&clock, 7000, 1024), 7000);
         clock.restart(9000, 1024);
         assert_eq!(at(&clock, 11_000, 512), 10_000);
-        // The frequency doubles the speed.
+        // The CPU's frequency, and therefore its capacity, doubles.
         clock.restart(11_000, 512);
         assert_eq!(at(&clock, 12_000, 1024), 11_000);
-        // Without idle time, nothing is caught up.
+        // The CPU was saturated, so its clock does not catch up.
         clock.enter_idle(12_000, 1024, true);
         assert_eq!((at(&clock, 13_000, 1024), clock.lost), (12_000, 1000));
     }
 
-    /// Returns the averages of a task on a CPU of this capacity after 2 s, each at its maximum: load,
-    /// runnable time and utilization.
+    /// Returns the averages of a task on a CPU of this capacity after 2 s, each at its maximum:
+    /// load, runnable time and utilization.
     fn averages(capacity: u32, ops: Vec<Op>) -> (u64, u64, u64) {
         let mut machine = free(spec(1, 1, 2, 1));
         machine.topology.cpus[0].capacity = capacity;
@@ -184,9 +184,10 @@ mod tests {
             let (m, _) = bed.run(machine, 4 * SECOND);
             m.now - m.clock_pelt(cpu_id(0))
         };
-        // The first task would need 10 ms at full speed, so the CPU would then have been idle.
+        // The first task would need 10 ms at full speed, so the CPU would have been idle for a part
+        // of the time. Its clock therefore catches up.
         assert_eq!(behind(10 * MS), 0);
-        // The second task needs 2 s on this CPU. The clock loses the half of it.
+        // The second task needs 2 s on this CPU. The clock loses half of this time.
         assert!(behind(SECOND).abs_diff(SECOND) < MS, "{}", behind(SECOND));
     }
 }

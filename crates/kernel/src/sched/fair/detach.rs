@@ -21,8 +21,8 @@ pub(super) struct Detach {
     pub all_pinned: bool,
     /// Whether at least one examined task may not run on the destination CPU.
     pub some_pinned: bool,
-    /// Another CPU of the destination's group, on which an examined task may run that may not run
-    /// on the destination CPU itself.
+    /// A CPU in the destination CPU's group that can become the destination instead: an examined
+    /// task may run there, but not on the destination CPU.
     pub new_dst_cpu: Option<CpuId>,
 }
 
@@ -163,9 +163,9 @@ pub(super) fn can_migrate_task(m: &mut Machine, env: &Env, state: &mut Detach, t
     !task_hot(m, env, task) || failed > env.span(m).cache_nice_tries
 }
 
-/// Returns whether a task has run within the last 0.5 ms, so that its data is probably still in the
-/// cache (task_hot). Between threads of one core the result is false, because these threads share
-/// their caches.
+/// Returns whether a task has run within the last 0.5 ms, which means that its data is probably
+/// still in the cache (task_hot). Between threads of one core the result is false, because these
+/// threads share their caches.
 fn task_hot(m: &Machine, env: &Env, task: TaskId) -> bool {
     if is_idle_policy(m, task) || env.span(m).smt {
         return false;
@@ -185,8 +185,8 @@ pub(super) fn kick_active_balance(m: &mut Machine, src: CpuId, dst: CpuId) -> bo
     true
 }
 
-/// Does the work of the stopper on `cpu`: moves one fair task to `dst`. Of all tasks that may move
-/// there, it moves the task that ran least recently, which may be the task that the stopper has
+/// Does the work of the stopper on `cpu`: moves one fair task to `dst`. Among the tasks that may
+/// move there, this is the task that ran least recently. It may be the task that the stopper has
 /// interrupted, or a delayed sleeper.
 pub(super) fn active_balance(m: &mut Machine, cpu: CpuId, dst: CpuId) {
     // The cost is two context switches: to the stopper and back.

@@ -206,8 +206,9 @@ impl Domains {
     ) -> Table<CpuId, Option<u32>> {
         let mut made: BTreeMap<u32, u32> = BTreeMap::new();
         let mut near_cpus: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        // Index of the group in a domain, by the domain and the group's first CPU or the domain
-        // below. Without this index, each CPU would compare the groups' sets of CPUs.
+        // These maps find the number of a group in a domain: by the domain and the group's first
+        // CPU, or by the domain and the domain below it. Without the maps, each CPU would have to
+        // compare the groups' sets of CPUs.
         let mut single: BTreeMap<(u32, CpuId), u32> = BTreeMap::new();
         let mut local_groups: BTreeMap<(u32, u32), u32> = BTreeMap::new();
         let mut above: Table<CpuId, Option<u32>> = below.to_vec().into();
@@ -240,7 +241,8 @@ impl Domains {
             });
             let groups = &self.spans[span as usize].groups;
             let local = match below[cpu] {
-                // Domains of different nodes may have the same CPUs, so the sets are compared.
+                // Domains of different nodes may have the same CPUs, so the group is found by
+                // comparing the sets.
                 Some(child) => *local_groups.entry((span, child)).or_insert_with(|| {
                     let own = &self.spans[child as usize].set;
                     let local = groups.iter().position(|group| group.set == *own);

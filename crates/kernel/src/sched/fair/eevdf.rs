@@ -93,7 +93,8 @@ impl Machine {
         cfs.avg_vruntime(&entities)
     }
 
-    /// Returns whether an entity is eligible, so that it may be picked from its queue.
+    /// Returns whether an entity is eligible. Only eligible entities may be picked from their
+    /// queue.
     pub(super) fn eligible(&mut self, cfs_rq: CfsRqId, id: EntityId) -> bool {
         let (cfs, entities) = self.queue(cfs_rq);
         cfs.eligible(&entities, id)
@@ -110,8 +111,8 @@ impl Machine {
         (avg - e.vruntime).clamp(-limit, limit)
     }
 
-    /// Stores the lag of a queued entity (update_entity_lag). Returns true if the lag was limited,
-    /// so that the stored lag differs from V - vruntime.
+    /// Stores the lag of a queued entity (update_entity_lag). Returns true if the lag was limited.
+    /// The stored lag then differs from V - vruntime.
     pub(super) fn update_entity_lag(&mut self, cfs_rq: CfsRqId, id: EntityId) -> bool {
         let mut lag = self.entity_lag(cfs_rq, id);
         let avg = self.cfs(cfs_rq).zero_vruntime;

@@ -160,8 +160,8 @@ fn find_dst_group(m: &mut Machine, task: TaskId, cpu: CpuId, level: usize) -> Op
     push.then_some(group)
 }
 
-/// Returns the CPU of the group that became idle most recently, or a CPU that runs only SCHED_IDLE
-/// tasks. If the group has no such CPU, returns the CPU with the least load.
+/// Returns, among the CPUs of the group, the CPU that became idle most recently, or a CPU that runs
+/// only SCHED_IDLE tasks. If the group has no such CPU, returns the CPU with the least load.
 fn find_dst_group_cpu(m: &mut Machine, task: TaskId, this_cpu: CpuId, level: usize, group: usize) -> CpuId {
     let span = m.domains.levels[this_cpu.index()][level].span as usize;
     let nr = m.domains.spans[span].groups[group].cpus.len();

@@ -138,7 +138,8 @@ fn select_idle_cpu(m: &mut Machine, task: TaskId, has_idle_core: bool, target: C
     let mut looked = 0;
     let mut fallback = None;
     let mut found = None;
-    // The word of `from` is visited twice: first its upper part, and at the end its lower part.
+    // The word that contains the bit of CPU `from` is visited twice: first its upper part, and at
+    // the end its lower part.
     'scan: for turn in 0..=words {
         let index = (from as usize / 64 + turn) % words;
         let part = match turn {

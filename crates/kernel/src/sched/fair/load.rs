@@ -14,8 +14,8 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 /// About 1 % of a CPU (UTIL_EST_MARGIN).
 const UTIL_EST_MARGIN: u64 = 1024 / 100;
 
-/// Returns whether a CPU with this capacity would have at least about 20 % of it left at the
-/// utilization `util` (fits_capacity).
+/// Returns whether a CPU with this capacity would have at least about 20 % of this capacity left at
+/// the utilization `util` (fits_capacity).
 pub(super) fn fits_capacity(util: u64, capacity: u64) -> bool {
     util * 1280 < capacity * 1024
 }
@@ -150,14 +150,14 @@ impl Machine {
         e.avg.runnable_avg = e.avg.util_avg;
     }
 
-    /// Adds the smoothed utilization (`util_est`) of a task that is being queued to that of the
-    /// CPU.
+    /// Adds the smoothed utilization (`util_est`) of a task to the smoothed utilization of the CPU,
+    /// because the task is being queued there.
     pub(super) fn util_est_enqueue(&mut self, cpu: CpuId, task: TaskId) {
         self.rqs[cpu].fair.util_est += self.tasks[task].fair.util_est;
     }
 
-    /// Subtracts the smoothed utilization of a task from that of its CPU. The task leaves the queue
-    /// or becomes a delayed sleeper.
+    /// Subtracts the smoothed utilization of a task from the smoothed utilization of its CPU. The
+    /// task leaves the queue or becomes a delayed sleeper (a sleeping task that is still queued).
     pub(super) fn util_est_dequeue(&mut self, cpu: CpuId, task: TaskId) {
         let rq = &mut self.rqs[cpu].fair;
         rq.util_est = rq.util_est.saturating_sub(self.tasks[task].fair.util_est);

@@ -19,8 +19,8 @@
 //! - asymmetric packing, clusters within an LLC, uclamp, isolated CPUs
 //!
 //! Scheduler features have their default values; in particular, NEXT_BUDDY and LB_MIN are off.
-//! Where the kernel would read another CPU's runqueue, the time of the reading CPU is charged with
-//! the transfer of one cache line. The cost depends on the distance between the two CPUs.
+//! Where the kernel would read another CPU's runqueue, the reading CPU is charged with the time to
+//! transfer one cache line. The cost depends on the distance between the two CPUs.
 
 mod balance;
 mod bandwidth;
@@ -252,8 +252,8 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, next: TaskId) {
     m.update_misfit_status(cpu, next);
 }
 
-/// For a task that starts to run, takes runtime from the cpu.max pools of the groups that contain
-/// it, if the groups' queues on this CPU have none left.
+/// Visits the groups that contain `task`, which starts to run. If a group has a cpu.max limit and
+/// its queue on this CPU has no runtime left, takes runtime from the group's pool.
 fn account_groups(m: &mut Machine, cpu: CpuId, task: TaskId) {
     let mut id = m.cfs_rq_of(cpu, task);
     while id >= GROUP {

@@ -122,7 +122,7 @@ impl Level {
             return;
         }
         // The more time has passed during the last 512 attempts, the more is added to the success
-        // rate. So a CPU that makes attempts rarely skips fewer of them, even if many fail.
+        // rate. A CPU whose attempts are rare therefore skips fewer of them, even if many fail.
         let rate = ((now - self.newidle_stamp_ns) >> 22).min(1024) as u32;
         self.newidle_stamp_ns = now;
         self.newidle_ratio = (rate + self.newidle_success).min(1024);

@@ -88,7 +88,7 @@ fn balance_domains(m: &mut Machine, cpu: CpuId, idle: IdleType) {
     rq.next_balance = next_balance;
 }
 
-/// Returns whether idle CPUs should be asked to pull tasks, because this CPU is too busy
+/// Returns whether this CPU is so busy that idle CPUs should be asked to pull tasks
 /// (nohz_balancer_kick).
 fn kick_due(m: &mut Machine, cpu: CpuId, jiffies: u64) -> bool {
     if m.domains.nohz_kicked || jiffies < m.domains.nohz_next_balance || m.idle_cpus.is_empty() {

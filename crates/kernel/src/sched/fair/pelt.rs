@@ -3,21 +3,21 @@
 //! (kernel/sched/pelt.c).
 //!
 //! Time is divided into periods of 1024 us. The contribution of a period to an average halves every
-//! 32 periods. Time is that of the CPU's clock for load averages, which is slow on a slow CPU
-//! (`clock.rs`). All three averages are therefore independent of capacity and frequency.
+//! 32 periods. Times are those of the CPU's clock for load averages, which advances more slowly on
+//! a slow CPU (`clock.rs`). All three averages are therefore independent of capacity and frequency.
 
 /// Number of periods after which a contribution has halved.
 const PERIOD: u64 = 32;
 /// Greatest sum that a constant signal of 1 can reach: 1024 * (sum of y^n for all n >= 0), where
 /// y^32 = 1/2.
 pub const LOAD_AVG_MAX: u64 = 47_742;
-/// Value of `last_update` of averages that are not included in those of any queue.
+/// Value of `last_update` while no queue's averages include these averages.
 const NEVER: u64 = u64::MAX;
 
 /// 2^32 * y^n for n from 0 to 31, rounded down, where y^32 = 1/2.
 const DECAY: [u32; PERIOD as usize] = {
-    // y = 2^(-1/32) as a fraction with 62 bits. It is computed by taking the square root of 1/2
-    // five times.
+    // y = 2^(-1/32) as a fixed-point number with 62 fractional bits. It is computed by taking the
+    // square root of 1/2 five times.
     let mut y: u128 = 1 << 61;
     let mut root = 0;
     while root < 5 {
@@ -92,18 +92,18 @@ fn add_positive(value: &mut u64, delta: i64) {
 }
 
 impl Avg {
-    /// Returns whether the averages are not included in those of a queue (last_update_time == 0).
+    /// Returns whether no queue's averages include these averages (last_update_time == 0).
     pub fn detached(&self) -> bool {
         self.last_update == NEVER
     }
 
-    /// Marks the averages as not included in those of a queue.
+    /// Records that no queue's averages include these averages any more.
     pub fn detach(&mut self) {
         self.last_update = NEVER;
     }
 
-    /// Marks the averages as included in those of a queue. `now` is the time at which the averages
-    /// are up to date.
+    /// Records that the averages of a queue include these averages. `now` is the time at which the
+    /// averages are up to date.
     pub fn attach(&mut self, now: u64) {
         self.last_update = now;
     }
@@ -161,7 +161,7 @@ impl Avg {
 
     /// Sets the averages of a new or moved entity, and the sums that correspond to them
     /// (attach_entity_load_avg). `like` contains the averages of the entity's new queue. The
-    /// entity's current period begins when that of the queue begins.
+    /// entity's current period begins when the queue's current period begins.
     pub fn set(&mut self, load: u64, util: u64, runnable: u64, weight: u64, like: &Avg) {
         self.contrib = like.contrib;
         let divider = self.divider();
@@ -173,7 +173,7 @@ impl Avg {
         self.load_sum = (load * divider / weight.max(1)).max(1);
     }
 
-    /// Adds an entity's averages to those of its queue.
+    /// Adds an entity's averages to the averages of its queue.
     pub fn add(&mut self, entity: &Avg, weight: u64) {
         self.load_avg += entity.load_avg;
         self.load_sum += weight * entity.load_sum;
@@ -183,8 +183,8 @@ impl Avg {
         self.util_sum += entity.util_sum;
     }
 
-    /// Subtracts an entity's averages from those of its queue. The results are limited to at least
-    /// 0, because rounding may have made the queue's sum smaller than the entity's.
+    /// Subtracts an entity's averages from the averages of its queue. The results are limited to at
+    /// least 0, because rounding may have made the queue's sum smaller than the entity's.
     pub fn sub(&mut self, entity: &Avg, weight: u64) {
         self.load_avg = self.load_avg.saturating_sub(entity.load_avg);
         self.load_sum = self.load_sum.saturating_sub(weight * entity.load_sum);
@@ -259,7 +259,7 @@ impl Avg {
         self.load_sum | self.util_sum | self.runnable_sum != 0
     }
 
-    /// Returns the sum of which the utilization is calculated.
+    /// Returns the sum from which the utilization is calculated.
     pub(crate) fn util_sum(&self) -> u64 {
         self.util_sum
     }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Queueing and dequeueing of tasks and task groups (enqueue_task_fair, dequeue_entities).
 //!
-//! When a group gets its first task, the group's entity is queued on the queue above, which is that
-//! of the parent group. When the last task of the group leaves, its entity is dequeued. Like a
-//! task, the entity remains queued as "delayed" until its lag is no longer negative.
+//! An entity is a task, or a task group on one CPU. When a group gets its first task, the group's
+//! entity is queued on the queue above, which is the queue of the parent group. When the last task
+//! of the group leaves, its entity is dequeued. Like a sleeping task, an entity with negative lag
+//! first remains queued as "delayed" until its lag is no longer negative.
 
 use super::entity::{CfsRqId, EntityId, GROUP};
 use super::{hrtick_update, is_idle_policy};

@@ -158,8 +158,8 @@ impl Timeline {
         self.nodes[at as usize].min_vruntime = min;
     }
 
-    /// Returns the entity with the earliest deadline among those whose vruntime satisfies
-    /// `eligible`, and its deadline.
+    /// Returns the eligible entity with the earliest deadline, and this deadline. An entity is
+    /// eligible if `eligible` is true for its vruntime.
     ///
     /// If `eligible` is true for some vruntime, it must be true for all smaller vruntimes.
     pub fn first_eligible(&self, eligible: impl Fn(i64) -> bool) -> Option<(EntityId, i64)> {

@@ -9,8 +9,8 @@ use crate::simulation::table::Table;
 
 /// Machine-wide state of the real-time class (struct root_domain).
 pub struct RootDomain {
-    /// CPUs by the index of their highest queued priority: the number of these CPUs, and their set.
-    /// The last entry is for CPUs without a real-time task.
+    /// For each priority index, the CPUs whose highest queued priority has this index: their number
+    /// and their set. The last entry is for CPUs without a real-time task.
     levels: Vec<(u32, CpuSet)>,
     /// Index of the highest queued priority of each CPU.
     priorities: Table<CpuId, u32>,

@@ -120,10 +120,9 @@ pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, _flags: 
     }
 }
 
-/// Returns the CPU for a woken or new task. Searches for another CPU only if the task cannot
-/// preempt on `prev_cpu`: the current task there is a real-time task of at least the same priority,
-/// or it is a pinned real-time task. In all other cases the task stays on `prev_cpu` and preempts
-/// the current task.
+/// Returns the CPU for a woken or new task. Searches for another CPU only if the current task on
+/// `prev_cpu` is a real-time task that is pinned or has at least the same priority. In all other
+/// cases the task stays on `prev_cpu` and preempts the current task.
 pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wake_flags: u32) -> CpuId {
     if wake_flags & (flags::WF_TTWU | flags::WF_FORK) == 0 {
         return prev_cpu;

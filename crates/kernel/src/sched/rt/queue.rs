@@ -96,7 +96,7 @@ impl RtRq {
         avg.util_avg
     }
 
-    /// Returns the sum of which the average is calculated, as of the last update.
+    /// Returns the sum from which this average is calculated, as of the last update.
     pub(crate) fn util_sum(&self) -> u64 {
         self.avg.util_sum()
     }

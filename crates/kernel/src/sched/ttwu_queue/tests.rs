@@ -25,7 +25,8 @@ fn queued_by(spec: MachineSpec, to: u32, busy: bool) -> Vec<u32> {
     let run = Op::Run(Dist::Fixed(MS));
     bed.pinned(0, vec![run, Op::SemPost(semaphore), forever()]);
     let work = Op::Run(Dist::Fixed(50 * US));
-    // The fair class would delay the dequeue of the task on a busy CPU (ttwu_runnable).
+    // The woken task is a real-time task, because the fair class would delay its dequeue on a busy
+    // CPU (ttwu_runnable).
     bed.pinned(to, vec![Op::SemWait(semaphore), work, forever()]).policy = Policy::Fifo { rt_priority: 1 };
     if busy {
         bed.pinned(to, hog());

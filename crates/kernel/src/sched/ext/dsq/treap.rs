@@ -49,9 +49,10 @@ impl Dsqs {
         }
     }
 
-    /// Returns the node at which the search for the position of `vtime` starts. To find this node,
-    /// goes up from the last task until the root or a node whose vtime is not later than `vtime`.
-    /// This is faster than a search from the root, because most tasks are inserted near the end.
+    /// Returns the node at which the search for the position of `vtime` starts. The function goes
+    /// up from the last task to the first node whose vtime is not later than `vtime`, or to the
+    /// root. This is faster than a search from the root, because most tasks are inserted near the
+    /// end.
     #[inline]
     fn spine(&self, dsq: DsqRef, vtime: u64) -> TaskId {
         let it = &self.dsqs[dsq];

@@ -168,7 +168,7 @@ fn with_smt_a_fully_idle_core_comes_first() {
         chosen: "2",
         ..smt
     });
-    // The sibling of the previous CPU is preferred to another core.
+    // The idle sibling of the previous CPU is preferred to an idle CPU on another core.
     check(Case {
         idle: "3 4",
         prev: 2,

@@ -77,9 +77,9 @@ fn a_slice_ends_on_time_while_only_a_delayed_sleeper_waits() {
     bed.pinned(0, hog());
     let mut m = bed.machine(free(spec(1, 1, 1, 1)));
     let mut records = Vec::new();
-    // The first task sleeps with negative lag after 300 us. It becomes eligible when the hog has run
-    // for as long, but it leaves the queue only when the hog's slice ends and the CPU picks again.
-    // The first slice of a task is half as long as the others.
+    // The first task sleeps with negative lag after 300 us. It becomes eligible when the hog has
+    // also run for 300 us. It leaves the queue only later, when the hog's slice ends and the CPU
+    // picks again. The first slice of a task is half as long as the others.
     m.advance(300 * US + SLICE / 2 - US, &mut records);
     assert!(m.tasks[0].fair.delayed);
     m.advance(300 * US + SLICE / 2 + US, &mut records);

@@ -68,8 +68,8 @@ fn load_migrates_with_a_task_at_all_levels() {
         m.se(group[0]).avg.load_avg < 50,
         "the load must leave CPU 0 together with the tasks"
     );
-    // A third of the shares still belongs to CPU 0, because the contribution of its queue to the
-    // group's load was last updated less than 1 ms ago.
+    // A third of the shares still belongs to CPU 0. The contribution of its queue to the group's
+    // load is updated at most once per ms and still has its old value.
     is_near(m.se(group[1]).avg.load_avg, 683, 10);
 }
 

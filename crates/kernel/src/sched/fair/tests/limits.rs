@@ -75,7 +75,8 @@ fn a_cpu_idles_while_all_of_its_tasks_wait_for_their_period() {
     let (m, records) = bed.run(cpus(1), 5 * SECOND);
     is_near(used_in(&m, a), SECOND, 3);
     assert_eq!(m.rqs[0].time.idle_ns, 5 * SECOND - used_in(&m, a));
-    // A throttled task does not wait for a CPU, so this is not idle time while a task waits.
+    // A throttled task does not wait for a CPU, so the idle time of the CPU is not counted in
+    // `idle_while_waiting_ns`.
     assert_eq!(m.checks.idle_while_waiting_ns, 0);
     // The group runs for 20 ms from the beginning of each period.
     let starts: Vec<u64> = records
@@ -109,7 +110,7 @@ fn a_limit_applies_to_all_groups_below() {
     let (m, _) = bed.run(cpus(2), 10 * SECOND);
     is_near(used_in(&m, x) + used_in(&m, y), 4 * SECOND, 3);
     is_near(used_in(&m, y), 3 * SECOND, 5);
-    // If a group and its parent both have limits, the lower one counts.
+    // If a group and its parent both have limits, the lower limit counts.
     let mut bed = Bed::default();
     let (a, x) = (bed.cgroup("/a", 100), bed.cgroup("/a/x", 100));
     bed.task(0, hog()).cgroup = a;
@@ -203,9 +204,9 @@ fn a_throttled_task_may_leave_the_group_or_the_cpu() {
 
 #[test]
 fn unused_runtime_is_available_to_other_cpus() {
-    // Seven CPUs take slices for 2.6 ms of work each. A real-time task delays the last part of this
-    // work until 13.6 ms. By then, the task on the eighth CPU, which never sleeps, has used up the
-    // rest of the pool.
+    // Seven CPUs take slices for 2.6 ms of work each. A real-time task interrupts each of them from
+    // 1 ms to 12 ms, so the work ends at 13.6 ms. By then, the task on the eighth CPU, which never
+    // sleeps, has used up the rest of the pool.
     let mut bed = Bed::default();
     let a = bed.cgroup("/a", 100);
     for cpu in 0..7 {

@@ -17,8 +17,8 @@ use std::sync::OnceLock;
 /// The names and contents of the embedded files. A name is a path such as `machines/numa32.toml`.
 pub static FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
 
-/// Hash of the names and contents of [`FILES`]. The build script computes it, because this takes
-/// milliseconds, which short commands would notice.
+/// Hash of the names and contents of [`FILES`]. The build script computes the hash. At run time,
+/// the computation would make every command a few milliseconds slower.
 const HASH: &str = env!("SHIPPED_HASH");
 
 /// Returns the folder to which the embedded files are written.

@@ -22,8 +22,8 @@ use bpf::engine::code_cache::{Store, set_store};
 /// Maximum size of one file in bytes.
 const MAX_FILE: u64 = 64 << 20;
 
-/// Maximum size of all files together, in bytes. If the files are larger, those that were used
-/// longest ago are removed.
+/// Maximum size of all files together, in bytes. Beyond this size, the files that were used longest
+/// ago are removed.
 const MAX_FILES: u64 = 256 << 20;
 
 /// Minimum time between two updates of the modification time of a file. The modification time

@@ -186,7 +186,7 @@ pub(super) fn measure_switches(pairs: &Pairs, pipe_ns: f64) -> Result<Vec<Consta
     let program = c"/bin/true";
     let (_, with_exec) = child(|| {
         let arguments = [program.as_ptr(), std::ptr::null()];
-        // SAFETY: the list and its strings are terminated.
+        // SAFETY: a null pointer ends the list, and a 0 ends each string.
         unsafe { libc::execv(program.as_ptr(), arguments.as_ptr()) };
     })?;
     let mut constants = vec![

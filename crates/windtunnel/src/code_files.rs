@@ -30,8 +30,8 @@ const MAX_FILES: u64 = 256 << 20;
 /// records when the file was used last.
 const RECORD_USE: Duration = Duration::from_secs(3600);
 
-/// Returns whether the environment variable WINDTUNNEL_NO_CACHE switches the cache off. It does so
-/// unless it is empty or `0`.
+/// Returns whether the environment variable WINDTUNNEL_NO_CACHE switches the cache off. Every value
+/// except `0` and the empty text does so.
 pub fn switched_off() -> bool {
     std::env::var_os("WINDTUNNEL_NO_CACHE").is_some_and(|value| !value.is_empty() && value != "0")
 }

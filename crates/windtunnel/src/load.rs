@@ -136,8 +136,8 @@ pub fn check_ranges(object: &Object, settings: &[(String, String)]) -> Result<()
     Ok(())
 }
 
-/// Returns the globals that a user may set. Globals whose name begins with two underscores are set
-/// by the loader.
+/// Returns the globals that a user may set. Globals whose name begins with two underscores are left
+/// out, because the loader sets them.
 fn settable_globals(object: &Object) -> impl Iterator<Item = &Variable> {
     object
         .variables()

@@ -9,8 +9,8 @@ use std::hint::black_box;
 
 const BATCHES: u32 = 20;
 
-/// Number of BPF instructions to which one round of the measured loop corresponds. The loop
-/// searches an array, as many policies do.
+/// Number of BPF instructions for which one round of the measured loop counts. The loop is native
+/// code that searches an array, as many policies do.
 const ROUND: u64 = 8;
 
 pub(super) fn measure_instructions(pairs: &Pairs) -> Result<Vec<Constant>, Error> {

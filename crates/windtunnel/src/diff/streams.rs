@@ -156,9 +156,9 @@ impl Streams {
         }
     }
 
-    /// Returns the first difference as soon as no earlier difference can be found any more.
-    /// `clocks` contains the time that each run has reached, or `u64::MAX` if the run has ended by
-    /// itself.
+    /// Returns the first difference as soon as it is certain that no earlier difference will be
+    /// found. `clocks` contains the time that each run has reached, or `u64::MAX` if the run has
+    /// ended by itself.
     pub fn first_certain(&mut self, clocks: [u64; 2]) -> Option<Mismatch> {
         let patience = PATIENCE_NS.saturating_add(LAGS.saturating_mul(self.lag));
         for side in [0, 1] {

@@ -283,8 +283,8 @@ fn dss25_a_yield_uses_up_the_ticks() {
         Run::new(policy).tasks(tasks).for_ms(1000).counter("nr_recalculations")
     };
     // In dss25, the counters are recalculated when each of the three tasks has yielded, which is
-    // after 3 ms. In dss, a yield uses up no ticks. A recalculation follows after all quanta, 3 *
-    // 60 ms.
+    // after 3 ms. In dss, a yield uses up no ticks. A recalculation follows when all three quanta
+    // of 60 ms are used up.
     near(recalculations("dss25"), 333, 3);
     near(recalculations("dss"), 5, 1);
 }

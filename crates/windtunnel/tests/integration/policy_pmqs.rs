@@ -406,8 +406,8 @@ fn a_pool_with_few_tasks_does_not_starve_the_others() {
 #[test]
 fn the_overdue_task_that_waited_longest_runs_first() {
     // Woken tasks enter the queue of CPU 1 at the front, and each task waits for longer than
-    // max_wait_ms. The hog of CPU 0 makes all counters be recalculated at each tick. No task of CPU
-    // 1 uses up its counter, so a task there loses the CPU only if another task is overdue.
+    // max_wait_ms. Because of the hog of CPU 0, all counters are recalculated at each tick. No task
+    // of CPU 1 uses up its counter, so a task there loses the CPU only if another task is overdue.
     // "kthread" represents a kernel thread, which is bound to its CPU.
     let task = |tasks: Tasks, comm: String, ops: Vec<Op>| pinned(tasks, &comm, 1, ops);
     let tasks = pinned(Tasks::default(), "alone", 0, hog()).with(|task| task.policy = nice(19));

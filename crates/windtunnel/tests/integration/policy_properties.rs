@@ -319,8 +319,8 @@ fn idle_cases() -> impl Strategy<Value = Case> {
 fn check_no_cpu_idles(policy: &Tested, case: &Case) {
     let mut case = case.clone();
     case.load_us = 0;
-    // Policies that follow Linux 2.4 do not move a task that yields to another CPU, even if that
-    // CPU idles. All yields are therefore removed.
+    // When a task yields, policies that follow Linux 2.4 leave it on its CPU, even if another CPU
+    // idles. All yields are therefore removed from the cases.
     let steps = case.tasks.iter_mut().map(|task| &mut task.steps);
     steps.for_each(|steps| steps.retain(|step| !matches!(step, Step::Yield)));
     let ran = case.run(policy);

@@ -135,8 +135,9 @@ fn tasks_that_the_kernel_queues_itself_are_not_preempted_by_a_higher_level() {
         .migration_disabled("bound1")
         .tasks(tasks)
         .for_ms(100);
-    // The kernel inserts a task with disabled migration into the CPU's local DSQ itself. If the
-    // start of such a task caused a preemption each time, the tasks would take turns and make no
+    // The kernel inserts a task with disabled migration into the CPU's local DSQ itself, where it
+    // waits before "high". If the policy preempted such a task when it starts, because a higher
+    // level waits, the next task of the local DSQ would start, and so on. No task would make
     // progress.
     assert!(ran.stints().len() < 20, "{} stints", ran.stints().len());
     assert!(ran.cpu_ns("high") > 4 * MS);

@@ -98,9 +98,9 @@ pub fn longest_wait(promise: Promise, ran: &Observed, nices: &[i32], own: usize)
             let turns = others().map(|nice| weight(nice).div_ceil(weight(nices[own])) + 1);
             turns.sum::<u64>() * turn
         }
-        // The hog waits in two steps. First, it waits until it is eligible. It may have run longer
-        // than its share, by up to a slice of its virtual time. Second, it waits until its
-        // deadline, which is another slice later. One slice of another hog may come before it.
+        // The hog waits in two steps. First, it waits until it is eligible. It may have got more
+        // than its share of the CPU, by up to one slice. Second, it waits until its deadline, which
+        // is another slice later. One slice of another hog may come before it.
         Promise::FairClass => {
             let whole: u64 = nices.iter().map(|&nice| kernel_weight(nice)).sum();
             let slice = fair_slice(ran);

@@ -68,7 +68,7 @@ pub struct IdleStateResult {
     pub name: String,
     /// Sum over all CPUs, without exit latencies.
     pub ns: u64,
-    /// The same in percent of the time of all CPUs while they were online.
+    /// This time in percent of the time of all CPUs while they were online.
     pub percent: f64,
 }
 
@@ -286,7 +286,7 @@ impl RunResult {
     /// Returns the result as JSON. The figures are left out if the policy was refused.
     ///
     /// # Errors
-    /// There are none in practice, because serialization requires only that keys are text.
+    /// Serialization fails only if a key is not text. All keys are text, so it does not fail.
     pub fn to_json(&self) -> Result<serde_json::Value, serde_json::Error> {
         const KEPT: [&str; 9] = [
             "policy", "machine", "cpus", "workload", "settings", "kernel", "seed", "status", "exit",

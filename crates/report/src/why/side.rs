@@ -52,7 +52,7 @@ pub(super) struct Placement {
     pub idle: bool,
 }
 
-/// The same values as [`Shared`], but with an order.
+/// Copy of [`Shared`] whose values can be compared and sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SharedPart {
     Core,

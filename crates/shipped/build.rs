@@ -70,7 +70,7 @@ fn add(root: &Path, folder: &Path, files: &mut Vec<(String, PathBuf)>) {
 
 /// Compiles each policy of `files`. Returns the names and paths of the objects.
 ///
-/// clang runs in the folder of the repository and is given relative paths, so that the objects are
+/// clang runs in the folder of the repository and gets relative paths. The objects are therefore
 /// the same wherever the repository is.
 fn compile(root: &Path, out: &Path, files: &[(String, PathBuf)]) -> Result<Vec<(String, PathBuf)>, String> {
     std::env::set_current_dir(root).map_err(|error| error.to_string())?;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Computes the version of the simulation: a hash of the source code of all crates that can change
-//! the result of a run, and of the versions of the libraries. `windtunnel sweep` stores results of runs under keys that contain this
-//! version. After a change of the source code, it therefore finds no old results.
+//! Computes the version of the simulation, which is a hash of the crates' source code and of the
+//! versions of the libraries. Only crates that can change the result of a run count. `windtunnel
+//! sweep` stores results of runs under keys that contain this version. It therefore uses no result
+//! that was computed before a change of the source code.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ fn main() {
         println!("cargo::rerun-if-changed={}", folder.display());
         add(&folder, &mut hasher);
     }
-    // A package of this crate alone does not contain the workspace's file.
+    // If this crate is built outside of the workspace, there is no Cargo.lock.
     let lock = here.join("../../Cargo.lock");
     if let Ok(text) = std::fs::read(&lock) {
         text.hash(&mut hasher);

@@ -4,8 +4,8 @@
 //!
 //! `golden::check!("table.txt", &text)` compares a text with the file `tests/golden/table.txt` of
 //! the package. If the texts differ, the test fails. The message shows the lines that differ, and a
-//! command that accepts the new text. This command sets `UPDATE_GOLDEN=1`, so that the check writes
-//! the text instead of comparing it.
+//! command that accepts the new text. This command sets `UPDATE_GOLDEN=1`. The check then writes
+//! the new text to the file instead of comparing the texts.
 
 use similar::TextDiff;
 use std::path::Path;

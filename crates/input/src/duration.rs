@@ -47,7 +47,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
 /// Parses a duration that must not be 0.
 ///
 /// # Errors
-/// As [`parse`]. A duration of 0 is an error too.
+/// The errors of [`parse`], and an error if the duration is 0.
 pub fn parse_some(text: &str) -> Result<u64, String> {
     match parse(text)? {
         0 => Err(format!(

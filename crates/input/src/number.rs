@@ -3,8 +3,9 @@
 
 /// Converts the length of a collection, or an index into it, to `u32`.
 ///
-/// # Panics If `len` is 2^32 or more. This does not happen: readers limit the size of their inputs,
-/// so no collection that they build is that long.
+/// # Panics
+/// `len` is 2^32 or more. This does not happen: readers limit the size of their inputs, so no
+/// collection that they build is that long.
 #[inline]
 #[must_use]
 #[track_caller]

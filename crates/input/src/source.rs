@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A text together with the name of its file. Errors in the text have the position as line and
-//! column. Also reads the text as TOML.
+//! A text together with the name of its file. An error in the text contains the line and the column
+//! of its position. TOML files are parsed here, too.
 
 use crate::error::{Error, Position};
 use crate::number::index;

@@ -2,7 +2,7 @@
 //! Suggests the correct name for a misspelt one.
 
 /// Maximum length in bytes of a name that is compared. A longer name is probably not a misspelling,
-/// and comparing it would take long.
+/// and the comparison with all candidates would take long.
 const MAX_BYTES: usize = 64;
 
 /// Returns the candidate that is most similar to `name`. Returns `None` if no candidate is similar

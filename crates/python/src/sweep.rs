@@ -15,7 +15,7 @@ use windtunnel::interrupt;
 use windtunnel::sweep::plan::Case;
 use windtunnel::sweep::{Done, Options, Plan, Store, Sweep, rows};
 
-/// Runs a sweep, which is given as the text of a sweep file. The Python package documents the
+/// Runs a sweep. `text` is the content of a sweep file. The Python package documents the
 /// parameters.
 ///
 /// # Errors

@@ -15,7 +15,8 @@ fn stream(cpus: u32, tasks: u32, switches: u32, with_wakeups: bool) -> Vec<Recor
     let mut on = vec![0; cpus as usize];
     for i in 0..switches {
         let (time, cpu) = (u64::from(i) * 1_600, i % cpus);
-        // The stride visits all tasks, but not in order.
+        // The step from task to task is a large prime, so all tasks get turns, but not in the order
+        // of their pids.
         let next = if i % 4 == 3 {
             0
         } else {

@@ -318,11 +318,11 @@ fn migrations_line(r: &RunResult) -> Option<String> {
     Some(format!("{all} (core {core}, LLC {llc}, node {node}, remote {remote})"))
 }
 
-/// Returns Jain's fairness index of the CPU times of tasks with the same name. Digits at the end of
-/// a name are ignored. If several groups of tasks have the same name, the largest group is used.
+/// Returns Jain's fairness index of the CPU times of the largest group of tasks with the same name.
+/// Digits and hyphens at the end of a name are ignored.
 ///
-/// `RunResult::fairness` is not usable for real machines. It excludes tasks that ever slept, but
-/// real threads sleep when they start.
+/// `RunResult::fairness` is not usable for real machines. It excludes tasks that have ever slept,
+/// but on a real machine every thread sleeps when it starts.
 fn fairness_by_name(r: &RunResult) -> Option<f64> {
     let mut groups: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for task in &r.tasks {

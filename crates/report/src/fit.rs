@@ -310,8 +310,8 @@ fn break_at_width(text: &str, width: usize) -> String {
     out
 }
 
-/// Breaks a text into lines of at most `width` characters, only after `separator`. A part that is
-/// longer gets a line of its own. The text ends with a newline.
+/// Breaks a text into lines of at most `width` characters, only after `separator`. A part between
+/// two separators that is longer than `width` gets a line of its own. The text ends with a newline.
 fn wrap(text: &str, separator: &str, width: usize) -> String {
     let mut out = String::new();
     let mut used = 0;

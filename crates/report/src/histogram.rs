@@ -12,7 +12,7 @@ pub struct Histogram<const BITS: u32> {
     /// Counters of the buckets, starting with bucket `first`.
     buckets: Vec<u32>,
     first: usize,
-    /// Overflows of the 32-bit counters, as (bucket, multiples of 2^32). The list is usually empty.
+    /// Overflows of the 32-bit counters: bucket and number of overflows. The list is usually empty.
     carried: Vec<(usize, u64)>,
     count: u64,
     max: u64,

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 /// longer than it exists, but a damaged trace can claim this.
 const MAX_SHARE: u128 = 1_000_000_000;
 
-/// Returns the CPU shares of all tasks that were always runnable, by priority. A share is CPU time
-/// / (time since the task began), in ppm. A task that began late therefore does not look starved.
-/// Priorities with fewer than two such tasks are left out.
+/// Returns the CPU shares of all tasks that were always runnable, by priority. A share is the CPU
+/// time divided by the time since the task began, in ppm. A task that began late therefore does not
+/// look starved. Priorities with fewer than two such tasks are left out.
 pub(crate) fn shares(tasks: &[(u32, Task)], end: u64) -> BTreeMap<i32, Vec<u64>> {
     let mut groups: BTreeMap<i32, Vec<u64>> = BTreeMap::new();
     for (_, task) in tasks.iter().filter(|(_, task)| task.always_runnable(end)) {

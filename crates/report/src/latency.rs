@@ -45,7 +45,8 @@ struct Task {
 pub struct Latency {
     follow: Follow,
     tasks: ByNumber<Task>,
-    /// Totals of the tasks that have exited, by name: pid of the first task, number of tasks, sums.
+    /// Totals of the tasks that have exited, by name. An entry has the pid of the first task, the
+    /// number of tasks, and their sums.
     by_name: BTreeMap<String, (u32, u32, Delays)>,
 }
 

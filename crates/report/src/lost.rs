@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Detects tasks that a policy has probably lost. Such tasks wait for a CPU at the end of the run,
-//! and have waited much longer than any task that got a CPU in the end.
+//! Detects tasks that a policy has probably lost. A lost task still waits for a CPU when the run
+//! ends. It has waited much longer than any task that got a CPU after its wait.
 
 use crate::result::{LostTasks, Waiting};
 

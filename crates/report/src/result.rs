@@ -68,7 +68,7 @@ pub struct IdleStateResult {
     pub name: String,
     /// Sum over all CPUs, without exit latencies.
     pub ns: u64,
-    /// The same in percent of the time of all CPUs while they were online.
+    /// This time in percent of the time of all CPUs while they were online.
     pub percent: f64,
 }
 
@@ -223,8 +223,8 @@ pub struct Fairness {
     pub tasks: u64,
     /// Jain's index. It is 1 if all tasks got the same time, and 1/tasks if one task got all of it.
     pub jain: f64,
-    /// CPU time of the task that got least, in percent of the task's time in the run. The next
-    /// field is for the task that got most.
+    /// CPU time of the task that got the smallest share, in percent of the time since the task
+    /// began. The next field has the largest share.
     pub least_percent: f64,
     pub most_percent: f64,
 }
@@ -286,7 +286,7 @@ impl RunResult {
     /// Returns the result as JSON. The figures are left out if the policy was refused.
     ///
     /// # Errors
-    /// Never fails in practice: serialization requires only that keys are text.
+    /// Serialization fails only if a key is not text. All keys are text, so it does not fail.
     pub fn to_json(&self) -> Result<serde_json::Value, serde_json::Error> {
         const KEPT: [&str; 9] = [
             "policy", "machine", "cpus", "workload", "settings", "kernel", "seed", "status", "exit",

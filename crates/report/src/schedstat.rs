@@ -4,7 +4,7 @@
 //!
 //! Each CPU has a line with these numbers:
 //!
-//! 1. calls of sched_yield(), and 0;
+//! 1. calls of sched_yield(), and a field that is always 0;
 //! 2. calls of schedule(), and those of them that left the CPU idle;
 //! 3. calls of try_to_wake_up() by this CPU, and those of them that woke a task on this CPU;
 //! 4. time in ns that tasks ran on this CPU, and time that they waited on this CPU;
@@ -13,14 +13,14 @@
 //! Below this line, each scheduling domain of the CPU has a line, from SMT to NUMA. Field 43 of
 //! this line is the number of wake-ups by this CPU that chose another CPU of the domain.
 //!
-//! Fields for which a trace has no information are `-`. These are yields and load balancing. Calls
-//! of schedule() are counted only if they switched tasks.
+//! A trace has no information about yields and load balancing, so these fields are `-`. Calls of
+//! schedule() are counted only if they switched tasks.
 
 use std::fmt::Write;
 use trace::{ByNumber, CpuPosition, Event, Record, Shared, Sink};
 
-/// Number of fields about load balancing in a domain's line: before the field with wake-ups, and
-/// after this field.
+/// Numbers of fields about load balancing in a domain's line: those before the field with wake-ups,
+/// and those after it.
 const BALANCING: (usize, usize) = (42, 2);
 
 #[derive(Clone, Default)]

@@ -15,7 +15,7 @@ pub enum Better {
 
 /// Measurements from which scores are computed.
 pub(crate) struct Measured<'a> {
-    /// Time in ns from the begin of the measurement to the end of the run.
+    /// Time in ns from the start of the measurement to the end of the run.
     pub ns: u64,
     pub throughput: &'a Throughput,
     pub switches: u64,

@@ -115,8 +115,8 @@ impl Summary {
         self.tasks.entry(pid).wakeup.add(latency_ns);
     }
 
-    /// Adds the counters that a real kernel kept for a task. A `TaskNew` record must already have
-    /// introduced the task.
+    /// Adds the counters that a real kernel kept for a task. A `TaskNew` record of this task must
+    /// have been added before.
     pub fn add_counters(&mut self, pid: u32, began_ns: u64, counters: TaskCounters) {
         self.busy_ns += u128::from(counters.cpu_ns);
         self.switches = self.switches.saturating_add(counters.voluntary + counters.involuntary);
@@ -357,8 +357,8 @@ impl<'a> Ended<'a> {
         }
     }
 
-    /// Returns the totals of the callbacks that the run counted. If it counted none, computes them
-    /// from the records.
+    /// Returns the totals of each callback. If the run counted callbacks, these are its counts.
+    /// Otherwise the totals are computed from the records.
     pub fn callbacks(&self) -> Vec<CallbackResult> {
         match self.run.callbacks.is_empty() {
             true => callback_results(&self.counts.callbacks, &self.run.ops),
@@ -381,7 +381,7 @@ impl<'a> Ended<'a> {
         self.locks.iter().fold(0, |sum, lock| sum.saturating_add(lock.wait_ns))
     }
 
-    /// Returns the tasks with the most CPU time, the task with the most first.
+    /// Returns the tasks with the most CPU time, in descending order of their CPU time.
     pub fn longest_running(&self) -> Vec<TaskResult> {
         let mut tasks: Vec<&(u32, Task)> = self.tasks.iter().collect();
         tasks.sort_by_key(|(_, task)| Reverse(task.cpu_ns));
@@ -471,8 +471,8 @@ impl Sink for Summary {
         for record in records {
             self.add(record);
         }
-        // The histograms are updated only here. By now the host has fetched their counters into its
-        // caches.
+        // The histograms are updated only here, after the whole batch. By now the host has
+        // prefetched their counters into its caches.
         for (index, ns) in self.waited.drain(..) {
             self.tasks.at(index).wakeup.add(ns);
             self.wakeup.add(ns);

@@ -108,7 +108,7 @@ impl Column {
             match best {
                 None => text.into(),
                 Some(_) if value == best && r.can_win() => Text::new(&(text + "*"), Mark::Best),
-                Some(_) => (text + " ").into(), // The blank keeps the digits of the column aligned.
+                Some(_) => (text + " ").into(), // The space keeps the digits of the column aligned.
             }
         };
         results.iter().map(cell).collect()

@@ -53,8 +53,8 @@ impl Task {
         }
     }
 
-    /// Gives a CPU to the task. If this ends a wake-up, returns the wake-up latency. The caller
-    /// adds it to `wakeup`.
+    /// Gives a CPU to the task. If the task has waited since a wake-up, returns the wake-up
+    /// latency. The caller adds it to `wakeup`.
     #[inline]
     pub fn switch_in(&mut self, now: u64) -> Option<u64> {
         let latency = self.stop_waiting(now);

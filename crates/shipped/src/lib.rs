@@ -2,11 +2,11 @@
 //! The files that are embedded in the command: policies (sources and objects), machines, workloads,
 //! profiles and experiments.
 //!
-//! The rest of the program reads files by path, and users may replace each file by one of their
-//! own. The embedded files are therefore written to a folder in the user's cache directory. Each
-//! version of the contents has its own folder. Before a process uses the folder, it compares the
-//! files there with the embedded ones and rewrites those that differ. A damaged or altered cache
-//! can therefore not change a result.
+//! The other crates read files by path, so that users can replace each file by one of their own.
+//! The embedded files are therefore written to a folder in the user's cache directory. Each version
+//! of the contents has its own folder. Before a process uses the folder, it compares the files
+//! there with the embedded ones and rewrites those that differ. A damaged or altered cache can
+//! therefore not change a result.
 
 use std::fs::{self, DirBuilder, Metadata};
 use std::io::{self, Error, ErrorKind};
@@ -17,8 +17,8 @@ use std::sync::OnceLock;
 /// The names and contents of the embedded files. A name is a path such as `machines/numa32.toml`.
 pub static FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
 
-/// Hash of the names and contents of [`FILES`]. The build script computes it, because this takes
-/// milliseconds, which short commands would notice.
+/// Hash of the names and contents of [`FILES`]. The build script computes the hash. At run time,
+/// the computation would make every command a few milliseconds slower.
 const HASH: &str = env!("SHIPPED_HASH");
 
 /// Returns the folder to which the embedded files are written.

@@ -26,7 +26,8 @@ impl Words {
 
     /// Appends a row with the word `index` of the list.
     pub fn push(&mut self, index: u16) {
-        // A trace file may contain a number for which the list has no word. Its word is then `?`.
+        // A trace file may contain a number for which the list has no word. The word for this
+        // number is then `?`.
         let named = usize::from(index) < self.list.len();
         if !named {
             self.list.resize(usize::from(index) + 1, "?".to_owned());

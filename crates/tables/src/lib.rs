@@ -2,8 +2,9 @@
 //! The records of a run as Arrow tables, one table for each kind of event.
 //!
 //! [`Tables`] is a sink: it collects records while a run goes on. [`Tables::finish`] returns the
-//! tables. Times are in ns since the start of the run, at the local time of the CPU. Columns with
-//! few different texts, such as the names of callbacks, are dictionaries.
+//! tables. Times are in ns since the start of the run. They are local times: the simulated time
+//! plus the time that the CPU still has to spend on earlier work of the kernel and the policy.
+//! Columns with few different texts, such as the names of callbacks, are dictionaries.
 //!
 //! | table | a row is |
 //! |---|---|

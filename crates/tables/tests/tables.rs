@@ -37,8 +37,8 @@ fn new(pid: u32, comm: &str) -> Record {
     )
 }
 
-/// Two tasks on two CPUs. Task 1 wakes task 2, which runs 30 ns later. Task 1 is preempted at 200
-/// and moves to CPU 1. Task 2 is woken once more, and never runs again.
+/// Returns the records of two tasks on two CPUs. Task 1 wakes task 2, which runs 30 ns later. Task
+/// 1 is preempted at 200 ns and moves to CPU 1. Task 2 is woken once more, and never runs again.
 fn records() -> Vec<Record> {
     let waking = |time, pid| record(time, 0, 0, Event::Waking { pid, waker: 1 });
     let wakeup = Event::Wakeup {
@@ -68,7 +68,7 @@ fn records() -> Vec<Record> {
         after: 1,
         ns: 40,
     };
-    // The first switch to task 2 happens at the local time 130.
+    // The first switch to task 2 happens at the local time 120 + 10 = 130 ns.
     let mut late = switch(120, 1, 0, TaskState::Running, 2);
     late.after = 10;
     vec![

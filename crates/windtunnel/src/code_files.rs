@@ -22,16 +22,16 @@ use bpf::engine::code_cache::{Store, set_store};
 /// Maximum size of one file in bytes.
 const MAX_FILE: u64 = 64 << 20;
 
-/// Maximum size of all files together, in bytes. If the files are larger, those that were used
-/// longest ago are removed.
+/// Maximum size of all files together, in bytes. Beyond this size, the files that were used longest
+/// ago are removed.
 const MAX_FILES: u64 = 256 << 20;
 
 /// Minimum time between two updates of the modification time of a file. The modification time
 /// records when the file was used last.
 const RECORD_USE: Duration = Duration::from_secs(3600);
 
-/// Returns whether the environment variable WINDTUNNEL_NO_CACHE switches the cache off. It does so
-/// unless it is empty or `0`.
+/// Returns whether the environment variable WINDTUNNEL_NO_CACHE switches the cache off. Every value
+/// except `0` and the empty text does so.
 pub fn switched_off() -> bool {
     std::env::var_os("WINDTUNNEL_NO_CACHE").is_some_and(|value| !value.is_empty() && value != "0")
 }

@@ -99,7 +99,7 @@ impl Destination {
     /// Completes the file: renames it to its final path.
     ///
     /// # Errors
-    /// The rest of the file cannot be written, or it cannot be renamed.
+    /// The last part of the file cannot be written, or the file cannot be renamed.
     pub fn commit(self) -> Result<(), Error> {
         let Destination { path, to } = self;
         let done = match to {
@@ -176,8 +176,8 @@ fn open(path: &Path) -> io::Result<To> {
             }
             NamedTempFile::into_parts(made)
         }
-        // The file can be written, but no temporary file can be created beside it. The file is
-        // therefore written directly.
+        // The existing file can be written, but no temporary file can be created beside it. The
+        // output therefore goes directly into the existing file.
         (Err(_), Some(file)) => {
             file.set_len(0)?;
             return Ok(To::Direct(file));

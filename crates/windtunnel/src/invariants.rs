@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Checks invariants of a run and draws the first violation of each.
 //!
-//! There are three invariants, properties that must hold at any time of a run. Work conservation
-//! means that no CPU idles while a task waits that may run there. The others are that no task
-//! starves and that CPU affinity is respected. The kernel crate's module `invariant` counts
+//! An invariant is a property that must hold at any time of a run. There are three invariants. No
+//! CPU idles while a task waits that may run there (work conservation). No task starves. A task
+//! runs only on the CPUs of its affinity mask. The kernel crate's module `invariant` counts
 //! violations during the run. For each violated invariant, the run is repeated and the time around
 //! the first violation is drawn.
 
@@ -73,7 +73,7 @@ impl Report {
 /// first violation. `progress` is called with the progress, from 0 to 1000.
 ///
 /// # Errors
-/// As [`Scenario::run`].
+/// The errors of [`Scenario::run`].
 pub fn check(scenario: &Scenario, bounds: Bounds, progress: &mut dyn FnMut(u64)) -> Result<Report, Error> {
     let mut running = scenario.start()?;
     running.machine.watch(bounds.idle_ns, bounds.starvation_ns);
@@ -117,7 +117,8 @@ pub fn check(scenario: &Scenario, bounds: Bounds, progress: &mut dyn FnMut(u64))
         ),
     ];
     for one in &mut checked {
-        // The drawing needs a second run, because the first run does not know what will be drawn.
+        // The drawing needs a second run, because the first run does not know in advance when a
+        // violation will happen.
         if let Some(first) = one.tally.first.as_ref().filter(|_| !result.interrupted) {
             one.illustration = Some(illustrate(scenario, first, one.bound_ns.unwrap_or(0))?);
         }
@@ -129,8 +130,8 @@ pub fn check(scenario: &Scenario, bounds: Bounds, progress: &mut dyn FnMut(u64))
 fn illustrate(scenario: &Scenario, violation: &Violation, bound_ns: u64) -> Result<Illustration, Error> {
     let margin = ((violation.until - violation.from) / 2).max(MARGIN_NS);
     let (from, to) = (violation.from.saturating_sub(margin), violation.until + margin);
-    // The start and the end are rounded to multiples of the time that a column shows. They become
-    // short enough to type.
+    // The start and the end are rounded to multiples of the time that a column shows. The numbers
+    // are then short enough for a user to type.
     let step = DrawOptions::columns(from, to, COLUMNS).step;
     let (from, to) = (from / step * step, to.div_ceil(step) * step);
     let mut scenario = scenario.clone();

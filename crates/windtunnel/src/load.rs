@@ -44,9 +44,9 @@ pub fn enable(machine: &mut Machine, object: &Object, profile: &Profile, engine:
     }
 }
 
-/// Returns a warning if the object has no profile, and one of its constants is named like a number
-/// of CPUs but does not have the machine's value. On a real machine, the policy's user-space part
-/// would set such a constant.
+/// Returns a warning if the object has no profile, and a constant whose name stands for the number
+/// of CPUs (NAMES) has another value than the machine's number of CPUs. On a real machine, the
+/// policy's user-space part would set this constant.
 fn missing_profile(object: &Object, profile: &Profile, nr_cpus: u32) -> Option<String> {
     const NAMES: [&str; 6] = [
         "nr_cpus",
@@ -68,8 +68,8 @@ fn missing_profile(object: &Object, profile: &Profile, nr_cpus: u32) -> Option<S
     })
 }
 
-/// Opens an object, and applies the profile with the name of the policy and the `--set` settings.
-/// Returns the object and the profile.
+/// Opens the object of the policy `name`. Applies the profile of this policy and the `--set`
+/// settings. Returns the object and the profile.
 ///
 /// # Errors
 /// The object cannot be read, or the profile or a setting does not match it.
@@ -85,7 +85,7 @@ pub fn prepare(
 /// Opens an object and applies a profile and the `--set` settings.
 ///
 /// # Errors
-/// As [`prepare`].
+/// The errors of [`prepare`].
 pub fn prepare_with_profile(
     profile: Profile,
     name: &str,
@@ -136,8 +136,8 @@ pub fn check_ranges(object: &Object, settings: &[(String, String)]) -> Result<()
     Ok(())
 }
 
-/// Returns the globals that a user may set. Globals whose name begins with two underscores are set
-/// by the loader.
+/// Returns the globals that a user may set. Globals whose name begins with two underscores are left
+/// out, because the loader sets them.
 fn settable_globals(object: &Object) -> impl Iterator<Item = &Variable> {
     object
         .variables()

@@ -25,7 +25,7 @@ static OBJECTS: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
 /// Reads the object file at a path.
 ///
 /// # Errors
-/// As [`Object::open`].
+/// The errors of [`Object::open`].
 pub(crate) fn read(path: &Path) -> Result<Object, Error> {
     let bytes = Object::read(path)?;
     let lock = || OBJECTS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -22,7 +22,8 @@ pub fn run<Job: Sync, Done: Send>(
     progress: &Progress,
     run: impl Fn(&Job, &mut dyn FnMut(u64)) -> Result<Done, Error> + Sync,
 ) -> Result<Vec<Done>, Error> {
-    // If a job failed, later jobs may be missing.
+    // After an error, some jobs are not started and have no result. flatten() skips them, and
+    // collect() returns the first error.
     let done = run_jobs(jobs, threads, progress, run, &|| false);
     done.into_iter().flatten().collect()
 }
@@ -31,7 +32,7 @@ pub fn run<Job: Sync, Done: Send>(
 /// job was not started, or if `run` returned `None`.
 ///
 /// # Errors
-/// As [`run`].
+/// The errors of [`run`].
 pub fn run_until_interrupted<Job: Sync, Done: Send>(
     jobs: &[Job],
     threads: Option<NonZero<usize>>,
@@ -70,7 +71,7 @@ fn run_jobs<Job: Sync, Done: Send>(
             let result = run(job, &mut report);
             report(1000);
             if result.is_err() {
-                // Makes all threads stop after their current job.
+                // No further job is started, so all threads stop after their current jobs.
                 next.store(jobs.len(), Ordering::Relaxed);
             }
             if let Ok(mut done) = done.lock() {
@@ -79,8 +80,8 @@ fn run_jobs<Job: Sync, Done: Send>(
         }
     };
     match threads {
-        // The jobs of `windtunnel live` fork, and only the calling thread may do that. If there is
-        // a single thread, the calling thread therefore executes the jobs.
+        // The jobs of `windtunnel live` fork processes, which only the calling thread may do. With
+        // `threads` = 1, the calling thread therefore executes the jobs itself.
         1 => work(),
         _ => std::thread::scope(|scope| {
             for _ in 0..threads {

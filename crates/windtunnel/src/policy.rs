@@ -124,8 +124,8 @@ pub fn header(name: &str) -> Option<String> {
 }
 
 /// Returns the first paragraph of a policy's header in one line, without the policy's name and the
-/// full stop. For example, the header `dss: the default scheduler of Linux 2.4.` gives `the default
-/// scheduler of Linux 2.4`.
+/// full stop. For example, for the header `dss: the default scheduler of Linux 2.4.`, this is `the
+/// default scheduler of Linux 2.4`.
 pub fn idea(header: &str) -> Option<String> {
     let paragraph = header.split("\n\n").next()?.replace('\n', " ");
     let (_, idea) = paragraph.split_once(": ")?;

@@ -4,13 +4,14 @@
 //!
 //! In a closed system, each of n tasks repeats a cycle: a request, its response, and a pause. The
 //! predictions for closed systems follow Happe, Groenda and Reussner (2008). The load balancer
-//! spreads n tasks over m CPUs, so that L = floor(n/m) or L = ceil(n/m) tasks share a CPU. A
-//! request computes for the time t_c. A pause has the length t_w. TS is the time slice. The time of
-//! a response is
-//! - L t_c, if the tasks share the CPU in small time slices,
-//! - floor(t_c/TS) L TS + t_c mod TS, and up to (L-1) TS more, with round robin and a time slice of
-//!   TS,
-//! - t_c n/m - t_w on average, if there are pauses.
+//! spreads n tasks over m CPUs, so L tasks share a CPU, where L is floor(n/m) or ceil(n/m). A
+//! request computes for the time t_c. A pause has the length t_w. TS is the time slice.
+//!
+//! | case | time of a response |
+//! |---|---|
+//! | small slices, no pauses | L t_c |
+//! | round robin, no pauses | floor(t_c/TS) L TS + t_c mod TS, and up to (L-1) TS more |
+//! | pauses | t_c n/m - t_w on average |
 //!
 //! In an open system, requests arrive at random times. The predictions for open systems are
 //! computed with [`equation`](crate::experiment::equation).

@@ -21,7 +21,7 @@ pub fn find(name: &str) -> Result<Profile, Error> {
     }
 }
 
-/// Returns the profile `name`, which another profile includes.
+/// Returns the profile `name`, for a profile that includes it.
 ///
 /// # Errors
 /// There is no such profile, or it is not valid.
@@ -45,8 +45,8 @@ pub fn read(path: &Path) -> Result<Profile, Error> {
 
 fn read_deep(path: &Path, depth: usize) -> Result<Profile, Error> {
     let source = Source::read(path, file::MAX_BYTES)?;
-    // An included profile is searched in the directory of the profile that includes it, then in the
-    // `profiles` directories.
+    // An included profile is looked up first in the directory of the profile that includes it, then
+    // in the `profiles` directories.
     file::parse(&source, &mut |name| {
         if depth == MAX_DEPTH {
             return Err(Error::new(format!(

@@ -23,9 +23,9 @@ use workload::Action;
 
 /// Time limit in ns of a workload that defines no length and ends when all its tasks have exited.
 const LONGEST_NS: u64 = 3_600_000_000_000;
-/// Number of ticks from a hotplug event to the reload of the policy, if the event has ended the
-/// policy. Four ticks after the event, the policy is disabled. The remaining ticks stand for the
-/// work of its user-space part.
+/// If a hotplug event ends the policy, the policy is loaded again after this number of ticks. Four
+/// ticks after the event, the kernel has disabled the policy. The remaining six ticks stand for the
+/// work of the policy's user-space part, which loads the policy again.
 const RELOAD_TICKS: u64 = 10;
 
 /// A machine with its policy and workload, and the sinks (consumers) of its records.
@@ -53,7 +53,7 @@ impl Scenario {
     /// profile sets an uptime. (A profile is a file that replaces the policy's user-space part.)
     ///
     /// # Errors
-    /// As [`Scenario::run`].
+    /// The errors of [`Scenario::run`].
     pub fn start(&self) -> Result<Running<'_>, Error> {
         let started = Instant::now();
         let mut machine = Machine::new(self.machine.clone(), self.workload.clone(), self.seed).map_err(Error::new)?;

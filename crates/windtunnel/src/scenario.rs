@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use trace::{Draw, DrawOptions, Hash, Header, Record, Sink, Tee, Writer};
 use workload::Workload;
 
-/// Time in ns at which a drawing ends if neither `--draw` nor the workload defines the end.
+/// Time in ns at which a drawing ends if neither `--draw` nor the workload defines an end.
 pub const DEFAULT_NS: u64 = 1_000_000_000;
 /// The simulation is divided into this many steps, between which its progress is reported. The
 /// steps do not affect the result.
@@ -136,8 +136,8 @@ impl Scenario {
     /// Runs the scenario with an observer.
     ///
     /// # Errors
-    /// As [`Scenario::run`]. In addition, the policy may lack a global variable that the observer
-    /// reads.
+    /// The errors of [`Scenario::run`]. It is also an error if the policy lacks a global variable
+    /// that the observer reads.
     pub fn run_observed(&self, observer: &mut Observer, progress: &mut dyn FnMut(u64)) -> Result<Outcome, Error> {
         let mut running = self.start()?;
         running.machine.details |= observer.details;

@@ -52,7 +52,7 @@ pub struct Task {
     pub name: String,
     pub cpu: u32,
     pub cpu_percent: f64,
-    /// Time since which the task has been waiting for a CPU, in ns. `None` if it runs or sleeps.
+    /// How long the task has been waiting for a CPU, in ns. `None` if it runs or sleeps.
     pub waits: Option<u64>,
 }
 
@@ -98,13 +98,13 @@ impl Top {
     /// Runs up to the time `to` (ns) and returns the state at that time.
     ///
     /// # Errors
-    /// As [`Running::advance`].
+    /// The errors of [`Running::advance`].
     pub fn advance(&mut self, running: &mut Running, to: u64) -> Result<View, Error> {
         self.counts = EventCounts::default();
         running.advance(to, &mut self.counts)?;
         let m = &running.machine;
-        // A run that has ended by itself ended with its last event, and `clock` no longer returns
-        // this time.
+        // If the run has ended by itself, it ended with its last event. `clock` then returns
+        // `u64::MAX` instead of the time of this event.
         let now = if running.clock() == u64::MAX {
             m.now
         } else {

@@ -177,7 +177,7 @@ impl Traced {
     /// tasks waited.
     ///
     /// # Errors
-    /// As [`Traced::replay`].
+    /// The errors of [`Traced::replay`].
     pub fn summarise(&self, sink: &mut dyn Sink, progress: &mut dyn FnMut(u64)) -> Result<RunResult, Error> {
         let mut summary = Summary::new(&self.header.cpus);
         let end = self.replay(&mut Tee::new().with(&mut summary).with(sink), progress)?;

@@ -160,7 +160,8 @@ pub fn classes(scan: &Scan) -> Vec<Class> {
         let mut sorted = shares.clone();
         sorted.sort_unstable();
         let step = sorted.len().div_ceil(SHARES).max(1);
-        // The largest share is shown even if the steps skip it.
+        // The last of the shown shares is replaced by the largest share, which may not be an n-th
+        // one.
         let best = sorted.last().copied();
         let mut shown: Vec<u64> = sorted.iter().copied().step_by(step).collect();
         shown.pop();

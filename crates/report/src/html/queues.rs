@@ -5,7 +5,7 @@
 
 use super::pack;
 
-/// Length of the bins at the beginning in ns.
+/// Initial length of the bins in ns.
 const LEAST_NS: u64 = 1 << 10;
 /// Maximum number of means, over all CPUs together, that a page contains for a run.
 const MEANS: usize = 1 << 16;
@@ -116,7 +116,7 @@ impl Queues {
     }
 
     /// Returns the packed means for the page: the means of all bins of each CPU, in hundredths of a
-    /// task. Each is stored as the difference from the mean before.
+    /// task. Each mean is stored as its difference from the mean of the previous bin.
     pub fn packed(&self) -> String {
         let mut bytes = Vec::new();
         for cpu in 0..self.nr_cpus {

@@ -261,8 +261,8 @@ impl Scan {
                 let live = self.entry(pid);
                 live.task.exited = true;
                 let cpu = live.cpu;
-                // A running task exits before the switch away from it, and that switch removes it
-                // from the runqueue.
+                // The exit record of a running task precedes the switch away from the task. That
+                // switch removes the task from the runqueue.
                 if live.task.state != RunState::OnCpu {
                     self.queue(pid, time, cpu, false);
                 }

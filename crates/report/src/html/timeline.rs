@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The timeline: which task ran on each CPU at which time. Its memory is limited, and therefore
-//! also the size of the page.
+//! The timeline: which task ran on each CPU at which time. The memory that it takes is limited, and
+//! therefore also the size of the page.
 //!
 //! A turn is the time between two switches of a CPU. At first, each turn becomes a segment: an
 //! interval of the timeline. When the number of segments reaches its limit (the budget), turns that
@@ -89,8 +89,8 @@ impl Timeline {
             let task = self.rows[cpu].task;
             self.switch(cpu, end, task);
         }
-        // The newest turns are not merged yet. Merges them, so that the whole run has the same
-        // level of detail.
+        // The turns since the last call of coarsen() are not merged yet. They are merged here, so
+        // that the whole run is shown with the same level of detail.
         if self.quantum_ns > 0 {
             self.merge();
         }
@@ -98,12 +98,12 @@ impl Timeline {
 
     #[cold]
     fn coarsen(&mut self) {
-        // Turns since the last call are not merged yet.
+        // The turns since the last call of this function are not merged yet.
         if self.quantum_ns > 0 {
             self.merge();
         }
-        // Every CPU keeps at least one segment, so merging may not suffice. In this case the second
-        // condition ends the loop.
+        // Every CPU keeps at least one segment, so the number of segments may stay above the limit.
+        // The limit on the quantum then ends the loop.
         while self.count > self.budget / 4 * 3 && self.quantum_ns < u64::MAX / 4 {
             self.quantum_ns = (self.quantum_ns / 4 * 5).max(LEAST_QUANTUM_NS);
             self.merge();
@@ -116,8 +116,8 @@ impl Timeline {
         self.count = self.rows.iter().map(|row| row.segments.len()).sum();
     }
 
-    /// Returns the packed timeline for the page. It contains the number of segments of each CPU.
-    /// The numbers of each segment follow:
+    /// Returns the packed timeline for the page. For each CPU, it contains the number of segments,
+    /// and then these numbers of each segment:
     ///
     /// - `2 * length`, plus 1 if the segment was merged;
     /// - the index of the task;

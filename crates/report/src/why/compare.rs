@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compares the counts of a simulated run and a live run (on a real machine). The course of a task
-//! is the list of what the task did.
+//! Compares what happened in a simulated run and in a live run (on a real machine): numbers of
+//! wake-ups and turns, lengths of steps, and the courses of tasks. The course of a task is the list
+//! of what the task did. A turn is the time from the switch to a task until the switch away from
+//! it.
 
 use super::lengths::{LengthsOfSide, Step};
 use super::side::{Course, Did, Group, Overview, Placement, Reason, SharedPart, Side, Tally};
@@ -13,20 +15,22 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Why {
     pub simulated: Overview,
     pub live: Overview,
-    /// Parts of the run's time. The part with the largest difference is the first.
+    /// Parts of the run's time, in descending order of the difference between the two runs.
     pub budget: Vec<Part>,
     /// Number of tasks that exist on both sides.
     pub matched_tasks: u64,
     /// Number of tasks that exist on both sides and did the same on both sides.
     pub equal_tasks: u64,
-    /// The first step at which a task did different things on the two sides. Of several tasks, it
-    /// is the one whose step is first in simulated time.
+    /// The first step at which a task did different things on the two sides. If several tasks
+    /// differ, this is the step that is earliest in simulated time.
     pub first: Option<FirstDifference>,
-    /// Wake-ups by waker, woken group and chosen CPU. The largest difference is the first.
+    /// Numbers of wake-ups, by the waker's group, the woken task's group and the chosen CPU, in
+    /// descending order of the difference.
     pub wakeups: Vec<Count>,
-    /// Ends of turns by group, reason and next group. The largest difference is the first.
+    /// Numbers of ends of turns, by the task's group, the reason and the group of the task that
+    /// runs next, in descending order of the difference.
     pub ends: Vec<Count>,
-    /// Lengths of steps. The largest difference of the sums is the first.
+    /// Lengths of steps, in descending order of the difference between their sums.
     pub lengths: Vec<Length>,
 }
 
@@ -221,7 +225,7 @@ fn first_difference(key: &(String, u32), simulated: &Side, live: &Side) -> Optio
     };
     let step = (0..left.len().max(right.len()))
         .find(|&step| words(simulated, left.get(step)) != words(live, right.get(step)))?;
-    // The rest of a course that was cut is unknown.
+    // A course that was cut lacks its last steps, so nothing is known about them.
     if (step >= left.len() && a.cut) || (step >= right.len() && b.cut) {
         return None;
     }

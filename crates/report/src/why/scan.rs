@@ -3,7 +3,7 @@
 //!
 //! A group is all tasks of the workload with the same name. The course of a task is the list of its
 //! steps, for example that it ran, woke up or blocked. Recording an event on a real machine takes
-//! time, which can be subtracted from all lengths.
+//! time, which can be subtracted from the lengths of steps.
 
 use super::lengths::{Lengths, Step};
 use super::side::{Course, Did, Group, Overview, Placement, Reason, Side, Tally};
@@ -14,8 +14,9 @@ use trace::{ByNumber, Event, Header, Record, Sink, TaskState};
 const IDLE: u32 = 0;
 /// Maximum number of steps in the courses of all tasks. A step takes 32 bytes.
 const STEPS_MAX: usize = 4 << 20;
-/// A woken task has preempted the running task if the switch follows the wake-up within
-/// 1/WAKEUP_PART of a tick. If the switch is later, a tick or a yield has ended the turn.
+/// The switch to a woken task counts as a preemption by this task if it follows the wake-up within
+/// 1/WAKEUP_PART of a tick. If it is later, a tick or a yield has ended the previous turn (the time
+/// that a task was on the CPU).
 const WAKEUP_PART: u64 = 8;
 /// Length of a tick in ns if the trace has no tick rate: 1000 ticks per second.
 const TICK_NS: u64 = 1_000_000;
@@ -395,8 +396,7 @@ impl Scan {
         self.finish()
     }
 
-    /// Returns the counts. The time of turns and idle times that have not ended counts up to the
-    /// end of the run.
+    /// Returns the counts. Turns and idle times that have not ended count up to the end of the run.
     #[must_use]
     pub fn finish(mut self) -> Side {
         let start = self.start.unwrap_or(0);

@@ -52,7 +52,7 @@ pub(super) struct Placement {
     pub idle: bool,
 }
 
-/// As [`Shared`], but ordered.
+/// Copy of [`Shared`] whose values can be compared and sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SharedPart {
     Core,
@@ -117,9 +117,10 @@ pub struct Overview {
 pub struct Side {
     pub overview: Overview,
     pub(super) groups: BTreeMap<Group, u64>,
-    /// By waker, woken group and placement.
+    /// Numbers of wake-ups, by the waker's group, the woken task's group and the placement.
     pub(super) wakeups: BTreeMap<(Group, Group, Placement), Tally>,
-    /// By group whose turn ended, reason and group that runs next.
+    /// Numbers of ends of turns, by the task's group, the reason and the group of the task that
+    /// runs next.
     pub(super) ends: BTreeMap<(Group, Reason, Group), Tally>,
     pub(super) lengths: BTreeMap<(Group, Step), LengthsOfSide>,
     /// Wake-up latencies of all tasks of the workload.

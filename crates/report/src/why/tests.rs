@@ -160,8 +160,8 @@ fn preemptions_are_counted_by_reason() {
             .switch(900, B, Dead, A)
             .switch(950, A, Dead, 0)
     };
-    // A switch within 125 us of a wake-up, an eighth of a tick, is the effect of the wake-up. In
-    // the first run it happens after 10 us, in the second after 780 us.
+    // A switch counts as the effect of a wake-up if it follows within an eighth of a tick (125 us).
+    // In the first run, the switch follows after 10 us, in the second run after 780 us.
     let why = why(&run(30), &run(800));
     let count = |event: &str| {
         let found = why.ends.iter().find(|count| count.event == event);
@@ -267,7 +267,7 @@ fn the_text_has_at_most_100_columns() {
         ] {
             assert!(text.contains(words), "no '{words}' in {text}");
         }
-        // No table is so wide that it becomes a list.
+        // No table is so wide that its rows become blocks of lines.
         let rows = ["sender blocks, receiver next", "sender: turn until it blocks"];
         for row in rows {
             let boxed = |line: &str| line.starts_with(['|', '│']) && line.contains(row);

@@ -8,8 +8,8 @@ use trace::escape;
 
 /// Number of rows of each table of differences.
 const ROWS: usize = 10;
-/// Maximum numbers of characters of the description of an event and of a step. With them, no line
-/// has more than 100 characters.
+/// Maximum numbers of characters of an event's description and of a step's description. Within
+/// these limits, no line has more than 100 characters.
 const EVENT_WIDTH: usize = 52;
 const LENGTH_WIDTH: usize = 36;
 
@@ -102,7 +102,7 @@ fn us(ns: u64) -> String {
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
-/// Formats a time that is given in ns as us. It has no decimals if it is 100 us or more.
+/// Formats a time in us with one decimal, or without decimals if it is 100 us or more.
 fn short(ns: u64) -> String {
     match ns {
         0..100_000 => us(ns),

@@ -91,7 +91,8 @@ fn switches_to_idle_count_and_switches_to_the_same_task_do_not() {
 
 #[test]
 fn busy_time_includes_tasks_that_still_run() {
-    // CPU 0 is busy from 10 to 30 and from 50 to 100, CPU 1 from 0 to 100. This is 170 of 8 * 100.
+    // CPU 0 is busy from 10 to 30 ns and from 50 to 100 ns, CPU 1 from 0 to 100 ns. This is 170 ns
+    // of the 800 ns that eight CPUs have.
     let records = [
         switch(0, 1, 0, Running, 6),
         switch(10, 0, 0, Running, 5),

@@ -2,8 +2,8 @@
 //! The CPUs of the host: which ones this process may use, how to pin a thread to one of them, and
 //! pairs of CPUs at each distance.
 //!
-//! The distance of two CPUs says what they share: they are the same CPU, threads of one core, or
-//! CPUs with the same last-level cache or memory node, or they share nothing.
+//! The distance of two CPUs is the closest of these five relations: the same CPU, threads of one
+//! core, the same last-level cache, the same memory node, different memory nodes.
 
 use crate::error::Error;
 use input::cpu_list;
@@ -25,7 +25,7 @@ pub struct Pairs {
     pub first: Cpu,
     /// Partners, indexed by `Distance`. `None` if no usable CPU is that far away.
     pub others: [Option<Cpu>; 5],
-    /// The usable CPUs of the core to which `first` belongs. `first` comes first.
+    /// The usable CPUs of the core to which `first` belongs. The list begins with `first`.
     pub core: Vec<Cpu>,
 }
 
@@ -80,7 +80,7 @@ impl Pairs {
 
 /// Returns the CPUs that this process may use.
 fn allowed() -> Result<Vec<usize>, Error> {
-    // SAFETY: all zeros is a valid, empty set, and the call writes no more than its size.
+    // SAFETY: a set of all zeros is valid and empty. The call writes at most the size of the set.
     let set = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) != 0 {
@@ -104,7 +104,8 @@ fn online() -> Vec<usize> {
 
 /// Pins the calling thread to a CPU.
 pub fn pin(cpu: Cpu) -> Result<(), Error> {
-    // SAFETY: all zeros is a valid, empty set, and the CPU number comes from such a set.
+    // SAFETY: a set of all zeros is valid and empty. The CPU number was read from a set of this
+    // type, so it is below CPU_SETSIZE.
     let ok = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(cpu.os, &mut set);

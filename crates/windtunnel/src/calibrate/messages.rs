@@ -114,8 +114,8 @@ fn row(name: &'static str, ends: &Ends, clock: f64) -> Result<(Calls, Constant),
     Ok((small, constant(name, small, byte, &source)))
 }
 
-/// Returns the time to copy a byte from the sender to the kernel, or from the kernel to the
-/// receiver, in ns.
+/// Returns the time of one copy of one byte, in ns. A message is copied twice: from the sender to
+/// the kernel, and from the kernel to the receiver.
 fn per_byte(small: Calls, large: Calls) -> f64 {
     let beyond = large.send + large.recv - small.send - small.recv;
     (beyond / 2.0 / (LARGE - 1) as f64).max(0.0)
@@ -160,8 +160,8 @@ fn tcp(clock: f64) -> Result<(Constant, f64), Error> {
 }
 
 /// Sends `messages` messages of `bytes` bytes as one segment and receives them. Returns the times
-/// of the two calls for a message, and the time of removing the cork. Each time is that of the
-/// fastest batch.
+/// of the send call and of the receive call for one message, and the time of removing the cork. All
+/// three are the times of the fastest batch.
 fn uncork(ends: &Ends, messages: u32, bytes: usize, clock: f64) -> Result<(Calls, f64), Error> {
     let mut best = (
         Calls {
@@ -207,7 +207,7 @@ fn set_cork(socket: &OwnedFd, on: bool) -> Result<(), Error> {
 }
 
 fn put(fd: &OwnedFd, bytes: usize) -> Result<(), Error> {
-    // An eventfd receives the number 1.
+    // An eventfd reads the first eight bytes as a number, which is 1.
     static MESSAGE: [u8; LARGE] = {
         let mut message = [0; LARGE];
         message[if cfg!(target_endian = "little") { 0 } else { 7 }] = 1;
@@ -227,7 +227,7 @@ fn take(fd: &OwnedFd, bytes: usize) -> Result<(), Error> {
     let mut received = 0;
     while received < bytes {
         let rest = &mut buffer[received..bytes];
-        // SAFETY: `rest` has that many bytes.
+        // SAFETY: the call writes at most the length of `rest`.
         match unsafe { libc::read(fd.as_raw_fd(), rest.as_mut_ptr().cast(), rest.len()) } {
             count @ 1.. => received += count.cast_unsigned(),
             _ => return Err(failed("read")),

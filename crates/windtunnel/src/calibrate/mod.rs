@@ -5,10 +5,10 @@
 //! to CPUs. Other load on the host can only make a measurement slower. Each measurement therefore
 //! runs several short batches and uses the fastest one.
 //!
-//! Some costs cannot be measured separately, for example schedule() and the rest of a context
-//! switch. In this case the measured sum is divided in the proportions of the default cost table,
-//! and the `source` text in the file says so. If a cost cannot be measured at all, the file does
-//! not contain it, and the default cost applies.
+//! Some costs cannot be measured separately, for example schedule() and the switch of registers and
+//! address space that follows. In this case, only their sum is measured. It is divided in the
+//! proportions of the default cost table, and the `source` text in the file says so. If a cost
+//! cannot be measured at all, the file does not contain it, and the default cost applies.
 
 mod host;
 mod memory;
@@ -28,11 +28,12 @@ struct Constant {
     source: String,
 }
 
-/// Measures this host and returns the text of its machine file. Before each measurement, `report`
-/// is called with a description of the measured costs.
+/// Measures this host and returns the text of its machine file. Before each measurement, calls
+/// `report` with a description of the costs that it is about to measure.
 ///
 /// # Errors
-/// The host's topology cannot be read, or this process may use none of its CPUs.
+/// The host's topology cannot be read, or this process is not allowed to use any of the host's
+/// CPUs.
 pub fn calibrate(report: &mut dyn FnMut(&str)) -> Result<String, Error> {
     let definition = machine::define("host", &[])?;
     let xml = machine::host_xml()?;
@@ -119,8 +120,8 @@ fn whole(value: f64) -> u64 {
     report::rounded(value.clamp(1.0, f64::from(u32::MAX)))
 }
 
-/// Returns a constant with one value for each distance, nearest first. If no two CPUs of this
-/// machine have a certain distance, the value of the next shorter distance is used.
+/// Returns a constant with one value for each distance, nearest first. If this machine has no two
+/// CPUs at some distance, the constant has the value of the next shorter distance there.
 fn by_distance(name: &'static str, measured: [Option<f64>; 5], source: &str) -> Constant {
     let first = measured.iter().flatten().next().copied().unwrap_or(0.0);
     let mut last = first;
@@ -149,8 +150,8 @@ fn by_distance(name: &'static str, measured: [Option<f64>; 5], source: &str) -> 
     }
 }
 
-/// Returns which fractions of a context switch are the wake-up, schedule() and the switch itself,
-/// according to the default cost table.
+/// Returns the shares of the wake-up, of schedule() and of the switch itself in the sum of their
+/// three times, according to the default cost table.
 fn shares() -> (f64, f64, f64) {
     let Costs {
         wakeup_ns,

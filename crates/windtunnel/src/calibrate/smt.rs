@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::Instant;
 
 const BATCHES: u32 = 20;
-/// Entries of the measured array: 16 KiB, so that two threads fit into an L1 cache of 32 KiB.
+/// Number of entries of the array on which a thread works. It takes 16 KiB, so the arrays of two
+/// threads fit into an L1 cache of 32 KiB.
 const ENTRIES: usize = 2048;
 
 pub(super) const SOURCE: &str = "measured: one thread searches and sorts 16 KiB of integers in turn while this many threads \
@@ -26,8 +27,8 @@ pub(super) fn measure_threads(pairs: &Pairs, topology: &Topology) -> Result<Opti
 }
 
 /// Returns the speeds of the first CPU while 1, 2, ... of `cpus` are busy, relative to its speed
-/// while no other CPU is busy. Measured speeds may rise by chance when another CPU becomes busy.
-/// Such a speed is reduced to the one before it.
+/// while no other CPU is busy. By chance, the measured speed may be higher than with one busy CPU
+/// less. It is then reduced to the speed with one busy CPU less.
 fn speeds(cpus: &[Cpu]) -> Result<Vec<f64>, Error> {
     let mut times = Vec::new();
     for busy in 1..=cpus.len() {

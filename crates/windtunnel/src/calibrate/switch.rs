@@ -9,8 +9,8 @@ use std::hint::black_box;
 
 const BATCHES: u32 = 20;
 
-/// Number of BPF instructions to which one round of the measured loop corresponds. The loop
-/// searches an array, as many policies do.
+/// Number of BPF instructions for which one round of the measured loop counts. The loop is native
+/// code that searches an array, as many policies do.
 const ROUND: u64 = 8;
 
 pub(super) fn measure_instructions(pairs: &Pairs) -> Result<Vec<Constant>, Error> {
@@ -186,7 +186,7 @@ pub(super) fn measure_switches(pairs: &Pairs, pipe_ns: f64) -> Result<Vec<Consta
     let program = c"/bin/true";
     let (_, with_exec) = child(|| {
         let arguments = [program.as_ptr(), std::ptr::null()];
-        // SAFETY: the list and its strings are terminated.
+        // SAFETY: a null pointer ends the list, and a 0 ends each string.
         unsafe { libc::execv(program.as_ptr(), arguments.as_ptr()) };
     })?;
     let mut constants = vec![

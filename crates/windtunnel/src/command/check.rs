@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `windtunnel check` links and compiles objects. It lists the fields and functions that an object
-//! uses and the simulator does not model.
+//! `windtunnel check` links and compiles objects. For each object, it lists the fields and
+//! functions that the object uses but the simulator does not model.
 
 use crate::error::Error;
 use crate::exit::ExitStatus;

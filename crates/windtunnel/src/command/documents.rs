@@ -112,7 +112,7 @@ fn section(command: &Command, heading: &str, text: &mut String) {
     }
 }
 
-/// Breaks a text into lines of at most 98 columns. The pages of the documentation have such lines.
+/// Breaks a text into lines of at most 98 columns, like the other pages of the documentation.
 fn wrapped(text: &str) -> String {
     let mut lines = String::new();
     let mut column = 0;

@@ -150,7 +150,8 @@ impl Args {
                 outln!();
             }
             if comparison.interrupted() {
-                // An interrupted experiment is written to no file.
+                // Results of an interrupted experiment are incomplete, so they are written to no
+                // file.
                 let (runs, planned) = (comparison.runs, comparison.planned);
                 let note = format!("{}: interrupted after {runs} of {planned} runs", experiment.name);
                 if self.json {

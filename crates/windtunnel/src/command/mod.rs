@@ -6,7 +6,7 @@
 //! | status | meaning |
 //! |---|---|
 //! | 0 | success |
-//! | 1 | a policy failed, or a checked condition does not hold |
+//! | 1 | a policy failed, a check failed, or a condition of `--fail-if` holds |
 //! | 2 | usage, input or output error |
 //! | 130, 143 | ended by Ctrl-C or SIGTERM |
 

@@ -100,8 +100,8 @@ impl Effect {
         match self.difference.bounds {
             _ if self.difference.value == 0.0 && self.difference.ends() == (0.0, 0.0) => Conclusion::Equal,
             None => Conclusion::OnePair,
-            // If the values of a metric vary by factors, the ratio is a better test than the
-            // difference.
+            // If the values of a metric differ by large factors between the seeds, the ratio is a
+            // better test than the difference.
             Some(_) if self.ratio.ends().0 > 1.0 => Conclusion::More,
             Some(_) if self.ratio.ends().1 < 1.0 => Conclusion::Less,
             Some(_) => Conclusion::Unclear,
@@ -126,8 +126,8 @@ mod tests {
         assert_eq!(effect.conclusion(), Conclusion::More);
         let (low, high) = effect.ratio.ends();
         assert!(low > 1.008 && high < 1.012 && (effect.ratio.value - 1.01).abs() < 1e-3);
-        // Without pairs there is no conclusion: the confidence intervals of A and B are much wider
-        // than the difference.
+        // Without the pairs, there would be no conclusion, because the confidence intervals of A
+        // and B are much wider than the difference.
         assert!(effect.a.half_width.expect("four pairs have an interval") > 50.0 * effect.difference.value);
     }
 

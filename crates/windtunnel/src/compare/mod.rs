@@ -152,8 +152,9 @@ fn compared(names: [String; 2], seeds: &[u64], results: &[RunResult]) -> Compari
     }
 }
 
-/// Returns a name for each side. The two names differ. They are the first of these pairs that
-/// differ: the policies' names, their settings, the paths of the objects, the letters A and B.
+/// Returns a different name for each side. The names are the first of the following that differ
+/// between the sides: the policies' names, their settings, the paths of the objects, the letters A
+/// and B.
 pub fn names(sides: &[Scenario; 2]) -> [String; 2] {
     let settings = |side: &Scenario| {
         let other = if std::ptr::eq(side, &raw const sides[0]) {

@@ -26,10 +26,11 @@ use std::collections::BTreeMap;
 use streams::{Kind, Mismatch, Streams};
 use trace::{DrawOptions, Tee};
 
-/// Simulated time in ns by which each run advances at first, before the other run advances.
+/// Simulated time in ns of the first step. In each step, one run advances, and then the other run
+/// advances by the same time.
 const PIECE_NS: u64 = 1_000_000;
-/// Approximate number of decisions that one run makes before the other run advances. The simulated
-/// time by which the runs advance is adapted to it.
+/// If a run makes more decisions than this in a step, the next step is half as long. Otherwise, the
+/// next step is twice as long.
 const DECISIONS: usize = 20_000;
 /// Number of earlier decisions about the same CPU or task that the report contains.
 const BEFORE: usize = 6;
@@ -166,8 +167,9 @@ pub fn run(sides: &[Scenario; 2], options: &Options, progress: &mut dyn FnMut(u6
     let ended = [running[0].machine.now, running[1].machine.now];
     let failures = [running[0].failure(), running[1].failure()];
     drop(running);
-    // A decision near the end may have no counterpart, because the other run is late and has ended
-    // before it made the decision. Such a decision is not a difference.
+    // The other run may make the same decision a little later. Near the end of the runs, the other
+    // run may therefore end before it makes this decision. A decision without a counterpart near
+    // the end is not a difference.
     let first = first.or_else(|| all.first_at_end(clocks).filter(|_| !interrupted));
     let (same, lag) = all.equal_before(first.as_ref());
     let effect = effect
@@ -226,7 +228,7 @@ fn side(
     let mut came: BTreeMap<u32, Decision> = BTreeMap::new();
     let mut before: Vec<Decision> = Vec::new();
     let about = own.or(other);
-    // Events at time 0 belong to the first step.
+    // The first step ends after time 0, so events at time 0 belong to it.
     let (mut at, end) = (0, time.max(1));
     while at < end && !running.ended() {
         at = (at + PIECE_NS).min(end);

@@ -402,7 +402,7 @@ fn append_state(side: &Side, surface: Surface, out: &mut String) {
 }
 
 /// Appends a table of tasks. The tasks that the decision is about come first. The waiting tasks
-/// follow. The task with the longest wait is the first of them.
+/// follow, in descending order of their waits.
 fn append_tasks(side: &Side, surface: Surface, out: &mut String) {
     let seen = &side.seen;
     let about: Vec<u32> = match side.decision.as_ref().map(|located| located.decision.what) {

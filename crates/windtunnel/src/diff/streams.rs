@@ -110,7 +110,8 @@ impl Streams {
         }
     }
 
-    /// Adds a decision of run 0 or 1. The decisions of each run must be added in their order.
+    /// Adds a decision of run 0 or 1 (`side`). The decisions of a run must be added in the order in
+    /// which the run made them.
     pub fn take(&mut self, side: usize, decision: &Decision) {
         if !self.kinds.contains(&Kind::from_decision(&decision.what)) {
             return;
@@ -155,9 +156,9 @@ impl Streams {
         }
     }
 
-    /// Returns the first difference as soon as no earlier difference can be found any more.
-    /// `clocks` contains the time that each run has reached, or `u64::MAX` if the run has ended by
-    /// itself.
+    /// Returns the first difference as soon as it is certain that no earlier difference will be
+    /// found. `clocks` contains the time that each run has reached, or `u64::MAX` if the run has
+    /// ended by itself.
     pub fn first_certain(&mut self, clocks: [u64; 2]) -> Option<Mismatch> {
         let patience = PATIENCE_NS.saturating_add(LAGS.saturating_mul(self.lag));
         for side in [0, 1] {
@@ -198,8 +199,8 @@ impl Streams {
     }
 }
 
-/// Returns whether two decisions are equal. The vtime and the previous task are ignored, because
-/// they depend on times.
+/// Returns whether two decisions are equal. The task's vtime and the task that ran before are
+/// ignored, because small differences of times change them.
 fn same(a: &DecisionKind, b: &DecisionKind) -> bool {
     match (*a, *b) {
         (DecisionKind::Cpu { cpu: a, .. }, DecisionKind::Cpu { cpu: b, .. }) => a == b,
@@ -261,7 +262,7 @@ mod tests {
             streams.take(0, &run(2 * turn, 1000 * turn, 0, turn as u32));
             streams.take(0, &run(2 * turn + 1, 1000 * turn + 1, 1, turn as u32));
         }
-        // The CPUs of run 1 decide later and in the opposite order.
+        // In run 1, the decisions are later, and CPU 1 decides before CPU 0.
         for turn in 0..100 {
             streams.take(1, &run(2 * turn, 1010 * turn, 1, turn as u32));
             streams.take(1, &run(2 * turn + 1, 1010 * turn + 5, 0, turn as u32));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The file format of suites. A suite contains test cases for policies. Most suites translate tests
-//! that exist elsewhere, for example in the kernel. Such a test is the original of a case. A suite
-//! file:
+//! that exist elsewhere, for example in the kernel. The test that a case translates is called the
+//! original. An example of a suite file:
 //!
 //! ```toml
 //! [workloads]                       # rt-app files by name

@@ -27,7 +27,7 @@ impl Case {
     /// together may take `max_ns` of simulated time.
     ///
     /// # Errors
-    /// The step that failed, with the actual value or state.
+    /// A message that names the step that failed, and the actual value or state.
     pub fn run(&self, objects: &Path, engine: Engine, max_ns: u64) -> Result<(), String> {
         let path = objects.join(format!("{}.bpf.o", self.object));
         let object = Object::open(&path).map_err(|error| error.to_string())?;

@@ -4,7 +4,7 @@
 //! | step | action or condition |
 //! |---|---|
 //! | `reopen` | starts again with the unchanged object, as each case does at its start |
-//! | `set NAME VALUE` | sets a global. After the load, it must be a writable one |
+//! | `set NAME VALUE` | sets a global. After `load`, only writable globals can be set |
 //! | `ops MEMBER VALUE` | sets a number in struct sched_ext_ops for later loads |
 //! | `open` | links and compiles the object without loading it |
 //! | `refused TEXT` | requires that loading fails with a message that contains TEXT |

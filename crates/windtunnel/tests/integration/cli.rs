@@ -368,8 +368,8 @@ fn a_trace_records_hotplug_and_the_reload_of_a_policy() {
     assert_eq!(ran, 0, "a task ran on an offline CPU");
     assert_eq!(loads(&records), [(0, true)]);
     assert!(found[0]["exit"].is_null(), "{}", found[0]["exit"]);
-    // The policy odd has no callbacks for hotplug, so the kernel ends it. It is loaded again after
-    // ten ticks of 10 ms.
+    // The policy odd has no callbacks for hotplug, so the kernel ends it at a hotplug event. It is
+    // loaded again after ten ticks of 10 ms.
     let odd = path("crates/windtunnel/tests/policies/odd.bpf.c");
     let args = [
         &[odd.as_str()],

@@ -29,9 +29,10 @@ const CASES: &[(&str, &str, &str, &str, &str)] = &[
     ("fifo", "node:2 core:2 pu:2", "pingpong.json", "100ms", "1"),
 ];
 
-/// Number of cases, counted from the first, whose hashes are committed. These cases cover several
-/// nodes, cores of two kinds with locks, the fair class, and two machines without SMT. The tests in
-/// schedules.rs check where tasks run. They compare drawings, whose differences can be read.
+/// Number of cases, counted from the first, whose hashes are committed. These cases cover a machine
+/// with several nodes, a machine with two kinds of cores under a workload with locks, the fair
+/// class, and two machines without SMT. The tests in schedules.rs check where tasks run. They
+/// compare drawings, whose differences can be read.
 const COMMITTED: usize = 5;
 
 fn hash(command: &Path, policy: &str, case: &(&str, &str, &str, &str, &str), engine: &str) -> String {

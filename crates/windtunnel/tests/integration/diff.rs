@@ -106,8 +106,9 @@ fn only_run_finds_the_effect_of_a_decision_instead_of_the_decision() {
         "closed:n=10,compute=50ms",
         "--for",
         "60ms",
-        // Without this option, the two sides would execute different numbers of instructions in
-        // callbacks. This time counts in the slice, so later switches would differ too.
+        // The two sides execute different numbers of instructions in callbacks. Without this
+        // option, these instructions would take time of the slices, so later switches would differ,
+        // too.
         "--no-costs",
     ];
     let diff = |more: &[&str]| {

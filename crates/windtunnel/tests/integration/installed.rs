@@ -126,7 +126,8 @@ fn the_files_of_compiled_code_change_no_result() {
         let line = format!("windtunnel run steal -m smp4 -w pingpong.json --for 20ms {options}");
         installed.succeeds(&work, &line)
     };
-    // Returns the table and the trace hash, without the last line, because it repeats the options.
+    // Returns the output up to the trace hash. The command that repeats the run follows. It is left
+    // out, because it contains the options.
     let run = |options: &str| {
         let text = run(options);
         let end = text

@@ -29,8 +29,9 @@ fn a_quantum_is_six_ticks() {
         let ran = run.tasks(Tasks::default().add_many(2, "hog", &hog())).for_ms(3000);
         let stints = ran.stints();
         near(length(&stints[0]), 6 * tick * MS, MS);
-        // The hog that spends its quantum last also runs next. Its goodness is higher, because this
-        // CPU ran it last and its memory map is in use.
+        // After a recalculation, the hog that ran last continues, so it runs for two quanta. Its
+        // goodness is higher than that of the other hog, because it ran last on this CPU and its
+        // memory map is in use.
         for stint in &stints[2..stints.len() - 1] {
             near(length(stint), 2 * 6 * tick * MS, 2 * MS);
         }
@@ -281,8 +282,9 @@ fn dss25_a_yield_uses_up_the_ticks() {
         let tasks = Tasks::default().add_many(3, "y", &forever(vec![run(MS), Op::Yield]));
         Run::new(policy).tasks(tasks).for_ms(1000).counter("nr_recalculations")
     };
-    // The counters are recalculated once for each round of yields. Without yields, a recalculation
-    // would follow after 180 ms of ticks.
+    // In dss25, the counters are recalculated when each of the three tasks has yielded, which is
+    // after 3 ms. In dss, a yield uses up no ticks. A recalculation follows when all three quanta
+    // of 60 ms are used up.
     near(recalculations("dss25"), 333, 3);
     near(recalculations("dss"), 5, 1);
 }
@@ -315,9 +317,9 @@ fn dss25_a_quantum_is_four_ticks() {
 
 #[test]
 fn dss25_sleep_outweighs_nice() {
-    // The sleeper begins to sleep after the hog's first quantum, which is 40 ms long in dss25 and
-    // 60 ms in dss. After its sleep, it preempts the hog at once in dss25, and waits for 50 ms in
-    // dss.
+    // The sleeper gets a CPU and begins to sleep only after the hog's first quantum, which is 40 ms
+    // long in dss25 and 60 ms in dss. After its sleep, the sleeper preempts the hog at once in
+    // dss25. In dss, it waits for another 50 ms.
     let waited = |policy| {
         let tasks = Tasks::default()
             .add("sleeper", vec![sleep(3010 * MS), run(MS)])

@@ -6,9 +6,10 @@
 //!
 //! The nice value determines a task's static priority. A task that sleeps earns credit, which gives
 //! it a bonus of 0 to 10 levels. With a bonus of 10, the task is five levels better than its static
-//! priority. With a bonus of 0, it is five levels worse. A task with enough credit counts as
-//! interactive: when its timeslice ends, it stays in the active array. The constant
-//! INTERACTIVE_SLEEP is the length of a single sleep that makes a task interactive.
+//! priority. With a bonus of 0, it is five levels worse. The counter `last_bonus` is the bonus
+//! minus 5. A task with enough credit counts as interactive: when its timeslice ends, it stays in
+//! the active array. The constant INTERACTIVE_SLEEP is the length of a single sleep that makes a
+//! task interactive.
 //!
 //! The tests also check how tasks are placed and how CPUs balance their load. A hog is a task that
 //! computes without pauses.
@@ -68,8 +69,8 @@ fn sleep_credit_jumps_at_about_12_percent_of_sleep() {
 
 #[test]
 fn waiting_after_a_wake_up_counts_as_sleep() {
-    // The task hardly sleeps. After each wake-up it waits for the rest of a hog's timeslice, nearly
-    // 100 ms. If an interrupt woke the task, each wait earns a level of bonus. If another task woke
+    // The task hardly sleeps. After each wake-up, it waits nearly 100 ms, until the hog's timeslice
+    // ends. If an interrupt woke the task, each wait earns a level of bonus. If another task woke
     // it, each wait earns 30 % of a level.
     let semaphore = |name: &str| Resource::Semaphore {
         name: name.into(),
@@ -94,8 +95,8 @@ fn waiting_after_a_wake_up_counts_as_sleep() {
 
 #[test]
 fn a_child_starts_with_whole_levels_of_its_parents_bonus() {
-    // A shell has a bonus of 10 levels. Its child starts with 9 levels, the child of this child
-    // with 8, and so on.
+    // The first task counts as a child of a shell with a bonus of 10 levels, so it starts with 9
+    // levels. Its child starts with 8 levels, the child of this child with 7, and so on.
     let bonus = |generations: usize| {
         let mut tasks = Tasks::default();
         for child in 1..generations {
@@ -143,9 +144,9 @@ fn full_and_empty_credit_shift_the_priority_by_five_levels() {
 
 #[test]
 fn a_long_sleep_earns_no_more_than_it_takes_to_be_interactive() {
-    // The hog is at level 25. With the credit that INTERACTIVE_SLEEP earns, the task is at level 24
-    // at nice 8, and at level 25 at nice 9. With full credit, it would be at level 24 at nice 9
-    // too.
+    // The hog is at level 25, and lower levels run first. After the long sleep, the task is at
+    // level 24 at nice 8, and at level 25 at nice 9. With full credit, it would be at level 24 at
+    // nice 9, too.
     let wait = |level: i32| {
         let tasks = Tasks::default()
             .add("hog", hog())
@@ -160,7 +161,8 @@ fn a_long_sleep_earns_no_more_than_it_takes_to_be_interactive() {
 
 #[test]
 fn interactive_tasks_expire_if_an_expired_task_has_a_better_nice_value() {
-    // The interactive task has a worse static priority than the hog in the expired array.
+    // With nice -1, the hog in the expired array has a better static priority than the interactive
+    // tasks. With nice 0, it has the same.
     let run = |level: i32| {
         let ops = forever(vec![run(20 * MS), sleep(10 * MS)]);
         let tasks = Tasks::default()
@@ -190,8 +192,8 @@ fn a_synchronous_wake_up_does_not_preempt_the_waker() {
     };
     let tasks = Tasks::default()
         .resources(vec![channel])
-        // The reader has a better nice value. A wake-up that is not synchronous would therefore
-        // preempt the writer.
+        // The reader has a better nice value than the writer. An ordinary wake-up of the reader
+        // would therefore preempt the writer.
         .add("reader", forever(vec![Op::Recv(0)]))
         .with(nice(-5))
         .add(
@@ -220,11 +222,11 @@ fn a_synchronous_wake_up_does_not_preempt_the_waker() {
 #[test]
 fn interactive_tasks_stay_active_until_the_expired_ones_starve() {
     let run = |settings: &[(&str, u64)]| {
-        // The tasks run for 20.5 ms, so they do not go to sleep at a tick. Such a tick would always
-        // be charged to them.
+        // The tasks run for 20.5 ms, so they do not go to sleep exactly at a tick. At each tick
+        // (every 1 ms), the policy checks whether a timeslice has ended.
         let ops = forever(vec![run(20_500 * US), sleep(10 * MS)]);
-        // When the other tasks start, the hogs have spent their credit. One hog waits in the
-        // expired array.
+        // After 3150 ms, when the three tasks start, the hogs have spent their credit. One hog
+        // waits in the expired array.
         let tasks = Tasks::default()
             .add_many(3, "task", &ops)
             .with_all(|task| task.start_ns = 3150 * MS)
@@ -259,8 +261,9 @@ fn seven_tasks_on_one_of_two_cpus_spread_to_four_and_three() {
     let mut loads = cpus.map(|pids| pids.len());
     loads.sort_unstable();
     assert_eq!(loads, [3, 4]);
-    // If 3 or 4 tasks share a CPU, a response takes two and a half timeslices, 650 or 850 ms. It
-    // may take up to L - 1 timeslices more, where L is the number of tasks.
+    // A response needs 250 ms of CPU time: two timeslices of 100 ms and a half one. If L tasks
+    // share a CPU, this takes two rounds of L timeslices and 50 ms. This is 650 ms for L = 3, and
+    // 850 ms for L = 4. Before the last 50 ms, the task may wait for up to L - 1 more timeslices.
     let responses = ran.responses("closed");
     let late = &responses[responses.len() / 2..];
     let mean = late.iter().sum::<u64>() / late.len() as u64;
@@ -281,9 +284,10 @@ fn balancing_intervals_double_while_the_load_is_balanced() {
             .for_ms(10_000)
             .counter("nr_balanced")
     };
-    // With the default settings, the intervals on two CPUs are 64 ms, then 128 ms, and from then on
-    // 256 ms. With max_interval_ns = 1 ms, all intervals are 64 ms. With busy_factor = 16 as well,
-    // all intervals are 16 ms.
+    // An interval starts at 1 ms and doubles up to max_interval_ns (4 ms). A busy CPU waits
+    // busy_factor (64) times as long: 64 ms, then 128 ms, and from then on 256 ms. With
+    // max_interval_ns = 1 ms, all its waits are 64 ms. With busy_factor = 16 as well, all its waits
+    // are 16 ms.
     assert!(balanced(&[]).abs_diff(80) <= 6, "{}", balanced(&[]));
     assert!(balanced(&[("max_interval_ns", MS)]).abs_diff(312) <= 10);
     assert!(balanced(&[("max_interval_ns", MS), ("busy_factor", 16)]).abs_diff(1250) <= 40);
@@ -313,7 +317,7 @@ fn warm_tasks_stay_until_balancing_has_failed() {
     let run = |settings: &[(&str, u64)]| {
         let tasks = Tasks::default()
             .add_many(4, "warm", &hog())
-            // Tasks of nice 19 have timeslices of 5 ms.
+            // The timeslice of nice 19 is only 5 ms, so each of these tasks runs often.
             .with_all(nice(19))
             .with_all(at(0))
             .add("hog", hog())
@@ -370,8 +374,8 @@ fn idle_cpus_balance_at_intervals() {
 
 #[test]
 fn balancing_intervals_grow_while_all_tasks_are_bound() {
-    // At 900 ms, two tasks arrive that may migrate. If all earlier tasks are bound to their CPU,
-    // the attempts to balance are up to 512 ms apart.
+    // At 900 ms, two tasks arrive on CPU 0 that may migrate. If all earlier tasks are bound to CPU
+    // 0, CPU 1 has tried to balance without success, and its next attempt is up to 512 ms later.
     let first = |bound: u32| {
         let tasks = Tasks::default()
             .add_many(bound, "bound", &hog())
@@ -409,8 +413,8 @@ fn a_running_task_is_pulled_if_no_waiting_task_can_be() {
 
 #[test]
 fn interactive_tasks_of_a_level_take_turns_within_a_timeslice() {
-    // A turn of a task with a bonus of 9 levels is 5 ms long. With each level less, a turn is twice
-    // as long.
+    // After a turn, a part of its timeslice, an interactive task lets other tasks of its level run.
+    // With a bonus of 9 levels, a turn is 5 ms long. With each level less, it is twice as long.
     let stints = |settings: &[(&str, u64)]| {
         let tasks = Tasks::default().add_many(2, "task", &hog());
         let ran = set(Run::new("linux26"), settings).tasks(tasks).for_ms(300);
@@ -425,13 +429,14 @@ fn interactive_tasks_of_a_level_take_turns_within_a_timeslice() {
 #[test]
 fn tasks_count_as_interactive_longer_on_a_cpu_with_more_tasks() {
     // A task starts with a bonus of nine levels. After it has run for 1.5 s, it is no longer
-    // interactive.
+    // interactive, and it has no more turns within its timeslices.
     let turns = |n: u32, ms: u64| {
         let workload = generated(&format!("closed:n={n},compute=250ms,start_cpu=0"));
         let run = Run::new("linux26").machine(free(2)).workload(workload);
         run.for_ms(ms).counter("nr_turns")
     };
-    // In the first case, a CPU has at most two tasks. In the second case, it has four.
+    // Three tasks on two CPUs: at most two share a CPU, so each has run for 1.5 s after 3 s. Seven
+    // tasks on two CPUs: at most four share a CPU, so each has run for 1.5 s after 6 s.
     for (n, s) in [(3, 3), (7, 6)] {
         let until = |tenths: u64| turns(n, s * 1000 + tenths * 100 - 500);
         assert!(until(0) < until(4), "{n}");
@@ -441,7 +446,8 @@ fn tasks_count_as_interactive_longer_on_a_cpu_with_more_tasks() {
 
 #[test]
 fn a_busy_cpu_that_idles_for_a_moment_pulls_nothing() {
-    // Averaged over the ticks, CPU 1 nearly always has one task, and CPU 0 always has two tasks.
+    // CPU 0 always has two tasks. In the first case, CPU 1 has one task at most ticks, so its load
+    // average is high. In the second case, it idles at most ticks.
     let pulls = |task: Vec<Op>| {
         let tasks = Tasks::default()
             .add_many(2, "far", &hog())
@@ -531,7 +537,7 @@ fn a_woken_task_goes_to_its_previous_cpu_an_idle_one_or_the_wakers_cpu() {
         .tasks(hog_there)
         .for_ms(100);
     assert_eq!(ran.wakeup_latency("sleeper").0, 0);
-    // No CPU idles. The task goes to the waker's CPU, which has less load.
+    // No CPU idles. The woken task goes to the waker's CPU, which has less load than its own.
     let affine = |wake_affine: u64| {
         let semaphore = Resource::Semaphore {
             name: "s".into(),

@@ -115,8 +115,8 @@ fn wait_beside_hogs(hogs: u32, set: &[(&str, u64)], waker: i32) -> u64 {
     waits.max().expect("the task has been woken")
 }
 
-/// Returns operations that follow a first operation and then repeat running and sleeping. The jump
-/// at the end leads to operation 1 of the whole program, because operation 0 is not repeated.
+/// Returns the operations 1 to 3 of a program, which run and sleep without end. The caller puts
+/// operation 0 before them. It is not repeated, so the jump at the end leads to operation 1.
 fn forever_from(run_ms: u64, sleep_ms: u64) -> Vec<Op> {
     vec![
         run(run_ms * MS),
@@ -144,8 +144,9 @@ fn a_hog_is_punished_within_a_limit() {
 
 #[test]
 fn waiting_counts_as_demand_for_the_cpu() {
-    // Each of the nine hogs uses little more than its fair share, but requests the whole CPU. The
-    // hogs therefore have a penalty, and a task of nice 5 preempts them.
+    // Each of the nine hogs uses little more than its fair share. However, the time that a hog
+    // waits for the CPU counts as demand, too. The hogs therefore have a penalty, and a task of
+    // nice 5 preempts them.
     assert!(wait_beside_hogs(9, &[], 5) < MS);
 }
 
@@ -156,8 +157,9 @@ fn cpu_use_long_ago_is_forgotten() {
         let ran = Run::new("o1").tasks(tasks).set("ring_period_ns", 100 * MS).for_ms(3000);
         ran.counter("nr_penalised")
     };
-    // The policy remembers the CPU use of the last periods. After a sleep of 800 ms, all periods in
-    // which the task computed have passed. After a sleep of 100 ms, they have not.
+    // The policy remembers a task's CPU use in the last few periods of 100 ms (`ring_period_ns`).
+    // After a sleep of 800 ms, it has forgotten all periods in which the task computed. After a
+    // sleep of 100 ms, it still remembers them.
     assert!(ran(100) > ran(800), "{} {}", ran(100), ran(800));
 }
 
@@ -173,7 +175,8 @@ fn batch_tasks_have_the_lowest_level_and_long_turns() {
     );
     let alone = Run::new("o1").tasks(batch(2)).for_ms(4000).stints();
     assert!(alone[2].to - alone[2].from >= 400 * MS, "{:?}", alone[2]);
-    // If a batch task wakes up, it waits for its turn, even if its level is higher.
+    // If a batch task wakes up, it does not preempt another batch task, even if its level is
+    // better.
     let ops = forever(vec![run(MS), sleep(7 * MS)]);
     let wakers = batch(1).add("waker", ops).with(nice(18));
     let ran = Run::new("o1").set("batch_nice", 15).tasks(wakers).for_ms(2000);
@@ -244,8 +247,7 @@ fn pinned_tasks_stay_on_their_cpu() {
 
 #[test]
 fn idle_cpus_look_for_work_at_each_tick() {
-    // When the tasks arrive on the first CPU, all other CPUs idle. Only the timer makes these CPUs
-    // look for tasks.
+    // When the tasks arrive on CPU 0, CPU 1 idles. Only the timer makes CPU 1 look for tasks.
     let late = |task: &mut TaskSpec| (task.start_cpu, task.start_ns) = (Some(0), 10 * MS + 100 * US);
     let tasks = Tasks::default().add_many(2, "hog", &hog()).with_all(late);
     let run = Run::new("o1").machine(free(2)).set("idle_interval_ns", MS);
@@ -312,8 +314,8 @@ fn busy_cpus_pull_when_a_queue_is_a_quarter_longer() {
     };
     let ran = run(&[]);
     assert_eq!(ran.counter("nr_busy_pulls"), 3);
-    // The shares are equal when each CPU has four tasks. That is the case only after the first
-    // quarter of a second.
+    // After the first balancing, at 250 ms, each CPU has four tasks. From then on, all shares are
+    // equal.
     let share = ran.cpu_ns_between("other", 500 * MS, 2000 * MS);
     assert!(share.abs_diff(375 * MS) < 100 * MS, "{share}");
     let pulled = ran.records.iter().find_map(|record| match record.event {
@@ -347,8 +349,8 @@ fn a_waking_task_prefers_its_last_cpu_then_an_idle_one() {
     };
     let ran = Run::new("o1").machine(free(4)).tasks(tasks()).for_ms(100);
     assert_eq!(ran.cpus("sleeper"), [3].into());
-    // A pinned hog occupies that CPU. The sleeper goes to another CPU instead of waiting for the
-    // hog.
+    // Now a pinned hog occupies CPU 3, where the sleeper ran last. The sleeper goes to another CPU
+    // instead of waiting for the hog.
     let with_hog = tasks()
         .add("hog", hog())
         .with(on(&[3]))

@@ -21,15 +21,16 @@ fn a_task_that_uses_little_does_not_wait_for_hogs() {
     let (longest, _) = ran.wakeup_latency_after("nap", 500 * MS);
     assert!(longest < 10 * US, "{longest}");
     assert!(ran.counter("nr_preempted") > 50);
-    // With gain_ns = 1000 s, CPU use does not change levels. The tasks take turns of a quantum.
+    // With gain_ns = 1000 s, CPU use does not change levels. The napper then waits while each hog
+    // runs for a quantum.
     let (_, mean) = hogs_and_a_napper(1000 * SECOND).wakeup_latency_after("nap", 500 * MS);
     assert!(mean > 10 * MS, "{mean}");
 }
 
 #[test]
 fn a_tick_ends_the_turn_of_a_lower_level() {
-    // The napper sleeps on CPU 0, which handles the interrupt that wakes it. It may run only on CPU
-    // 1. CPU 1 notices the napper at a tick.
+    // The napper sleeps on CPU 0, where an interrupt wakes it, and then moves to CPU 1 to compute.
+    // CPU 1 notices the napper only at a tick.
     let body = vec![
         workload::Op::SetAffinity(Some(vec![1])),
         run(500 * US),
@@ -47,7 +48,8 @@ fn a_tick_ends_the_turn_of_a_lower_level() {
         ran.cpu_ns_between("nap", SECOND, 2 * SECOND)
     };
     assert!(run(0) > 20 * MS);
-    // The napper migrates all the time. For a while, CPU 1 prefers the hog that it ran last.
+    // The napper changes CPUs all the time. For move_ns after it has run on CPU 0, CPU 1 prefers
+    // the hog that it ran last.
     assert!(run(100 * MS) < 10 * MS, "{}", run(100 * MS));
 }
 
@@ -130,8 +132,9 @@ fn a_higher_level_comes_first() {
 
 #[test]
 fn no_cpu_idles_while_a_process_waits() {
-    // The tasks' period is no multiple of the tick's period. Otherwise a task would always wake up
-    // at the same distance from a tick, and all CPUs have their ticks at the same time.
+    // The period of the tasks (1030 us) is no multiple of the tick period (1 ms), so a task wakes
+    // up at many different distances from a tick. All CPUs have their ticks at the same time, so
+    // with equal periods each wake-up would be at the same distance from all ticks.
     let nap = forever(vec![run(700 * US), sleep(330 * US)]);
     let ran = Run::new("p9")
         .set("quantum_ns", MS)

@@ -253,9 +253,9 @@ fn exec_moves_a_task_to_the_shortest_queue() {
     assert_eq!(placed(1), (4, [2, 2, 2]));
 }
 
-/// Runs a balancer every 20 ms, before any quantum ends. `free_tasks` and `fixed` contain the
-/// number of unpinned and pinned tasks on each CPU. Returns the number of moved tasks, and how many
-/// of these moved to another pool.
+/// Runs a balancer at 20 ms and 40 ms, before any quantum ends. `free_tasks` and `fixed` contain
+/// the number of unpinned and pinned tasks on each CPU. Returns the number of moved tasks, and how
+/// many of these moved to another pool.
 fn balanced(settings: &[(&str, u32)], free_tasks: &[u32], fixed: &[u32]) -> (u64, u64) {
     let mut tasks = Tasks::default();
     for (cpu, &n) in fixed.iter().enumerate() {
@@ -284,7 +284,8 @@ fn balanced(settings: &[(&str, u32)], free_tasks: &[u32], fixed: &[u32]) -> (u64
 #[test]
 fn lbc_balances_all_queues_inside_pools_first() {
     let lbc = ("balancer", 2);
-    // Queues with 7 and 1 tasks become queues with 4 and 4 tasks, however the pools are divided.
+    // Queues with 7 and 1 tasks become queues with 4 and 4 tasks, whether the two CPUs are in
+    // different pools or in the same pool.
     assert_eq!(balanced(&[lbc, ("poolsize", 1)], &[6, 0], &[1, 1]), (3, 3));
     assert_eq!(balanced(&[lbc, ("poolsize", 2)], &[6, 0], &[1, 1]), (3, 0));
     // The queue lengths 6 2 | 6 2 (pools separated by `|`) are balanced without moves between
@@ -318,7 +319,8 @@ fn queues_of_offline_cpus_are_left_out_and_others_balanced() {
 #[test]
 fn lbp_leaves_differences_within_its_tolerance_and_within_a_pool() {
     let lbp = |x, poolsize| [("balancer", 3), ("tolerance", x), ("poolsize", poolsize)];
-    // The lengths 6 and 4 differ from the average by 20 %.
+    // The lengths 6 and 4 differ from the average by 20 %. LBP moves a task only if the tolerance
+    // is less.
     assert_eq!(balanced(&lbp(10, 1), &[5, 0], &[1, 4]), (1, 1));
     assert_eq!(balanced(&lbp(19, 1), &[5, 0], &[1, 4]), (1, 1));
     assert_eq!(balanced(&lbp(20, 1), &[5, 0], &[1, 4]), (0, 0));
@@ -383,8 +385,8 @@ fn a_recalculation_updates_the_goodness_that_other_cpus_see() {
         .with(later)
         .with(|task| task.policy = nice(19));
     let ran = Run::new("mqs").machine(free(2)).tasks(tasks).for_ms(120);
-    // When "low" has used up its tick, the counters are recalculated. CPU 0 then notices at once
-    // the task that waits on CPU 1.
+    // When "low" has used up its single tick, the counters are recalculated, also that of "spent",
+    // which waits on CPU 1. CPU 0 notices this at once and takes "spent".
     let taken = ran.stints().into_iter().find(|s| s.comm == "spent" && s.cpu == 0);
     assert!(taken.as_ref().is_some_and(|s| s.from < 70 * MS), "{taken:?}");
 }
@@ -393,7 +395,8 @@ fn a_recalculation_updates_the_goodness_that_other_cpus_see() {
 fn a_pool_with_few_tasks_does_not_starve_the_others() {
     // The hog of CPU 0 has a high nice value, so its quantum is a single tick. It is alone, so all
     // counters are recalculated after each of its ticks, also those of CPU 1. No task of CPU 1 ever
-    // uses up its counter, so without a limit on waits no turn there would end.
+    // uses up its counter. Without a limit on waits, the task that runs on CPU 1 would therefore
+    // never lose the CPU.
     let run = |max_wait_ms: u32| {
         let tasks = pinned(Tasks::default(), "alone", 0, hog()).with(|task| task.policy = nice(19));
         let tasks = (0..4).fold(tasks, |tasks, i| pinned(tasks, &format!("hog{i}"), 1, hog()));
@@ -424,8 +427,8 @@ fn a_pool_with_few_tasks_does_not_starve_the_others() {
 fn the_overdue_task_that_waited_longest_runs_first() {
     // Woken tasks enter the queue of CPU 1 at the front, and each task waits for longer than
     // max_wait_ms. Because of the hog of CPU 0, all counters are recalculated at each tick. No task
-    // of CPU 1 uses up its counter, so a turn there ends only if a task is overdue. "kthread"
-    // represents a kernel thread, which is bound to its CPU.
+    // of CPU 1 uses up its counter, so a task there loses the CPU only if another task is overdue.
+    // "kthread" represents a kernel thread, which is bound to its CPU.
     let task = |tasks: Tasks, comm: String, ops: Vec<Op>| pinned(tasks, &comm, 1, ops);
     let tasks = pinned(Tasks::default(), "alone", 0, hog()).with(|task| task.policy = nice(19));
     let tasks = (0..3).fold(tasks, |tasks, i| task(tasks, format!("hog{i}"), hog()));
@@ -435,8 +438,9 @@ fn the_overdue_task_that_waited_longest_runs_first() {
     let ran = Run::new("pmqs").set("poolsize", 1).set("max_wait_ms", 20);
     let ran = ran.machine(free(2)).tasks(tasks).for_ms(10_000);
     assert!(ran.counter("nr_overdue") > 100);
-    // A task waits for one turn of each of the nine other tasks. A tick ends the turn, so the turn
-    // of a hog takes 60 ms and that of a sleeper 8 ms.
+    // A task is overdue after 20 ms. It then waits at most until each of the nine other tasks has
+    // run once: a hog for its quantum of 60 ms, a sleeper for 8 ms. The tick that ends this time
+    // may be up to 1 ms late.
     let bound = 20 * MS + 3 * 61 * MS + 6 * 9 * MS;
     for comm in ["hog", "busy", "kthread"] {
         let (longest, _) = ran.wakeup_latency(comm);

@@ -23,8 +23,8 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::collections::BTreeMap;
 use trace::{Event, Hash};
 
-/// Simulated time in which waits are measured, in ms. It exceeds the bounds of all policies except
-/// linux26 and windows.
+/// Simulated time in which waits are measured, in ms. It is longer than the longest wait that any
+/// policy allows, except linux26 and windows.
 const WAITS_MS: u64 = 8000;
 /// Simulated time in which CPU shares are measured, in ms.
 const SHARES_MS: u64 = 8000;
@@ -319,12 +319,13 @@ fn idle_cases() -> impl Strategy<Value = Case> {
 fn check_no_cpu_idles(policy: &Tested, case: &Case) {
     let mut case = case.clone();
     case.load_us = 0;
-    // In Linux 2.4, a task that yields is not moved to another CPU.
+    // When a task yields, policies that follow Linux 2.4 leave it on its CPU, even if another CPU
+    // idles. All yields are therefore removed from the cases.
     let steps = case.tasks.iter_mut().map(|task| &mut task.steps);
     steps.for_each(|steps| steps.retain(|step| !matches!(step, Step::Yield)));
     let ran = case.run(policy);
-    // A CPU may notice each wake-up and each switch late. An IPI and leaving the idle state take at
-    // most 2 us together.
+    // A CPU notices a wake-up or a switch up to 2 us late. This is the time of an IPI and of
+    // leaving the idle state.
     let late = ran.records.iter().filter(|record| {
         let event = &record.event;
         matches!(event, Event::Wakeup { .. } | Event::Switch { .. } | Event::Phase { .. })

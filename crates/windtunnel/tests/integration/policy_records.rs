@@ -105,7 +105,8 @@ fn no_record(name: &str, object: &Object) -> String {
     )
 }
 
-/// Returns a message for each name that the record uses and the policy does not have.
+/// Returns a message for each parameter or counter that the record names but the policy does not
+/// have.
 fn record_lacks(name: &str, record: &Record, object: &Object) -> Vec<String> {
     let known: BTreeSet<&str> = object
         .variables()

@@ -15,7 +15,8 @@ fn mean_response(slice_ns: u64, cpus: u32, service: &str, permille: u64, jobs: u
     let gap = work * 1000 / permille / u64::from(cpus);
     let open = format!("open:arrival=M,interarrival={gap}ns,service={service},work=8ms,number={jobs}");
     let mut machine = free(cpus);
-    // The policy ends timeslices by timers. More ticks would only make the test slower.
+    // The policy ends timeslices with timers, so it needs no frequent ticks. They would only make
+    // the test slower.
     machine.hz = 100;
     let ran = Run::new("rr")
         .set("slice_ns", slice_ns)
@@ -123,7 +124,7 @@ fn m_m_1() {
 }
 
 /// The system is M/M/4 at a load of 0.8. According to Erlang C, a job waits with a probability of
-/// 0.596. Therefore E[T] = S (1 + 0.596 / 0.8) = 1.745 S.
+/// 0.596. Therefore E[T] = S (1 + 0.596 / (4 (1 - 0.8))) = 1.745 S.
 #[test]
 fn m_m_4_with_one_queue() {
     near(mean_response(0, 4, "M", 800, 40_000), 1745, 4);

@@ -152,8 +152,8 @@ fn idle_balancing_precedes_stealing() {
 
 #[test]
 fn idle_balance_declines_when_idle_times_are_short() {
-    // The CPU repeatedly idles for 100 us, while hogs wait on other CPUs. The assumed cost of a
-    // migration is longer than 100 us.
+    // CPU 1 repeatedly idles for 100 us, while a hog waits on CPU 0. If the assumed cost of a
+    // migration is longer than 100 us, CPU 1 must not pull the hog.
     let pulls = |cost: u64| {
         let tasks = Tasks::default()
             .add_many(2, "hog", &hog())
@@ -165,10 +165,11 @@ fn idle_balance_declines_when_idle_times_are_short() {
         (ran.counter("nr_pulled"), ran.counter("nr_declined"))
     };
     let (pulled, declined) = pulls(500 * US);
-    // At the start, the policy assumes that the CPU idles for a long time.
+    // At the start, the policy assumes that CPU 1 idles for a long time. CPU 1 may therefore pull
+    // once.
     assert!(pulled <= 1 && (pulled == 1 || declined > 200), "{pulled} {declined}");
     assert!(pulls(20 * US).0 >= 1);
-    // On a large machine, the search of all CPUs takes longer than the CPU idles.
+    // On a machine with 32 CPUs, the search of all CPUs takes longer than a CPU idles.
     let nap = forever(vec![run(20 * US), sleep(2 * US)]);
     let ran = Run::new("steal")
         .machine(costly(32))
@@ -238,8 +239,8 @@ fn nap_beside_hogs(machine: MachineSpec, hogs: u32, settings: &[(&str, u64)]) ->
 
 #[test]
 fn a_search_for_an_idle_cpu_is_as_short_as_idle_times() {
-    // With this setting, the search examines only its minimum of four CPUs, so it does not reach
-    // CPU 4.
+    // With migration_cost_ns = 1, the search examines only its minimum of four CPUs, so it does not
+    // reach CPU 4.
     let short = ("migration_cost_ns", 1);
     assert_eq!(nap_beside_hogs(free(8), 4, &[short]), BTreeSet::from([0]));
     assert!(nap_beside_hogs(free(8), 4, &[]).contains(&4));
@@ -333,7 +334,7 @@ fn shares_follow_weights() {
         .with(|task| task.policy = Policy::Normal { nice: 5 });
     let ran = Run::new("steal").tasks(tasks).for_ms(2000);
     let permille = ran.cpu_ns("light") / (2 * MS);
-    // The weights of the two tasks are 1024 and 335.
+    // The weights of the two tasks are 1024 and 335, so the light task gets 335 / 1359 of the CPU.
     assert!(permille.abs_diff(247) < 20, "{permille}");
 }
 

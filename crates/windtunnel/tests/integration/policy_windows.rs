@@ -82,8 +82,9 @@ fn a_wait_costs_a_third_of_a_clock_interval() {
 
 #[test]
 fn an_ideal_processor_that_is_not_allowed_is_replaced() {
-    // Both threads are bound to CPU 1, then to CPU 0, and then to no CPU. CPU 0 becomes their ideal
-    // processor while CPU 1 is not allowed. After their sleep, they go to CPU 0, because it idles.
+    // Both threads are bound to CPU 1 and then to CPU 0. Afterwards they may run on any CPU. CPU 0
+    // becomes their ideal processor while CPU 1 is not allowed. After their sleep, they go to CPU
+    // 0, because it idles.
     let ops = |nap_ms: u64| {
         vec![
             Op::SetAffinity(Some(vec![1])),
@@ -134,8 +135,9 @@ fn tasks_that_the_kernel_queues_itself_are_not_preempted_by_a_higher_level() {
         .migration_disabled("bound1")
         .tasks(tasks)
         .for_ms(100);
-    // The kernel inserts a task with disabled migration into the CPU's local DSQ itself. If the
-    // start of such a task caused a preemption each time, the tasks would take turns and make no
+    // The kernel inserts a task with disabled migration into the CPU's local DSQ itself, where it
+    // waits before "high". If the policy preempted such a task when it starts, because a higher
+    // level waits, the next task of the local DSQ would start, and so on. No task would make
     // progress.
     assert!(ran.stints().len() < 20, "{} stints", ran.stints().len());
     assert!(ran.cpu_ns("high") > 4 * MS);
@@ -204,7 +206,7 @@ fn data_in_a_pipe_boosts_by_two() {
 #[test]
 fn a_semaphore_boosts_by_one_to_an_equal_level() {
     let (rounds, ran) = boosted(Op::SemWait(0), Some(Op::SemPost(0)), &[]);
-    // The boosted thread and the hog take turns of a quantum.
+    // The boosted thread and the hog have the same level, so they run for a quantum each, in turn.
     assert!((5..38).contains(&rounds), "{rounds}");
     assert!(ran.wakeup_latency_after("interactive", SECOND).1 > 10 * MS);
     assert!(boosted(Op::SemWait(0), Some(Op::SemPost(0)), &[("boost_event", 2)]).0 >= 38);
@@ -243,7 +245,7 @@ fn a_boost_decays_by_one_a_quantum() {
         .with(|task| task.policy = Policy::Fifo { rt_priority: 50 });
     let ran = Run::new("windows").set("quantum_ns", 20 * MS).tasks(tasks).for_ms(1000);
     // At level 10, the thread runs for one quantum, less the cost of the wait. At level 9, it runs
-    // for one quantum, in turns with the hog. At level 8, it does not run.
+    // for one more quantum, and the hog runs in between. At level 8, it does not run.
     let used = ran.cpu_ns("boosted");
     assert!(used.abs_diff(35 * MS) <= 2 * MS, "{used}");
     assert_eq!(ran.counter("nr_decayed"), 2);

@@ -100,8 +100,8 @@ fn fewer_cpus_make_a_replay_longer() {
             .expect("the run has records")
             .time
     };
-    // The recording on two CPUs took 2.11 ms, including the time in which the kernel woke tasks.
-    // The tasks computed for 4.4 ms together.
+    // On two CPUs, the recording took 2.11 ms, including the time in which the kernel woke tasks.
+    // The tasks computed for 4.4 ms together, so a run on one CPU must take much longer.
     let (one, two) = (end(1), end(2));
     assert!((1_900_000..2_300_000).contains(&two), "{two}");
     assert!(one > two + 1_000_000, "{one} ns on one CPU, {two} ns on two");

@@ -154,8 +154,9 @@ fn the_tables_of_perf_and_the_kernel_agree() {
     assert!(timehist.starts_with("           time    cpu  task name"), "{timehist}");
     let schedstat = report(&[&path, "--schedstat"]);
     assert_eq!(schedstat.lines().filter(|line| line.starts_with("cpu")).count(), 16);
-    // The three tables must have the same CPU time. timehist does not contain stints (times on a
-    // CPU without a break) that had not ended.
+    // latency and schedstat must have the same total CPU time. schedstat counts how often a task
+    // got a CPU. timehist must have a row for each of these times, except for those that had not
+    // ended, which are at most one per CPU.
     let total = latency
         .lines()
         .find_map(|line| line.strip_prefix("  TOTAL:"))

@@ -14,7 +14,8 @@ fn json_files(folder: &Path, found: &mut Vec<PathBuf>) {
         .collect();
     paths.sort();
     for path in paths {
-        // The files in merge/ are fragments. They use the grammar of rt-app before version 1.0.
+        // The directory merge/ is left out, because its files are fragments in the grammar of
+        // rt-app before version 1.0.
         if path.is_dir() && !path.ends_with("merge") {
             json_files(&path, found);
         } else if path.extension().is_some_and(|ending| ending == "json") {

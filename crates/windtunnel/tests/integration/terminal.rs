@@ -77,7 +77,7 @@ fn a_narrow_table_names_its_missing_columns_and_a_file_has_all() {
         "{narrow}"
     );
     assert!(narrow.contains("throughput") && narrow.contains('*'), "{narrow}");
-    // On a very narrow terminal, each policy has its own block of lines instead of a column.
+    // On a very narrow terminal, each policy has a block of lines instead of a row of a table.
     let (_, block) = on_terminal(24, &[], &args);
     let block = without_colours(&block);
     assert!(

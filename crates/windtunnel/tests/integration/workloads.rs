@@ -172,7 +172,7 @@ fn scores_follow_the_machine_and_the_work() {
     let parallel = "mkbench:builds=1,jobs=4,files=40,compute=10ms,link=0,footprint=0";
     pairs(scores(parallel, "smp4"), scores(serial, "smp4"), 2.0);
     let chat = "chat:rooms=1,messages=20";
-    // The machine smp4 has four slow CPUs, and up has one fast CPU.
+    // The machine smp4 has four slow CPUs, and the machine up has one fast CPU.
     pairs(scores(chat, "up"), scores(chat, "smp4"), 1.2);
     let proc = |operation| scores(&format!("lat_proc:n=100,operation={operation}"), "smp4");
     pairs(proc("fork"), proc("exec"), 1.0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * rcu_missing: a program that may sleep gets the task that runs on a CPU, but not inside an RCU
- * section.
+ * rcu_missing: a program that may sleep calls scx_bpf_cpu_curr(), which returns the task that runs
+ * on a CPU, outside of an RCU section.
  * expected message with --check: rcu: scx_bpf_cpu_curr needs bpf_rcu_read_lock()
  * expected message without --check: none
  */

@@ -145,7 +145,7 @@ const wt = (() => {
     const by = Math.max(-view.from, Math.min(end - view.to, share * (view.to - view.from)));
     show(view.from + by, view.to + by);
   };
-  // Handles keys that move the window. Returns whether the key was such a key.
+  // Handles a key. Returns true if the key moves the window of time.
   function viewKeys(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return false;
     const acts = {

@@ -141,7 +141,7 @@ wt.plots = (() => {
     values.push(values[values.length - 1]);
     return values;
   };
-  // Computes a value for each column. Columns after the end of the run are null.
+  // Computes a value for each column. Columns after the end of the run have the value null.
   const reached = (run, xs, value) => column(xs, (from, to) => (from >= run.end ? null : value(from, Math.min(to, run.end))));
 
   const timeScale = () => ({ time: false, range: () => [view.from, view.to] });
@@ -202,8 +202,9 @@ wt.plots = (() => {
   }
   const signed = (v) => (v === null || v === undefined ? "–" : (v < 0 ? "−" : "+") + Math.abs(v).toFixed(2));
 
-  // Draws the migrations of runnable tasks. If the kernel's load balancing runs, draws the
-  // migrations per run of it, otherwise all migrations.
+  // Draws the migrations of runnable tasks over time. If the kernel's load balancing ran, a bar is
+  // the mean number of tasks that each of its runs moved. Otherwise, a bar is the number of all
+  // migrations.
   function moves(plot, run) {
     const all = run.queues.balance, byRuns = all.some(([, n]) => n > 0);
     const pulled = all.reduce((sum, [,,, n]) => sum + n, 0);
@@ -235,8 +236,8 @@ wt.plots = (() => {
     });
   }
 
-  // For each run, returns the share of wake-ups up to each latency. The latencies are the buckets
-  // of all runs.
+  // For each run, returns the share of wake-ups whose latency is at most each of a list of
+  // latencies. The list contains the histogram buckets of all runs.
   function distribution() {
     const xs = [...new Set(runs.flatMap((run) => run.wakeup.map(([ns]) => Math.max(1, ns))))].sort((a, b) => a - b);
     if (xs.length) { xs.unshift(xs[0] / 1.05); xs.push(xs[xs.length - 1] * 1.05); }
@@ -256,8 +257,8 @@ wt.plots = (() => {
     const { xs, below } = distribution();
     if (!xs.length) { plot.replaceWith(element("p", { class: "empty" }, "No task was woken.")); return; }
     let tail = true;
-    // The line of a run falls to the bottom of the chart and ends at the longest latency of the
-    // run.
+    // By default, the chart shows the share of wake-ups that took longer than each latency. A run's
+    // line then falls to the bottom of the chart and ends there, at the run's longest latency.
     const left = below.flat().filter((v) => v !== null && v < 100 - 1e-9).map((v) => 100 - v);
     const floor = 10 ** Math.min(1, Math.floor(Math.log10(Math.min(100, ...left))));
     const rest = (values) => values.map((v, i) => (v === null || values[i - 1] >= 100 - 1e-9 ? null : Math.max(floor, 100 - v)));

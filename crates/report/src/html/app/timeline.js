@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The timeline is a canvas with one row per CPU. Each column of pixels shows how much of its time
-// belongs to each colour (a group of tasks).
+// The timeline is a canvas with one row per CPU. A column of pixels stands for a short time. Its
+// colours show how much of this time each group of tasks ran on the CPU.
 //
 // The times are summed from the segments: intervals in which a CPU ran one task. If too many
 // segments are visible, the times are taken from bins: intervals of equal length whose sums are
@@ -9,8 +9,8 @@
 wt.timeline = (() => {
   const { view, element } = wt;
   const GROUPS = 8;
-  // Maximum number of visible segments whose times are summed. If more are visible, the bins are
-  // used.
+  // Maximum number of visible segments from which the times are summed. If more segments are
+  // visible, the times come from the bins.
   const WALK = 200000;
   // Number of bins for a whole run, over all CPUs together.
   const BINS = 1 << 19;

@@ -13,8 +13,8 @@ use trace::Event;
 use workload::{Dist, Op, Policy};
 
 /// Time in which virtual times converge after the nice values have changed. In the worst case, a
-/// task of nice 5 is ahead by a slice of 15 ms. Five tasks of nice -12 take 72 times as long to
-/// catch up.
+/// slice has put the virtual time of a task of nice 5 ahead by 15 ms. Five tasks of nice -12 need
+/// 72 times as long to reach the same virtual time, because theirs advances slowly.
 const SETTLED: u64 = 1100 * MS;
 
 #[derive(Clone, Debug)]
@@ -125,8 +125,8 @@ impl Hogs {
             changes.len() == self.nices.len() || changes.is_empty(),
             "only some hogs have changed their nice values"
         );
-        // After this time, turns with the previous nice values have ended, and virtual times have
-        // converged.
+        // `former` is the time after which turns with the previous nice values have ended and
+        // virtual times have converged.
         let former = match division(promise, ran, &self.before) {
             Some(Division::Shares { turns, .. }) => turns.iter().sum::<u64>() + SETTLED,
             _ => 0,

@@ -98,9 +98,9 @@ pub fn longest_wait(promise: Promise, ran: &Observed, nices: &[i32], own: usize)
             let turns = others().map(|nice| weight(nice).div_ceil(weight(nices[own])) + 1);
             turns.sum::<u64>() * turn
         }
-        // The hog waits in two steps. First, it waits until it is eligible. It may have run longer
-        // than its share, by up to a slice of its virtual time. Second, it waits until its
-        // deadline, which is another slice later. One slice of another hog may come before it.
+        // The hog waits in two steps. First, it waits until it is eligible. It may have got more
+        // than its share of the CPU, by up to one slice. Second, it waits until its deadline, which
+        // is another slice later. One slice of another hog may come before it.
         Promise::FairClass => {
             let whole: u64 = nices.iter().map(|&nice| kernel_weight(nice)).sum();
             let slice = fair_slice(ran);
@@ -133,10 +133,10 @@ pub fn longest_wait(promise: Promise, ran: &Observed, nices: &[i32], own: usize)
             let lifted = parameter("quantum_ns").max(parameter("lift_quantum_ns"));
             parameter("starved_ns") + parameter("lift_period_ns") + sum(&|_| lifted)
         }
-        // Hogs with equal nice values have different levels only while their CPU use is on
-        // different sides of a level's limit. A quantum takes a hog across the limit, so another
-        // hog can overtake it at most twice. With different nice values, the levels depend on the
-        // CPU use of the last half minute, and no bound is known.
+        // Hogs with equal nice values have different levels only while one hog's CPU use is above
+        // the limit of a level and another's is below. A quantum takes the other hog above the
+        // limit, so it can overtake the first hog at most twice. With different nice values, the
+        // levels depend on the CPU use of the last half minute, and no bound is known.
         Promise::LevelsByUse if equal => 2 * sum(&|_| parameter("quantum_ns")),
         Promise::LevelsByUse | Promise::Nothing => return None,
     };

@@ -29,11 +29,10 @@ impl Ends {
     /// The kernel cannot create such a channel.
     pub fn open(workload: &Workload, id: u32, kind: Channel, capacity: u64) -> io::Result<Ends> {
         let message = uniform(workload, id);
-        let size = capacity.clamp(4096, 1 << 20) as i32;
         let (read, write) = match kind {
-            Channel::Pipe => pipe(message, size)?,
-            Channel::Socket => socket(message, size)?,
-            Channel::Datagram => socket_pair(libc::SOCK_DGRAM, size)?,
+            Channel::Pipe => pipe(message, capacity.clamp(4096, 1 << 20) as i32)?,
+            Channel::Socket => socket(message, (capacity, largest(workload, id)))?,
+            Channel::Datagram => socket_pair(libc::SOCK_DGRAM, (capacity, largest(workload, id)))?,
             Channel::Tcp => tcp(message)?,
             Channel::Eventfd => eventfd()?,
         };
@@ -108,13 +107,23 @@ impl Ends {
     }
 }
 
-/// Returns the length in bytes of the channel's messages, if all of them have the same length.
-fn uniform(workload: &Workload, id: u32) -> Option<u32> {
+/// Returns the lengths in bytes of the messages that are sent to a channel.
+fn lengths(workload: &Workload, id: u32) -> impl Iterator<Item = u32> {
     let ops = workload.programs.iter().flat_map(|program| &program.ops);
-    let mut sizes = ops.filter_map(|op| match op {
+    ops.filter_map(move |op| match op {
         Op::Send { channel, bytes } if *channel == id => Some(*bytes),
         _ => None,
-    });
+    })
+}
+
+/// Returns the length in bytes of the channel's longest message, at least 1.
+fn largest(workload: &Workload, id: u32) -> u32 {
+    lengths(workload, id).max().unwrap_or(1).max(1)
+}
+
+/// Returns the length in bytes of the channel's messages, if all of them have the same length.
+fn uniform(workload: &Workload, id: u32) -> Option<u32> {
+    let mut sizes = lengths(workload, id);
     let first = sizes.next()?;
     sizes.all(|bytes| bytes == first).then_some(first)
 }
@@ -139,10 +148,10 @@ fn pipe(message: Option<u32>, size: i32) -> io::Result<(i32, i32)> {
     Ok((fds[0], fds[1]))
 }
 
-fn socket(message: Option<u32>, size: i32) -> io::Result<(i32, i32)> {
+fn socket(message: Option<u32>, room: (u64, u32)) -> io::Result<(i32, i32)> {
     match message {
-        None => socket_pair(libc::SOCK_SEQPACKET, size),
-        Some(_) => socket_pair(libc::SOCK_STREAM, size),
+        None => socket_pair(libc::SOCK_SEQPACKET, room),
+        Some(_) => socket_pair(libc::SOCK_STREAM, room),
     }
 }
 
@@ -153,15 +162,44 @@ fn eventfd() -> io::Result<(i32, i32)> {
     Ok((fd, fd))
 }
 
-fn socket_pair(ty: i32, size: i32) -> io::Result<(i32, i32)> {
+/// Opens a socket pair. `room` is the capacity in bytes of data, and the length of a message.
+fn socket_pair(ty: i32, room: (u64, u32)) -> io::Result<(i32, i32)> {
     let mut fds = [0; 2];
-    let (at, length) = ((&raw const size).cast(), size_of::<i32>() as u32);
-    // SAFETY: `fds` has room for two descriptors, and the second call gets an open one.
+    // SAFETY: `fds` has room for two descriptors.
+    check(unsafe { libc::socketpair(libc::AF_UNIX, ty, 0, fds.as_mut_ptr()) })?;
+    let [read, write] = fds;
+    // SO_SNDBUF limits the memory of the messages, which is much more than their data. The kernel
+    // doubles the value.
+    let (capacity, bytes) = room;
+    let messages = (capacity / u64::from(bytes)).max(1);
+    let memory = messages.saturating_mul(message_memory(read, write, bytes)?);
+    let value = memory.div_ceil(2).min(i32::MAX as u64) as i32;
+    let (at, length) = ((&raw const value).cast(), size_of::<i32>() as u32);
+    // SAFETY: `value` has the given length. Only a privileged process may exceed
+    // net.core.wmem_max, which limits SO_SNDBUF.
     unsafe {
-        check(libc::socketpair(libc::AF_UNIX, ty, 0, fds.as_mut_ptr()))?;
-        libc::setsockopt(fds[1], libc::SOL_SOCKET, libc::SO_SNDBUF, at, length);
+        if libc::setsockopt(write, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, at, length) != 0 {
+            libc::setsockopt(write, libc::SOL_SOCKET, libc::SO_SNDBUF, at, length);
+        }
     }
-    Ok((fds[0], fds[1]))
+    Ok((read, write))
+}
+
+/// Returns the memory in bytes that a message occupies in the send buffer of an empty socket pair,
+/// including the kernel's data about it (skb->truesize). This depends on the kernel's release. The
+/// memory of a long message is computed from a part of it, which fits into every send buffer.
+fn message_memory(read: i32, write: i32, bytes: u32) -> io::Result<u64> {
+    let part = bytes.min(4096);
+    let mut buffer = vec![0_u8; part as usize];
+    let mut memory: libc::c_int = 0;
+    // SAFETY: the buffer has `part` bytes, and TIOCOUTQ stores one integer.
+    unsafe {
+        check(libc::write(write, buffer.as_ptr().cast(), buffer.len()) as i32)?;
+        check(libc::ioctl(write, libc::TIOCOUTQ, &raw mut memory))?;
+        check(libc::read(read, buffer.as_mut_ptr().cast(), buffer.len()) as i32)?;
+    }
+    let memory = u64::from(memory.cast_unsigned().max(part));
+    Ok(memory * u64::from(bytes.div_ceil(part)))
 }
 
 fn tcp(message: Option<u32>) -> io::Result<(i32, i32)> {
@@ -200,5 +238,42 @@ pub fn allow_files(workload: &Workload) {
             limit.rlim_max = limit.rlim_max.max(wanted);
             libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns how many messages of `bytes` fit into a new socket pair for `capacity` bytes.
+    fn room(ty: i32, capacity: u64, bytes: u32) -> u64 {
+        let (read, write) = socket_pair(ty, (capacity, bytes)).expect("a socket pair must open");
+        let message = vec![0_u8; bytes as usize];
+        let send = || {
+            // SAFETY: the message has that many bytes.
+            unsafe { libc::send(write, message.as_ptr().cast(), message.len(), libc::MSG_DONTWAIT) }
+        };
+        let fitting = (0..10_000).take_while(|_| send() == bytes as isize).count() as u64;
+        // SAFETY: the descriptors are open, and nothing uses them afterwards.
+        unsafe {
+            libc::close(read);
+            libc::close(write);
+        }
+        fitting
+    }
+
+    #[test]
+    fn a_socket_has_room_for_its_capacity_of_messages() {
+        for (bytes, messages) in [(100, 277), (100, 40), (1, 100), (1000, 50)] {
+            let capacity = u64::from(bytes) * messages;
+            assert_eq!(
+                room(libc::SOCK_STREAM, capacity, bytes),
+                messages,
+                "messages of {bytes} bytes"
+            );
+        }
+        // The memory of a long message is an estimate.
+        let fitting = room(libc::SOCK_STREAM, 200_000, 20_000);
+        assert!((10..=15).contains(&fitting), "{fitting} messages of 20000 bytes");
     }
 }

@@ -6,8 +6,8 @@
  *
  * Each ATTACK line below has the name of an attack, and how the attack must end. "ends" allows
  * every end. The text after "checked:" applies to runs with the sanitizer (--check). The number
- * after "cpus:" is the number of the machine's CPUs. To compile an attack, its name in upper case is
- * defined as a macro (see ../src/corpus.rs).
+ * after "cpus:" is the number of the machine's CPUs. To compile an attack, its name in upper case
+ * is defined as a macro (see ../src/corpus.rs).
  *
  * ATTACK pick_idle_loop ejected "endless loop"; cpus: 8192
  * ATTACK pick_any_loop ejected "endless loop"; cpus: 8192

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * count: a policy that defines every callback and counts the calls. It schedules all tasks on one
- * FIFO DSQ. Definitions:
+ * FIFO DSQ. These macros change it:
  *
  * FLAGS=x        value of ops.flags
  * EXIT_AT=n      the nth kind of callback ends the policy, with the exit code n

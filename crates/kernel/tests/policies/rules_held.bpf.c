@@ -225,7 +225,7 @@ KEEP_AS(all, percpu_objects())
 	})
 
 /*
- * In the second iteration, the exchange returns the object that was stored in the first iteration.
+ * In the second iteration, each exchange returns the object that the first iteration has stored.
  */
 KEEPS(keeps_each_kind_in_its_field)
 {

@@ -3,7 +3,6 @@
 //! computing sizes and resolving relocations must end with a result or an error.
 //!
 //! The first two bytes of the input are the length of the first BTF, which stands for the types of
-//! The first two bytes of the input are the length of the first BTF, which stands for the types of
 //! an object. The rest of the input is a second BTF, which stands for the types of a kernel. If BTF
 //! can be read, it must be the same after it is written and read again.
 #![no_main]

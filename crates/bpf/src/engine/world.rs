@@ -40,7 +40,7 @@ pub trait World: Sized + 'static {
     fn prandom_u32(&mut self) -> u32;
     /// Logs one line of `bpf_printk` or of a BPF stream.
     ///
-    /// The run's memory limit leaves no room for the line.
+    /// # Errors
     /// The run's memory limit leaves no room for the line.
     fn log(&mut self, line: String) -> Result<(), Fault>;
     /// Releases the reference to a kernel object that a `__kptr` field of a map value held. Called

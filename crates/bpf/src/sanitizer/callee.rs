@@ -27,8 +27,8 @@ pub enum Effect {
     Acquire,
     /// Releases the reference in r1.
     Release,
-    /// Stores the reference in r2 in a kptr. Returns the previous content of the kptr
-    /// (bpf_kptr_xchg): a reference or NULL.
+    /// Stores the reference that is the argument r2 in a kptr. Returns the previous content of the
+    /// kptr, which is a reference or NULL (bpf_kptr_xchg).
     Exchange,
     /// Moves the object to which the reference in r2 refers into a list or tree. The program loses
     /// the reference, but may read the object until it releases the lock.

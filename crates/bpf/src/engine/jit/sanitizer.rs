@@ -229,10 +229,10 @@ impl Translator<'_, '_> {
         (used && (register == i.dst || i.op & insn::X != 0)).then(|| self.prov(register))
     }
 
-    /// Sets the provenance of the sum of a pointer and a number to one at a variable offset. This
-    /// is done if the kernel's verifier would not know the value of the number, because fields of
-    /// kernel objects may be accessed only at known offsets. `pointer` and `number` are the
-    /// provenances of the operands. The emitted code changes nothing if `number` is a pointer, too.
+    /// Marks the pointer in `register` as one with a variable offset. Used before the addition of a
+    /// number that the kernel's verifier would not know, because fields of kernel objects may be
+    /// accessed only at known offsets. `pointer` and `number` are the provenances of the operands.
+    /// The emitted code changes nothing if `number` turns out to be that of a pointer.
     fn vary(&mut self, register: u8, pointer: Value, number: Value) {
         if self.constant(pointer).is_some() {
             return;

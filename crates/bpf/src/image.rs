@@ -183,7 +183,7 @@ pub struct MapDef {
     pub value_size: u32,
     /// Id of the type of a value in the object's BTF, if the object declares a type.
     pub value_type: Option<u32>,
-    /// Number of entries, or of pages in an arena. 0 if the user-space part must set it.
+    /// Number of entries, or of pages in an arena. 0 if the policy's user-space part must set it.
     pub max_entries: u32,
     /// Flags of the map (BPF_F_*).
     pub flags: u32,

@@ -265,7 +265,7 @@ fn equal(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-/// Hashes the key. The hash influences only the order inside a chain, which programs cannot see.
+/// Hashes a key. The hash only decides to which chain a slot belongs, which programs cannot see.
 fn hash(key: &[u8]) -> u32 {
     let mut state = key.len() as u64;
     for chunk in key.chunks(8) {

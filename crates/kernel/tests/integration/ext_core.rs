@@ -219,7 +219,7 @@ fn slices_end_at_a_tick() {
     let tasks = Tasks::default().add("a", hog()).add("b", hog());
     let mut run = Run::new(machine(1, tasks), "count", &[]);
     run.run(1000 * MS).assert_alive();
-    // The two tasks run in turn. Their slices of 20 ms are rounded to a tick.
+    // The two tasks take turns. Their slices of 20 ms are rounded to whole ticks.
     assert!((45..=51).contains(&run.var("nr_running")), "{}", run.var("nr_running"));
     let used: Vec<u64> = run
         .machine

@@ -106,8 +106,8 @@ fn a_hostile_policy_does_no_harm() {
     }
 }
 
-/// Runs a policy without the sanitizer that executes the statement `statement` (the policy
-/// `tamper`). Returns the message with which the policy ends.
+/// Runs the policy `tamper` without the sanitizer. The policy executes the C statement `statement`.
+/// Returns the message with which the policy ends.
 fn tamper(statement: &str, engine: Engine) -> String {
     let path = policies::compile("tamper", &[&format!("STORE={statement}")]);
     let bytes = std::fs::read(&path).expect("an object");

@@ -111,7 +111,8 @@ fn a_waking_fair_task_preempts_an_ext_task_but_not_the_reverse() {
 
     let tasks = Tasks::default().add("ext", sleeper()).with(ext).add("normal", hog());
     let run = start(1, tasks, &[], 900 * MS);
-    // The ext server first gives CPU time to the ext task after 950 ms. Until then it does not run.
+    // The ext server first gives CPU time to the ext task after 950 ms. Until then the ext
+    // task does not run.
     assert_eq!(used_ms(&run, 1), 0);
     assert_eq!(used_ms(&run, 2), 900);
 }
@@ -175,7 +176,7 @@ fn a_cpu_with_a_fair_task_is_not_open_for_immed_tasks() {
         1,
         "the ext task is re-enqueued once and then waits"
     );
-    // The ext task runs while the fair task sleeps. It is re-enqueued when the fair task wakes up.
+    // The ext task runs while the fair task sleeps, and is re-enqueued when the fair task wakes up.
     let tasks = Tasks::default()
         .add("ext", hog())
         .with(ext)

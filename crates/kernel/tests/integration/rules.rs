@@ -129,8 +129,8 @@ fn unexpected_end_within(define: &str, expected: &str) -> Option<String> {
         .then(|| format!("{define}: the JIT and the interpreter differ: \"{jit}\" and \"{interpreter}\""))
 }
 
-/// Returns the message with which a variant of `rules_within` ends, or an empty text if the variant
-/// does not end.
+/// Returns the message with which a variant of the policy `rules_within` ends. The message is empty
+/// if the policy is still loaded at the end of the run.
 fn end_within(define: &str, engine: Engine) -> String {
     let task = || vec![run_ms(1), sleep_ms(1), run_ms(1)];
     let tasks = (0..3).fold(Tasks::default(), |tasks, n| tasks.add(&format!("t{n}"), task()));

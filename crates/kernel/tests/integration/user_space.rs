@@ -127,8 +127,7 @@ fn programs_pass_on_results_and_run_before_and_after_enabling() {
         (0b11, 0b1100, 2)
     );
     // kept[i] is series[2] * 1000 + 1. Here series[2] = 2 + third, and third = sizeof(struct place)
-    // / 4 = 3. The last digit is 1 if the program got the address that the program give() had
-    // returned.
+    // / 4 = 3. The last digit is 1 if keep() got the address that give() had returned.
     assert_eq!(
         (run.var("kept[0]"), run.var("kept[1]"), run.var("kept[2]")),
         (5001, 5001, 0)

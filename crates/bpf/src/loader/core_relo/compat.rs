@@ -29,9 +29,9 @@ pub(super) fn fields_compatible(local: &Btf, local_id: u32, target: &Btf, target
     }
 }
 
-/// Returns whether one of the two types may be the type of an argument for the caller of a
-/// function, and the other one for the function itself. Structs behind pointers are compatible even
-/// if their names differ.
+/// Returns whether a caller that declares an argument with one of the two types may call a function
+/// that declares this argument with the other type. Structs behind pointers are compatible even if
+/// their names differ.
 pub fn types_compatible(local: &Btf, local_id: u32, target: &Btf, target_id: u32) -> bool {
     compatible(local, local_id, target, target_id, 0)
 }

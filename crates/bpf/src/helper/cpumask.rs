@@ -185,8 +185,8 @@ fn weight<W: World>(w: &mut W, mask: u64) -> Result<u32, Fault> {
     (0..words(w)).map(|i| word(w, mask, i).map(u64::count_ones)).sum()
 }
 
-/// Returns a CPU that is in both masks. Successive calls on one CPU return the CPUs that are in
-/// both masks in turn.
+/// Returns a CPU that is in both masks. If several CPUs are in both masks, successive calls on one
+/// CPU return them in turn.
 fn distribute<W: World>(w: &mut W, a: u64, b: u64) -> Result<u32, Fault> {
     let here = w.cpu() as usize;
     let previous = w.vm().state().borrow().distributed.get(here).copied().unwrap_or(0);

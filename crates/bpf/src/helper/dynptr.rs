@@ -138,8 +138,8 @@ fn query<W: World>(w: &mut W, map: u64, property: u64) -> Result<u64, Fault> {
 }
 
 /// Calls `callback(dynptr, ctx)` for each sample until the callback returns nonzero. Returns the
-/// number of samples. Returns -EBUSY if a program is already draining the same ring buffer and its
-/// callback makes this call.
+/// number of samples. Returns -EBUSY if the same ring buffer is already being drained, which means
+/// that the callback of this drain makes the call.
 fn user_ringbuf_drain<W: World>(w: &mut W, map: u64, callback: u64, ctx: u64, flags: u64) -> Result<i64, Fault> {
     let ring = w.vm().map(map)?.ringbuf()?;
     if flags & !WAKEUP_FLAGS != 0 {

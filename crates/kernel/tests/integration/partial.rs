@@ -111,8 +111,8 @@ fn a_waking_fair_task_preempts_an_ext_task_but_not_the_reverse() {
 
     let tasks = Tasks::default().add("ext", sleeper()).with(ext).add("normal", hog());
     let run = start(1, tasks, &[], 900 * MS);
-    // The ext server first gives CPU time to the ext task after 950 ms. Until then the ext
-    // task does not run.
+    // The ext server first gives CPU time to the ext task after 950 ms. Until then the ext task
+    // does not run.
     assert_eq!(used_ms(&run, 1), 0);
     assert_eq!(used_ms(&run, 2), 900);
 }

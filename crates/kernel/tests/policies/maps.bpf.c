@@ -445,7 +445,7 @@ SEC("syscall") int test_arena(void *ctx)
 	CHECK(!bpf_arena_alloc_pages(&arena, NULL, 1, 1, 0) && !bpf_arena_alloc_pages(&arena, NULL, 1, -2, 0));
 	CHECK(!bpf_arena_alloc_pages(&arena, NULL, 0, -1, 0) && !bpf_arena_alloc_pages(&arena, NULL, 5, -1, 0));
 	CHECK(!bpf_arena_alloc_pages(&arena, NULL, 1, -1, 1) && !bpf_arena_alloc_pages(&arena, (void *)8, 1, -1, 0));
-	/* Frees all pages except for the one that contains address 0. */
+	/* Takes all pages except for page 0. A call that frees pages at NULL has no effect. */
 	CHECK(bpf_arena_alloc_pages(&arena, NULL, 3, 0, 0));
 	bpf_arena_free_pages(&arena, NULL, 4);
 	CHECK(!bpf_arena_alloc_pages(&arena, NULL, 1, -1, 0));

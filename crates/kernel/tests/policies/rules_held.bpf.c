@@ -15,7 +15,7 @@ private(A) struct bpf_list_head notes __contains(note, node);
 private(A) struct bpf_rb_root leaves __contains(leaf, node);
 private(B) struct bpf_spin_lock other_lock;
 
-/* A map value with fields for references. */
+/* A map value with fields that can hold references. */
 struct keep {
 	struct plain __kptr *plain;
 	struct plain __attribute__((btf_type_tag("percpu_kptr"))) *all;
